@@ -1,0 +1,58 @@
+# sectile_part(): one top-level folder as an object library; sectile_library(): all of them as libsectile.
+set_property(GLOBAL PROPERTY SECTILE_PARTS "")
+
+# The header that every source file with MLIR in it has precompiled.
+add_library(sectile_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+target_include_directories(sectile_pch SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+target_link_libraries(sectile_pch PRIVATE sectile_warnings)
+target_precompile_headers(sectile_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  set(SECTILE_PCH_OPTIONS -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
+  target_compile_options(sectile_pch PRIVATE ${SECTILE_PCH_OPTIONS})
+endif()
+
+# What a target that compiles Sectile's own sources needs.
+function(sectile_setup target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  foreach(part dsl runtime autotune kernels)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${part}/include)
+  endforeach()
+  target_include_directories(${target} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE sectile_warnings)
+  target_compile_options(${target} PRIVATE ${SECTILE_PCH_OPTIONS})
+  target_precompile_headers(${target} REUSE_FROM sectile_pch)
+  add_dependencies(${target} sectile_tablegen)
+endfunction()
+
+# sectile_part(name source...): adds the sources of one folder to libsectile.
+function(sectile_part name)
+  add_library(sectile_${name} OBJECT ${ARGN})
+  sectile_setup(sectile_${name})
+  set_property(GLOBAL APPEND PROPERTY SECTILE_PARTS sectile_${name})
+endfunction()
+
+# sectile_program(name source...): a program over libsectile that may use its internals.
+function(sectile_program name)
+  add_executable(${name} ${ARGN})
+  sectile_setup(${name})
+  target_link_libraries(${name} PRIVATE sectile MLIR LLVM)
+endfunction()
+
+function(sectile_library)
+  get_property(parts GLOBAL PROPERTY SECTILE_PARTS)
+  set(objects)
+  foreach(part ${parts})
+    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  add_library(sectile SHARED ${objects})
+  add_library(Sectile::sectile ALIAS sectile)
+  set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINKER_LANGUAGE CXX)
+  foreach(part dsl runtime autotune kernels)
+    target_include_directories(sectile INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${part}/include>)
+  endforeach()
+  target_include_directories(sectile INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(sectile INTERFACE cxx_std_20)
+  target_link_libraries(sectile PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
+endfunction()

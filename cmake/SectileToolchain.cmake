@@ -1,0 +1,37 @@
+# The compiler's flags and the libraries of LLVM and MLIR.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# Our own assertions stay on in every build: a compiler that is wrong should say so.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Precompiled headers are hashed by content, so that two trees share one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+endif()
+
+find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+add_library(sectile_warnings INTERFACE)
+target_compile_options(sectile_warnings INTERFACE -Wall -Wextra -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ 12 reports these inside LLVM's headers and the standard library's, where nothing is wrong.
+  target_compile_options(sectile_warnings INTERFACE -Wno-init-list-lifetime -Wno-maybe-uninitialized
+    -Wno-dangling-reference -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+  target_compile_options(sectile_warnings INTERFACE -Wno-unknown-warning-option)
+else()
+  add_link_options(-fuse-ld=lld)
+endif()
+
+if(SECTILE_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+endif()
