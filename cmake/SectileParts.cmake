@@ -1,6 +1,13 @@
 # sectile_part(): one top-level folder as an object library; sectile_library(): all of them as libsectile.
 set_property(GLOBAL PROPERTY SECTILE_PARTS "")
 
+# Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/sectile/version.h)
+set(SECTILE_PUBLIC_INCLUDES ${PROJECT_BINARY_DIR}/include)
+foreach(part dsl runtime autotune kernels)
+  list(APPEND SECTILE_PUBLIC_INCLUDES ${PROJECT_SOURCE_DIR}/${part}/include)
+endforeach()
+
 # The header that every source file with MLIR in it has precompiled.
 add_library(sectile_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_include_directories(sectile_pch SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
@@ -14,9 +21,7 @@ endif()
 # What a target that compiles Sectile's own sources needs.
 function(sectile_setup target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
-  foreach(part dsl runtime autotune kernels)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${part}/include)
-  endforeach()
+  target_include_directories(${target} PRIVATE ${SECTILE_PUBLIC_INCLUDES})
   target_include_directories(${target} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE sectile_warnings)
   target_compile_options(${target} PRIVATE ${SECTILE_PCH_OPTIONS})
@@ -44,14 +49,14 @@ function(sectile_library)
   foreach(part ${parts})
     list(APPEND objects $<TARGET_OBJECTS:${part}>)
   endforeach()
-  add_library(sectile SHARED ${objects})
+  add_library(sectile SHARED ${PROJECT_SOURCE_DIR}/runtime/Version.cpp ${objects})
   add_library(Sectile::sectile ALIAS sectile)
   set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINKER_LANGUAGE CXX)
-  foreach(part dsl runtime autotune kernels)
-    target_include_directories(sectile INTERFACE
-      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${part}/include>)
+  foreach(folder ${SECTILE_PUBLIC_INCLUDES})
+    target_include_directories(sectile PUBLIC $<BUILD_INTERFACE:${folder}>)
   endforeach()
+  target_include_directories(sectile SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_include_directories(sectile INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(sectile INTERFACE cxx_std_20)
   target_link_libraries(sectile PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})

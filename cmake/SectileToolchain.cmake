@@ -4,7 +4,10 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Our own assertions stay on in every build: a compiler that is wrong should say so.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_DEV "-O1")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
+# Programs too: -fPIE instead would not go with the precompiled header of the library.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -14,7 +17,11 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
-find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
+# MLIR takes only its own minor version as compatible, so the major one is checked here.
+find_package(MLIR REQUIRED CONFIG HINTS /usr/lib/llvm-22)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "Sectile needs LLVM and MLIR 22, found ${LLVM_VERSION} in ${LLVM_DIR}")
+endif()
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 include(TableGen)
 include(AddLLVM)

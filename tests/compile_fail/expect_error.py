@@ -1,0 +1,24 @@
+# Compiles a file that must not compile: expect_error.py SOURCE COMPILER [OPTION...]
+# Passes when the compiler refuses it with an error matching each `// expect: REGEX` of the file.
+import re
+import subprocess
+import sys
+
+
+def main(source, command):
+    with open(source) as file:
+        expected = re.findall(r"// expect: (.+)", file.read())
+    if not expected:
+        return f"{source}: has no '// expect: REGEX' line"
+    result = subprocess.run(command + [source], capture_output=True, text=True)
+    if result.returncode == 0:
+        return f"{source}: compiles, but must not"
+    errors = "\n".join(line for line in result.stderr.splitlines() if "error:" in line)
+    for pattern in expected:
+        if not re.search(pattern.strip(), errors):
+            return f"{source}: no error matches '{pattern}'. The compiler said:\n{result.stderr}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,90 @@
+# Holds the tree to its rules: includes run one way between folders, public headers stay clean,
+# every source says what it is for, no file grows too long. check_tree.py ROOT
+import os
+import re
+import subprocess
+import sys
+
+# What each folder may include besides itself; the others may include everything.
+DIRECT = {
+    "ir": [],
+    "dsl": ["ir"],
+    "passes": ["ir"],
+    "codegen": ["passes", "ir"],
+    "runtime": ["codegen", "dsl"],
+    "autotune": ["runtime"],
+    "kernels": ["autotune", "runtime", "dsl"],
+}
+FOREIGN = re.compile(r'#\s*include\s*[<"](llvm|llvm-c|mlir|mlir-c|lld|cuda|hip|nvrtc|rocm)\b')
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
+LONGEST = 900
+
+
+def allowed(folder):
+    found = {folder}
+    for other in DIRECT[folder]:
+        found |= allowed(other)
+    return found
+
+
+def comment_start(path):
+    if path.endswith((".h", ".cpp", ".def", ".td", ".mlir")):
+        return ("//",)
+    return ("#",)
+
+
+def check(files):
+    """files: path -> text. Returns the list of complaints."""
+    complaints = []
+    # <sectile/x.h> is found in the part that has it.
+    public = {
+        path.split("/include/", 1)[1]: path.split("/", 1)[0] for path in files if "/include/sectile/" in path
+    }
+    for path, text in files.items():
+        top = path.split("/", 1)[0]
+        lines = text.splitlines()
+        if lines and lines[0].startswith("#!"):
+            lines = lines[1:]
+        if not lines or not lines[0].startswith(comment_start(path)):
+            complaints.append(f"{path}: does not start with a comment that says what it is for")
+        if len(lines) > LONGEST:
+            complaints.append(f"{path}: {len(lines)} lines, more than {LONGEST}")
+        if "/include/sectile/" in path and (found := FOREIGN.search(text)):
+            complaints.append(f"{path}: a public header with {found.group(0)}")
+        if top in DIRECT and path.endswith((".h", ".cpp", ".def", ".td")):
+            for name in INCLUDE.findall(text):
+                target = public.get(name) or name.split("/", 1)[0]
+                if (target in DIRECT or target in ("tools", "tests", "bench")) and target not in allowed(top):
+                    complaints.append(f"{path}: includes {name}, but {top}/ may not include {target}/")
+    return complaints
+
+
+def tree(root):
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True
+    )
+    if listed.returncode == 0:
+        names = listed.stdout.splitlines()
+    else:  # an unpacked archive instead of a clone
+        names = [
+            os.path.relpath(os.path.join(folder, name), root)
+            for folder, _, found in os.walk(root)
+            if not re.search(r"/(build[^/]*|\.[^/]+)(/|$)", folder[len(root) :])
+            for name in found
+        ]
+    files = {}
+    for name in names:
+        if name.endswith((".h", ".cpp", ".def", ".td", ".mlir", ".py", ".cmake", "CMakeLists.txt")):
+            path = os.path.join(root, name)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    files[name] = file.read()
+    return files
+
+
+if __name__ == "__main__":
+    sources = tree(sys.argv[1])
+    found = check(sources)
+    print(f"{len(sources)} files")
+    print("\n".join(found))
+    sys.exit(1 if found or len(sources) < 10 else 0)
