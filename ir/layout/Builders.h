@@ -1,0 +1,43 @@
+// The layouts that hardware and memory ask for, built as values of the one class.
+#pragma once
+
+#include "ir/layout/Layout.h"
+
+namespace sectile {
+
+/// Threads in a grid: each holds elementsPerThread consecutive elements, lanes are next to each
+/// other, then warps, and what the tensor has beyond that repeats in registers. `order` names the
+/// dimensions from the fastest. Where the tensor is smaller, lanes and warps replicate.
+/// All counts are powers of two.
+Layout blockedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> elementsPerThread,
+                     llvm::ArrayRef<unsigned> lanesPerDim, llvm::ArrayRef<unsigned> warpsPerDim,
+                     llvm::ArrayRef<unsigned> order);
+
+/// A blocked layout for a memory access: as many elements per thread along order[0] as given, the
+/// lanes and then the warps along the fastest dimension first.
+Layout blockedForAccess(llvm::ArrayRef<int64_t> shape, unsigned elementsPerThread,
+                        unsigned numLanes, unsigned numWarps, llvm::ArrayRef<unsigned> order);
+
+/// How the tiles of mma instructions spread over a matrix product. Dimensions before the last two
+/// are batches, held in registers.
+struct MmaTiling {
+  unsigned warpsM = 1, warpsN = 1;
+  /// Whether tiles repeat in registers along the rows first (else along the columns first).
+  bool rowsFirst = false;
+};
+
+/// The accumulator (M x N) of mma.sync m16n8kX, or of m8n8k4 in f64 when instructionM is 8.
+Layout mmaAccumulator(llvm::ArrayRef<int64_t> shape, unsigned instructionM, MmaTiling tiling);
+/// The A operand (M x K) of mma.sync whose elements have `bits` bits (8, 16, 32, 64).
+Layout mmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling);
+/// The B operand (K x N).
+Layout mmaOperandB(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling);
+
+/// A shared buffer whose dimensions follow each other from the fastest, order[0].
+Layout sharedPlain(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order);
+/// As sharedPlain, with the vectors of `vector` elements in a row of the fastest dimension
+/// permuted: vector v of row r lies at v xor (r / perPhase % maxPhase).
+Layout sharedSwizzled(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order,
+                      unsigned vector, unsigned perPhase, unsigned maxPhase);
+
+} // namespace sectile
