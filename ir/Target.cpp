@@ -1,0 +1,118 @@
+// The table of known targets. Limits are from the CUDA C++ Programming Guide's table of compute capabilities and from
+// AMD's instruction-set and LLVM AMDGPU back-end documents.
+#include "ir/Target.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace sectile {
+
+static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsigned multiprocessors,
+                     StringRef ptx) {
+  Target t;
+  t.name = name.str();
+  t.vendor = Vendor::Nvidia;
+  t.triple = "nvptx64-nvidia-cuda";
+  t.cpu = name.str();
+  t.features = ("+" + ptx).str();
+  t.maxSharedBytes = sharedKiB * 1024;
+  t.sharedBytesPerUnit = unitKiB * 1024;
+  t.multiprocessors = multiprocessors;
+  t.asyncCopy = true;
+  t.matrixLoad = true;
+  t.bf16Arithmetic = true;
+  t.tanhInstruction = true;
+  t.mmaShapes = {{MmaElement::F16, 16, 8, 16},
+                 {MmaElement::BF16, 16, 8, 16},
+                 {MmaElement::TF32, 16, 8, 8},
+                 {MmaElement::I8, 16, 8, 32},
+                 {MmaElement::F64, 8, 8, 4}};
+  return t;
+}
+
+static Target withFp8(Target t) {
+  t.mmaShapes.push_back({MmaElement::F8E4M3, 16, 8, 32});
+  t.mmaShapes.push_back({MmaElement::F8E5M2, 16, 8, 32});
+  return t;
+}
+
+static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors) {
+  Target t;
+  t.name = name.str();
+  t.vendor = Vendor::Amd;
+  t.triple = "amdgcn-amd-amdhsa";
+  t.cpu = name.str();
+  t.features = warpSize == 64 ? "+wavefrontsize64" : "+wavefrontsize32";
+  t.warpSize = warpSize;
+  t.maxSharedBytes = t.sharedBytesPerUnit = 64 * 1024;
+  t.registersPerUnit = 131072;
+  t.maxRegistersPerThread = 256;
+  t.multiprocessors = multiprocessors;
+  return t;
+}
+
+static const std::vector<Target> &table() {
+  static const std::vector<Target> targets = [] {
+    std::vector<Target> t;
+    t.push_back(nvidia("sm_80", 163, 164, 108, "ptx80"));
+    t.push_back(nvidia("sm_86", 99, 100, 84, "ptx80"));
+    t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, "ptx84")));
+    t.push_back(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84")));
+    t.push_back(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87")));
+    t.push_back(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87")));
+    t.push_back(amd("gfx90a", 64, 104));
+    t.push_back(amd("gfx942", 64, 304));
+    Target mi350 = amd("gfx950", 64, 256);
+    mi350.maxSharedBytes = mi350.sharedBytesPerUnit = 160 * 1024;
+    mi350.sharedBanks = 64;
+    t.push_back(mi350);
+    t.push_back(amd("gfx1100", 32, 96));
+    t.push_back(amd("gfx1201", 32, 64));
+    return t;
+  }();
+  return targets;
+}
+
+const MmaShape *Target::mmaFor(MmaElement element) const {
+  auto it = find_if(mmaShapes, [&](const MmaShape &s) { return s.element == element; });
+  return it == mmaShapes.end() ? nullptr : &*it;
+}
+
+ArrayRef<StringRef> Target::names() {
+  static const std::vector<StringRef> names = [] {
+    std::vector<StringRef> n;
+    for (const Target &t : table())
+      n.push_back(t.name);
+    return n;
+  }();
+  return names;
+}
+
+Expected<Target> Target::get(StringRef name) {
+  // The name without its suffix is what people call the chip; its kernels need the full one.
+  if (name == "sm_90")
+    name = "sm_90a";
+  for (const Target &t : table())
+    if (t.name == name)
+      return t;
+  return createStringError("unknown target '" + name + "'; known are " + join(names(), ", "));
+}
+
+Target Target::forComputeCapability(unsigned major, unsigned minor) {
+  unsigned capability = major * 10 + minor;
+  StringRef name = "sm_80";
+  if (capability >= 120)
+    name = "sm_120";
+  else if (capability >= 100)
+    name = "sm_100";
+  else if (capability >= 90)
+    name = "sm_90a";
+  else if (capability >= 89)
+    name = "sm_89";
+  else if (capability >= 86)
+    name = "sm_86";
+  return cantFail(get(name));
+}
+
+} // namespace sectile

@@ -1,0 +1,59 @@
+// What a chip can do, as a value. Passes and code generation ask a Target; none compares architecture names.
+#ifndef SECTILE_IR_TARGET_H
+#define SECTILE_IR_TARGET_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sectile {
+
+enum class Vendor { Nvidia, Amd };
+
+/// Element kinds that matrix units take as operands.
+enum class MmaElement { F16, BF16, TF32, F8E4M3, F8E5M2, I8, F64 };
+
+/// One matrix instruction: D[m,n] += A[m,k] · B[k,n] by one warp.
+struct MmaShape {
+  MmaElement element; ///< of A and B
+  unsigned m, n, k;
+};
+
+struct Target {
+  std::string name;     ///< as users write it: "sm_90a", "gfx942"
+  Vendor vendor = Vendor::Nvidia;
+  std::string triple;   ///< LLVM target triple
+  std::string cpu;      ///< LLVM processor name
+  std::string features; ///< LLVM feature string
+  unsigned warpSize = 32;
+  unsigned maxThreads = 1024;         ///< per block
+  unsigned maxSharedBytes = 49152;    ///< usable by one block
+  unsigned sharedBytesPerUnit = 0;    ///< of one multiprocessor or compute unit
+  unsigned registersPerUnit = 65536;  ///< 32-bit registers of one multiprocessor
+  unsigned maxRegistersPerThread = 255;
+  unsigned multiprocessors = 0;       ///< of the usual product, for estimates
+  unsigned sharedBanks = 32;          ///< each 4 bytes wide
+  bool asyncCopy = false;             ///< global-to-shared copies in groups, waited for by count
+  bool matrixLoad = false;            ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
+  bool bf16Arithmetic = false;        ///< native bf16 add, multiply and fma
+  bool tanhInstruction = false;
+  unsigned maxVectorBits = 128;       ///< of one memory access of one thread
+  std::vector<MmaShape> mmaShapes;    ///< in order of preference
+
+  /// The matrix instruction for operands of this element, or nullptr.
+  const MmaShape *mmaFor(MmaElement element) const;
+
+  /// The target of this name, or an error that lists the known names.
+  static llvm::Expected<Target> get(llvm::StringRef name);
+  /// Every known name, oldest first, NVIDIA before AMD.
+  static llvm::ArrayRef<llvm::StringRef> names();
+  /// The nearest known target for a CUDA compute capability; a newer chip gets its nearest known features.
+  static Target forComputeCapability(unsigned major, unsigned minor);
+};
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,175 @@
+// The `cta` dialect: registration, the layout attribute, types, verifiers.
+#include "ir/cta/Cta.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace sectile::cta;
+
+#include "ir/cta/CtaDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/cta/CtaAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/cta/CtaTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "ir/cta/CtaOps.cpp.inc"
+
+namespace sectile::cta {
+
+void CtaDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/cta/CtaAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/cta/CtaTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/cta/CtaOps.cpp.inc"
+      >();
+}
+
+const Layout *layoutOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto attr = tensor ? dyn_cast_if_present<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
+  return attr ? &attr.getLayout() : nullptr;
+}
+
+RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
+  return RankedTensorType::get(type.getShape(), type.getElementType(), LayoutAttr::get(type.getContext(), layout));
+}
+
+//===-- Attribute and types -----------------------------------------------------------------------------------------===//
+
+Attribute LayoutAttr::parse(AsmParser &parser, Type) {
+  std::string text;
+  if (parser.parseLess() || parser.parseString(&text) || parser.parseGreater())
+    return {};
+  std::string why;
+  std::optional<Layout> layout = Layout::parse(text, &why);
+  if (!layout) {
+    parser.emitError(parser.getNameLoc(), why);
+    return {};
+  }
+  return get(parser.getContext(), *layout);
+}
+
+void LayoutAttr::print(AsmPrinter &printer) const { printer << "<\"" << getLayout().text() << "\">"; }
+
+Type BufferType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  Attribute layout;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element) ||
+      parser.parseComma() || parser.parseAttribute(layout) || parser.parseGreater())
+    return {};
+  auto layoutAttr = dyn_cast<LayoutAttr>(layout);
+  if (!layoutAttr) {
+    parser.emitError(parser.getNameLoc(), "a buffer's layout is a #cta.layout");
+    return {};
+  }
+  return get(parser.getContext(), shape, element, layoutAttr);
+}
+
+void BufferType::print(AsmPrinter &printer) const {
+  printer << '<';
+  for (int64_t extent : getShape())
+    printer << extent << 'x';
+  printer << getElement() << ", " << getLayout() << '>';
+}
+
+int64_t BufferType::getNumElements() const {
+  int64_t n = 1;
+  for (int64_t extent : getShape())
+    n *= extent;
+  return n;
+}
+
+int64_t BufferType::getBytes() const {
+  unsigned bits = isa<tile::PtrType>(getElement()) ? 64 : getElement().getIntOrFloatBitWidth();
+  return getNumElements() * ((bits + 7) / 8);
+}
+
+//===-- Verifiers ---------------------------------------------------------------------------------------------------===//
+
+LogicalResult ConvertLayoutOp::verify() {
+  auto from = getSource().getType(), to = getResult().getType();
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
+    return emitOpError("changes the layout only, not ") << from << " to " << to;
+  if (!layoutOf(from) || !layoutOf(to))
+    return emitOpError("needs layouts on both sides");
+  return success();
+}
+
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
+  if (getSource().getType() == getType())
+    return getSource();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getSource()))
+    return SplatElementsAttr::get(getType(), splat.getSplatValue<Attribute>());
+  return {};
+}
+
+static ArrayRef<int64_t> operandShape(Type operand) {
+  if (auto buffer = dyn_cast<BufferType>(operand))
+    return buffer.getShape();
+  return cast<RankedTensorType>(operand).getShape();
+}
+
+LogicalResult DotOp::verify() {
+  ArrayRef<int64_t> a = operandShape(getA().getType()), b = operandShape(getB().getType());
+  ArrayRef<int64_t> acc = getAcc().getType().getShape();
+  if (a.size() != 2 || b.size() != 2 || acc.size() != 2 || a[1] != b[0] || acc[0] != a[0] || acc[1] != b[1])
+    return emitOpError("shapes do not match: ") << getA().getType() << " · " << getB().getType() << " + "
+                                                << getAcc().getType();
+  if (auto shape = getInstruction(); shape && shape->size() != 3)
+    return emitOpError("instruction is [m, n, k]");
+  return success();
+}
+
+void DotOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  for (OpOperand *operand : {&getAMutable(), &getBMutable()})
+    if (isa<BufferType>(operand->get().getType()))
+      effects.emplace_back(MemoryEffects::Read::get(), operand, SharedMemory::get());
+}
+
+static LogicalResult verifyContents(Operation *op, RankedTensorType tile, BufferType buffer) {
+  if (tile.getShape() != buffer.getShape() || tile.getElementType() != buffer.getElement())
+    return op->emitOpError() << "tile " << tile << " does not fit the buffer " << buffer;
+  return success();
+}
+
+LogicalResult AllocOp::verify() {
+  return getInit() ? verifyContents(*this, cast<RankedTensorType>(getInit().getType()), getType()) : success();
+}
+
+LogicalResult LocalLoadOp::verify() { return verifyContents(*this, getType(), getBuffer().getType()); }
+
+LogicalResult LocalStoreOp::verify() {
+  return verifyContents(*this, getValue().getType(), getBuffer().getType());
+}
+
+LogicalResult PermuteBufferOp::verify() {
+  BufferType from = getSource().getType(), to = getType();
+  SmallVector<int64_t> shape;
+  for (int32_t axis : getOrder()) {
+    if (axis < 0 || static_cast<size_t>(axis) >= from.getShape().size())
+      return emitOpError("order is not a permutation of the axes");
+    shape.push_back(from.getShape()[axis]);
+  }
+  if (ArrayRef<int64_t>(shape) != to.getShape() || from.getElement() != to.getElement())
+    return emitOpError("result ") << to << " is not the permuted " << from;
+  return success();
+}
+
+LogicalResult AsyncCopyOp::verify() {
+  auto ptr = cast<RankedTensorType>(getPtr().getType());
+  BufferType buffer = getBuffer().getType();
+  if (ptr.getShape() != buffer.getShape() || cast<tile::PtrType>(ptr.getElementType()).getElement() != buffer.getElement())
+    return emitOpError("pointers ") << ptr << " do not fit the buffer " << buffer;
+  return success();
+}
+
+} // namespace sectile::cta

@@ -1,0 +1,38 @@
+// The `cta` dialect's attribute, types and operations.
+#ifndef SECTILE_IR_CTA_CTA_H
+#define SECTILE_IR_CTA_CTA_H
+
+#include "ir/layout/Layout.h"
+#include "ir/tile/Tile.h"
+
+#include "ir/cta/CtaDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/cta/CtaAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/cta/CtaTypes.h.inc"
+
+namespace sectile::cta {
+/// Memory effects on shared memory; global memory is MLIR's default resource.
+struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
+  llvm::StringRef getName() final { return "shared memory"; }
+};
+} // namespace sectile::cta
+
+#define GET_OP_CLASSES
+#include "ir/cta/CtaOps.h.inc"
+
+namespace sectile::cta {
+
+inline constexpr llvm::StringLiteral targetAttr = "cta.target";            ///< module: name of the target
+inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";              ///< kernel: i32
+inline constexpr llvm::StringLiteral stagesAttr = "cta.stages";            ///< kernel: i32, depth of pipelines
+inline constexpr llvm::StringLiteral sharedBytesAttr = "cta.shared_bytes"; ///< kernel: i32, once placed
+
+/// The layout of a tile's type, or nullptr before layouts are assigned.
+const Layout *layoutOf(mlir::Type type);
+/// `type` with this layout as its encoding.
+mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &layout);
+
+} // namespace sectile::cta
+
+#endif

@@ -1,0 +1,198 @@
+// The `cta` dialect: how one block of threads does it. Layouts, shared memory, asynchronous copies, barriers.
+#ifndef SECTILE_IR_CTA_OPS
+#define SECTILE_IR_CTA_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "ir/tile/TileTypes.td"
+
+def Cta_Dialect : Dialect {
+  let name = "cta";
+  let cppNamespace = "::sectile::cta";
+  let summary = "how one block of threads computes on tiles";
+  let description = [{
+    At this level every tensor's encoding is a `#cta.layout` (which register of which lane of which warp holds which
+    element), and shared memory is explicit: a `!cta.buffer` is a tile in shared memory whose layout maps element
+    offsets to coordinates. The module carries `cta.target = "sm_80"`; a kernel carries `cta.warps : i32`,
+    `cta.stages : i32` and, once placed, `cta.shared_bytes : i32`.
+
+    Asynchrony is a channel: a ring of buffers between a producer and a consumer, with four words. The producer
+    *acquires* a slot (it is free to be overwritten), issues copies into it and *commits* it; the consumer *waits* for
+    it (its data can be read) and *releases* it. `slot` operands count uses: use i lives in buffer i modulo the depth.
+    Uses are produced and consumed in order.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::sectile::tile::TileDialect"];
+}
+
+def Cta_LayoutAttr : AttrDef<Cta_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "where the elements of a tile are";
+  let description = "Holds a `sectile::Layout`; see docs/layouts.md.";
+  let parameters = (ins AttrOrTypeParameter<"::sectile::Layout", "", "const ::sectile::Layout &">:$layout);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 0;
+}
+
+def Cta_BufferType : TypeDef<Cta_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "tile in shared memory";
+  let description = "`!cta.buffer<128x64xf16, #cta.layout<…>>`; the layout maps offsets (in elements) to coordinates.";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element, "::sectile::cta::LayoutAttr":$layout);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumElements() const;
+    /// Bytes that one such buffer takes.
+    int64_t getBytes() const;
+  }];
+}
+
+def Cta_ChannelType : TypeDef<Cta_Dialect, "Channel"> {
+  let mnemonic = "channel";
+  let summary = "ring of shared buffers between a producer and a consumer";
+  let description = "`!cta.channel<3, !cta.buffer<…>>` has three slots.";
+  let parameters = (ins "unsigned":$depth, "::sectile::cta::BufferType":$buffer);
+  let assemblyFormat = "`<` $depth `,` $buffer `>`";
+}
+
+def Cta_SharedMemory : Resource<"::sectile::cta::SharedMemory">;
+
+class Cta_Op<string mnemonic, list<Trait> traits = []> : Op<Cta_Dialect, mnemonic, traits>;
+
+def Cta_ConvertLayoutOp : Cta_Op<"convert_layout", [Pure]> {
+  let summary = "the same tile under another layout";
+  let description = "`offset`: where in shared memory its scratch is, in bytes, once placed and where it needs any.";
+  let arguments = (ins Tile_Tensor:$source, OptionalAttr<I32Attr>:$offset);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Cta_DotOp : Cta_Op<"dot", [AllTypesMatch<["acc", "result"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "acc + a · b by matrix instructions of a shape, or by fused multiply-adds";
+  let description = [{
+    `instruction` is [m, n, k] of one matrix instruction (`Target::mmaShapes`), or absent for fused multiply-adds.
+    An operand is a tile, in the layout that the instruction needs for this accumulator's layout, or a shared buffer,
+    which is read piece by piece just before each instruction. With fused multiply-adds both operands are buffers.
+  }];
+  let arguments = (ins AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$a, AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$b,
+                       Tile_Tensor:$acc,
+                       OptionalAttr<DenseI32ArrayAttr>:$instruction,
+                       DefaultValuedAttr<Tile_Precision, "::sectile::tile::Precision::TF32">:$precision);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $acc (`by` $instruction^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_AllocOp : Cta_Op<"alloc", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]> {
+  let summary = "shared buffer; `offset` in bytes once placed; with `init`, holding that tile";
+  let arguments = (ins Optional<Tile_Tensor>:$init, OptionalAttr<I32Attr>:$offset);
+  let results = (outs Cta_BufferType:$result);
+  let assemblyFormat = "($init^ `:` type($init) `->`)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Cta_LocalLoadOp : Cta_Op<"local_load", [MemoryEffects<[MemRead<Cta_SharedMemory>]>]> {
+  let summary = "read a shared buffer into registers";
+  let arguments = (ins Cta_BufferType:$buffer);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Cta_LocalStoreOp : Cta_Op<"local_store", [MemoryEffects<[MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "write registers to a shared buffer";
+  let arguments = (ins Tile_Tensor:$value, Cta_BufferType:$buffer);
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Cta_PermuteBufferOp : Cta_Op<"permute_buffer", [Pure]> {
+  let summary = "the same buffer with its axes reordered";
+  let arguments = (ins Cta_BufferType:$source, DenseI32ArrayAttr:$order);
+  let results = (outs Cta_BufferType:$result);
+  let assemblyFormat = "$source $order attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Cta_AsyncCopyOp : Cta_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "copy from global to shared memory without waiting; where the mask is false the buffer gets zeros";
+  let description = [{
+    The pointers' layout says which thread copies what; `vector` consecutive registers go as one copy of 4, 8 or 16
+    bytes.
+  }];
+  let arguments = (ins TensorOf<[Tile_PtrType]>:$ptr, Cta_BufferType:$buffer, Optional<TensorOf<[I1]>>:$mask,
+                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache, OptionalAttr<I32Attr>:$vector);
+  let assemblyFormat = [{
+    $ptr `,` $buffer (`mask` $mask^)? attr-dict `:` type($ptr) `,` type($buffer) (`mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_AsyncCommitOp : Cta_Op<"async_commit", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "close the group of the copies issued since the last one";
+  let assemblyFormat = "attr-dict";
+}
+
+def Cta_AsyncWaitOp : Cta_Op<"async_wait", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait until at most `pending` groups of this thread's copies are under way";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative]>:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def Cta_BarrierOp : Cta_Op<"barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "all threads of the block arrive before any goes on; orders shared memory";
+  let assemblyFormat = "attr-dict";
+}
+
+def Cta_ChannelOp : Cta_Op<"channel", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]> {
+  let summary = "make a channel; `offset` in bytes once placed";
+  let arguments = (ins OptionalAttr<I32Attr>:$offset);
+  let results = (outs Cta_ChannelType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+class Cta_ChannelUseOp<string mnemonic, string text> : Cta_Op<mnemonic,
+    [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = text;
+}
+
+def Cta_AcquireOp : Cta_ChannelUseOp<"acquire", "producer: the buffer of use `slot`, free to be overwritten"> {
+  let arguments = (ins Cta_ChannelType:$channel, I32:$slot);
+  let results = (outs Cta_BufferType:$buffer);
+  let assemblyFormat = "$channel `[` $slot `]` attr-dict `:` type($channel) `->` type($buffer)";
+}
+
+def Cta_CommitOp : Cta_ChannelUseOp<"commit", "producer: all copies into use `slot` are issued"> {
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
+  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` type($channels)";
+}
+
+def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot` can be read; gives the buffers"> {
+  let description = "`ahead`: how many later uses the producer may have committed by then.";
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, I32Attr:$ahead);
+  let results = (outs Variadic<Cta_BufferType>:$buffers);
+  let assemblyFormat = "$channels `[` $slot `]` `ahead` $ahead attr-dict `:` type($channels) `->` type($buffers)";
+}
+
+def Cta_ReleaseOp : Cta_ChannelUseOp<"release", "consumer: use `slot` has been read"> {
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
+  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` type($channels)";
+}
+
+def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
+  let summary = "the buffer at a position of a channel's ring, without any waiting";
+  let arguments = (ins Cta_ChannelType:$channel, I32:$index);
+  let results = (outs Cta_BufferType:$buffer);
+  let assemblyFormat = "$channel `[` $index `]` attr-dict `:` type($channel) `->` type($buffer)";
+}
+
+#endif

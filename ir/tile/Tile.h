@@ -1,0 +1,38 @@
+// The `tile` dialect's types and operations.
+#ifndef SECTILE_IR_TILE_TILE_H
+#define SECTILE_IR_TILE_TILE_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/tile/TileDialect.h.inc"
+#include "ir/tile/TileEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/tile/TileTypes.h.inc"
+#define GET_OP_CLASSES
+#include "ir/tile/TileOps.h.inc"
+
+namespace sectile::tile {
+
+/// Marks a `func.func` as a kernel.
+inline constexpr llvm::StringLiteral kernelAttr = "tile.kernel";
+/// On a kernel's argument: its value (an address in bytes for pointers) is a multiple of this i64.
+inline constexpr llvm::StringLiteral divisibleAttr = "tile.divisible";
+
+/// The element type of a tile, or a scalar's own type.
+inline mlir::Type elementType(mlir::Type type) { return mlir::getElementTypeOrSelf(type); }
+/// `type` with another element type; scalars become that type.
+mlir::Type withElementType(mlir::Type type, mlir::Type element);
+/// The shape of a tile; empty for scalars.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
+
+} // namespace sectile::tile
+
+#endif
