@@ -8,6 +8,6 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 void sectile::registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
-                  tile::TileDialect, cta::CtaDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect,
+                  mlir::scf::SCFDialect, tile::TileDialect, cta::CtaDialect>();
 }

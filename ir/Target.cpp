@@ -1,5 +1,5 @@
-// The table of known targets. Limits are from the CUDA C++ Programming Guide's table of compute capabilities and from
-// AMD's instruction-set and LLVM AMDGPU back-end documents.
+// The table of known targets. Limits are from the CUDA C++ Programming Guide's table of compute
+// capabilities and from AMD's instruction-set and LLVM AMDGPU back-end documents.
 #include "ir/Target.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,4 +1,5 @@
-// What a chip can do, as a value. Passes and code generation ask a Target; none compares architecture names.
+// What a chip can do, as a value. Passes and code generation ask a Target; none compares
+// architecture names.
 #ifndef SECTILE_IR_TARGET_H
 #define SECTILE_IR_TARGET_H
 
@@ -23,25 +24,25 @@ struct MmaShape {
 };
 
 struct Target {
-  std::string name;     ///< as users write it: "sm_90a", "gfx942"
+  std::string name; ///< as users write it: "sm_90a", "gfx942"
   Vendor vendor = Vendor::Nvidia;
   std::string triple;   ///< LLVM target triple
   std::string cpu;      ///< LLVM processor name
   std::string features; ///< LLVM feature string
   unsigned warpSize = 32;
-  unsigned maxThreads = 1024;         ///< per block
-  unsigned maxSharedBytes = 49152;    ///< usable by one block
-  unsigned sharedBytesPerUnit = 0;    ///< of one multiprocessor or compute unit
-  unsigned registersPerUnit = 65536;  ///< 32-bit registers of one multiprocessor
+  unsigned maxThreads = 1024;        ///< per block
+  unsigned maxSharedBytes = 49152;   ///< usable by one block
+  unsigned sharedBytesPerUnit = 0;   ///< of one multiprocessor or compute unit
+  unsigned registersPerUnit = 65536; ///< 32-bit registers of one multiprocessor
   unsigned maxRegistersPerThread = 255;
-  unsigned multiprocessors = 0;       ///< of the usual product, for estimates
-  unsigned sharedBanks = 32;          ///< each 4 bytes wide
-  bool asyncCopy = false;             ///< global-to-shared copies in groups, waited for by count
-  bool matrixLoad = false;            ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
-  bool bf16Arithmetic = false;        ///< native bf16 add, multiply and fma
+  unsigned multiprocessors = 0; ///< of the usual product, for estimates
+  unsigned sharedBanks = 32;    ///< each 4 bytes wide
+  bool asyncCopy = false;       ///< global-to-shared copies in groups, waited for by count
+  bool matrixLoad = false;      ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
+  bool bf16Arithmetic = false;  ///< native bf16 add, multiply and fma
   bool tanhInstruction = false;
-  unsigned maxVectorBits = 128;       ///< of one memory access of one thread
-  std::vector<MmaShape> mmaShapes;    ///< in order of preference
+  unsigned maxVectorBits = 128;    ///< of one memory access of one thread
+  std::vector<MmaShape> mmaShapes; ///< in order of preference
 
   /// The matrix instruction for operands of this element, or nullptr.
   const MmaShape *mmaFor(MmaElement element) const;
@@ -50,7 +51,8 @@ struct Target {
   static llvm::Expected<Target> get(llvm::StringRef name);
   /// Every known name, oldest first, NVIDIA before AMD.
   static llvm::ArrayRef<llvm::StringRef> names();
-  /// The nearest known target for a CUDA compute capability; a newer chip gets its nearest known features.
+  /// The nearest known target for a CUDA compute capability; a newer chip gets its nearest known
+  /// features.
   static Target forComputeCapability(unsigned major, unsigned minor);
 };
 

@@ -1,8 +1,8 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace sectile::cta;
@@ -39,10 +39,12 @@ const Layout *layoutOf(Type type) {
 }
 
 RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
-  return RankedTensorType::get(type.getShape(), type.getElementType(), LayoutAttr::get(type.getContext(), layout));
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               LayoutAttr::get(type.getContext(), layout));
 }
 
-//===-- Attribute and types -----------------------------------------------------------------------------------------===//
+//===-- Attribute and types
+//-----------------------------------------------------------------------------------------===//
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   std::string text;
@@ -57,14 +59,17 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   return get(parser.getContext(), *layout);
 }
 
-void LayoutAttr::print(AsmPrinter &printer) const { printer << "<\"" << getLayout().text() << "\">"; }
+void LayoutAttr::print(AsmPrinter &printer) const {
+  printer << "<\"" << getLayout().text() << "\">";
+}
 
 Type BufferType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type element;
   Attribute layout;
-  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element) ||
-      parser.parseComma() || parser.parseAttribute(layout) || parser.parseGreater())
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element) || parser.parseComma() || parser.parseAttribute(layout) ||
+      parser.parseGreater())
     return {};
   auto layoutAttr = dyn_cast<LayoutAttr>(layout);
   if (!layoutAttr) {
@@ -93,7 +98,8 @@ int64_t BufferType::getBytes() const {
   return getNumElements() * ((bits + 7) / 8);
 }
 
-//===-- Verifiers ---------------------------------------------------------------------------------------------------===//
+//===-- Verifiers
+//---------------------------------------------------------------------------------------------------===//
 
 LogicalResult ConvertLayoutOp::verify() {
   auto from = getSource().getType(), to = getResult().getType();
@@ -121,15 +127,17 @@ static ArrayRef<int64_t> operandShape(Type operand) {
 LogicalResult DotOp::verify() {
   ArrayRef<int64_t> a = operandShape(getA().getType()), b = operandShape(getB().getType());
   ArrayRef<int64_t> acc = getAcc().getType().getShape();
-  if (a.size() != 2 || b.size() != 2 || acc.size() != 2 || a[1] != b[0] || acc[0] != a[0] || acc[1] != b[1])
-    return emitOpError("shapes do not match: ") << getA().getType() << " · " << getB().getType() << " + "
-                                                << getAcc().getType();
+  if (a.size() != 2 || b.size() != 2 || acc.size() != 2 || a[1] != b[0] || acc[0] != a[0] ||
+      acc[1] != b[1])
+    return emitOpError("shapes do not match: ")
+           << getA().getType() << " · " << getB().getType() << " + " << getAcc().getType();
   if (auto shape = getInstruction(); shape && shape->size() != 3)
     return emitOpError("instruction is [m, n, k]");
   return success();
 }
 
-void DotOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+void DotOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   for (OpOperand *operand : {&getAMutable(), &getBMutable()})
     if (isa<BufferType>(operand->get().getType()))
       effects.emplace_back(MemoryEffects::Read::get(), operand, SharedMemory::get());
@@ -142,10 +150,13 @@ static LogicalResult verifyContents(Operation *op, RankedTensorType tile, Buffer
 }
 
 LogicalResult AllocOp::verify() {
-  return getInit() ? verifyContents(*this, cast<RankedTensorType>(getInit().getType()), getType()) : success();
+  return getInit() ? verifyContents(*this, cast<RankedTensorType>(getInit().getType()), getType())
+                   : success();
 }
 
-LogicalResult LocalLoadOp::verify() { return verifyContents(*this, getType(), getBuffer().getType()); }
+LogicalResult LocalLoadOp::verify() {
+  return verifyContents(*this, getType(), getBuffer().getType());
+}
 
 LogicalResult LocalStoreOp::verify() {
   return verifyContents(*this, getValue().getType(), getBuffer().getType());
@@ -167,7 +178,8 @@ LogicalResult PermuteBufferOp::verify() {
 LogicalResult AsyncCopyOp::verify() {
   auto ptr = cast<RankedTensorType>(getPtr().getType());
   BufferType buffer = getBuffer().getType();
-  if (ptr.getShape() != buffer.getShape() || cast<tile::PtrType>(ptr.getElementType()).getElement() != buffer.getElement())
+  if (ptr.getShape() != buffer.getShape() ||
+      cast<tile::PtrType>(ptr.getElementType()).getElement() != buffer.getElement())
     return emitOpError("pointers ") << ptr << " do not fit the buffer " << buffer;
   return success();
 }

@@ -23,10 +23,11 @@ struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
 
 namespace sectile::cta {
 
-inline constexpr llvm::StringLiteral targetAttr = "cta.target";            ///< module: name of the target
-inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";              ///< kernel: i32
-inline constexpr llvm::StringLiteral stagesAttr = "cta.stages";            ///< kernel: i32, depth of pipelines
-inline constexpr llvm::StringLiteral sharedBytesAttr = "cta.shared_bytes"; ///< kernel: i32, once placed
+inline constexpr llvm::StringLiteral targetAttr = "cta.target"; ///< module: name of the target
+inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";   ///< kernel: i32
+inline constexpr llvm::StringLiteral stagesAttr = "cta.stages"; ///< kernel: i32, depth of pipelines
+inline constexpr llvm::StringLiteral sharedBytesAttr =
+    "cta.shared_bytes"; ///< kernel: i32, once placed
 
 /// The layout of a tile's type, or nullptr before layouts are assigned.
 const Layout *layoutOf(mlir::Type type);

@@ -1,8 +1,8 @@
 // The `tile` dialect: registration and types.
 #include "ir/tile/Tile.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -24,7 +24,8 @@ void TileDialect::initialize() {
       >();
 }
 
-Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                            Location loc) {
   return arith::ConstantOp::materialize(builder, value, type, loc);
 }
 
@@ -48,7 +49,8 @@ Type ViewType::parse(AsmParser &parser) {
       parser.parseType(element) || parser.parseGreater())
     return {};
   if (rank.size() != 1) {
-    parser.emitError(parser.getNameLoc(), "a view has one number, its rank, before the element type");
+    parser.emitError(parser.getNameLoc(),
+                     "a view has one number, its rank, before the element type");
     return {};
   }
   return get(element.getContext(), rank[0], element);

@@ -24,12 +24,13 @@ static OpFoldResult foldSplat(Attribute source, Type resultType) {
   return {};
 }
 
-//===-- Shapes ------------------------------------------------------------------------------------------------------===//
+//===-- Shapes
+//------------------------------------------------------------------------------------------------------===//
 
 LogicalResult SplatOp::verify() {
   if (getResult().getType().getElementType() != getSource().getType())
-    return emitOpError("makes a tile of ") << getResult().getType().getElementType() << " from a scalar of "
-                                           << getSource().getType();
+    return emitOpError("makes a tile of ") << getResult().getType().getElementType()
+                                           << " from a scalar of " << getSource().getType();
   return success();
 }
 
@@ -42,29 +43,34 @@ OpFoldResult SplatOp::fold(FoldAdaptor adaptor) {
 LogicalResult ExpandDimsOp::verify() {
   ArrayRef<int64_t> from = getSource().getType().getShape();
   if (getAxis() > from.size())
-    return emitOpError("axis ") << getAxis() << " is beyond the rank " << from.size() << " of the source";
+    return emitOpError("axis ") << getAxis() << " is beyond the rank " << from.size()
+                                << " of the source";
   SmallVector<int64_t> expected(from);
   expected.insert(expected.begin() + getAxis(), 1);
   if (ArrayRef<int64_t>(expected) != getResult().getType().getShape())
-    return emitOpError("gives shape ") << shapeText(expected) << ", not "
-                                       << shapeText(getResult().getType().getShape());
+    return emitOpError("gives shape ")
+           << shapeText(expected) << ", not " << shapeText(getResult().getType().getShape());
   if (getSource().getType().getElementType() != getResult().getType().getElementType())
     return emitOpError("keeps the element type");
   return success();
 }
 
-OpFoldResult ExpandDimsOp::fold(FoldAdaptor adaptor) { return foldSplat(adaptor.getSource(), getType()); }
+OpFoldResult ExpandDimsOp::fold(FoldAdaptor adaptor) {
+  return foldSplat(adaptor.getSource(), getType());
+}
 
 LogicalResult BroadcastOp::verify() {
   auto from = getSource().getType(), to = getResult().getType();
   if (from.getElementType() != to.getElementType())
     return emitOpError("keeps the element type");
   if (from.getRank() != to.getRank())
-    return emitOpError("keeps the rank: ") << shapeText(from.getShape()) << " to " << shapeText(to.getShape());
+    return emitOpError("keeps the rank: ")
+           << shapeText(from.getShape()) << " to " << shapeText(to.getShape());
   for (auto [a, b] : llvm::zip(from.getShape(), to.getShape()))
     if (a != b && a != 1)
-      return emitOpError("cannot repeat ") << shapeText(from.getShape()) << " to " << shapeText(to.getShape())
-                                           << ": only extents of 1 repeat";
+      return emitOpError("cannot repeat ")
+             << shapeText(from.getShape()) << " to " << shapeText(to.getShape())
+             << ": only extents of 1 repeat";
   return success();
 }
 
@@ -80,8 +86,8 @@ LogicalResult ReshapeOp::verify() {
     return emitOpError("keeps the element type");
   if (from.getNumElements() != to.getNumElements())
     return emitOpError("keeps the number of elements: ")
-           << shapeText(from.getShape()) << " has " << from.getNumElements() << ", " << shapeText(to.getShape())
-           << " has " << to.getNumElements();
+           << shapeText(from.getShape()) << " has " << from.getNumElements() << ", "
+           << shapeText(to.getShape()) << " has " << to.getNumElements();
   return success();
 }
 
@@ -102,8 +108,8 @@ LogicalResult PermuteOp::verify() {
       return emitOpError("order is not a permutation of the axes");
     seen[axis] = true;
     if (i >= static_cast<size_t>(to.getRank()) || to.getDimSize(i) != from.getDimSize(axis))
-      return emitOpError("result shape ") << shapeText(to.getShape()) << " is not the permuted "
-                                          << shapeText(from.getShape());
+      return emitOpError("result shape ")
+             << shapeText(to.getShape()) << " is not the permuted " << shapeText(from.getShape());
   }
   if (from.getElementType() != to.getElementType())
     return emitOpError("keeps the element type");
@@ -118,7 +124,8 @@ OpFoldResult PermuteOp::fold(FoldAdaptor adaptor) {
   return foldSplat(adaptor.getSource(), getType());
 }
 
-//===-- Memory ------------------------------------------------------------------------------------------------------===//
+//===-- Memory
+//------------------------------------------------------------------------------------------------------===//
 
 /// Whether two types have the same shape and encoding, whatever their elements.
 static LogicalResult sameTile(Operation *op, Type a, Type b, StringRef what) {
@@ -126,8 +133,8 @@ static LogicalResult sameTile(Operation *op, Type a, Type b, StringRef what) {
   if (static_cast<bool>(ta) != static_cast<bool>(tb))
     return op->emitOpError() << what << ": one is a scalar, the other a tile";
   if (ta && ta.getShape() != tb.getShape())
-    return op->emitOpError() << what << ": shapes " << shapeText(ta.getShape()) << " and " << shapeText(tb.getShape())
-                             << " differ";
+    return op->emitOpError() << what << ": shapes " << shapeText(ta.getShape()) << " and "
+                             << shapeText(tb.getShape()) << " differ";
   if (ta && ta.getEncoding() != tb.getEncoding())
     return op->emitOpError() << what << ": layouts differ";
   return success();
@@ -141,7 +148,8 @@ OpFoldResult AddPtrOp::fold(FoldAdaptor adaptor) {
   if (Attribute offset = adaptor.getOffset()) {
     if (auto value = dyn_cast<IntegerAttr>(offset); value && value.getValue().isZero())
       return getPtr();
-    if (auto splat = dyn_cast<SplatElementsAttr>(offset); splat && splat.getSplatValue<APInt>().isZero())
+    if (auto splat = dyn_cast<SplatElementsAttr>(offset);
+        splat && splat.getSplatValue<APInt>().isZero())
       return getPtr();
   }
   return {};
@@ -158,33 +166,38 @@ void LoadOp::build(OpBuilder &builder, OperationState &state, Value ptr, Value m
 
 LogicalResult LoadOp::verify() {
   if (getResult().getType() != pointee(getPtr().getType()))
-    return emitOpError("of ") << getPtr().getType() << " gives " << pointee(getPtr().getType()) << ", not "
-                              << getResult().getType();
-  if (getMask() && failed(sameTile(*this, getPtr().getType(), getMask().getType(), "pointers and mask")))
+    return emitOpError("of ") << getPtr().getType() << " gives " << pointee(getPtr().getType())
+                              << ", not " << getResult().getType();
+  if (getMask() &&
+      failed(sameTile(*this, getPtr().getType(), getMask().getType(), "pointers and mask")))
     return failure();
   if (getOther() && getOther().getType() != getResult().getType())
-    return emitOpError("gives ") << getResult().getType() << " where the mask is true, but `other` is "
+    return emitOpError("gives ") << getResult().getType()
+                                 << " where the mask is true, but `other` is "
                                  << getOther().getType();
   if (getOther() && !getMask())
     return emitOpError("has `other` without a mask");
   return success();
 }
 
-void LoadOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+void LoadOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   effects.emplace_back(MemoryEffects::Read::get());
   if (getIsVolatile())
     effects.emplace_back(MemoryEffects::Write::get());
 }
 
 void StoreOp::build(OpBuilder &builder, OperationState &state, Value ptr, Value value, Value mask) {
-  build(builder, state, ptr, value, mask, Cache::Default, Eviction::Normal, /*vector=*/IntegerAttr());
+  build(builder, state, ptr, value, mask, Cache::Default, Eviction::Normal,
+        /*vector=*/IntegerAttr());
 }
 
 LogicalResult StoreOp::verify() {
   if (getValue().getType() != pointee(getPtr().getType()))
-    return emitOpError("to ") << getPtr().getType() << " takes " << pointee(getPtr().getType()) << ", not "
-                              << getValue().getType();
-  if (getMask() && failed(sameTile(*this, getPtr().getType(), getMask().getType(), "pointers and mask")))
+    return emitOpError("to ") << getPtr().getType() << " takes " << pointee(getPtr().getType())
+                              << ", not " << getValue().getType();
+  if (getMask() &&
+      failed(sameTile(*this, getPtr().getType(), getMask().getType(), "pointers and mask")))
     return failure();
   return success();
 }
@@ -199,22 +212,26 @@ LogicalResult MakeViewOp::verify() {
   return success();
 }
 
-static LogicalResult verifyBlock(Operation *op, ViewType view, RankedTensorType block, size_t offsets) {
+static LogicalResult verifyBlock(Operation *op, ViewType view, RankedTensorType block,
+                                 size_t offsets) {
   if (view.getRank() != block.getRank() || offsets != view.getRank())
-    return op->emitOpError() << "on a view of rank " << view.getRank() << " has a block of rank " << block.getRank()
-                             << " and " << offsets << " offsets";
+    return op->emitOpError() << "on a view of rank " << view.getRank() << " has a block of rank "
+                             << block.getRank() << " and " << offsets << " offsets";
   if (view.getElement() != block.getElementType())
-    return op->emitOpError() << "on a view of " << view.getElement() << " has a block of " << block.getElementType();
+    return op->emitOpError() << "on a view of " << view.getElement() << " has a block of "
+                             << block.getElementType();
   return success();
 }
 
 LogicalResult LoadBlockOp::verify() {
   if (auto padding = getPaddingAttr(); padding && padding.getType() != getType().getElementType())
-    return emitOpError("padding is ") << padding.getType() << ", elements are " << getType().getElementType();
+    return emitOpError("padding is ")
+           << padding.getType() << ", elements are " << getType().getElementType();
   return verifyBlock(*this, getView().getType(), getType(), getOffsets().size());
 }
 
-void LoadBlockOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+void LoadBlockOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   effects.emplace_back(MemoryEffects::Read::get());
 }
 
@@ -222,7 +239,8 @@ LogicalResult StoreBlockOp::verify() {
   return verifyBlock(*this, getView().getType(), getValue().getType(), getOffsets().size());
 }
 
-//===-- Dot and reduce ----------------------------------------------------------------------------------------------===//
+//===-- Dot and reduce
+//----------------------------------------------------------------------------------------------===//
 
 LogicalResult DotOp::verify() {
   auto a = getA().getType(), b = getB().getType(), acc = getAcc().getType();
@@ -230,8 +248,8 @@ LogicalResult DotOp::verify() {
     return emitOpError("of ") << shapeText(a.getShape()) << " and " << shapeText(b.getShape())
                               << ": the inner extents differ";
   if (acc.getDimSize(0) != a.getDimSize(0) || acc.getDimSize(1) != b.getDimSize(1))
-    return emitOpError("of ") << shapeText(a.getShape()) << " and " << shapeText(b.getShape()) << " has an accumulator of "
-                              << shapeText(acc.getShape());
+    return emitOpError("of ") << shapeText(a.getShape()) << " and " << shapeText(b.getShape())
+                              << " has an accumulator of " << shapeText(acc.getShape());
   bool fp8 = llvm::isa<Float8E4M3FNType, Float8E5M2Type>(a.getElementType()) &&
              llvm::isa<Float8E4M3FNType, Float8E5M2Type>(b.getElementType());
   if (a.getElementType() != b.getElementType() && !fp8)
@@ -250,7 +268,8 @@ LogicalResult ReduceOp::verify() {
   if (getSources().empty())
     return emitOpError("needs a tile to reduce");
   if (getSources().size() != getResults().size())
-    return emitOpError("has ") << getSources().size() << " tiles and " << getResults().size() << " results";
+    return emitOpError("has ") << getSources().size() << " tiles and " << getResults().size()
+                               << " results";
   auto first = cast<RankedTensorType>(getSources()[0].getType());
   if (getAxis() >= first.getRank())
     return emitOpError("axis ") << getAxis() << " is beyond the rank " << first.getRank();
@@ -260,8 +279,10 @@ LogicalResult ReduceOp::verify() {
     auto type = cast<RankedTensorType>(source.getType());
     if (type.getShape() != first.getShape() || type.getEncoding() != first.getEncoding())
       return emitOpError("tiles differ in shape or layout");
-    if (elementType(result.getType()) != type.getElementType() || shapeOf(result.getType()) != ArrayRef<int64_t>(shape))
-      return emitOpError("of ") << type << " along axis " << getAxis() << " cannot give " << result.getType();
+    if (elementType(result.getType()) != type.getElementType() ||
+        shapeOf(result.getType()) != ArrayRef<int64_t>(shape))
+      return emitOpError("of ") << type << " along axis " << getAxis() << " cannot give "
+                                << result.getType();
   }
   return success();
 }
@@ -270,7 +291,8 @@ LogicalResult ReduceOp::verifyRegions() {
   size_t n = getSources().size();
   Block &body = getCombiner().front();
   if (body.getNumArguments() != 2 * n)
-    return emitOpError("combiner takes ") << body.getNumArguments() << " values instead of " << 2 * n;
+    return emitOpError("combiner takes ")
+           << body.getNumArguments() << " values instead of " << 2 * n;
   auto yield = dyn_cast<YieldOp>(body.getTerminator());
   if (!yield || yield.getValues().size() != n)
     return emitOpError("combiner must yield one value per tile");

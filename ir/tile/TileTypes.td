@@ -22,7 +22,6 @@ def Tile_Dialect : Dialect {
     `tile.divisible = N : i64` (the value, or the address in bytes, is a multiple of N).
   }];
   let useDefaultTypePrinterParser = 1;
-  let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect"];
   let hasConstantMaterializer = 1;
 }
