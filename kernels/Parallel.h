@@ -1,0 +1,26 @@
+// Splits independent work of the host's own computations over its cores.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sectile {
+
+// Calls body(i) for every i in [0, count), in any order; body must not throw.
+template <class Body> void parallelFor(std::int64_t count, Body &&body) {
+  auto threads = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = std::min(threads, count);
+  std::atomic<std::int64_t> next{0};
+  auto work = [&] {
+    for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
+      body(i);
+  };
+  std::vector<std::jthread> others;
+  for (std::int64_t t = 1; t < threads; ++t)
+    others.emplace_back(work);
+  work();
+}
+
+} // namespace sectile
