@@ -1,0 +1,114 @@
+// Finds and opens devices by name, and keeps the ones that are open.
+#include "runtime/DeviceImpl.h"
+#include "runtime/cuda/CudaDevice.h"
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+namespace sectile {
+
+using runtime::DeviceImpl;
+
+namespace {
+
+// Open devices stay open: a driver's context must outlive whatever static objects still hold memory
+// of it.
+struct OpenDevices {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<DeviceImpl>, std::less<>> byName;
+};
+
+OpenDevices &openDevices() {
+  static auto *devices = new OpenDevices;
+  return *devices;
+}
+
+std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
+  const size_t colon = name.find(':');
+  const std::string_view kind = name.substr(0, colon);
+  const std::string_view rest = colon == name.npos ? "" : name.substr(colon + 1);
+  unsigned index = 0;
+  if (colon != name.npos) {
+    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
+    if (error != std::errc() || end != rest.data() + rest.size() || rest != std::to_string(index))
+      throw DeviceError("device '" + std::string(name) + "': '" + std::string(rest) +
+                        "' is not a number");
+  }
+  if (kind == "cuda")
+    return runtime::openCudaDevice(index);
+  throw DeviceError("unknown device '" + std::string(name) + "': devices are called cuda:N");
+}
+
+} // namespace
+
+Device Device::open(std::string_view name) {
+  if (name == "cuda")
+    return open("cuda:0");
+  OpenDevices &open = openDevices();
+  std::lock_guard lock(open.mutex);
+  auto found = open.byName.find(name);
+  if (found == open.byName.end()) {
+    std::shared_ptr<DeviceImpl> device = openNew(name);
+    device->name = name;
+    device->ownStream =
+        Stream(std::make_shared<runtime::StreamImpl>(device, device->createStream(), false));
+    found = open.byName.emplace(name, std::move(device)).first;
+  }
+  return Device(found->second);
+}
+
+Device Device::best() {
+  if (const char *name = std::getenv("SECTILE_DEVICE"); name && *name)
+    return open(name);
+  return open("cuda:0");
+}
+
+std::vector<Device> Device::all() {
+  std::vector<Device> devices;
+  for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)
+    devices.push_back(open("cuda:" + std::to_string(i)));
+  return devices;
+}
+
+const std::string &Device::name() const { return impl_->name; }
+const std::string &Device::description() const { return impl_->description; }
+const std::string &Device::target() const { return impl_->target; }
+const DeviceLimits &Device::limits() const { return impl_->limits; }
+MemoryInfo Device::memory() const { return impl_->memory(); }
+const Stream &Device::stream() const { return impl_->ownStream; }
+void Device::synchronize() const { impl_->synchronize(); }
+
+Stream Device::new_stream() const {
+  return Stream(std::make_shared<runtime::StreamImpl>(impl_, impl_->createStream(), true));
+}
+
+namespace runtime {
+
+static std::string kibibytes(size_t bytes) {
+  return bytes % 1024 ? std::to_string(bytes) + " bytes" : std::to_string(bytes / 1024) + " KiB";
+}
+
+void DeviceImpl::checkResources(const Artifact &artifact) const {
+  if (artifact.sharedBytes > limits.max_shared_bytes)
+    throw LaunchError("kernel '" + artifact.entry + "' needs " + kibibytes(artifact.sharedBytes) +
+                      " of shared memory, " + target + " has " +
+                      kibibytes(limits.max_shared_bytes) +
+                      ": lower the stages or the tile's extents");
+  if (artifact.threads > limits.max_threads)
+    throw LaunchError("kernel '" + artifact.entry + "' needs blocks of " +
+                      std::to_string(artifact.threads) + " threads, " + target + " has " +
+                      std::to_string(limits.max_threads) + ": lower the warps");
+}
+
+void DeviceImpl::throwGridTooLarge(const LoadedKernel &kernel, const Grid &grid) const {
+  auto extents = [](unsigned x, unsigned y, unsigned z) {
+    return std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z);
+  };
+  throw LaunchError("kernel '" + kernel.name + "': a grid of " + extents(grid.x, grid.y, grid.z) +
+                    " blocks; " + name + " takes at most " +
+                    extents(limits.max_grid[0], limits.max_grid[1], limits.max_grid[2]));
+}
+
+} // namespace runtime
+} // namespace sectile

@@ -1,0 +1,122 @@
+// DeviceImpl: what a back end (CUDA, HIP, the virtual GPU) does for the devices, streams, events
+// and graphs that the public headers show. Every function but the marked ones throws DeviceError or
+// LaunchError.
+#ifndef SECTILE_RUNTIME_DEVICEIMPL_H
+#define SECTILE_RUNTIME_DEVICEIMPL_H
+
+#include "codegen/Artifact.h"
+#include <memory>
+#include <sectile/device.h>
+#include <sectile/stream.h>
+#include <string>
+
+namespace sectile::runtime {
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+/// A kernel on a device, ready to launch.
+class LoadedKernel {
+public:
+  explicit LoadedKernel(const Artifact &artifact)
+      : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes) {}
+  virtual ~LoadedKernel() = default;
+
+  const std::string name;
+  const unsigned threads;
+  const unsigned sharedBytes;
+};
+
+class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
+public:
+  virtual ~DeviceImpl() = default;
+
+  std::string name, description, target;
+  DeviceLimits limits;
+  Stream ownStream{nullptr};
+
+  virtual MemoryInfo memory() = 0;
+  virtual uint64_t allocate(size_t bytes) = 0;
+  virtual void free(uint64_t address) noexcept = 0;
+
+  /// These two wait for all work in the device's streams.
+  virtual void copyToDevice(uint64_t target, const void *source, size_t bytes) = 0;
+  virtual void copyToHost(void *target, uint64_t source, size_t bytes) = 0;
+  virtual void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) = 0;
+  /// Writes a pattern of 1, 2, 4 or 8 bytes `count` times.
+  virtual void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
+                    void *stream) = 0;
+
+  virtual void synchronize() = 0;
+  virtual void *createStream() = 0;
+  virtual void destroyStream(void *stream) noexcept = 0;
+  virtual void synchronizeStream(void *stream) = 0;
+
+  virtual void *createEvent() = 0;
+  virtual void destroyEvent(void *event) noexcept = 0;
+  virtual void recordEvent(void *event, void *stream) = 0;
+  virtual void synchronizeEvent(void *event) = 0;
+  virtual bool eventDone(void *event) = 0;
+  virtual void waitEvent(void *stream, void *event) = 0;
+  virtual float elapsedMilliseconds(void *from, void *to) = 0;
+
+  virtual void beginCapture(void *stream) = 0;
+  virtual void *endCapture(void *stream) = 0;
+  virtual void launchGraph(void *graph, void *stream) = 0;
+  virtual void destroyGraph(void *graph) noexcept = 0;
+
+  virtual std::unique_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
+  /// Neither waits nor allocates on a real device; `arguments` point to the values.
+  virtual void launch(const LoadedKernel &kernel, const Grid &grid, void **arguments,
+                      void *stream) = 0;
+
+  /// Throws LaunchError when the device cannot hold one block of this kernel.
+  void checkResources(const Artifact &artifact) const;
+  /// Throws LaunchError when the grid is larger than the device takes.
+  void checkGrid(const LoadedKernel &kernel, const Grid &grid) const {
+    if (grid.x > limits.max_grid[0] || grid.y > limits.max_grid[1] || grid.z > limits.max_grid[2])
+      throwGridTooLarge(kernel, grid);
+  }
+
+private:
+  [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const Grid &grid) const;
+};
+
+struct StreamImpl {
+  std::shared_ptr<DeviceImpl> device;
+  void *handle;
+  bool owned;
+
+  StreamImpl(std::shared_ptr<DeviceImpl> device, void *handle, bool owned)
+      : device(std::move(device)), handle(handle), owned(owned) {}
+  StreamImpl(const StreamImpl &) = delete;
+  ~StreamImpl() {
+    if (owned)
+      device->destroyStream(handle);
+  }
+};
+
+struct EventImpl {
+  std::shared_ptr<DeviceImpl> device;
+  void *handle;
+
+  explicit EventImpl(const std::shared_ptr<DeviceImpl> &device)
+      : device(device), handle(device->createEvent()) {}
+  EventImpl(const EventImpl &) = delete;
+  ~EventImpl() { device->destroyEvent(handle); }
+};
+
+struct GraphImpl {
+  std::shared_ptr<DeviceImpl> device;
+  void *handle;
+
+  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle)
+      : device(std::move(device)), handle(handle) {}
+  GraphImpl(const GraphImpl &) = delete;
+  ~GraphImpl() { device->destroyGraph(handle); }
+};
+
+} // namespace sectile::runtime
+
+#endif

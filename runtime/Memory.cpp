@@ -1,0 +1,87 @@
+// Device memory without a type, under Buffer<T>.
+#include "runtime/DeviceImpl.h"
+#include <sectile/buffer.h>
+
+namespace sectile {
+namespace {
+
+struct Allocation {
+  std::shared_ptr<runtime::DeviceImpl> device;
+  uint64_t address = 0;
+
+  Allocation(const Device &owner, size_t bytes)
+      : device(owner.impl()), address(device->allocate(bytes)) {}
+  Allocation(const Allocation &) = delete;
+  ~Allocation() { device->free(address); }
+};
+
+const Stream &streamOr(const Stream *stream, const runtime::DeviceImpl &device) {
+  if (!stream)
+    return device.ownStream;
+  if (stream->impl()->device.get() != &device)
+    throw DeviceError("a stream of " + stream->impl()->device->name + " was given for memory of " +
+                      device.name);
+  return *stream;
+}
+
+} // namespace
+
+namespace detail {
+
+Memory::Memory(const Device &device, size_t bytes) : bytes_(bytes) {
+  auto allocation = std::make_shared<Allocation>(device, bytes);
+  address_ = allocation->address;
+  allocation_ = std::move(allocation);
+}
+
+static const std::shared_ptr<runtime::DeviceImpl> &
+deviceOf(const std::shared_ptr<void> &allocation) {
+  if (!allocation)
+    throw DeviceError("this buffer was never allocated on a device");
+  return static_cast<const Allocation *>(allocation.get())->device;
+}
+
+Device Memory::device() const { return Device(deviceOf(allocation_)); }
+
+Memory Memory::slice(size_t offset, size_t bytes) const {
+  Memory part = *this;
+  part.address_ += offset;
+  part.bytes_ = bytes;
+  return part;
+}
+
+void Memory::upload(const void *source) const {
+  if (bytes_)
+    deviceOf(allocation_)->copyToDevice(address_, source, bytes_);
+}
+
+void Memory::download(void *target) const {
+  if (bytes_)
+    deviceOf(allocation_)->copyToHost(target, address_, bytes_);
+}
+
+void Memory::copy_from(const Memory &source, const Stream *stream) const {
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  if (const auto &other = deviceOf(source.allocation_); other != device)
+    throw DeviceError("a copy from " + other->name + " to " + device->name +
+                      ": download there and upload here");
+  device->copyOnDevice(address_, source.address_, bytes_, streamOr(stream, *device).native());
+}
+
+void Memory::fill(const void *pattern, size_t patternBytes, const Stream *stream) const {
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  device->fill(address_, pattern, patternBytes, bytes_ / patternBytes,
+               streamOr(stream, *device).native());
+}
+
+void throwSizeMismatch(const char *what, size_t have, size_t given) {
+  throw DeviceError(std::string(what) + ": the buffer has " + std::to_string(have) +
+                    " elements, asked for are " + std::to_string(given));
+}
+
+} // namespace detail
+} // namespace sectile

@@ -1,0 +1,53 @@
+// Opens the CUDA driver and fills the table of its functions.
+#include "runtime/cuda/CudaDriver.h"
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace sectile::runtime {
+
+static CudaDriver openDriver() {
+  CudaDriver driver;
+  const char *path = std::getenv("SECTILE_CUDA_LIBRARY");
+  if (!path)
+    path = "libcuda.so.1";
+  if (!*path) {
+    driver.missing = "CUDA is switched off: SECTILE_CUDA_LIBRARY is empty";
+    return driver;
+  }
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    driver.missing = std::string("no CUDA driver: ") + dlerror();
+    return driver;
+  }
+  const char *lacking = nullptr;
+  auto find = [&](auto &function, const char *symbol) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+    if (!function && !lacking)
+      lacking = symbol;
+  };
+#define CUDA_FUNCTION(name, symbol, parameters) find(driver.name, #symbol);
+#include "runtime/cuda/CudaDriver.def"
+#undef CUDA_FUNCTION
+  if (lacking)
+    driver.missing = std::string("the CUDA driver ") + path + " is too old: it lacks " + lacking +
+                     " (CUDA 11.4 or newer is needed)";
+  else if (CUresult error = driver.cuInit(0))
+    driver.missing = "the CUDA driver does not start: " + driver.describe(error);
+  return driver;
+}
+
+const CudaDriver &CudaDriver::get() {
+  static const CudaDriver driver = openDriver();
+  return driver;
+}
+
+std::string CudaDriver::describe(CUresult error) const {
+  const char *name = nullptr, *text = nullptr;
+  if (cuGetErrorName(error, &name) != cuda::success || !name)
+    return "error " + std::to_string(error);
+  cuGetErrorString(error, &text);
+  return std::string(name) + (text ? std::string(": ") + text : "");
+}
+
+} // namespace sectile::runtime

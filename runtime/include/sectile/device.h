@@ -1,0 +1,82 @@
+// Devices: finding and opening them, what they can do, and the way to memory and streams on them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <sectile/error.h>
+#include <sectile/types.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sectile {
+
+namespace runtime {
+class DeviceImpl;
+}
+class Stream;
+template <Element T> class Buffer;
+
+// What a launch on a device may ask for, and what the device has.
+struct DeviceLimits {
+  unsigned warp_size = 32;
+  unsigned max_threads = 1024;          // of one block
+  std::size_t max_shared_bytes = 49152; // of one block
+  unsigned multiprocessors = 1;
+  unsigned max_grid[3] = {0x7fff'ffff, 65535, 65535};
+};
+
+struct MemoryInfo {
+  std::size_t free_bytes, total_bytes;
+};
+
+namespace detail {
+// A container whose elements lie side by side in host memory.
+template <class R>
+concept HostRange = requires(const R &r) {
+  { std::span(r) };
+  requires Element<typename decltype(std::span(r))::element_type>;
+};
+template <HostRange R>
+using HostElement =
+    std::remove_cv_t<typename decltype(std::span(std::declval<const R &>()))::element_type>;
+} // namespace detail
+
+// A handle: copies are the same device. A name opened twice is the same device, too, and stays
+// open.
+class Device {
+public:
+  // The first CUDA device, else the first HIP device, else the virtual GPU. SECTILE_DEVICE names
+  // another.
+  static Device best();
+  // "cuda:0", "hip:1", "virtual:sm_90", "virtual:gfx942" …; throws DeviceError with the reason, or
+  // the known names.
+  static Device open(std::string_view name);
+  // Every device that opens: the real ones, then a virtual one for each target.
+  static std::vector<Device> all();
+
+  const std::string &name() const;        // as open() takes it
+  const std::string &description() const; // the product's name
+  const std::string &target() const;      // what kernels are compiled for, as "sm_90a"
+  const DeviceLimits &limits() const;
+  MemoryInfo memory() const;
+
+  const Stream &
+  stream() const; // the device's own; launches and fills go there unless told otherwise
+  Stream new_stream() const;
+  void synchronize() const; // waits for all streams
+
+  template <Element T> Buffer<T> allocate(std::size_t count) const; // contents undefined
+  template <detail::HostRange R> Buffer<detail::HostElement<R>> upload(const R &values) const;
+
+  friend bool operator==(const Device &, const Device &) = default;
+
+  explicit Device(std::shared_ptr<runtime::DeviceImpl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<runtime::DeviceImpl> &impl() const { return impl_; }
+
+private:
+  std::shared_ptr<runtime::DeviceImpl> impl_;
+};
+
+} // namespace sectile

@@ -1,0 +1,549 @@
+// A CUDA driver on host memory, for tests of everything that talks to one: two devices, an sm_90
+// and an sm_86. It is strict where a real driver is forgiving: no call works without the right
+// context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
+// y, z, n) really adds, others do nothing.
+#include "tests/fake/fake_cuda.h"
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+enum Result {
+  success = 0,
+  invalidValue = 1,
+  outOfMemory = 2,
+  notInitialized = 3,
+  invalidDevice = 101,
+  invalidImage = 200,
+  invalidContext = 201,
+  invalidPtx = 218,
+  invalidHandle = 400,
+  notFound = 500,
+  illegalAddress = 700,
+  captureUnsupported = 900,
+  captureUnmatched = 907,
+};
+
+struct Device {
+  const char *name;
+  int major, minor, multiprocessors, shared;
+};
+const Device devices[] = {{"Fake H", 9, 0, 132, 232448}, {"Fake A", 8, 6, 84, 101376}};
+constexpr size_t memoryOfOne = size_t{1} << 30;
+
+struct Module {
+  std::string text;
+};
+struct Function {
+  std::string name;
+  int maxDynamicShared = 49152;
+};
+using Work = std::function<int()>;
+struct Stream {
+  int device;
+  bool capturing = false;
+  std::vector<Work> captured;
+};
+struct Graph {
+  std::vector<Work> work;
+};
+struct Event {
+  std::chrono::steady_clock::time_point time;
+  bool recorded = false;
+};
+struct Allocation {
+  size_t bytes;
+  int device;
+};
+
+struct Driver {
+  std::recursive_mutex mutex;
+  bool initialized = false;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::pair<int, int>> failures;
+  std::map<uint64_t, Allocation> memory;
+  size_t used[2] = {};
+  std::set<void *> objects;
+  int capturing = 0;
+  FakeLaunch last{};
+};
+Driver &driver() {
+  static auto *theDriver = new Driver;
+  return *theDriver;
+}
+thread_local std::vector<int> contexts; // of this thread; a context is its device's number
+
+// Counts the call; the error that a test asked for, or that of a missing cuInit or context.
+int enter(const char *symbol, bool needsContext) {
+  Driver &d = driver();
+  ++d.calls[symbol];
+  if (auto found = d.failures.find(symbol); found != d.failures.end()) {
+    const int error = found->second.first;
+    if (--found->second.second == 0)
+      d.failures.erase(found);
+    return error;
+  }
+  if (!d.initialized && std::strcmp(symbol, "cuInit") != 0)
+    return notInitialized;
+  return needsContext && contexts.empty() ? invalidContext : success;
+}
+
+bool inBounds(uint64_t address, size_t bytes) {
+  auto &memory = driver().memory;
+  auto after = memory.upper_bound(address);
+  if (after == memory.begin())
+    return false;
+  const auto &[start, allocation] = *std::prev(after);
+  return allocation.device == contexts.back() && address + bytes <= start + allocation.bytes;
+}
+
+template <class T> T *known(void *handle) {
+  return driver().objects.count(handle) ? static_cast<T *>(handle) : nullptr;
+}
+template <class T> void *keep(T *object) {
+  driver().objects.insert(object);
+  return object;
+}
+template <class T> int drop(void *handle) {
+  if (!driver().objects.erase(handle))
+    return invalidHandle;
+  delete static_cast<T *>(handle);
+  return success;
+}
+
+// Runs work now, or remembers it where its stream is being captured.
+int submit(void *handle, Work work) {
+  auto *stream = known<Stream>(handle);
+  if (!stream || stream->device != contexts.back())
+    return invalidHandle;
+  if (stream->capturing) {
+    stream->captured.push_back(std::move(work));
+    return success;
+  }
+  return work();
+}
+
+template <class T> int set(void *handle, uint64_t target, size_t pitch, T value, size_t count) {
+  if (!inBounds(target, count ? (count - 1) * pitch + sizeof value : 0))
+    return invalidValue;
+  return submit(handle, [=] {
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(reinterpret_cast<char *>(target) + i * pitch, &value, sizeof value);
+    return success;
+  });
+}
+
+} // namespace
+
+// The head of every function of the driver.
+#define ENTER(needsContext)                                                                        \
+  std::lock_guard lock(driver().mutex);                                                            \
+  if (const int error = enter(__func__, needsContext))                                             \
+    return error;
+
+extern "C" {
+
+void fakeCudaFail(const char *symbol, int error, int times) {
+  driver().failures[symbol] = {error, times};
+}
+int fakeCudaCalls(const char *symbol) {
+  std::lock_guard lock(driver().mutex);
+  if (symbol)
+    return driver().calls[symbol];
+  int all = 0;
+  for (const auto &[name, count] : driver().calls)
+    all += count;
+  return all;
+}
+int fakeCudaLive() { return static_cast<int>(driver().objects.size() + driver().memory.size()); }
+FakeLaunch fakeCudaLastLaunch() { return driver().last; }
+
+int cuGetErrorName(int error, const char **name) {
+  static const std::map<int, const char *> names = {
+      {invalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {outOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {notInitialized, "CUDA_ERROR_NOT_INITIALIZED"},
+      {invalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {invalidPtx, "CUDA_ERROR_INVALID_PTX"},
+      {invalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+      {notFound, "CUDA_ERROR_NOT_FOUND"},
+      {illegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {100, "CUDA_ERROR_NO_DEVICE"},
+  };
+  auto found = names.find(error);
+  *name = found == names.end() ? nullptr : found->second;
+  return *name ? success : invalidValue;
+}
+int cuGetErrorString(int, const char **text) {
+  *text = "as the fake driver says";
+  return success;
+}
+
+int cuInit(unsigned) {
+  ENTER(false)
+
+  driver().initialized = true;
+  return success;
+}
+int cuDriverGetVersion(int *version) {
+  ENTER(false)
+
+  *version = 13000;
+  return success;
+}
+int cuDeviceGetCount(int *count) {
+  ENTER(false)
+
+  *count = 2;
+  return success;
+}
+int cuDeviceGet(int *device, int ordinal) {
+  ENTER(false)
+
+  *device = ordinal;
+  return ordinal < 2 ? success : invalidDevice;
+}
+int cuDeviceGetName(char *name, int length, int device) {
+  ENTER(false)
+
+  std::strncpy(name, devices[device].name, static_cast<size_t>(length));
+  return success;
+}
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  ENTER(false)
+
+  const Device &d = devices[device];
+  switch (attribute) {
+  case 1:
+    *value = 1024;
+    return success;
+  case 5:
+    *value = 0x7fffffff;
+    return success;
+  case 6:
+  case 7:
+    *value = 65535;
+    return success;
+  case 10:
+    *value = 32;
+    return success;
+  case 16:
+    *value = d.multiprocessors;
+    return success;
+  case 75:
+    *value = d.major;
+    return success;
+  case 76:
+    *value = d.minor;
+    return success;
+  case 97:
+    *value = d.shared;
+    return success;
+  default:
+    return invalidValue;
+  }
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  ENTER(false)
+
+  *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
+  return success;
+}
+int cuCtxGetCurrent(void **context) {
+  ENTER(false)
+
+  *context =
+      reinterpret_cast<void *>(static_cast<intptr_t>(contexts.empty() ? 0 : contexts.back() + 1));
+  return success;
+}
+int cuCtxPushCurrent_v2(void *context) {
+  ENTER(false)
+
+  contexts.push_back(static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1);
+  return success;
+}
+int cuCtxPopCurrent_v2(void **) {
+  ENTER(true)
+
+  contexts.pop_back();
+  return success;
+}
+int cuCtxSynchronize() {
+  ENTER(true)
+  return driver().capturing ? captureUnsupported : success;
+}
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+  ENTER(true)
+
+  *free = memoryOfOne - driver().used[contexts.back()];
+  *total = memoryOfOne;
+  return success;
+}
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  ENTER(true)
+
+  if (driver().capturing)
+    return captureUnsupported;
+  size_t &used = driver().used[contexts.back()];
+  if (bytes == 0)
+    return invalidValue;
+  if (bytes > memoryOfOne - used)
+    return outOfMemory;
+  *address = reinterpret_cast<uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  driver().memory[*address] = {bytes, contexts.back()};
+  used += bytes;
+  return success;
+}
+int cuMemFree_v2(uint64_t address) {
+  ENTER(true)
+
+  auto found = driver().memory.find(address);
+  if (found == driver().memory.end())
+    return invalidValue;
+  driver().used[found->second.device] -= found->second.bytes;
+  driver().memory.erase(found);
+  std::free(reinterpret_cast<void *>(address));
+  return success;
+}
+int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t bytes) {
+  ENTER(true)
+
+  if (driver().capturing)
+    return captureUnsupported;
+  if (!inBounds(target, bytes))
+    return invalidValue;
+  std::memcpy(reinterpret_cast<void *>(target), source, bytes);
+  return success;
+}
+int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t bytes) {
+  ENTER(true)
+
+  if (driver().capturing)
+    return captureUnsupported;
+  if (!inBounds(source, bytes))
+    return invalidValue;
+  std::memcpy(target, reinterpret_cast<const void *>(source), bytes);
+  return success;
+}
+int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void *stream) {
+  ENTER(true)
+
+  if (!inBounds(source, bytes) || !inBounds(target, bytes))
+    return invalidValue;
+  return submit(stream, [=] {
+    std::memmove(reinterpret_cast<void *>(target), reinterpret_cast<const void *>(source), bytes);
+    return success;
+  });
+}
+int cuMemsetD8Async(uint64_t target, unsigned char value, size_t count, void *stream) {
+  ENTER(true)
+
+  return set(stream, target, 1, value, count);
+}
+int cuMemsetD16Async(uint64_t target, unsigned short value, size_t count, void *stream) {
+  ENTER(true)
+
+  return target % 2 ? invalidValue : set(stream, target, 2, value, count);
+}
+int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream) {
+  ENTER(true)
+
+  return target % 4 ? invalidValue : set(stream, target, 4, value, count);
+}
+int cuMemsetD2D32Async(uint64_t target, size_t pitch, unsigned value, size_t width, size_t height,
+                       void *stream) {
+  ENTER(true)
+
+  return width != 1 || target % 4 ? invalidValue : set(stream, target, pitch, value, height);
+}
+int cuStreamCreate(void **stream, unsigned) {
+  ENTER(true)
+
+  *stream = keep(new Stream{contexts.back(), false, {}});
+  return success;
+}
+int cuStreamDestroy_v2(void *stream) {
+  ENTER(true)
+  return drop<Stream>(stream);
+}
+int cuStreamSynchronize(void *handle) {
+  ENTER(true)
+
+  auto *stream = known<Stream>(handle);
+  return !stream ? invalidHandle : stream->capturing ? captureUnsupported : success;
+}
+int cuStreamWaitEvent(void *stream, void *event, unsigned) {
+  ENTER(true)
+
+  return known<Stream>(stream) && known<Event>(event) ? success : invalidHandle;
+}
+int cuStreamBeginCapture_v2(void *handle, int) {
+  ENTER(true)
+
+  auto *stream = known<Stream>(handle);
+  if (!stream || stream->capturing)
+    return invalidHandle;
+  stream->capturing = true;
+  ++driver().capturing;
+  return success;
+}
+int cuStreamEndCapture(void *handle, void **graph) {
+  ENTER(true)
+
+  auto *stream = known<Stream>(handle);
+  if (!stream || !stream->capturing)
+    return captureUnmatched;
+  stream->capturing = false;
+  --driver().capturing;
+  *graph = keep(new Graph{std::move(stream->captured)});
+  stream->captured.clear();
+  return success;
+}
+int cuGraphInstantiateWithFlags(void **executable, void *handle, unsigned long long) {
+  ENTER(true)
+
+  auto *graph = known<Graph>(handle);
+  if (!graph)
+    return invalidHandle;
+  *executable = keep(new Graph(*graph));
+  return success;
+}
+int cuGraphLaunch(void *handle, void *stream) {
+  ENTER(true)
+
+  auto *graph = known<Graph>(handle);
+  if (!graph)
+    return invalidHandle;
+  for (const Work &work : graph->work)
+    if (int error = submit(stream, work))
+      return error;
+  return success;
+}
+int cuGraphDestroy(void *graph) {
+  ENTER(true)
+  return drop<Graph>(graph);
+}
+int cuGraphExecDestroy(void *graph) {
+  ENTER(true)
+  return drop<Graph>(graph);
+}
+int cuEventCreate(void **event, unsigned) {
+  ENTER(true)
+
+  *event = keep(new Event);
+  return success;
+}
+int cuEventDestroy_v2(void *event) {
+  ENTER(true)
+  return drop<Event>(event);
+}
+int cuEventRecord(void *handle, void *stream) {
+  ENTER(true)
+
+  auto *event = known<Event>(handle);
+  if (!event)
+    return invalidHandle;
+  return submit(stream, [=] {
+    event->time = std::chrono::steady_clock::now();
+    event->recorded = true;
+    return success;
+  });
+}
+int cuEventSynchronize(void *event) {
+  ENTER(true)
+  return known<Event>(event) ? success : invalidHandle;
+}
+int cuEventQuery(void *handle) {
+  ENTER(true)
+
+  auto *event = known<Event>(handle);
+  return !event ? invalidHandle : event->recorded ? success : 600;
+}
+int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
+  ENTER(true)
+
+  auto *a = known<Event>(from), *b = known<Event>(to);
+  if (!a || !b || !a->recorded || !b->recorded)
+    return invalidHandle;
+  *milliseconds = std::chrono::duration<float, std::milli>(b->time - a->time).count();
+  return success;
+}
+int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
+                       void **values) {
+  ENTER(true)
+
+  std::string text = static_cast<const char *>(image);
+  if (text.find(".entry") == text.npos) {
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == 5)
+        std::strcpy(static_cast<char *>(values[i]), "fake ptxas: no entry");
+    return invalidPtx;
+  }
+  *module = keep(new Module{std::move(text)});
+  return success;
+}
+int cuModuleUnload(void *module) {
+  ENTER(true)
+  return drop<Module>(module);
+}
+int cuModuleGetFunction(void **function, void *handle, const char *name) {
+  ENTER(true)
+
+  auto *module = known<Module>(handle);
+  if (!module)
+    return invalidHandle;
+  if (module->text.find(std::string(".entry ") + name) == std::string::npos)
+    return notFound;
+  static auto *functions = new std::map<std::string, Function>;
+  auto &entry = (*functions)[name];
+  entry = {name, 49152};
+  *function = &entry;
+  return success;
+}
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+  ENTER(true)
+
+  if (attribute != 8 || value > devices[contexts.back()].shared)
+    return invalidValue;
+  static_cast<Function *>(function)->maxDynamicShared = value;
+  return success;
+}
+int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned tx, unsigned ty,
+                   unsigned tz, unsigned shared, void *stream, void **arguments, void **) {
+  ENTER(true)
+
+  auto *function = static_cast<Function *>(handle);
+  if (!gx || !gy || !gz || tx * ty * tz > 1024 ||
+      static_cast<int>(shared) > function->maxDynamicShared)
+    return invalidValue;
+  // Arguments are copied when the launch is made, as the real driver does.
+  float *pointers[3] = {};
+  int n = 0;
+  const bool adds = function->name == "fake_add";
+  if (adds) {
+    for (int i = 0; i < 3; ++i)
+      std::memcpy(&pointers[i], arguments[i], sizeof(float *));
+    std::memcpy(&n, arguments[3], sizeof n);
+  }
+  return submit(stream, [=] {
+    driver().last = {{gx, gy, gz}, tx, shared, stream};
+    if (!adds)
+      return success;
+    for (float *pointer : pointers)
+      if (!inBounds(reinterpret_cast<uint64_t>(pointer), sizeof(float) * static_cast<size_t>(n)))
+        return illegalAddress;
+    for (int i = 0; i < std::min<int>(n, static_cast<int>(gx * tx)); ++i)
+      pointers[2][i] = pointers[0][i] + pointers[1][i];
+    return success;
+  });
+}
+}

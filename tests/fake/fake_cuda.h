@@ -1,0 +1,18 @@
+// What tests ask of the fake CUDA driver, besides the driver's own functions.
+#pragma once
+#include <cstddef>
+
+extern "C" {
+// The next `times` calls of this symbol do nothing and return this error.
+void fakeCudaFail(const char *symbol, int error, int times);
+// How often the symbol was called so far; with nullptr, all symbols together.
+int fakeCudaCalls(const char *symbol);
+// Objects (memory, streams, events, graphs, modules) that live now.
+int fakeCudaLive();
+struct FakeLaunch {
+  unsigned grid[3], threads, sharedBytes;
+  void *stream;
+};
+// The last launch that ran.
+FakeLaunch fakeCudaLastLaunch();
+}

@@ -1,0 +1,321 @@
+// Devices, buffers, streams, events, graphs and launches over the fake CUDA driver, every error
+// path included.
+#include "runtime/DeviceImpl.h"
+#include "tests/fake/fake_cuda.h"
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sectile/buffer.h>
+#include <thread>
+
+using namespace sectile;
+using runtime::Grid;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+// Before main, since the driver is opened once.
+const bool chosen = setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0;
+
+template <class F> F fake(const char *symbol) {
+  static void *library = dlopen(SECTILE_FAKE_CUDA, RTLD_NOW);
+  return reinterpret_cast<F>(dlsym(library, symbol));
+}
+void failNext(const char *symbol, int error, int times = 1) {
+  fake<decltype(&fakeCudaFail)>("fakeCudaFail")(symbol, error, times);
+}
+int calls(const char *symbol) { return fake<decltype(&fakeCudaCalls)>("fakeCudaCalls")(symbol); }
+int live() { return fake<decltype(&fakeCudaLive)>("fakeCudaLive")(); }
+FakeLaunch lastLaunch() { return fake<decltype(&fakeCudaLastLaunch)>("fakeCudaLastLaunch")(); }
+
+template <class E, class F> std::string message(F &&f) {
+  try {
+    f();
+  } catch (const E &error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+Artifact artifact(const std::string &entry, unsigned sharedBytes = 0) {
+  Artifact result;
+  result.target = "sm_90a";
+  result.kind = "ptx";
+  result.entry = entry;
+  result.bytes = ".visible .entry " + entry + "()";
+  result.threads = 128;
+  result.sharedBytes = sharedBytes;
+  return result;
+}
+
+class RuntimeCuda : public testing::Test {
+protected:
+  Device device = Device::open("cuda:0");
+  const std::shared_ptr<runtime::DeviceImpl> &impl = device.impl();
+};
+
+TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
+  EXPECT_EQ(device.name(), "cuda:0");
+  EXPECT_EQ(device.description(), "Fake H");
+  EXPECT_EQ(device.target(), "sm_90a");
+  EXPECT_EQ(device.limits().max_shared_bytes, 232448u);
+  EXPECT_EQ(device.limits().multiprocessors, 132u);
+  EXPECT_EQ(device.limits().max_grid[0], 0x7fffffffu);
+  EXPECT_EQ(Device::open("cuda:1").target(), "sm_86");
+  EXPECT_EQ(Device::open("cuda"), device);
+  EXPECT_EQ(Device::best(), device);
+  EXPECT_EQ(Device::all()[1], Device::open("cuda:1"));
+}
+
+TEST_F(RuntimeCuda, RefusesUnknownNames) {
+  auto open = [](const char *name) { return message<DeviceError>([&] { Device::open(name); }); };
+  EXPECT_EQ(open("cuda:2"), "cuda:2: there are 2 CUDA devices");
+  EXPECT_THAT(open("cuda:x"), HasSubstr("'x' is not a number"));
+  EXPECT_THAT(open("cuda:01"), HasSubstr("'01' is not a number"));
+  EXPECT_THAT(open("cuda:"), HasSubstr("not a number"));
+  EXPECT_THAT(open("tpu"), HasSubstr("unknown device 'tpu'"));
+  EXPECT_THAT(open(""), HasSubstr("unknown device ''"));
+}
+
+TEST_F(RuntimeCuda, UploadsAndDownloads) {
+  std::vector<float> values{1, 2, 3};
+  Buffer<float> buffer = device.upload(values);
+  EXPECT_EQ(buffer.size(), 3u);
+  EXPECT_EQ(buffer.device(), device);
+  EXPECT_EQ(buffer.download(), values);
+  const double array[] = {4, 5};
+  EXPECT_THAT(device.upload(array).download(), ElementsAre(4, 5));
+  Buffer<bool> flags = device.allocate<bool>(2);
+  flags.fill(true);
+  EXPECT_THAT(flags.download(), ElementsAre(true, true));
+  std::vector<float> target(2);
+  EXPECT_THAT(message<DeviceError>([&] { buffer.download(target); }),
+              HasSubstr("the buffer has 3 elements, asked for are 2"));
+}
+
+TEST_F(RuntimeCuda, FillsEveryWidth) {
+  auto filled = [&](auto value) {
+    auto buffer = device.allocate<decltype(value)>(5);
+    buffer.fill(value);
+    for (auto got : buffer.download())
+      EXPECT_EQ(got, value);
+  };
+  filled(std::int8_t{-3});
+  filled(half(1.5f));
+  filled(3.25f);
+  filled(0x0123456789abcdefLL);
+  filled(0x1234567812345678LL);
+}
+
+TEST_F(RuntimeCuda, PoisonIsNanOrAPattern) {
+  auto floats = device.allocate<half>(3);
+  floats.poison();
+  for (float value : floats.download())
+    EXPECT_TRUE(std::isnan(value));
+  auto integers = device.allocate<int>(1);
+  integers.poison();
+  EXPECT_EQ(static_cast<unsigned>(integers.download()[0]), 0xcbcbcbcbu);
+}
+
+TEST_F(RuntimeCuda, SlicesShareTheMemory) {
+  const int before = live();
+  {
+    Buffer<int> part;
+    {
+      auto whole = device.upload(std::vector<int>{1, 2, 3, 4});
+      part = whole.slice(1, 2);
+      EXPECT_EQ(part.data(), whole.data() + 1);
+      EXPECT_THAT(message<DeviceError>([&] { whole.slice(3, 2); }), HasSubstr("slice"));
+    }
+    part.fill(9);
+    EXPECT_THAT(part.download(), ElementsAre(9, 9));
+  }
+  EXPECT_EQ(live(), before);
+}
+
+TEST_F(RuntimeCuda, CopiesOnTheDevice) {
+  auto source = device.upload(std::vector<int>{1, 2});
+  auto target = device.allocate<int>(2);
+  target.copy_from(source);
+  EXPECT_THAT(target.download(), ElementsAre(1, 2));
+  auto elsewhere = Device::open("cuda:1").allocate<int>(2);
+  EXPECT_THAT(message<DeviceError>([&] { elsewhere.copy_from(source); }),
+              HasSubstr("from cuda:0 to cuda:1"));
+  EXPECT_THAT(message<DeviceError>([&] { target.fill(0, Device::open("cuda:1").stream()); }),
+              HasSubstr("a stream of cuda:1 was given for memory of cuda:0"));
+}
+
+TEST_F(RuntimeCuda, EmptyBuffersAreFine) {
+  auto empty = device.allocate<float>(0);
+  empty.fill(1);
+  empty.poison();
+  EXPECT_TRUE(empty.download().empty());
+  EXPECT_TRUE(device.upload(std::vector<int>()).empty());
+  Buffer<float> none;
+  EXPECT_TRUE(none.empty());
+  EXPECT_THAT(message<DeviceError>([&] { none.device(); }), HasSubstr("never allocated"));
+}
+
+TEST_F(RuntimeCuda, SaysWhyMemoryCannotBeHad) {
+  EXPECT_EQ(message<DeviceError>([&] { device.allocate<char>(size_t{2} << 30); }),
+            "cuda:0: allocating 2147483648 bytes (1073741824 of 1073741824 are free): "
+            "CUDA_ERROR_OUT_OF_MEMORY: as the fake driver says");
+  EXPECT_THAT(message<DeviceError>([&] { device.allocate<double>(SIZE_MAX / 4); }),
+              HasSubstr("beyond any memory"));
+  auto buffer = device.allocate<char>(1 << 20);
+  EXPECT_EQ(device.memory().total_bytes - device.memory().free_bytes, size_t{1} << 20);
+}
+
+TEST_F(RuntimeCuda, EveryFailureNamesWhatWasDone) {
+  auto buffer = device.upload(std::vector<int>{1});
+  struct Case {
+    const char *symbol, *doing;
+    std::function<void()> act;
+  };
+  auto stream = device.new_stream();
+  auto event = stream.record();
+  const Case cases[] = {
+      {"cuMemAlloc_v2", "allocating 4 bytes", [&] { device.allocate<int>(1); }},
+      {"cuMemcpyHtoD_v2", "copying to the device", [&] { device.upload(std::vector<int>{1}); }},
+      {"cuMemcpyDtoH_v2", "copying to the host", [&] { buffer.download(); }},
+      {"cuMemcpyDtoDAsync_v2", "copying on the device", [&] { buffer.copy_from(buffer); }},
+      {"cuMemsetD32Async", "filling memory", [&] { buffer.fill(1); }},
+      {"cuMemGetInfo_v2", "asking for the memory there is", [&] { device.memory(); }},
+      {"cuCtxSynchronize", "waiting for the device", [&] { device.synchronize(); }},
+      {"cuStreamCreate", "creating a stream", [&] { device.new_stream(); }},
+      {"cuStreamSynchronize", "waiting for a stream", [&] { stream.synchronize(); }},
+      {"cuEventCreate", "creating an event", [&] { stream.record(); }},
+      {"cuEventRecord", "recording an event", [&] { stream.record(); }},
+      {"cuEventSynchronize", "waiting for an event", [&] { event.synchronize(); }},
+      {"cuEventQuery", "asking for an event", [&] { event.done(); }},
+      {"cuStreamWaitEvent", "making a stream wait", [&] { stream.wait(event); }},
+      {"cuEventElapsedTime", "measuring the time", [&] { elapsed_ms(event, event); }},
+      {"cuStreamBeginCapture_v2", "starting a capture", [&] { stream.begin_capture(); }},
+      {"cuModuleGetFunction", "finding kernel 'k'", [&] { impl->load(artifact("k")); }},
+  };
+  const int before = live();
+  for (const Case &c : cases) {
+    failNext(c.symbol, 700);
+    EXPECT_THAT(message<DeviceError>(c.act),
+                testing::AllOf(testing::StartsWith(std::string("cuda:0: ") + c.doing),
+                               HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")))
+        << c.symbol;
+  }
+  EXPECT_EQ(live(), before) << "a failure left something behind";
+  failNext("cuMemGetInfo_v2", 12345);
+  EXPECT_THAT(message<DeviceError>([&] { device.memory(); }), HasSubstr("error 12345"));
+}
+
+TEST_F(RuntimeCuda, LaunchesAKernel) {
+  auto kernel = impl->load(artifact("fake_add"));
+  auto x = device.upload(std::vector<float>{1, 2, 3}),
+       y = device.upload(std::vector<float>{10, 20, 30});
+  auto z = device.allocate<float>(3);
+  float *pointers[] = {x.data(), y.data(), z.data()};
+  int n = 3;
+  void *arguments[] = {&pointers[0], &pointers[1], &pointers[2], &n};
+  impl->launch(*kernel, Grid{1, 2, 3}, arguments, device.stream().native());
+  EXPECT_THAT(z.download(), ElementsAre(11, 22, 33));
+  EXPECT_EQ(lastLaunch().grid[1], 2u);
+  EXPECT_EQ(lastLaunch().threads, 128u);
+  EXPECT_EQ(lastLaunch().stream, device.stream().native());
+
+  n = 300;
+  EXPECT_THAT(message<DeviceError>(
+                  [&] { impl->launch(*kernel, Grid{3}, arguments, device.stream().native()); }),
+              HasSubstr("launching kernel 'fake_add': CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_EQ(
+      message<LaunchError>([&] { impl->launch(*kernel, Grid{1, 65536, 1}, arguments, nullptr); }),
+      "kernel 'fake_add': a grid of 1 x 65536 x 1 blocks; cuda:0 takes at most 2147483647 x 65535 "
+      "x 65535");
+  const int before = calls("cuLaunchKernel");
+  impl->launch(*kernel, Grid{0}, arguments, device.stream().native());
+  EXPECT_EQ(calls("cuLaunchKernel"), before) << "an empty grid launches nothing";
+}
+
+TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {
+  auto kernel = impl->load(artifact("quiet"));
+  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  const int all = calls(nullptr), contexts = calls("cuCtxGetCurrent");
+  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  // The question for the current context, its push and pop, and the launch.
+  EXPECT_EQ(calls(nullptr) - all, 4);
+  EXPECT_EQ(calls("cuCtxGetCurrent") - contexts, 1);
+}
+
+TEST_F(RuntimeCuda, SharedMemoryBeyondTheDefaultIsAskedFor) {
+  auto kernel = impl->load(artifact("big", 200 * 1024));
+  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  EXPECT_EQ(lastLaunch().sharedBytes, 200u * 1024);
+  EXPECT_EQ(message<LaunchError>(
+                [&] { Device::open("cuda:1").impl()->load(artifact("big", 232 * 1024)); }),
+            "kernel 'big' needs 232 KiB of shared memory, sm_86 has 99 KiB: lower the stages or "
+            "the tile's extents");
+  Artifact wide = artifact("wide");
+  wide.threads = 2048;
+  EXPECT_THAT(message<LaunchError>([&] { impl->load(wide); }),
+              HasSubstr("blocks of 2048 threads, sm_90a has 1024"));
+}
+
+TEST_F(RuntimeCuda, TellsWhatTheDriversCompilerSaid) {
+  Artifact broken = artifact("broken");
+  broken.bytes = "no code at all";
+  EXPECT_EQ(message<DeviceError>([&] { impl->load(broken); }),
+            "cuda:0: loading kernel 'broken' (fake ptxas: no entry): CUDA_ERROR_INVALID_PTX: as "
+            "the fake driver says");
+  broken.kind = "hsaco";
+  EXPECT_THAT(message<DeviceError>([&] { impl->load(broken); }),
+              HasSubstr("its code is of the kind 'hsaco'"));
+}
+
+TEST_F(RuntimeCuda, CapturesLaunchesIntoAGraph) {
+  auto kernel = impl->load(artifact("fake_add"));
+  auto x = device.upload(std::vector<float>{1, 2}), z = device.upload(std::vector<float>{0, 0});
+  float *pointers[] = {x.data(), z.data(), z.data()};
+  int n = 2;
+  void *arguments[] = {&pointers[0], &pointers[1], &pointers[2], &n};
+  Stream stream = device.new_stream();
+  stream.begin_capture();
+  impl->launch(*kernel, Grid{}, arguments, stream.native());
+  Graph graph = stream.end_capture();
+  EXPECT_THAT(z.download(), ElementsAre(0, 0));
+  graph.launch(stream);
+  graph.launch(stream);
+  stream.synchronize();
+  EXPECT_THAT(z.download(), ElementsAre(2, 4));
+  EXPECT_THAT(message<DeviceError>([&] { graph.launch(Device::open("cuda:1").stream()); }),
+              HasSubstr("a graph of cuda:0 cannot run in a stream of cuda:1"));
+}
+
+TEST_F(RuntimeCuda, EventsMeasureAndOrder) {
+  Stream stream = device.new_stream();
+  Event start = stream.record();
+  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  Event end = stream.record();
+  EXPECT_GE(elapsed_ms(start, end), 3.0f);
+  EXPECT_TRUE(end.done());
+  device.stream().wait(end);
+  EXPECT_THAT(message<DeviceError>([&] { Device::open("cuda:1").stream().wait(end); }),
+              HasSubstr("a stream of cuda:1 cannot wait for an event of cuda:0"));
+}
+
+TEST_F(RuntimeCuda, WrappedStreamsStayTheirOwners) {
+  Stream own = device.new_stream();
+  const int before = live();
+  {
+    Stream wrapped = Stream::wrap(device, own.native());
+  }
+  EXPECT_EQ(live(), before);
+  own.synchronize();
+}
+
+TEST_F(RuntimeCuda, WorksFromOtherThreads) {
+  std::vector<int> got;
+  std::thread([&] { got = device.upload(std::vector<int>{7}).download(); }).join();
+  EXPECT_THAT(got, ElementsAre(7));
+}
+
+} // namespace
