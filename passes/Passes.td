@@ -4,46 +4,8 @@
 
 include "mlir/Pass/PassBase.td"
 
-def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
-  let summary = "turn block loads and stores of views into loads and stores of pointers with masks";
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::sectile::tile::TileDialect"];
-}
-
 def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
-  let summary = "canonicalise tile IR and hoist what loops do not change";
-}
-
-def SelectMma : Pass<"select-mma", "::mlir::func::FuncOp"> {
-  let summary = "turn every dot into the target's matrix instructions, or fused multiply-adds where it has none";
-  let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
-  let summary = "give every tile the layout that costs least over the whole function";
-  let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
-  let summary = "bring the operands of matrix instructions through shared memory, and loads of loops through channels";
-  let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
-  let summary = "turn channels into the target's asynchronous copies and waits";
-  let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
-  let summary = "place buffers and scratch in shared memory by liveness";
-}
-
-def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
-  let summary = "insert the barriers that hazards over shared memory need";
-  let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
-  let summary = "set how many elements each memory access moves at once";
+  let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
 }
 
 #endif

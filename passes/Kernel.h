@@ -1,0 +1,24 @@
+// What passes ask of the kernel they work on: its target, its warps, its stages.
+#ifndef SECTILE_PASSES_KERNEL_H
+#define SECTILE_PASSES_KERNEL_H
+
+#include "ir/Target.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace sectile {
+
+/// The target that the module around `op` is compiled for; an error at `op` when there is none or
+/// none such.
+mlir::FailureOr<Target> targetOf(mlir::Operation *op);
+
+/// Warps of one program of this kernel: 4 when it does not say.
+unsigned warpsOf(mlir::func::FuncOp kernel);
+
+/// How many uses of a channel are under way in this kernel's pipelined loops: 3 when it does not
+/// say.
+unsigned stagesOf(mlir::func::FuncOp kernel);
+
+} // namespace sectile
+
+#endif

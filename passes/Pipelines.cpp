@@ -1,0 +1,47 @@
+// The order of the passes. It is the same for every target: a pass that has nothing to do for one
+// leaves its input.
+#include "passes/Pipelines.h"
+#include "ir/cta/Cta.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "passes/Dump.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+void buildPipeline(OpPassManager &manager, Stage last) {
+  OpPassManager &kernel = manager.nest<func::FuncOp>();
+  kernel.addPass(createSimplify());
+  if (last == Stage::Tile)
+    return;
+}
+
+LogicalResult runPipeline(ModuleOp module, const Target &target, Stage last) {
+  MLIRContext *context = module.getContext();
+  module->setAttr(cta::targetAttr, StringAttr::get(context, target.name));
+  PassManager manager(context);
+  buildPipeline(manager, last);
+  dumpIfAsked(manager, module);
+  return manager.run(module);
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<Stage> last{
+      *this, "stage", llvm::cl::desc("how far to go"), llvm::cl::init(Stage::Cta),
+      llvm::cl::values(clEnumValN(Stage::Tile, "tile", "simplified tile IR without views"),
+                       clEnumValN(Stage::Cta, "cta", "ready for code generation"))};
+};
+} // namespace
+
+void registerPipelines() {
+  PassPipelineRegistration<PipelineOptions>(
+      "sectile-pipeline", "from the language's tile IR to what code generation takes",
+      [](OpPassManager &manager, const PipelineOptions &options) {
+        buildPipeline(manager, options.last);
+      });
+}
+
+} // namespace sectile
