@@ -1,0 +1,69 @@
+// The compiler driver: from the tile IR that a kernel traced to, to code for a chip or for the
+// virtual GPU.
+#ifndef SECTILE_CODEGEN_COMPILER_H
+#define SECTILE_CODEGEN_COMPILER_H
+
+#include "codegen/Artifact.h"
+#include "codegen/KernelError.h"
+#include "ir/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sectile {
+
+struct CompileOptions {
+  unsigned warps = 4;  ///< per block; a power of two
+  unsigned stages = 3; ///< depth of software pipelines; 1 turns them off
+};
+
+/// What code can be had as, in the order of compilation.
+enum class Form { Tile, Cta, Llvm, Ptx, Cubin, Amdgcn, Hsaco, Virtual };
+
+/// "tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco", "virtual".
+llvm::StringRef formName(Form form);
+/// The form of that name for this target, or an error that lists the target's forms.
+llvm::Expected<Form> formByName(llvm::StringRef name, const Target &target);
+
+/// Where the time of a compile went, in milliseconds, in order.
+using CompileTimes = std::vector<std::pair<std::string, double>>;
+
+/// A context with every dialect that kernels need loaded, taken from a pool and given back at the
+/// end of the lease: making one costs milliseconds, more than tracing and all passes of a small
+/// kernel.
+class ContextLease {
+public:
+  ContextLease();
+  ~ContextLease();
+  ContextLease(const ContextLease &) = delete;
+  ContextLease &operator=(const ContextLease &) = delete;
+  mlir::MLIRContext &operator*() const { return *context; }
+  mlir::MLIRContext *operator->() const { return context.get(); }
+  mlir::MLIRContext *get() const { return context.get(); }
+
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+};
+
+/// Compiles a module with one kernel as far as `form` and gives its text or bytes. The module is
+/// changed. Errors are KernelError where the kernel or the chip's limits are the cause. A failure
+/// of the compiler itself writes a reproducer for sectile-opt and names it.
+llvm::Expected<std::string> compileTo(mlir::ModuleOp module, const Target &target,
+                                      const CompileOptions &options, Form form,
+                                      CompileTimes *times = nullptr);
+
+/// Compiles for a device: PTX for NVIDIA's driver, a code object for AMD's, or a host object for
+/// the virtual GPU.
+llvm::Expected<Artifact> compile(mlir::ModuleOp module, const Target &target,
+                                 const CompileOptions &options, bool forVirtualDevice,
+                                 CompileTimes *times = nullptr);
+
+/// Everything about this compiler that its output depends on: versions of Sectile and LLVM. Part of
+/// cache keys.
+std::string compilerVersion();
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,38 @@
+// The pool of MLIR contexts.
+#include "codegen/Compiler.h"
+#include "ir/Dialects.h"
+#include <mutex>
+
+using namespace mlir;
+
+namespace {
+struct Pool {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<MLIRContext>> idle;
+};
+Pool &pool() {
+  static Pool pool;
+  return pool;
+}
+} // namespace
+
+sectile::ContextLease::ContextLease() {
+  {
+    std::lock_guard lock(pool().mutex);
+    if (!pool().idle.empty()) {
+      context = std::move(pool().idle.back());
+      pool().idle.pop_back();
+      return;
+    }
+  }
+  DialectRegistry registry;
+  registerDialects(registry);
+  // Compiles run side by side, a context each; threads within one would only get in their way.
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+}
+
+sectile::ContextLease::~ContextLease() {
+  std::lock_guard lock(pool().mutex);
+  pool().idle.push_back(std::move(context));
+}

@@ -1,0 +1,32 @@
+// NVIDIA's assembler, where one is installed. Nothing needs it: the driver compiles PTX itself.
+#ifndef SECTILE_CODEGEN_NVIDIA_PTXAS_H
+#define SECTILE_CODEGEN_NVIDIA_PTXAS_H
+
+#include "ir/Target.h"
+#include "llvm/Support/Error.h"
+#include <optional>
+#include <string>
+
+namespace sectile {
+
+/// The path of ptxas: $SECTILE_PTXAS, else the first on the PATH, else in /usr/local/cuda/bin.
+std::optional<std::string> findPtxas();
+
+/// What ptxas made of a kernel and says about it.
+struct PtxasResult {
+  std::string cubin;
+  unsigned registers = 0;       ///< per thread
+  unsigned spillStoreBytes = 0; ///< per thread
+  unsigned spillLoadBytes = 0;  ///< per thread
+  unsigned sharedBytes = 0;     ///< static, per block
+  /// ptxas gave up on overlapping asynchronous matrix instructions: the kernel is right but slow.
+  bool serializedWgmma = false;
+  std::string log;
+};
+
+/// Assembles PTX. Fails with ptxas's own words, or when no ptxas is found.
+llvm::Expected<PtxasResult> runPtxas(llvm::StringRef ptx, const Target &target);
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,89 @@
+// Every target's LLVM back end, assembler and linker, fed with a small LLVM module.
+#include "codegen/Optimizer.h"
+#include "codegen/amd/CodeObject.h"
+#include "codegen/nvidia/Ptxas.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Target/TargetMachine.h"
+#include <gtest/gtest.h>
+
+using namespace sectile;
+
+namespace {
+
+std::unique_ptr<llvm::Module> parse(const Target &target, llvm::LLVMContext &context) {
+  std::string convention = target.vendor == Vendor::Nvidia ? "ptx_kernel" : "amdgpu_kernel";
+  std::string text = "define " + convention + R"( void @twice(ptr addrspace(1) %p) {
+    %x = load float, ptr addrspace(1) %p
+    %y = fadd float %x, %x
+    store float %y, ptr addrspace(1) %p
+    ret void
+  })";
+  llvm::SMDiagnostic error;
+  auto module = llvm::parseAssemblyString(text, error, context);
+  EXPECT_TRUE(module) << error.getMessage().str();
+  module->setTargetTriple(llvm::Triple(target.triple));
+  return module;
+}
+
+class EveryTarget : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryTarget, GivesLoadableCode) {
+  Target target = cantFail(Target::get(GetParam()));
+  llvm::LLVMContext context;
+  auto module = parse(target, context);
+  auto machine = cantFail(createTargetMachine(target));
+  module->setDataLayout(machine->createDataLayout());
+  optimize(*module, *machine);
+  if (target.vendor == Vendor::Amd) {
+    std::string object = cantFail(emitObject(*module, *machine));
+    std::string linked = cantFail(linkCodeObject(object));
+    EXPECT_EQ(linked.substr(0, 4), "\x7f"
+                                   "ELF");
+    EXPECT_NE(linked.find("twice.kd"), std::string::npos);
+    return;
+  }
+  std::string ptx = cantFail(emitAssembly(*module, *machine));
+  EXPECT_NE(ptx.find(".target " + target.name), std::string::npos) << ptx;
+  if (!findPtxas())
+    GTEST_SKIP() << "no ptxas on this machine";
+  auto result = cantFail(runPtxas(ptx, target));
+  EXPECT_GT(result.registers, 0u) << result.log;
+  EXPECT_EQ(result.spillStoreBytes, 0u);
+  EXPECT_EQ(result.cubin.substr(1, 3), "ELF");
+}
+
+std::vector<std::string> allTargets() {
+  std::vector<std::string> names;
+  for (llvm::StringRef name : Target::names())
+    names.push_back(name.str());
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(allTargets()),
+                         [](const auto &info) { return info.param; });
+
+TEST(Ptxas, SaysWhatIsWrong) {
+  if (!findPtxas())
+    GTEST_SKIP() << "no ptxas on this machine";
+  auto result = runPtxas("this is not PTX", cantFail(Target::get("sm_80")));
+  ASSERT_FALSE(result);
+  EXPECT_NE(toString(result.takeError()).find("ptxas failed"), std::string::npos);
+}
+
+TEST(TargetTable, UnknownNamesListTheKnown) {
+  auto target = Target::get("sm_42");
+  ASSERT_FALSE(target);
+  std::string text = toString(target.takeError());
+  EXPECT_NE(text.find("unknown target 'sm_42'"), std::string::npos);
+  EXPECT_NE(text.find("gfx942"), std::string::npos);
+}
+
+TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
+  EXPECT_EQ(Target::forComputeCapability(8, 7).name, "sm_86");
+  EXPECT_EQ(Target::forComputeCapability(9, 0).name, "sm_90a");
+  EXPECT_EQ(Target::forComputeCapability(10, 3).name, "sm_100");
+  EXPECT_EQ(Target::forComputeCapability(13, 0).name, "sm_120");
+}
+
+} // namespace
