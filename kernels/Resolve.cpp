@@ -1,0 +1,253 @@
+// From what a user gave to a checked invocation. Each refusal is a sentence that says which
+// argument or option, what it is, and what would do.
+#include "kernels/InputError.h"
+#include "kernels/Registry.h"
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace sectile {
+namespace {
+
+std::string bracketed(const std::vector<std::string> &axes) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    text += (i ? ", " : "") + axes[i];
+  return text + "]";
+}
+
+template <class Specs> std::string namesOf(const Specs &specs) {
+  std::string text;
+  for (const auto &spec : specs)
+    text += (text.empty() ? "" : ", ") + spec.name;
+  return text.empty() ? "none" : text;
+}
+
+template <class Specs> auto findSpec(const Specs &specs, std::string_view name) {
+  return std::find_if(specs.begin(), specs.end(), [&](const auto &s) { return s.name == name; });
+}
+
+class Resolver {
+public:
+  explicit Resolver(const KernelSpec &kernel) { result.kernel = &kernel; }
+
+  void options(const Assignments &given) {
+    const auto &specs = result.kernel->options;
+    for (const OptionSpec &spec : specs)
+      result.options.values[spec.name] = spec.initial;
+    for (const auto &[name, value] : given) {
+      auto spec = findSpec(specs, name);
+      if (spec == specs.end())
+        fail("there is no option '" + name + "'; its options are " + namesOf(specs));
+      result.options.values[name] = optionValue(*spec, value);
+    }
+  }
+
+  void inputNames(const std::map<std::string, GivenTensor> &inputs) {
+    std::vector<ArgumentSpec> known;
+    for (const ArgumentSpec &spec : result.kernel->arguments)
+      if (!spec.output)
+        known.push_back(spec);
+    for (const auto &[name, tensor] : inputs)
+      if (findSpec(known, name) == known.end())
+        fail("there is no input '" + name + "' (given by '" + tensor.where + "'); its inputs are " +
+             namesOf(known));
+    for (const ArgumentSpec &spec : known)
+      if (!inputs.contains(spec.name))
+        fail("the input '" + spec.name + "' is missing; its inputs are " + namesOf(known));
+  }
+
+  void input(const ArgumentSpec &spec, const GivenTensor &given) {
+    const std::string who = spec.name + (given.where.empty() ? "" : " ('" + given.where + "')");
+    dtype(spec, given.type.dtype, who);
+    extents(spec, given.type.shape, who);
+    result.tensors.push_back(given.type);
+  }
+
+  void output(const ArgumentSpec &spec) {
+    TensorType type;
+    type.dtype = spec.like.empty() ? spec.dtypes.front() : typeOf(spec.like).dtype;
+    for (const std::string &axis : axesOf(spec)) {
+      if (axis == "...")
+        type.shape = result.leading;
+      else
+        type.shape.push_back(result.extents.at(axis));
+    }
+    result.tensors.push_back(std::move(type));
+  }
+
+  Invocation finish() {
+    if (result.kernel->check)
+      result.kernel->check(result);
+    return std::move(result);
+  }
+
+  std::vector<std::string> axesOf(const ArgumentSpec &spec) const {
+    std::vector<std::string> axes = spec.axes;
+    if (!spec.swappedBy.empty() && result.options.flag(spec.swappedBy))
+      std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+    return axes;
+  }
+
+  [[noreturn]] void fail(const std::string &what) const {
+    throw InputError(result.kernel->name + ": " + what);
+  }
+
+private:
+  std::string optionValue(const OptionSpec &spec, const std::string &value) const {
+    switch (spec.kind) {
+    case OptionSpec::flag:
+      if (value == "true" || value == "1")
+        return "true";
+      if (value == "false" || value == "0")
+        return "false";
+      fail("option '" + spec.name + "' is true or false, not '" + value + "'");
+    case OptionSpec::number: {
+      char *end = nullptr;
+      double number = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end || !std::isfinite(number))
+        fail("option '" + spec.name + "' is a number, not '" + value + "'");
+      return value;
+    }
+    case OptionSpec::choice:
+      break;
+    }
+    if (std::find(spec.choices.begin(), spec.choices.end(), value) == spec.choices.end()) {
+      std::string known;
+      for (const std::string &choice : spec.choices)
+        known += (known.empty() ? "" : ", ") + choice;
+      fail("option '" + spec.name + "' cannot be '" + value + "'; it can be " + known);
+    }
+    return value;
+  }
+
+  const TensorType &typeOf(const std::string &name) const {
+    const auto &arguments = result.kernel->arguments;
+    return result.tensors[static_cast<std::size_t>(findSpec(arguments, name) - arguments.begin())];
+  }
+
+  void dtype(const ArgumentSpec &spec, DType type, const std::string &who) const {
+    if (!spec.like.empty()) {
+      DType wanted = typeOf(spec.like).dtype;
+      if (type != wanted)
+        fail(who + " is " + std::string(name_of(type)) + ", but must be " +
+             std::string(name_of(wanted)) + " like " + spec.like);
+      return;
+    }
+    if (std::find(spec.dtypes.begin(), spec.dtypes.end(), type) == spec.dtypes.end()) {
+      // bfloat16 arrays come from files as u16.
+      bool raw = type == DType::uint16 && std::find(spec.dtypes.begin(), spec.dtypes.end(),
+                                                    DType::bfloat16) != spec.dtypes.end();
+      fail(who + " is " + std::string(name_of(type)) + ", but must be " + dtypeNames(spec.dtypes) +
+           (raw ? " (if it holds raw bfloat16, say --dtype " + spec.name + "=bf16)" : ""));
+    }
+  }
+
+  void extents(const ArgumentSpec &spec, const Shape &shape, const std::string &who) {
+    std::vector<std::string> axes = axesOf(spec);
+    const bool anyLeading = !axes.empty() && axes.front() == "...";
+    const std::size_t named = axes.size() - anyLeading;
+    if (anyLeading ? shape.size() < named : shape.size() != named)
+      fail(who + " is " + toString(shape) + ", but must have " + (anyLeading ? "at least " : "") +
+           std::to_string(named) + (named == 1 ? " axis: " : " axes: ") + bracketed(axes));
+    const std::size_t leadingCount = shape.size() - named;
+    if (anyLeading) {
+      Shape leading(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(leadingCount));
+      if (!leadingFrom.empty() && leading != result.leading)
+        fail(who + " is " + toString(shape) + ", which does not fit " + leadingFrom);
+      if (leadingFrom.empty())
+        leadingFrom = describe(who, shape);
+      result.leading = std::move(leading);
+    }
+    for (std::size_t i = 0; i < named; ++i) {
+      const std::string &axis = axes[i + anyLeading];
+      const std::int64_t extent = shape[leadingCount + i];
+      auto [known, isNew] = result.extents.try_emplace(axis, extent);
+      if (isNew)
+        extentFrom[axis] = describe(who, shape);
+      else if (known->second != extent)
+        fail(axis + " is " + std::to_string(extent) + " in " + describe(who, shape) + ", but " +
+             std::to_string(known->second) + " in " + extentFrom[axis] + "; " + spec.name + " is " +
+             bracketed(axes));
+    }
+  }
+
+  static std::string describe(const std::string &who, const Shape &shape) {
+    return who + " " + toString(shape);
+  }
+
+  Invocation result;
+  std::string leadingFrom;                       // which argument settled "..."
+  std::map<std::string, std::string> extentFrom; // and each extent
+};
+
+} // namespace
+
+Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTensor> &inputs,
+                   const Assignments &options) {
+  Resolver resolver(kernel);
+  resolver.options(options);
+  resolver.inputNames(inputs);
+  for (const ArgumentSpec &spec : kernel.arguments) {
+    if (spec.output)
+      resolver.output(spec);
+    else
+      resolver.input(spec, inputs.at(spec.name));
+  }
+  return resolver.finish();
+}
+
+Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
+                          const std::map<std::string, std::int64_t> &extents,
+                          const Assignments &options) {
+  Resolver resolver(kernel);
+  resolver.options(options);
+  std::optional<DType> type;
+  if (!dtype.empty() && !(type = parseDType(dtype)))
+    throw InputError("there is no dtype '" + std::string(dtype) + "'");
+  auto all = kernel.typical;
+  for (const auto &[axis, extent] : extents) {
+    if (!all.contains(axis)) {
+      std::string known;
+      for (const auto &[name, unused] : all)
+        known += (known.empty() ? "" : ", ") + name;
+      resolver.fail("there is no axis '" + axis + "'; its axes are " + known);
+    }
+    all[axis] = extent;
+  }
+  std::map<std::string, DType> dtypes;
+  for (const ArgumentSpec &spec : kernel.arguments) {
+    if (spec.output) {
+      resolver.output(spec);
+      continue;
+    }
+    GivenTensor given;
+    if (!spec.like.empty())
+      given.type.dtype = dtypes.at(spec.like);
+    else
+      given.type.dtype = type && spec.dtypes.size() > 1 ? *type : spec.dtypes.front();
+    dtypes[spec.name] = given.type.dtype;
+    for (const std::string &axis : resolver.axesOf(spec))
+      given.type.shape.push_back(all.at(axis));
+    resolver.input(spec, given);
+  }
+  return resolver.finish();
+}
+
+Config parseConfig(const KernelSpec &kernel, const Assignments &assignments) {
+  Config config;
+  for (const auto &[name, value] : assignments) {
+    if (findSpec(kernel.config, name) == kernel.config.end())
+      throw InputError(kernel.name + ": there is no configuration field '" + name +
+                       "'; its fields are " + namesOf(kernel.config));
+    char *end = nullptr;
+    std::int64_t number = std::strtoll(value.c_str(), &end, 10);
+    if (value.empty() || *end || number < 1 || number > 1 << 20)
+      throw InputError(kernel.name + ": configuration field '" + name +
+                       "' is a whole number from 1 to 1048576, not '" + value + "'");
+    config[name] = number;
+  }
+  return config;
+}
+
+} // namespace sectile
