@@ -1,0 +1,255 @@
+// The folder is opened once and every file is reached through that descriptor, so that nobody can
+// put another folder in its place between the check and the use.
+#include "runtime/DiskStore.h"
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace sectile::runtime {
+namespace {
+
+constexpr std::string_view temporarySuffix = ".tmp", badSuffix = ".bad", lockName = "lock";
+constexpr int64_t second = 1'000'000'000;
+
+class File {
+public:
+  explicit File(int descriptor) : descriptor(descriptor) {}
+  File(const File &) = delete;
+  ~File() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  explicit operator bool() const { return descriptor >= 0; }
+  operator int() const { return descriptor; }
+
+private:
+  int descriptor;
+};
+
+bool writeAll(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// Makes a folder and the ones above it.
+void makeFolders(const std::string &path) {
+  for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
+    mkdir(path.substr(0, slash).c_str(), 0700);
+  mkdir(path.c_str(), 0700);
+}
+
+bool isSymbolicLink(const std::string &path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+int64_t nanoseconds(const timespec &time) { return time.tv_sec * second + time.tv_nsec; }
+
+int64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return nanoseconds(time);
+}
+
+// The place in the lock file that stands for this name.
+flock range(std::string_view name, short type) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : name)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  flock result{};
+  result.l_type = type;
+  result.l_whence = SEEK_SET;
+  result.l_start = static_cast<off_t>(hash >> 2);
+  result.l_len = 1;
+  return result;
+}
+
+} // namespace
+
+DiskStore::DiskStore(std::string folder, uint64_t maxBytes)
+    : path(std::move(folder)), maxBytes(maxBytes) {
+  while (path.size() > 1 && path.back() == '/') // "link/" would be followed.
+    path.pop_back();
+  if (path.empty() || path.front() != '/') {
+    fail("'" + path + "' is not an absolute path");
+    return;
+  }
+  makeFolders(path);
+  directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (directory < 0)
+    fail(path + ": " + (isSymbolicLink(path) ? "it is a symbolic link" : std::strerror(errno)));
+  else if (!trusted(directory, path, true))
+    close(std::exchange(directory, -1));
+}
+
+DiskStore::~DiskStore() {
+  if (directory >= 0)
+    close(directory);
+}
+
+std::string DiskStore::problem() const {
+  std::lock_guard lock(mutex);
+  return whyNot;
+}
+
+bool DiskStore::fail(const std::string &why) {
+  std::lock_guard lock(mutex);
+  whyNot = why;
+  return false;
+}
+
+bool DiskStore::trusted(int file, const std::string &what, bool directoryWanted) {
+  struct stat info;
+  if (fstat(file, &info) != 0)
+    return fail(what + ": " + std::strerror(errno));
+  if (directoryWanted ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
+    return fail(what + ": it is not a " + (directoryWanted ? "folder" : "file"));
+  if (info.st_uid != geteuid())
+    return fail(what + ": it belongs to another user");
+  if (info.st_mode & 022)
+    return fail(what + ": others can write to it");
+  return true;
+}
+
+std::optional<std::string> DiskStore::read(std::string_view name) {
+  const std::string entry(name);
+  const File file(openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file || !trusted(file, path + "/" + entry, false))
+    return std::nullopt;
+  std::string bytes;
+  char block[65536];
+  for (;;) {
+    const ssize_t got = ::read(file, block, sizeof block);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return std::nullopt;
+    if (got == 0)
+      break;
+    bytes.append(block, static_cast<size_t>(got));
+  }
+  futimens(file, nullptr); // In a read-only folder the order of use is not kept: then nothing is
+                           // removed either.
+  return bytes;
+}
+
+bool DiskStore::write(std::string_view name, std::string_view bytes) {
+  if (!usable())
+    return false;
+  static std::atomic<unsigned> counter = 0;
+  const std::string entry(name), temporary = entry + "." + std::to_string(getpid()) + "." +
+                                             std::to_string(counter++) +
+                                             std::string(temporarySuffix);
+  const File file(openat(directory, temporary.c_str(),
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file)
+    return fail(path + ": " + std::strerror(errno));
+  if (!writeAll(file, bytes) || fsync(file) != 0 ||
+      renameat(directory, temporary.c_str(), directory, entry.c_str()) != 0) {
+    fail(path + ": " + std::strerror(errno));
+    unlinkat(directory, temporary.c_str(), 0);
+    return false;
+  }
+  // The first write of a process looks at the whole folder, later ones now and then.
+  bool pruneNow;
+  {
+    std::lock_guard lock(mutex);
+    pruneNow = writtenSincePrune == 0 || writtenSincePrune > maxBytes / 16;
+    writtenSincePrune = (pruneNow ? 0 : writtenSincePrune) + bytes.size();
+  }
+  if (pruneNow)
+    prune(maxBytes);
+  return true;
+}
+
+void DiskStore::setAside(std::string_view name) {
+  const std::string entry(name), bad = entry + std::string(badSuffix);
+  renameat(directory, entry.c_str(), directory, bad.c_str());
+}
+
+DiskStore::Lock::~Lock() {
+  if (file >= 0)
+    close(file); // gives the lock up, too
+}
+
+DiskStore::Lock DiskStore::lock(std::string_view name, std::chrono::milliseconds patience) {
+  if (!usable())
+    return {};
+  const std::string fileName(lockName);
+  const int file =
+      openat(directory, fileName.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  Lock lock(file);
+  if (file < 0)
+    return lock;
+  // Locks of open files, unlike those of processes, keep two threads apart as well.
+  const auto giveUp = std::chrono::steady_clock::now() + patience;
+  flock wanted = range(name, F_WRLCK);
+  for (auto pause = std::chrono::microseconds(200); fcntl(file, F_OFD_SETLK, &wanted) != 0;
+       pause = std::min(2 * pause, std::chrono::microseconds(20000))) {
+    if ((errno != EAGAIN && errno != EACCES && errno != EINTR) ||
+        std::chrono::steady_clock::now() > giveUp)
+      break; // Then two may do the same work; the entry is right all the same.
+    std::this_thread::sleep_for(pause);
+  }
+  return lock;
+}
+
+std::vector<DiskStore::Entry> DiskStore::entries() const {
+  std::vector<Entry> found;
+  if (!usable())
+    return found;
+  const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *listing = copy < 0 ? nullptr : fdopendir(copy);
+  if (!listing)
+    return found;
+  while (const dirent *item = readdir(listing)) {
+    struct stat info;
+    const std::string_view name = item->d_name;
+    if (name == lockName || fstatat(directory, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode))
+      continue;
+    found.push_back(
+        {std::string(name), static_cast<uint64_t>(info.st_size), nanoseconds(info.st_mtim)});
+  }
+  closedir(listing);
+  return found;
+}
+
+void DiskStore::remove(std::string_view name) {
+  if (usable())
+    unlinkat(directory, std::string(name).c_str(), 0);
+}
+
+void DiskStore::prune(uint64_t limit) {
+  std::vector<Entry> all = entries();
+  std::sort(all.begin(), all.end(),
+            [](const Entry &a, const Entry &b) { return a.lastUsed < b.lastUsed; });
+  uint64_t total = 0;
+  for (const Entry &entry : all)
+    total += entry.bytes;
+  const int64_t anHourAgo = now() - 3600 * second;
+  for (const Entry &entry : all) {
+    const bool temporary = entry.name.ends_with(temporarySuffix);
+    // A young temporary file is being written; an old one was left by a process that died.
+    if (temporary ? entry.lastUsed > anHourAgo : total <= limit)
+      continue;
+    remove(entry.name);
+    total -= entry.bytes;
+  }
+}
+
+} // namespace sectile::runtime
