@@ -1,0 +1,82 @@
+# What the tests of the command line share: running `sectile`, and .npy files without NumPy.
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+
+SECTILE = sys.argv[1]
+FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|b1": "?"}
+
+
+class Result:
+    def __init__(self, completed):
+        self.status, self.out, self.err = completed.returncode, completed.stdout, completed.stderr
+
+
+def sectile(*words, env=None):
+    """Runs it; a crash (a signal, a sanitizer's report) is a failure whatever a test expects."""
+    completed = subprocess.run(
+        [SECTILE, *map(str, words)], capture_output=True, text=True, env={**os.environ, **(env or {})}
+    )
+    assert completed.returncode in (0, 1, 2), (words, completed.returncode, completed.stderr)
+    assert "Sanitizer" not in completed.stderr, completed.stderr
+    return Result(completed)
+
+
+def done(*words, env=None):
+    result = sectile(*words, env=env)
+    assert result.status == 0, (words, result.status, result.out, result.err)
+    return result
+
+
+def refused(*words, says=(), env=None):
+    """It must end with status 2 and one line on standard error with all these words."""
+    result = sectile(*words, env=env)
+    assert result.status == 2, (words, result.status, result.out, result.err)
+    assert result.err.count("\n") == 1 and result.err.startswith("sectile: "), result.err
+    for word in (says,) if isinstance(says, str) else says:
+        assert word in result.err, (word, result.err)
+    return result
+
+
+def write_npy(path, descr, shape, values=None, fortran=False):
+    count = math.prod(shape)
+    values = list(values) if values is not None else [0] * count
+    assert len(values) == count, (len(values), count)
+    header = repr({"descr": descr, "fortran_order": fortran, "shape": tuple(shape)}).encode() + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        file.write(struct.pack(f"<{count}{FORMATS[descr]}", *values))
+    return path
+
+
+def read_npy(path):
+    """(descr, shape, values)"""
+    with open(path, "rb") as file:
+        data = file.read()
+    length = struct.unpack("<H", data[8:10])[0]
+    header = eval(data[10 : 10 + length])
+    count = math.prod(header["shape"])
+    values = struct.unpack(f"<{count}{FORMATS[header['descr']]}", data[10 + length :])
+    return header["descr"], header["shape"], list(values)
+
+
+def main(tests):
+    """Runs every function test_... of a module's globals(), each in an empty folder."""
+    failed = 0
+    for name, test in tests.items():
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                test()
+                print(f"ok      {name}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+            os.chdir("/")
+    sys.exit(1 if failed else 0)
