@@ -8,4 +8,9 @@ def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
   let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
 }
 
+def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
+  let summary = "give every tile a layout, and convert where two operations want different ones";
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 #endif

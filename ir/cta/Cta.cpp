@@ -17,7 +17,21 @@ using namespace sectile::cta;
 
 namespace sectile::cta {
 
+namespace {
+/// Layouts are long and shared by many types: printed once, at the top.
+struct LayoutAliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &out) const override {
+    if (!isa<LayoutAttr>(attribute))
+      return AliasResult::NoAlias;
+    out << "layout";
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void CtaDialect::initialize() {
+  addInterfaces<LayoutAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/cta/CtaAttrs.cpp.inc"

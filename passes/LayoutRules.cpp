@@ -1,0 +1,93 @@
+// How the layouts of an operation's operands and results depend on each other.
+#include "passes/LayoutRules.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+MmaTiling tilingOf(const Layout &accumulator) {
+  unsigned rank = accumulator.rank();
+  MmaTiling tiling;
+  for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
+    if (accumulator.basis(In::Warp, bit, rank - 2))
+      tiling.warpsM *= 2;
+    else
+      tiling.warpsN *= 2;
+  }
+  return tiling;
+}
+
+Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
+  Type type = dot->getOperand(operand).getType();
+  ArrayRef<int64_t> shape;
+  Type element;
+  if (auto buffer = dyn_cast<cta::BufferType>(type)) {
+    shape = buffer.getShape();
+    element = buffer.getElement();
+  } else {
+    shape = cast<RankedTensorType>(type).getShape();
+    element = cast<RankedTensorType>(type).getElementType();
+  }
+  unsigned bits = element.getIntOrFloatBitWidth();
+  MmaTiling tiling = tilingOf(accumulator);
+  return operand == 0 ? mmaOperandA(shape, bits, tiling) : mmaOperandB(shape, bits, tiling);
+}
+
+std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
+  Operation *op = operand.getOwner();
+  auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+  if (!type)
+    return std::nullopt;
+  return TypeSwitch<Operation *, std::optional<Layout>>(op)
+      .Case([&](tile::ExpandDimsOp expand) {
+        return result.squeeze(expand.getAxis()).withoutDuplicateRegisters();
+      })
+      .Case([&](tile::BroadcastOp broadcast) {
+        Layout layout = result;
+        for (auto [axis, extents] :
+             llvm::enumerate(llvm::zip(type.getShape(), broadcast.getType().getShape())))
+          if (std::get<0>(extents) != std::get<1>(extents))
+            layout = layout.collapse(axis);
+        return layout.withoutDuplicateRegisters();
+      })
+      .Case([&](tile::PermuteOp permute) {
+        SmallVector<int64_t> inverse(permute.getOrder().size());
+        for (auto [to, from] : llvm::enumerate(permute.getOrder()))
+          inverse[from] = to;
+        return result.permute(inverse);
+      })
+      .Case([&](tile::ReshapeOp) { return result.reshape(type.getShape()); })
+      .Case([&](cta::DotOp dot) -> std::optional<Layout> {
+        if (operand.getOperandNumber() == 2)
+          return result;
+        if (!dot.getInstruction())
+          return std::nullopt;
+        return dotOperandLayout(dot, result, operand.getOperandNumber());
+      })
+      .Case<tile::ReduceOp, cta::ConvertLayoutOp, cta::AllocOp>([&](auto) { return std::nullopt; })
+      .Default([&](Operation *) { return result; });
+}
+
+std::optional<Layout> resultLayout(Operation *op, OpOperand &operand, const Layout &layout) {
+  if (op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType()))
+    return std::nullopt;
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  return TypeSwitch<Operation *, std::optional<Layout>>(op)
+      .Case([&](tile::ExpandDimsOp expand) { return layout.expandDim(expand.getAxis()); })
+      .Case([&](tile::BroadcastOp) { return layout.broadcast(type.getShape()); })
+      .Case([&](tile::PermuteOp permute) {
+        SmallVector<int64_t> order(permute.getOrder().begin(), permute.getOrder().end());
+        return layout.permute(order);
+      })
+      .Case([&](tile::ReshapeOp) { return layout.reshape(type.getShape()); })
+      .Case([&](tile::ReduceOp reduce) {
+        return layout.squeeze(reduce.getAxis()).withoutDuplicateRegisters();
+      })
+      .Case([&](cta::DotOp) -> std::optional<Layout> {
+        return operand.getOperandNumber() == 2 ? std::optional(layout) : std::nullopt;
+      })
+      .Default([&](Operation *) { return layout; });
+}
+
+} // namespace sectile

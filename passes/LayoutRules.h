@@ -1,0 +1,28 @@
+// How the layouts of an operation's operands and results depend on each other.
+#ifndef SECTILE_PASSES_LAYOUTRULES_H
+#define SECTILE_PASSES_LAYOUTRULES_H
+
+#include "ir/cta/Cta.h"
+#include "ir/layout/Builders.h"
+
+namespace sectile {
+
+/// The spread of matrix instructions over warps that an accumulator's layout shows.
+MmaTiling tilingOf(const Layout &accumulator);
+
+/// The layout that a matrix instruction's operand (0 is A, 1 is B) must have for this accumulator.
+Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand);
+
+/// The layout an operand must have for the result to have `result`; nothing when any will do, or
+/// none would (a reshape whose repeats do not line up). For operations without results that take
+/// tiles (stores), `result` is the layout of all of them. Operations with regions are not asked.
+std::optional<Layout> operandLayout(mlir::OpOperand &operand, const Layout &result);
+
+/// The layout that a result gets from an operand's, for operations where it follows; nothing
+/// elsewhere.
+std::optional<Layout> resultLayout(mlir::Operation *op, mlir::OpOperand &operand,
+                                   const Layout &layout);
+
+} // namespace sectile
+
+#endif
