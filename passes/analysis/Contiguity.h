@@ -1,0 +1,76 @@
+// Which neighbours in a tile are neighbours in value: what decides how wide memory accesses can be.
+#ifndef SECTILE_PASSES_ANALYSIS_CONTIGUITY_H
+#define SECTILE_PASSES_ANALYSIS_CONTIGUITY_H
+
+#include "ir/tile/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace sectile {
+
+/// What is known along one dimension. Runs are aligned: a run of length r starts at a multiple of
+/// r, and r divides the extent, which need not be a power of two. For pointers a step of one is one
+/// element, and divisors are in bytes.
+struct Run {
+  int64_t contiguity = 1; ///< length of runs of values that grow by one
+  int64_t constancy = 1;  ///< length of runs of equal values
+  int64_t divisibility =
+      1; ///< power of two that divides the first value of every run of `contiguity`
+  bool operator==(const Run &) const = default;
+};
+
+/// What is known of an integer, a pointer or a tile of them. A scalar has one dimension of
+/// extent 1.
+struct Contiguity {
+  llvm::SmallVector<Run, 2> dims;
+  std::optional<int64_t> constant; ///< every element is this
+  bool nonNegative = false;        ///< every element, as a signed number
+
+  const Run &operator[](unsigned dim) const { return dims[dim]; }
+  bool operator==(const Contiguity &) const = default;
+
+  /// Nothing known about a value of this type, but that pointers are multiples of what they point
+  /// to.
+  static Contiguity unknown(mlir::Type type);
+};
+
+/// Bytes from one element to the next where pointers of this type point; 1 for integers.
+int64_t stepOf(mlir::Type type);
+
+/// The power of two that divides the first value of every aligned run of `length` along a
+/// dimension.
+int64_t divisibilityOfRuns(const Run &run, int64_t length, int64_t step);
+
+/// The analysis of every value in an operation, by abstract interpretation: loops are repeated
+/// until nothing changes. As in C++, signed arithmetic is taken not to overflow.
+class ContiguityAnalysis {
+public:
+  explicit ContiguityAnalysis(mlir::Operation *root);
+  const Contiguity &operator[](mlir::Value value) const;
+
+private:
+  void visit(mlir::Block &block);
+  void visit(mlir::Operation &op);
+  void visitRegions(mlir::Operation &op);
+  void visitIf(mlir::scf::IfOp branch);
+  void visitFor(mlir::scf::ForOp loop);
+  void visitWhile(mlir::scf::WhileOp loop);
+  void copy(mlir::ValueRange to, mlir::ValueRange from);
+  /// Weakens what is known of `value` to what holds of `other` too; whether that took anything
+  /// away.
+  bool join(mlir::Value value, mlir::Value other);
+
+  llvm::DenseMap<mlir::Value, Contiguity> known;
+};
+
+/// What holds of an operation's only result, given what holds of its operands; nothing where no
+/// rule knows the operation.
+std::optional<Contiguity> inferContiguity(mlir::Operation &op,
+                                          llvm::ArrayRef<const Contiguity *> operands);
+
+/// What holds of a value that is one or the other. `step` is stepOf their type.
+Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step);
+
+} // namespace sectile
+
+#endif

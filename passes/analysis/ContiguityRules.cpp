@@ -1,0 +1,411 @@
+// What each operation does to contiguity, constancy and divisibility. Notation in comments: a run
+// of a tile's values along one dimension is s, s+1, … (contiguous) or s, s, … (constant).
+#include "ir/cta/Cta.h"
+#include "passes/analysis/Contiguity.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace sectile {
+
+namespace {
+
+/// Greater divisors are of no use, and products of two of these do not overflow.
+constexpr int64_t maxDivisor = int64_t(1) << 30;
+
+/// The greatest power of two that divides a number; everything divides zero.
+int64_t powerOfTwoIn(int64_t n) { return n ? std::min(n & -n, maxDivisor) : maxDivisor; }
+
+bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/// One rule's view of its operation: its operands' knowledge and the shape of the result.
+class Rules {
+public:
+  Rules(Operation &op, ArrayRef<const Contiguity *> operands)
+      : op(op), operands(operands), type(op.getResult(0).getType()), step(stepOf(type)) {
+    shape.assign(tile::shapeOf(type));
+    if (!isa<RankedTensorType>(type))
+      shape.push_back(1);
+  }
+
+  std::optional<Contiguity> infer();
+
+private:
+  const Contiguity &lhs() const { return *operands[0]; }
+  const Contiguity &rhs() const { return *operands[1]; }
+  /// The power of two that divides every element, seen along a dimension.
+  int64_t everyLhs(unsigned d) const {
+    return divisibilityOfRuns(lhs()[d], 1, stepOf(op.getOperand(0).getType()));
+  }
+  int64_t everyRhs(unsigned d) const {
+    return divisibilityOfRuns(rhs()[d], 1, stepOf(op.getOperand(1).getType()));
+  }
+  /// A result of runs that the function gives for each dimension.
+  template <typename F> Contiguity perDim(F rule) const {
+    Contiguity result;
+    for (unsigned d = 0; d < shape.size(); ++d)
+      result.dims.push_back(rule(d));
+    return result;
+  }
+  /// Every element has this value.
+  Contiguity same(const Run &value, std::optional<int64_t> constant, bool nonNegative) const;
+  Contiguity constant(int64_t value) const {
+    return same({1, 1, powerOfTwoIn(value)}, value, value >= 0);
+  }
+
+  Contiguity add() const;
+  Contiguity subtract() const;
+  Contiguity multiply(const Contiguity &by) const;
+  Contiguity divide(const Contiguity &by, bool roundsDown) const;
+  Contiguity remainder(const Contiguity &by, bool roundsDown) const;
+  Contiguity bitAnd() const;
+  Contiguity compare(arith::CmpIPredicate predicate) const;
+  Contiguity select() const;
+  Contiguity eitherOf(bool nonNegative) const;
+  Contiguity extendUnsigned() const;
+  Contiguity load() const;
+  Contiguity expandDims(unsigned axis) const;
+  Contiguity broadcast() const;
+  Contiguity permute(ArrayRef<int32_t> order) const;
+  Contiguity reshape(ArrayRef<int64_t> from) const;
+  /// A constant of this value in the shape of the right operand; for shifts by a constant.
+  Contiguity powerOfTwo(int64_t exponent) const {
+    return same({1, 1, std::min(int64_t(1) << exponent, maxDivisor)}, int64_t(1) << exponent, true);
+  }
+  /// The right operand as a constant amount of a shift.
+  std::optional<int64_t> shiftAmount() const {
+    std::optional<int64_t> amount = rhs().constant;
+    return amount && *amount >= 0 && *amount < 31 ? amount : std::nullopt;
+  }
+
+  Operation &op;
+  ArrayRef<const Contiguity *> operands;
+  Type type;
+  int64_t step;
+  SmallVector<int64_t, 3> shape;
+};
+
+Contiguity Rules::same(const Run &value, std::optional<int64_t> constant, bool nonNegative) const {
+  Contiguity result = perDim([&](unsigned d) { return Run{1, shape[d], value.divisibility}; });
+  result.constant = constant;
+  result.nonNegative = nonNegative;
+  return result;
+}
+
+// Integers, or a pointer and integers that count its elements.
+Contiguity Rules::add() const {
+  Contiguity result = perDim([&](unsigned d) {
+    const Run &a = lhs()[d], &b = rhs()[d];
+    Run run;
+    run.contiguity =
+        std::max(std::gcd(a.contiguity, b.constancy), std::gcd(a.constancy, b.contiguity));
+    run.constancy = std::gcd(a.constancy, b.constancy);
+    // `step` is 1 unless the result is a pointer, whose offset counts elements.
+    int64_t offset =
+        std::min(divisibilityOfRuns(b, run.contiguity, 1) * (step & -step), maxDivisor);
+    run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, step), offset);
+    return run;
+  });
+  result.nonNegative = lhs().nonNegative && rhs().nonNegative;
+  return result;
+}
+
+Contiguity Rules::subtract() const {
+  return perDim([&](unsigned d) {
+    const Run &a = lhs()[d], &b = rhs()[d];
+    Run run;
+    run.contiguity = std::gcd(a.contiguity, b.constancy);
+    run.constancy = std::gcd(a.constancy, b.constancy);
+    run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1),
+                                divisibilityOfRuns(b, run.contiguity, 1));
+    return run;
+  });
+}
+
+Contiguity Rules::multiply(const Contiguity &by) const {
+  if (by.constant == 1)
+    return lhs();
+  if (lhs().constant == 1)
+    return by;
+  Contiguity result = perDim([&](unsigned d) {
+    int64_t divisor = everyLhs(d) * divisibilityOfRuns(by[d], 1, 1);
+    return Run{1, std::gcd(lhs()[d].constancy, by[d].constancy), std::min(divisor, maxDivisor)};
+  });
+  result.nonNegative = lhs().nonNegative && by.nonNegative;
+  return result;
+}
+
+// s, …, s+g-1 all have one quotient by n where g divides s and n, since no multiple of n lies after
+// s. Division that rounds towards zero does that for numbers from zero on only.
+Contiguity Rules::divide(const Contiguity &by, bool roundsDown) const {
+  if (by.constant == 1)
+    return lhs();
+  Contiguity result = perDim([&](unsigned d) {
+    const Run &a = lhs()[d], &n = by[d];
+    Run run;
+    run.constancy = std::gcd(a.constancy, n.constancy);
+    int64_t divisor = divisibilityOfRuns(n, 1, 1);
+    if (roundsDown || lhs().nonNegative)
+      run.constancy = std::max(run.constancy, std::gcd(std::gcd(a.contiguity, n.constancy),
+                                                       std::min(a.divisibility, divisor)));
+    if (by.constant && isPowerOfTwo(*by.constant))
+      run.divisibility = std::max<int64_t>(everyLhs(d) / *by.constant, 1);
+    return run;
+  });
+  result.nonNegative = lhs().nonNegative && by.nonNegative;
+  return result;
+}
+
+// s, …, s+g-1 modulo n stay a run where g divides s and n.
+Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
+  Contiguity result = perDim([&](unsigned d) {
+    const Run &a = lhs()[d], &n = by[d];
+    int64_t divisor = divisibilityOfRuns(n, 1, 1);
+    Run run;
+    run.constancy = std::gcd(a.constancy, n.constancy);
+    if (roundsDown || lhs().nonNegative)
+      run.contiguity =
+          std::gcd(std::gcd(a.contiguity, n.constancy), std::min(a.divisibility, divisor));
+    run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1), divisor);
+    return run;
+  });
+  result.nonNegative = lhs().nonNegative || (roundsDown && by.nonNegative);
+  return result;
+}
+
+Contiguity Rules::bitAnd() const {
+  if (std::optional<int64_t> mask = rhs().constant;
+      mask && *mask < maxDivisor && isPowerOfTwo(*mask + 1))
+    return remainder(constant(*mask + 1), /*roundsDown=*/true);
+  Contiguity result = perDim([&](unsigned d) {
+    return Run{1, std::gcd(lhs()[d].constancy, rhs()[d].constancy),
+               std::max(everyLhs(d), everyRhs(d))};
+  });
+  result.nonNegative = lhs().nonNegative || rhs().nonNegative;
+  return result;
+}
+
+// Where g divides s and n, all of s, …, s+g-1 are below n or none is.
+Contiguity Rules::compare(arith::CmpIPredicate predicate) const {
+  using enum arith::CmpIPredicate;
+  bool splitsBeforeRhs =
+      predicate == slt || predicate == sge || predicate == ult || predicate == uge;
+  bool splitsBeforeLhs =
+      predicate == sgt || predicate == sle || predicate == ugt || predicate == ule;
+  auto constantRuns = [](const Run &run, const Run &bound) {
+    return std::gcd(std::gcd(run.contiguity, bound.constancy),
+                    std::min(run.divisibility, divisibilityOfRuns(bound, 1, 1)));
+  };
+  return perDim([&](unsigned d) {
+    const Run &a = lhs()[d], &b = rhs()[d];
+    Run run;
+    run.constancy = std::gcd(a.constancy, b.constancy);
+    if (splitsBeforeRhs)
+      run.constancy = std::max(run.constancy, constantRuns(a, b));
+    if (splitsBeforeLhs)
+      run.constancy = std::max(run.constancy, constantRuns(b, a));
+    return run;
+  });
+}
+
+Contiguity Rules::select() const {
+  const Contiguity &condition = lhs(), &a = *operands[1], &b = *operands[2];
+  bool oneForAll = !isa<RankedTensorType>(op.getOperand(0).getType());
+  Contiguity result = joined(a, b, step);
+  if (!oneForAll) {
+    result = perDim([&](unsigned d) {
+      Run run;
+      run.contiguity = std::gcd(result[d].contiguity, condition[d].constancy);
+      run.constancy = std::gcd(result[d].constancy, condition[d].constancy);
+      run.divisibility = std::min(divisibilityOfRuns(a[d], run.contiguity, step),
+                                  divisibilityOfRuns(b[d], run.contiguity, step));
+      return run;
+    });
+    result.nonNegative = a.nonNegative && b.nonNegative;
+  }
+  return result;
+}
+
+Contiguity Rules::eitherOf(bool nonNegative) const {
+  Contiguity result = perDim([&](unsigned d) {
+    return Run{1, std::gcd(lhs()[d].constancy, rhs()[d].constancy),
+               std::min(everyLhs(d), everyRhs(d))};
+  });
+  result.nonNegative = nonNegative;
+  return result;
+}
+
+// A run that passes from -1 to 0 would be torn apart; one whose length divides its first value does
+// not.
+Contiguity Rules::extendUnsigned() const {
+  Contiguity result = lhs();
+  if (!lhs().nonNegative) {
+    for (Run &run : result.dims) {
+      int64_t length = std::gcd(run.contiguity, run.divisibility);
+      run = {length, run.constancy, divisibilityOfRuns(run, length, 1)};
+    }
+    result.constant.reset();
+  }
+  result.nonNegative = true;
+  return result;
+}
+
+// Where all pointers are one pointer, all values are one value.
+Contiguity Rules::load() const {
+  Contiguity result = Contiguity::unknown(type);
+  for (unsigned d = 0; d < shape.size(); ++d) {
+    int64_t constancy = lhs()[d].constancy;
+    for (const Contiguity *operand : operands)
+      constancy = std::gcd(constancy, (*operand)[d].constancy);
+    result.dims[d].constancy = constancy;
+  }
+  return result;
+}
+
+Contiguity Rules::expandDims(unsigned axis) const {
+  Contiguity result = lhs();
+  // Along the new dimension every element begins a run of its own.
+  int64_t every = 1;
+  for (unsigned d = 0; d < lhs().dims.size(); ++d)
+    every = std::max(every, everyLhs(d));
+  result.dims.insert(result.dims.begin() + axis, Run{1, 1, every});
+  return result;
+}
+
+Contiguity Rules::broadcast() const {
+  Contiguity result = lhs();
+  ArrayRef<int64_t> from = tile::shapeOf(op.getOperand(0).getType());
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (from[d] != shape[d])
+      result.dims[d].constancy = shape[d];
+  return result;
+}
+
+Contiguity Rules::permute(ArrayRef<int32_t> order) const {
+  Contiguity result = lhs();
+  for (auto [d, axis] : llvm::enumerate(order))
+    result.dims[d] = lhs()[axis];
+  return result;
+}
+
+// Dimensions fall into groups of equal products of extents. What is known along the last dimension
+// of a group on the left is known along the last one of it on the right, in runs that fit both;
+// elsewhere, of single elements.
+Contiguity Rules::reshape(ArrayRef<int64_t> from) const {
+  int64_t every = 1;
+  for (unsigned d = 0; d < from.size(); ++d)
+    every = std::max(every, everyLhs(d));
+  Contiguity result = perDim([&](unsigned) { return Run{1, 1, every}; });
+  result.constant = lhs().constant;
+  result.nonNegative = lhs().nonNegative;
+  int i = from.size() - 1, j = shape.size() - 1;
+  while (i >= 0 && j >= 0) {
+    // Extents of 1 carry nothing, and would hide the dimension that does.
+    if (from[i] == 1 || shape[j] == 1) {
+      i -= from[i] == 1;
+      j -= shape[j] == 1;
+      continue;
+    }
+    const Run &a = lhs()[i];
+    Run &b = result.dims[j];
+    b.contiguity = std::gcd(a.contiguity, shape[j]);
+    b.constancy = std::gcd(a.constancy, shape[j]);
+    b.divisibility = divisibilityOfRuns(a, b.contiguity, step);
+    int64_t left = from[i], right = shape[j], last = shape[j];
+    int64_t constancy = a.constancy; // of the group's elements in row-major order
+    while (left != right)
+      if (left < right) {
+        --i;
+        if (constancy == left) {
+          constancy *= lhs()[i].constancy;
+          b.constancy = std::gcd(constancy, last);
+        }
+        left *= from[i];
+      } else {
+        --j;
+        if (constancy % right == 0)
+          result.dims[j].constancy = std::gcd(constancy / right, shape[j]);
+        right *= shape[j];
+      }
+    --i;
+    --j;
+  }
+  return result;
+}
+
+std::optional<Contiguity> Rules::infer() {
+  return llvm::TypeSwitch<Operation *, std::optional<Contiguity>>(&op)
+      .Case<arith::ConstantOp>([&](arith::ConstantOp c) -> std::optional<Contiguity> {
+        Attribute value = c.getValue();
+        if (auto splat = dyn_cast<SplatElementsAttr>(value))
+          value = splat.getSplatValue<Attribute>();
+        if (auto integer = dyn_cast<IntegerAttr>(value);
+            integer && integer.getValue().getBitWidth() <= 64)
+          return constant(integer.getValue().getSExtValue());
+        if (isa<FloatAttr>(value))
+          return same({}, std::nullopt, false);
+        return std::nullopt;
+      })
+      .Case<tile::ProgramIdOp, tile::NumProgramsOp>(
+          [&](auto) { return same({}, std::nullopt, true); })
+      .Case<tile::ArangeOp>([&](tile::ArangeOp range) {
+        int64_t start = static_cast<int32_t>(range.getStart());
+        Contiguity result =
+            perDim([&](unsigned d) { return Run{shape[d], 1, powerOfTwoIn(start)}; });
+        result.nonNegative = start >= 0;
+        return result;
+      })
+      .Case<tile::SplatOp>([&](auto) { return same(lhs()[0], lhs().constant, lhs().nonNegative); })
+      .Case<tile::ExpandDimsOp>([&](tile::ExpandDimsOp o) { return expandDims(o.getAxis()); })
+      .Case<tile::BroadcastOp>([&](auto) { return broadcast(); })
+      .Case<tile::PermuteOp>([&](tile::PermuteOp o) { return permute(o.getOrder()); })
+      .Case<tile::ReshapeOp>(
+          [&](tile::ReshapeOp o) { return reshape(o.getSource().getType().getShape()); })
+      .Case<tile::LoadOp>([&](auto) { return load(); })
+      .Case<tile::AddPtrOp, arith::AddIOp>([&](auto) { return add(); })
+      .Case<arith::SubIOp>([&](auto) { return subtract(); })
+      .Case<arith::MulIOp>([&](auto) { return multiply(rhs()); })
+      .Case<arith::DivSIOp>([&](auto) { return divide(rhs(), false); })
+      .Case<arith::DivUIOp, arith::FloorDivSIOp>([&](auto) { return divide(rhs(), true); })
+      .Case<arith::RemSIOp>([&](auto) { return remainder(rhs(), false); })
+      .Case<arith::RemUIOp>([&](auto) { return remainder(rhs(), true); })
+      .Case<arith::AndIOp>([&](auto) { return bitAnd(); })
+      .Case<arith::OrIOp, arith::XOrIOp>(
+          [&](auto) { return eitherOf(lhs().nonNegative && rhs().nonNegative); })
+      .Case<arith::MinSIOp, arith::MaxUIOp>(
+          [&](auto) { return eitherOf(lhs().nonNegative && rhs().nonNegative); })
+      .Case<arith::MaxSIOp, arith::MinUIOp>(
+          [&](auto) { return eitherOf(lhs().nonNegative || rhs().nonNegative); })
+      .Case<arith::ShLIOp>([&](auto) -> std::optional<Contiguity> {
+        if (std::optional<int64_t> amount = shiftAmount())
+          return multiply(powerOfTwo(*amount));
+        return std::nullopt;
+      })
+      .Case<arith::ShRSIOp, arith::ShRUIOp>([&](auto) -> std::optional<Contiguity> {
+        if (std::optional<int64_t> amount = shiftAmount())
+          return divide(powerOfTwo(*amount), true);
+        return std::nullopt;
+      })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp o) { return compare(o.getPredicate()); })
+      .Case<arith::SelectOp>([&](auto) { return select(); })
+      .Case<arith::ExtSIOp, arith::IndexCastOp, cta::ConvertLayoutOp>([&](auto) { return lhs(); })
+      .Case<arith::ExtUIOp>([&](auto) { return extendUnsigned(); })
+      .Case<arith::TruncIOp>([&](auto) {
+        Contiguity result = lhs();
+        result.constant.reset();
+        result.nonNegative = false;
+        return result;
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+} // namespace
+
+std::optional<Contiguity> inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands) {
+  if (op.getNumResults() != 1)
+    return std::nullopt;
+  return Rules(op, operands).infer();
+}
+
+} // namespace sectile
