@@ -5,6 +5,7 @@
 #include "llvm/ADT/bit.h"
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace sectile {
 
@@ -32,6 +33,15 @@ public:
 
   bool spans(uint64_t vector) const { return reduce({vector, 0}).vector == 0; }
 
+  /// Adds a vector without a number of its own.
+  bool insert(uint64_t vector) {
+    Row row = reduce({vector, 0});
+    if (!row.vector)
+      return false;
+    rows.push_back(row);
+    return true;
+  }
+
   unsigned rank() const { return rows.size(); }
 
 private:
@@ -51,5 +61,13 @@ private:
 
   llvm::SmallVector<Row, 16> rows;
 };
+
+/// The xor of the columns that `mask` selects.
+template <class Columns> auto gf2Combine(const Columns &columns, uint64_t mask) {
+  std::decay_t<decltype(columns[0])> result{};
+  for (; mask; mask &= mask - 1)
+    result ^= columns[llvm::countr_zero(mask)];
+  return result;
+}
 
 } // namespace sectile

@@ -1,0 +1,231 @@
+// Chooses among the ways of a conversion, and plans the round through shared memory.
+#include "ir/layout/Conversion.h"
+#include "ir/layout/Gf2.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include <algorithm>
+#include <cassert>
+
+namespace sectile {
+
+// Rough cycles of a warp: an instruction in the integer pipe is the unit.
+static constexpr double costOfMove = 0.25; // registers are renamed; what remains is pressure
+static constexpr double costOfSelect = 1;
+static constexpr double costOfInstruction = 1;
+static constexpr double costOfWavefront = 2; // shuffles share the pipe of shared memory
+static constexpr double costOfConflict = 2;  // beyond that of the wavefront: they stall others
+static constexpr double latencyOfShared = 30;
+static constexpr double costOfBarrier = 20;
+
+// Number of bits of an offset within one wavefront's bytes.
+static unsigned wavefrontBits(unsigned elementBits, const BankModel &banks) {
+  return llvm::bit_width(banks.bytesPerWavefront() / elementBytes(elementBits)) - 1;
+}
+
+// Basis of the space common to the registers of two layouts.
+static llvm::SmallVector<uint32_t, 8> commonRegisters(const Layout &a, const Layout &b) {
+  llvm::SmallVector<uint32_t, 8> common;
+  Gf2Basis found, spaceOfB, both;
+  for (uint32_t vector : b.packed(In::Register))
+    spaceOfB.insert(vector);
+  // Basis vectors of the one in the space of the other are preferred to their combinations.
+  for (uint32_t vector : a.packed(In::Register))
+    if (spaceOfB.spans(vector) && found.insert(vector))
+      common.push_back(vector);
+  unsigned number = 0;
+  for (uint32_t vector : a.packed(In::Register))
+    both.insert(vector, number++);
+  for (uint32_t vector : b.packed(In::Register)) {
+    if (std::optional<uint64_t> relation = both.express(vector)) {
+      uint64_t ofA = *relation & ((uint64_t(1) << a.bits(In::Register)) - 1);
+      uint32_t shared = gf2Combine(a.packed(In::Register), ofA);
+      if (found.insert(shared))
+        common.push_back(shared);
+    }
+    both.insert(vector, number++);
+  }
+  return common;
+}
+
+// A buffer whose vectors are `vectorBits` registers of `first`, whose lanes then fill the banks,
+// and whose rows are chosen so that `second` has no conflicts either.
+static Layout bufferAround(const Layout &first, const Layout &second, unsigned vectorBits,
+                           unsigned secondVectorBits, unsigned elementBits,
+                           const BankModel &banks) {
+  llvm::SmallVector<uint32_t, 8> vector = commonRegisters(first, second);
+  Gf2Basis taken;
+  for (uint32_t element : vector)
+    taken.insert(element);
+  for (uint32_t element : first.packed(In::Register))
+    if (taken.insert(element))
+      vector.push_back(element);
+  vector.truncate(vectorBits);
+  // What is not in the vector: lanes first, so that they fill the banks.
+  Gf2Basis space;
+  for (uint32_t element : vector)
+    space.insert(element);
+  llvm::SmallVector<uint32_t, 24> rest;
+  for (In in : {In::Lane, In::Register, In::Warp, In::Block})
+    for (uint32_t element : first.packed(in))
+      if (space.insert(element))
+        rest.push_back(element);
+  unsigned total = wavefrontBits(elementBits, banks);
+  unsigned inBanks =
+      std::min<unsigned>(total > vector.size() ? total - vector.size() : 0, rest.size());
+  // What `second` touches in one wavefront: its vector, the rest of the word, and its lanes.
+  Simultaneous simultaneous;
+  unsigned wordBits =
+      llvm::bit_width(std::max(1u, banks.bankBytes / elementBytes(elementBits))) - 1;
+  unsigned together = std::max(secondVectorBits, wordBits);
+  for (uint32_t element : llvm::ArrayRef(vector).take_front(together))
+    simultaneous.push_back(element);
+  unsigned lanes = std::min(second.bits(In::Lane), total - std::min(total, together));
+  for (uint32_t element : second.packed(In::Lane).take_front(lanes))
+    simultaneous.push_back(element);
+  Simultaneous own(vector.begin(), vector.end());
+  lanes = std::min(first.bits(In::Lane), inBanks);
+  for (uint32_t element : first.packed(In::Lane).take_front(lanes))
+    own.push_back(element);
+  llvm::SmallVector<int64_t, 4> core;
+  for (unsigned d = 0; d < first.rank(); ++d)
+    core.push_back(first.core(d));
+  return swizzledLayout(core, vector, llvm::ArrayRef(rest).take_front(inBanks),
+                        llvm::ArrayRef(rest).drop_front(inBanks), {own, simultaneous});
+}
+
+// The layout of one core alone.
+static Layout coreOf(const Layout &layout) {
+  llvm::SmallVector<int64_t, 4> core;
+  for (unsigned d = 0; d < layout.rank(); ++d)
+    core.push_back(layout.core(d));
+  return Layout::fromPacked(layout.kind(), core, layout.packedBases());
+}
+
+// Whether each warp reads only what it wrote, alone.
+static bool staysInWarps(const Layout &source, const Layout &destination) {
+  if (source.packed(In::Warp) != destination.packed(In::Warp) || source.freeBits(In::Warp))
+    return false;
+  Gf2Basis own;
+  for (In in : {In::Register, In::Lane})
+    for (uint32_t vector : source.packed(in))
+      own.insert(vector);
+  return llvm::all_of(
+      llvm::concat<const uint32_t>(destination.packed(In::Register), destination.packed(In::Lane)),
+      [&](uint32_t vector) { return own.spans(vector); });
+}
+
+static double costOf(const ScratchPlan &plan, unsigned repeats) {
+  auto costOfAccess = [](const SharedAccess &access, unsigned wavefronts, unsigned conflicts) {
+    return access.numInstructions() *
+           (wavefronts * costOfWavefront + conflicts * costOfConflict + costOfInstruction);
+  };
+  double perRepeat = costOfAccess(plan.store, plan.storeWavefronts, plan.storeConflicts) +
+                     costOfAccess(plan.load, plan.loadWavefronts, plan.loadConflicts);
+  double perPass = latencyOfShared + (plan.withinWarps ? 1 : costOfBarrier);
+  if (!plan.repeatsTakeTurns)
+    return repeats * perRepeat + perPass;
+  return repeats * (perRepeat + perPass) + (repeats - 1) * costOfBarrier;
+}
+
+ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigned elementBits,
+                        const ConversionOptions &options) {
+  const BankModel &banks = options.banks;
+  Layout from = coreOf(source), to = coreOf(destination);
+  unsigned maxVectorBits = llvm::bit_width(banks.maxVectorBytes / elementBytes(elementBits)) - 1;
+  std::optional<ScratchPlan> best;
+  double bestCost = 0;
+  auto consider = [&](const Layout &first, const Layout &second, unsigned vectorBits,
+                      unsigned secondBits) {
+    ScratchPlan plan;
+    plan.buffer = bufferAround(first, second, vectorBits, secondBits, elementBits, banks);
+    plan.store = planSharedAccess(plan.buffer, from, elementBits, /*isStore=*/true, banks);
+    plan.load = planSharedAccess(plan.buffer, to, elementBits, /*isStore=*/false, banks);
+    plan.storeWavefronts =
+        wavefrontsPerInstruction(plan.buffer, from, elementBits, plan.store.vector, banks);
+    plan.loadWavefronts =
+        wavefrontsPerInstruction(plan.buffer, to, elementBits, plan.load.vector, banks);
+    plan.storeConflicts =
+        plan.storeWavefronts - idealWavefronts(from, elementBits, plan.store.vector, banks);
+    plan.loadConflicts =
+        plan.loadWavefronts - idealWavefronts(to, elementBits, plan.load.vector, banks);
+    double cost = costOf(plan, 1);
+    if (!best || cost < bestCost) {
+      best = std::move(plan);
+      bestCost = cost;
+    }
+  };
+  // Wide on the one side as far as its registers go; the other side as wide as they have in common.
+  unsigned common = std::min<unsigned>(commonRegisters(from, to).size(), maxVectorBits);
+  for (bool storeFirst : {true, false}) {
+    const Layout &first = storeFirst ? from : to, &second = storeFirst ? to : from;
+    unsigned widest =
+        std::min(first.bits(In::Register) - unsigned(llvm::popcount(first.freeBits(In::Register))),
+                 maxVectorBits);
+    for (unsigned bits = 0; bits <= widest; ++bits)
+      consider(first, second, bits, std::min(bits, common));
+  }
+  ScratchPlan plan = *std::move(best);
+  plan.withinWarps = staysInWarps(source, destination);
+  unsigned coreBytes = from.coreSize() * elementBytes(elementBits);
+  plan.repeatsTakeTurns =
+      source.numRepeats() > 1 && coreBytes * source.numRepeats() > options.maxScratchBytes;
+  plan.bytes = plan.repeatsTakeTurns ? coreBytes : coreBytes * source.numRepeats();
+  if (!plan.repeatsTakeTurns)
+    plan.buffer =
+        Layout::fromPacked(Layout::Kind::Shared, source.shape(), plan.buffer.packedBases());
+  return plan;
+}
+
+static double costOf(const ShufflePlan &plan, unsigned sourceRegisters,
+                     unsigned destinationRegisters, unsigned elementBits) {
+  double cost = 0;
+  for (uint32_t change : plan.before)
+    cost += change ? sourceRegisters * costOfSelect : 0;
+  for (uint32_t change : plan.after)
+    cost += change ? destinationRegisters * costOfSelect : 0;
+  unsigned shuffles = 0;
+  for (const ShufflePlan::Exchange &exchange : plan.exchanges)
+    if (!plan.staysInLane(exchange))
+      ++shuffles;
+  unsigned words = std::max(1u, elementBits / 32);
+  return cost + shuffles * words * (costOfWavefront + costOfInstruction) +
+         (shuffles ? latencyOfShared : 0);
+}
+
+ConversionPlan planConversion(const Layout &source, const Layout &destination, unsigned elementBits,
+                              const ConversionOptions &options) {
+  assert(source.shape() == destination.shape() && "a conversion keeps the shape");
+  assert(source.numLanes() == destination.numLanes() &&
+         source.numWarps() == destination.numWarps() && "a conversion keeps the threads");
+  assert(source.packed(In::Block) == destination.packed(In::Block) &&
+         "a conversion stays within blocks");
+  ConversionPlan plan;
+  plan.source = source.withoutDuplicateRegisters();
+  plan.destination = destination.withoutDuplicateRegisters();
+  plan.sourceRegisters = *registersInThread(source, plan.source);
+  plan.destinationRegisters = *registersInThread(plan.destination, destination);
+  if (auto registers = registersInThread(source, destination)) {
+    plan.registers = *std::move(registers);
+    bool identity = plan.registers.size() == source.numRegisters() &&
+                    llvm::equal(plan.registers, llvm::seq(0u, source.numRegisters()));
+    plan.kind = identity ? ConversionPlan::Kind::None : ConversionPlan::Kind::Registers;
+    plan.cost = identity ? 0 : plan.registers.size() * costOfMove;
+    return plan;
+  }
+  unsigned repeats = source.numRepeats();
+  plan.scratch = planScratch(plan.source, plan.destination, elementBits, options);
+  plan.kind = ConversionPlan::Kind::Scratch;
+  plan.cost = costOf(plan.scratch, repeats);
+  if (auto shuffles = planShuffles(plan.source, plan.destination, elementBits)) {
+    double cost = repeats * costOf(*shuffles, plan.source.coreRegisters(),
+                                   plan.destination.coreRegisters(), elementBits);
+    if (cost <= plan.cost) {
+      plan.kind = ConversionPlan::Kind::Shuffles;
+      plan.cost = cost;
+      plan.shuffles = *std::move(shuffles);
+    }
+  }
+  return plan;
+}
+
+} // namespace sectile

@@ -1,0 +1,229 @@
+// Vector accesses of shared buffers, their wavefronts, and swizzles.
+#include "ir/layout/Shared.h"
+#include "ir/layout/Builders.h"
+#include "ir/layout/Gf2.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <cassert>
+
+namespace sectile {
+
+static unsigned log2Floor(unsigned value) { return llvm::bit_width(value) - 1; }
+
+// The lanes' offsets and warps' offsets may not reach below bit `bits`.
+static bool lowBitsAreFree(const PlaceMap &offsets, unsigned bits) {
+  uint32_t low = (1u << bits) - 1;
+  for (In in : {In::Lane, In::Warp, In::Block})
+    for (unsigned bit = 0; bit < offsets.bits(in); ++bit)
+      if (offsets.basis(in, bit)[In::Offset] & low)
+        return false;
+  return true;
+}
+
+SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, unsigned elementBits,
+                              bool isStore, const BankModel &banks, unsigned maxVector) {
+  PlaceMap offsets = PlaceMap::compose(distributed, shared);
+  unsigned registerBits = distributed.bits(In::Register);
+  llvm::SmallVector<uint32_t, 8> images;
+  Gf2Basis space;
+  for (unsigned bit = 0; bit < registerBits; ++bit) {
+    images.push_back(offsets.basis(In::Register, bit)[In::Offset]);
+    space.insert(images.back(), bit);
+  }
+  // The registers whose offsets are 1, 2, 4, … from the first.
+  unsigned limit = std::min(maxVector, banks.maxVectorBytes / elementBytes(elementBits));
+  llvm::SmallVector<uint32_t, 4> vectorMasks;
+  while ((2u << vectorMasks.size()) <= limit && lowBitsAreFree(offsets, vectorMasks.size() + 1)) {
+    std::optional<uint64_t> mask = space.express(uint64_t(1) << vectorMasks.size());
+    if (!mask)
+      break;
+    vectorMasks.push_back(*mask);
+  }
+  SharedAccess access;
+  access.vector = 1u << vectorMasks.size();
+  // The others, each corrected to start a vector.
+  Gf2Basis registers;
+  for (uint32_t mask : vectorMasks)
+    registers.insert(mask);
+  uint32_t duplicates = isStore ? distributed.freeBits(In::Register) : 0;
+  llvm::SmallVector<uint32_t, 8> starts;
+  for (unsigned bit = 0; bit < registerBits; ++bit)
+    if (!(duplicates >> bit & 1) && registers.insert(1u << bit))
+      starts.push_back(1u << bit ^ gf2Combine(vectorMasks, images[bit] & (access.vector - 1)));
+  for (uint32_t group = 0; group < 1u << starts.size(); ++group)
+    for (uint32_t element = 0; element < access.vector; ++element)
+      access.registers.push_back(gf2Combine(starts, group) ^ gf2Combine(vectorMasks, element));
+  return access;
+}
+
+// Number of lanes that one wavefront can serve at `vector` elements each.
+static unsigned lanesPerWavefront(unsigned numLanes, unsigned elementBits, unsigned vector,
+                                  const BankModel &banks) {
+  unsigned bytes = std::max(elementBytes(elementBits) * vector, banks.bankBytes);
+  return std::min(numLanes, banks.bytesPerWavefront() / bytes);
+}
+
+unsigned idealWavefronts(const Layout &distributed, unsigned elementBits, unsigned vector,
+                         const BankModel &banks) {
+  return distributed.numLanes() /
+         lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
+}
+
+unsigned wavefrontsPerInstruction(const Layout &shared, const Layout &distributed,
+                                  unsigned elementBits, unsigned vector, const BankModel &banks) {
+  PlaceMap offsets = PlaceMap::compose(distributed, shared);
+  unsigned bytesLog = log2Floor(elementBytes(elementBits));
+  unsigned wordLog = log2Floor(banks.bankBytes);
+  unsigned group = lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
+  // Lanes of different words in one bank wait for each other. A vector's own words are in banks
+  // of their own, so that only its first word counts.
+  Gf2Basis words, bankBits;
+  unsigned vectorBytesLog = bytesLog + log2Floor(vector);
+  for (unsigned bit = 0; bit < log2Floor(group); ++bit) {
+    uint64_t address = uint64_t(offsets.basis(In::Lane, bit)[In::Offset]) << bytesLog;
+    uint64_t word = address >> std::max(wordLog, vectorBytesLog);
+    words.insert(word);
+    bankBits.insert(word & ((banks.bytesPerWavefront() - 1) >> std::max(wordLog, vectorBytesLog)));
+  }
+  return idealWavefronts(distributed, elementBits, vector, banks)
+         << (words.rank() - bankBits.rank());
+}
+
+unsigned bankConflicts(const Layout &shared, const Layout &distributed, unsigned elementBits,
+                       unsigned vector, const BankModel &banks) {
+  return wavefrontsPerInstruction(shared, distributed, elementBits, vector, banks) -
+         idealWavefronts(distributed, elementBits, vector, banks);
+}
+
+Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsigned vector,
+                                 unsigned elementBits, const BankModel &banks) {
+  Simultaneous space;
+  unsigned wordElements = std::max(1u, banks.bankBytes / elementBytes(elementBits));
+  for (unsigned bit = 0; 1u << bit < std::max(vector, wordElements); ++bit)
+    if (bit < distributed.coreBits(dim))
+      space.push_back(1u << (distributed.shift(dim) + bit));
+  unsigned group = lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
+  for (unsigned bit = 0; bit < log2Floor(group); ++bit)
+    space.push_back(distributed.packed(In::Lane)[bit]);
+  return space;
+}
+
+Simultaneous simultaneousMatrixRows(const Layout &distributed, unsigned dim, unsigned elementBits) {
+  Simultaneous space;
+  if (distributed.bits(In::Lane) < 5)
+    return space;
+  unsigned rowElements = 16 / elementBytes(elementBits);
+  uint32_t along = 0;
+  for (unsigned bit = 0; 1u << bit < rowElements && bit < distributed.coreBits(dim); ++bit) {
+    space.push_back(1u << (distributed.shift(dim) + bit));
+    along |= space.back();
+  }
+  // The lanes (and, transposed, the register pair) that are not within a row number the rows.
+  if (distributed.bits(In::Register) && !(distributed.packed(In::Register)[0] & along))
+    space.push_back(distributed.packed(In::Register)[0]);
+  for (unsigned bit = 0; bit < 5; ++bit)
+    if (!(distributed.packed(In::Lane)[bit] & along))
+      space.push_back(distributed.packed(In::Lane)[bit]);
+  return space;
+}
+
+Layout swizzledLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint32_t> vector,
+                      llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<uint32_t> rows,
+                      llvm::ArrayRef<Simultaneous> accesses) {
+  Layout::PackedBases bases;
+  auto &offsets = bases[unsigned(In::Offset)];
+  llvm::append_range(offsets, vector);
+  llvm::append_range(offsets, bank);
+  // Elements that differ by a combination of rows share a bank. An access is free of conflicts when
+  // its space meets the rows' in nothing but zero; `taken` is what a further row must avoid.
+  llvm::SmallVector<Gf2Basis, 4> taken(accesses.size());
+  for (auto [space, access] : llvm::zip_equal(taken, accesses))
+    for (uint32_t element : access)
+      space.insert(element);
+  for (uint32_t row : rows) {
+    uint32_t best = row;
+    uint64_t bestFree = 0;
+    for (uint32_t mix = 0; mix < 1u << bank.size(); ++mix) {
+      uint32_t candidate = row ^ gf2Combine(bank, mix);
+      uint64_t free = 0;
+      for (const Gf2Basis &space : taken)
+        free = free << 1 | !space.spans(candidate);
+      if (free > bestFree) {
+        bestFree = free;
+        best = candidate;
+      }
+      if (bestFree == (uint64_t(1) << taken.size()) - 1)
+        break;
+    }
+    offsets.push_back(best);
+    for (Gf2Basis &space : taken)
+      space.insert(best);
+  }
+  return Layout::fromPacked(Layout::Kind::Shared, shape, bases);
+}
+
+Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order,
+                          unsigned elementBits, unsigned vector,
+                          llvm::ArrayRef<Simultaneous> accesses, const BankModel &banks) {
+  Layout plain = sharedPlain(shape, order);
+  llvm::ArrayRef<uint32_t> offsets = plain.packed(In::Offset);
+  unsigned inVector = std::min<unsigned>(log2Floor(vector), offsets.size());
+  unsigned inWavefront = std::clamp<unsigned>(
+      log2Floor(banks.bytesPerWavefront() / elementBytes(elementBits)), inVector, offsets.size());
+  return swizzledLayout(shape, offsets.take_front(inVector),
+                        offsets.slice(inVector, inWavefront - inVector),
+                        offsets.drop_front(inWavefront), accesses);
+}
+
+std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout &distributed,
+                                             unsigned elementBits) {
+  if (distributed.bits(In::Lane) != 5 || elementBits < 8 || elementBits > 32)
+    return std::nullopt;
+  PlaceMap offsets = PlaceMap::compose(distributed, shared);
+  auto offset = [&](In in, unsigned bit) { return offsets.basis(in, bit)[In::Offset]; };
+  unsigned wordBits = log2Floor(32 / elementBits), rowBits = log2Floor(128 / elementBits);
+  uint32_t inRow = (1u << rowBits) - 1;
+  if (distributed.bits(In::Register) < wordBits || distributed.freeBits(In::Lane))
+    return std::nullopt;
+  MatrixLoadPlan plan;
+  plan.elementsPerWord = 1u << wordBits;
+  // Which place bits number the elements of a row, and which the rows of a matrix, from the lowest.
+  using Bit = std::pair<In, unsigned>;
+  auto tryShape = [&](llvm::ArrayRef<Bit> within, llvm::ArrayRef<Bit> rows) {
+    for (auto [position, bit] : llvm::enumerate(within))
+      if (offset(bit.first, bit.second) != 1u << position)
+        return false;
+    for (auto [position, bit] : llvm::enumerate(rows)) {
+      plan.laneOffsets[position] = offset(bit.first, bit.second);
+      if (plan.laneOffsets[position] & inRow)
+        return false;
+    }
+    return true;
+  };
+  llvm::SmallVector<Bit, 5> word;
+  for (unsigned bit = 0; bit < wordBits; ++bit)
+    word.push_back({In::Register, bit});
+  llvm::SmallVector<Bit, 5> within = word;
+  within.append({{In::Lane, 0}, {In::Lane, 1}});
+  const Bit upperLanes[] = {{In::Lane, 2}, {In::Lane, 3}, {In::Lane, 4}};
+  if (!tryShape(within, upperLanes)) {
+    const Bit transposedRows[] = {{In::Register, 0}, {In::Lane, 0}, {In::Lane, 1}};
+    if (elementBits != 16 || !tryShape(upperLanes, transposedRows))
+      return std::nullopt;
+    plan.transposed = true;
+  }
+  for (unsigned bit = 0; bit < offsets.bits(In::Warp); ++bit)
+    if (offset(In::Warp, bit) & inRow)
+      return std::nullopt;
+  unsigned registerBits = distributed.bits(In::Register);
+  for (unsigned bit = wordBits; bit < registerBits; ++bit)
+    if (offset(In::Register, bit) & inRow)
+      return std::nullopt;
+  unsigned matrixBits = std::min(2u, registerBits - wordBits);
+  plan.matrices = 1u << matrixBits;
+  for (unsigned bit = 0; bit < matrixBits; ++bit)
+    plan.laneOffsets[3 + bit] = offset(In::Register, wordBits + bit);
+  return plan;
+}
+
+} // namespace sectile
