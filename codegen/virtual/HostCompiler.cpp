@@ -1,0 +1,312 @@
+// From a kernel's LLVM IR to a host object: one function over a thread's header and the launch's
+// arguments.
+#include "codegen/virtual/HostCompiler.h"
+#include "codegen/virtual/Lowering.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/ReplaceConstant.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/DataExtractor.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/xxhash.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include <algorithm>
+#include <mutex>
+
+using namespace llvm;
+
+namespace sectile::vgpu {
+namespace {
+
+constexpr unsigned sharedSpace = 3;
+
+Expected<Function *> findKernel(Module &module) {
+  Function *kernel = nullptr;
+  for (Function &function : module) {
+    CallingConv::ID convention = function.getCallingConv();
+    if (convention != CallingConv::PTX_Kernel && convention != CallingConv::AMDGPU_KERNEL)
+      continue;
+    if (kernel)
+      return createStringError("the module has two kernels: %s and %s",
+                               kernel->getName().str().c_str(), function.getName().str().c_str());
+    kernel = &function;
+  }
+  if (!kernel || kernel->isDeclaration())
+    return createStringError("the module has no kernel");
+  return kernel;
+}
+
+// The machine's calls need the thread, which only the kernel itself has: everything is inlined into
+// it.
+Error inlineAll(Function &kernel) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<CallInst *> calls;
+    for (Instruction &instruction : instructions(kernel))
+      if (auto *call = dyn_cast<CallInst>(&instruction))
+        if (Function *callee = call->getCalledFunction(); callee && !callee->isDeclaration())
+          calls.push_back(call);
+    for (CallInst *call : calls) {
+      Function *callee = call->getCalledFunction();
+      if (callee == &kernel)
+        return createStringError("kernel %s calls itself", kernel.getName().str().c_str());
+      InlineFunctionInfo info;
+      InlineResult result = InlineFunction(*call, info);
+      if (!result.isSuccess())
+        return createStringError("cannot inline %s: %s", callee->getName().str().c_str(),
+                                 result.getFailureReason());
+      changed = true;
+    }
+  }
+  return Error::success();
+}
+
+// Shared variables become addresses in the block's arena: the module's own first, then the dynamic
+// part.
+void placeShared(Module &module, VirtualObject &object) {
+  SmallVector<GlobalVariable *> variables;
+  for (GlobalVariable &variable : module.globals())
+    if (variable.getAddressSpace() == sharedSpace)
+      variables.push_back(&variable);
+  const DataLayout &layout = module.getDataLayout();
+  uint64_t offset = sharedOrigin;
+  auto place = [&](GlobalVariable *variable, uint64_t address) {
+    Type *integer = Type::getInt64Ty(module.getContext());
+    Constant *pointer =
+        ConstantExpr::getIntToPtr(ConstantInt::get(integer, address), variable->getType());
+    variable->replaceAllUsesWith(pointer);
+  };
+  for (GlobalVariable *variable : variables) {
+    if (variable->isDeclaration())
+      continue;
+    offset = alignTo(offset, variable->getAlign().valueOrOne());
+    place(variable, offset);
+    offset += layout.getTypeAllocSize(variable->getValueType());
+  }
+  offset = alignTo(offset, sharedOrigin);
+  object.staticSharedBytes = uint32_t(offset - sharedOrigin);
+  for (GlobalVariable *variable : variables)
+    if (variable->isDeclaration())
+      place(variable, offset);
+  for (GlobalVariable *variable : variables)
+    variable->eraseFromParent();
+}
+
+// Casts of shared addresses depend on the block, so they cannot stay inside constants.
+void expandConstants(Function &kernel) {
+  SmallVector<Constant *> constants;
+  for (GlobalVariable &variable : kernel.getParent()->globals())
+    constants.push_back(&variable);
+  convertUsersOfConstantsToInstructions(constants, &kernel);
+}
+
+// void entry(ThreadHeader *thread, void **arguments), with the kernel's body.
+Function *makeEntry(Function &kernel, VirtualObject &object) {
+  Module &module = *kernel.getParent();
+  LLVMContext &context = module.getContext();
+  Type *pointer = PointerType::get(context, 0);
+  auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, pointer}, false);
+  object.entry = "sectile_entry";
+  Function *entry = Function::Create(type, GlobalValue::ExternalLinkage, object.entry, module);
+  entry->splice(entry->begin(), &kernel);
+  IRBuilder<> builder(&entry->getEntryBlock(), entry->getEntryBlock().begin());
+  MDNode *mark = MDNode::get(context, {});
+  auto load = [&](Type *type, Value *address) {
+    LoadInst *value = builder.CreateAlignedLoad(type, address, Align(1));
+    value->setMetadata(argumentMark, mark);
+    return value;
+  };
+  for (Argument &argument : kernel.args()) {
+    Value *value = load(pointer, builder.CreateConstInBoundsGEP1_32(pointer, entry->getArg(1),
+                                                                    argument.getArgNo()));
+    if (Type *structure = argument.getPointeeInMemoryValueType()) {
+      // A private copy, so that accesses to it are no accesses of global memory.
+      AllocaInst *copy = builder.CreateAlloca(structure);
+      copy->setAlignment(argument.getParamAlign().valueOrOne());
+      StoreInst *store = builder.CreateStore(load(structure, value), copy);
+      store->setMetadata(argumentMark, mark);
+      value = builder.CreateAddrSpaceCast(copy, argument.getType());
+    } else {
+      value = load(argument.getType(), value);
+    }
+    argument.replaceAllUsesWith(value);
+  }
+  object.argumentCount = uint32_t(kernel.arg_size());
+  kernel.eraseFromParent();
+  entry->addFnAttr(Attribute::NoUnwind);
+  entry->addFnAttr("probe-stack", "inline-asm");
+  return entry;
+}
+
+// Lists the module's remaining variables in the object, {address, size} each and a zero pair last:
+// the machine lets the kernel read them.
+void listGlobals(Module &module) {
+  LLVMContext &context = module.getContext();
+  Type *word = Type::getInt64Ty(context);
+  SmallVector<Constant *> words;
+  for (GlobalVariable &variable : module.globals()) {
+    if (variable.isDeclaration())
+      continue;
+    words.push_back(ConstantExpr::getPtrToInt(&variable, word));
+    words.push_back(
+        ConstantInt::get(word, module.getDataLayout().getTypeAllocSize(variable.getValueType())));
+  }
+  words.append(2, ConstantInt::get(word, 0));
+  auto *type = ArrayType::get(word, words.size());
+  new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
+                     ConstantArray::get(type, words), "sectile_globals");
+}
+
+void dropTargetDetails(Module &module) {
+  for (NamedMDNode &node : make_early_inc_range(module.named_metadata()))
+    node.eraseFromParent();
+  for (StringRef name : {"llvm.used", "llvm.compiler.used"})
+    if (GlobalVariable *used = module.getGlobalVariable(name))
+      used->eraseFromParent();
+  // Scopes name hardware's levels; on the host all of them are the whole machine.
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function)) {
+      if (auto *update = dyn_cast<AtomicRMWInst>(&instruction))
+        update->setSyncScopeID(SyncScope::System);
+      else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction))
+        exchange->setSyncScopeID(SyncScope::System);
+      else if (auto *load = dyn_cast<LoadInst>(&instruction); load && load->isAtomic())
+        load->setSyncScopeID(SyncScope::System);
+      else if (auto *store = dyn_cast<StoreInst>(&instruction); store && store->isAtomic())
+        store->setSyncScopeID(SyncScope::System);
+      else if (auto *fence = dyn_cast<FenceInst>(&instruction))
+        fence->setSyncScopeID(SyncScope::System);
+    }
+}
+
+// Functions that were inlined, and declarations without a caller.
+void eraseDeadFunctions(Module &module, Function &entry) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Function &function : make_early_inc_range(module))
+      if (&function != &entry && function.use_empty()) {
+        function.eraseFromParent();
+        changed = true;
+      }
+  }
+}
+
+Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+  });
+  Triple triple(sys::getProcessTriple());
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  std::string features;
+  if (options.cpu.empty())
+    for (const auto &[name, enabled] : sys::getHostCPUFeatures())
+      features += (features.empty() ? "" : ",") + std::string(enabled ? "+" : "-") + name.str();
+  TargetOptions targetOptions;
+  targetOptions.AllowFPOpFusion = FPOpFusion::Standard; // fuses only what the IR marks `contract`
+  targetOptions.EmitStackSizeSection = true;
+  auto level = CodeGenOptLevel(std::min(options.optLevel, 3u));
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, options.cpu.empty() ? sys::getHostCPUName() : StringRef(options.cpu), features,
+      targetOptions, Reloc::PIC_, CodeModel::Small, level));
+  if (!machine)
+    return createStringError("LLVM cannot generate code for this host");
+  return machine;
+}
+
+// The largest frame of the object's functions: .stack_sizes holds (address, ULEB128 size) pairs.
+uint32_t largestFrame(StringRef object) {
+  auto file = object::ObjectFile::createObjectFile(MemoryBufferRef(object, "object"));
+  if (!file) {
+    consumeError(file.takeError());
+    return 0;
+  }
+  uint64_t largest = 0;
+  for (const object::SectionRef &section : (*file)->sections()) {
+    Expected<StringRef> name = section.getName();
+    Expected<StringRef> contents = section.getContents();
+    if (name && contents && *name == ".stack_sizes") {
+      DataExtractor data(*contents, (*file)->isLittleEndian(), (*file)->getBytesInAddress());
+      for (uint64_t offset = 0; offset < contents->size();) {
+        data.getAddress(&offset);
+        largest = std::max(largest, data.getULEB128(&offset));
+      }
+    }
+    for (auto *failed : {&name, &contents})
+      if (!*failed)
+        consumeError(failed->takeError());
+  }
+  return uint32_t(largest);
+}
+
+} // namespace
+
+std::string hostCpuName() {
+  // Two machines may share a name and differ in what the operating system enables.
+  std::string features;
+  for (const auto &[name, enabled] : sys::getHostCPUFeatures())
+    if (enabled)
+      features += name.str() + ",";
+  return (sys::getHostCPUName() + "-" + Twine::utohexstr(xxh3_64bits(features))).str();
+}
+
+Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &options) {
+  std::unique_ptr<Module> module = CloneModule(input);
+  VirtualObject object;
+  object.hostCpu = options.cpu.empty() ? hostCpuName() : options.cpu;
+  Expected<Function *> kernel = findKernel(*module);
+  if (!kernel)
+    return kernel.takeError();
+  object.kernel = (*kernel)->getName().str();
+  if (Error error = inlineAll(**kernel))
+    return std::move(error);
+  dropTargetDetails(*module);
+  expandConstants(**kernel);
+  placeShared(*module, object);
+
+  Expected<std::unique_ptr<TargetMachine>> machine = hostMachine(options);
+  if (!machine)
+    return machine.takeError();
+  module->setTargetTriple((*machine)->getTargetTriple());
+  module->setDataLayout((*machine)->createDataLayout());
+
+  Function *entry = makeEntry(**kernel, object);
+  eraseDeadFunctions(*module, *entry);
+  if (Error error = Lowering(*entry, entry->getArg(0), object).run())
+    return std::move(error);
+  eraseDeadFunctions(*module, *entry);
+  StripDebugInfo(*module);
+  listGlobals(*module);
+
+  std::string problem;
+  raw_string_ostream problemStream(problem);
+  if (verifyModule(*module, &problemStream))
+    return createStringError("the virtual GPU's lowering of %s is not valid: %s",
+                             object.kernel.c_str(), problem.c_str());
+
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+    return createStringError("LLVM cannot write an object for this host");
+  passes.run(*module);
+  object.object.assign(bytes.begin(), bytes.end());
+  object.stackBytes = largestFrame(object.object);
+  return object;
+}
+
+} // namespace sectile::vgpu

@@ -1,0 +1,304 @@
+// Memory accesses, address spaces and calls of a kernel, rewritten for the machine.
+#include "codegen/virtual/Lowering.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Module.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace sectile::vgpu {
+namespace {
+
+// The address spaces of both targets.
+constexpr unsigned genericSpace = 0, globalSpace = 1, sharedSpace = 3, constantSpace = 4,
+                   privateSpace = 5;
+constexpr unsigned registerBufferWords = 64;
+
+SiteKind accessKind(unsigned space, uint32_t flags) {
+  SiteKind load = space == sharedSpace   ? SiteKind::SharedLoad
+                  : space == globalSpace ? SiteKind::GlobalLoad
+                                         : SiteKind::GenericLoad;
+  unsigned offset = flags & accessAtomic ? 2 : flags & accessStore ? 1 : 0;
+  return SiteKind(unsigned(load) + offset);
+}
+
+bool isPrivate(const Value *pointer) {
+  if (pointer->getType()->getPointerAddressSpace() == privateSpace)
+    return true;
+  return isa<AllocaInst>(getUnderlyingObject(pointer));
+}
+
+} // namespace
+
+Lowering::Lowering(Function &kernel, Value *thread, VirtualObject &object)
+    : builder(kernel.getContext()), kernel(kernel), thread(thread), object(object),
+      layout(kernel.getParent()->getDataLayout()) {
+  BasicBlock &entry = kernel.getEntryBlock();
+  builder.SetInsertPoint(&entry, entry.begin());
+  registers = builder.CreateAlloca(ArrayType::get(builder.getInt32Ty(), registerBufferWords),
+                                   nullptr, "registers");
+  cast<AllocaInst>(registers)->setAlignment(Align(16));
+}
+
+Value *Lowering::threadField(uint32_t offset, Type *type) {
+  Value *address = builder.CreateConstInBoundsGEP1_32(builder.getInt8Ty(), thread, offset);
+  return builder.CreateLoad(type, address);
+}
+
+CallInst *Lowering::machineCall(StringRef name, Type *result, ArrayRef<Value *> arguments) {
+  SmallVector<Type *> types;
+  for (Value *argument : arguments)
+    types.push_back(argument->getType());
+  FunctionCallee callee = kernel.getParent()->getOrInsertFunction(
+      ("sectile_vg_" + name).str(), FunctionType::get(result, types, /*isVarArg=*/false));
+  CallInst *call = builder.CreateCall(callee, arguments);
+  call->setDoesNotThrow();
+  return call;
+}
+
+Value *Lowering::siteOf(const Instruction &instruction, SiteKind kind, StringRef name) {
+  Site site;
+  site.kind = kind;
+  site.name = name.str();
+  if (const DebugLoc &location = instruction.getDebugLoc()) {
+    site.line = location.getLine();
+    site.column = location.getCol();
+    if (const auto *scope = dyn_cast_or_null<DIScope>(location.getScope()))
+      site.file = scope->getFilename().str();
+  }
+  object.sites.push_back(std::move(site));
+  return builder.getInt32(uint32_t(object.sites.size() - 1));
+}
+
+Value *Lowering::sharedAddress(Value *pointer) {
+  Value *address = builder.CreatePtrToInt(pointer, builder.getInt64Ty());
+  if (pointer->getType()->getPointerAddressSpace() != sharedSpace) {
+    Value *origin = threadField(offsetof(ThreadHeader, shared), builder.getInt64Ty());
+    address = builder.CreateSub(address, origin);
+  }
+  return builder.CreateTrunc(address, builder.getInt32Ty());
+}
+
+// A pointer of any address space as a pointer the host can follow.
+Value *Lowering::hostAddress(Value *pointer) {
+  if (pointer->getType()->getPointerAddressSpace() != sharedSpace)
+    return builder.CreateAddrSpaceCast(pointer, builder.getPtrTy());
+  Value *origin = threadField(offsetof(ThreadHeader, shared), builder.getPtrTy());
+  Value *offset = builder.CreateZExt(sharedAddress(pointer), builder.getInt64Ty());
+  return builder.CreateGEP(builder.getInt8Ty(), origin, offset);
+}
+
+void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Type *type,
+                           Align align, uint32_t flags, StringRef name) {
+  Value *pointer = instruction.getOperand(pointerOperand);
+  unsigned space = pointer->getType()->getPointerAddressSpace();
+  if (space == constantSpace || isPrivate(pointer) || instruction.hasMetadata(argumentMark))
+    return;
+  builder.SetInsertPoint(&instruction);
+  uint64_t bytes = layout.getTypeStoreSize(type).getFixedValue();
+  Value *site = siteOf(instruction, accessKind(space, flags), name);
+  Value *base = space == sharedSpace ? sharedAddress(pointer)
+                                     : builder.CreatePtrToInt(pointer, builder.getInt64Ty());
+  Value *host = nullptr;
+  // The hardware splits what is wider than 16 bytes, or than the alignment the access states.
+  for (uint64_t done = 0; done < bytes;) {
+    uint64_t width = std::min<uint64_t>({16, align.value(), PowerOf2Ceil(bytes - done)});
+    while (width > bytes - done)
+      width /= 2;
+    Value *address = done ? builder.CreateAdd(base, ConstantInt::get(base->getType(), done)) : base;
+    Value *access = builder.getInt32(uint32_t(width) | flags);
+    if (space == sharedSpace) {
+      Value *part =
+          machineCall("access_shared", builder.getPtrTy(), {thread, address, access, site});
+      host = host ? host : part;
+    } else {
+      machineCall(space == globalSpace ? "access_global" : "access_generic", builder.getVoidTy(),
+                  {thread, address, access, site});
+    }
+    done += width;
+  }
+  if (host)
+    instruction.setOperand(pointerOperand, host);
+  // What the metadata promised about memory no longer holds next to the machine's calls.
+  instruction.dropUnknownNonDebugMetadata();
+}
+
+void Lowering::lowerCast(AddrSpaceCastInst &cast) {
+  unsigned from = cast.getSrcAddressSpace(), to = cast.getDestAddressSpace();
+  builder.SetInsertPoint(&cast);
+  Value *result = nullptr;
+  if (from == sharedSpace && to == genericSpace)
+    result = hostAddress(cast.getPointerOperand());
+  else if (from == genericSpace && to == sharedSpace)
+    result = builder.CreateIntToPtr(sharedAddress(cast.getPointerOperand()), cast.getType());
+  if (!result)
+    return;
+  cast.replaceAllUsesWith(result);
+  cast.eraseFromParent();
+}
+
+void Lowering::lowerAlloca(AllocaInst &alloca) {
+  if (alloca.getAddressSpace() == genericSpace)
+    return;
+  builder.SetInsertPoint(&alloca);
+  AllocaInst *local =
+      builder.CreateAlloca(alloca.getAllocatedType(), genericSpace, alloca.getArraySize());
+  local->setAlignment(alloca.getAlign());
+  alloca.replaceAllUsesWith(builder.CreateAddrSpaceCast(local, alloca.getType()));
+  alloca.eraseFromParent();
+}
+
+// memcpy, memmove and memset: both sides are checked as ranges, then the host's own do the work.
+void Lowering::lowerMemoryCall(CallInst &call) {
+  auto &memory = cast<MemIntrinsic>(call);
+  builder.SetInsertPoint(&call);
+  Value *bytes = builder.CreateZExtOrTrunc(memory.getLength(), builder.getInt64Ty());
+  auto side = [&](Value *pointer, uint32_t flags) {
+    Value *host = hostAddress(pointer);
+    unsigned space = pointer->getType()->getPointerAddressSpace();
+    if (space != constantSpace && !isPrivate(pointer)) {
+      Value *site = siteOf(call, accessKind(space, flags), call.getCalledFunction()->getName());
+      machineCall("range", builder.getVoidTy(),
+                  {thread, builder.CreatePtrToInt(host, builder.getInt64Ty()), bytes,
+                   builder.getInt32(flags), site});
+    }
+    return host;
+  };
+  if (auto *set = dyn_cast<MemSetInst>(&memory)) {
+    Value *target = side(memory.getRawDest(), accessStore);
+    builder.CreateMemSet(target, set->getValue(), bytes, memory.getDestAlign());
+  } else {
+    auto &transfer = cast<MemTransferInst>(memory);
+    Value *source = side(transfer.getRawSource(), 0);
+    Value *target = side(transfer.getRawDest(), accessStore);
+    builder.CreateMemMove(target, transfer.getDestAlign(), source, transfer.getSourceAlign(),
+                          bytes);
+  }
+  call.eraseFromParent();
+}
+
+void Lowering::flatten(Value *value, SmallVectorImpl<Value *> &words) {
+  Type *type = value->getType();
+  if (type->isPointerTy()) {
+    bool shared = type->getPointerAddressSpace() == sharedSpace;
+    flatten(shared ? sharedAddress(value) : builder.CreatePtrToInt(value, builder.getInt64Ty()),
+            words);
+    return;
+  }
+  if (!type->isIntegerTy())
+    value =
+        builder.CreateBitCast(value, builder.getIntNTy(unsigned(layout.getTypeSizeInBits(type))));
+  unsigned bits = value->getType()->getIntegerBitWidth();
+  if (bits <= 32) {
+    words.push_back(builder.CreateZExt(value, builder.getInt32Ty()));
+    return;
+  }
+  for (unsigned shift = 0; shift < bits; shift += 32)
+    words.push_back(builder.CreateTrunc(builder.CreateLShr(value, shift), builder.getInt32Ty()));
+}
+
+Value *Lowering::unflatten(Type *type, Value *from, unsigned &word) {
+  if (auto *structure = dyn_cast<StructType>(type)) {
+    Value *result = PoisonValue::get(structure);
+    for (auto [index, element] : enumerate(structure->elements()))
+      result = builder.CreateInsertValue(result, unflatten(element, from, word), unsigned(index));
+    return result;
+  }
+  unsigned bits = unsigned(layout.getTypeSizeInBits(type));
+  Value *address = builder.CreateConstInBoundsGEP1_32(builder.getInt32Ty(), from, word);
+  unsigned words = std::max(1u, (bits + 31) / 32);
+  word += words;
+  Value *whole = builder.CreateAlignedLoad(builder.getIntNTy(32 * words), address, Align(4));
+  whole = builder.CreateTrunc(whole, builder.getIntNTy(bits));
+  if (type->isPointerTy())
+    return builder.CreateIntToPtr(whole, type);
+  return builder.CreateBitCast(whole, type);
+}
+
+Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifiers, Value *mask,
+                          ArrayRef<Value *> arguments) {
+  SmallVector<Value *> words;
+  for (Value *argument : arguments)
+    flatten(argument, words);
+  assert(words.size() <= registerBufferWords && "a warp operation with too many operands");
+  for (auto [index, word] : enumerate(words))
+    builder.CreateStore(
+        word, builder.CreateConstInBoundsGEP1_32(builder.getInt32Ty(), registers, unsigned(index)));
+  Value *site = siteOf(call, kind, call.getCalledFunction()->getName());
+  machineCall("warp", builder.getVoidTy(),
+              {thread, site, builder.getInt32(uint32_t(op)), builder.getInt32(modifiers),
+               builder.CreateZExt(mask, builder.getInt64Ty()), registers});
+  if (call.getType()->isVoidTy())
+    return nullptr;
+  unsigned word = 0;
+  return unflatten(call.getType(), registers, word);
+}
+
+Error Lowering::lowerCall(CallInst &call) {
+  if (call.isInlineAsm())
+    return createStringError(
+        "inline assembly cannot run on the virtual GPU: %s",
+        cast<InlineAsm>(call.getCalledOperand())->getAsmString().str().c_str());
+  Function *callee = call.getCalledFunction();
+  if (!callee)
+    return createStringError("an indirect call cannot run on the virtual GPU");
+  if (isa<MemIntrinsic>(call)) {
+    lowerMemoryCall(call);
+    return Error::success();
+  }
+  StringRef name = callee->getName();
+  if (const IntrinsicRule *rule = findIntrinsicRule(name)) {
+    builder.SetInsertPoint(&call);
+    Expected<Value *> value = rule->build(*this, call, *rule);
+    if (!value)
+      return value.takeError();
+    if (*value && !call.getType()->isVoidTy())
+      call.replaceAllUsesWith(*value);
+    call.eraseFromParent();
+    return Error::success();
+  }
+  // The host's code generator knows the intrinsics that belong to no target.
+  if (callee->isIntrinsic() && !Intrinsic::isTargetIntrinsic(callee->getIntrinsicID()))
+    return Error::success();
+  return createStringError("the virtual GPU does not know %s", name.str().c_str());
+}
+
+Error Lowering::run() {
+  std::vector<Instruction *> instructions;
+  for (Instruction &instruction : llvm::instructions(kernel))
+    instructions.push_back(&instruction);
+  // Accesses first: they look through casts to find private memory.
+  for (Instruction *instruction : instructions) {
+    if (auto *load = dyn_cast<LoadInst>(instruction))
+      lowerAccess(*load, 0, load->getType(), load->getAlign(), 0, "load");
+    else if (auto *store = dyn_cast<StoreInst>(instruction))
+      lowerAccess(*store, 1, store->getValueOperand()->getType(), store->getAlign(), accessStore,
+                  "store");
+    else if (auto *update = dyn_cast<AtomicRMWInst>(instruction))
+      lowerAccess(*update, 0, update->getValOperand()->getType(), update->getAlign(),
+                  accessStore | accessAtomic, "atomicrmw");
+    else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(instruction))
+      lowerAccess(*exchange, 0, exchange->getCompareOperand()->getType(), exchange->getAlign(),
+                  accessStore | accessAtomic, "cmpxchg");
+  }
+  for (Instruction *instruction : instructions) {
+    if (auto *call = dyn_cast<CallInst>(instruction)) {
+      if (Error error = lowerCall(*call))
+        return error;
+    } else if (auto *cast = dyn_cast<AddrSpaceCastInst>(instruction)) {
+      lowerCast(*cast);
+    } else if (auto *alloca = dyn_cast<AllocaInst>(instruction); alloca && alloca != registers) {
+      lowerAlloca(*alloca);
+    } else if (isa<InvokeInst, CallBrInst>(instruction)) {
+      return createStringError("the virtual GPU cannot run exceptions or asm goto");
+    }
+  }
+  return Error::success();
+}
+
+} // namespace sectile::vgpu

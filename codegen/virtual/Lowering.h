@@ -1,0 +1,70 @@
+// Rewrites a kernel's instructions into plain host IR and calls of the machine.
+#pragma once
+#include "codegen/virtual/VirtualObject.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/Support/Error.h"
+
+namespace sectile::vgpu {
+
+// Metadata of the accesses that fetch the kernel's arguments, which are no accesses of the
+// kernel's.
+constexpr char argumentMark[] = "sectile.argument";
+
+class Lowering {
+public:
+  // `thread` is the kernel's argument that points to its ThreadHeader.
+  Lowering(llvm::Function &kernel, llvm::Value *thread, VirtualObject &object);
+
+  // Rewrites every instruction of the kernel.
+  llvm::Error run();
+
+  // What the tables of intrinsics build with. The builder stands before the call that is being
+  // replaced.
+  llvm::IRBuilder<> builder;
+  llvm::Value *threadField(uint32_t offset, llvm::Type *type);
+  // Calls sectile_vg_<name>.
+  llvm::CallInst *machineCall(llvm::StringRef name, llvm::Type *result,
+                              llvm::ArrayRef<llvm::Value *> arguments);
+  llvm::Value *siteOf(const llvm::Instruction &instruction, SiteKind kind, llvm::StringRef name);
+  // A shared pointer as the 32-bit offset it is. Generic pointers into shared memory are taken too.
+  llvm::Value *sharedAddress(llvm::Value *pointer);
+  llvm::Value *threadValue() const { return thread; }
+  // Passes the call's arguments from `first` on through registers to sectile_vg_warp; gives the
+  // call's result.
+  llvm::Value *warpCall(llvm::CallInst &call, SiteKind kind, Op op, uint32_t modifiers,
+                        llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments);
+  llvm::Value *allLanes() { return builder.getInt64(~0ull); }
+
+private:
+  llvm::Error lowerCall(llvm::CallInst &call);
+  void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,
+                   llvm::Align align, uint32_t flags, llvm::StringRef name);
+  void lowerCast(llvm::AddrSpaceCastInst &cast);
+  void lowerAlloca(llvm::AllocaInst &alloca);
+  void lowerMemoryCall(llvm::CallInst &call);
+  void flatten(llvm::Value *value, llvm::SmallVectorImpl<llvm::Value *> &words);
+  llvm::Value *unflatten(llvm::Type *type, llvm::Value *registers, unsigned &word);
+  llvm::Value *hostAddress(llvm::Value *pointer);
+
+  llvm::Function &kernel;
+  llvm::Value *thread;
+  VirtualObject &object;
+  const llvm::DataLayout &layout;
+  llvm::Value *registers = nullptr; // one buffer for all warp operations
+};
+
+// One row of the table of intrinsics: how a call is replaced. `name` ending in '*' matches any
+// suffix.
+struct IntrinsicRule {
+  llvm::StringRef name;
+  // Builds the replacement and returns the value of the call (null for void).
+  llvm::Expected<llvm::Value *> (*build)(Lowering &, llvm::CallInst &, const IntrinsicRule &);
+  uint64_t first = 0;
+  uint64_t second = 0;
+  const char *symbol = nullptr;
+};
+
+// The rule for an intrinsic or pseudo-intrinsic; null when there is none.
+const IntrinsicRule *findIntrinsicRule(llvm::StringRef name);
+
+} // namespace sectile::vgpu

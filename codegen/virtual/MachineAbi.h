@@ -1,0 +1,165 @@
+// The contract between the host code generated from a kernel and the machine that runs it: the
+// layout of a thread's header, the meaning of access words and operation codes, and the names of
+// the machine's functions.
+#pragma once
+#include <cstdint>
+
+namespace sectile::vgpu {
+
+// Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
+// memory has this address: zero stays a null pointer, and a small negative index stays outside.
+constexpr uint32_t sharedOrigin = 1024;
+
+// What generated code reads of its thread. The machine's own state of a thread follows behind it.
+struct ThreadHeader {
+  uint32_t thread[3];    // %tid, workitem.id
+  uint32_t block[3];     // %ctaid, workgroup.id
+  uint32_t blockSize[3]; // %ntid
+  uint32_t gridSize[3];  // %nctaid, in blocks
+  uint32_t lane;
+  uint32_t warp;
+  uint32_t warpCount;
+  uint32_t warpSize;
+  uint32_t sharedBytes; // dynamic part
+  uint32_t reserved;
+  uint64_t dispatch;     // what llvm.amdgcn.dispatch.ptr points to
+  uint64_t implicitArgs; // what llvm.amdgcn.implicitarg.ptr points to
+  char *shared;          // host address of shared address zero
+};
+
+// An access word: the width in bytes (which is also the alignment the access needs) and what is
+// done.
+constexpr uint32_t accessSizeMask = 0xffff;
+constexpr uint32_t accessStore = 1u << 16;
+constexpr uint32_t accessAtomic = 1u << 17;
+
+// Operations at which the lanes of a warp meet. Operands and results pass through `registers`:
+// every scalar is split into 32-bit words (64-bit values take two, smaller ones are zero-extended),
+// arguments first, and the results overwrite them from the first word on.
+enum class Op : uint32_t {
+  WarpSync,
+  ShuffleIdx,
+  ShuffleUp,
+  ShuffleDown,
+  ShuffleXor,
+  VoteAll,
+  VoteAny,
+  VoteUni,
+  Ballot,
+  MatchAny,
+  MatchAll,
+  Elect,
+  ReduceAdd,
+  ReduceMin,
+  ReduceMax,
+  ReduceUMin,
+  ReduceUMax,
+  ReduceAnd,
+  ReduceOr,
+  ReduceXor,
+  ReduceFMin,
+  ReduceFMax,
+  Mma,
+  LdMatrix,
+  StMatrix,
+  ReadLane,
+  ReadFirstLane,
+  Permute,     // ds.permute: push to a lane
+  BackPermute, // ds.bpermute: pull from a lane
+  Swizzle,
+  Dpp,
+  PermLane,
+  LaneSwap, // permlane{16,32}.swap
+  Count
+};
+
+// Modifiers of shuffles: the value's words, and whether a predicate is returned.
+constexpr uint32_t shufflePredicate = 1u << 8;
+// Modifiers of ReduceFMin and ReduceFMax.
+constexpr uint32_t reduceAbs = 1, reduceNaN = 2;
+// Modifiers of LdMatrix and StMatrix: the number of matrices, and transposition.
+constexpr uint32_t matrixTranspose = 1u << 8;
+// Modifier of the match operations: 64-bit values.
+constexpr uint32_t matchWide = 1;
+
+enum class Element : uint32_t { F16, BF16, TF32, F32, F64, E4M3, E5M2, S8, U8, S32 };
+
+// The modifier word of Op::Mma.
+struct MmaShape {
+  uint32_t m, n, k;
+  Element a, b, accumulator;
+  bool saturate;
+
+  constexpr uint32_t encode() const {
+    return m | n << 6 | k << 12 | uint32_t(a) << 19 | uint32_t(b) << 23 |
+           uint32_t(accumulator) << 27 | uint32_t(saturate) << 31;
+  }
+  static constexpr MmaShape decode(uint32_t word) {
+    return {word & 63,
+            word >> 6 & 63,
+            word >> 12 & 127,
+            Element(word >> 19 & 15),
+            Element(word >> 23 & 15),
+            Element(word >> 27 & 15),
+            bool(word >> 31)};
+  }
+};
+
+enum class BarrierKind : uint32_t {
+  Sync,
+  Arrive,
+  ReduceAnd,
+  ReduceOr,
+  ReducePopcount,
+  Signal,
+  Wait
+};
+constexpr uint32_t barrierAligned = 1u << 8; // ORed to the kind
+
+enum class SiteKind : uint8_t {
+  GlobalLoad,
+  GlobalStore,
+  GlobalAtomic,
+  SharedLoad,
+  SharedStore,
+  SharedAtomic,
+  GenericLoad,
+  GenericStore,
+  GenericAtomic,
+  AsyncCopy,
+  AsyncWait,
+  Barrier,
+  Shuffle,
+  Mma,
+  MatrixLoad,
+  MatrixStore,
+  WarpOp,
+  Trap
+};
+
+// The machine's functions. Generated code calls them as sectile_vg_<name>.
+//   access_global(thread, address, access, site)
+//   access_generic(thread, address, access, site)
+//   access_shared(thread, shared address, access, site) -> host address
+//   range(thread, address, bytes, access flags, site)          a memcpy's or memset's side, generic
+//   address warp(thread, site, op, modifiers, member mask, registers) barrier(thread, site, kind,
+//   id, count or 0 for all, predicate) -> result of the reduction async_copy(thread, site, shared
+//   address, global address, bytes, source bytes) async_commit(thread) async_wait(thread, site,
+//   groups that may stay pending; ~0u: wait for all, committed or not) trap(thread, site)
+//   clock(thread) -> i64
+//   active_lanes(thread) -> i64
+#define SECTILE_VG_FUNCTIONS(X)                                                                    \
+  X(access_global)                                                                                 \
+  X(access_generic)                                                                                \
+  X(access_shared)                                                                                 \
+  X(range)                                                                                         \
+  X(warp)                                                                                          \
+  X(barrier)                                                                                       \
+  X(async_copy)                                                                                    \
+  X(async_commit)                                                                                  \
+  X(async_wait)                                                                                    \
+  X(trap)                                                                                          \
+  X(clock)                                                                                         \
+  X(active_lanes)
+
+} // namespace sectile::vgpu

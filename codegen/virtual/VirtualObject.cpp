@@ -1,0 +1,90 @@
+// Virtual objects as bytes, for the compile cache.
+#include "codegen/virtual/VirtualObject.h"
+#include <cstring>
+
+namespace sectile::vgpu {
+namespace {
+
+constexpr std::string_view magic = "sectile-vgpu-1\n";
+
+struct Writer {
+  std::string bytes{magic};
+  void number(uint32_t value) {
+    bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  void text(const std::string &value) {
+    number(uint32_t(value.size()));
+    bytes += value;
+  }
+};
+
+struct Reader {
+  std::string_view bytes;
+  bool good = true;
+
+  uint32_t number() {
+    uint32_t value = 0;
+    if (bytes.size() < sizeof value) {
+      good = false;
+      return 0;
+    }
+    std::memcpy(&value, bytes.data(), sizeof value);
+    bytes.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string text() {
+    uint32_t size = number();
+    if (bytes.size() < size) {
+      good = false;
+      return {};
+    }
+    std::string value(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+    return value;
+  }
+};
+
+} // namespace
+
+std::string VirtualObject::serialize() const {
+  Writer writer;
+  for (const std::string *field : {&object, &entry, &kernel, &hostCpu})
+    writer.text(*field);
+  for (uint32_t field : {argumentCount, staticSharedBytes, stackBytes, uint32_t(sites.size())})
+    writer.number(field);
+  for (const Site &site : sites) {
+    writer.number(uint32_t(site.kind));
+    writer.number(site.line);
+    writer.number(site.column);
+    writer.text(site.file);
+    writer.text(site.name);
+  }
+  return std::move(writer.bytes);
+}
+
+std::optional<VirtualObject> VirtualObject::deserialize(std::string_view bytes) {
+  if (!bytes.starts_with(magic))
+    return std::nullopt;
+  Reader reader{bytes.substr(magic.size())};
+  VirtualObject result;
+  for (std::string *field : {&result.object, &result.entry, &result.kernel, &result.hostCpu})
+    *field = reader.text();
+  uint32_t siteCount = 0;
+  for (uint32_t *field :
+       {&result.argumentCount, &result.staticSharedBytes, &result.stackBytes, &siteCount})
+    *field = reader.number();
+  for (uint32_t i = 0; i < siteCount && reader.good; ++i) {
+    Site site;
+    site.kind = SiteKind(reader.number());
+    site.line = reader.number();
+    site.column = reader.number();
+    site.file = reader.text();
+    site.name = reader.text();
+    result.sites.push_back(std::move(site));
+  }
+  if (!reader.good || !reader.bytes.empty())
+    return std::nullopt;
+  return result;
+}
+
+} // namespace sectile::vgpu

@@ -1,0 +1,335 @@
+// Memory accesses: checks at the access itself, then a log that is matched across the lanes when
+// the warp meets.
+#include "runtime/virtual/Block.h"
+#include "runtime/virtual/Program.h"
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+namespace sectile::vgpu {
+namespace {
+
+// A lane whose log is this long waits for the others, so that long loops without a meeting stay
+// small.
+constexpr size_t fullLog = 4096;
+
+std::string hex(uint64_t value) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (; value || text.empty(); value >>= 4)
+    text.insert(text.begin(), digits[value & 15]);
+  return "0x" + text;
+}
+
+const char *verb(uint32_t access) {
+  return access & accessAtomic ? "atomic of " : access & accessStore ? "store of " : "load of ";
+}
+
+// Bytes covered by the intervals, which need not be sorted.
+uint64_t distinctBytes(MemoryRange *ranges, unsigned count) {
+  auto before = [](const MemoryRange &a, const MemoryRange &b) { return a.low < b.low; };
+  if (!std::is_sorted(ranges, ranges + count, before))
+    std::sort(ranges, ranges + count, before);
+  uint64_t total = 0, end = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    uint64_t low = std::max(ranges[i].low, end);
+    if (ranges[i].high > low) {
+      total += ranges[i].high - low;
+      end = ranges[i].high;
+    }
+  }
+  return total;
+}
+
+uint64_t sectorsTouched(const MemoryRange *sorted, unsigned count) {
+  uint64_t total = 0, next = 0; // the first sector not counted yet
+  for (unsigned i = 0; i < count; ++i) {
+    uint64_t low = std::max(sorted[i].low / 32, next), end = (sorted[i].high + 31) / 32;
+    if (end > low) {
+      total += end - low;
+      next = end;
+    }
+  }
+  return total;
+}
+
+// Passes through the 32 banks of four bytes: each pass serves a group of lanes that together ask
+// for 128 bytes at most, and a bank gives one word per pass. Lanes that read one word share it.
+void countWavefronts(AccessCounters &counters, const LogEntry *const *entries, unsigned count) {
+  uint32_t width = std::max(4u, entries[0]->access & accessSizeMask);
+  unsigned group = 128 / width;
+  for (unsigned first = 0; first < count; first += group) {
+    uint32_t words[64], wordCount = 0;
+    for (unsigned i = first; i < std::min(first + group, count); ++i) {
+      uint64_t low = entries[i]->address / 4,
+               high = (entries[i]->address + (entries[i]->access & accessSizeMask) + 3) / 4;
+      for (uint64_t word = low; word < high && wordCount < 64; ++word)
+        words[wordCount++] = uint32_t(word);
+    }
+    std::sort(words, words + wordCount);
+    wordCount = uint32_t(std::unique(words, words + wordCount) - words);
+    uint8_t perBank[32] = {};
+    uint8_t most = 0;
+    for (uint32_t i = 0; i < wordCount; ++i)
+      most = std::max(most, ++perBank[words[i] % 32]);
+    counters.wavefronts += most;
+    counters.idealWavefronts += (wordCount + 31) / 32;
+  }
+}
+
+} // namespace
+
+bool Block::checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site) {
+  if (address % bytes == 0)
+    return true;
+  report(FindingKind::Misaligned, thread, site,
+         placeOf(site) + " of " + std::to_string(bytes) + " bytes at " + hex(address) +
+             ", which is no multiple of " + std::to_string(bytes));
+  return false;
+}
+
+bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
+                        const char *what) {
+  if (address >= thread.lastRange.low && address + bytes <= thread.lastRange.high &&
+      address + bytes > address)
+    return true;
+  auto after =
+      std::upper_bound(launch->ranges.begin(), launch->ranges.end(), address,
+                       [](uint64_t value, const MemoryRange &range) { return value < range.low; });
+  if (after != launch->ranges.begin()) {
+    const MemoryRange &range = *std::prev(after);
+    if (address < range.high && bytes <= range.high - address) {
+      thread.lastRange = range;
+      return true;
+    }
+  }
+  report(FindingKind::OutOfBounds, thread, site,
+         std::string(what) + std::to_string(bytes) + " bytes at " + hex(address) + ", " +
+             describeAddress(launch->ranges, address));
+  return false;
+}
+
+bool Block::checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site) {
+  if (offset >= sharedOrigin && offset < sharedEnd && bytes <= sharedEnd - offset)
+    return true;
+  report(FindingKind::BadSharedAddress, thread, site,
+         placeOf(site) + " of " + std::to_string(bytes) + " bytes at shared offset " +
+             std::to_string(int64_t(int32_t(offset)) - sharedOrigin) + " of " +
+             std::to_string(sharedEnd - sharedOrigin));
+  return false;
+}
+
+void Block::append(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  thread.log.push_back({address, site, access});
+  if (thread.log.size() >= fullLog) {
+    thread.site = site;
+    suspend(thread, ThreadState::LogFull);
+    if (failed())
+      stop(thread);
+  }
+}
+
+void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  if (launch->checks) {
+    uint32_t bytes = access & accessSizeMask;
+    if (!checkAligned(thread, address, bytes, site) ||
+        !checkGlobal(thread, address, bytes, site, verb(access)))
+      stop(thread);
+  }
+  if (launch->counters)
+    append(thread, address, access, site);
+}
+
+char *Block::accessShared(Thread &thread, uint32_t offset, uint32_t access, uint32_t site) {
+  if (launch->checks) {
+    uint32_t bytes = access & accessSizeMask;
+    if (!checkShared(thread, offset, bytes, site) || !checkAligned(thread, offset, bytes, site))
+      stop(thread);
+  }
+  if (launch->checks || launch->counters)
+    append(thread, offset, access | logShared, site);
+  return sharedStart + offset;
+}
+
+void Block::accessGeneric(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  uint64_t offset = address - reinterpret_cast<uint64_t>(sharedStart);
+  if (offset >= sharedOrigin && offset < sharedEnd) {
+    accessShared(thread, uint32_t(offset), access, site);
+    return;
+  }
+  // The thread's own stack holds its private variables.
+  auto low = reinterpret_cast<uint64_t>(stacks.low(thread.index));
+  if (address >= low && address < low + stacks.bytes())
+    return;
+  accessGlobal(thread, address, access, site);
+}
+
+void Block::accessRange(Thread &thread, uint64_t address, uint64_t bytes, uint32_t flags,
+                        uint32_t site) {
+  // Piece by piece, as the hardware's copy loop would.
+  for (uint64_t done = 0; done < bytes;) {
+    uint64_t width = 16;
+    while ((address + done) % width || width > bytes - done)
+      width /= 2;
+    accessGeneric(thread, address + done, uint32_t(width) | flags, site);
+    done += width;
+  }
+}
+
+Actor Block::actorOf(const Thread &thread, uint32_t site) const {
+  return {thread.index, thread.warp, thread.lane, thread.clock, site, thread.knowledge};
+}
+
+void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict) {
+  std::string where = "shared byte " + std::to_string(conflict.offset);
+  std::string other = "thread " + std::to_string(conflict.otherThread);
+  switch (conflict.kind) {
+  case FindingKind::Uninitialized:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where + ", which nothing has written");
+    break;
+  case FindingKind::MissingWait:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where + ", where an asynchronous copy of " + other +
+               " has not landed: " + placeOf(conflict.otherSite));
+    break;
+  default:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where + " is not ordered after a " +
+               (conflict.otherWrote ? "write" : "read") + " by " + other + ": " +
+               placeOf(conflict.otherSite));
+  }
+}
+
+void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
+  Actor actor = actorOf(thread, entry.site);
+  auto offset = uint32_t(entry.address) - sharedOrigin;
+  uint32_t bytes = entry.access & accessSizeMask;
+  std::optional<Conflict> conflict;
+  if (entry.access & logIssue)
+    conflict = shadow.issue(actor, offset, bytes);
+  else if (entry.access & logLand)
+    shadow.land(actor, offset, bytes);
+  else if (entry.access & accessStore)
+    conflict = shadow.write(actor, offset, bytes, entry.access & accessAtomic);
+  else
+    conflict = shadow.read(actor, offset, bytes);
+  if (conflict)
+    reportConflict(thread, entry.site, *conflict);
+}
+
+void Block::countRequest(uint32_t site, const LogEntry *const *entries, unsigned count) {
+  AccessCounters &counters = siteCounters[site].access;
+  ++counters.requests;
+  MemoryRange ranges[64];
+  for (unsigned i = 0; i < count; ++i) {
+    uint32_t bytes = entries[i]->access & accessSizeMask;
+    counters.bytes += bytes;
+    ranges[i] = {entries[i]->address, entries[i]->address + bytes};
+  }
+  if (entries[0]->access & logShared) {
+    countWavefronts(counters, entries, count);
+    return;
+  }
+  uint64_t distinct = distinctBytes(ranges, count);
+  counters.sectors += sectorsTouched(ranges, count);
+  counters.idealSectors += (distinct + 31) / 32;
+}
+
+// Matches the lanes' logs: entries at the same position belong together as long as all lanes made
+// the same accesses.
+void Block::flush(Warp &warp, uint64_t lanes) {
+  Thread *members[64];
+  unsigned count = 0;
+  size_t longest = 0;
+  bool equal = true;
+  for (uint64_t rest = lanes; rest; rest &= rest - 1) {
+    Thread &thread = laneOf(warp, unsigned(std::countr_zero(rest)));
+    equal &= count == 0 || thread.log.size() == longest;
+    longest = std::max(longest, thread.log.size());
+    members[count++] = &thread;
+  }
+  if (!longest)
+    return;
+  const LogEntry *entries[64];
+  for (size_t position = 0; position < longest && !failed(); ++position) {
+    for (unsigned i = 0; i < count && equal; ++i) {
+      entries[i] = &members[i]->log[position];
+      equal = entries[i]->site == entries[0]->site && entries[i]->access == entries[0]->access;
+    }
+    if (!equal) {
+      flushDivergent(warp, lanes, position);
+      break;
+    }
+    uint32_t access = entries[0]->access;
+    if (launch->checks && access & logShared)
+      for (unsigned i = 0; i < count; ++i)
+        shadowAccess(*members[i], *entries[i]);
+    if (launch->counters && !(access & (logIssue | logLand)))
+      countRequest(entries[0]->site, entries, count);
+  }
+  for (unsigned i = 0; i < count; ++i)
+    members[i]->log.clear();
+}
+
+// Lanes went different ways: the n-th access of one instruction by one lane belongs with the n-th
+// of the others.
+void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
+  struct Access {
+    uint32_t site, occurrence, lane;
+    const LogEntry *entry;
+  };
+  std::vector<Access> accesses;
+  for (uint64_t rest = lanes; rest; rest &= rest - 1) {
+    Thread &thread = laneOf(warp, unsigned(std::countr_zero(rest)));
+    std::map<uint32_t, uint32_t> occurrences;
+    for (size_t i = from; i < thread.log.size(); ++i) {
+      const LogEntry &entry = thread.log[i];
+      if (launch->checks && entry.access & logShared)
+        shadowAccess(thread, entry);
+      if (entry.access & (logIssue | logLand))
+        continue;
+      accesses.push_back({entry.site, occurrences[entry.site]++, thread.lane, &entry});
+    }
+  }
+  if (!launch->counters)
+    return;
+  std::sort(accesses.begin(), accesses.end(), [](const Access &a, const Access &b) {
+    return std::tie(a.site, a.occurrence, a.lane) < std::tie(b.site, b.occurrence, b.lane);
+  });
+  const LogEntry *entries[64];
+  for (size_t i = 0; i < accesses.size();) {
+    unsigned count = 0;
+    size_t first = i;
+    while (i < accesses.size() && accesses[i].site == accesses[first].site &&
+           accesses[i].occurrence == accesses[first].occurrence)
+      entries[count++] = accesses[i++].entry;
+    countRequest(accesses[first].site, entries, count);
+  }
+}
+
+bool Block::matrixRows(Thread &thread, uint32_t site, const uint32_t *offsets, unsigned rows,
+                       bool store) {
+  constexpr uint32_t rowBytes = 16;
+  uint32_t access = rowBytes | logShared | (store ? accessStore : 0);
+  LogEntry entries[8];
+  const LogEntry *pointers[8];
+  for (unsigned i = 0; i < rows; ++i) {
+    entries[i] = {offsets[i], site, access};
+    pointers[i] = &entries[i];
+    if (!launch->checks)
+      continue;
+    if (!checkShared(thread, offsets[i], rowBytes, site) ||
+        !checkAligned(thread, offsets[i], rowBytes, site))
+      return false;
+    shadowAccess(thread, entries[i]);
+  }
+  if (launch->counters) {
+    AccessCounters &counters = siteCounters[site].access;
+    counters.bytes += uint64_t(rows) * rowBytes;
+    countWavefronts(counters, pointers, rows);
+  }
+  return !failed();
+}
+
+} // namespace sectile::vgpu

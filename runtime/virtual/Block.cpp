@@ -1,0 +1,373 @@
+// A block's life: setting it up, scheduling its fibers, what happens when it cannot go on.
+#include "runtime/virtual/Block.h"
+#include "runtime/virtual/Program.h"
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace sectile::vgpu {
+namespace {
+
+constexpr size_t stackSlack = 64 * 1024; // for the machine's own functions
+constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
+
+uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  return value ^ (value >> 31);
+}
+
+} // namespace
+
+Block::~Block() = default;
+
+uint32_t Block::random(uint32_t bound) {
+  randomState += 0x9e3779b97f4a7c15ull;
+  return uint32_t((mix(randomState) >> 32) * bound >> 32);
+}
+
+Knowledge *Block::newKnowledge() {
+  if (freeKnowledge.empty()) {
+    allKnowledge.push_back(std::make_unique<Knowledge>());
+    freeKnowledge.push_back(allKnowledge.back().get());
+  }
+  Knowledge *result = freeKnowledge.back();
+  freeKnowledge.pop_back();
+  result->users = 0;
+  return result;
+}
+
+void Block::setKnowledge(Thread &thread, Knowledge *knowledge) {
+  ++knowledge->users;
+  if (thread.knowledge && --thread.knowledge->users == 0)
+    freeKnowledge.push_back(thread.knowledge);
+  thread.knowledge = knowledge;
+}
+
+// Each learner comes to know what every member knows and has done; the members' next accesses are
+// newer.
+void Block::join(const uint32_t *members, size_t count, const uint32_t *learners,
+                 size_t learnerCount) {
+  if (!launch->checks)
+    return;
+  Knowledge *joined = newKnowledge();
+  joined->seen = threads[members[0]].knowledge->seen;
+  const Knowledge *last = threads[members[0]].knowledge;
+  for (size_t i = 1; i < count; ++i) {
+    const Knowledge *other = threads[members[i]].knowledge;
+    if (other == last)
+      continue;
+    last = other;
+    for (size_t t = 0; t < joined->seen.size(); ++t)
+      joined->seen[t] = std::max(joined->seen[t], other->seen[t]);
+  }
+  ++topClock;
+  for (size_t i = 0; i < count; ++i) {
+    Thread &thread = threads[members[i]];
+    joined->seen[thread.index] = thread.clock;
+    thread.clock = topClock;
+  }
+  joined->least = *std::min_element(joined->seen.begin(), joined->seen.end());
+  ++joined->users; // so that it survives the loop
+  for (size_t i = 0; i < learnerCount; ++i)
+    setKnowledge(threads[learners[i]], joined);
+  if (--joined->users == 0)
+    freeKnowledge.push_back(joined);
+}
+
+void Block::prepare(uint64_t linearBlock) {
+  const Program &program = *launch->program;
+  coordinates[0] = uint32_t(linearBlock % launch->grid[0]);
+  coordinates[1] = uint32_t(linearBlock / launch->grid[0] % launch->grid[1]);
+  coordinates[2] = uint32_t(linearBlock / launch->grid[0] / launch->grid[1]);
+  finding.reset();
+  uninitialized.reset();
+  barriers.clear();
+  randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + linearBlock);
+
+  const uint32_t *size = launch->blockSize;
+  uint32_t count = size[0] * size[1] * size[2];
+  uint32_t warpSize = launch->warpSize, warpCount = (count + warpSize - 1) / warpSize;
+  threads.resize(count);
+  warps.resize(warpCount);
+
+  // Shared memory starts as NaN: what a kernel reads without writing should not look right.
+  size_t sharedBytes = launch->sharedBytes;
+  if (arena.size() < sharedBytes + 256)
+    arena.resize(sharedBytes + 256);
+  auto start = (reinterpret_cast<uintptr_t>(arena.data()) + 127) & ~uintptr_t(127);
+  std::memset(reinterpret_cast<void *>(start), 0xFF, sharedBytes);
+  sharedStart = reinterpret_cast<char *>(start - sharedOrigin);
+  sharedEnd = sharedOrigin + uint32_t(sharedBytes);
+
+  if (topClock > 1u << 31) {
+    shadow = SharedShadow();
+    topClock = 1;
+  }
+  uint32_t origin = ++topClock;
+  freeKnowledge.clear();
+  for (auto &each : allKnowledge)
+    freeKnowledge.push_back(each.get());
+  Knowledge *knowledge = nullptr;
+  if (launch->checks) {
+    shadow.start(sharedBytes, warpCount, origin, warpSize);
+    knowledge = newKnowledge();
+    knowledge->seen.assign(count, origin - 1);
+    knowledge->least = origin - 1;
+  }
+
+  if (siteCounters.size() < program.sites().size())
+    siteCounters.resize(program.sites().size());
+  for (uint32_t w = 0; w < warpCount; ++w) {
+    uint32_t lanes = std::min(warpSize, count - w * warpSize);
+    uint64_t present = lanes == 64 ? ~uint64_t(0) : bit(lanes) - 1;
+    Warp &warp = warps[w];
+    warp.index = w;
+    warp.firstThread = w * warpSize;
+    warp.present = warp.live = warp.ready = present;
+    warp.meetings.clear();
+    warp.atBarrier = 0;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    Thread &thread = threads[i];
+    uint32_t position[3] = {i % size[0], i / size[0] % size[1], i / size[0] / size[1]};
+    for (int axis = 0; axis < 3; ++axis) {
+      thread.thread[axis] = position[axis];
+      thread.block[axis] = coordinates[axis];
+      thread.blockSize[axis] = size[axis];
+      thread.gridSize[axis] = launch->grid[axis];
+    }
+    thread.lane = i % warpSize;
+    thread.warp = i / warpSize;
+    thread.warpCount = warpCount;
+    thread.warpSize = warpSize;
+    thread.sharedBytes = launch->dynamicBytes;
+    thread.dispatch = launch->dispatch;
+    thread.implicitArgs = launch->implicitArgs;
+    thread.shared = sharedStart;
+    thread.owner = this;
+    thread.warpState = &warps[thread.warp];
+    thread.index = i;
+    thread.state = ThreadState::Ready;
+    thread.log.clear();
+    thread.lastRange = {1, 0};
+    thread.clock = origin;
+    thread.knowledge = nullptr;
+    if (knowledge)
+      setKnowledge(thread, knowledge);
+    thread.copies.clear();
+    thread.groups.clear();
+    thread.uncommitted = 0;
+    thread.ticks = 0;
+    // Different offsets keep the same variable of different threads out of the same cache set.
+    prepareFiber(thread.context, stacks.low(i), stacks.bytes(), size_t(i % 59) * 320, threadMain,
+                 &thread);
+  }
+  liveThreads = count;
+  readyWarps = warpCount == 64 ? ~uint64_t(0) : bit(warpCount) - 1;
+  currentWarp = 0;
+}
+
+std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearBlock) {
+  launch = &context;
+  uint32_t count = context.blockSize[0] * context.blockSize[1] * context.blockSize[2];
+  // The deepest stagger of the stacks is added to what each needs.
+  if (!stacks.reserve(count, context.program->stackBytes() + stackSlack + 59 * 320)) {
+    Finding result;
+    result.kind = FindingKind::BadOperand;
+    result.kernel = context.program->kernel();
+    result.message =
+        "the host has no memory for the stacks of " + std::to_string(count) + " threads";
+    return result;
+  }
+  prepare(linearBlock);
+  while (liveThreads && !failed()) {
+    if (Thread *thread = next())
+      switchFiber(main, thread->context);
+    else if (!resumeFullLogs())
+      diagnoseStuck();
+  }
+  // A race or a missing wait explains an uninitialised read; anything else may be its consequence.
+  if (uninitialized && !(finding && (finding->kind == FindingKind::SharedRace ||
+                                     finding->kind == FindingKind::MissingWait)))
+    return std::move(uninitialized);
+  return std::move(finding);
+}
+
+void Block::threadMain(void *argument) {
+  auto &thread = *static_cast<Thread *>(argument);
+  fiberEntered(thread.context);
+  Block &block = *thread.owner;
+  block.launch->program->entry()(&thread, block.launch->arguments);
+  block.exitThread(thread);
+}
+
+void Block::exitThread(Thread &thread) {
+  Warp &warp = *thread.warpState;
+  thread.state = ThreadState::Exited;
+  warp.live &= ~bit(thread.lane);
+  --liveThreads;
+  // The others of the warp no longer wait for this lane.
+  for (size_t i = 0; i < warp.meetings.size() && !failed();) {
+    Meeting &meeting = warp.meetings[i];
+    if (meeting.arrived == (meeting.mask & warp.live))
+      completeMeeting(warp, i, laneOf(warp, unsigned(std::countr_zero(meeting.arrived))).site, 0);
+    else
+      ++i;
+  }
+  if (!failed() && warp.atBarrier && warp.atBarrier == warp.live)
+    arriveWarp(warp, 0);
+  if (!warp.live && !failed())
+    flush(warp, warp.present);
+  Thread *other = failed() ? nullptr : next();
+  switchFiber(thread.context, other ? other->context : main);
+  __builtin_unreachable();
+}
+
+// Leaves the block for good; its fibers are abandoned.
+void Block::stop(Thread &thread) {
+  switchFiber(thread.context, main);
+  __builtin_unreachable();
+}
+
+Thread *Block::next() {
+  if (!readyWarps)
+    return nullptr;
+  if (launch->seed && (random(8) == 0 || !(readyWarps & bit(currentWarp)))) {
+    unsigned skip = random(uint32_t(std::popcount(readyWarps)));
+    uint64_t rest = readyWarps;
+    while (skip--)
+      rest &= rest - 1;
+    currentWarp = uint32_t(std::countr_zero(rest));
+  } else if (!(readyWarps & bit(currentWarp))) {
+    uint64_t later = readyWarps & ~(bit(currentWarp) - 1);
+    currentWarp = uint32_t(std::countr_zero(later ? later : readyWarps));
+  }
+  Warp &warp = warps[currentWarp];
+  unsigned lane = unsigned(std::countr_zero(warp.ready));
+  if (launch->seed) {
+    unsigned rotation = random(64);
+    lane = (unsigned(std::countr_zero(std::rotr(warp.ready, int(rotation)))) + rotation) % 64;
+  }
+  warp.ready &= ~bit(lane);
+  if (!warp.ready)
+    readyWarps &= ~bit(currentWarp);
+  return &laneOf(warp, lane);
+}
+
+void Block::suspend(Thread &thread, ThreadState state) {
+  thread.state = state;
+  Thread *other = next();
+  if (other == &thread)
+    return;
+  switchFiber(thread.context, other ? other->context : main);
+}
+
+void Block::wake(Warp &warp, uint64_t lanes) {
+  if (!lanes)
+    return;
+  for (uint64_t rest = lanes; rest; rest &= rest - 1)
+    laneOf(warp, unsigned(std::countr_zero(rest))).state = ThreadState::Ready;
+  warp.ready |= lanes;
+  readyWarps |= bit(warp.index);
+}
+
+// Threads that stopped because their log was full go on once nothing else can run: by then their
+// warps are as far as they come.
+bool Block::resumeFullLogs() {
+  bool any = false;
+  for (Warp &warp : warps) {
+    uint64_t full = 0;
+    for (uint64_t rest = warp.live; rest; rest &= rest - 1) {
+      unsigned lane = unsigned(std::countr_zero(rest));
+      if (laneOf(warp, lane).state == ThreadState::LogFull)
+        full |= bit(lane);
+    }
+    if (!full)
+      continue;
+    flush(warp, full);
+    wake(warp, full);
+    any = true;
+  }
+  return any;
+}
+
+std::string Block::placeOf(uint32_t site) const {
+  const Site &place = launch->program->sites()[site];
+  std::string result = place.name;
+  if (!place.file.empty())
+    result += " (" + place.file + ":" + std::to_string(place.line) + ")";
+  return result;
+}
+
+void Block::report(FindingKind kind, const Thread &thread, uint32_t site, std::string message) {
+  std::optional<Finding> &slot = kind == FindingKind::Uninitialized ? uninitialized : finding;
+  if (slot)
+    return;
+  Finding result;
+  result.kind = kind;
+  std::copy_n(coordinates, 3, result.block);
+  result.thread = thread.index;
+  result.kernel = launch->program->kernel();
+  const Site &place = launch->program->sites()[site];
+  result.file = place.file;
+  result.line = place.line;
+  result.message = std::move(message);
+  slot = std::move(result);
+}
+
+// No thread can run. Says who waits for what, and whether a barrier is what they disagree about.
+void Block::diagnoseStuck() {
+  struct Group {
+    ThreadState state;
+    uint32_t site;
+    std::vector<uint32_t> members;
+  };
+  std::vector<Group> groups;
+  for (const Thread &thread : threads) {
+    uint32_t site = thread.state == ThreadState::Exited ? 0 : thread.site;
+    auto same = std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
+      return group.state == thread.state && group.site == site;
+    });
+    if (same == groups.end())
+      same = groups.insert(groups.end(), Group{thread.state, site, {}});
+    same->members.push_back(thread.index);
+  }
+  auto span = [](const std::vector<uint32_t> &members) {
+    std::string text;
+    for (size_t i = 0; i < members.size();) {
+      size_t end = i;
+      while (end + 1 < members.size() && members[end + 1] == members[end] + 1)
+        ++end;
+      if (text.size() > 80)
+        return text + ", …";
+      text += (text.empty() ? "" : ", ") + std::to_string(members[i]);
+      if (end > i)
+        text += "-" + std::to_string(members[end]);
+      i = end + 1;
+    }
+    return text;
+  };
+  std::string message;
+  const Thread *witness = nullptr;
+  size_t atBarriers = 0;
+  bool exited = false;
+  for (const Group &group : groups) {
+    message += (message.empty() ? "threads " : "; threads ") + span(group.members);
+    if (group.state == ThreadState::Exited) {
+      message += " have exited";
+      exited = true;
+      continue;
+    }
+    message += " wait at " + placeOf(group.site);
+    bool barrier = group.state == ThreadState::AtBarrier;
+    atBarriers += barrier;
+    if (!witness || (barrier && witness->state != ThreadState::AtBarrier))
+      witness = &threads[group.members.front()];
+  }
+  bool divergence = atBarriers > 1 || (atBarriers == 1 && exited);
+  report(divergence ? FindingKind::BarrierDivergence : FindingKind::Deadlock, *witness,
+         witness->site, std::move(message));
+}
+
+} // namespace sectile::vgpu

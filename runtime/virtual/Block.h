@@ -1,0 +1,209 @@
+// One block of a launch on one host thread: its threads as fibers, its warps, its shared memory.
+#pragma once
+#include "codegen/virtual/VirtualObject.h"
+#include "runtime/virtual/Counters.h"
+#include "runtime/virtual/Fiber.h"
+#include "runtime/virtual/Finding.h"
+#include "runtime/virtual/Memory.h"
+#include "runtime/virtual/SharedShadow.h"
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sectile::vgpu {
+
+class Block;
+class Program;
+struct Warp;
+
+// Flags of a log entry's access word beside those of the machine ABI.
+constexpr uint32_t logShared = 1u << 20; // the address is a shared offset
+constexpr uint32_t logIssue = 1u << 21;  // an asynchronous copy starts: for the shadow only
+constexpr uint32_t logLand = 1u << 22;   // it lands: for the shadow only
+
+struct LogEntry {
+  uint64_t address;
+  uint32_t site;
+  uint32_t access;
+};
+
+struct AsyncCopy {
+  uint64_t source;
+  uint32_t target;
+  uint32_t bytes, sourceBytes;
+  uint32_t site;
+};
+
+enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, LogFull, Exited };
+
+struct Thread : ThreadHeader {
+  Block *owner;
+  Warp *warpState;
+  uint32_t index; // within the block
+  ThreadState state;
+  FiberContext context;
+
+  std::vector<LogEntry> log; // accesses since the warp last met
+  MemoryRange lastRange;     // the allocation it used last
+
+  uint32_t clock;
+  Knowledge *knowledge;
+
+  // The warp operation or barrier it waits at.
+  uint32_t *registers;
+  uint32_t site;
+  uint32_t result;
+
+  std::vector<AsyncCopy> copies; // not landed yet, oldest first
+  std::deque<uint32_t>
+      groups;           // committed groups: how many of `copies` belong to each, oldest first
+  uint32_t uncommitted; // the last ones of `copies`
+  uint64_t ticks;
+};
+
+// Lanes that gather for one operation.
+struct Meeting {
+  Op op;
+  uint32_t modifiers;
+  uint64_t mask;
+  uint64_t arrived;
+};
+
+struct Warp {
+  uint32_t index;
+  uint32_t firstThread;
+  uint64_t present; // lanes that exist
+  uint64_t live;    // and have not exited
+  uint64_t ready;
+  std::vector<Meeting> meetings;
+  uint64_t atBarrier; // lanes that wait for the rest of the warp at a barrier
+  uint32_t barrierKind, barrierId, barrierCount, barrierSite;
+};
+
+struct NamedBarrier {
+  uint32_t arrived = 0;          // threads, whole warps counted
+  uint32_t expected = 0;         // 0: no one has arrived
+  std::vector<uint32_t> members; // threads that arrived: their accesses come before
+  std::vector<uint32_t> waiters; // those of them that wait
+  uint32_t reduction = 0;
+  bool anyTrue = false, anyFalse = false;
+};
+
+// What the blocks of a launch have in common.
+struct LaunchContext {
+  const Program *program;
+  uint32_t grid[3], blockSize[3];
+  uint32_t warpSize;
+  uint32_t sharedBytes; // the module's own and the dynamic part
+  uint32_t dynamicBytes;
+  void **arguments;
+  uint64_t dispatch, implicitArgs;
+  uint64_t seed;
+  bool checks, counters;
+  std::vector<MemoryRange> ranges; // sorted
+};
+
+class Block {
+public:
+  Block() = default;
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+  ~Block();
+
+  // Runs one block to its end, or to its first finding. Adds to `siteCounters`.
+  std::optional<Finding> run(const LaunchContext &launch, uint64_t linearBlock);
+  std::vector<SiteCounters> siteCounters;
+
+  // The machine's functions: called on a thread's fiber.
+  void accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
+  char *accessShared(Thread &thread, uint32_t offset, uint32_t access, uint32_t site);
+  void accessGeneric(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
+  void accessRange(Thread &thread, uint64_t address, uint64_t bytes, uint32_t flags, uint32_t site);
+  void meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, uint64_t mask,
+                uint32_t *registers);
+  uint32_t meetBarrier(Thread &thread, uint32_t site, uint32_t kind, uint32_t id, uint32_t count,
+                       uint32_t predicate);
+  void startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t source, uint32_t bytes,
+                 uint32_t sourceBytes);
+  void commitCopies(Thread &thread);
+  void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
+  void trap(Thread &thread, uint32_t site);
+
+  // For the warp operations (WarpOps.cpp, Mma.cpp).
+  Thread &laneOf(const Warp &warp, unsigned lane) { return threads[warp.firstThread + lane]; }
+  const LaunchContext &context() const { return *launch; }
+  // Records a finding; the first one stays. The caller returns, and the block stops soon after.
+  void report(FindingKind kind, const Thread &thread, uint32_t site, std::string message);
+  bool failed() const { return finding.has_value(); }
+  char *sharedAt(uint32_t offset) { return sharedStart + offset; }
+  // The rows of one matrix that a warp moves together, 16 bytes each: checked, and counted as one
+  // request of `site`.
+  bool matrixRows(Thread &thread, uint32_t site, const uint32_t *offsets, unsigned rows,
+                  bool store);
+  // Orders the accesses of the lanes before against those after.
+  void synchronize(Warp &warp, uint64_t lanes);
+
+private:
+  [[noreturn]] void stop(Thread &thread);
+  void prepare(uint64_t linearBlock);
+  static void threadMain(void *thread);
+  void exitThread(Thread &thread);
+
+  // Scheduling.
+  Thread *next();
+  void suspend(Thread &thread, ThreadState state);
+  void wake(Warp &warp, uint64_t lanes);
+  void diagnoseStuck();
+  bool resumeFullLogs();
+  uint32_t random(uint32_t bound);
+
+  void completeMeeting(Warp &warp, size_t meeting, uint32_t site, uint64_t running);
+  void arriveWarp(Warp &warp, uint64_t running);
+  void finishBarrier(uint32_t id, Warp &running, uint64_t runningLanes);
+
+  bool checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
+                   const char *what);
+  bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
+  bool checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
+  void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
+  std::string placeOf(uint32_t site) const;
+
+  // AccessLog.cpp
+  void flush(Warp &warp, uint64_t lanes);
+  void shadowAccess(Thread &thread, const LogEntry &entry);
+  void countRequest(uint32_t site, const LogEntry *const *entries, unsigned count);
+  void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
+  void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
+  Actor actorOf(const Thread &thread, uint32_t site) const;
+
+  Knowledge *newKnowledge();
+  void setKnowledge(Thread &thread, Knowledge *knowledge);
+  void join(const uint32_t *members, size_t count, const uint32_t *learners, size_t learnerCount);
+
+  const LaunchContext *launch = nullptr;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::map<uint32_t, NamedBarrier> barriers;
+  StackPool stacks;
+  FiberContext main;
+  std::vector<char> arena;
+  char *sharedStart = nullptr; // host address of shared address zero
+  uint32_t sharedEnd = 0;      // the first shared address behind the arena
+  SharedShadow shadow;
+  std::vector<std::unique_ptr<Knowledge>> allKnowledge;
+  std::vector<Knowledge *> freeKnowledge;
+  uint32_t topClock = 1;
+
+  uint64_t readyWarps = 0;
+  uint32_t currentWarp = 0;
+  uint32_t liveThreads = 0;
+  uint64_t randomState = 0;
+  uint32_t coordinates[3] = {};
+  std::optional<Finding> finding;
+  std::optional<Finding> uninitialized; // gives way to the race it may be a sign of
+};
+
+} // namespace sectile::vgpu

@@ -1,0 +1,37 @@
+// What the virtual GPU reports when a kernel does something wrong.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace sectile::vgpu {
+
+enum class FindingKind {
+  OutOfBounds,       // a global or generic access outside every allocation
+  Misaligned,        // an address that is no multiple of the access's width
+  BadSharedAddress,  // a shared access outside the block's shared memory
+  SharedRace,        // two accesses of shared memory without an order, one of them a write
+  Uninitialized,     // a read of shared memory that nothing wrote
+  MissingWait,       // an access to the destination of an asynchronous copy that has not landed
+  BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
+  Deadlock,          // no thread of the block can go on
+  BadOperand,        // an instruction used against its rules
+  Trap               // the kernel stopped itself
+};
+
+// The kind as a word for messages and tests: "out-of-bounds access".
+const char *kindName(FindingKind kind);
+
+struct Finding {
+  FindingKind kind = FindingKind::Trap;
+  uint32_t block[3] = {};
+  uint32_t thread = 0; // linear index within the block
+  std::string kernel;
+  std::string file; // of the instruction; empty where the kernel carries no locations
+  uint32_t line = 0;
+  std::string message; // one sentence without the place
+
+  // "kernel softmax, file.cpp:12, block (0,0,0), thread 5: out-of-bounds access: ..."
+  std::string text() const;
+};
+
+} // namespace sectile::vgpu

@@ -1,0 +1,201 @@
+// Launches: blocks over host threads, and the totals of their counters.
+#include "runtime/virtual/Machine.h"
+#include "runtime/virtual/Block.h"
+#include "runtime/virtual/Program.h"
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+namespace sectile::vgpu {
+namespace {
+
+// The parts of an HSA dispatch packet and of the implicit kernel arguments (code object version 5)
+// that hold sizes.
+struct AmdLaunchData {
+  alignas(16) char dispatch[64] = {};
+  alignas(16) char implicitArgs[256] = {};
+
+  explicit AmdLaunchData(const LaunchShape &shape) {
+    uint16_t dimensions = 1;
+    for (int axis = 0; axis < 3; ++axis) {
+      auto threads = uint16_t(shape.block[axis]);
+      uint32_t total = shape.grid[axis] * shape.block[axis];
+      std::memcpy(dispatch + 4 + 2 * axis, &threads, 2);
+      std::memcpy(dispatch + 12 + 4 * axis, &total, 4);
+      std::memcpy(implicitArgs + 4 * axis, &shape.grid[axis], 4);
+      std::memcpy(implicitArgs + 12 + 2 * axis, &threads, 2);
+      if (total > 1)
+        dimensions = uint16_t(axis + 1);
+    }
+    std::memcpy(dispatch + 2, &dimensions, 2);
+    std::memcpy(implicitArgs + 64, &dimensions, 2);
+  }
+};
+
+void addSite(Counters &totals, LineCounters &line, const Site &site, const SiteCounters &counters) {
+  auto add = [&](AccessCounters Counters::*total, AccessCounters LineCounters::*part) {
+    totals.*total += counters.access;
+    line.*part += counters.access;
+  };
+  bool shared = counters.access.idealWavefronts > 0;
+  switch (site.kind) {
+  case SiteKind::GlobalLoad:
+    add(&Counters::globalLoad, &LineCounters::globalLoad);
+    break;
+  case SiteKind::GlobalStore:
+  case SiteKind::GlobalAtomic:
+    add(&Counters::globalStore, &LineCounters::globalStore);
+    break;
+  case SiteKind::SharedLoad:
+  case SiteKind::MatrixLoad:
+    add(&Counters::sharedLoad, &LineCounters::sharedLoad);
+    break;
+  case SiteKind::SharedStore:
+  case SiteKind::SharedAtomic:
+  case SiteKind::MatrixStore:
+    add(&Counters::sharedStore, &LineCounters::sharedStore);
+    break;
+  case SiteKind::GenericLoad:
+    if (shared)
+      add(&Counters::sharedLoad, &LineCounters::sharedLoad);
+    else
+      add(&Counters::globalLoad, &LineCounters::globalLoad);
+    break;
+  case SiteKind::GenericStore:
+  case SiteKind::GenericAtomic:
+    if (shared)
+      add(&Counters::sharedStore, &LineCounters::sharedStore);
+    else
+      add(&Counters::globalStore, &LineCounters::globalStore);
+    break;
+  case SiteKind::AsyncCopy:
+    add(&Counters::asyncCopy, &LineCounters::asyncCopy);
+    break;
+  case SiteKind::Barrier:
+    totals.barriers += counters.executions;
+    line.barriers += counters.executions;
+    break;
+  case SiteKind::Shuffle:
+    totals.shuffles += counters.executions;
+    line.shuffles += counters.executions;
+    break;
+  case SiteKind::Mma:
+    totals.mma += counters.executions;
+    line.mma += counters.executions;
+    break;
+  case SiteKind::WarpOp:
+    totals.warpOperations += counters.executions;
+    break;
+  case SiteKind::AsyncWait:
+  case SiteKind::Trap:
+    break;
+  }
+}
+
+Counters summarize(const std::vector<Site> &sites, const std::vector<SiteCounters> &counters,
+                   uint64_t blocks) {
+  Counters totals;
+  totals.blocks = blocks;
+  std::map<std::pair<std::string, uint32_t>, LineCounters> lines;
+  std::map<std::string, uint64_t> mmaKinds;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    if (counters[i] == SiteCounters())
+      continue;
+    LineCounters &line = lines[{sites[i].file, sites[i].line}];
+    addSite(totals, line, sites[i], counters[i]);
+    if (sites[i].kind == SiteKind::Mma)
+      mmaKinds[sites[i].name] += counters[i].executions;
+  }
+  for (auto &[place, line] : lines) {
+    std::tie(line.file, line.line) = place;
+    totals.lines.push_back(std::move(line));
+  }
+  for (auto &[name, count] : mmaKinds)
+    totals.mmaKinds.push_back({name, count});
+  return totals;
+}
+
+} // namespace
+
+Machine::Machine(unsigned warpSize) : lanes(warpSize) {}
+Machine::~Machine() = default;
+
+std::unique_ptr<Block> Machine::takeBlock() {
+  std::lock_guard lock(mutex);
+  if (idleBlocks.empty())
+    return std::make_unique<Block>();
+  std::unique_ptr<Block> block = std::move(idleBlocks.back());
+  idleBlocks.pop_back();
+  return block;
+}
+
+LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, void **arguments,
+                             const LaunchOptions &options) {
+  AmdLaunchData amd(shape);
+  LaunchContext context{};
+  context.program = &program;
+  std::copy_n(shape.grid, 3, context.grid);
+  std::copy_n(shape.block, 3, context.blockSize);
+  context.warpSize = lanes;
+  context.sharedBytes = program.staticSharedBytes() + shape.sharedBytes;
+  context.dynamicBytes = shape.sharedBytes;
+  context.arguments = arguments;
+  context.dispatch = reinterpret_cast<uint64_t>(amd.dispatch);
+  context.implicitArgs = reinterpret_cast<uint64_t>(amd.implicitArgs);
+  context.seed = options.seed;
+  context.checks = options.checks;
+  context.counters = options.counters;
+  context.ranges = deviceMemory.ranges();
+  context.ranges.insert(context.ranges.end(), program.globals().begin(), program.globals().end());
+  std::sort(context.ranges.begin(), context.ranges.end(),
+            [](const MemoryRange &a, const MemoryRange &b) { return a.low < b.low; });
+
+  uint64_t blockCount = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
+  unsigned workers =
+      options.hostThreads ? options.hostThreads : std::max(1u, std::thread::hardware_concurrency());
+  workers = unsigned(std::min<uint64_t>(workers, blockCount));
+
+  std::vector<SiteCounters> counters(program.sites().size());
+  std::optional<Finding> finding;
+  std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
+  std::mutex resultMutex;
+  auto work = [&] {
+    std::unique_ptr<Block> block = takeBlock();
+    block->siteCounters.assign(program.sites().size(), {});
+    for (;;) {
+      uint64_t position = nextBlock++;
+      // Blocks before a failed one still run: theirs would be the finding to report.
+      if (position >= blockCount || position > firstFailed)
+        break;
+      // A seed walks the grid in another order, without changing which blocks there are.
+      uint64_t linear =
+          options.seed ? (position + options.seed * 2654435761u) % blockCount : position;
+      std::optional<Finding> found = block->run(context, linear);
+      if (!found)
+        continue;
+      std::lock_guard lock(resultMutex);
+      if (position < firstFailed) {
+        firstFailed = position;
+        finding = std::move(found);
+      }
+    }
+    std::lock_guard lock(resultMutex);
+    for (size_t i = 0; i < counters.size(); ++i) {
+      counters[i].access += block->siteCounters[i].access;
+      counters[i].executions += block->siteCounters[i].executions;
+    }
+    std::lock_guard idleLock(mutex);
+    idleBlocks.push_back(std::move(block));
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < workers; ++i)
+    threads.emplace_back(work);
+  if (blockCount)
+    work();
+  for (std::thread &thread : threads)
+    thread.join();
+  return {summarize(program.sites(), counters, blockCount), std::move(finding)};
+}
+
+} // namespace sectile::vgpu

@@ -1,0 +1,116 @@
+// Happens-before checks over shared memory, byte by byte.
+#include "runtime/virtual/SharedShadow.h"
+#include <algorithm>
+#include <bit>
+
+namespace sectile::vgpu {
+namespace {
+
+uint16_t narrow(uint32_t site) { return uint16_t(std::min<uint32_t>(site, 0xffff)); }
+
+// Whether the actor has not seen what `thread` did at `clock`.
+bool unordered(const Actor &actor, uint32_t thread, uint32_t clock) {
+  return clock > actor.knowledge->least && thread != actor.thread &&
+         actor.knowledge->seen[thread] < clock;
+}
+
+} // namespace
+
+void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned lanes) {
+  if (bytes > cells.size() || warps > warpCount) {
+    byteCount = std::max(bytes, byteCount);
+    warpCount = std::max(warps, warpCount);
+    cells.assign(byteCount, Cell{});
+    states.assign(byteCount, 0);
+    readers.assign(byteCount * warpCount, Readers{});
+  }
+  std::fill(states.begin(), states.begin() + ptrdiff_t(bytes), uint8_t(0));
+  origin = first;
+  warpSize = lanes;
+}
+
+std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, uint32_t bytes) {
+  Readers *own = readers.data() + size_t(actor.warp) * byteCount + offset;
+  Cell *cell = cells.data() + offset;
+  uint64_t lane = uint64_t(1) << actor.lane;
+  std::optional<Conflict> unwritten;
+  for (uint32_t i = 0; i < bytes; ++i, ++cell, ++own) {
+    if (states[offset + i] & pendingCopy)
+      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
+                      true};
+    if (cell->writeClock < origin) {
+      if (!unwritten)
+        unwritten = Conflict{FindingKind::Uninitialized, offset + i, 0, 0, false};
+    } else if (unordered(actor, cell->writeThread, cell->writeClock)) {
+      return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
+                      true};
+    }
+    if (own->clock == actor.clock)
+      own->lanes |= lane;
+    else
+      *own = {lane, actor.clock};
+    if (cell->readClock <= actor.clock) {
+      cell->readClock = actor.clock;
+      cell->readThread = uint16_t(actor.thread);
+      cell->readSite = narrow(actor.site);
+    }
+  }
+  return unwritten;
+}
+
+// A read of the byte that the actor has not seen, if there is one.
+std::optional<Conflict> SharedShadow::unorderedRead(const Actor &actor, uint32_t offset) const {
+  const Cell &cell = cells[offset];
+  if (cell.readClock < origin || cell.readClock <= actor.knowledge->least)
+    return std::nullopt;
+  size_t threads = actor.knowledge->seen.size();
+  unsigned warps = unsigned((threads + warpSize - 1) / warpSize);
+  for (unsigned warp = 0; warp < warps; ++warp) {
+    const Readers &entry = readers[size_t(warp) * byteCount + offset];
+    if (entry.clock < origin || entry.clock <= actor.knowledge->least)
+      continue;
+    for (uint64_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
+      uint32_t thread = warp * warpSize + uint32_t(std::countr_zero(lanes));
+      if (unordered(actor, thread, entry.clock))
+        return Conflict{FindingKind::SharedRace, offset, thread, cell.readSite, false};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset, uint32_t bytes,
+                                            bool atomic) {
+  Cell *cell = cells.data() + offset;
+  for (uint32_t i = 0; i < bytes; ++i, ++cell) {
+    uint8_t &state = states[offset + i];
+    if (state & pendingCopy)
+      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
+                      true};
+    if (cell->writeClock >= origin && !(atomic && state & atomicWrite) &&
+        unordered(actor, cell->writeThread, cell->writeClock))
+      return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
+                      true};
+    if (auto conflict = unorderedRead(actor, offset + i))
+      return conflict;
+    state = atomic ? atomicWrite : 0;
+    cell->writeClock = actor.clock;
+    cell->writeThread = uint16_t(actor.thread);
+    cell->writeSite = narrow(actor.site);
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> SharedShadow::issue(const Actor &actor, uint32_t offset, uint32_t bytes) {
+  if (auto conflict = write(actor, offset, bytes, /*atomic=*/false))
+    return conflict;
+  std::fill_n(states.begin() + offset, bytes, pendingCopy);
+  return std::nullopt;
+}
+
+void SharedShadow::land(const Actor &actor, uint32_t offset, uint32_t bytes) {
+  std::fill_n(states.begin() + offset, bytes, uint8_t(0));
+  for (uint32_t i = 0; i < bytes; ++i)
+    cells[offset + i].writeClock = actor.clock;
+}
+
+} // namespace sectile::vgpu

@@ -1,0 +1,50 @@
+// The machine's functions as generated code sees them.
+#include "runtime/virtual/Symbols.h"
+#include "runtime/virtual/Block.h"
+#include <iterator>
+
+namespace sectile::vgpu {
+namespace {
+
+void access_global(Thread *thread, uint64_t address, uint32_t access, uint32_t site) {
+  thread->owner->accessGlobal(*thread, address, access, site);
+}
+void access_generic(Thread *thread, uint64_t address, uint32_t access, uint32_t site) {
+  thread->owner->accessGeneric(*thread, address, access, site);
+}
+char *access_shared(Thread *thread, uint32_t offset, uint32_t access, uint32_t site) {
+  return thread->owner->accessShared(*thread, offset, access, site);
+}
+void range(Thread *thread, uint64_t address, uint64_t bytes, uint32_t flags, uint32_t site) {
+  thread->owner->accessRange(*thread, address, bytes, flags, site);
+}
+void warp(Thread *thread, uint32_t site, uint32_t op, uint32_t modifiers, uint64_t mask,
+          uint32_t *registers) {
+  thread->owner->meetWarp(*thread, site, Op(op), modifiers, mask, registers);
+}
+uint32_t barrier(Thread *thread, uint32_t site, uint32_t kind, uint32_t id, uint32_t count,
+                 uint32_t predicate) {
+  return thread->owner->meetBarrier(*thread, site, kind, id, count, predicate);
+}
+void async_copy(Thread *thread, uint32_t site, uint32_t target, uint64_t source, uint32_t bytes,
+                uint32_t sourceBytes) {
+  thread->owner->startCopy(*thread, site, target, source, bytes, sourceBytes);
+}
+void async_commit(Thread *thread) { thread->owner->commitCopies(*thread); }
+void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
+  thread->owner->waitCopies(*thread, site, mayStay);
+}
+void trap(Thread *thread, uint32_t site) { thread->owner->trap(*thread, site); }
+// A clock that only counts how often it is read: the same in every run.
+uint64_t clock(Thread *thread) { return ++thread->ticks; }
+uint64_t active_lanes(Thread *thread) { return thread->warpState->live; }
+
+} // namespace
+
+SymbolTable machineSymbols() {
+#define SECTILE_VG_SYMBOL(name) {"sectile_vg_" #name, reinterpret_cast<void *>(&name)},
+  static const Symbol table[] = {SECTILE_VG_FUNCTIONS(SECTILE_VG_SYMBOL)};
+  return {table, std::size(table)};
+}
+
+} // namespace sectile::vgpu

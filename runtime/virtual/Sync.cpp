@@ -1,0 +1,228 @@
+// Where threads wait for each other: warp operations, barriers, asynchronous copies.
+#include "runtime/virtual/Block.h"
+#include "runtime/virtual/Program.h"
+#include "runtime/virtual/WarpOps.h"
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace sectile::vgpu {
+namespace {
+
+constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
+
+} // namespace
+
+void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, uint64_t mask,
+                     uint32_t *registers) {
+  Warp &warp = *thread.warpState;
+  mask &= warp.present;
+  thread.registers = registers;
+  thread.site = site;
+  if (!(mask & bit(thread.lane))) {
+    report(FindingKind::BadOperand, thread, site,
+           placeOf(site) + " names lanes that do not include its own");
+    stop(thread);
+  }
+  size_t index = 0;
+  while (index < warp.meetings.size() &&
+         (warp.meetings[index].op != op || warp.meetings[index].modifiers != modifiers ||
+          warp.meetings[index].mask != mask))
+    ++index;
+  if (index == warp.meetings.size())
+    warp.meetings.push_back({op, modifiers, mask, 0});
+  Meeting &meeting = warp.meetings[index];
+  meeting.arrived |= bit(thread.lane);
+  if (meeting.arrived == (mask & warp.live))
+    completeMeeting(warp, index, site, bit(thread.lane));
+  else
+    suspend(thread, ThreadState::AtWarp);
+  if (failed())
+    stop(thread);
+}
+
+void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t running) {
+  Meeting meeting = warp.meetings[index];
+  warp.meetings.erase(warp.meetings.begin() + ptrdiff_t(index));
+  flush(warp, meeting.arrived);
+  if (failed())
+    return;
+  ++siteCounters[site].executions;
+  runWarpOp({*this, warp, meeting.arrived, meeting.op, meeting.modifiers, site});
+  wake(warp, meeting.arrived & ~running);
+}
+
+void Block::synchronize(Warp &warp, uint64_t lanes) {
+  uint32_t members[64];
+  size_t count = 0;
+  for (; lanes; lanes &= lanes - 1)
+    members[count++] = warp.firstThread + uint32_t(std::countr_zero(lanes));
+  join(members, count, members, count);
+}
+
+uint32_t Block::meetBarrier(Thread &thread, uint32_t site, uint32_t kind, uint32_t id,
+                            uint32_t count, uint32_t predicate) {
+  Warp &warp = *thread.warpState;
+  thread.site = site;
+  thread.result = predicate;
+  if (warp.atBarrier) {
+    bool same = warp.barrierKind == kind && warp.barrierId == id && warp.barrierCount == count;
+    if (!same || (kind & barrierAligned && warp.barrierSite != site)) {
+      unsigned other = unsigned(std::countr_zero(warp.atBarrier));
+      report(FindingKind::BarrierDivergence, thread, site,
+             "thread waits at " + placeOf(site) + " while thread " +
+                 std::to_string(warp.firstThread + other) + " of its warp waits at " +
+                 placeOf(warp.barrierSite));
+      stop(thread);
+    }
+  } else {
+    warp.barrierKind = kind;
+    warp.barrierId = id;
+    warp.barrierCount = count;
+    warp.barrierSite = site;
+  }
+  warp.atBarrier |= bit(thread.lane);
+  if (warp.atBarrier == warp.live) {
+    arriveWarp(warp, bit(thread.lane));
+    if (failed())
+      stop(thread);
+    // Still waiting when the barrier was not completed by this arrival.
+    if (thread.state == ThreadState::AtBarrier)
+      suspend(thread, ThreadState::AtBarrier);
+  } else {
+    suspend(thread, ThreadState::AtBarrier);
+  }
+  if (failed())
+    stop(thread);
+  return thread.result;
+}
+
+// All live lanes of the warp are at the barrier: the warp arrives as a whole. `running` is the lane
+// that is executing.
+void Block::arriveWarp(Warp &warp, uint64_t running) {
+  uint64_t lanes = warp.atBarrier;
+  warp.atBarrier = 0;
+  flush(warp, lanes);
+  if (failed())
+    return;
+  ++siteCounters[warp.barrierSite].executions;
+  auto kind = BarrierKind(warp.barrierKind & ~barrierAligned);
+  NamedBarrier &barrier = barriers[warp.barrierId];
+  uint32_t blockThreads = uint32_t(threads.size());
+  uint32_t expected = warp.barrierCount ? warp.barrierCount : blockThreads;
+  Thread &speaker = laneOf(warp, unsigned(std::countr_zero(lanes)));
+  if (warp.barrierCount % launch->warpSize) {
+    report(FindingKind::BadOperand, speaker, warp.barrierSite,
+           "a barrier for " + std::to_string(warp.barrierCount) +
+               " threads, which are no whole warps");
+    return;
+  }
+  if (barrier.expected && barrier.expected != expected) {
+    report(FindingKind::BadOperand, speaker, warp.barrierSite,
+           "barrier " + std::to_string(warp.barrierId) + " is entered with a count of " +
+               std::to_string(expected) + " while others wait with " +
+               std::to_string(barrier.expected));
+    return;
+  }
+  barrier.expected = expected;
+  barrier.arrived += warp.barrierCount ? launch->warpSize : uint32_t(std::popcount(lanes));
+  bool waits = kind != BarrierKind::Arrive;
+  for (uint64_t rest = lanes; rest; rest &= rest - 1) {
+    Thread &thread = laneOf(warp, unsigned(std::countr_zero(rest)));
+    barrier.members.push_back(thread.index);
+    if (waits)
+      barrier.waiters.push_back(thread.index);
+    if (kind == BarrierKind::ReducePopcount)
+      barrier.reduction += thread.result != 0;
+    else if (thread.result == 0)
+      barrier.anyFalse = true;
+    else
+      barrier.anyTrue = true;
+    thread.state = waits ? ThreadState::AtBarrier : ThreadState::Ready;
+  }
+  if (barrier.arrived >= barrier.expected)
+    finishBarrier(warp.barrierId, warp, running);
+  else if (!waits)
+    wake(warp, lanes & ~running);
+}
+
+void Block::finishBarrier(uint32_t id, Warp &warp, uint64_t running) {
+  NamedBarrier barrier = std::move(barriers[id]);
+  barriers.erase(id);
+  join(barrier.members.data(), barrier.members.size(), barrier.waiters.data(),
+       barrier.waiters.size());
+  auto kind = BarrierKind(warp.barrierKind & ~barrierAligned);
+  uint32_t result = kind == BarrierKind::ReducePopcount ? barrier.reduction
+                    : kind == BarrierKind::ReduceAnd    ? !barrier.anyFalse
+                    : kind == BarrierKind::ReduceOr     ? barrier.anyTrue
+                                                        : 0;
+  for (uint32_t index : barrier.waiters) {
+    Thread &thread = threads[index];
+    thread.result = result;
+    thread.state = ThreadState::Ready;
+    if (thread.warpState != &warp || !(running & bit(thread.lane)))
+      wake(*thread.warpState, bit(thread.lane));
+  }
+  if (kind == BarrierKind::Arrive)
+    wake(warp, warp.live & ~running);
+}
+
+void Block::startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t source,
+                      uint32_t bytes, uint32_t sourceBytes) {
+  sourceBytes = std::min(sourceBytes, bytes);
+  if (launch->checks) {
+    if (!checkShared(thread, target, bytes, site) || !checkAligned(thread, target, bytes, site))
+      stop(thread);
+    // With nothing to read the source address is not followed.
+    if (sourceBytes && (!checkAligned(thread, source, bytes, site) ||
+                        !checkGlobal(thread, source, sourceBytes, site, "asynchronous copy of ")))
+      stop(thread);
+    append(thread, target, bytes | accessStore | logShared | logIssue, site);
+  }
+  if (launch->counters && sourceBytes)
+    append(thread, source, sourceBytes, site);
+  // The bytes are nobody's until the copy has landed.
+  std::memset(sharedStart + target, 0xFF, bytes);
+  thread.copies.push_back({source, target, bytes, sourceBytes, site});
+  ++thread.uncommitted;
+}
+
+void Block::commitCopies(Thread &thread) {
+  thread.groups.push_back(thread.uncommitted);
+  thread.uncommitted = 0;
+}
+
+void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
+  ++thread.ticks;
+  if (thread.lane == 0)
+    ++siteCounters[site].executions;
+  size_t land = 0;
+  if (mayStay == ~0u) {
+    land = thread.copies.size();
+    thread.groups.clear();
+    thread.uncommitted = 0;
+  }
+  while (mayStay != ~0u && thread.groups.size() > mayStay) {
+    land += thread.groups.front();
+    thread.groups.pop_front();
+  }
+  for (size_t i = 0; i < land; ++i) {
+    const AsyncCopy &copy = thread.copies[i];
+    char *target = sharedStart + copy.target;
+    std::memcpy(target, reinterpret_cast<const void *>(copy.source), copy.sourceBytes);
+    std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
+  }
+  // The log last: it may suspend the thread.
+  std::vector<AsyncCopy> landed(thread.copies.begin(), thread.copies.begin() + ptrdiff_t(land));
+  thread.copies.erase(thread.copies.begin(), thread.copies.begin() + ptrdiff_t(land));
+  if (launch->checks)
+    for (const AsyncCopy &copy : landed)
+      append(thread, copy.target, copy.bytes | accessStore | logShared | logLand, copy.site);
+}
+
+void Block::trap(Thread &thread, uint32_t site) {
+  report(FindingKind::Trap, thread, site, "the kernel stopped itself at " + placeOf(site));
+  stop(thread);
+}
+
+} // namespace sectile::vgpu

@@ -1,0 +1,67 @@
+// Running hand-written LLVM IR on the virtual GPU: what the tests of its parts have in common.
+#pragma once
+#include "codegen/virtual/HostCompiler.h"
+#include "runtime/virtual/Machine.h"
+#include "runtime/virtual/Program.h"
+#include <gtest/gtest.h>
+#include <span>
+#include <string>
+
+namespace sectile::vgpu {
+
+// Heads of modules: triple and data layout as the targets have them, and declarations nobody needs
+// to repeat.
+extern const char nvidiaHead[];
+extern const char amdHead[];
+
+// Compiles the text of a module; a failure is the returned error.
+llvm::Expected<VirtualObject> compileText(const std::string &text);
+
+// A machine, and a kernel on it.
+class Runner {
+public:
+  explicit Runner(const std::string &text, unsigned warpSize = 32);
+
+  template <class T> T *upload(const std::vector<T> &values) {
+    auto *memory = static_cast<T *>(machine.memory().allocate(values.size() * sizeof(T)));
+    std::copy(values.begin(), values.end(), memory);
+    return memory;
+  }
+  template <class T> T *allocate(size_t count) {
+    return static_cast<T *>(machine.memory().allocate(count * sizeof(T)));
+  }
+
+  template <class... Arguments> LaunchResult run(Arguments... arguments) {
+    void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
+    return machine.launch(*program, shape, pointers, options);
+  }
+  // Runs, and fails the test when there is a finding.
+  template <class... Arguments> Counters expectClean(Arguments... arguments) {
+    LaunchResult result = run(arguments...);
+    EXPECT_FALSE(result.finding) << result.finding->text();
+    return result.counters;
+  }
+  // Runs, and fails the test unless the finding has this kind and, where `line` is given, this
+  // source line.
+  template <class... Arguments>
+  Finding expectFinding(FindingKind kind, uint32_t line, Arguments... arguments) {
+    LaunchResult result = run(arguments...);
+    EXPECT_TRUE(result.finding) << "expected a " << kindName(kind);
+    if (!result.finding)
+      return {};
+    EXPECT_EQ(kindName(result.finding->kind), std::string(kindName(kind)))
+        << result.finding->text();
+    if (line) {
+      EXPECT_EQ(result.finding->line, line) << result.finding->text();
+      EXPECT_EQ(result.finding->file, "kernel.cpp") << result.finding->text();
+    }
+    return *result.finding;
+  }
+
+  Machine machine;
+  std::unique_ptr<Program> program;
+  LaunchShape shape;
+  LaunchOptions options;
+};
+
+} // namespace sectile::vgpu
