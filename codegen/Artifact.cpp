@@ -62,13 +62,10 @@ std::string serialize(const Artifact &artifact) {
   std::string body;
   Writer fields(body);
   for (const std::string *text :
-       {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.sites})
+       {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes})
     fields.text(*text);
-  for (unsigned value : {artifact.threads, artifact.sharedBytes, artifact.clusterSize})
+  for (unsigned value : {artifact.threads, artifact.sharedBytes})
     fields.number(static_cast<uint32_t>(value));
-  fields.number(static_cast<uint32_t>(artifact.argumentSizes.size()));
-  for (uint32_t size : artifact.argumentSizes)
-    fields.number(size);
 
   std::string bytes(magic, sizeof magic);
   Writer header(bytes);
@@ -88,13 +85,10 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
 
   Artifact artifact;
   Reader fields(body);
-  for (std::string *text :
-       {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.sites})
+  for (std::string *text : {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes})
     *text = fields.text();
-  for (unsigned *value : {&artifact.threads, &artifact.sharedBytes, &artifact.clusterSize})
+  for (unsigned *value : {&artifact.threads, &artifact.sharedBytes})
     *value = fields.number<uint32_t>();
-  for (uint32_t left = fields.number<uint32_t>(); left && fields.ok(); --left)
-    artifact.argumentSizes.push_back(fields.number<uint32_t>());
   if (!fields.finished())
     return std::nullopt;
   return artifact;

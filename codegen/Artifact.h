@@ -7,20 +7,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace sectile {
 
 struct Artifact {
   std::string target;       ///< "sm_90a"
-  std::string kind;         ///< "ptx", "cubin", "hsaco", or "virtual" for a host object
+  std::string kind;         ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
   std::string entry;        ///< the kernel's symbol
   std::string bytes;        ///< the code, in the form that kind says
-  std::string sites;        ///< of a host object: where each checked instruction comes from
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
-  unsigned clusterSize = 1; ///< blocks of one cluster
-  std::vector<uint32_t> argumentSizes; ///< bytes of each argument, in order
 };
 
 /// The artifact as bytes: a magic number, the format's version, a checksum, and the fields.

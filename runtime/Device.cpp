@@ -101,7 +101,7 @@ void DeviceImpl::checkResources(const Artifact &artifact) const {
                       std::to_string(limits.max_threads) + ": lower the warps");
 }
 
-void DeviceImpl::throwGridTooLarge(const LoadedKernel &kernel, const Grid &grid) const {
+void DeviceImpl::throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const {
   auto extents = [](unsigned x, unsigned y, unsigned z) {
     return std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z);
   };

@@ -12,7 +12,7 @@
 
 namespace sectile::runtime {
 
-struct Grid {
+struct GridExtents {
   unsigned x = 1, y = 1, z = 1;
 };
 
@@ -34,6 +34,8 @@ public:
 
   std::string name, description, target;
   DeviceLimits limits;
+  bool isVirtual = false;
+  int dlpackDevice = 0; ///< DLPack's number of this kind of device
   Stream ownStream{nullptr};
 
   virtual MemoryInfo memory() = 0;
@@ -67,20 +69,21 @@ public:
   virtual void destroyGraph(void *graph) noexcept = 0;
 
   virtual std::unique_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
-  /// Neither waits nor allocates on a real device; `arguments` point to the values.
-  virtual void launch(const LoadedKernel &kernel, const Grid &grid, void **arguments,
+  /// Neither waits nor allocates on a real device. Each of `arguments` points to a value in a
+  /// 64-bit word of its own.
+  virtual void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
                       void *stream) = 0;
 
   /// Throws LaunchError when the device cannot hold one block of this kernel.
   void checkResources(const Artifact &artifact) const;
   /// Throws LaunchError when the grid is larger than the device takes.
-  void checkGrid(const LoadedKernel &kernel, const Grid &grid) const {
+  void checkGrid(const LoadedKernel &kernel, const GridExtents &grid) const {
     if (grid.x > limits.max_grid[0] || grid.y > limits.max_grid[1] || grid.z > limits.max_grid[2])
       throwGridTooLarge(kernel, grid);
   }
 
 private:
-  [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const Grid &grid) const;
+  [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const;
 };
 
 struct StreamImpl {

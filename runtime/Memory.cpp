@@ -28,7 +28,7 @@ const Stream &streamOr(const Stream *stream, const runtime::DeviceImpl &device) 
 
 namespace detail {
 
-Memory::Memory(const Device &device, size_t bytes) : bytes_(bytes) {
+Memory::Memory(const Device &device, size_t bytes) : owner_(device.impl().get()), bytes_(bytes) {
   auto allocation = std::make_shared<Allocation>(device, bytes);
   address_ = allocation->address;
   allocation_ = std::move(allocation);

@@ -54,6 +54,7 @@ class CudaDevice final : public DeviceImpl {
 public:
   explicit CudaDevice(unsigned index) {
     name = "cuda:" + std::to_string(index);
+    dlpackDevice = 2;
     CUdevice device;
     check(driver().cuDeviceGet(&device, static_cast<int>(index)), "opening the device");
     char product[256] = "";
@@ -231,7 +232,7 @@ public:
     return kernel;
   }
 
-  void launch(const LoadedKernel &kernel, const Grid &grid, void **arguments,
+  void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
               void *stream) override {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
       return;

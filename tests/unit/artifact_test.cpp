@@ -10,11 +10,8 @@ static Artifact example() {
   artifact.kind = "ptx";
   artifact.entry = "matmul";
   artifact.bytes = std::string("code\0with a zero", 16);
-  artifact.sites = "sites";
   artifact.threads = 256;
   artifact.sharedBytes = 98304;
-  artifact.clusterSize = 2;
-  artifact.argumentSizes = {8, 8, 4};
   return artifact;
 }
 
@@ -23,11 +20,8 @@ TEST(Artifact, SurvivesTheWayThroughBytes) {
   ASSERT_TRUE(back);
   EXPECT_EQ(back->bytes, example().bytes);
   EXPECT_EQ(back->entry, "matmul");
-  EXPECT_EQ(back->sites, "sites");
   EXPECT_EQ(back->threads, 256u);
   EXPECT_EQ(back->sharedBytes, 98304u);
-  EXPECT_EQ(back->clusterSize, 2u);
-  EXPECT_EQ(back->argumentSizes, example().argumentSizes);
   EXPECT_EQ(serialize(*back), serialize(example()));
 }
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 using namespace sectile;
-using runtime::Grid;
+using runtime::GridExtents;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -217,30 +217,32 @@ TEST_F(RuntimeCuda, LaunchesAKernel) {
   float *pointers[] = {x.data(), y.data(), z.data()};
   int n = 3;
   void *arguments[] = {&pointers[0], &pointers[1], &pointers[2], &n};
-  impl->launch(*kernel, Grid{1, 2, 3}, arguments, device.stream().native());
+  impl->launch(*kernel, GridExtents{1, 2, 3}, arguments, device.stream().native());
   EXPECT_THAT(z.download(), ElementsAre(11, 22, 33));
   EXPECT_EQ(lastLaunch().grid[1], 2u);
   EXPECT_EQ(lastLaunch().threads, 128u);
   EXPECT_EQ(lastLaunch().stream, device.stream().native());
 
   n = 300;
-  EXPECT_THAT(message<DeviceError>(
-                  [&] { impl->launch(*kernel, Grid{3}, arguments, device.stream().native()); }),
+  EXPECT_THAT(message<DeviceError>([&] {
+                impl->launch(*kernel, GridExtents{3}, arguments, device.stream().native());
+              }),
               HasSubstr("launching kernel 'fake_add': CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_EQ(
-      message<LaunchError>([&] { impl->launch(*kernel, Grid{1, 65536, 1}, arguments, nullptr); }),
+      message<LaunchError>(
+          [&] { impl->launch(*kernel, GridExtents{1, 65536, 1}, arguments, nullptr); }),
       "kernel 'fake_add': a grid of 1 x 65536 x 1 blocks; cuda:0 takes at most 2147483647 x 65535 "
       "x 65535");
   const int before = calls("cuLaunchKernel");
-  impl->launch(*kernel, Grid{0}, arguments, device.stream().native());
+  impl->launch(*kernel, GridExtents{0}, arguments, device.stream().native());
   EXPECT_EQ(calls("cuLaunchKernel"), before) << "an empty grid launches nothing";
 }
 
 TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {
   auto kernel = impl->load(artifact("quiet"));
-  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  impl->launch(*kernel, GridExtents{}, nullptr, device.stream().native());
   const int all = calls(nullptr), contexts = calls("cuCtxGetCurrent");
-  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  impl->launch(*kernel, GridExtents{}, nullptr, device.stream().native());
   // The question for the current context, its push and pop, and the launch.
   EXPECT_EQ(calls(nullptr) - all, 4);
   EXPECT_EQ(calls("cuCtxGetCurrent") - contexts, 1);
@@ -248,7 +250,7 @@ TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {
 
 TEST_F(RuntimeCuda, SharedMemoryBeyondTheDefaultIsAskedFor) {
   auto kernel = impl->load(artifact("big", 200 * 1024));
-  impl->launch(*kernel, Grid{}, nullptr, device.stream().native());
+  impl->launch(*kernel, GridExtents{}, nullptr, device.stream().native());
   EXPECT_EQ(lastLaunch().sharedBytes, 200u * 1024);
   EXPECT_EQ(message<LaunchError>(
                 [&] { Device::open("cuda:1").impl()->load(artifact("big", 232 * 1024)); }),
@@ -279,7 +281,7 @@ TEST_F(RuntimeCuda, CapturesLaunchesIntoAGraph) {
   void *arguments[] = {&pointers[0], &pointers[1], &pointers[2], &n};
   Stream stream = device.new_stream();
   stream.begin_capture();
-  impl->launch(*kernel, Grid{}, arguments, stream.native());
+  impl->launch(*kernel, GridExtents{}, arguments, stream.native());
   Graph graph = stream.end_capture();
   EXPECT_THAT(z.download(), ElementsAre(0, 0));
   graph.launch(stream);

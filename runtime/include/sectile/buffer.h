@@ -18,6 +18,7 @@ public:
   std::uint64_t address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
   Device device() const;
+  const runtime::DeviceImpl *owner() const { return owner_; } // null where nothing was allocated
   Memory slice(std::size_t offset, std::size_t bytes) const;
 
   void upload(
@@ -28,6 +29,7 @@ public:
 
 private:
   std::shared_ptr<void> allocation_; // frees the memory, keeps the device
+  const runtime::DeviceImpl *owner_ = nullptr;
   std::uint64_t address_ = 0;
   std::size_t bytes_ = 0;
 };
