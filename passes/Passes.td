@@ -13,4 +13,12 @@ def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
+def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
+  let summary = "place buffers, channels and scratch in shared memory by liveness";
+}
+
+def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
+  let summary = "insert the barriers that hazards over shared memory need";
+}
+
 #endif

@@ -57,6 +57,11 @@ def Cta_ChannelType : TypeDef<Cta_Dialect, "Channel"> {
   let description = "`!cta.channel<3, !cta.buffer<…>>` has three slots.";
   let parameters = (ins "unsigned":$depth, "::sectile::cta::BufferType":$buffer);
   let assemblyFormat = "`<` $depth `,` $buffer `>`";
+  let extraClassDeclaration = [{
+    /// Bytes from one slot to the next, and of the whole ring.
+    int64_t getSlotBytes() const { return (getBuffer().getBytes() + 15) / 16 * 16; }
+    int64_t getBytes() const { return getDepth() * getSlotBytes(); }
+  }];
 }
 
 def Cta_SharedMemory : Resource<"::sectile::cta::SharedMemory">;
@@ -96,7 +101,7 @@ def Cta_AllocOp : Cta_Op<"alloc", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]>
   let summary = "shared buffer; `offset` in bytes once placed; with `init`, holding that tile";
   let arguments = (ins Optional<Tile_Tensor>:$init, OptionalAttr<I32Attr>:$offset);
   let results = (outs Cta_BufferType:$result);
-  let assemblyFormat = "($init^ `:` type($init) `->`)? attr-dict `:` type($result)";
+  let assemblyFormat = "($init^)? attr-dict `:` type($result) (`from` type($init)^)?";
   let hasVerifier = 1;
 }
 
@@ -177,7 +182,7 @@ def Cta_CommitOp : Cta_ChannelUseOp<"commit", "producer: all copies into use `sl
 }
 
 def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot` can be read; gives the buffers"> {
-  let description = "`ahead`: how many later uses the producer may have committed by then.";
+  let description = "`ahead`: how many later uses the producer has committed by then, exactly.";
   let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, I32Attr:$ahead);
   let results = (outs Variadic<Cta_BufferType>:$buffers);
   let assemblyFormat = "$channels `[` $slot `]` `ahead` $ahead attr-dict `:` type($channels) `->` type($buffers)";

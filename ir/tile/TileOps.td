@@ -175,11 +175,16 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SingleBlock, RecursiveMemoryEffects
   let description = [{
     Reduces several tiles of one shape at once. The region's arguments are two scalars per tile (all of the left, then
     all of the right); it yields one scalar per tile and must be associative. The order of combination is fixed for a
-    given layout. Reducing a tile of rank 1 gives scalars.
+    given layout. Reducing a tile of rank 1 gives scalars. `scratch`: where in shared memory its scratch is, in bytes,
+    once placed and where it needs any.
   }];
-  let arguments = (ins Variadic<Tile_Tensor>:$sources, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
+  let arguments = (ins Variadic<Tile_Tensor>:$sources, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis,
+                       OptionalAttr<I32Attr>:$scratch);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$combiner);
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::ValueRange":$sources, "uint32_t":$axis), [{
+    build($_builder, $_state, results, sources, axis, ::mlir::IntegerAttr());
+  }]>];
   let assemblyFormat = "$sources $axis attr-dict `:` functional-type($sources, $results) $combiner";
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

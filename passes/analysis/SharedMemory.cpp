@@ -1,0 +1,162 @@
+// What operations do to shared memory: which of them occupy it, and what each reads and writes.
+#include "passes/analysis/SharedMemory.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+unsigned elementBits(Type type) {
+  Type element = tile::elementType(type);
+  return isa<tile::PtrType>(element) ? 64 : element.getIntOrFloatBitWidth();
+}
+
+ConversionPlan planOf(cta::ConvertLayoutOp convert) {
+  return planConversion(*cta::layoutOf(convert.getSource().getType()),
+                        *cta::layoutOf(convert.getType()), elementBits(convert.getType()));
+}
+
+GatherPlan planOf(tile::ReduceOp reduce) {
+  GatherPlan plan;
+  const Layout *layout = cta::layoutOf(reduce.getSources()[0].getType());
+  plan.reduction = planReduction(*layout, reduce.getAxis());
+  if (plan.reduction.numPartials == 1)
+    return plan;
+  for (Value source : reduce.getSources()) {
+    ConversionPlan conversion = planConversion(plan.reduction.partial, plan.reduction.gathered,
+                                               elementBits(source.getType()));
+    plan.offsets.push_back(plan.bytes);
+    if (conversion.kind == ConversionPlan::Kind::Scratch)
+      plan.bytes += llvm::alignTo(conversion.scratch.bytes, 16);
+    plan.conversions.push_back(std::move(conversion));
+  }
+  return plan;
+}
+
+Scratch scratchOf(Operation *op) {
+  if (auto convert = dyn_cast<cta::ConvertLayoutOp>(op)) {
+    ConversionPlan plan = planOf(convert);
+    if (plan.kind == ConversionPlan::Kind::Scratch)
+      return {plan.scratch.bytes, !plan.scratch.withinWarps};
+  } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+    if (int64_t bytes = planOf(reduce).bytes)
+      return {bytes, true};
+  }
+  return {};
+}
+
+int64_t sharedBytes(Operation *op) {
+  if (auto alloc = dyn_cast<cta::AllocOp>(op))
+    return alloc.getType().getBytes();
+  if (auto channel = dyn_cast<cta::ChannelOp>(op))
+    return channel.getType().getBytes();
+  return scratchOf(op).bytes;
+}
+
+// Only tile.reduce has another name for it: its other attributes are about values.
+static StringRef offsetName(Operation *op) {
+  return isa<tile::ReduceOp>(op) ? StringRef("scratch") : StringRef("offset");
+}
+
+std::optional<int64_t> sharedOffset(Operation *op) {
+  if (auto offset = op->getAttrOfType<IntegerAttr>(offsetName(op)))
+    return offset.getInt();
+  return std::nullopt;
+}
+
+void setSharedOffset(Operation *op, int64_t offset) {
+  op->setAttr(offsetName(op), Builder(op->getContext()).getI32IntegerAttr(offset));
+}
+
+BufferOrigin originOf(Value buffer) {
+  while (auto permute = buffer.getDefiningOp<cta::PermuteBufferOp>())
+    buffer = permute.getSource();
+  Operation *op = buffer.getDefiningOp();
+  if (!op || isa<cta::AllocOp>(op))
+    return {op, {}};
+  if (auto slot = dyn_cast<cta::SlotOp>(op))
+    return {slot.getChannel().getDefiningOp(), slot.getIndex()};
+  if (auto acquire = dyn_cast<cta::AcquireOp>(op))
+    return {acquire.getChannel().getDefiningOp(), {}};
+  if (auto wait = dyn_cast<cta::WaitOp>(op))
+    return {wait.getChannels()[cast<OpResult>(buffer).getResultNumber()].getDefiningOp(), {}};
+  return {};
+}
+
+SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
+  SmallVector<BufferAccess, 2> accesses;
+  auto add = [&](BufferAccess::Kind kind, Value buffer) {
+    accesses.push_back({kind, originOf(buffer)});
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](cta::AllocOp alloc) {
+        if (alloc.getInit())
+          add(BufferAccess::Write, alloc);
+      })
+      .Case([&](cta::LocalLoadOp load) { add(BufferAccess::Read, load.getBuffer()); })
+      .Case([&](cta::LocalStoreOp store) { add(BufferAccess::Write, store.getBuffer()); })
+      .Case([&](cta::AsyncCopyOp copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
+      .Case([&](cta::DotOp dot) {
+        for (Value operand : {dot.getA(), dot.getB()})
+          if (isa<cta::BufferType>(operand.getType()))
+            add(BufferAccess::Read, operand);
+      });
+  return accesses;
+}
+
+std::optional<int64_t> constantInt(Value value) {
+  APInt constant;
+  if (value && matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  return std::nullopt;
+}
+
+// A use, before the modulo.
+static std::optional<RingPosition> linearPosition(Value use) {
+  if (auto constant = constantInt(use); constant && *constant >= 0)
+    return RingPosition{nullptr, unsigned(*constant)};
+  if (auto add = use.getDefiningOp<arith::AddIOp>()) {
+    auto step = constantInt(add.getRhs());
+    auto from = linearPosition(add.getLhs());
+    if (!step || *step < 0 || !from)
+      return std::nullopt;
+    return RingPosition{from->loop, unsigned(from->start + *step)};
+  }
+  auto argument = dyn_cast<BlockArgument>(use);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  if (!loop || argument == loop.getInductionVar())
+    return std::nullopt;
+  auto next = loop.getTiedLoopYieldedValue(argument)->get().getDefiningOp<arith::AddIOp>();
+  auto start = constantInt(loop.getTiedLoopInit(argument)->get());
+  if (!next || next.getLhs() != argument || constantInt(next.getRhs()) != 1 || !start || *start < 0)
+    return std::nullopt;
+  return RingPosition{loop, unsigned(*start)};
+}
+
+std::optional<RingPosition> ringPosition(Value index, unsigned depth) {
+  if (depth == 1)
+    return RingPosition{};
+  auto rem = index.getDefiningOp<arith::RemUIOp>();
+  if (rem && constantInt(rem.getRhs()) != depth)
+    return std::nullopt;
+  auto position = linearPosition(rem ? rem.getLhs() : index);
+  // Without the modulo only a constant is sure to be in the ring.
+  if (!position || (!rem && position->loop))
+    return std::nullopt;
+  return RingPosition{position->loop, position->start % depth};
+}
+
+Value ringIndex(OpBuilder &builder, Location loc, Value use, unsigned depth) {
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, value, 32);
+  };
+  if (depth == 1)
+    return constant(0);
+  if (auto value = constantInt(use))
+    return constant(*value % depth);
+  return arith::RemUIOp::create(builder, loc, use, constant(depth));
+}
+
+} // namespace sectile

@@ -1,0 +1,76 @@
+// What operations do to shared memory: which of them occupy it, and what each reads and writes.
+#ifndef SECTILE_PASSES_ANALYSIS_SHAREDMEMORY_H
+#define SECTILE_PASSES_ANALYSIS_SHAREDMEMORY_H
+
+#include "ir/cta/Cta.h"
+#include "ir/layout/Conversion.h"
+#include "ir/layout/Reduction.h"
+
+namespace sectile {
+
+/// Bits of a tile's element as layouts are planned for: pointers have 64.
+unsigned elementBits(mlir::Type type);
+
+/// How a conversion runs: the plan by which its scratch is placed and its code generated.
+ConversionPlan planOf(cta::ConvertLayoutOp convert);
+
+/// How a reduction's partial results are gathered from several warps, per source: the scratch of
+/// source i begins at offsets[i] within the operation's. Every source is stored, then there is one
+/// barrier, then every source is read.
+struct GatherPlan {
+  ReductionPlan reduction;
+  llvm::SmallVector<ConversionPlan, 2> conversions; ///< none when warps hold whole results
+  llvm::SmallVector<int64_t, 2> offsets;
+  int64_t bytes = 0;
+};
+GatherPlan planOf(tile::ReduceOp reduce);
+
+/// Shared memory that an operation uses between its own writes and reads, and nobody else.
+struct Scratch {
+  int64_t bytes = 0;
+  /// Whether data passes between warps, so that the operation contains a barrier of the block
+  /// between its writes and its reads.
+  bool acrossWarps = false;
+};
+Scratch scratchOf(mlir::Operation *op);
+
+/// Bytes that an operation occupies: an alloc, a channel, or one that needs scratch; else 0.
+int64_t sharedBytes(mlir::Operation *op);
+/// Where they begin, once placed.
+std::optional<int64_t> sharedOffset(mlir::Operation *op);
+void setSharedOffset(mlir::Operation *op, int64_t offset);
+
+/// The alloc or channel behind a buffer, and its index in the channel's ring where it has one.
+struct BufferOrigin {
+  mlir::Operation *owner = nullptr; ///< nullptr when it cannot be told
+  mlir::Value index;
+};
+BufferOrigin originOf(mlir::Value buffer);
+
+/// One use of shared memory by one operation.
+struct BufferAccess {
+  enum Kind { Read, Write, AsyncWrite };
+  Kind kind;
+  BufferOrigin origin;
+};
+/// What the operation itself does (not the regions in it), its scratch aside.
+llvm::SmallVector<BufferAccess, 2> bufferAccesses(mlir::Operation *op);
+
+/// A buffer of a ring, known relative to a loop: number start + (iterations of `loop` so far), or
+/// `start` itself without one; modulo the depth.
+struct RingPosition {
+  mlir::Operation *loop = nullptr;
+  unsigned start = 0;
+};
+/// Understands what `ringIndex` makes of constants and of a loop's counter of uses.
+std::optional<RingPosition> ringPosition(mlir::Value index, unsigned depth);
+/// The ring's index for a use: use modulo depth.
+mlir::Value ringIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value use,
+                      unsigned depth);
+
+/// A constant's value.
+std::optional<int64_t> constantInt(mlir::Value value);
+
+} // namespace sectile
+
+#endif
