@@ -1,6 +1,8 @@
 // Finds and opens devices by name, and keeps the ones that are open.
+#include "ir/Target.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/virtual/VirtualDevice.h"
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -28,6 +30,8 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   const size_t colon = name.find(':');
   const std::string_view kind = name.substr(0, colon);
   const std::string_view rest = colon == name.npos ? "" : name.substr(colon + 1);
+  if (kind == "virtual")
+    return runtime::openVirtualDevice(rest);
   unsigned index = 0;
   if (colon != name.npos) {
     auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
@@ -37,7 +41,8 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   }
   if (kind == "cuda")
     return runtime::openCudaDevice(index);
-  throw DeviceError("unknown device '" + std::string(name) + "': devices are called cuda:N");
+  throw DeviceError("unknown device '" + std::string(name) +
+                    "': devices are called cuda:N or virtual:TARGET, as in virtual:sm_90");
 }
 
 } // namespace
@@ -61,13 +66,15 @@ Device Device::open(std::string_view name) {
 Device Device::best() {
   if (const char *name = std::getenv("SECTILE_DEVICE"); name && *name)
     return open(name);
-  return open("cuda:0");
+  return open(runtime::cudaDeviceCount() > 0 ? "cuda:0" : "virtual:sm_90");
 }
 
 std::vector<Device> Device::all() {
   std::vector<Device> devices;
   for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)
     devices.push_back(open("cuda:" + std::to_string(i)));
+  for (llvm::StringRef target : Target::names())
+    devices.push_back(open("virtual:" + target.str()));
   return devices;
 }
 

@@ -1,0 +1,194 @@
+// The virtual GPU behind the public interface: memory, launches, findings as errors, graphs.
+#include "VirtualTest.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <sectile/buffer.h>
+
+using namespace sectile;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+// Without a CUDA driver, whatever the machine has.
+const bool withoutCuda = setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0;
+
+template <class E, class F> std::string message(F &&f) {
+  try {
+    f();
+  } catch (const E &error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// z[i] = x[i] + x[i] for i < n.
+const char twice[] = R"(
+define ptx_kernel void @twice(ptr addrspace(1) %x, ptr addrspace(1) %z, i32 %n) #0 !dbg !4 {
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %ntid = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %base = mul i32 %ctaid, %ntid
+  %i = add i32 %base, %tid
+  %inside = icmp slt i32 %i, %n
+  br i1 %inside, label %body, label %exit
+body:
+  %px = getelementptr float, ptr addrspace(1) %x, i32 %i
+  %pz = getelementptr float, ptr addrspace(1) %z, i32 %i
+  %a = load float, ptr addrspace(1) %px, align 4, !dbg !5
+  %c = fadd float %a, %a
+  store float %c, ptr addrspace(1) %pz, align 4, !dbg !5
+  br label %exit
+exit:
+  ret void
+}
+attributes #0 = { "target-cpu"="sm_90a" "target-features"="+ptx80" }
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!3}
+!0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: LineTablesOnly)
+!1 = !DIFile(filename: "kernel.cpp", directory: "/")
+!3 = !{i32 2, !"Debug Info Version", i32 3}
+!4 = distinct !DISubprogram(name: "twice", file: !1, line: 1, unit: !0, spFlags: DISPFlagDefinition)
+!5 = !DILocation(line: 11, column: 3, scope: !4)
+)";
+
+class RuntimeVirtual : public testing::Test {
+protected:
+  static Artifact artifact() {
+    Artifact result;
+    llvm::Expected<vgpu::VirtualObject> object =
+        vgpu::compileText(std::string(vgpu::nvidiaHead) + twice);
+    EXPECT_TRUE(static_cast<bool>(object));
+    result.target = "sm_90a";
+    result.kind = "virtual";
+    result.entry = "twice";
+    result.bytes = object->serialize();
+    result.threads = 32;
+    return result;
+  }
+  void launch(uint64_t x, uint64_t z, uint64_t n, const Stream &stream, unsigned blocks = 1) {
+    void *arguments[] = {&x, &z, &n};
+    device.impl()->launch(*kernel, {blocks, 1, 1}, arguments, stream.native());
+  }
+  static uint64_t address(const Buffer<float> &buffer) { return buffer.memory().address(); }
+
+  Device device = Device::open("virtual:sm_90");
+  std::unique_ptr<runtime::LoadedKernel> kernel = device.impl()->load(artifact());
+};
+
+TEST_F(RuntimeVirtual, IsTheDeviceWhereThereIsNoOther) {
+  EXPECT_EQ(Device::best(), device);
+  EXPECT_EQ(device.name(), "virtual:sm_90");
+  EXPECT_EQ(device.description(), "virtual sm_90a");
+  EXPECT_EQ(device.target(), "sm_90a");
+  EXPECT_EQ(device.limits().max_shared_bytes, 227u * 1024);
+  EXPECT_EQ(Device::open("virtual:gfx942").limits().warp_size, 64u);
+  EXPECT_THAT(Device::all(), testing::SizeIs(testing::Ge(8u)));
+  EXPECT_THAT(message<DeviceError>([] { Device::open("virtual:sm_1"); }),
+              testing::AllOf(HasSubstr("unknown target 'sm_1'"), HasSubstr("gfx942")));
+  EXPECT_THAT(message<DeviceError>([] { Device::open("virtual"); }),
+              HasSubstr("unknown target ''"));
+  EXPECT_THAT(message<DeviceError>([] { Device::open("cuda:0"); }),
+              HasSubstr("CUDA is switched off"));
+}
+
+TEST_F(RuntimeVirtual, SecondNameOfABestDevice) {
+  setenv("SECTILE_DEVICE", "virtual:gfx1100", 1);
+  EXPECT_EQ(Device::best().target(), "gfx1100");
+  setenv("SECTILE_DEVICE", "nonsense", 1);
+  EXPECT_THROW(Device::best(), DeviceError);
+  unsetenv("SECTILE_DEVICE");
+}
+
+TEST_F(RuntimeVirtual, MemoryIsUploadedFilledAndCopied) {
+  auto buffer = device.upload(std::vector<double>{1, 2, 3});
+  buffer.slice(1, 1).fill(7.5);
+  auto copy = device.allocate<double>(3);
+  copy.copy_from(buffer);
+  EXPECT_THAT(copy.download(), ElementsAre(1, 7.5, 3));
+  const size_t before = device.memory().free_bytes;
+  {
+    auto more = device.allocate<char>(1 << 20);
+    EXPECT_EQ(before - device.memory().free_bytes, size_t{1} << 20);
+  }
+  EXPECT_EQ(device.memory().free_bytes, before);
+  EXPECT_THAT(message<DeviceError>([&] { device.allocate<char>(size_t{1} << 60); }),
+              HasSubstr("allocating"));
+}
+
+TEST_F(RuntimeVirtual, LaunchesAndCounts) {
+  auto x = device.upload(std::vector<float>(50, 2.0f)), z = device.allocate<float>(50);
+  launch(address(x), address(z), 50, device.stream(), 2);
+  EXPECT_EQ(z.download(), std::vector<float>(50, 4.0f));
+  auto &impl = static_cast<runtime::VirtualDevice &>(*device.impl());
+  EXPECT_EQ(impl.lastCounters().blocks, 2u);
+  EXPECT_EQ(impl.lastCounters().globalLoad.bytes, 200u);
+}
+
+TEST_F(RuntimeVirtual, AFindingIsAnErrorWithTheUsersLine) {
+  auto x = device.upload(std::vector<float>(31, 2.0f)), z = device.allocate<float>(32);
+  try {
+    launch(address(x), address(z), 32, device.stream());
+    FAIL() << "nothing was thrown";
+  } catch (const runtime::KernelFault &fault) {
+    EXPECT_THAT(fault.what(), HasSubstr("virtual:sm_90: kernel twice, kernel.cpp:11"));
+    EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds);
+    EXPECT_EQ(fault.finding.thread, 31u);
+  }
+}
+
+TEST_F(RuntimeVirtual, ChecksCanBeSwitchedOff) {
+  auto &impl = static_cast<runtime::VirtualDevice &>(*device.impl());
+  auto x = device.upload(std::vector<float>(31, 2.0f)), z = device.allocate<float>(32);
+  vgpu::LaunchOptions options;
+  options.checks = false;
+  impl.setOptions(options);
+  launch(address(x), address(z), 32, device.stream());
+  impl.setOptions({});
+  EXPECT_THROW(launch(address(x), address(z), 32, device.stream()), runtime::KernelFault);
+}
+
+TEST_F(RuntimeVirtual, GraphsKeepTheirArguments) {
+  auto x = device.upload(std::vector<float>{1, 2});
+  Stream stream = device.new_stream();
+  stream.begin_capture();
+  launch(address(x), address(x), 2, stream);
+  EXPECT_THAT(message<DeviceError>([&] { stream.synchronize(); }), HasSubstr("being captured"));
+  EXPECT_THAT(message<DeviceError>([&] { stream.begin_capture(); }), HasSubstr("captured already"));
+  Graph graph = stream.end_capture();
+  EXPECT_THAT(message<DeviceError>([&] { stream.end_capture(); }), HasSubstr("not being captured"));
+  EXPECT_THAT(x.download(), ElementsAre(1, 2));
+  graph.launch(stream);
+  graph.launch(device.stream());
+  EXPECT_THAT(x.download(), ElementsAre(4, 8));
+}
+
+TEST_F(RuntimeVirtual, EventsMeasure) {
+  Event start = device.stream().record(), end = device.stream().record();
+  EXPECT_GE(elapsed_ms(start, end), 0.0f);
+  EXPECT_TRUE(end.done());
+  device.stream().wait(end);
+}
+
+TEST_F(RuntimeVirtual, RefusesWhatItCannotRun) {
+  Artifact other = artifact();
+  other.kind = "ptx";
+  EXPECT_THAT(message<DeviceError>([&] { device.impl()->load(other); }),
+              HasSubstr("of the kind 'ptx'"));
+  other = artifact();
+  other.bytes.resize(other.bytes.size() / 2);
+  EXPECT_THAT(message<DeviceError>([&] { device.impl()->load(other); }),
+              HasSubstr("cannot load kernel 'twice'"));
+  other = artifact();
+  other.sharedBytes = 228 * 1024;
+  EXPECT_EQ(message<LaunchError>([&] { device.impl()->load(other); }),
+            "kernel 'twice' needs 228 KiB of shared memory, sm_90a has 227 KiB: lower the stages "
+            "or the tile's extents");
+  auto x = device.allocate<float>(1);
+  launch(address(x), address(x), 1, device.stream(), 0); // an empty grid
+  EXPECT_THAT(message<DeviceError>([&] { device.impl()->copyToHost(nullptr, address(x) + 4, 4); }),
+              HasSubstr("not inside one allocation"));
+}
+
+} // namespace
