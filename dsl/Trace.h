@@ -1,0 +1,125 @@
+// The trace of a kernel: the IR built so far, the handles that are alive, the loops and branches
+// that are open. And the entry point, trace(), which runs a kernel's body once.
+#ifndef SECTILE_DSL_TRACE_H
+#define SECTILE_DSL_TRACE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <exception>
+#include <sectile/error.h>
+#include <sectile/signature.h>
+
+namespace sectile::detail {
+
+/// `tile` IR of the kernel, verified: a module with one `func.func` that has `tile.kernel`. The
+/// specializations are those of the flattened arguments. What the body throws passes through;
+/// CompileError tells what is wrong with the kernel.
+mlir::OwningOpRef<mlir::ModuleOp> trace(const KernelDesc &kernel,
+                                        llvm::ArrayRef<ArgSpecialization> specializations,
+                                        const void *config, mlir::MLIRContext *context);
+
+[[noreturn]] void fail(Location where, const llvm::Twine &message);
+
+class Trace {
+public:
+  explicit Trace(mlir::MLIRContext *context);
+  ~Trace();
+  Trace(const Trace &) = delete;
+  Trace &operator=(const Trace &) = delete;
+
+  /// The trace of the kernel whose body this thread runs; throws where there is none, and after a
+  /// fault that could not be thrown when it happened.
+  static Trace &current(Location where);
+  static Trace *currentOrNull();
+
+  mlir::OpBuilder builder;
+  unsigned indexWidth = 32; ///< of program ids, aranges and literals of kind index
+
+  mlir::Location location(Location where);
+  Value wrap(mlir::Value value);
+  /// What a handle stands for; throws where that is nothing any more.
+  mlir::Value get(const Value &handle, Location where);
+
+  /// A loop or a branch whose body is being traced. The body is built apart from the function,
+  /// since only its end shows which values it carries.
+  struct Frame {
+    struct Entry {
+      Value *handle;      ///< null once the object is gone
+      mlir::Value before; ///< null where the object had no value yet
+    };
+    Location where;
+    mlir::OpBuilder::InsertPoint outside;
+    std::vector<Entry> entries;
+    std::unique_ptr<mlir::Region> region = std::make_unique<mlir::Region>();
+  };
+  /// Opens a frame with a snapshot of every live handle and an empty block to build in.
+  void open(Frame &frame, Location where);
+  /// Makes an argument of `block` for each entry that has a value, and points the handles at them.
+  void enterLoopBlock(Frame &frame, mlir::Block *block);
+  /// Puts the handles back to what they were before the frame.
+  void restore(Frame &frame);
+  /// What a handle of the snapshot stands for now; null for no value.
+  mlir::Value valueOf(const Frame::Entry &entry) const;
+  void assign(Frame::Entry &entry, mlir::Value value);
+  /// The value was made in the frame and is lost with it.
+  void escape(Frame::Entry &entry, Location where);
+  /// Closes the frame; building goes on outside. Handles made in the frame that are alive still are
+  /// passed through `outer`, which gives null for what does not exist outside.
+  void close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outer);
+  /// Gives the frame up after an exception or a jump out of it.
+  void abandon(Frame &frame);
+  /// Remembers a fault found where nothing can be thrown.
+  void poison(std::exception_ptr fault);
+  void rethrowPoison() const;
+  size_t depth() const { return frames.size(); }
+
+private:
+  friend class Value;
+  void link(Value &value);
+  void unlink(Value &value);
+
+  std::vector<Frame *> frames;
+  std::vector<std::unique_ptr<mlir::Region>> abandoned;
+  Value *first = nullptr, *last = nullptr; // in the order of creation
+  std::exception_ptr fault;
+  Trace *outer; // the trace this thread was in before
+};
+
+//===-- Building, for the other files of this folder
+//---------------------------------------------===//
+
+/// Where an operation came from, as the user's file and line.
+std::string describe(mlir::Location location);
+std::string shapeText(llvm::ArrayRef<int64_t> shape);
+/// "i32 scalar", "f16 tile of [64, 32]".
+std::string typeText(Kind kind, mlir::Type type);
+std::string_view nameOf(Kind kind);
+
+mlir::Type elementTypeOf(Trace &trace, Kind kind);
+/// The operand as a value, a literal as a scalar constant of `kind`.
+mlir::Value materialize(Trace &trace, const Operand &operand, Kind kind);
+/// The element type that both operands have once they are of `kind` (an Index has the wider width).
+mlir::Type commonElement(Trace &trace, Kind kind, llvm::ArrayRef<const Operand *> operands);
+mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind from, Kind to,
+                    mlir::Type toElement);
+/// The operands converted to one kind and broadcast to one shape.
+llvm::SmallVector<mlir::Value> unify(Trace &trace, Kind kind,
+                                     llvm::ArrayRef<const Operand *> operands, llvm::StringRef what,
+                                     Location where);
+mlir::Value broadcastTo(Trace &trace, mlir::Location loc, mlir::Value value,
+                        llvm::ArrayRef<int64_t> shape);
+/// The common shape by NumPy's rules; fails with all the shapes.
+llvm::SmallVector<int64_t> broadcastShape(llvm::ArrayRef<mlir::Value> values, llvm::StringRef what,
+                                          Location where);
+/// The kind of an operation on these operands: literals follow the tiles.
+Kind commonKind(llvm::ArrayRef<const Operand *> operands);
+mlir::Value constantOf(Trace &trace, mlir::Location loc, mlir::Type type, int64_t value);
+mlir::TypedAttr literalAttr(const Literal &literal, Kind kind, mlir::Type element, Location where);
+mlir::Type tensorOrScalar(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+/// An operand that must be a single integer, as a value of an integer type of 32 or 64 bits.
+mlir::Value scalarIndex(Trace &trace, const Operand &operand, llvm::StringRef what);
+
+} // namespace sectile::detail
+
+#endif

@@ -1,0 +1,103 @@
+// Ptr<T>: an address in global memory, or a tile of them; loads and stores through it.
+#pragma once
+#include <sectile/tile.h>
+
+namespace sectile {
+
+// How an access uses the caches.
+enum class Cache : std::uint8_t {
+  normal,
+  all_levels,
+  global, // not the multiprocessor's own
+  streaming,
+  uncached, // read and written anew each time
+  write_back,
+  write_through,
+};
+enum class Eviction : std::uint8_t { normal, first, last };
+
+struct Access {
+  Cache cache = Cache::normal;
+  Eviction eviction = Eviction::normal;
+};
+
+template <class T> class Ptr;
+
+namespace detail {
+// An element type as memory holds it: Ptr<const T> and Ptr<T> point to the same.
+template <class T> constexpr Kind storedKind() { return kindOf<std::remove_const_t<T>>(); }
+
+Value advance(const Value &ptr, const Operand &offset, bool backwards);
+Value load(const Value &ptr, Kind kind, const Operand &mask, const Operand &other, Access access,
+           Location where);
+void store(const Value &ptr, Kind kind, const Operand &value, const Operand &mask, Access access,
+           Location where);
+
+template <class T> class PtrArg {
+public:
+  PtrArg(const Ptr<T> &ptr, Location where = Location::current()) : ptr(ptr), where(where) {}
+  const Ptr<T> &ptr;
+  Location where;
+};
+} // namespace detail
+
+// Offsets count elements. Ptr<const T> is read only.
+template <class T> class Ptr {
+  static_assert(Element<T>, "not an element type of memory");
+  using Operand = detail::Operand;
+  using Arg = detail::PtrArg<T>;
+
+public:
+  using value_type = std::remove_const_t<T>;
+
+  Ptr() = default;
+  template <class U>
+    requires std::same_as<const U, T>
+  Ptr(const Ptr<U> &other) : value_(other.handle()) {}
+
+  friend Ptr operator+(Arg ptr, Operand offset) {
+    return Ptr(detail::advance(ptr.ptr.handle(), offset, false));
+  }
+  friend Ptr operator+(Operand offset, Arg ptr) {
+    return Ptr(detail::advance(ptr.ptr.handle(), offset, false));
+  }
+  friend Ptr operator-(Arg ptr, Operand offset) {
+    return Ptr(detail::advance(ptr.ptr.handle(), offset, true));
+  }
+  friend Ptr &operator+=(Ptr &ptr, Operand offset) {
+    return ptr = Ptr(detail::advance(ptr.handle(), offset, false));
+  }
+  friend Ptr &operator-=(Ptr &ptr, Operand offset) {
+    return ptr = Ptr(detail::advance(ptr.handle(), offset, true));
+  }
+
+  std::span<const std::int64_t> shape(detail::Location where = detail::Location::current()) const {
+    return detail::shapeOf(value_, where);
+  }
+
+  explicit Ptr(const detail::Value &value) : value_(value) {}
+  const detail::Value &handle() const { return value_; }
+
+private:
+  detail::Value value_;
+};
+
+// Where the mask is false nothing is read, and the element is `other`, or zero.
+template <class T>
+Tile<std::remove_const_t<T>> load(const Ptr<T> &ptr, detail::Operand mask = {},
+                                  detail::Operand other = {}, Access access = {},
+                                  detail::Location where = detail::Location::current()) {
+  return Tile<std::remove_const_t<T>>(
+      detail::load(ptr.handle(), detail::storedKind<T>(), mask, other, access, where));
+}
+
+// The value is converted to T, as by cast. Where the mask is false nothing is written.
+template <class T>
+void store(const Ptr<T> &ptr, detail::Operand value, detail::Operand mask = {}, Access access = {},
+           detail::Location where = detail::Location::current()) {
+  static_assert(!std::is_const_v<T>,
+                "a Ptr<const T> cannot be stored to: make the kernel's parameter a Ptr<T>");
+  detail::store(ptr.handle(), detail::kindOf<std::remove_const_t<T>>(), value, mask, access, where);
+}
+
+} // namespace sectile
