@@ -4,13 +4,26 @@
 
 include "mlir/Pass/PassBase.td"
 
+def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
+  let summary = "turn block loads and stores of views into loads and stores of pointers with masks";
+}
+
 def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
   let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
+}
+
+def SelectMma : Pass<"select-mma", "::mlir::func::FuncOp"> {
+  let summary = "turn every dot into the target's matrix instructions, or fused multiply-adds where it has none";
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
   let summary = "give every tile a layout, and convert where two operations want different ones";
   let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
+def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
+  let summary = "set how many elements each memory access moves at once";
 }
 
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {

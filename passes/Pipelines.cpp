@@ -13,9 +13,15 @@ namespace sectile {
 
 void buildPipeline(OpPassManager &manager, Stage last) {
   OpPassManager &kernel = manager.nest<func::FuncOp>();
+  kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   if (last == Stage::Tile)
     return;
+  kernel.addPass(createSelectMma());
+  kernel.addPass(createAssignLayouts());
+  kernel.addPass(createSelectVectors());
+  kernel.addPass(createPlaceShared());
+  kernel.addPass(createInsertBarriers());
 }
 
 LogicalResult runPipeline(ModuleOp module, const Target &target, Stage last) {

@@ -1,0 +1,107 @@
+// Every dot becomes matrix instructions of the target where it has some that fit, else fused
+// multiply-adds.
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_SELECTMMA
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+/// What matrix units take elements of this type as, if any do.
+std::optional<MmaElement> mmaElement(Type type, tile::Precision precision) {
+  if (type.isF16())
+    return MmaElement::F16;
+  if (type.isBF16())
+    return MmaElement::BF16;
+  if (type.isF32() && precision == tile::Precision::TF32)
+    return MmaElement::TF32;
+  if (type.isF64())
+    return MmaElement::F64;
+  if (type.isInteger(8))
+    return MmaElement::I8;
+  if (isa<Float8E4M3FNType>(type))
+    return MmaElement::F8E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return MmaElement::F8E5M2;
+  return std::nullopt;
+}
+
+bool isFp8(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
+
+struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
+  void runOnOperation() override {
+    FailureOr<Target> target = targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
+  }
+
+  /// The instruction for operands of this element, if the dot's extents are multiples of its own.
+  /// Where they are not, `refusal` says which.
+  static const MmaShape *instructionFor(tile::DotOp dot, Type element, const Target &target,
+                                        std::string &refusal) {
+    std::optional<MmaElement> kind = mmaElement(element, dot.getPrecision());
+    const MmaShape *shape = kind ? target.mmaFor(*kind) : nullptr;
+    if (!shape)
+      return nullptr;
+    int64_t m = dot.getType().getDimSize(0), n = dot.getType().getDimSize(1),
+            k = dot.getA().getType().getDimSize(1);
+    auto multiple = [&](StringRef name, int64_t extent, unsigned of) {
+      if (extent % of == 0)
+        return true;
+      refusal = (name + " = " + Twine(extent) + " is no multiple of the instruction's " + Twine(of))
+                    .str();
+      return false;
+    };
+    return multiple("m", m, shape->m) && multiple("n", n, shape->n) && multiple("k", k, shape->k)
+               ? shape
+               : nullptr;
+  }
+
+  static Value cast(OpBuilder &builder, Location loc, Value tile, Type element) {
+    auto type = mlir::cast<RankedTensorType>(tile.getType());
+    if (type.getElementType() == element)
+      return tile;
+    if (type.getElementTypeBitWidth() < element.getIntOrFloatBitWidth())
+      return arith::ExtFOp::create(builder, loc, type.clone(element), tile);
+    return arith::TruncFOp::create(builder, loc, type.clone(element), tile);
+  }
+
+  static void select(tile::DotOp dot, const Target &target) {
+    OpBuilder builder(dot);
+    Location loc = dot.getLoc();
+    Value a = dot.getA(), b = dot.getB(), acc = dot.getAcc();
+    Type element = dot.getA().getType().getElementType();
+    std::string refusal;
+    const MmaShape *shape = instructionFor(dot, element, target, refusal);
+    if (isFp8(element) &&
+        (!shape || !instructionFor(dot, dot.getB().getType().getElementType(), target, refusal))) {
+      // f16 holds every fp8 number, and its products are exact as well.
+      element = builder.getF16Type();
+      a = cast(builder, loc, a, element);
+      b = cast(builder, loc, b, element);
+      shape = instructionFor(dot, element, target, refusal);
+    }
+    if (!shape && !refusal.empty())
+      dot.emitRemark("computed by fused multiply-adds instead of matrix instructions: ") << refusal;
+    // Multiply-adds sum in f32 even where the result is f16.
+    Type sum = dot.getType().getElementType();
+    if (!shape && sum.isF16())
+      acc = cast(builder, loc, acc, builder.getF32Type());
+    DenseI32ArrayAttr instruction;
+    if (shape)
+      instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
+    Value result =
+        cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
+    dot.replaceAllUsesWith(cast(builder, loc, result, sum));
+    dot.erase();
+  }
+};
+
+} // namespace

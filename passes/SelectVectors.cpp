@@ -1,0 +1,48 @@
+// Sets how many elements each memory access of a thread moves at once.
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/VectorLength.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_SELECTVECTORS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
+  void runOnOperation() override {
+    FailureOr<Target> target = targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    const auto &contiguity = getAnalysis<ContiguityAnalysis>();
+    auto select = [&](auto op) -> LogicalResult {
+      const Layout *layout = cta::layoutOf(op.getPtr().getType());
+      if (!layout)
+        return success(); // a scalar
+      unsigned length = vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target);
+      Builder builder(op);
+      op.setVectorAttr(length > 1 ? builder.getI32IntegerAttr(length) : IntegerAttr());
+      // Who made an asynchronous copy has to know that it can be one.
+      if (isa<cta::AsyncCopyOp>(op) && length * stepOf(op.getPtr().getType()) < 4)
+        return op.emitOpError("moves ") << length * stepOf(op.getPtr().getType())
+                                        << " bytes at once; asynchronous copies move 4, 8 or 16";
+      return success();
+    };
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      return TypeSwitch<Operation *, WalkResult>(op)
+          .Case<tile::LoadOp, tile::StoreOp, cta::AsyncCopyOp>(
+              [&](auto access) { return select(access); })
+          .Default([](Operation *) { return WalkResult::advance(); });
+    });
+    if (result.wasInterrupted())
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
