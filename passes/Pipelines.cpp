@@ -19,6 +19,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
     return;
   kernel.addPass(createSelectMma());
   kernel.addPass(createAssignLayouts());
+  kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
   kernel.addPass(createInsertBarriers());

@@ -1,5 +1,5 @@
 // Canonicalisation, common subexpressions and loop-invariant code in one pass: patterns are
-// gathered once per context, not once per run, since compiling a kernel is a matter of
+// gathered once per pipeline, not once per run, since compiling a kernel is a matter of
 // milliseconds.
 #include "mlir/IR/Dominance.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -8,6 +8,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Passes.h"
+#include "passes/SimplifyPatterns.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_SIMPLIFY
@@ -26,6 +27,7 @@ struct Simplify : sectile::impl::SimplifyBase<Simplify> {
       dialect->getCanonicalizationPatterns(set);
     for (RegisteredOperationName op : context->getRegisteredOperations())
       op.getCanonicalizationPatterns(set, context);
+    addSimplifyPatterns(set);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

@@ -29,3 +29,85 @@ func.func @hoist(%n: i32, %p: !tile.ptr<i32>) attributes {tile.kernel} {
   tile.store %q, %r : tensor<128x!tile.ptr<i32>>, tensor<128xi32>
   return
 }
+
+// A splat stays one under changes of shape, and arithmetic on splats is arithmetic on scalars.
+// CHECK-LABEL: func.func @splats
+// CHECK-SAME: %[[A:.*]]: i32, %[[B:.*]]: i32
+// CHECK: %[[S:.*]] = arith.muli %[[A]], %[[B]] : i32
+// CHECK: %[[C:.*]] = arith.cmpi slt, %[[S]], %{{.*}} : i32
+// CHECK: %[[R:.*]] = tile.splat %[[C]] : i1 -> tensor<16x8xi1>
+// CHECK: return %[[R]]
+func.func @splats(%a: i32, %b: i32) -> tensor<16x8xi1> {
+  %as = tile.splat %a : i32 -> tensor<8xi32>
+  %bs = tile.splat %b : i32 -> tensor<1x8xi32>
+  %ax = tile.expand_dims %as 0 : tensor<8xi32> -> tensor<1x8xi32>
+  %p = arith.muli %ax, %bs : tensor<1x8xi32>
+  %hundred = arith.constant dense<100> : tensor<1x8xi32>
+  %c = arith.cmpi slt, %p, %hundred : tensor<1x8xi32>
+  %r = tile.broadcast %c : tensor<1x8xi1> -> tensor<16x8xi1>
+  return %r : tensor<16x8xi1>
+}
+
+// CHECK-LABEL: func.func @shapes
+// CHECK-SAME: %[[T:.*]]: tensor<4x8xf32>, %[[ONE:.*]]: tensor<1x1xf32>
+// CHECK-DAG: %[[R:.*]] = tile.reshape %[[T]] : tensor<4x8xf32> -> tensor<2x16xf32>
+// CHECK-DAG: %[[B:.*]] = tile.broadcast %[[ONE]] : tensor<1x1xf32> -> tensor<4x8xf32>
+// CHECK: return %[[R]], %[[B]], %[[T]]
+func.func @shapes(%t: tensor<4x8xf32>, %one: tensor<1x1xf32>)
+    -> (tensor<2x16xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
+  %flat = tile.reshape %t : tensor<4x8xf32> -> tensor<32xf32>
+  %r = tile.reshape %flat : tensor<32xf32> -> tensor<2x16xf32>
+  %row = tile.broadcast %one : tensor<1x1xf32> -> tensor<1x8xf32>
+  %b = tile.broadcast %row : tensor<1x8xf32> -> tensor<4x8xf32>
+  %p = tile.permute %t [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  %q = tile.permute %p [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+  return %r, %b, %q : tensor<2x16xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Masks that are known: the access goes without, or goes.
+// CHECK-LABEL: func.func @masks
+// CHECK-SAME: %[[P:[^:]*]]: tensor<64x!tile.ptr<f32>>
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32>
+// CHECK: %[[V:.*]] = tile.load %[[P]] : tensor<64x!tile.ptr<f32>> -> tensor<64xf32>
+// CHECK-NEXT: tile.store %[[P]], %[[ZERO]] : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+// CHECK-NEXT: return %[[V]], %[[ZERO]]
+func.func @masks(%p: tensor<64x!tile.ptr<f32>>, %other: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %r = tile.arange 0 : tensor<64xi32>
+  %end = arith.constant dense<64> : tensor<64xi32>
+  %zero = arith.constant dense<0> : tensor<64xi32>
+  %all = arith.cmpi slt, %r, %end : tensor<64xi32>
+  %none = arith.cmpi slt, %r, %zero : tensor<64xi32>
+  %v = tile.load %p mask %all other %other : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> other tensor<64xf32> -> tensor<64xf32>
+  %w = tile.load %p mask %none : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> -> tensor<64xf32>
+  tile.store %p, %w mask %all : tensor<64x!tile.ptr<f32>>, tensor<64xf32> mask tensor<64xi1>
+  tile.store %p, %v mask %none : tensor<64x!tile.ptr<f32>>, tensor<64xf32> mask tensor<64xi1>
+  return %v, %w : tensor<64xf32>, tensor<64xf32>
+}
+
+// A comparison whose elements differ is left alone.
+// CHECK-LABEL: func.func @part
+// CHECK: arith.cmpi slt
+func.func @part() -> tensor<64xi1> {
+  %r = tile.arange 0 : tensor<64xi32>
+  %end = arith.constant dense<63> : tensor<64xi32>
+  %m = arith.cmpi slt, %r, %end : tensor<64xi32>
+  return %m : tensor<64xi1>
+}
+
+// CHECK-LABEL: func.func @conversions
+// CHECK-SAME: %[[T:[^:]*]]: tensor<64xf32, #[[A:.*]]>, %[[X:[^:]*]]: f32
+// CHECK-DAG: %[[C:.*]] = cta.convert_layout %[[T]] : tensor<64xf32, #[[A]]> -> tensor<64xf32, #{{.*}}>
+// CHECK-DAG: %[[S:.*]] = tile.splat %[[X]] : f32 -> tensor<64xf32, #{{.*}}>
+// CHECK: return %[[C]], %[[S]], %[[T]]
+#a = #cta.layout<"64, register [(1)], lane [(2) (4) (8) (16) (32)]">
+#b = #cta.layout<"64, register [(32)], lane [(1) (2) (4) (8) (16)]">
+#c = #cta.layout<"64, register [(2)], lane [(1) (4) (8) (16) (32)]">
+func.func @conversions(%t: tensor<64xf32, #a>, %x: f32)
+    -> (tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>) attributes {cta.warps = 1 : i32} {
+  %0 = cta.convert_layout %t : tensor<64xf32, #a> -> tensor<64xf32, #b>
+  %1 = cta.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #c>
+  %2 = cta.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #a>
+  %s = tile.splat %x : f32 -> tensor<64xf32, #a>
+  %3 = cta.convert_layout %s : tensor<64xf32, #a> -> tensor<64xf32, #b>
+  return %1, %3, %2 : tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>
+}

@@ -1,0 +1,177 @@
+// Rewrites of tile and cta operations. Every one leaves fewer operations, smaller tiles, or an
+// access without a mask.
+#include "passes/SimplifyPatterns.h"
+#include "ir/cta/Cta.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+namespace {
+
+/// The same scalar everywhere stays that under every change of shape or layout.
+template <typename Op> struct ShapeOfSplat : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    auto splat = op.getSource().template getDefiningOp<tile::SplatOp>();
+    if (!splat)
+      return rewriter.notifyMatchFailure(op, "source is no splat");
+    rewriter.replaceOpWithNewOp<tile::SplatOp>(op, op.getType(), splat.getSource());
+    return success();
+  }
+};
+
+/// The second of two reshapes, broadcasts or conversions alone says what comes out.
+template <typename Op> struct SameTwice : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    auto first = op.getSource().template getDefiningOp<Op>();
+    if (!first)
+      return rewriter.notifyMatchFailure(op, "source is made by another operation");
+    rewriter.modifyOpInPlace(op, [&] { op.getSourceMutable().assign(first.getSource()); });
+    return success();
+  }
+};
+
+struct PermuteTwice : OpRewritePattern<tile::PermuteOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tile::PermuteOp op, PatternRewriter &rewriter) const override {
+    auto first = op.getSource().getDefiningOp<tile::PermuteOp>();
+    if (!first)
+      return rewriter.notifyMatchFailure(op, "source is no permute");
+    SmallVector<int32_t> order;
+    for (int32_t axis : op.getOrder())
+      order.push_back(first.getOrder()[axis]);
+    rewriter.replaceOpWithNewOp<tile::PermuteOp>(op, op.getType(), first.getSource(), order);
+    return success();
+  }
+};
+
+/// Arithmetic on tiles that each hold one number is done on that number.
+struct ElementwiseOfSplats : OpTraitRewritePattern<OpTrait::Elementwise> {
+  explicit ElementwiseOfSplats(MLIRContext *context) : OpTraitRewritePattern(context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (op->getNumResults() != 1 || !op->hasTrait<OpTrait::Scalarizable>() ||
+        !isa<RankedTensorType>(op->getResult(0).getType()))
+      return rewriter.notifyMatchFailure(op, "is not computed element by element on a tile");
+    bool anySplat = false;
+    for (Value operand : op->getOperands()) {
+      bool splat = operand.getDefiningOp<tile::SplatOp>() != nullptr;
+      if (!splat && isa<RankedTensorType>(operand.getType()) &&
+          !matchPattern(operand, m_Constant<SplatElementsAttr>(nullptr)))
+        return rewriter.notifyMatchFailure(op, "an operand's elements differ");
+      anySplat |= splat;
+    }
+    // Constants alone are folded elsewhere.
+    if (!anySplat)
+      return rewriter.notifyMatchFailure(op, "no operand is a splat");
+    SmallVector<Value> scalars;
+    for (Value operand : op->getOperands())
+      scalars.push_back(scalarOf(operand, op->getLoc(), rewriter));
+    Type type = op->getResult(0).getType();
+    Operation *scalar = rewriter.create(op->getLoc(), op->getName().getIdentifier(), scalars,
+                                        tile::elementType(type), op->getAttrs());
+    rewriter.replaceOpWithNewOp<tile::SplatOp>(op, type, scalar->getResult(0));
+    return success();
+  }
+
+  static Value scalarOf(Value operand, Location loc, PatternRewriter &rewriter) {
+    if (auto splat = operand.getDefiningOp<tile::SplatOp>())
+      return splat.getSource();
+    SplatElementsAttr constant;
+    if (matchPattern(operand, m_Constant(&constant)))
+      return arith::ConstantOp::create(rewriter, loc,
+                                       cast<TypedAttr>(constant.getSplatValue<Attribute>()));
+    return operand; // a scalar
+  }
+};
+
+/// Comparing a range with a constant that lies outside it. Views whose extents are constants give
+/// such masks.
+struct CompareOfRange : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    auto range = op.getLhs().getDefiningOp<tile::ArangeOp>();
+    APInt constant;
+    if (!range || !matchPattern(op.getRhs(), m_ConstantInt(&constant)))
+      return rewriter.notifyMatchFailure(op, "compares no range with a constant");
+    int64_t first = static_cast<int32_t>(range.getStart()), bound = constant.getSExtValue();
+    int64_t end = first + range.getType().getNumElements();
+    std::optional<bool> result;
+    if (op.getPredicate() == arith::CmpIPredicate::slt)
+      result = end <= bound     ? std::optional(true)
+               : first >= bound ? std::optional(false)
+                                : std::nullopt;
+    else if (op.getPredicate() == arith::CmpIPredicate::sge)
+      result = first >= bound ? std::optional(true)
+               : end <= bound ? std::optional(false)
+                              : std::nullopt;
+    if (!result)
+      return rewriter.notifyMatchFailure(op, "elements differ");
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(
+        op, DenseElementsAttr::get(cast<ShapedType>(op.getType()), *result));
+    return success();
+  }
+};
+
+/// The value that a mask has everywhere, if it is a constant.
+std::optional<bool> constantMask(Value mask) {
+  APInt value;
+  if (mask && matchPattern(mask, m_ConstantInt(&value)))
+    return !value.isZero();
+  return std::nullopt;
+}
+
+struct LoadOfConstantMask : OpRewritePattern<tile::LoadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tile::LoadOp op, PatternRewriter &rewriter) const override {
+    std::optional<bool> mask = constantMask(op.getMask());
+    if (!mask)
+      return rewriter.notifyMatchFailure(op, "has no mask, or one that is not constant");
+    if (*mask) {
+      rewriter.modifyOpInPlace(op, [&] {
+        op.getMaskMutable().clear();
+        op.getOtherMutable().clear();
+      });
+      return success();
+    }
+    if (op.getOther()) {
+      rewriter.replaceOp(op, op.getOther());
+      return success();
+    }
+    TypedAttr zero = rewriter.getZeroAttr(op.getType());
+    if (!zero)
+      return rewriter.notifyMatchFailure(op, "its type has no zero");
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, zero);
+    return success();
+  }
+};
+
+struct StoreOfConstantMask : OpRewritePattern<tile::StoreOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tile::StoreOp op, PatternRewriter &rewriter) const override {
+    std::optional<bool> mask = constantMask(op.getMask());
+    if (!mask)
+      return rewriter.notifyMatchFailure(op, "has no mask, or one that is not constant");
+    if (*mask)
+      rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().clear(); });
+    else
+      rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void addSimplifyPatterns(RewritePatternSet &patterns) {
+  patterns.add<ShapeOfSplat<tile::BroadcastOp>, ShapeOfSplat<tile::ExpandDimsOp>,
+               ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
+               ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
+               SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
+               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask, StoreOfConstantMask>(
+      patterns.getContext());
+}
+
+} // namespace sectile
