@@ -1,0 +1,95 @@
+// How AMD's chips do what the emitter asks.
+#include "codegen/common/TargetHooks.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+#include "llvm/IR/Metadata.h"
+
+using namespace llvm;
+
+namespace sectile {
+namespace {
+
+class AmdHooks : public TargetHooks {
+public:
+  using TargetHooks::TargetHooks;
+
+  void setUpKernel(Function &kernel, unsigned threads) const override {
+    kernel.setCallingConv(CallingConv::AMDGPU_KERNEL);
+    std::string size = std::to_string(threads);
+    kernel.addFnAttr("amdgpu-flat-work-group-size", size + "," + size);
+    kernel.addFnAttr("uniform-work-group-size", "true");
+    Type *i32 = Type::getInt32Ty(kernel.getContext());
+    auto constant = [&](unsigned value) {
+      return ConstantAsMetadata::get(ConstantInt::get(i32, value));
+    };
+    kernel.setMetadata(
+        "reqd_work_group_size",
+        MDNode::get(kernel.getContext(), {constant(threads), constant(1), constant(1)}));
+    Module &module = *kernel.getParent();
+    if (!module.getModuleFlag("amdhsa_code_object_version"))
+      module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
+  }
+
+  Value *threadIndex(IRBuilder<> &b) const override {
+    return b.CreateIntrinsic(Intrinsic::amdgcn_workitem_id_x, {});
+  }
+
+  Value *programId(IRBuilder<> &b, unsigned axis) const override {
+    static constexpr Intrinsic::ID ids[] = {Intrinsic::amdgcn_workgroup_id_x,
+                                            Intrinsic::amdgcn_workgroup_id_y,
+                                            Intrinsic::amdgcn_workgroup_id_z};
+    return b.CreateIntrinsic(ids[axis], {});
+  }
+
+  Value *numPrograms(IRBuilder<> &b, unsigned axis) const override {
+    // The hidden arguments of code object version 5 begin with the grid's three extents in blocks.
+    Value *hidden = b.CreateIntrinsic(Intrinsic::amdgcn_implicitarg_ptr, {});
+    Value *address = b.CreateConstInBoundsGEP1_32(b.getInt32Ty(), hidden, axis);
+    LoadInst *load = b.CreateAlignedLoad(b.getInt32Ty(), address, Align(4));
+    load->setMetadata(LLVMContext::MD_invariant_load, MDNode::get(b.getContext(), {}));
+    return load;
+  }
+
+  void barrier(IRBuilder<> &b) const override {
+    SyncScope::ID workgroup = b.getContext().getOrInsertSyncScopeID("workgroup");
+    b.CreateFence(AtomicOrdering::Release, workgroup);
+    b.CreateIntrinsic(Intrinsic::amdgcn_s_barrier, {});
+    b.CreateFence(AtomicOrdering::Acquire, workgroup);
+  }
+
+  Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
+    Value *lane = b.CreateXor(laneIndex(b), b.getInt32(mask));
+    return shuffle(b, value, lane);
+  }
+
+  Value *shuffle(IRBuilder<> &b, Value *value, Value *from) const override {
+    // Lanes are addressed in bytes.
+    return b.CreateIntrinsic(Intrinsic::amdgcn_ds_bpermute, {b.CreateShl(from, 2), value});
+  }
+
+  Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
+    return loadUnderBranch(b, access, type, other);
+  }
+
+  void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
+    storeUnderBranch(b, access, value);
+  }
+
+  Value *rsqrt(IRBuilder<> &b, Value *x) const override {
+    return b.CreateIntrinsic(Intrinsic::amdgcn_rsq, {x->getType()}, {x});
+  }
+
+private:
+  Value *laneIndex(IRBuilder<> &b) const {
+    Value *all = b.getInt32(~0u);
+    Value *low = b.CreateIntrinsic(Intrinsic::amdgcn_mbcnt_lo, {all, b.getInt32(0)});
+    return target.warpSize == 64 ? b.CreateIntrinsic(Intrinsic::amdgcn_mbcnt_hi, {all, low}) : low;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<TargetHooks> createAmdHooks(const Target &target) {
+  return std::make_unique<AmdHooks>(target);
+}
+
+} // namespace sectile

@@ -1,0 +1,426 @@
+// arith and math operations, register by register.
+#include "codegen/common/Functions.h"
+#include "codegen/common/KernelEmitter.h"
+#include "codegen/common/SmallFloats.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using Args = llvm::ArrayRef<llvm::Value *>;
+
+namespace sectile {
+
+//===-- Constants -----------------------------------------------------------------------------===//
+
+llvm::Constant *KernelEmitter::constantOf(Attribute value, Type type) {
+  llvm::Type *to = typeOf(type);
+  if (!to)
+    return nullptr;
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    return llvm::ConstantInt::get(to, integer.getValue().sextOrTrunc(to->getIntegerBitWidth()));
+  if (auto number = dyn_cast<FloatAttr>(value)) {
+    if (to->isIntegerTy()) // an 8-bit float is its bits
+      return llvm::ConstantInt::get(to, number.getValue().bitcastToAPInt());
+    return llvm::ConstantFP::get(to, number.getValue());
+  }
+  return nullptr;
+}
+
+LogicalResult KernelEmitter::emitConstant(arith::ConstantOp op) {
+  if (const Layout *layout = cta::layoutOf(op.getType())) {
+    auto splat = dyn_cast<SplatElementsAttr>(op.getValue());
+    llvm::Constant *value =
+        splat ? constantOf(splat.getSplatValue<Attribute>(), tile::elementType(op.getType()))
+              : nullptr;
+    if (!value)
+      return op.emitError("a constant tile must have one value throughout");
+    define(op, Registers(layout->numRegisters(), value));
+    return success();
+  }
+  llvm::Constant *value = constantOf(op.getValue(), op.getType());
+  if (!value)
+    return op.emitError("a constant of type ") << op.getType() << " has no code";
+  define(op, {value});
+  return success();
+}
+
+//===-- Arithmetic ----------------------------------------------------------------------------===//
+
+static llvm::CmpInst::Predicate predicateOf(arith::CmpIPredicate predicate) {
+  using P = arith::CmpIPredicate;
+  switch (predicate) {
+  case P::eq:
+    return llvm::CmpInst::ICMP_EQ;
+  case P::ne:
+    return llvm::CmpInst::ICMP_NE;
+  case P::slt:
+    return llvm::CmpInst::ICMP_SLT;
+  case P::sle:
+    return llvm::CmpInst::ICMP_SLE;
+  case P::sgt:
+    return llvm::CmpInst::ICMP_SGT;
+  case P::sge:
+    return llvm::CmpInst::ICMP_SGE;
+  case P::ult:
+    return llvm::CmpInst::ICMP_ULT;
+  case P::ule:
+    return llvm::CmpInst::ICMP_ULE;
+  case P::ugt:
+    return llvm::CmpInst::ICMP_UGT;
+  case P::uge:
+    return llvm::CmpInst::ICMP_UGE;
+  }
+  llvm_unreachable("an unknown comparison");
+}
+
+static llvm::CmpInst::Predicate predicateOf(arith::CmpFPredicate predicate) {
+  using P = arith::CmpFPredicate;
+  switch (predicate) {
+  case P::AlwaysFalse:
+    return llvm::CmpInst::FCMP_FALSE;
+  case P::OEQ:
+    return llvm::CmpInst::FCMP_OEQ;
+  case P::OGT:
+    return llvm::CmpInst::FCMP_OGT;
+  case P::OGE:
+    return llvm::CmpInst::FCMP_OGE;
+  case P::OLT:
+    return llvm::CmpInst::FCMP_OLT;
+  case P::OLE:
+    return llvm::CmpInst::FCMP_OLE;
+  case P::ONE:
+    return llvm::CmpInst::FCMP_ONE;
+  case P::ORD:
+    return llvm::CmpInst::FCMP_ORD;
+  case P::UEQ:
+    return llvm::CmpInst::FCMP_UEQ;
+  case P::UGT:
+    return llvm::CmpInst::FCMP_UGT;
+  case P::UGE:
+    return llvm::CmpInst::FCMP_UGE;
+  case P::ULT:
+    return llvm::CmpInst::FCMP_ULT;
+  case P::ULE:
+    return llvm::CmpInst::FCMP_ULE;
+  case P::UNE:
+    return llvm::CmpInst::FCMP_UNE;
+  case P::UNO:
+    return llvm::CmpInst::FCMP_UNO;
+  case P::AlwaysTrue:
+    return llvm::CmpInst::FCMP_TRUE;
+  }
+  llvm_unreachable("an unknown comparison");
+}
+
+template <class Op> static std::pair<bool, bool> wrapFlags(Op op) {
+  auto flags = op.getOverflowFlags();
+  return {bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nuw),
+          bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nsw)};
+}
+
+/// Floor and ceiling of signed quotients from the truncated one.
+static llvm::Value *divideSigned(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y,
+                                 bool towardsPositive) {
+  llvm::Value *quotient = b.CreateSDiv(x, y), *rest = b.CreateSRem(x, y);
+  llvm::Value *opposite =
+      b.CreateICmpSLT(b.CreateXor(x, y), llvm::ConstantInt::get(x->getType(), 0));
+  llvm::Value *wrongSide = towardsPositive ? b.CreateNot(opposite) : opposite;
+  llvm::Value *adjust = b.CreateZExt(b.CreateAnd(b.CreateIsNotNull(rest), wrongSide), x->getType());
+  return towardsPositive ? b.CreateAdd(quotient, adjust) : b.CreateSub(quotient, adjust);
+}
+
+KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
+  using Make = Elementwise;
+  using Ops = llvm::Instruction::BinaryOps;
+  // FMAs may be formed, as CUDA's and HIP's compilers do by default.
+  llvm::FastMathFlags contract;
+  contract.setAllowContract();
+  auto binary = [&](Ops opcode) -> Make {
+    return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], v[1]); };
+  };
+  auto contracted = [&](Ops opcode) -> Make {
+    return [this, opcode, contract](Args v) {
+      llvm::Value *result = b.CreateBinOp(opcode, v[0], v[1]);
+      if (auto *instruction = dyn_cast<llvm::Instruction>(result))
+        instruction->setFastMathFlags(contract);
+      return result;
+    };
+  };
+  auto wrapping = [&](Ops opcode, std::pair<bool, bool> flags) -> Make {
+    return [this, opcode, flags](Args v) {
+      llvm::Value *result = b.CreateBinOp(opcode, v[0], v[1]);
+      if (auto *instruction = dyn_cast<llvm::BinaryOperator>(result)) {
+        instruction->setHasNoUnsignedWrap(flags.first);
+        instruction->setHasNoSignedWrap(flags.second);
+      }
+      return result;
+    };
+  };
+  auto intrinsic = [&](llvm::Intrinsic::ID id) -> Make {
+    return [this, id](Args v) { return b.CreateBinaryIntrinsic(id, v[0], v[1]); };
+  };
+  using namespace llvm;
+  return llvm::TypeSwitch<Operation *, Make>(&op)
+      .Case([&](arith::AddIOp o) { return wrapping(Ops::Add, wrapFlags(o)); })
+      .Case([&](arith::SubIOp o) { return wrapping(Ops::Sub, wrapFlags(o)); })
+      .Case([&](arith::MulIOp o) { return wrapping(Ops::Mul, wrapFlags(o)); })
+      .Case([&](arith::ShLIOp o) { return wrapping(Ops::Shl, wrapFlags(o)); })
+      .Case([&](arith::ShRSIOp) { return binary(Ops::AShr); })
+      .Case([&](arith::ShRUIOp) { return binary(Ops::LShr); })
+      .Case([&](arith::DivSIOp) { return binary(Ops::SDiv); })
+      .Case([&](arith::DivUIOp) { return binary(Ops::UDiv); })
+      .Case([&](arith::RemSIOp) { return binary(Ops::SRem); })
+      .Case([&](arith::RemUIOp) { return binary(Ops::URem); })
+      .Case([&](arith::CeilDivSIOp) -> Make {
+        return [this](Args v) { return divideSigned(b, v[0], v[1], true); };
+      })
+      .Case([&](arith::FloorDivSIOp) -> Make {
+        return [this](Args v) { return divideSigned(b, v[0], v[1], false); };
+      })
+      .Case([&](arith::CeilDivUIOp) -> Make {
+        return [this](Args v) {
+          llvm::Value *rest = b.CreateIsNotNull(b.CreateURem(v[0], v[1]));
+          return b.CreateAdd(b.CreateUDiv(v[0], v[1]), b.CreateZExt(rest, v[0]->getType()));
+        };
+      })
+      .Case([&](arith::AndIOp) { return binary(Ops::And); })
+      .Case([&](arith::OrIOp) { return binary(Ops::Or); })
+      .Case([&](arith::XOrIOp) { return binary(Ops::Xor); })
+      .Case([&](arith::MaxSIOp) { return intrinsic(Intrinsic::smax); })
+      .Case([&](arith::MaxUIOp) { return intrinsic(Intrinsic::umax); })
+      .Case([&](arith::MinSIOp) { return intrinsic(Intrinsic::smin); })
+      .Case([&](arith::MinUIOp) { return intrinsic(Intrinsic::umin); })
+      .Case([&](arith::AddFOp) { return contracted(Ops::FAdd); })
+      .Case([&](arith::SubFOp) { return contracted(Ops::FSub); })
+      .Case([&](arith::MulFOp) { return contracted(Ops::FMul); })
+      .Case([&](arith::DivFOp) { return binary(Ops::FDiv); })
+      .Case([&](arith::RemFOp) { return binary(Ops::FRem); })
+      .Case([&](arith::NegFOp) -> Make { return [this](Args v) { return b.CreateFNeg(v[0]); }; })
+      .Case([&](arith::MaximumFOp) { return intrinsic(Intrinsic::maximum); })
+      .Case([&](arith::MinimumFOp) { return intrinsic(Intrinsic::minimum); })
+      .Case([&](arith::MaxNumFOp) { return intrinsic(Intrinsic::maxnum); })
+      .Case([&](arith::MinNumFOp) { return intrinsic(Intrinsic::minnum); })
+      .Case([&](arith::CmpIOp o) -> Make {
+        return [this, p = predicateOf(o.getPredicate())](Args v) {
+          return b.CreateICmp(p, v[0], v[1]);
+        };
+      })
+      .Case([&](arith::CmpFOp o) -> Make {
+        return [this, p = predicateOf(o.getPredicate())](Args v) {
+          return b.CreateFCmp(p, v[0], v[1]);
+        };
+      })
+      .Case([&](arith::SelectOp) -> Make {
+        return [this](Args v) { return b.CreateSelect(v[0], v[1], v[2]); };
+      })
+      .Default([](Operation *) { return nullptr; });
+}
+
+//===-- Conversions ---------------------------------------------------------------------------===//
+
+KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
+  using Make = Elementwise;
+  if (op.getNumOperands() != 1 || op.getNumResults() != 1)
+    return nullptr;
+  Type fromType = tile::elementType(op.getOperand(0).getType());
+  Type toType = tile::elementType(op.getResult(0).getType());
+  llvm::Type *to = typeOf(toType);
+  if (!to)
+    return nullptr;
+  using Cast = llvm::Instruction::CastOps;
+  auto cast = [&](Cast opcode) -> Make {
+    return [this, opcode, to](Args v) { return b.CreateCast(opcode, v[0], to); };
+  };
+  bool fromSmall = isa<Float8E4M3FNType, Float8E5M2Type>(fromType);
+  bool toSmall = isa<Float8E4M3FNType, Float8E5M2Type>(toType);
+  return llvm::TypeSwitch<Operation *, Make>(&op)
+      .Case([&](arith::ExtFOp) -> Make {
+        if (!fromSmall)
+          return cast(Cast::FPExt);
+        SmallFloat kind = SmallFloat::of(fromType);
+        return [this, kind, to](Args v) { return b.CreateFPCast(widen(b, v[0], kind), to); };
+      })
+      .Case([&](arith::TruncFOp o) -> Make {
+        auto mode = o.getRoundingmode();
+        if (mode && *mode != arith::RoundingMode::to_nearest_even)
+          return nullptr;
+        if (!toSmall)
+          return cast(Cast::FPTrunc);
+        SmallFloat kind = SmallFloat::of(toType);
+        return
+            [this, kind](Args v) { return narrow(b, b.CreateFPCast(v[0], b.getFloatTy()), kind); };
+      })
+      .Case([&](arith::ExtSIOp) { return cast(Cast::SExt); })
+      .Case([&](arith::ExtUIOp) { return cast(Cast::ZExt); })
+      .Case([&](arith::TruncIOp) { return cast(Cast::Trunc); })
+      .Case<arith::SIToFPOp, arith::UIToFPOp>([&](auto o) -> Make {
+        bool isSigned = isa<arith::SIToFPOp>(o);
+        if (!toSmall)
+          return cast(isSigned ? Cast::SIToFP : Cast::UIToFP);
+        SmallFloat kind = SmallFloat::of(toType);
+        return [this, kind, isSigned](Args v) {
+          llvm::Type *wide = b.getFloatTy();
+          return narrow(b, isSigned ? b.CreateSIToFP(v[0], wide) : b.CreateUIToFP(v[0], wide),
+                        kind);
+        };
+      })
+      .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto o) -> Make {
+        bool isSigned = isa<arith::FPToSIOp>(o);
+        if (!fromSmall)
+          return cast(isSigned ? Cast::FPToSI : Cast::FPToUI);
+        SmallFloat kind = SmallFloat::of(fromType);
+        return [this, kind, isSigned, to](Args v) {
+          llvm::Value *wide = widen(b, v[0], kind);
+          return isSigned ? b.CreateFPToSI(wide, to) : b.CreateFPToUI(wide, to);
+        };
+      })
+      .Case([&](arith::BitcastOp) -> Make {
+        return [this, to](Args v) { return b.CreateBitCast(v[0], to); };
+      })
+      .Case([&](arith::IndexCastOp) -> Make {
+        return [this, to](Args v) { return b.CreateSExtOrTrunc(v[0], to); };
+      })
+      .Case([&](arith::IndexCastUIOp) -> Make {
+        return [this, to](Args v) { return b.CreateZExtOrTrunc(v[0], to); };
+      })
+      .Default([](Operation *) { return nullptr; });
+}
+
+//===-- Functions -----------------------------------------------------------------------------===//
+
+KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
+  using Make = Elementwise;
+  using namespace llvm;
+  auto unary = [&](Intrinsic::ID id) -> Make {
+    return [this, id](Args v) { return b.CreateUnaryIntrinsic(id, v[0]); };
+  };
+  // Functions of f16 and bf16 are computed in f32: no chip has more than approximations of them.
+  auto computed = [&](llvm::Value *(*make)(functions::Builder &, llvm::Value *)) -> Make {
+    return [this, make](Args v) {
+      llvm::Type *type = v[0]->getType();
+      bool narrow = type->isHalfTy() || type->isBFloatTy();
+      functions::Builder builder(b, hooks);
+      llvm::Value *x = narrow ? b.CreateFPExt(v[0], b.getFloatTy()) : v[0];
+      llvm::Value *result = make(builder, x);
+      return narrow ? b.CreateFPTrunc(result, type) : result;
+    };
+  };
+  return llvm::TypeSwitch<Operation *, Make>(&op)
+      .Case([&](math::AbsFOp) { return unary(Intrinsic::fabs); })
+      .Case([&](math::FloorOp) { return unary(Intrinsic::floor); })
+      .Case([&](math::CeilOp) { return unary(Intrinsic::ceil); })
+      .Case([&](math::TruncOp) { return unary(Intrinsic::trunc); })
+      .Case([&](math::RoundEvenOp) { return unary(Intrinsic::rint); })
+      .Case([&](math::RoundOp) { return unary(Intrinsic::round); })
+      .Case([&](math::AbsIOp) -> Make {
+        return
+            [this](Args v) { return b.CreateBinaryIntrinsic(Intrinsic::abs, v[0], b.getFalse()); };
+      })
+      .Case([&](math::CopySignOp) -> Make {
+        return [this](Args v) { return b.CreateCopySign(v[0], v[1]); };
+      })
+      .Case([&](math::FmaOp) -> Make {
+        return [this](Args v) {
+          return b.CreateIntrinsic(Intrinsic::fma, {v[0]->getType()}, {v[0], v[1], v[2]});
+        };
+      })
+      .Case([&](math::CountLeadingZerosOp) -> Make {
+        return
+            [this](Args v) { return b.CreateBinaryIntrinsic(Intrinsic::ctlz, v[0], b.getFalse()); };
+      })
+      .Case([&](math::CountTrailingZerosOp) -> Make {
+        return
+            [this](Args v) { return b.CreateBinaryIntrinsic(Intrinsic::cttz, v[0], b.getFalse()); };
+      })
+      .Case([&](math::CtPopOp) { return unary(Intrinsic::ctpop); })
+      .Case([&](math::SqrtOp) { return computed(functions::sqrt); })
+      .Case([&](math::RsqrtOp) { return computed(functions::rsqrt); })
+      .Case([&](math::ExpOp) { return computed(functions::exp); })
+      .Case([&](math::Exp2Op) { return computed(functions::exp2); })
+      .Case([&](math::ExpM1Op) { return computed(functions::expm1); })
+      .Case([&](math::LogOp) { return computed(functions::log); })
+      .Case([&](math::Log2Op) { return computed(functions::log2); })
+      .Case([&](math::Log10Op) { return computed(functions::log10); })
+      .Case([&](math::Log1pOp) { return computed(functions::log1p); })
+      .Case([&](math::SinOp) { return computed(functions::sin); })
+      .Case([&](math::CosOp) { return computed(functions::cos); })
+      .Case([&](math::TanhOp) { return computed(functions::tanh); })
+      .Case([&](math::ErfOp o) -> Make {
+        return tile::elementType(o.getType()).isF64() ? nullptr : computed(functions::erf);
+      })
+      .Default([](Operation *) { return nullptr; });
+}
+
+//===-- All registers -------------------------------------------------------------------------===//
+
+template <class Op> void KernelEmitter::emitExtendedMultiply(Op op, bool isSigned) {
+  Registers lows, highs;
+  for (auto [x, y] : llvm::zip_equal(registers(op.getLhs()), registers(op.getRhs()))) {
+    unsigned bits = x->getType()->getIntegerBitWidth();
+    llvm::Type *wide = b.getIntNTy(2 * bits);
+    auto extend = [&](llvm::Value *v) {
+      return isSigned ? b.CreateSExt(v, wide) : b.CreateZExt(v, wide);
+    };
+    llvm::Value *product = b.CreateMul(extend(x), extend(y));
+    lows.push_back(b.CreateTrunc(product, x->getType()));
+    highs.push_back(b.CreateTrunc(b.CreateLShr(product, bits), x->getType()));
+  }
+  define(op.getLow(), std::move(lows));
+  define(op.getHigh(), std::move(highs));
+}
+
+LogicalResult KernelEmitter::emitElementwise(Operation &op) {
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return emitConstant(constant);
+  if (auto multiply = dyn_cast<arith::MulUIExtendedOp>(op))
+    return emitExtendedMultiply(multiply, false), success();
+  if (auto multiply = dyn_cast<arith::MulSIExtendedOp>(op))
+    return emitExtendedMultiply(multiply, true), success();
+
+  Elementwise make = arithmetic(op);
+  if (!make)
+    make = conversion(op);
+  if (!make)
+    make = function(op);
+  bool smallArithmetic =
+      !isa<arith::SelectOp, arith::BitcastOp, arith::ExtFOp, arith::TruncFOp, arith::FPToSIOp,
+           arith::FPToUIOp, arith::SIToFPOp, arith::UIToFPOp>(op) &&
+      llvm::any_of(op.getOperandTypes(), [](Type type) {
+        return isa<Float8E4M3FNType, Float8E5M2Type>(tile::elementType(type));
+      });
+  if (!make || op.getNumResults() != 1 || smallArithmetic) {
+    InFlightDiagnostic error = op.emitError("code generation has no code for '")
+                               << op.getName() << "'";
+    if (op.getNumOperands())
+      error << " on " << tile::elementType(op.getOperand(0).getType());
+    return error;
+  }
+
+  SmallVector<const Registers *, 3> operands;
+  for (Value operand : op.getOperands())
+    operands.push_back(&registers(operand));
+  ArrayRef<unsigned> first;
+  unsigned count = 1;
+  if (const Layout *layout = cta::layoutOf(op.getResult(0).getType())) {
+    first = firstCopies(*layout);
+    count = layout->numRegisters();
+  }
+  Registers results;
+  results.reserve(count);
+  SmallVector<llvm::Value *, 3> arguments(operands.size());
+  for (unsigned reg = 0; reg < count; ++reg) {
+    if (!first.empty() && first[reg] < reg) {
+      results.push_back(results[first[reg]]);
+      continue;
+    }
+    // A scalar operand goes with every register: the condition of a select.
+    for (auto [argument, operand] : llvm::zip_equal(arguments, operands))
+      argument = operand->size() == 1 ? operand->front() : (*operand)[reg];
+    results.push_back(make(arguments));
+  }
+  define(op.getResult(0), std::move(results));
+  return success();
+}
+
+} // namespace sectile

@@ -1,0 +1,27 @@
+// From placed cta IR to LLVM IR for a target.
+#ifndef SECTILE_CODEGEN_COMMON_EMITTER_H
+#define SECTILE_CODEGEN_COMMON_EMITTER_H
+
+#include "ir/Target.h"
+#include "mlir/Support/LLVM.h"
+#include <memory>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace sectile {
+
+/// Emits every kernel of the module. What cannot be emitted is reported as a diagnostic at the
+/// operation; then there is no module.
+mlir::FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(mlir::ModuleOp module, const Target &target,
+                                                        llvm::LLVMContext &context);
+
+} // namespace sectile
+
+#endif

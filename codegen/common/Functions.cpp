@@ -1,0 +1,324 @@
+// Functions of f32 and f64 numbers. Polynomial coefficients are Chebyshev fits made for the ranges
+// named beside them, or the plain Taylor series where that converges fast enough.
+#include "codegen/common/Functions.h"
+#include <cmath>
+#include <numbers>
+
+using namespace llvm;
+
+namespace sectile::functions {
+
+namespace {
+
+/// Arithmetic on values of one float type, in the order it is written.
+class Math {
+public:
+  Math(Builder &builder, Value *x)
+      : b(builder.b), hooks(builder.hooks), type(x->getType()), isDouble(type->isDoubleTy()),
+        bits(IntegerType::get(b.getContext(), isDouble ? 64 : 32)) {}
+
+  IRBuilder<> &b;
+  const TargetHooks &hooks;
+  Type *type;
+  bool isDouble;
+  IntegerType *bits;
+
+  Value *number(double value) const { return ConstantFP::get(type, value); }
+  Value *infinity() const { return ConstantFP::getInfinity(type); }
+  Value *notANumber() const { return ConstantFP::getNaN(type); }
+  Value *integer(int64_t value) const { return ConstantInt::getSigned(bits, value); }
+  Value *fma(Value *x, Value *y, Value *z) const {
+    return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, z});
+  }
+  Value *fma(Value *x, double y, Value *z) const { return fma(x, number(y), z); }
+  Value *abs(Value *x) const { return b.CreateUnaryIntrinsic(Intrinsic::fabs, x); }
+  Value *round(Value *x) const { return b.CreateUnaryIntrinsic(Intrinsic::rint, x); }
+  /// Coefficients from the highest power down.
+  Value *polynomial(Value *x, ArrayRef<double> coefficients) const {
+    Value *sum = number(coefficients.front());
+    for (double coefficient : coefficients.drop_front())
+      sum = fma(sum, x, number(coefficient));
+    return sum;
+  }
+  Value *asBits(Value *x) const { return b.CreateBitCast(x, bits); }
+  Value *asNumber(Value *x) const { return b.CreateBitCast(x, type); }
+  unsigned mantissaBits() const { return isDouble ? 52 : 23; }
+  int bias() const { return isDouble ? 1023 : 127; }
+  /// 2^n for an integral number n in the range of normal numbers.
+  Value *powerOfTwo(Value *n) const {
+    Value *exponent = b.CreateAdd(b.CreateFPToSI(n, bits), integer(bias()));
+    return asNumber(b.CreateShl(exponent, mantissaBits()));
+  }
+  Value *clamp(Value *x, double low, double high) const {
+    x = b.CreateBinaryIntrinsic(Intrinsic::maxnum, x, number(low));
+    return b.CreateBinaryIntrinsic(Intrinsic::minnum, x, number(high));
+  }
+};
+
+constexpr double ln2High = 0x1.62e42fefp-1,
+                 ln2Low = 0x1.473de6af278edp-34;                    // 33 bits, then the rest
+constexpr float ln2HighF = 0x1.62e4p-1f, ln2LowF = 0x1.7f7d1cp-20f; // 16 bits, then the rest
+constexpr float log2eHighF = 0x1.715476p+0f, log2eLowF = 0x1.4ae0cp-26f;
+
+/// e^r for |r| up to ln(2) / 2, in f64: thirteen terms of the series.
+Value *smallExp(const Math &m, Value *r) {
+  double coefficients[14], factorial = 1;
+  for (int n = 0; n < 14; factorial *= ++n)
+    coefficients[13 - n] = 1 / factorial;
+  return m.polynomial(r, coefficients);
+}
+
+/// y · 2^n in two steps, so that neither factor leaves the normal numbers.
+Value *scaleDouble(const Math &m, Value *y, Value *n) {
+  Value *half = m.b.CreateUnaryIntrinsic(Intrinsic::floor, m.b.CreateFMul(n, m.number(0.5)));
+  y = m.b.CreateFMul(y, m.powerOfTwo(half));
+  return m.b.CreateFMul(y, m.powerOfTwo(m.b.CreateFSub(n, half)));
+}
+
+/// NaN stays NaN, though the clamped argument is a number.
+Value *keepNaN(const Math &m, Value *x, Value *result) {
+  return m.b.CreateSelect(m.b.CreateFCmpUNO(x, x), x, result);
+}
+
+} // namespace
+
+Value *sqrt(Builder &builder, Value *x) {
+  return builder.b.CreateUnaryIntrinsic(Intrinsic::sqrt, x);
+}
+
+Value *rsqrt(Builder &builder, Value *x) {
+  if (x->getType()->isFloatTy())
+    return builder.hooks.rsqrt(builder.b, x);
+  return builder.b.CreateFDiv(ConstantFP::get(x->getType(), 1), sqrt(builder, x));
+}
+
+Value *exp2(Builder &builder, Value *x) {
+  Math m(builder, x);
+  if (!m.isDouble)
+    return m.hooks.exp2(m.b, x);
+  Value *bounded = m.clamp(x, -1100, 1100);
+  Value *n = m.round(bounded);
+  Value *fraction = m.b.CreateFMul(m.b.CreateFSub(bounded, n), m.number(std::numbers::ln2));
+  return keepNaN(m, x, scaleDouble(m, smallExp(m, fraction), n));
+}
+
+Value *exp(Builder &builder, Value *x) {
+  Math m(builder, x);
+  if (m.isDouble) {
+    Value *bounded = m.clamp(x, -750, 750);
+    Value *n = m.round(m.b.CreateFMul(bounded, m.number(std::numbers::log2e)));
+    Value *r = m.fma(n, -ln2Low, m.fma(n, -ln2High, bounded));
+    return keepNaN(m, x, scaleDouble(m, smallExp(m, r), n));
+  }
+  // x · log2(e) = n + f with a small f that is right to the last bit; 2^n is exact. Beyond the
+  // clamp f takes the rest, up to infinity.
+  Value *n = m.round(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
+  Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n)));
+  return m.b.CreateFMul(m.hooks.exp2(m.b, f), m.powerOfTwo(n));
+}
+
+Value *expm1(Builder &builder, Value *x) {
+  // Kahan's: the error of u = e^x cancels between u - 1 and log(u).
+  Math m(builder, x);
+  Value *u = exp(builder, x), *one = m.number(1);
+  Value *minusOne = m.b.CreateFSub(u, one);
+  Value *corrected = m.b.CreateFDiv(m.b.CreateFMul(minusOne, x), log(builder, u));
+  Value *isSmall = m.b.CreateFCmpOLT(m.abs(x), one);
+  Value *result = m.b.CreateSelect(isSmall, corrected, minusOne);
+  return m.b.CreateSelect(m.b.CreateFCmpOEQ(u, one), x, result);
+}
+
+/// x = 2^exponent · (1 + fraction) with 1 + fraction between √½ and √2, and log(1 + fraction) as
+/// fraction - correction. For positive finite x; `finish` mends the others.
+namespace {
+struct LogParts {
+  Value *exponent, *fraction, *correction;
+};
+
+LogParts splitLog(const Math &m, Value *x) {
+  IRBuilder<> &b = m.b;
+  double scale = std::ldexp(1.0, m.mantissaBits() + 1);
+  double smallest = m.isDouble ? 0x1p-1022 : 0x1p-126;
+  Value *isSubnormal = b.CreateFCmpOLT(x, m.number(smallest));
+  Value *scaled = b.CreateSelect(isSubnormal, b.CreateFMul(x, m.number(scale)), x);
+  Value *bias = b.CreateSelect(isSubnormal, m.number(-double(m.mantissaBits() + 1)), m.number(0));
+  Value *word = m.asBits(scaled);
+  Value *root = m.asBits(m.number(std::numbers::sqrt2 / 2));
+  Value *exponentBits =
+      b.CreateAnd(b.CreateSub(word, root), ~((int64_t(1) << m.mantissaBits()) - 1));
+  LogParts parts;
+  parts.exponent =
+      b.CreateFAdd(b.CreateSIToFP(b.CreateAShr(exponentBits, m.mantissaBits()), m.type), bias);
+  Value *f = b.CreateFSub(m.asNumber(b.CreateSub(word, exponentBits)), m.number(1));
+  parts.fraction = f;
+  // log(1 + f) = 2 atanh(s) with s = f / (2 + f): f - f²/2 + s · (f²/2 + R(s²)).
+  Value *s = b.CreateFDiv(f, b.CreateFAdd(f, m.number(2)));
+  Value *z = b.CreateFMul(s, s);
+  SmallVector<double> terms;
+  for (int n = m.isDouble ? 11 : 5; n > 0; --n)
+    terms.push_back(2.0 / (2 * n + 1));
+  Value *rest = b.CreateFMul(z, m.polynomial(z, terms));
+  Value *halfSquare = b.CreateFMul(b.CreateFMul(f, f), m.number(0.5));
+  parts.correction = b.CreateFSub(halfSquare, b.CreateFMul(s, b.CreateFAdd(halfSquare, rest)));
+  return parts;
+}
+
+Value *finishLog(const Math &m, Value *x, Value *result) {
+  IRBuilder<> &b = m.b;
+  result = b.CreateSelect(b.CreateFCmpOEQ(x, m.infinity()), x, result);
+  result = b.CreateSelect(b.CreateFCmpOEQ(x, m.number(0)), b.CreateFNeg(m.infinity()), result);
+  return b.CreateSelect(b.CreateFCmpULT(x, m.number(0)), m.notANumber(), result);
+}
+
+/// exponent · log_base(2) + log(1 + fraction) · factor.
+Value *logToBase(Builder &builder, Value *x, double ofTwo, double factor) {
+  Math m(builder, x);
+  LogParts parts = splitLog(m, x);
+  Value *fraction = m.b.CreateFSub(parts.fraction, parts.correction);
+  Value *small = m.b.CreateFMul(fraction, m.number(factor));
+  return finishLog(m, x, m.fma(parts.exponent, ofTwo, small));
+}
+} // namespace
+
+Value *log(Builder &builder, Value *x) {
+  Math m(builder, x);
+  LogParts parts = splitLog(m, x);
+  double high = m.isDouble ? ln2High : ln2HighF, low = m.isDouble ? ln2Low : ln2LowF;
+  Value *small = m.fma(parts.exponent, -low, parts.correction);
+  small = m.b.CreateFSub(parts.fraction, small);
+  return finishLog(m, x, m.fma(parts.exponent, high, small));
+}
+
+Value *log2(Builder &builder, Value *x) { return logToBase(builder, x, 1, std::numbers::log2e); }
+
+Value *log10(Builder &builder, Value *x) {
+  return logToBase(builder, x, std::numbers::ln2 / std::numbers::ln10, std::numbers::log10e);
+}
+
+Value *log1p(Builder &builder, Value *x) {
+  Math m(builder, x);
+  IRBuilder<> &b = m.b;
+  Value *one = m.number(1), *sum = b.CreateFAdd(x, one);
+  // What the sum lost, relative to it.
+  Value *lost = b.CreateFDiv(b.CreateFSub(x, b.CreateFSub(sum, one)), sum);
+  Value *sound = b.CreateAnd(b.CreateFCmpOGT(sum, m.number(0)), b.CreateFCmpOLT(sum, m.infinity()));
+  return b.CreateFAdd(log(builder, sum), b.CreateSelect(sound, lost, m.number(0)));
+}
+
+namespace {
+/// x - q·π/2 with the nearest q, which is given as an i32 modulo 4 and more.
+std::pair<Value *, Value *> reduceAngle(const Math &m, Value *x, ArrayRef<double> halfPi) {
+  Value *q = m.round(m.b.CreateFMul(x, m.number(2 / std::numbers::pi)));
+  Value *rest = x, *minus = m.b.CreateFNeg(q);
+  for (double part : halfPi)
+    rest = m.fma(minus, part, rest);
+  Value *number = m.b.CreateFPToSI(q, m.bits);
+  return {rest, m.b.CreateTrunc(number, m.b.getInt32Ty())};
+}
+
+constexpr double halfPiF[] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
+constexpr double halfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b8p-110};
+
+/// sin(x + quarters · π/2).
+Value *sine(Builder &builder, Value *x, unsigned quarters) {
+  Math m(builder, x);
+  IRBuilder<> &b = m.b;
+  Value *rest, *quarter;
+  if (m.isDouble) {
+    std::tie(rest, quarter) = reduceAngle(m, x, halfPi);
+  } else {
+    // Large angles are reduced in f64; few kernels ever get there.
+    std::tie(rest, quarter) = reduceAngle(m, x, halfPiF);
+    BasicBlock *before = b.GetInsertBlock();
+    Function *function = before->getParent();
+    auto *large = BasicBlock::Create(b.getContext(), "large", function);
+    auto *after = BasicBlock::Create(b.getContext(), "reduced", function);
+    b.CreateCondBr(b.CreateFCmpOGT(m.abs(x), m.number(48039)), large, after);
+    b.SetInsertPoint(large);
+    Value *wide = b.CreateFPExt(x, b.getDoubleTy());
+    auto [wideRest, wideQuarter] = reduceAngle(Math(builder, wide), wide, halfPi);
+    Value *largeRest = b.CreateFPTrunc(wideRest, m.type);
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+    auto merge = [&](Value *usual, Value *other) {
+      PHINode *phi = b.CreatePHI(usual->getType(), 2);
+      phi->addIncoming(usual, before);
+      phi->addIncoming(other, large);
+      return phi;
+    };
+    rest = merge(rest, largeRest);
+    quarter = merge(quarter, wideQuarter);
+  }
+  quarter = b.CreateAdd(quarter, b.getInt32(quarters));
+  Value *z = b.CreateFMul(rest, rest);
+  // Fits of (sin(x)/x - 1)/x² and (cos(x) - 1 + x²/2)/x⁴ over x² up to (π/4)².
+  Value *sineFit =
+      m.isDouble
+          ? m.polynomial(z, {-7.5860947896726201e-13, 1.6058521349954986e-10,
+                             -2.5052106167335706e-8, 2.7557319219150782e-6, -0.00019841269841264822,
+                             0.0083333333333333314, -0.16666666666666667})
+          : m.polynomial(z, {-0.00019585373206693021, 0.0083327365591771302, -0.16666664601754114});
+  Value *cosineFit =
+      m.isDouble
+          ? m.polynomial(z, {4.7455370173192584e-14, -1.1470455178216907e-11, 2.0876755754879596e-9,
+                             -2.7557319221298087e-7, 2.4801587301584511e-5, -0.0013888888888888888,
+                             0.041666666666666667})
+          : m.polynomial(z, {2.4545419078353295e-5, -0.0013888291300556933, 0.04166666459882798});
+  Value *sine = m.fma(b.CreateFMul(sineFit, z), rest, rest);
+  Value *cosine = m.fma(b.CreateFMul(z, z), cosineFit, m.fma(z, -0.5, m.number(1)));
+  Value *isOdd = b.CreateTrunc(quarter, b.getInt1Ty());
+  Value *result = b.CreateSelect(isOdd, cosine, sine);
+  Value *isNegative = b.CreateIsNotNull(b.CreateAnd(quarter, 2));
+  return b.CreateSelect(isNegative, b.CreateFNeg(result), result);
+}
+} // namespace
+
+Value *sin(Builder &builder, Value *x) { return sine(builder, x, 0); }
+Value *cos(Builder &builder, Value *x) { return sine(builder, x, 1); }
+
+Value *tanh(Builder &builder, Value *x) {
+  Math m(builder, x);
+  IRBuilder<> &b = m.b;
+  Value *magnitude = m.abs(x), *one = m.number(1), *two = m.number(2);
+  Value *result;
+  if (m.isDouble) {
+    Value *e = expm1(
+        builder,
+        b.CreateFMul(b.CreateBinaryIntrinsic(Intrinsic::minnum, magnitude, m.number(20)), two));
+    result = b.CreateFDiv(e, b.CreateFAdd(e, two));
+  } else {
+    Value *e = exp(builder, b.CreateFMul(magnitude, two));
+    Value *large = b.CreateFSub(one, b.CreateFDiv(two, b.CreateFAdd(e, one)));
+    // A fit of (tanh(x)/x - 1)/x² over x up to 0.55.
+    Value *z = b.CreateFMul(magnitude, magnitude);
+    Value *fit =
+        m.polynomial(z, {-0.0065492094303515137, 0.021276416510178412, -0.053903966391081704,
+                         0.13333085507261854, -0.33333331788333915});
+    Value *small = m.fma(b.CreateFMul(fit, z), magnitude, magnitude);
+    result = b.CreateSelect(b.CreateFCmpOLT(magnitude, m.number(0.55)), small, large);
+  }
+  return keepNaN(m, x, b.CreateCopySign(result, x));
+}
+
+Value *erf(Builder &builder, Value *x) {
+  Math m(builder, x);
+  IRBuilder<> &b = m.b;
+  Value *magnitude = m.abs(x);
+  // A fit of erf(x)/x over x² up to 1, and of -log(1 - erf(x)) from 1 to 4, where erf rounds to 1.
+  Value *fit = m.polynomial(b.CreateFMul(x, x),
+                            {-9.6670445714869964e-6, 0.00011265959025606609,
+                             -0.00084840804055351063, 0.0052210318078580228, -0.026865430727670243,
+                             0.11283782495236845, -0.3761263846802871, 1.1283791670615434});
+  Value *small = b.CreateFMul(fit, x);
+  Value *bounded = b.CreateBinaryIntrinsic(Intrinsic::minnum, magnitude, m.number(4));
+  Value *decay =
+      m.polynomial(bounded, {-1.6371514145936436e-6, 4.6058042689189779e-5, -0.00059680562566077971,
+                             0.0047595962932662646, -0.026421136005663897, 0.11008008294882025,
+                             0.63182605155916301, 1.130233434841994, -0.00032013804967769884});
+  Value *large = b.CreateFSub(m.number(1), exp(builder, b.CreateFNeg(decay)));
+  Value *result =
+      b.CreateSelect(b.CreateFCmpOLT(magnitude, m.number(1)), small, b.CreateCopySign(large, x));
+  return keepNaN(m, x, result);
+}
+
+} // namespace sectile::functions

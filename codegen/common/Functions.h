@@ -1,0 +1,33 @@
+// Functions of f32 and f64 numbers, built from what every chip has: fused multiply-adds, 2^x of f32
+// and integer arithmetic. docs/compiler.md lists their errors.
+#ifndef SECTILE_CODEGEN_COMMON_FUNCTIONS_H
+#define SECTILE_CODEGEN_COMMON_FUNCTIONS_H
+
+#include "codegen/common/TargetHooks.h"
+
+namespace sectile::functions {
+
+struct Builder {
+  llvm::IRBuilder<> &b;
+  const TargetHooks &hooks;
+  Builder(llvm::IRBuilder<> &b, const TargetHooks &hooks) : b(b), hooks(hooks) {}
+};
+
+llvm::Value *sqrt(Builder &builder, llvm::Value *x);
+llvm::Value *rsqrt(Builder &builder, llvm::Value *x);
+llvm::Value *exp(Builder &builder, llvm::Value *x);
+llvm::Value *exp2(Builder &builder, llvm::Value *x);
+llvm::Value *expm1(Builder &builder, llvm::Value *x);
+llvm::Value *log(Builder &builder, llvm::Value *x);
+llvm::Value *log2(Builder &builder, llvm::Value *x);
+llvm::Value *log10(Builder &builder, llvm::Value *x);
+llvm::Value *log1p(Builder &builder, llvm::Value *x);
+llvm::Value *sin(Builder &builder, llvm::Value *x);
+llvm::Value *cos(Builder &builder, llvm::Value *x);
+llvm::Value *tanh(Builder &builder, llvm::Value *x);
+/// f32 only.
+llvm::Value *erf(Builder &builder, llvm::Value *x);
+
+} // namespace sectile::functions
+
+#endif

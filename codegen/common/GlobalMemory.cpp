@@ -1,0 +1,137 @@
+// tile.load and tile.store: global memory.
+#include "codegen/common/KernelEmitter.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+/// How a thread's accesses of a tile of pointers, or of one pointer, come in groups.
+struct KernelEmitter::AccessShape {
+  const Layout *layout;      ///< nullptr for a scalar
+  unsigned count, perAccess; ///< registers in all, and in one access
+  llvm::Type *element;       ///< in memory
+  llvm::Type *type;          ///< of one access: an integer or a vector of them
+  unsigned bytes;            ///< of one access
+};
+
+/// 8 to 128 bits as the words that memory instructions take.
+static llvm::Type *wordsOf(llvm::IRBuilder<> &b, unsigned bits, unsigned elementBits) {
+  if (bits <= 32)
+    return b.getIntNTy(bits);
+  unsigned word = elementBits == 64 ? 64 : 32;
+  if (bits == word)
+    return b.getIntNTy(word);
+  return llvm::FixedVectorType::get(b.getIntNTy(word), bits / word);
+}
+
+KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
+                                                      std::optional<int32_t> vector) {
+  AccessShape shape;
+  shape.layout = cta::layoutOf(pointers);
+  shape.count = shape.layout ? shape.layout->numRegisters() : 1;
+  shape.element = memoryTypeOf(cast<tile::PtrType>(tile::elementType(pointers)).getElement());
+  unsigned bits = shape.element->getPrimitiveSizeInBits();
+  shape.perAccess = std::min<unsigned>(shape.layout && vector ? *vector : 1,
+                                       std::max(1u, target.maxVectorBits / bits));
+  shape.type = wordsOf(b, bits * shape.perAccess, bits);
+  shape.bytes = bits * shape.perAccess / 8;
+  return shape;
+}
+
+/// Elements as the words of one access, and back.
+static llvm::Value *pack(llvm::IRBuilder<> &b, ArrayRef<llvm::Value *> elements,
+                         llvm::Type *words) {
+  if (elements.size() == 1)
+    return b.CreateBitCast(elements.front(), words);
+  auto *type = llvm::FixedVectorType::get(elements.front()->getType(), elements.size());
+  llvm::Value *vector = llvm::PoisonValue::get(type);
+  for (auto [i, element] : llvm::enumerate(elements))
+    vector = b.CreateInsertElement(vector, element, i);
+  return b.CreateBitCast(vector, words);
+}
+
+static void unpack(llvm::IRBuilder<> &b, llvm::Value *words, llvm::Type *element, unsigned count,
+                   SmallVectorImpl<llvm::Value *> &elements) {
+  if (count == 1) {
+    elements.push_back(b.CreateBitCast(words, element));
+    return;
+  }
+  llvm::Value *vector = b.CreateBitCast(words, llvm::FixedVectorType::get(element, count));
+  for (unsigned i = 0; i < count; ++i)
+    elements.push_back(b.CreateExtractElement(vector, i));
+}
+
+void KernelEmitter::emitLoad(tile::LoadOp op) {
+  AccessShape shape = accessShape(op.getPtr().getType(), op.getVector());
+  llvm::Type *type = typeOf(tile::elementType(op.getResult().getType()));
+  Registers &pointers = registers(op.getPtr());
+  Registers *masks = op.getMask() ? &registers(op.getMask()) : nullptr;
+  Registers *others = op.getOther() ? &registers(op.getOther()) : nullptr;
+  ArrayRef<unsigned> first;
+  if (shape.layout)
+    first = firstCopies(*shape.layout);
+  GlobalAccess access;
+  access.align = llvm::Align(shape.bytes);
+  access.cache = op.getCache();
+  access.eviction = op.getEviction();
+  access.isVolatile = op.getIsVolatile();
+  Registers result(shape.count);
+  for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
+    if (!first.empty() && first[reg] < reg) {
+      for (unsigned i = 0; i < shape.perAccess; ++i)
+        result[reg + i] = result[first[reg + i]];
+      continue;
+    }
+    access.pointer = pointers[reg];
+    access.predicate = masks ? (*masks)[reg] : nullptr;
+    llvm::Value *other = nullptr;
+    if (others) {
+      SmallVector<llvm::Value *> elements;
+      for (unsigned i = 0; i < shape.perAccess; ++i)
+        elements.push_back(toMemory((*others)[reg + i]));
+      other = pack(b, elements, shape.type);
+    } else if (masks) {
+      other = llvm::Constant::getNullValue(shape.type);
+    }
+    SmallVector<llvm::Value *> elements;
+    unpack(b, hooks.load(b, access, shape.type, other), shape.element, shape.perAccess, elements);
+    for (auto [i, element] : llvm::enumerate(elements))
+      result[reg + i] = fromMemory(element, type);
+  }
+  define(op.getResult(), std::move(result));
+}
+
+void KernelEmitter::emitStore(tile::StoreOp op) {
+  AccessShape shape = accessShape(op.getPtr().getType(), op.getVector());
+  Registers &pointers = registers(op.getPtr()), &stored = registers(op.getValue());
+  Registers *masks = op.getMask() ? &registers(op.getMask()) : nullptr;
+  ArrayRef<unsigned> first;
+  llvm::Value *writer;
+  if (shape.layout) {
+    first = firstCopies(*shape.layout);
+    writer = isWriter(*shape.layout);
+  } else {
+    llvm::Value *&known = combined[{nullptr, ~0u}];
+    if (!known)
+      known = entry.CreateIsNull(thread);
+    writer = known;
+  }
+  GlobalAccess access;
+  access.align = llvm::Align(shape.bytes);
+  access.cache = op.getCache();
+  access.eviction = op.getEviction();
+  for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
+    if (!first.empty() && first[reg] < reg)
+      continue;
+    access.pointer = pointers[reg];
+    access.predicate = masks ? (*masks)[reg] : nullptr;
+    if (writer)
+      access.predicate = access.predicate ? b.CreateAnd(writer, access.predicate) : writer;
+    SmallVector<llvm::Value *> elements;
+    for (unsigned i = 0; i < shape.perAccess; ++i)
+      elements.push_back(toMemory(stored[reg + i]));
+    hooks.store(b, access, pack(b, elements, shape.type));
+  }
+}
+
+} // namespace sectile

@@ -1,0 +1,436 @@
+// Kernel set-up, control flow, dispatch, and what a thread knows of its place.
+#include "codegen/common/KernelEmitter.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/IR/MDBuilder.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+static unsigned warpsOf(func::FuncOp function) {
+  auto warps = function->getAttrOfType<IntegerAttr>(cta::warpsAttr);
+  return warps ? warps.getInt() : 0;
+}
+
+KernelEmitter::KernelEmitter(llvm::Module &module, const TargetHooks &hooks, func::FuncOp function)
+    : b(module.getContext()), hooks(hooks), target(hooks.target), module(module),
+      function_(function), warps(warpsOf(function)), entry(module.getContext()), debug(module) {}
+
+LogicalResult KernelEmitter::run() {
+  if (!warps)
+    return function_.emitError("kernel without '") << cta::warpsAttr << "'";
+  SmallVector<llvm::Type *> types;
+  for (Type type : function_.getArgumentTypes()) {
+    llvm::Type *scalar = isa<RankedTensorType>(type) ? nullptr : typeOf(type);
+    if (!scalar)
+      return function_.emitError("a kernel cannot take an argument of type ") << type;
+    types.push_back(scalar);
+  }
+  auto *type = llvm::FunctionType::get(b.getVoidTy(), types, /*isVarArg=*/false);
+  kernel =
+      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, function_.getName(), module);
+  kernel->addFnAttr(llvm::Attribute::NoUnwind);
+  kernel->addFnAttr("target-cpu", target.cpu);
+  if (!target.features.empty())
+    kernel->addFnAttr("target-features", target.features);
+  hooks.setUpKernel(*kernel, numThreads());
+  for (auto [i, argument] : llvm::enumerate(function_.getArguments())) {
+    llvm::Argument *value = kernel->getArg(i);
+    value->addAttr(llvm::Attribute::NoUndef);
+    auto divisible = function_.getArgAttrOfType<IntegerAttr>(i, tile::divisibleAttr);
+    if (divisible && value->getType()->isPointerTy() && divisible.getInt() > 1)
+      value->addAttr(llvm::Attribute::getWithAlignment(
+          b.getContext(), llvm::Align(divisible.getInt() & -divisible.getInt())));
+    define(argument, {value});
+  }
+
+  debug.begin(*kernel, function_.getLoc(), hooks.lineTables());
+  auto *first = llvm::BasicBlock::Create(b.getContext(), "entry", kernel);
+  auto *body = llvm::BasicBlock::Create(b.getContext(), "body", kernel);
+  entry.SetInsertPoint(first);
+  entry.SetCurrentDebugLocation(debug.at(function_.getLoc()));
+  thread = hooks.threadIndex(entry);
+  entry.SetInsertPoint(entry.CreateBr(body));
+  b.SetInsertPoint(body);
+  if (!function_.getBody().hasOneBlock())
+    return function_.emitError("a kernel's body must be one block");
+  if (failed(emitBlock(function_.getBody().front())))
+    return failure();
+  debug.finish();
+  return success();
+}
+
+//===-- Values --------------------------------------------------------------------------------===//
+
+Registers &KernelEmitter::registers(Value value) {
+  auto found = values.find(value);
+  assert(found != values.end() && "a value used before it is emitted");
+  return found->second;
+}
+
+void KernelEmitter::define(Value value, Registers registers) {
+  values[value] = std::move(registers);
+}
+
+llvm::Type *KernelEmitter::typeOf(Type element) {
+  llvm::LLVMContext &context = b.getContext();
+  return llvm::TypeSwitch<Type, llvm::Type *>(element)
+      .Case([&](IntegerType type) { return b.getIntNTy(type.getWidth()); })
+      .Case([&](IndexType) { return b.getInt64Ty(); })
+      .Case([&](Float16Type) { return llvm::Type::getHalfTy(context); })
+      .Case([&](BFloat16Type) { return llvm::Type::getBFloatTy(context); })
+      .Case([&](Float32Type) { return llvm::Type::getFloatTy(context); })
+      .Case([&](Float64Type) { return llvm::Type::getDoubleTy(context); })
+      .Case<Float8E4M3FNType, Float8E5M2Type>([&](Type) { return b.getInt8Ty(); })
+      .Case([&](tile::PtrType) { return llvm::PointerType::get(context, 1); })
+      .Default([](Type) { return nullptr; });
+}
+
+llvm::Type *KernelEmitter::memoryTypeOf(Type element) {
+  if (element.isInteger(1))
+    return b.getInt8Ty();
+  if (isa<tile::PtrType>(element))
+    return b.getInt64Ty();
+  return typeOf(element);
+}
+
+llvm::Value *KernelEmitter::toMemory(llvm::Value *value) {
+  if (value->getType()->isIntegerTy(1))
+    return b.CreateZExt(value, b.getInt8Ty());
+  if (value->getType()->isPointerTy())
+    return b.CreatePtrToInt(value, b.getInt64Ty());
+  return value;
+}
+
+llvm::Value *KernelEmitter::fromMemory(llvm::Value *value, llvm::Type *type) {
+  if (type->isIntegerTy(1))
+    return b.CreateIsNotNull(value);
+  if (type->isPointerTy())
+    return b.CreateIntToPtr(value, type);
+  return value;
+}
+
+//===-- Places --------------------------------------------------------------------------------===//
+
+llvm::Value *KernelEmitter::laneIndex() {
+  if (!lane)
+    lane = entry.CreateAnd(thread, target.warpSize - 1);
+  return lane;
+}
+
+ThreadPart KernelEmitter::threadPart(ArrayRef<uint32_t> laneImages, ArrayRef<uint32_t> warpImages) {
+  std::vector<uint32_t> images(laneImages);
+  images.resize(llvm::Log2_32(target.warpSize), 0);
+  llvm::append_range(images, warpImages);
+  auto [known, isNew] = threadParts.try_emplace(images);
+  if (!isNew)
+    return known->second;
+  // Bits that move by the same distance move together.
+  std::map<int, uint32_t> byDistance;
+  uint32_t once = 0, twice = 0;
+  for (auto [from, image] : llvm::enumerate(images))
+    for (uint32_t rest = image; rest; rest &= rest - 1) {
+      byDistance[int(llvm::countr_zero(rest)) - int(from)] |= 1u << from;
+      twice |= once & rest & -rest;
+      once |= rest & -rest;
+    }
+  ThreadPart part;
+  part.bits = once;
+  for (auto [distance, mask] : byDistance) {
+    llvm::Value *bits = thread;
+    if (mask != numThreads() - 1)
+      bits = entry.CreateAnd(bits, mask);
+    bits = distance > 0   ? entry.CreateShl(bits, distance, "", /*HasNUW=*/true, /*HasNSW=*/true)
+           : distance < 0 ? entry.CreateLShr(bits, -distance)
+                          : bits;
+    part.value = !part.value ? bits
+                 : twice     ? entry.CreateXor(part.value, bits)
+                             : entry.CreateOr(part.value, bits, "", /*IsDisjoint=*/true);
+  }
+  return known->second = part;
+}
+
+std::pair<llvm::Value *, uint32_t> KernelEmitter::combine(const ThreadPart &part,
+                                                          uint32_t constant) {
+  uint32_t shared = constant & part.bits;
+  if (!shared)
+    return {part.value, constant};
+  llvm::Value *&value = combined[{part.value, shared}];
+  if (!value)
+    value = entry.CreateXor(part.value, shared);
+  return {value, constant & ~part.bits};
+}
+
+ArrayRef<unsigned> KernelEmitter::firstCopies(const Layout &layout) {
+  ArrayRef<uint32_t> images = layout.packed(In::Register);
+  if (!layout.freeBits(In::Register))
+    return {};
+  std::vector<uint32_t> key(images);
+  key.push_back(layout.numRepeats());
+  auto [known, isNew] = copies.try_emplace(key);
+  if (isNew) {
+    llvm::DenseMap<uint32_t, unsigned> first;
+    SmallVector<unsigned> core;
+    for (unsigned reg = 0; reg < layout.coreRegisters(); ++reg)
+      core.push_back(first.try_emplace(layout.applyPacked(Place::of(reg)), reg).first->second);
+    for (unsigned reg = 0; reg < layout.numRegisters(); ++reg)
+      known->second.push_back(reg - reg % layout.coreRegisters() +
+                              core[reg % layout.coreRegisters()]);
+  }
+  return known->second;
+}
+
+llvm::Value *KernelEmitter::isWriter(const Layout &layout) {
+  uint32_t lanes = layout.freeBits(In::Lane);
+  uint32_t warpBits = layout.freeBits(In::Warp);
+  uint32_t mask = lanes | warpBits * target.warpSize;
+  if (!mask)
+    return nullptr;
+  llvm::Value *&known = combined[{nullptr, mask}];
+  if (!known)
+    known = entry.CreateIsNull(entry.CreateAnd(thread, mask));
+  return known;
+}
+
+llvm::Value *KernelEmitter::sharedAddress(uint32_t offset) {
+  llvm::GlobalVariable *array = module.getGlobalVariable("sectile_shared");
+  if (!array) {
+    auto *type = llvm::ArrayType::get(b.getInt8Ty(), 0);
+    array = new llvm::GlobalVariable(
+        module, type, /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage, nullptr,
+        "sectile_shared", nullptr, llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/3);
+    array->setAlignment(llvm::Align(1024));
+  }
+  return offset ? b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), array, offset) : array;
+}
+
+/// A value of any size moved in pieces of 32 bits by `move`.
+static llvm::Value *moveWords(llvm::IRBuilder<> &b, llvm::Value *value,
+                              function_ref<llvm::Value *(llvm::Value *)> move) {
+  llvm::Type *type = value->getType();
+  if (type->isIntegerTy(32))
+    return move(value);
+  unsigned bits = type->isPointerTy() ? 64 : type->getPrimitiveSizeInBits();
+  llvm::Type *whole = b.getIntNTy(bits);
+  llvm::Value *asInteger =
+      type->isPointerTy() ? b.CreatePtrToInt(value, whole) : b.CreateBitCast(value, whole);
+  llvm::Value *result = nullptr;
+  if (bits <= 32) {
+    result = b.CreateTrunc(move(b.CreateZExt(asInteger, b.getInt32Ty())), whole);
+  } else {
+    auto *pieces = llvm::FixedVectorType::get(b.getInt32Ty(), bits / 32);
+    llvm::Value *from = b.CreateBitCast(asInteger, pieces);
+    llvm::Value *to = llvm::PoisonValue::get(pieces);
+    for (unsigned i = 0; i < bits / 32; ++i)
+      to = b.CreateInsertElement(to, move(b.CreateExtractElement(from, i)), i);
+    result = b.CreateBitCast(to, whole);
+  }
+  return type->isPointerTy() ? b.CreateIntToPtr(result, type) : b.CreateBitCast(result, type);
+}
+
+llvm::Value *KernelEmitter::shuffleXor(llvm::Value *value, unsigned mask) {
+  return moveWords(b, value, [&](llvm::Value *word) { return hooks.shuffleXor(b, word, mask); });
+}
+
+llvm::Value *KernelEmitter::shuffle(llvm::Value *value, llvm::Value *from) {
+  return moveWords(b, value, [&](llvm::Value *word) { return hooks.shuffle(b, word, from); });
+}
+
+//===-- Operations ----------------------------------------------------------------------------===//
+
+void KernelEmitter::locate(Location location) { b.SetCurrentDebugLocation(debug.at(location)); }
+
+LogicalResult KernelEmitter::emitBlock(Block &block) {
+  for (Operation &op : block) {
+    locate(op.getLoc());
+    if (failed(emit(op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult KernelEmitter::emit(Operation &op) {
+  bool ok = true, known = true;
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](func::ReturnOp) { b.CreateRetVoid(); })
+      .Case([&](scf::ForOp loop) { emitFor(loop, ok); })
+      .Case([&](scf::IfOp branch) { emitIf(branch, ok); })
+      .Case([&](scf::WhileOp loop) { emitWhile(loop, ok); })
+      .Case<scf::YieldOp, scf::ConditionOp, tile::YieldOp>([](Operation *) {})
+      .Default([&](Operation *) { known = false; });
+  if (known)
+    return success(ok);
+  StringRef dialect = op.getName().getDialectNamespace();
+  known = true;
+  if (dialect == "tile" || dialect == "cta") {
+    LogicalResult result = dialect == "tile" ? emitTileOp(op, known) : emitCtaOp(op, known);
+    if (known)
+      return result;
+    return op.emitError("code generation knows no operation '")
+           << op.getName() << "' at this stage";
+  }
+  return emitElementwise(op);
+}
+
+LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
+  LogicalResult result = success();
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](tile::ProgramIdOp id) { define(id, {hooks.programId(b, id.getAxis())}); })
+      .Case([&](tile::NumProgramsOp n) { define(n, {hooks.numPrograms(b, n.getAxis())}); })
+      .Case([&](tile::ArangeOp arange) { emitArange(arange); })
+      .Case([&](tile::SplatOp splat) {
+        const Layout *layout = cta::layoutOf(splat.getType());
+        define(splat, Registers(layout->numRegisters(), scalar(splat.getSource())));
+      })
+      .Case([&](tile::ExpandDimsOp expand) {
+        Layout natural = cta::layoutOf(expand.getSource().getType())->expandDim(expand.getAxis());
+        result = rename(expand, natural, registers(expand.getSource()), expand);
+      })
+      .Case([&](tile::ReshapeOp reshape) { result = emitReshape(reshape); })
+      .Case([&](tile::BroadcastOp broadcast) { result = emitBroadcast(broadcast); })
+      .Case([&](tile::PermuteOp permute) { result = emitPermute(permute); })
+      .Case([&](tile::AddPtrOp add) {
+        llvm::Type *element =
+            memoryTypeOf(cast<tile::PtrType>(tile::elementType(add.getType())).getElement());
+        Registers sums;
+        ArrayRef<unsigned> first;
+        if (const Layout *layout = cta::layoutOf(add.getType()))
+          first = firstCopies(*layout);
+        Registers &pointers = registers(add.getPtr()), &offsets = registers(add.getOffset());
+        for (auto [i, pointer] : llvm::enumerate(pointers))
+          sums.push_back(!first.empty() && first[i] < i
+                             ? sums[first[i]]
+                             : b.CreateGEP(element, pointer, offsets[i]));
+        define(add, std::move(sums));
+      })
+      .Case([&](tile::LoadOp load) { emitLoad(load); })
+      .Case([&](tile::StoreOp store) { emitStore(store); })
+      .Default([&](Operation *) { known = false; });
+  return result;
+}
+
+LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
+  LogicalResult result = success();
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Default([&](Operation *) { known = false; });
+  return result;
+}
+
+//===-- Control flow --------------------------------------------------------------------------===//
+
+/// Phis for values that come from `block`; the caller adds what comes from elsewhere.
+static Registers makePhis(llvm::IRBuilder<> &b, const Registers &incoming,
+                          llvm::BasicBlock *block) {
+  Registers phis;
+  for (llvm::Value *value : incoming) {
+    llvm::PHINode *phi = b.CreatePHI(value->getType(), 2);
+    phi->addIncoming(value, block);
+    phis.push_back(phi);
+  }
+  return phis;
+}
+
+static void addIncoming(const Registers &phis, const Registers &incoming, llvm::BasicBlock *block) {
+  for (auto [phi, value] : llvm::zip_equal(phis, incoming))
+    cast<llvm::PHINode>(phi)->addIncoming(value, block);
+}
+
+void KernelEmitter::emitFor(scf::ForOp op, bool &ok) {
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  auto *header = llvm::BasicBlock::Create(b.getContext(), "loop", kernel);
+  auto *body = llvm::BasicBlock::Create(b.getContext(), "loop.body", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "loop.end", kernel);
+  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound());
+  llvm::Value *step = scalar(op.getStep());
+  b.CreateBr(header);
+  b.SetInsertPoint(header);
+  llvm::PHINode *induction = b.CreatePHI(lower->getType(), 2);
+  induction->addIncoming(lower, before);
+  define(op.getInductionVar(), {induction});
+  SmallVector<Registers> phis;
+  for (auto [initial, argument, result] :
+       llvm::zip_equal(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
+    phis.push_back(makePhis(b, registers(initial), before));
+    define(argument, phis.back());
+    define(result, phis.back());
+  }
+  llvm::Value *more =
+      op.getUnsignedCmp() ? b.CreateICmpULT(induction, upper) : b.CreateICmpSLT(induction, upper);
+  b.CreateCondBr(more, body, after);
+  b.SetInsertPoint(body);
+  ok = succeeded(emitBlock(*op.getBody()));
+  if (!ok)
+    return;
+  locate(op.getLoc());
+  // A loop whose last step passes the end of its type has no sense either way.
+  llvm::Value *next = b.CreateAdd(induction, step, "", op.getUnsignedCmp(), !op.getUnsignedCmp());
+  induction->addIncoming(next, b.GetInsertBlock());
+  for (auto [i, yielded] : llvm::enumerate(op.getYieldedValues()))
+    addIncoming(phis[i], registers(yielded), b.GetInsertBlock());
+  b.CreateBr(header);
+  b.SetInsertPoint(after);
+}
+
+void KernelEmitter::emitIf(scf::IfOp op, bool &ok) {
+  auto *thenBlock = llvm::BasicBlock::Create(b.getContext(), "then", kernel);
+  auto *elseBlock = llvm::BasicBlock::Create(b.getContext(), "else", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "end", kernel);
+  b.CreateCondBr(scalar(op.getCondition()), thenBlock, elseBlock);
+  b.SetInsertPoint(thenBlock);
+  ok = succeeded(emitBlock(*op.thenBlock()));
+  if (!ok)
+    return;
+  thenBlock = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(elseBlock);
+  if (op.elseBlock())
+    ok = succeeded(emitBlock(*op.elseBlock()));
+  if (!ok)
+    return;
+  elseBlock = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  locate(op.getLoc());
+  for (OpResult result : op.getResults()) {
+    unsigned i = result.getResultNumber();
+    Registers phis = makePhis(b, registers(op.thenYield().getOperand(i)), thenBlock);
+    addIncoming(phis, registers(op.elseYield().getOperand(i)), elseBlock);
+    define(result, std::move(phis));
+  }
+}
+
+void KernelEmitter::emitWhile(scf::WhileOp op, bool &ok) {
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  auto *header = llvm::BasicBlock::Create(b.getContext(), "while", kernel);
+  auto *body = llvm::BasicBlock::Create(b.getContext(), "while.body", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "while.end", kernel);
+  b.CreateBr(header);
+  b.SetInsertPoint(header);
+  SmallVector<Registers> phis;
+  for (auto [initial, argument] : llvm::zip_equal(op.getInits(), op.getBeforeArguments())) {
+    phis.push_back(makePhis(b, registers(initial), before));
+    define(argument, phis.back());
+  }
+  ok = succeeded(emitBlock(*op.getBeforeBody()));
+  if (!ok)
+    return;
+  scf::ConditionOp condition = op.getConditionOp();
+  for (auto [value, argument, result] :
+       llvm::zip_equal(condition.getArgs(), op.getAfterArguments(), op.getResults())) {
+    define(argument, registers(value));
+    define(result, registers(value));
+  }
+  b.CreateCondBr(scalar(condition.getCondition()), body, after);
+  b.SetInsertPoint(body);
+  ok = succeeded(emitBlock(*op.getAfterBody()));
+  if (!ok)
+    return;
+  locate(op.getLoc());
+  for (auto [i, yielded] : llvm::enumerate(op.getYieldOp().getOperands()))
+    addIncoming(phis[i], registers(yielded), b.GetInsertBlock());
+  b.CreateBr(header);
+  b.SetInsertPoint(after);
+}
+
+} // namespace sectile

@@ -1,0 +1,124 @@
+// Emits one kernel: operation by operation, every tile as one LLVM value per register of its
+// layout.
+#ifndef SECTILE_CODEGEN_COMMON_KERNELEMITTER_H
+#define SECTILE_CODEGEN_COMMON_KERNELEMITTER_H
+
+#include "codegen/common/DebugInfo.h"
+#include "codegen/common/TargetHooks.h"
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/IR/IRBuilder.h"
+#include <functional>
+
+namespace sectile {
+
+/// What a thread holds of an MLIR value: one LLVM value for a scalar, one per register for a tile.
+/// A buffer is its address.
+using Registers = llvm::SmallVector<llvm::Value *, 0>;
+
+/// A number that a thread computes from its place in the block by a linear map over GF(2).
+struct ThreadPart {
+  llvm::Value *value = nullptr; ///< i32; nullptr is zero
+  uint32_t bits = 0;            ///< that may be set
+};
+
+class KernelEmitter {
+public:
+  KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function);
+  mlir::LogicalResult run();
+
+  // Used by the parts that emit shared-memory accesses, conversions, reductions and dots.
+  llvm::IRBuilder<> b;
+  const TargetHooks &hooks;
+  const Target &target;
+
+  unsigned numThreads() const { return warps * target.warpSize; }
+  llvm::Value *threadIndex() const { return thread; }
+  llvm::Value *laneIndex();
+
+  Registers &registers(mlir::Value value);
+  llvm::Value *scalar(mlir::Value value) { return registers(value).front(); }
+  void define(mlir::Value value, Registers registers);
+
+  /// The LLVM type of one element in a register, and in memory.
+  llvm::Type *typeOf(mlir::Type element);
+  llvm::Type *memoryTypeOf(mlir::Type element);
+  /// A value between its type in registers and in memory.
+  llvm::Value *toMemory(llvm::Value *value);
+  llvm::Value *fromMemory(llvm::Value *value, llvm::Type *type);
+
+  /// The xor of the images of the lane and warp bits that are set; emitted once, in the entry.
+  ThreadPart threadPart(llvm::ArrayRef<uint32_t> laneImages, llvm::ArrayRef<uint32_t> warpImages);
+  /// part ^ constant, as an i32 emitted in the entry plus a constant: as much as possible goes to
+  /// the latter, which addresses take for free. The first is nullptr for zero.
+  std::pair<llvm::Value *, uint32_t> combine(const ThreadPart &part, uint32_t constant);
+
+  /// For every register of a layout the first register that holds the same; nothing when all
+  /// differ.
+  llvm::ArrayRef<unsigned> firstCopies(const Layout &layout);
+  /// Whether this thread is the one that writes its elements, where several hold the same; nullptr
+  /// when every thread is.
+  llvm::Value *isWriter(const Layout &layout);
+
+  /// The address `offset` bytes into the kernel's shared memory.
+  llvm::Value *sharedAddress(uint32_t offset);
+
+  /// Moves a 32-bit word, or any number as such words, between lanes.
+  llvm::Value *shuffleXor(llvm::Value *value, unsigned mask);
+  llvm::Value *shuffle(llvm::Value *value, llvm::Value *from);
+
+private:
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+  mlir::LogicalResult emit(mlir::Operation &op);
+  mlir::LogicalResult emitTileOp(mlir::Operation &op, bool &known);
+  mlir::LogicalResult emitCtaOp(mlir::Operation &op, bool &known);
+  void locate(mlir::Location location);
+
+  // Elementwise operations.
+  using Elementwise = std::function<llvm::Value *(llvm::ArrayRef<llvm::Value *>)>;
+  Elementwise arithmetic(mlir::Operation &op);
+  Elementwise conversion(mlir::Operation &op);
+  Elementwise function(mlir::Operation &op);
+  mlir::LogicalResult emitElementwise(mlir::Operation &op);
+  mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
+  template <class Op> void emitExtendedMultiply(Op op, bool isSigned);
+  llvm::Constant *constantOf(mlir::Attribute value, mlir::Type type);
+
+  // Shapes.
+  void emitArange(tile::ArangeOp op);
+  mlir::LogicalResult emitReshape(tile::ReshapeOp op);
+  mlir::LogicalResult emitBroadcast(tile::BroadcastOp op);
+  mlir::LogicalResult emitPermute(tile::PermuteOp op);
+  mlir::LogicalResult rename(mlir::Operation *op, const Layout &natural,
+                             llvm::ArrayRef<llvm::Value *> values, mlir::Value result);
+
+  // Global memory.
+  void emitLoad(tile::LoadOp op);
+  void emitStore(tile::StoreOp op);
+  struct AccessShape;
+  AccessShape accessShape(mlir::Type pointers, std::optional<int32_t> vector);
+
+  // Control flow.
+  void emitFor(mlir::scf::ForOp op, bool &ok);
+  void emitIf(mlir::scf::IfOp op, bool &ok);
+  void emitWhile(mlir::scf::WhileOp op, bool &ok);
+
+  llvm::Module &module;
+  mlir::func::FuncOp function_;
+  unsigned warps;
+  llvm::Function *kernel = nullptr;
+  llvm::Value *thread = nullptr;
+  llvm::Value *lane = nullptr;
+  llvm::IRBuilder<> entry; ///< at the end of the entry block: for what depends on the thread only
+  KernelDebugInfo debug;
+  llvm::DenseMap<mlir::Value, Registers> values;
+  std::map<std::vector<uint32_t>, ThreadPart> threadParts;
+  llvm::DenseMap<std::pair<llvm::Value *, uint32_t>, llvm::Value *> combined;
+  std::map<std::vector<uint32_t>, std::vector<unsigned>> copies;
+};
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,34 @@
+// Names of the pseudo-intrinsics: functions that stand for instructions which LLVM has no intrinsic
+// for. They are plain declarations until the very end, when a chip gets inline assembly and the
+// virtual GPU a call of its machine.
+#ifndef SECTILE_CODEGEN_COMMON_PSEUDOINTRINSICS_H
+#define SECTILE_CODEGEN_COMMON_PSEUDOINTRINSICS_H
+
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+
+namespace sectile::pseudo {
+
+inline constexpr llvm::StringLiteral prefix = "sectile.";
+
+/// T sectile.nv.load.<T>(ptr addrspace(1) address, i1 predicate, T other, i32 hints)
+/// Reads a T, aligned to its size; `other` and no access where the predicate is false. T is i8,
+/// i16, i32, i64, v2i32, v4i32 or v2i64.
+inline constexpr llvm::StringLiteral nvLoad = "sectile.nv.load.";
+
+/// void sectile.nv.store.<T>(ptr addrspace(1) address, T value, i1 predicate, i32 hints)
+/// Writes a T, aligned to its size; no access where the predicate is false. T as in nvLoad.
+inline constexpr llvm::StringLiteral nvStore = "sectile.nv.store.";
+
+/// The constant `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
+/// next two a tile::Eviction, then one bit for volatile.
+constexpr uint32_t packHints(uint32_t cache, uint32_t eviction, bool isVolatile) {
+  return cache | eviction << 4 | uint32_t(isVolatile) << 6;
+}
+constexpr uint32_t cacheOf(uint32_t hints) { return hints & 15; }
+constexpr uint32_t evictionOf(uint32_t hints) { return hints >> 4 & 3; }
+constexpr bool isVolatile(uint32_t hints) { return hints >> 6 & 1; }
+
+} // namespace sectile::pseudo
+
+#endif

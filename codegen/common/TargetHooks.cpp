@@ -1,0 +1,87 @@
+// What the vendors' hooks share.
+#include "codegen/common/TargetHooks.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+using namespace llvm;
+
+namespace sectile {
+
+TargetHooks::~TargetHooks() = default;
+
+std::unique_ptr<TargetHooks> TargetHooks::create(const Target &target) {
+  switch (target.vendor) {
+  case Vendor::Nvidia:
+    return createNvidiaHooks(target);
+  case Vendor::Amd:
+    return createAmdHooks(target);
+  }
+  llvm_unreachable("a vendor without hooks");
+}
+
+void TargetHooks::asyncCopy(IRBuilder<> &, const GlobalAccess &, Value *, unsigned) const {
+  llvm_unreachable("asynchronous copies on a target that has none");
+}
+void TargetHooks::asyncCommit(IRBuilder<> &) const {
+  llvm_unreachable("asynchronous copies on a target that has none");
+}
+void TargetHooks::asyncWait(IRBuilder<> &, unsigned) const {
+  llvm_unreachable("asynchronous copies on a target that has none");
+}
+SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned, bool) const {
+  llvm_unreachable("matrix loads on a target that has none");
+}
+void TargetHooks::mma(IRBuilder<> &, const MmaShape &, MmaElement, ArrayRef<Value *>,
+                      ArrayRef<Value *>, MutableArrayRef<Value *>) const {
+  llvm_unreachable("matrix instructions on a target that has none");
+}
+Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
+  llvm_unreachable("tf32 on a target that has none");
+}
+
+Value *TargetHooks::exp2(IRBuilder<> &b, Value *x) const {
+  return b.CreateUnaryIntrinsic(Intrinsic::exp2, x);
+}
+
+/// Splits the block after the builder's place and runs `then` under the predicate. Returns the
+/// block before and the one in which `then` ended; the builder is behind both.
+static std::pair<BasicBlock *, BasicBlock *> underBranch(IRBuilder<> &b, Value *predicate,
+                                                         function_ref<void()> then) {
+  BasicBlock *before = b.GetInsertBlock();
+  Function *function = before->getParent();
+  auto *inside = BasicBlock::Create(b.getContext(), "access", function);
+  auto *after = BasicBlock::Create(b.getContext(), "done", function);
+  b.CreateCondBr(predicate, inside, after);
+  b.SetInsertPoint(inside);
+  then();
+  inside = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  return {before, inside};
+}
+
+Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Type *type,
+                                    Value *other) {
+  auto load = [&] {
+    return b.CreateAlignedLoad(type, access.pointer, access.align, access.isVolatile);
+  };
+  if (!access.predicate)
+    return load();
+  Value *loaded = nullptr;
+  auto [before, inside] = underBranch(b, access.predicate, [&] { loaded = load(); });
+  PHINode *result = b.CreatePHI(type, 2);
+  result->addIncoming(loaded, inside);
+  result->addIncoming(other, before);
+  return result;
+}
+
+void TargetHooks::storeUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Value *value) {
+  auto store = [&] {
+    b.CreateAlignedStore(value, access.pointer, access.align, access.isVolatile);
+  };
+  if (access.predicate)
+    underBranch(b, access.predicate, store);
+  else
+    store();
+}
+
+} // namespace sectile

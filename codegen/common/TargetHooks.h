@@ -1,0 +1,110 @@
+// What differs between vendors when cta IR becomes LLVM IR: the emitter asks these functions.
+#ifndef SECTILE_CODEGEN_COMMON_TARGETHOOKS_H
+#define SECTILE_CODEGEN_COMMON_TARGETHOOKS_H
+
+#include "ir/Target.h"
+#include "ir/tile/Tile.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+namespace sectile {
+
+/// One access of one thread to global memory.
+struct GlobalAccess {
+  llvm::Value *pointer = nullptr;
+  llvm::Value *predicate = nullptr; ///< i1; nullptr is true
+  llvm::Align align;
+  tile::Cache cache = tile::Cache::Default;
+  tile::Eviction eviction = tile::Eviction::Normal;
+  bool isVolatile = false;
+
+  bool isPlain() const {
+    return cache == tile::Cache::Default && eviction == tile::Eviction::Normal && !isVolatile;
+  }
+};
+
+class TargetHooks {
+public:
+  explicit TargetHooks(const Target &target) : target(target) {}
+  virtual ~TargetHooks();
+  static std::unique_ptr<TargetHooks> create(const Target &target);
+
+  const Target &target;
+
+  //===-- Kernels and their places ------------------------------------------------------------===//
+
+  /// Calling convention, attributes and module flags of a kernel launched with `threads` threads.
+  virtual void setUpKernel(llvm::Function &kernel, unsigned threads) const = 0;
+  /// How source lines get into the code.
+  virtual llvm::DICompileUnit::DebugEmissionKind lineTables() const {
+    return llvm::DICompileUnit::LineTablesOnly;
+  }
+  /// The thread's number within its block.
+  virtual llvm::Value *threadIndex(llvm::IRBuilder<> &b) const = 0;
+  virtual llvm::Value *programId(llvm::IRBuilder<> &b, unsigned axis) const = 0;
+  virtual llvm::Value *numPrograms(llvm::IRBuilder<> &b, unsigned axis) const = 0;
+
+  //===-- Threads meeting
+  //-----------------------------------------------------------------------===//
+
+  virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// The i32 that lane `lane ^ mask` of the warp has.
+  virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
+                                  unsigned mask) const = 0;
+  /// The i32 that lane `from` has.
+  virtual llvm::Value *shuffle(llvm::IRBuilder<> &b, llvm::Value *value,
+                               llvm::Value *from) const = 0;
+
+  //===-- Global memory
+  //-------------------------------------------------------------------------===//
+
+  /// Reads a `type` (an integer or a vector of them, 8 to 128 bits); `other` where the predicate is
+  /// false.
+  virtual llvm::Value *load(llvm::IRBuilder<> &b, const GlobalAccess &access, llvm::Type *type,
+                            llvm::Value *other) const = 0;
+  virtual void store(llvm::IRBuilder<> &b, const GlobalAccess &access,
+                     llvm::Value *value) const = 0;
+
+  /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
+  /// Only for targets with Target::asyncCopy, as the next two.
+  virtual void asyncCopy(llvm::IRBuilder<> &b, const GlobalAccess &from, llvm::Value *to,
+                         unsigned bytes) const;
+  virtual void asyncCommit(llvm::IRBuilder<> &b) const;
+  virtual void asyncWait(llvm::IRBuilder<> &b, unsigned pending) const;
+
+  //===-- Matrix units
+  //--------------------------------------------------------------------------===//
+
+  /// Reads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory, one i32 of each per lane;
+  /// lane 8·i + r gives the address of row r of matrix i. Only for targets with Target::matrixLoad.
+  virtual llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value *row,
+                                                         unsigned count, bool transposed) const;
+  /// One matrix instruction on the fragments of a thread, as i32 or f64 values; replaces acc.
+  virtual void mma(llvm::IRBuilder<> &b, const MmaShape &shape, MmaElement bElement,
+                   llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bRegisters,
+                   llvm::MutableArrayRef<llvm::Value *> acc) const;
+  /// An f32 rounded to what matrix units take as tf32, as an i32.
+  virtual llvm::Value *roundToTF32(llvm::IRBuilder<> &b, llvm::Value *value) const;
+
+  //===-- Functions
+  //-----------------------------------------------------------------------------===//
+
+  /// 2^x and 1/√x of f32, at most two units in the last place off.
+  virtual llvm::Value *exp2(llvm::IRBuilder<> &b, llvm::Value *x) const;
+  virtual llvm::Value *rsqrt(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
+
+protected:
+  /// A plain load or store under a branch on the predicate.
+  static llvm::Value *loadUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
+                                      llvm::Type *type, llvm::Value *other);
+  static void storeUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
+                               llvm::Value *value);
+};
+
+std::unique_ptr<TargetHooks> createNvidiaHooks(const Target &target);
+std::unique_ptr<TargetHooks> createAmdHooks(const Target &target);
+
+} // namespace sectile
+
+#endif

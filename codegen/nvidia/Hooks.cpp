@@ -1,0 +1,159 @@
+// How NVIDIA's chips do what the emitter asks, in NVVM intrinsics and pseudo-intrinsics.
+#include "codegen/common/PseudoIntrinsics.h"
+#include "codegen/common/TargetHooks.h"
+#include "codegen/nvidia/MatrixUnits.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace llvm;
+
+namespace sectile {
+namespace {
+
+std::string typeName(Type *type) {
+  auto *vector = dyn_cast<FixedVectorType>(type);
+  std::string name = vector ? "v" + std::to_string(vector->getNumElements()) : "";
+  return name + "i" + std::to_string(type->getScalarSizeInBits());
+}
+
+class NvidiaHooks : public TargetHooks {
+public:
+  using TargetHooks::TargetHooks;
+
+  void setUpKernel(Function &kernel, unsigned threads) const override {
+    kernel.setCallingConv(CallingConv::PTX_Kernel);
+    kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
+  }
+
+  /// `.loc` alone: debug sections would make the assembler compile for a debugger.
+  DICompileUnit::DebugEmissionKind lineTables() const override {
+    return DICompileUnit::DebugDirectivesOnly;
+  }
+
+  Value *threadIndex(IRBuilder<> &b) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+  }
+
+  Value *programId(IRBuilder<> &b, unsigned axis) const override {
+    static constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                            Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                            Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+    return b.CreateIntrinsic(ids[axis], {});
+  }
+
+  Value *numPrograms(IRBuilder<> &b, unsigned axis) const override {
+    static constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                            Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                            Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+    return b.CreateIntrinsic(ids[axis], {});
+  }
+
+  void barrier(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
+  }
+
+  Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_shfl_sync_bfly_i32,
+                             {b.getInt32(~0u), value, b.getInt32(mask), b.getInt32(31)});
+  }
+
+  Value *shuffle(IRBuilder<> &b, Value *value, Value *from) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_shfl_sync_idx_i32,
+                             {b.getInt32(~0u), value, from, b.getInt32(31)});
+  }
+
+  // Predicated instructions instead of branches: a tile has many accesses, each with a mask of its
+  // own, and as many branches would take the compiler's freedom to move what is between them.
+  Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
+    if (!access.predicate && access.isPlain())
+      return loadUnderBranch(b, access, type, other);
+    return pseudo(b, pseudo::nvLoad, type, type,
+                  {access.pointer, predicateOf(b, access),
+                   other ? other : Constant::getNullValue(type), hintsOf(b, access)},
+                  /*writes=*/access.isVolatile);
+  }
+
+  void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
+    if (!access.predicate && access.isPlain())
+      return storeUnderBranch(b, access, value);
+    pseudo(b, pseudo::nvStore, value->getType(), b.getVoidTy(),
+           {access.pointer, value, predicateOf(b, access), hintsOf(b, access)}, /*writes=*/true);
+  }
+
+  void asyncCopy(IRBuilder<> &b, const GlobalAccess &from, Value *to,
+                 unsigned bytes) const override {
+    bool throughL1 = from.cache == tile::Cache::AllLevels;
+    Intrinsic::ID id = bytes == 4   ? Intrinsic::nvvm_cp_async_ca_shared_global_4_s
+                       : bytes == 8 ? Intrinsic::nvvm_cp_async_ca_shared_global_8_s
+                       : throughL1  ? Intrinsic::nvvm_cp_async_ca_shared_global_16_s
+                                    : Intrinsic::nvvm_cp_async_cg_shared_global_16_s;
+    // The bytes that are not read are filled with zeros.
+    Value *read = from.predicate ? b.CreateSelect(from.predicate, b.getInt32(bytes), b.getInt32(0))
+                                 : b.getInt32(bytes);
+    b.CreateIntrinsic(id, {to, from.pointer, read});
+  }
+
+  void asyncCommit(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_cp_async_commit_group, {});
+  }
+
+  void asyncWait(IRBuilder<> &b, unsigned pending) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_cp_async_wait_group, {b.getInt32(pending)});
+  }
+
+  SmallVector<Value *, 4> matrixLoad(IRBuilder<> &b, Value *row, unsigned count,
+                                     bool transposed) const override {
+    return nvidia::matrixLoad(b, row, count, transposed);
+  }
+
+  void mma(IRBuilder<> &b, const MmaShape &shape, MmaElement bElement, ArrayRef<Value *> a,
+           ArrayRef<Value *> bRegisters, MutableArrayRef<Value *> acc) const override {
+    nvidia::mma(b, shape, bElement, a, bRegisters, acc);
+  }
+
+  Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});
+  }
+
+  Value *rsqrt(IRBuilder<> &b, Value *x) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_rsqrt_approx_f, {x});
+  }
+
+private:
+  static Value *predicateOf(IRBuilder<> &b, const GlobalAccess &access) {
+    return access.predicate ? access.predicate : b.getTrue();
+  }
+
+  static Value *hintsOf(IRBuilder<> &b, const GlobalAccess &access) {
+    return b.getInt32(
+        pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile));
+  }
+
+  static Value *pseudo(IRBuilder<> &b, StringRef family, Type *type, Type *result,
+                       ArrayRef<Value *> arguments, bool writes) {
+    Module &module = *b.GetInsertBlock()->getModule();
+    std::string name = (family + typeName(type)).str();
+    Function *callee = module.getFunction(name);
+    if (!callee) {
+      SmallVector<Type *> types;
+      for (Value *argument : arguments)
+        types.push_back(argument->getType());
+      callee = Function::Create(FunctionType::get(result, types, false), Function::ExternalLinkage,
+                                name, module);
+      callee->setDoesNotThrow();
+      callee->setWillReturn();
+      callee->addFnAttr(Attribute::NoCallback);
+    }
+    CallInst *call = b.CreateCall(callee, arguments);
+    call->setMemoryEffects(
+        MemoryEffects::argMemOnly(writes ? ModRefInfo::ModRef : ModRefInfo::Ref));
+    return call;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<TargetHooks> createNvidiaHooks(const Target &target) {
+  return std::make_unique<NvidiaHooks>(target);
+}
+
+} // namespace sectile

@@ -1,0 +1,169 @@
+// Predicated accesses of global memory as inline assembly.
+#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
+#include "ir/tile/Tile.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Module.h"
+
+using namespace llvm;
+
+namespace sectile {
+namespace {
+
+/// How the type of an access is written: `.v4.b32`, its words, and their constraint.
+struct AsmType {
+  std::string suffix;
+  unsigned words;
+  Type *word; ///< as inline assembly takes it: i8 has no registers of its own
+  const char *constraint;
+
+  AsmType(IRBuilder<> &b, Type *type) {
+    auto *vector = dyn_cast<FixedVectorType>(type);
+    words = vector ? vector->getNumElements() : 1;
+    unsigned bits = type->getScalarSizeInBits();
+    suffix = (words > 1 ? ".v" + std::to_string(words) : "") + ".b" + std::to_string(bits);
+    word = b.getIntNTy(std::max(bits, 16u));
+    constraint = bits <= 16 ? "h" : bits == 32 ? "r" : "l";
+  }
+};
+
+const char *cacheOfLoad(uint32_t hints) {
+  switch (tile::Cache(pseudo::cacheOf(hints))) {
+  case tile::Cache::AllLevels:
+    return ".ca";
+  case tile::Cache::Global:
+    return ".cg";
+  case tile::Cache::Streaming:
+    return ".cs";
+  case tile::Cache::Volatile:
+    return ".cv";
+  default: // the others are for stores
+    return "";
+  }
+}
+
+const char *cacheOfStore(uint32_t hints) {
+  switch (tile::Cache(pseudo::cacheOf(hints))) {
+  case tile::Cache::Global:
+    return ".cg";
+  case tile::Cache::Streaming:
+    return ".cs";
+  case tile::Cache::WriteBack:
+    return ".wb";
+  case tile::Cache::WriteThrough:
+    return ".wt";
+  default: // the others are for loads
+    return "";
+  }
+}
+
+/// PTX has eviction priorities for accesses without a cache operator only.
+std::string modifiers(const char *cache, uint32_t hints) {
+  if (pseudo::isVolatile(hints))
+    return ".volatile.global";
+  std::string text = ".global";
+  if (*cache)
+    return text + cache;
+  switch (tile::Eviction(pseudo::evictionOf(hints))) {
+  case tile::Eviction::First:
+    return text + ".L1::evict_first";
+  case tile::Eviction::Last:
+    return text + ".L1::evict_last";
+  case tile::Eviction::Normal:
+    break;
+  }
+  return text;
+}
+
+/// `{$first, $first+1, …}`, or the operand itself when there is one.
+std::string operands(unsigned first, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return count > 1 ? "{" + text + "}" : text;
+}
+
+SmallVector<Value *> wordsOf(IRBuilder<> &b, Value *value, const AsmType &type) {
+  SmallVector<Value *> words;
+  for (unsigned i = 0; i < type.words; ++i) {
+    Value *word = type.words > 1 ? b.CreateExtractElement(value, i) : value;
+    words.push_back(b.CreateZExt(word, type.word));
+  }
+  return words;
+}
+
+std::string repeated(const char *constraint, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += std::string(text.empty() ? "" : ",") + constraint;
+  return text;
+}
+
+void lowerLoad(CallInst &call) {
+  IRBuilder<> b(&call);
+  Value *address = call.getArgOperand(0), *predicate = call.getArgOperand(1);
+  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  AsmType type(b, call.getType());
+  // The results start as `other`: operands tied to them.
+  std::string text = "@$" + std::to_string(type.words + 1) + " ld" +
+                     modifiers(cacheOfLoad(hints), hints) + type.suffix + " " +
+                     operands(0, type.words) + ", [$" + std::to_string(type.words) + "];";
+  std::string constraints = repeated((std::string("=") + type.constraint).c_str(), type.words);
+  constraints += ",l,b";
+  for (unsigned i = 0; i < type.words; ++i)
+    constraints += "," + std::to_string(i);
+  SmallVector<Value *> arguments{address, predicate};
+  arguments.append(wordsOf(b, call.getArgOperand(2), type));
+  SmallVector<Type *> argumentTypes, words(type.words, type.word);
+  for (Value *argument : arguments)
+    argumentTypes.push_back(argument->getType());
+  Type *result = type.words > 1 ? StructType::get(b.getContext(), words) : type.word;
+  auto *assembly = InlineAsm::get(FunctionType::get(result, argumentTypes, false), text,
+                                  constraints, /*hasSideEffects=*/true);
+  Value *loaded = b.CreateCall(assembly, arguments);
+  Value *value =
+      type.words > 1 ? PoisonValue::get(call.getType()) : b.CreateTrunc(loaded, call.getType());
+  for (unsigned i = 0; type.words > 1 && i < type.words; ++i)
+    value = b.CreateInsertElement(value, b.CreateExtractValue(loaded, i), i);
+  call.replaceAllUsesWith(value);
+}
+
+void lowerStore(CallInst &call) {
+  IRBuilder<> b(&call);
+  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  AsmType type(b, call.getArgOperand(1)->getType());
+  std::string text = "@$1 st" + modifiers(cacheOfStore(hints), hints) + type.suffix + " [$0], " +
+                     operands(2, type.words) + ";";
+  SmallVector<Value *> arguments{call.getArgOperand(0), call.getArgOperand(2)};
+  arguments.append(wordsOf(b, call.getArgOperand(1), type));
+  SmallVector<Type *> argumentTypes;
+  for (Value *argument : arguments)
+    argumentTypes.push_back(argument->getType());
+  auto *assembly = InlineAsm::get(FunctionType::get(b.getVoidTy(), argumentTypes, false), text,
+                                  "l,b," + repeated(type.constraint, type.words),
+                                  /*hasSideEffects=*/true);
+  b.CreateCall(assembly, arguments);
+}
+
+} // namespace
+
+void lowerPseudoIntrinsics(Module &module) {
+  for (Function &function : make_early_inc_range(module)) {
+    StringRef name = function.getName();
+    bool isLoad = name.starts_with(pseudo::nvLoad), isStore = name.starts_with(pseudo::nvStore);
+    if (!isLoad && !isStore)
+      continue;
+    for (User *user : make_early_inc_range(function.users())) {
+      auto &call = cast<CallInst>(*user);
+      if (isLoad)
+        lowerLoad(call);
+      else
+        lowerStore(call);
+      call.eraseFromParent();
+    }
+    function.eraseFromParent();
+  }
+}
+
+} // namespace sectile
