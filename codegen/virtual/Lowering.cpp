@@ -128,6 +128,19 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
   instruction.dropUnknownNonDebugMetadata();
 }
 
+Value *Lowering::predicatedAccess(CallInst &call, Value *pointer, Type *type, Value *predicate,
+                                  uint32_t flags) {
+  auto bytes = uint32_t(layout.getTypeStoreSize(type));
+  assert(bytes <= 16 && isPowerOf2_32(bytes) && "a predicated access is one of the hardware's");
+  Value *site = siteOf(call, accessKind(globalSpace, flags), call.getCalledFunction()->getName());
+  Value *access =
+      builder.CreateSelect(predicate, builder.getInt32(bytes | flags), builder.getInt32(0));
+  machineCall("access_global", builder.getVoidTy(),
+              {thread, builder.CreatePtrToInt(pointer, builder.getInt64Ty()), access, site});
+  Value *host = builder.CreateAddrSpaceCast(pointer, builder.getPtrTy());
+  return builder.CreateSelect(predicate, host, registers);
+}
+
 void Lowering::lowerCast(AddrSpaceCastInst &cast) {
   unsigned from = cast.getSrcAddressSpace(), to = cast.getDestAddressSpace();
   builder.SetInsertPoint(&cast);

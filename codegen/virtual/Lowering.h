@@ -33,6 +33,10 @@ public:
   // call's result.
   llvm::Value *warpCall(llvm::CallInst &call, SiteKind kind, Op op, uint32_t modifiers,
                         llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments);
+  // Announces a global access of one aligned `type` to the machine where the predicate holds; gives
+  // the address to use, which is private memory where it does not.
+  llvm::Value *predicatedAccess(llvm::CallInst &call, llvm::Value *pointer, llvm::Type *type,
+                                llvm::Value *predicate, uint32_t flags);
   llvm::Value *allLanes() { return builder.getInt64(~0ull); }
 
 private:

@@ -73,8 +73,6 @@ enum class Op : uint32_t {
   Count
 };
 
-// Modifiers of shuffles: the value's words, and whether a predicate is returned.
-constexpr uint32_t shufflePredicate = 1u << 8;
 // Modifiers of ReduceFMin and ReduceFMax.
 constexpr uint32_t reduceAbs = 1, reduceNaN = 2;
 // Modifiers of LdMatrix and StMatrix: the number of matrices, and transposition.

@@ -1,11 +1,231 @@
-// The NVVM intrinsics and sectile.nv pseudo-intrinsics that the virtual GPU runs.
+// The NVVM intrinsics and sectile.nv pseudo-intrinsics that the virtual GPU runs: one row each in
+// the table below.
 #include "codegen/virtual/Rules.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
 
 using namespace llvm;
 
 namespace sectile::vgpu::rules {
 namespace {
+
+constexpr uint64_t word(Op op) { return uint64_t(op); }
+
+SiteKind kindOf(Op op) {
+  return op >= Op::ShuffleIdx && op <= Op::ShuffleXor ? SiteKind::Shuffle : SiteKind::WarpOp;
+}
+
+// Operation `first` with modifiers `second`; the member mask is the first argument, the operands
+// follow.
+Result maskFirst(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  SmallVector<Value *> operands(drop_begin(call.args()));
+  return lowering.warpCall(call, kindOf(Op(rule.first)), Op(rule.first), uint32_t(rule.second),
+                           call.getArgOperand(0), operands);
+}
+
+// The same with the member mask last.
+Result maskLast(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  SmallVector<Value *> operands(drop_end(call.args()));
+  return lowering.warpCall(call, kindOf(Op(rule.first)), Op(rule.first), uint32_t(rule.second),
+                           call.getArgOperand(call.arg_size() - 1), operands);
+}
+
+// Barrier of kind `first`: (id, count where `second` says so, predicate where the kind reduces).
+Result barrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *count = rule.second ? call.getArgOperand(1) : builder.getInt32(0);
+  Value *predicate = builder.getInt32(0);
+  Value *last = call.getArgOperand(call.arg_size() - 1);
+  if (last->getType()->isIntegerTy(1))
+    predicate = builder.CreateZExt(last, builder.getInt32Ty());
+  Value *site = lowering.siteOf(call, SiteKind::Barrier, call.getCalledFunction()->getName());
+  Value *result =
+      lowering.machineCall("barrier", builder.getInt32Ty(),
+                           {lowering.threadValue(), site, builder.getInt32(uint32_t(rule.first)),
+                            call.getArgOperand(0), count, predicate});
+  if (call.getType()->isVoidTy())
+    return nullptr;
+  return builder.CreateTrunc(result, call.getType());
+}
+
+// Copies `first` bytes; the third argument, where there is one, says how many of them are read.
+Result asyncCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *bytes = builder.getInt32(uint32_t(rule.first));
+  Value *site = lowering.siteOf(call, SiteKind::AsyncCopy, call.getCalledFunction()->getName());
+  lowering.machineCall("async_copy", builder.getVoidTy(),
+                       {lowering.threadValue(), site, lowering.sharedAddress(call.getArgOperand(0)),
+                        builder.CreatePtrToInt(call.getArgOperand(1), builder.getInt64Ty()), bytes,
+                        call.arg_size() > 2 ? call.getArgOperand(2) : bytes});
+  return nullptr;
+}
+
+Result asyncCommit(Lowering &lowering, CallInst &, const IntrinsicRule &) {
+  return lowering.machineCall("async_commit", lowering.builder.getVoidTy(),
+                              {lowering.threadValue()});
+}
+
+Result asyncWait(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  Value *mayStay = call.arg_size() ? call.getArgOperand(0) : lowering.builder.getInt32(~0u);
+  return lowering.machineCall("async_wait", lowering.builder.getVoidTy(),
+                              {lowering.threadValue(), site, mayStay});
+}
+
+// `first` matrices, transposed where `second` says so.
+Result matrixMove(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  bool load = !call.getType()->isVoidTy();
+  SmallVector<Value *> operands(call.args());
+  operands[0] = lowering.sharedAddress(operands[0]);
+  return lowering.warpCall(
+      call, load ? SiteKind::MatrixLoad : SiteKind::MatrixStore, load ? Op::LdMatrix : Op::StMatrix,
+      uint32_t(rule.first) | (rule.second ? matrixTranspose : 0), lowering.allLanes(), operands);
+}
+
+// <shape>.row.col[.satfinite].<types>, the types as LLVM abbreviates them.
+std::optional<MmaShape> parseMma(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  if (parts.size() < 4 || parts[1] != "row" || parts[2] != "col")
+    return std::nullopt;
+  MmaShape shape{};
+  StringRef size = parts[0];
+  if (!size.consume_front("m") || size.consumeInteger(10, shape.m) || !size.consume_front("n") ||
+      size.consumeInteger(10, shape.n) || !size.consume_front("k") ||
+      size.consumeInteger(10, shape.k))
+    return std::nullopt;
+  auto types = ArrayRef(parts).drop_front(3);
+  if (types.front() == "satfinite") {
+    shape.saturate = true;
+    types = types.drop_front();
+  }
+  auto element = [](StringRef text) {
+    return StringSwitch<std::optional<Element>>(text)
+        .Case("f16", Element::F16)
+        .Case("bf16", Element::BF16)
+        .Case("tf32", Element::TF32)
+        .Case("f32", Element::F32)
+        .Case("f64", Element::F64)
+        .Case("e4m3", Element::E4M3)
+        .Case("e5m2", Element::E5M2)
+        .Case("s8", Element::S8)
+        .Case("u8", Element::U8)
+        .Default(std::nullopt);
+  };
+  SmallVector<Element> elements;
+  for (StringRef text : types) {
+    std::optional<Element> parsed = element(text);
+    if (!parsed)
+      return std::nullopt;
+    elements.push_back(*parsed);
+  }
+  auto isInteger = [](Element each) { return each == Element::S8 || each == Element::U8; };
+  if (elements.size() == 4) { // result, a, b, sum
+    shape.a = elements[1];
+    shape.b = elements[2];
+    shape.accumulator = elements[0];
+  } else if (elements.size() == 2 && !isInteger(elements[0])) { // result and sum of halves
+    if (elements[0] != elements[1])
+      return std::nullopt;
+    shape.a = shape.b = Element::F16;
+    shape.accumulator = elements[0];
+  } else if (elements.size() <= 2) { // a, b where it differs
+    shape.a = elements.front();
+    shape.b = elements.back();
+    shape.accumulator = isInteger(shape.a)        ? Element::S32
+                        : shape.a == Element::F64 ? Element::F64
+                                                  : Element::F32;
+  } else {
+    return std::nullopt;
+  }
+  // The quarter-warp form of sm_70 has fragments of its own.
+  if (shape.m == 8 && shape.a != Element::F64)
+    return std::nullopt;
+  return shape;
+}
+
+Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  StringRef name = call.getCalledFunction()->getName();
+  std::optional<MmaShape> shape = parseMma(name.drop_front(rule.name.size() - 1));
+  if (!shape)
+    return createStringError("the virtual GPU does not know %s", name.str().c_str());
+  return lowering.warpCall(call, SiteKind::Mma, Op::Mma, shape->encode(), lowering.allLanes(),
+                           SmallVector<Value *>(call.args()));
+}
+
+// sectile.nv.load.<T>(address, predicate, other, hints) and sectile.nv.store.<T>(address, value,
+// predicate, hints): without the predicate the access goes to private memory and is none for the
+// machine.
+Result predicatedLoad(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  Value *predicate = call.getArgOperand(1);
+  Value *address =
+      lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate, 0);
+  Value *loaded = lowering.builder.CreateAlignedLoad(call.getType(), address, Align(1));
+  return lowering.builder.CreateSelect(predicate, loaded, call.getArgOperand(2));
+}
+
+Result predicatedStore(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  Value *value = call.getArgOperand(1);
+  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), value->getType(),
+                                             call.getArgOperand(2), accessStore);
+  lowering.builder.CreateAlignedStore(value, address, Align(1));
+  return nullptr;
+}
+
+// The intrinsic `first`, subnormal results flushed to zero.
+Result flushed(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *result = cantFail(generic(lowering, call, rule));
+  Value *magnitude = builder.CreateUnaryIntrinsic(Intrinsic::fabs, result);
+  Value *small = builder.CreateFCmpOLT(
+      magnitude, ConstantFP::get(call.getType(), APFloat::getSmallestNormalized(
+                                                     call.getType()->getFltSemantics())));
+  Value *zero = builder.CreateCopySign(ConstantFP::get(call.getType(), 0.0), result);
+  return builder.CreateSelect(small, zero, result);
+}
+
+// Conversion to an integer with the rounding `first`, clamped to the range; unsigned where `second`
+// says so.
+Result toInteger(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *rounded = builder.CreateUnaryIntrinsic(Intrinsic::ID(rule.first), call.getArgOperand(0));
+  return builder.CreateIntrinsic(rule.second ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
+                                 {call.getType(), rounded->getType()}, {rounded});
+}
+
+// Half of a double-width product; unsigned where `first` says so.
+Result highProduct(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  unsigned bits = call.getType()->getIntegerBitWidth();
+  Type *wide = builder.getIntNTy(2 * bits);
+  auto extend = [&](Value *value) {
+    return rule.first ? builder.CreateZExt(value, wide) : builder.CreateSExt(value, wide);
+  };
+  Value *product = builder.CreateMul(extend(call.getArgOperand(0)), extend(call.getArgOperand(1)));
+  return builder.CreateTrunc(builder.CreateLShr(product, bits), call.getType());
+}
+
+Result laneMask(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *lane = lowering.threadField(offsetof(ThreadHeader, lane), builder.getInt32Ty());
+  Value *own = builder.CreateShl(builder.getInt32(1), lane);
+  Value *below = builder.CreateSub(own, builder.getInt32(1));
+  switch (rule.first) {
+  case 0: // eq
+    return own;
+  case 1: // lt
+    return below;
+  case 2: // le
+    return builder.CreateOr(below, own);
+  case 3: // gt
+    return builder.CreateNot(builder.CreateOr(below, own));
+  default: // ge
+    return builder.CreateNot(below);
+  }
+}
+
+constexpr uint64_t aligned(BarrierKind kind) { return uint64_t(kind) | barrierAligned; }
+constexpr uint64_t loose(BarrierKind kind) { return uint64_t(kind); }
 
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
@@ -28,6 +248,221 @@ const IntrinsicRule nvidia[] = {
     {"llvm.nvvm.read.ptx.sreg.nwarpid", FIELD(warpCount)},
     {"llvm.nvvm.read.ptx.sreg.warpsize", FIELD(warpSize)},
     {"llvm.nvvm.read.ptx.sreg.dynamic_smem_size", FIELD(sharedBytes)},
+
+    // Warps.
+    {"llvm.nvvm.bar.warp.sync", maskFirst, word(Op::WarpSync)},
+    {"llvm.nvvm.shfl.sync.idx.*", maskFirst, word(Op::ShuffleIdx)},
+    {"llvm.nvvm.shfl.sync.up.*", maskFirst, word(Op::ShuffleUp)},
+    {"llvm.nvvm.shfl.sync.down.*", maskFirst, word(Op::ShuffleDown)},
+    {"llvm.nvvm.shfl.sync.bfly.*", maskFirst, word(Op::ShuffleXor)},
+    {"llvm.nvvm.vote.all.sync", maskFirst, word(Op::VoteAll)},
+    {"llvm.nvvm.vote.any.sync", maskFirst, word(Op::VoteAny)},
+    {"llvm.nvvm.vote.uni.sync", maskFirst, word(Op::VoteUni)},
+    {"llvm.nvvm.vote.ballot.sync", maskFirst, word(Op::Ballot)},
+    {"llvm.nvvm.match.any.sync.i32", maskFirst, word(Op::MatchAny)},
+    {"llvm.nvvm.match.any.sync.i64", maskFirst, word(Op::MatchAny), matchWide},
+    {"llvm.nvvm.match.all.sync.i32p", maskFirst, word(Op::MatchAll)},
+    {"llvm.nvvm.match.all.sync.i64p", maskFirst, word(Op::MatchAll), matchWide},
+    {"llvm.nvvm.elect.sync", maskFirst, word(Op::Elect)},
+    {"llvm.nvvm.redux.sync.add", maskLast, word(Op::ReduceAdd)},
+    {"llvm.nvvm.redux.sync.min", maskLast, word(Op::ReduceMin)},
+    {"llvm.nvvm.redux.sync.max", maskLast, word(Op::ReduceMax)},
+    {"llvm.nvvm.redux.sync.umin", maskLast, word(Op::ReduceUMin)},
+    {"llvm.nvvm.redux.sync.umax", maskLast, word(Op::ReduceUMax)},
+    {"llvm.nvvm.redux.sync.and", maskLast, word(Op::ReduceAnd)},
+    {"llvm.nvvm.redux.sync.or", maskLast, word(Op::ReduceOr)},
+    {"llvm.nvvm.redux.sync.xor", maskLast, word(Op::ReduceXor)},
+    {"llvm.nvvm.redux.sync.fmin", maskLast, word(Op::ReduceFMin)},
+    {"llvm.nvvm.redux.sync.fmin.abs", maskLast, word(Op::ReduceFMin), reduceAbs},
+    {"llvm.nvvm.redux.sync.fmin.NaN", maskLast, word(Op::ReduceFMin), reduceNaN},
+    {"llvm.nvvm.redux.sync.fmin.abs.NaN", maskLast, word(Op::ReduceFMin), reduceAbs | reduceNaN},
+    {"llvm.nvvm.redux.sync.fmax", maskLast, word(Op::ReduceFMax)},
+    {"llvm.nvvm.redux.sync.fmax.abs", maskLast, word(Op::ReduceFMax), reduceAbs},
+    {"llvm.nvvm.redux.sync.fmax.NaN", maskLast, word(Op::ReduceFMax), reduceNaN},
+    {"llvm.nvvm.redux.sync.fmax.abs.NaN", maskLast, word(Op::ReduceFMax), reduceAbs | reduceNaN},
+    {"llvm.nvvm.activemask", query, 0, 0, "active_lanes"},
+    {"llvm.nvvm.read.ptx.sreg.lanemask.eq", laneMask, 0},
+    {"llvm.nvvm.read.ptx.sreg.lanemask.lt", laneMask, 1},
+    {"llvm.nvvm.read.ptx.sreg.lanemask.le", laneMask, 2},
+    {"llvm.nvvm.read.ptx.sreg.lanemask.gt", laneMask, 3},
+    {"llvm.nvvm.read.ptx.sreg.lanemask.ge", laneMask, 4},
+
+    // Barriers.
+    {"llvm.nvvm.barrier.cta.sync.aligned.all", barrier, aligned(BarrierKind::Sync)},
+    {"llvm.nvvm.barrier.cta.sync.aligned.count", barrier, aligned(BarrierKind::Sync), 1},
+    {"llvm.nvvm.barrier.cta.sync.all", barrier, loose(BarrierKind::Sync)},
+    {"llvm.nvvm.barrier.cta.sync.count", barrier, loose(BarrierKind::Sync), 1},
+    {"llvm.nvvm.barrier.cta.arrive.aligned.count", barrier, aligned(BarrierKind::Arrive), 1},
+    {"llvm.nvvm.barrier.cta.arrive.count", barrier, loose(BarrierKind::Arrive), 1},
+    {"llvm.nvvm.barrier.cta.red.and.aligned.all", barrier, aligned(BarrierKind::ReduceAnd)},
+    {"llvm.nvvm.barrier.cta.red.and.aligned.count", barrier, aligned(BarrierKind::ReduceAnd), 1},
+    {"llvm.nvvm.barrier.cta.red.and.all", barrier, loose(BarrierKind::ReduceAnd)},
+    {"llvm.nvvm.barrier.cta.red.and.count", barrier, loose(BarrierKind::ReduceAnd), 1},
+    {"llvm.nvvm.barrier.cta.red.or.aligned.all", barrier, aligned(BarrierKind::ReduceOr)},
+    {"llvm.nvvm.barrier.cta.red.or.aligned.count", barrier, aligned(BarrierKind::ReduceOr), 1},
+    {"llvm.nvvm.barrier.cta.red.or.all", barrier, loose(BarrierKind::ReduceOr)},
+    {"llvm.nvvm.barrier.cta.red.or.count", barrier, loose(BarrierKind::ReduceOr), 1},
+    {"llvm.nvvm.barrier.cta.red.popc.aligned.all", barrier, aligned(BarrierKind::ReducePopcount)},
+    {"llvm.nvvm.barrier.cta.red.popc.aligned.count", barrier, aligned(BarrierKind::ReducePopcount),
+     1},
+    {"llvm.nvvm.barrier.cta.red.popc.all", barrier, loose(BarrierKind::ReducePopcount)},
+    {"llvm.nvvm.barrier.cta.red.popc.count", barrier, loose(BarrierKind::ReducePopcount), 1},
+
+    // Asynchronous copies.
+    {"llvm.nvvm.cp.async.ca.shared.global.4", asyncCopy, 4},
+    {"llvm.nvvm.cp.async.ca.shared.global.4.s", asyncCopy, 4},
+    {"llvm.nvvm.cp.async.ca.shared.global.8", asyncCopy, 8},
+    {"llvm.nvvm.cp.async.ca.shared.global.8.s", asyncCopy, 8},
+    {"llvm.nvvm.cp.async.ca.shared.global.16", asyncCopy, 16},
+    {"llvm.nvvm.cp.async.ca.shared.global.16.s", asyncCopy, 16},
+    {"llvm.nvvm.cp.async.cg.shared.global.16", asyncCopy, 16},
+    {"llvm.nvvm.cp.async.cg.shared.global.16.s", asyncCopy, 16},
+    {"llvm.nvvm.cp.async.commit.group", asyncCommit},
+    {"llvm.nvvm.cp.async.wait.group", asyncWait},
+    {"llvm.nvvm.cp.async.wait.all", asyncWait},
+
+    // Matrices.
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16.*", matrixMove, 1},
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16.*", matrixMove, 2},
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.*", matrixMove, 4},
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16.*", matrixMove, 1, 1},
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16.*", matrixMove, 2, 1},
+    {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x1.b16.*", matrixMove, 1},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.b16.*", matrixMove, 2},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.b16.*", matrixMove, 4},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x1.trans.b16.*", matrixMove, 1, 1},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.trans.b16.*", matrixMove, 2, 1},
+    {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
+    {"llvm.nvvm.mma.*", mma},
+    {"sectile.nv.mma.*", mma},
+
+    // Predicated accesses.
+    {"sectile.nv.load.*", predicatedLoad},
+    {"sectile.nv.store.*", predicatedStore},
+
+    // Mathematics.
+    {"llvm.nvvm.ex2.approx.f32", hostCall, 0, 0, "ex2_f32"},
+    {"llvm.nvvm.ex2.approx.ftz.f32", hostCall, 0, 0, "ex2_ftz_f32"},
+    {"llvm.nvvm.ex2.approx.f16", hostCall, 0, 0, "ex2_f16"},
+    {"llvm.nvvm.ex2.approx.v2f16", hostCall, 0, 0, "ex2_f16x2"},
+    {"llvm.nvvm.ex2.approx.ftz.bf16", hostCall, 0, 0, "ex2_bf16"},
+    {"llvm.nvvm.ex2.approx.ftz.v2bf16", hostCall, 0, 0, "ex2_bf16x2"},
+    {"llvm.nvvm.lg2.approx.f", hostCall, 0, 0, "lg2_f32"},
+    {"llvm.nvvm.lg2.approx.ftz.f", hostCall, 0, 0, "lg2_ftz_f32"},
+    {"llvm.nvvm.rcp.approx.ftz.f", hostCall, 0, 0, "rcp_ftz_f32"},
+    {"llvm.nvvm.rcp.rn.f", hostCall, 0, 0, "rcp_f32"},
+    {"llvm.nvvm.rcp.rn.ftz.f", hostCall, 0, 0, "rcp_ftz_f32"},
+    {"llvm.nvvm.rcp.rn.d", hostCall, 0, 0, "rcp_f64"},
+    {"llvm.nvvm.rsqrt.approx.f", hostCall, 0, 0, "rsqrt_f32"},
+    {"llvm.nvvm.rsqrt.approx.ftz.f", hostCall, 0, 0, "rsqrt_ftz_f32"},
+    {"llvm.nvvm.rsqrt.approx.d", hostCall, 0, 0, "rsqrt_f64"},
+    {"llvm.nvvm.sqrt.approx.f", generic, Intrinsic::sqrt},
+    {"llvm.nvvm.sqrt.approx.ftz.f", flushed, Intrinsic::sqrt},
+    {"llvm.nvvm.sqrt.f", generic, Intrinsic::sqrt},
+    {"llvm.nvvm.sqrt.rn.f", generic, Intrinsic::sqrt},
+    {"llvm.nvvm.sqrt.rn.ftz.f", flushed, Intrinsic::sqrt},
+    {"llvm.nvvm.sqrt.rn.d", generic, Intrinsic::sqrt},
+    {"llvm.nvvm.sin.approx.f", generic, Intrinsic::sin},
+    {"llvm.nvvm.sin.approx.ftz.f", flushed, Intrinsic::sin},
+    {"llvm.nvvm.cos.approx.f", generic, Intrinsic::cos},
+    {"llvm.nvvm.cos.approx.ftz.f", flushed, Intrinsic::cos},
+    {"sectile.nv.tanh.f32", generic, Intrinsic::tanh},
+    {"llvm.nvvm.div.approx.f", hostCall, 0, 0, "div_f32"},
+    {"llvm.nvvm.div.approx.ftz.f", hostCall, 0, 0, "div_ftz_f32"},
+    {"llvm.nvvm.div.full", hostCall, 0, 0, "div_f32"},
+    {"llvm.nvvm.div.full.ftz", hostCall, 0, 0, "div_ftz_f32"},
+    {"llvm.nvvm.div.rn.f", hostCall, 0, 0, "div_f32"},
+    {"llvm.nvvm.div.rn.ftz.f", hostCall, 0, 0, "div_ftz_f32"},
+    {"llvm.nvvm.fma.rn.f", generic, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.ftz.f", flushed, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.d", generic, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.f16", generic, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.f16x2", generic, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.bf16", generic, Intrinsic::fma},
+    {"llvm.nvvm.fma.rn.bf16x2", generic, Intrinsic::fma},
+    {"llvm.nvvm.fmin.f", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.ftz.f", flushed, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.nan.f", generic, Intrinsic::minimum},
+    {"llvm.nvvm.fmin.ftz.nan.f", flushed, Intrinsic::minimum},
+    {"llvm.nvvm.fmin.d", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.f16", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.f16x2", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.nan.f16", generic, Intrinsic::minimum},
+    {"llvm.nvvm.fmin.nan.f16x2", generic, Intrinsic::minimum},
+    {"llvm.nvvm.fmin.bf16", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.bf16x2", generic, Intrinsic::minimumnum},
+    {"llvm.nvvm.fmin.nan.bf16", generic, Intrinsic::minimum},
+    {"llvm.nvvm.fmin.nan.bf16x2", generic, Intrinsic::minimum},
+    {"llvm.nvvm.fmax.f", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.ftz.f", flushed, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.nan.f", generic, Intrinsic::maximum},
+    {"llvm.nvvm.fmax.ftz.nan.f", flushed, Intrinsic::maximum},
+    {"llvm.nvvm.fmax.d", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.f16", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.f16x2", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.nan.f16", generic, Intrinsic::maximum},
+    {"llvm.nvvm.fmax.nan.f16x2", generic, Intrinsic::maximum},
+    {"llvm.nvvm.fmax.bf16", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.bf16x2", generic, Intrinsic::maximumnum},
+    {"llvm.nvvm.fmax.nan.bf16", generic, Intrinsic::maximum},
+    {"llvm.nvvm.fmax.nan.bf16x2", generic, Intrinsic::maximum},
+    {"llvm.nvvm.floor.f", generic, Intrinsic::floor},
+    {"llvm.nvvm.floor.d", generic, Intrinsic::floor},
+    {"llvm.nvvm.ceil.f", generic, Intrinsic::ceil},
+    {"llvm.nvvm.ceil.d", generic, Intrinsic::ceil},
+    {"llvm.nvvm.trunc.f", generic, Intrinsic::trunc},
+    {"llvm.nvvm.trunc.d", generic, Intrinsic::trunc},
+    {"llvm.nvvm.round.f", generic, Intrinsic::roundeven},
+    {"llvm.nvvm.round.d", generic, Intrinsic::roundeven},
+    {"llvm.nvvm.mulhi.i", highProduct, 0},
+    {"llvm.nvvm.mulhi.ui", highProduct, 1},
+    {"llvm.nvvm.mulhi.ll", highProduct, 0},
+    {"llvm.nvvm.mulhi.ull", highProduct, 1},
+    {"llvm.nvvm.prmt", hostCall, 0, 0, "prmt"},
+
+    // Conversions.
+    {"llvm.nvvm.f2i.rn", toInteger, Intrinsic::roundeven},
+    {"llvm.nvvm.f2i.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.f2i.rm", toInteger, Intrinsic::floor},
+    {"llvm.nvvm.f2i.rp", toInteger, Intrinsic::ceil},
+    {"llvm.nvvm.f2ui.rn", toInteger, Intrinsic::roundeven, 1},
+    {"llvm.nvvm.f2ui.rz", toInteger, Intrinsic::trunc, 1},
+    {"llvm.nvvm.f2ll.rn", toInteger, Intrinsic::roundeven},
+    {"llvm.nvvm.f2ll.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.d2i.rn", toInteger, Intrinsic::roundeven},
+    {"llvm.nvvm.d2i.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.f2f16.rn", hostCall, 0, 0, "f16_from_f32"},
+    {"llvm.nvvm.f2f16.rz", hostCall, 0, 0, "f16_from_f32_rz"},
+    {"llvm.nvvm.f2h.rn", hostCall, 0, 0, "f16_from_f32"},
+    {"llvm.nvvm.f2bf16.rn", hostCall, 0, 0, "bf16_from_f32"},
+    {"llvm.nvvm.f2bf16.rz", hostCall, 0, 0, "bf16_from_f32_rz"},
+    {"llvm.nvvm.ff2f16x2.rn", hostCall, 0, 0, "f16x2_from_f32"},
+    {"llvm.nvvm.ff2f16x2.rz", hostCall, 0, 0, "f16x2_from_f32_rz"},
+    {"llvm.nvvm.ff2bf16x2.rn", hostCall, 0, 0, "bf16x2_from_f32"},
+    {"llvm.nvvm.ff2bf16x2.rz", hostCall, 0, 0, "bf16x2_from_f32_rz"},
+    {"llvm.nvvm.f2tf32.rna", hostCall, 0, 0, "tf32_rna"},
+    {"llvm.nvvm.f2tf32.rn", hostCall, 0, 0, "tf32_rn"},
+    {"llvm.nvvm.f2tf32.rz", hostCall, 0, 0, "tf32_rz"},
+    {"llvm.nvvm.ff.to.e4m3x2.rn", hostCall, 0, 0, "e4m3x2_from_f32"},
+    {"llvm.nvvm.ff.to.e5m2x2.rn", hostCall, 0, 0, "e5m2x2_from_f32"},
+    {"llvm.nvvm.f16x2.to.e4m3x2.rn", hostCall, 0, 0, "e4m3x2_from_f16x2"},
+    {"llvm.nvvm.f16x2.to.e5m2x2.rn", hostCall, 0, 0, "e5m2x2_from_f16x2"},
+    {"llvm.nvvm.e4m3x2.to.f16x2.rn", hostCall, 0, 0, "f16x2_from_e4m3x2"},
+    {"llvm.nvvm.e5m2x2.to.f16x2.rn", hostCall, 0, 0, "f16x2_from_e5m2x2"},
+
+    // Clocks, fences and hints.
+    {"llvm.nvvm.read.ptx.sreg.clock", query, 0, 0, "clock"},
+    {"llvm.nvvm.read.ptx.sreg.clock64", query, 0, 0, "clock"},
+    {"llvm.nvvm.read.ptx.sreg.globaltimer", query, 0, 0, "clock"},
+    {"llvm.nvvm.reflect", constant, 0},
+    {"llvm.nvvm.membar.*", nothing},
+    {"llvm.nvvm.fence.*", nothing},
+    {"llvm.nvvm.nanosleep", nothing},
+    {"llvm.nvvm.prefetch.*", nothing},
+    {"llvm.nvvm.prefetchu.*", nothing},
+    {"llvm.nvvm.griddepcontrol.*", nothing},
+    {"llvm.nvvm.setmaxnreg.*", nothing},
 };
 
 } // namespace

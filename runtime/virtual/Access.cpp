@@ -130,6 +130,8 @@ void Block::append(Thread &thread, uint64_t address, uint32_t access, uint32_t s
 }
 
 void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  if (!access)
+    return;
   if (launch->checks) {
     uint32_t bytes = access & accessSizeMask;
     if (!checkAligned(thread, address, bytes, site) ||
@@ -177,7 +179,8 @@ void Block::accessRange(Thread &thread, uint64_t address, uint64_t bytes, uint32
 }
 
 Actor Block::actorOf(const Thread &thread, uint32_t site) const {
-  return {thread.index, thread.warp, thread.lane, thread.clock, site, thread.knowledge};
+  return {thread.index, thread.warp, uint64_t(1) << thread.lane,
+          thread.clock, site,        thread.knowledge};
 }
 
 void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict) {
@@ -308,26 +311,52 @@ void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
   }
 }
 
-bool Block::matrixRows(Thread &thread, uint32_t site, const uint32_t *offsets, unsigned rows,
-                       bool store) {
+// Who touches which bytes of a matrix's row: four lanes a word each, or two elements by all lanes
+// of a position where the matrix is transposed.
+void Block::shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, bool transpose,
+                      bool store) {
+  offset -= sharedOrigin;
+  std::optional<Conflict> conflict;
+  Thread *thread = nullptr;
+  if (!store) {
+    // All of the row's readers at once.
+    uint64_t readers = transpose ? 0x11111111u : 0xfu;
+    readers <<= transpose ? row / 2 : 4 * row;
+    thread = &laneOf(warp, unsigned(std::countr_zero(readers)));
+    Actor actor = actorOf(*thread, site);
+    actor.lanes = readers;
+    if ((conflict = shadow.read(actor, offset, 16)))
+      reportConflict(*thread, site, *conflict);
+    return;
+  }
+  for (unsigned element = 0; element < 8 && !conflict; ++element) {
+    thread = &laneOf(warp, transpose ? 4 * element + row / 2 : 4 * row + element / 2);
+    conflict = shadow.write(actorOf(*thread, site), offset + 2 * element, 2, /*atomic=*/false);
+  }
+  if (conflict)
+    reportConflict(*thread, site, *conflict);
+}
+
+bool Block::matrixRows(Warp &warp, uint32_t site, unsigned firstLane, const uint32_t *offsets,
+                       bool transpose, bool store) {
   constexpr uint32_t rowBytes = 16;
-  uint32_t access = rowBytes | logShared | (store ? accessStore : 0);
   LogEntry entries[8];
   const LogEntry *pointers[8];
-  for (unsigned i = 0; i < rows; ++i) {
-    entries[i] = {offsets[i], site, access};
-    pointers[i] = &entries[i];
+  for (unsigned row = 0; row < 8; ++row) {
+    entries[row] = {offsets[row], site, rowBytes | logShared};
+    pointers[row] = &entries[row];
     if (!launch->checks)
       continue;
-    if (!checkShared(thread, offsets[i], rowBytes, site) ||
-        !checkAligned(thread, offsets[i], rowBytes, site))
+    Thread &thread = laneOf(warp, firstLane + row);
+    if (!checkShared(thread, offsets[row], rowBytes, site) ||
+        !checkAligned(thread, offsets[row], rowBytes, site))
       return false;
-    shadowAccess(thread, entries[i]);
+    shadowRow(warp, site, row, offsets[row], transpose, store);
   }
   if (launch->counters) {
     AccessCounters &counters = siteCounters[site].access;
-    counters.bytes += uint64_t(rows) * rowBytes;
-    countWavefronts(counters, pointers, rows);
+    counters.bytes += 8 * rowBytes;
+    countWavefronts(counters, pointers, 8);
   }
   return !failed();
 }

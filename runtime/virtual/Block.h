@@ -139,10 +139,11 @@ public:
   void report(FindingKind kind, const Thread &thread, uint32_t site, std::string message);
   bool failed() const { return finding.has_value(); }
   char *sharedAt(uint32_t offset) { return sharedStart + offset; }
-  // The rows of one matrix that a warp moves together, 16 bytes each: checked, and counted as one
-  // request of `site`.
-  bool matrixRows(Thread &thread, uint32_t site, const uint32_t *offsets, unsigned rows,
-                  bool store);
+  // The rows of one matrix that a warp moves together, 16 bytes each, their addresses given by the
+  // lanes from `firstLane` on: checked, and their wavefronts counted.
+  bool matrixRows(Warp &warp, uint32_t site, unsigned firstLane, const uint32_t *offsets,
+                  bool transpose, bool store);
+  void countMatrixRequest(uint32_t site) { ++siteCounters[site].access.requests; }
   // Orders the accesses of the lanes before against those after.
   void synchronize(Warp &warp, uint64_t lanes);
 
@@ -178,6 +179,8 @@ private:
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
   void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
   Actor actorOf(const Thread &thread, uint32_t site) const;
+  void shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, bool transpose,
+                 bool store);
 
   Knowledge *newKnowledge();
   void setKnowledge(Thread &thread, Knowledge *knowledge);

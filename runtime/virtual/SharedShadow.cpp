@@ -32,7 +32,6 @@ void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned 
 std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, uint32_t bytes) {
   Readers *own = readers.data() + size_t(actor.warp) * byteCount + offset;
   Cell *cell = cells.data() + offset;
-  uint64_t lane = uint64_t(1) << actor.lane;
   std::optional<Conflict> unwritten;
   for (uint32_t i = 0; i < bytes; ++i, ++cell, ++own) {
     if (states[offset + i] & pendingCopy)
@@ -46,9 +45,9 @@ std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, 
                       true};
     }
     if (own->clock == actor.clock)
-      own->lanes |= lane;
+      own->lanes |= actor.lanes;
     else
-      *own = {lane, actor.clock};
+      *own = {actor.lanes, actor.clock};
     if (cell->readClock <= actor.clock) {
       cell->readClock = actor.clock;
       cell->readThread = uint16_t(actor.thread);

@@ -21,11 +21,12 @@ struct Knowledge {
   uint32_t users = 0;
 };
 
-// Who accesses: a thread at its clock.
+// Who accesses: a thread at its clock, or for reads several lanes of one warp, of which `thread` is
+// one.
 struct Actor {
   uint32_t thread;
   uint32_t warp;
-  uint32_t lane;
+  uint64_t lanes;
   uint32_t clock;
   uint32_t site;
   const Knowledge *knowledge;

@@ -183,6 +183,13 @@ void runWarpOp(const WarpOp &op) {
   case Op::Elect:
     elect(op);
     break;
+  case Op::Mma:
+    runMma(op);
+    break;
+  case Op::LdMatrix:
+  case Op::StMatrix:
+    runMatrixMove(op);
+    break;
   default:
     reduce(op);
   }
