@@ -1,0 +1,290 @@
+// The compiler driver: passes, emission, LLVM, and what turns its output into loadable code.
+#include "codegen/Compiler.h"
+#include "codegen/Optimizer.h"
+#include "codegen/amd/CodeObject.h"
+#include "codegen/common/Emitter.h"
+#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/nvidia/Ptxas.h"
+#include "codegen/virtual/HostCompiler.h"
+#include "ir/cta/Cta.h"
+#include "mlir/IR/Diagnostics.h"
+#include "passes/Pipelines.h"
+#include "sectile/version.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Target/TargetMachine.h"
+#include <chrono>
+
+using namespace mlir;
+using llvm::Expected, llvm::StringRef;
+
+namespace sectile {
+
+static constexpr StringRef formNames[] = {"tile",  "cta",    "llvm",  "ptx",
+                                          "cubin", "amdgcn", "hsaco", "virtual"};
+
+StringRef formName(Form form) { return formNames[static_cast<unsigned>(form)]; }
+
+Expected<Form> formByName(StringRef name, const Target &target) {
+  SmallVector<Form> forms = {Form::Tile, Form::Cta, Form::Llvm};
+  if (target.vendor == Vendor::Nvidia)
+    forms.append({Form::Ptx, Form::Cubin});
+  else
+    forms.append({Form::Amdgcn, Form::Hsaco});
+  std::string known;
+  for (Form form : forms) {
+    if (formName(form) == name)
+      return form;
+    known += (known.empty() ? "" : ", ") + formName(form).str();
+  }
+  return llvm::createStringError("'" + name + "' cannot be emitted for " + target.name + "; " +
+                                 known + " can");
+}
+
+std::string compilerVersion() {
+  return "sectile " SECTILE_VERSION_STRING " llvm " LLVM_VERSION_STRING;
+}
+
+namespace {
+
+/// Adds the time since the last mark to a list.
+class Stopwatch {
+public:
+  explicit Stopwatch(CompileTimes *times) : times(times), last(Clock::now()) {}
+  void mark(StringRef stage) {
+    if (!times)
+      return;
+    Clock::time_point now = Clock::now();
+    times->emplace_back(stage.str(), std::chrono::duration<double, std::milli>(now - last).count());
+    last = now;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  CompileTimes *times;
+  Clock::time_point last;
+};
+
+/// One compile, stage by stage.
+class Compilation {
+public:
+  Compilation(ModuleOp module, const Target &target, const CompileOptions &options,
+              CompileTimes *times)
+      : module(module), target(target), options(options), watch(times) {}
+
+  llvm::Error runPasses(Stage last);
+  llvm::Error emitAndOptimize();
+  llvm::Error assemble();
+
+  std::string text() const {
+    std::string text;
+    llvm::raw_string_ostream(text) << module;
+    return text;
+  }
+
+  ModuleOp module;
+  const Target &target;
+  const CompileOptions &options;
+  Stopwatch watch;
+
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> llvmModule;
+  std::string assembly; ///< PTX or AMDGCN
+
+private:
+  llvm::Error failure(const std::optional<KernelError::Kind> &kind, Location where,
+                      const std::string &message);
+  OwningOpRef<ModuleOp> original; ///< as it came, for a reproducer
+};
+
+FileLineColLoc findLine(Location location) {
+  FileLineColLoc found;
+  location->walk([&](Location inner) {
+    if ((found = dyn_cast<FileLineColLoc>(inner)))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return found;
+}
+
+/// Runs `work` and collects what it says about errors.
+template <class Work>
+LogicalResult collectErrors(MLIRContext *context, Work work,
+                            std::optional<std::pair<Location, std::string>> &first) {
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    // Remarks and warnings go on to whoever listens to the context.
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    if (!first) {
+      std::string text = diagnostic.str();
+      for (Diagnostic &note : diagnostic.getNotes())
+        text += "; " + note.str();
+      first.emplace(diagnostic.getLocation(), std::move(text));
+    }
+    return success();
+  });
+  return work();
+}
+
+} // namespace
+
+/// Says what went wrong. Passes put the user's mistakes in plain words; what begins with an
+/// operation's name, or says nothing, is the compiler's own failure and leaves a reproducer.
+llvm::Error Compilation::failure(const std::optional<KernelError::Kind> &kind, Location where,
+                                 const std::string &message) {
+  FileLineColLoc line = findLine(where);
+  std::string file = line ? line.getFilename().str() : "";
+  unsigned number = line ? line.getLine() : 0;
+  if (kind)
+    return llvm::make_error<KernelError>(*kind, file, number, message);
+
+  std::string text = "this is a bug in Sectile: " + message;
+  SmallString<128> path;
+  int fd = -1;
+  if (!llvm::sys::fs::createTemporaryFile("sectile-reproducer", "mlir", fd, path)) {
+    llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << *original;
+    text += "; sectile-opt --sectile-pipeline replays it from " + path.str().str();
+  }
+  return llvm::make_error<KernelError>(KernelError::Kind::Internal, file, number, text);
+}
+
+llvm::Error Compilation::runPasses(Stage last) {
+  MLIRContext *context = module.getContext();
+  Builder builder(context);
+  module->setAttr(cta::targetAttr, builder.getStringAttr(target.name));
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    kernel->setAttr(cta::warpsAttr, builder.getI32IntegerAttr(options.warps));
+    kernel->setAttr(cta::stagesAttr, builder.getI32IntegerAttr(options.stages));
+  }
+  original = module.clone();
+  std::optional<std::pair<Location, std::string>> error;
+  LogicalResult done =
+      collectErrors(context, [&] { return runPipeline(module, target, last); }, error);
+  watch.mark("passes");
+  if (succeeded(done))
+    return llvm::Error::success();
+  if (!error)
+    return failure(std::nullopt, module.getLoc(), "a pass failed and does not say why");
+  std::optional<KernelError::Kind> kind;
+  if (!StringRef(error->second).starts_with("'"))
+    kind = StringRef(error->second).starts_with("needs ") ? KernelError::Kind::Resources
+                                                          : KernelError::Kind::Kernel;
+  return failure(kind, error->first, error->second);
+}
+
+llvm::Error Compilation::emitAndOptimize() {
+  std::optional<std::pair<Location, std::string>> error;
+  LogicalResult done = collectErrors(
+      module.getContext(),
+      [&]() -> LogicalResult {
+        auto emitted = emitLLVM(module, target, llvmContext);
+        if (failed(emitted))
+          return mlir::failure();
+        llvmModule = std::move(*emitted);
+        return success();
+      },
+      error);
+  if (failed(done))
+    return failure(std::nullopt, error ? error->first : module.getLoc(),
+                   error ? error->second : "code generation failed and does not say why");
+  watch.mark("emit");
+
+  auto created = createTargetMachine(target);
+  if (!created)
+    return created.takeError();
+  machine = std::move(*created);
+  llvmModule->setDataLayout(machine->createDataLayout());
+  std::string detail;
+  llvm::raw_string_ostream out(detail);
+  if (llvm::verifyModule(*llvmModule, &out))
+    return failure(std::nullopt, module.getLoc(), "the LLVM IR is wrong: " + detail);
+  optimize(*llvmModule, *machine);
+  watch.mark("optimize");
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::assemble() {
+  lowerPseudoIntrinsics(*llvmModule);
+  auto emitted = emitAssembly(*llvmModule, *machine);
+  if (!emitted)
+    return emitted.takeError();
+  assembly = std::move(*emitted);
+  watch.mark("codegen");
+  return llvm::Error::success();
+}
+
+Expected<std::string> compileTo(ModuleOp module, const Target &target,
+                                const CompileOptions &options, Form form, CompileTimes *times) {
+  Compilation compilation(module, target, options, times);
+  if (llvm::Error error = compilation.runPasses(form == Form::Tile ? Stage::Tile : Stage::Cta))
+    return error;
+  if (form == Form::Tile || form == Form::Cta)
+    return compilation.text();
+  if (llvm::Error error = compilation.emitAndOptimize())
+    return error;
+  switch (form) {
+  case Form::Llvm: {
+    std::string text;
+    llvm::raw_string_ostream(text) << *compilation.llvmModule;
+    return text;
+  }
+  case Form::Hsaco: {
+    auto object = emitObject(*compilation.llvmModule, *compilation.machine);
+    if (!object)
+      return object.takeError();
+    compilation.watch.mark("codegen");
+    auto linked = linkCodeObject(*object);
+    compilation.watch.mark("lld");
+    return linked;
+  }
+  case Form::Virtual: {
+    auto object = vgpu::compileForHost(*compilation.llvmModule);
+    compilation.watch.mark("host");
+    if (!object)
+      return object.takeError();
+    return object->serialize();
+  }
+  default:
+    break;
+  }
+  if (llvm::Error error = compilation.assemble())
+    return error;
+  if (form != Form::Cubin)
+    return compilation.assembly;
+  auto result = runPtxas(compilation.assembly, target);
+  compilation.watch.mark("ptxas");
+  if (!result)
+    return result.takeError();
+  return result->cubin;
+}
+
+static unsigned sharedBytes(func::FuncOp kernel) {
+  auto bytes = kernel->getAttrOfType<IntegerAttr>(cta::sharedBytesAttr);
+  return bytes ? bytes.getInt() : 0;
+}
+
+Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileOptions &options,
+                           bool forVirtualDevice, CompileTimes *times) {
+  Form form = forVirtualDevice                  ? Form::Virtual
+              : target.vendor == Vendor::Nvidia ? Form::Ptx
+                                                : Form::Hsaco;
+  auto bytes = compileTo(module, target, options, form, times);
+  if (!bytes)
+    return bytes.takeError();
+  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  Artifact artifact;
+  artifact.target = target.name;
+  artifact.kind = formName(form).str();
+  artifact.entry = kernel.getName().str();
+  artifact.bytes = std::move(*bytes);
+  artifact.threads = options.warps * target.warpSize;
+  artifact.sharedBytes = sharedBytes(kernel);
+  return artifact;
+}
+
+} // namespace sectile
