@@ -26,6 +26,16 @@ def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
   let summary = "set how many elements each memory access moves at once";
 }
 
+def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
+  let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
+def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
+  let summary = "turn channels into groups of asynchronous copies";
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
 }

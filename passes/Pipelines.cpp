@@ -20,6 +20,9 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSelectMma());
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());
+  kernel.addPass(createStageOperands());
+  kernel.addPass(createLowerChannels());
+  kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
   kernel.addPass(createInsertBarriers());

@@ -1,0 +1,339 @@
+// Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
+//
+//   prologue: issue uses 0 … stages-2          issue: addresses of that iteration, copies, commit
+//   loop, use i: wait for use i; issue use i + stages-1; compute
+//
+// Uses beyond the last iteration are committed too, with every copy masked off, so that the number
+// of uses under way is the same at each wait.
+#include "passes/FetchAhead.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+void readBuffer(OpBuilder &builder, const BufferUse &use, Value buffer) {
+  bool inOrder = llvm::is_sorted(use.order);
+  if (!inOrder) {
+    auto type = cast<cta::BufferType>(buffer.getType());
+    SmallVector<int64_t> order(use.order.begin(), use.order.end()), shape;
+    for (int64_t axis : order)
+      shape.push_back(type.getShape()[axis]);
+    auto layout =
+        cta::LayoutAttr::get(type.getContext(), type.getLayout().getLayout().permute(order));
+    auto permuted = cta::BufferType::get(type.getContext(), shape, type.getElement(), layout);
+    buffer = cta::PermuteBufferOp::create(builder, use.operand->getOwner()->getLoc(), permuted,
+                                          buffer, use.order);
+  }
+  use.operand->set(buffer);
+}
+
+namespace {
+
+/// What a loop computes the addresses and masks of some loads from: operations of its body, in
+/// order, and the numbers of the values it carries.
+class AddressSlice {
+public:
+  explicit AddressSlice(scf::ForOp loop) : loop(loop) {}
+
+  void add(tile::LoadOp load) {
+    need(load.getPtr());
+    if (load.getMask())
+      need(load.getMask());
+  }
+  SmallVector<Operation *> inOrder() const {
+    SmallVector<Operation *> sorted(ops.begin(), ops.end());
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return sorted;
+  }
+  ArrayRef<unsigned> carriedNumbers() const { return carried.getArrayRef(); }
+
+private:
+  void need(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value);
+        argument && argument.getOwner() == loop.getBody()) {
+      if (argument == loop.getInductionVar())
+        return;
+      unsigned number = argument.getArgNumber() - 1;
+      if (carried.insert(number))
+        need(loop.getYieldedValues()[number]);
+      return;
+    }
+    Operation *owner = value.getDefiningOp();
+    if (!owner)
+      owner = value.getParentBlock()->getParentOp();
+    Operation *op = loop.getBody()->findAncestorOpInBlock(*owner);
+    if (!op || !ops.insert(op))
+      return;
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+          need(operand);
+    });
+  }
+
+  scf::ForOp loop;
+  llvm::SetVector<Operation *> ops;
+  llvm::SetVector<unsigned> carried;
+};
+
+/// Whether an operation writes what loads read, or may.
+bool writesGlobalMemory(Operation *op) {
+  if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
+    return false; // what is in it is asked itself
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!effects)
+    return !op->hasTrait<OpTrait::IsTerminator>();
+  SmallVector<MemoryEffects::EffectInstance> found;
+  effects.getEffects(found);
+  return llvm::any_of(found, [](const MemoryEffects::EffectInstance &effect) {
+    return isa<MemoryEffects::Write>(effect.getEffect()) &&
+           effect.getResource() == SideEffects::DefaultResource::get();
+  });
+}
+
+class Pipeline {
+public:
+  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages)
+      : loop(loop), stages(stages), slice(loop) {
+    for (const FetchedLoad &load : loads)
+      slice.add(load.load);
+    makeGroups(loads);
+  }
+
+  void run() {
+    OpBuilder builder(loop);
+    makeChannels(builder);
+    SmallVector<Value> ahead = prologue(builder);
+    carryAhead(builder, ahead);
+    steadyState();
+    for (const Group &group : groups)
+      release(group);
+  }
+
+private:
+  /// Loads that are waited for together, in the order of their first uses.
+  struct Group {
+    Operation *consumer; ///< in the loop's body
+    SmallVector<const FetchedLoad *> loads;
+    SmallVector<Value> channels;
+  };
+
+  // Of two stages, a copy has less than an iteration to arrive: what is needed later in the body
+  // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
+  // better.
+  void makeGroups(ArrayRef<FetchedLoad> loads) {
+    for (const FetchedLoad &load : loads) {
+      Operation *consumer = nullptr;
+      for (const BufferUse &use : load.uses) {
+        Operation *user = loop.getBody()->findAncestorOpInBlock(*use.operand->getOwner());
+        if (!consumer || user->isBeforeInBlock(consumer))
+          consumer = user;
+      }
+      Group *group = nullptr;
+      for (Group &other : groups)
+        if (other.consumer == consumer || stages > 2)
+          group = &other;
+      if (!group)
+        group = &groups.emplace_back(Group{consumer, {}, {}});
+      group->loads.push_back(&load);
+      if (consumer->isBeforeInBlock(group->consumer))
+        group->consumer = consumer;
+    }
+    llvm::sort(groups, [](const Group &a, const Group &b) {
+      return a.consumer->isBeforeInBlock(b.consumer);
+    });
+  }
+
+  void makeChannels(OpBuilder &builder) {
+    for (Group &group : groups)
+      for (const FetchedLoad *load : group.loads) {
+        auto type = cta::ChannelType::get(builder.getContext(), stages, load->buffer);
+        group.channels.push_back(
+            cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(), type, IntegerAttr()));
+      }
+  }
+
+  Value number(OpBuilder &builder, Type type, int64_t value) {
+    return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
+  }
+
+  // Issues the first uses. Gives what the loop carries for the slice at the first use it issues
+  // itself.
+  SmallVector<Value> prologue(OpBuilder &builder) {
+    Location loc = loop.getLoc();
+    Type type = loop.getInductionVar().getType();
+    auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    SmallVector<Value> carried(loop.getInitArgs());
+    for (unsigned use = 0; use + 1 < stages; ++use) {
+      Value distance =
+          builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
+      Value iv = builder.createOrFold<arith::AddIOp>(loc, loop.getLowerBound(), distance);
+      Value inside = builder.createOrFold<arith::CmpIOp>(loc, less, iv, loop.getUpperBound());
+      IRMapping map;
+      map.map(loop.getInductionVar(), iv);
+      map.map(loop.getRegionIterArgs(), carried);
+      issue(builder, map, number(builder, builder.getI32Type(), use), inside);
+      for (unsigned n : slice.carriedNumbers())
+        carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
+    }
+    SmallVector<Value> ahead;
+    for (unsigned n : slice.carriedNumbers())
+      ahead.push_back(carried[n]);
+    return ahead;
+  }
+
+  // Lets the loop carry, besides what it does, the values ahead and the number of the use.
+  void carryAhead(OpBuilder &builder, ArrayRef<Value> ahead) {
+    SmallVector<Value> inits(loop.getInitArgs());
+    llvm::append_range(inits, ahead);
+    inits.push_back(number(builder, builder.getI32Type(), 0));
+    auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
+                                    loop.getUpperBound(), loop.getStep(), inits);
+    wider.setUnsignedCmp(loop.getUnsignedCmp());
+    wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    wider.getRegion().takeBody(loop.getRegion());
+    for (Value init : ArrayRef(inits).drop_front(loop.getNumResults()))
+      wider.getBody()->addArgument(init.getType(), loop.getLoc());
+    loop.replaceAllUsesWith(wider.getResults().take_front(loop.getNumResults()));
+    numCarried = loop.getNumResults();
+    loop.erase();
+    loop = wider;
+  }
+
+  void steadyState() {
+    Location loc = loop.getLoc();
+    Block::BlockArgListType arguments = loop.getRegionIterArgs();
+    use = arguments.back();
+    Operation *terminator = loop.getBody()->getTerminator();
+    for (auto [i, group] : llvm::enumerate(groups)) {
+      OpBuilder builder(group.consumer);
+      // From the second group on, this iteration has issued already.
+      unsigned ahead = i == 0 ? stages - 2 : stages - 1;
+      SmallVector<Type> types;
+      for (Value channel : group.channels)
+        types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
+      auto wait =
+          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, ahead);
+      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers()))
+        for (const BufferUse &reader : load->uses)
+          readBuffer(builder, reader, buffer);
+      if (i != 0)
+        continue;
+      Type type = loop.getInductionVar().getType();
+      Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
+                                                           number(builder, type, stages - 1));
+      // Said in this way, nothing overflows near the end of the type.
+      Value left =
+          arith::SubIOp::create(builder, loc, loop.getUpperBound(), loop.getInductionVar());
+      auto more = loop.getUnsignedCmp() ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
+      Value inside = arith::CmpIOp::create(builder, loc, more, left, distance);
+      IRMapping map;
+      map.map(loop.getInductionVar(),
+              arith::AddIOp::create(builder, loc, loop.getInductionVar(), distance).getResult());
+      for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
+        map.map(arguments[n], arguments[numCarried + k]);
+      Value later = arith::AddIOp::create(builder, loc, use,
+                                          number(builder, builder.getI32Type(), stages - 1));
+      issue(builder, map, later, inside);
+      SmallVector<Value> yielded;
+      for (unsigned n : slice.carriedNumbers())
+        yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
+      OpBuilder end(terminator);
+      yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
+      terminator->insertOperands(terminator->getNumOperands(), yielded);
+    }
+  }
+
+  // Computes the addresses of one iteration and copies what is there. Where that iteration is not
+  // `inside` the loop nothing may be read.
+  void issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
+    for (Operation *op : slice.inOrder()) {
+      Operation *clone = builder.clone(*op, map);
+      if (auto load = dyn_cast<tile::LoadOp>(clone)) {
+        OpBuilder before(load);
+        if (Value mask = narrowed(before, load, load.getMask(), inside))
+          load.getMaskMutable().assign(mask);
+      }
+    }
+    for (Group &group : groups) {
+      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+        tile::LoadOp load = fetched->load;
+        Location loc = load.getLoc();
+        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
+        mask = narrowed(builder, load, mask, inside);
+        cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
+                                 load.getCache(), IntegerAttr());
+      }
+      cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+    }
+  }
+
+  // The mask, and nothing at all where not `inside`; null when that is everything.
+  static Value narrowed(OpBuilder &builder, tile::LoadOp load, Value mask, Value inside) {
+    if (constantInt(inside).value_or(0))
+      return mask;
+    Location loc = load.getLoc();
+    if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType()))
+      inside = tile::SplatOp::create(
+          builder, loc,
+          RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding()), inside);
+    return mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;
+  }
+
+  // Says of each group that it has been read, after its last reader.
+  void release(const Group &group) {
+    Operation *last = nullptr;
+    for (const FetchedLoad *load : group.loads)
+      for (const BufferUse &reader : load->uses) {
+        Operation *user = loop.getBody()->findAncestorOpInBlock(*reader.operand->getOwner());
+        if (!last || last->isBeforeInBlock(user))
+          last = user;
+      }
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPointAfter(last);
+    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, use);
+  }
+
+  scf::ForOp loop;
+  unsigned stages, numCarried = 0;
+  AddressSlice slice;
+  SmallVector<Group> groups;
+  Value use;
+};
+
+bool isZero(Value value) {
+  return matchPattern(value, m_Zero()) || matchPattern(value, m_PosZeroFloat());
+}
+
+} // namespace
+
+std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load) {
+  if (load.getIsVolatile())
+    return "it is volatile";
+  if (load.getOther() && !isZero(load.getOther()))
+    return "an asynchronous copy gives zeros where the mask is false";
+  WalkResult writes = loop.walk([](Operation *op) {
+    return writesGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (writes.wasInterrupted())
+    return "the loop writes to memory";
+  AddressSlice slice(loop);
+  slice.add(load);
+  for (Operation *op : slice.inOrder()) {
+    bool isLoad = isa<tile::LoadOp>(op) && !cast<tile::LoadOp>(op).getIsVolatile() && op != load;
+    if (!isLoad && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
+      return ("its address depends on " + op->getName().getStringRef()).str();
+  }
+  return {};
+}
+
+void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages) {
+  Pipeline(loop, loads, stages).run();
+}
+
+} // namespace sectile

@@ -1,0 +1,35 @@
+// Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
+#ifndef SECTILE_PASSES_FETCHAHEAD_H
+#define SECTILE_PASSES_FETCHAHEAD_H
+
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace sectile {
+
+/// An operand that is to read a buffer instead of a tile: axis i of it is axis order[i] of the
+/// buffer.
+struct BufferUse {
+  mlir::OpOperand *operand;
+  llvm::SmallVector<int32_t, 2> order;
+};
+/// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
+void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
+
+/// A load in a loop's body whose tile is only read from shared memory, in the same loop.
+struct FetchedLoad {
+  tile::LoadOp load;
+  cta::BufferType buffer;
+  llvm::SmallVector<BufferUse, 2> uses;
+};
+
+/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
+std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load);
+
+/// Makes each load a channel of `stages` buffers, filled stages - 1 iterations ahead. Replaces the
+/// loop.
+void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, unsigned stages);
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,237 @@
+// Brings the operands of dots through shared memory: a tile that a dot needs in another layout than
+// its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
+// becomes a channel of asynchronous copies.
+#include "ir/layout/Conversion.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "passes/DeadCode.h"
+#include "passes/FetchAhead.h"
+#include "passes/Kernel.h"
+#include "passes/LayoutRules.h"
+#include "passes/Passes.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/VectorLength.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_STAGEOPERANDS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+/// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
+constexpr unsigned maxInvariantRegisters = 32;
+
+/// Where an operand comes from, conversions aside: its axis i is axis order[i] of the root.
+struct Origin {
+  Value root;
+  SmallVector<int64_t> order;
+};
+
+Origin originOfOperand(Value operand) {
+  Origin origin{operand, {0, 1}};
+  for (;;) {
+    if (auto convert = origin.root.getDefiningOp<cta::ConvertLayoutOp>()) {
+      origin.root = convert.getSource();
+    } else if (auto permute = origin.root.getDefiningOp<tile::PermuteOp>()) {
+      for (int64_t &axis : origin.order)
+        axis = permute.getOrder()[axis];
+      origin.root = permute.getSource();
+    } else {
+      return origin;
+    }
+  }
+}
+
+RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
+  /// A tile that dots read from shared memory.
+  struct Staged {
+    SmallVector<BufferUse, 2> uses;
+    SmallVector<Layout, 2> readers; ///< in the root's axes
+    cta::BufferType buffer;
+  };
+
+  void runOnOperation() override {
+    FailureOr<Target> found = targetOf(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    target = *found;
+    staged.clear();
+    getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
+    collect();
+    for (auto &[root, tile] : staged)
+      tile.buffer = chooseBuffer(tileType(root), tile);
+    if (target.asyncCopy)
+      fetchLoops();
+    for (auto &[root, tile] : staged)
+      allocate(root, tile);
+    eraseDeadCode(getOperation());
+  }
+
+  void collect() {
+    getOperation().walk([&](cta::DotOp dot) {
+      for (unsigned i = 0; i < 2; ++i) {
+        OpOperand &operand = dot->getOpOperand(i);
+        if (!isa<RankedTensorType>(operand.get().getType()))
+          continue;
+        auto [root, order] = originOfOperand(operand.get());
+        if (!goesThroughShared(dot, operand, root, order))
+          continue;
+        SmallVector<int64_t> inverse(order.size());
+        for (auto [to, from] : llvm::enumerate(order))
+          inverse[from] = to;
+        Staged &tile = staged[root];
+        tile.uses.push_back({&operand, SmallVector<int32_t, 2>(order.begin(), order.end())});
+        tile.readers.push_back(readerLayout(dot, i).permute(inverse));
+      }
+    });
+  }
+
+  static bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root,
+                                ArrayRef<int64_t> order) {
+    if (!dot.getInstruction())
+      return true;
+    const Layout &wanted = *cta::layoutOf(operand.get().getType());
+    unsigned bits = elementBits(root.getType());
+    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits).kind !=
+        ConversionPlan::Kind::Scratch)
+      return false;
+    // What a loop does not change is converted once, before the loop, when it is small.
+    auto loop = dot->getParentOfType<LoopLikeOpInterface>();
+    bool invariant = loop && loop.isDefinedOutsideOfLoop(operand.get());
+    return !invariant || wanted.numRegisters() * bits > maxInvariantRegisters * 32;
+  }
+
+  /// Which elements of an operand each thread reads, in the operand's axes.
+  static Layout readerLayout(cta::DotOp dot, unsigned operand) {
+    const Layout &acc = *cta::layoutOf(dot.getType());
+    if (dot.getInstruction())
+      return dotOperandLayout(dot, acc, operand);
+    return acc.collapse(1 - operand).broadcast(tileType(dot->getOperand(operand)).getShape());
+  }
+
+  // Rows of vectors as the writer has them, swizzled for all who read it, and for the writer.
+  cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile) {
+    const Layout &writer = *cta::layoutOf(type);
+    unsigned bits = elementBits(type), fastest = fastestAxis(writer);
+    SmallVector<unsigned> order{fastest};
+    for (unsigned axis = writer.rank(); axis-- > 0;)
+      if (axis != fastest)
+        order.push_back(axis);
+    unsigned widest = target.maxVectorBits / std::max(bits, 8u);
+    BankModel banks;
+    banks.banks = target.sharedBanks;
+    auto choose = [&](bool matrixLoads) {
+      SmallVector<Simultaneous> accesses;
+      for (const Layout &reader : tile.readers) {
+        Simultaneous rows;
+        if (matrixLoads)
+          rows = simultaneousMatrixRows(reader, fastest, bits);
+        if (rows.empty())
+          rows = simultaneousVectors(
+              reader, fastest, std::min(reader.contiguousPerThread(fastest), widest), bits, banks);
+        accesses.push_back(std::move(rows));
+      }
+      accesses.push_back(simultaneousVectors(
+          writer, fastest, std::min(writer.contiguousPerThread(fastest), widest), bits, banks));
+      return chooseSharedLayout(type.getShape(), order, bits, widest, accesses, banks);
+    };
+    Layout layout = choose(target.matrixLoad);
+    bool byMatrices = llvm::any_of(tile.readers, [&](const Layout &reader) {
+      return planMatrixLoad(layout, reader, bits).has_value();
+    });
+    if (target.matrixLoad && !byMatrices)
+      layout = choose(false);
+    MLIRContext *context = &getContext();
+    return cta::BufferType::get(context, type.getShape(), type.getElementType(),
+                                cta::LayoutAttr::get(context, layout));
+  }
+
+  /// The axis along which threads hold neighbours, or else lanes do.
+  static unsigned fastestAxis(const Layout &layout) {
+    unsigned fastest = layout.rank() - 1;
+    for (unsigned axis = layout.rank(); axis-- > 0;)
+      if (layout.contiguousPerThread(axis) > layout.contiguousPerThread(fastest))
+        fastest = axis;
+    if (layout.contiguousPerThread(fastest) > 1)
+      return fastest;
+    for (unsigned axis = layout.rank(); axis-- > 0;)
+      if (layout.bits(In::Lane) && layout.basis(In::Lane, 0, axis))
+        fastest = axis;
+    return fastest;
+  }
+
+  void fetchLoops() {
+    ContiguityAnalysis contiguity(getOperation());
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    for (scf::ForOp loop : loops) {
+      auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
+      unsigned stages = own ? own.getInt() : stagesOf(getOperation());
+      if (stages < 2)
+        continue;
+      SmallVector<FetchedLoad> loads;
+      for (auto &[root, tile] : staged) {
+        auto load = root.getDefiningOp<tile::LoadOp>();
+        if (!load || load->getBlock() != loop.getBody())
+          continue;
+        std::string why = whyNotAsync(load, tile, contiguity);
+        if (why.empty())
+          why = whyNotAhead(loop, load);
+        if (why.empty())
+          loads.push_back({load, tile.buffer, tile.uses});
+        else
+          load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
+              << why;
+      }
+      for (const FetchedLoad &load : loads)
+        staged.erase(Value(tile::LoadOp(load.load)));
+      if (!loads.empty())
+        fetchAhead(loop, loads, stages);
+    }
+  }
+
+  std::string whyNotAsync(tile::LoadOp load, const Staged &tile,
+                          const ContiguityAnalysis &contiguity) {
+    unsigned vector = vectorLength(contiguity, load.getPtr(), load.getMask(),
+                                   *cta::layoutOf(load.getType()), target);
+    if (vector * elementBits(load.getType()) < 32)
+      return "neighbours in memory that one thread copies have less than 4 bytes";
+    SmallVector<Value> values{load};
+    while (!values.empty())
+      for (OpOperand &use : values.pop_back_val().getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(user))
+          values.push_back(user->getResult(0));
+        else if (llvm::none_of(tile.uses, [&](const BufferUse &b) { return b.operand == &use; }))
+          return ("it is also used by " + user->getName().getStringRef()).str();
+      }
+    return {};
+  }
+
+  // As late as possible, so that loads before it can be under way together.
+  static void allocate(Value root, const Staged &tile) {
+    Block *block = root.getParentBlock();
+    Operation *first = nullptr;
+    for (const BufferUse &use : tile.uses) {
+      Operation *user = block->findAncestorOpInBlock(*use.operand->getOwner());
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+    }
+    OpBuilder builder(first);
+    auto alloc = cta::AllocOp::create(builder, root.getLoc(), tile.buffer, root, IntegerAttr());
+    for (const BufferUse &use : tile.uses)
+      readBuffer(builder, use, alloc);
+  }
+
+  Target target;
+  llvm::MapVector<Value, Staged> staged;
+};
+
+} // namespace

@@ -1,0 +1,87 @@
+// RUN: sectile-opt --lower-channels %s | FileCheck %s
+
+#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+!ptrs = tensor<64x64x!tile.ptr<f16>, #load>
+!half = tensor<64x64xf16, #load>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<3, !buffer>
+
+module attributes {cta.target = "sm_80"} {
+// Groups are counted over both channels: after use i of the first come the second's and two of each
+// use ahead; the second has only those of uses ahead after it.
+// CHECK-LABEL: func.func @two
+// CHECK: %[[K:.*]] = cta.channel
+// CHECK: %[[V:.*]] = cta.channel
+// CHECK: scf.for {{.*}} iter_args(%[[USE:.*]] =
+// CHECK-NEXT: cta.async_wait 3
+// CHECK: %[[R:.*]] = arith.remui %[[USE]], %c3
+// CHECK: %[[BK:.*]] = cta.slot %[[K]][%[[R]]]
+// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
+// CHECK: %[[W:.*]] = arith.remui %[[LATER]], %c3
+// CHECK: %[[NK:.*]] = cta.slot %[[K]][%[[W]]]
+// CHECK: cta.async_copy %{{.*}}, %[[NK]]
+// CHECK-NEXT: cta.async_commit
+// CHECK: %[[NV:.*]] = cta.slot %[[V]]
+// CHECK: cta.async_copy %{{.*}}, %[[NV]]
+// CHECK-NEXT: cta.async_commit
+// CHECK-NEXT: cta.local_load %[[BK]]
+// CHECK: cta.async_wait 4
+// CHECK: %[[BV:.*]] = cta.slot %[[V]]
+// CHECK: cta.local_load %[[BV]]
+// CHECK-NOT: cta.release
+// All copies have landed before the rings' place is free.
+// CHECK: }
+// CHECK-NEXT: cta.async_wait 0
+// CHECK-NEXT: return
+func.func @two(%p: !ptrs, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %k = cta.channel : !ring
+  %v = cta.channel : !ring
+  scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+    %bk = cta.wait %k[%use] ahead 1 : !ring -> !buffer
+    %later = arith.addi %use, %c2 : i32
+    %nk = cta.acquire %k[%later] : !ring -> !buffer
+    cta.async_copy %p, %nk : !ptrs, !buffer
+    cta.commit %k[%later] : !ring
+    %nv = cta.acquire %v[%later] : !ring -> !buffer
+    cta.async_copy %p, %nv : !ptrs, !buffer
+    cta.commit %v[%later] : !ring
+    %tk = cta.local_load %bk : !buffer -> !half
+    tile.store %p, %tk : !ptrs, !half
+    cta.release %k[%use] : !ring
+    %bv = cta.wait %v[%use] ahead 2 : !ring -> !buffer
+    %tv = cta.local_load %bv : !buffer -> !half
+    tile.store %p, %tv : !ptrs, !half
+    cta.release %v[%use] : !ring
+    %next = arith.addi %use, %c1 : i32
+    scf.yield %next : i32
+  }
+  return
+}
+
+// One group for both, and constants instead of remainders.
+// CHECK-LABEL: func.func @constants
+// CHECK: cta.slot %{{.*}}[%[[ONE:.*]]]
+// CHECK: cta.async_commit
+// CHECK: cta.async_wait 0
+// CHECK-NOT: remui
+func.func @constants(%p: !ptrs) {
+  %c4 = arith.constant 4 : i32
+  %k = cta.channel : !ring
+  %v = cta.channel : !ring
+  %nk = cta.acquire %k[%c4] : !ring -> !buffer
+  cta.async_copy %p, %nk : !ptrs, !buffer
+  %nv = cta.acquire %v[%c4] : !ring -> !buffer
+  cta.async_copy %p, %nv : !ptrs, !buffer
+  cta.commit %k, %v[%c4] : !ring, !ring
+  %b:2 = cta.wait %k, %v[%c4] ahead 0 : !ring, !ring -> !buffer, !buffer
+  %tk = cta.local_load %b#0 : !buffer -> !half
+  tile.store %p, %tk : !ptrs, !half
+  %tv = cta.local_load %b#1 : !buffer -> !half
+  tile.store %p, %tv : !ptrs, !half
+  return
+}
+}

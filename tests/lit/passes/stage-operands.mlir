@@ -1,0 +1,247 @@
+// RUN: sectile-opt --stage-operands --split-input-file --verify-diagnostics %s | FileCheck %s
+
+#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+#turned = #cta.layout<"64x64, register [(1,0) (2,0) (4,0) (0,16) (0,32)], lane [(8,0) (16,0) (32,0) (0,1) (0,2)], warp [(0,4) (0,8)]">
+#flat = #cta.layout<"4096, register [(1) (2) (4) (1024) (2048)], lane [(8) (16) (32) (64) (128)], warp [(256) (512)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!ptrs = tensor<64x64x!tile.ptr<f16>, #load>
+!half = tensor<64x64xf16, #load>
+!acc = tensor<64x64xf32, #acc>
+
+module attributes {cta.target = "sm_80"} {
+// Outside of loops: buffers, as late as possible, in rows of 16 bytes swizzled for matrix loads.
+// CHECK: #[[ROWS:.*]] = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+// CHECK-LABEL: func.func @straight
+// CHECK: %[[A:.*]] = tile.load
+// CHECK-NEXT: %[[B:.*]] = tile.load
+// CHECK-NEXT: %[[BA:.*]] = cta.alloc %[[A]] : <64x64xf16, #[[ROWS]]>
+// CHECK-NEXT: %[[BB:.*]] = cta.alloc %[[B]] : <64x64xf16, #[[ROWS]]>
+// CHECK-NEXT: cta.dot %[[BA]], %[[BB]], %{{.*}} by [16, 8, 16]
+func.func @straight(%pa: !ptrs, %pb: !ptrs, %acc: !acc) -> !acc {
+  %a = tile.load %pa : !ptrs -> !half
+  %b = tile.load %pb : !ptrs -> !half
+  %oa = cta.convert_layout %a : !half -> tensor<64x64xf16, #a>
+  %ob = cta.convert_layout %b : !half -> tensor<64x64xf16, #b>
+  %d = cta.dot %oa, %ob, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+  return %d : !acc
+}
+
+// A permute on the way becomes a permuted view of the buffer.
+// CHECK-LABEL: func.func @permuted
+// CHECK: %[[B:.*]] = cta.alloc
+// CHECK: %[[T:.*]] = cta.permute_buffer %[[B]] [1, 0]
+// CHECK-NOT: convert_layout
+// CHECK-NOT: tile.permute
+// CHECK: cta.dot %{{.*}}, %[[T]]
+func.func @permuted(%pb: !ptrs, %oa: tensor<64x64xf16, #a>, %acc: !acc) -> !acc {
+  %b = tile.load %pb : !ptrs -> !half
+  %c = cta.convert_layout %b : !half -> tensor<64x64xf16, #turned>
+  %t = tile.permute %c [1, 0] : tensor<64x64xf16, #turned> -> !half
+  %ob = cta.convert_layout %t : !half -> tensor<64x64xf16, #b>
+  %d = cta.dot %oa, %ob, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+  return %d : !acc
+}
+
+// Fused multiply-adds read both operands from buffers.
+// CHECK-LABEL: func.func @fma
+// CHECK-COUNT-2: cta.alloc
+// CHECK: cta.dot %{{.*}}, %{{.*}}, %{{.*}} : !cta.buffer<{{.*}}>, !cta.buffer<{{.*}}>, tensor
+func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<64x64xf32, #load> {
+  %d = cta.dot %a, %b, %acc : !half, !half, tensor<64x64xf32, #load>
+  return %d : tensor<64x64xf32, #load>
+}
+
+// A small operand that the loop does not change is converted once, before the loop; a loaded one of
+// the loop goes ahead by stages - 1 iterations.
+// CHECK-LABEL: func.func @loop
+// CHECK: %[[Q:.*]] = tile.load
+// CHECK: %[[QA:.*]] = cta.convert_layout %[[Q]]
+// CHECK: %[[CH:.*]] = cta.channel : <3, <64x64xf16, #[[ROWS]]>>
+// Use 0, in a loop that may be empty.
+// CHECK: %[[IN0:.*]] = arith.cmpi sgt, %[[N:.*]], %c0
+// CHECK: %[[P1:.*]] = tile.addptr %[[P0:[^ ,]*]],
+// CHECK: %[[S0:.*]] = cta.acquire %[[CH]][%c0
+// CHECK: %[[M0:.*]] = tile.splat %[[IN0]]
+// CHECK: cta.async_copy %[[P0]], %[[S0]] mask %[[M0]]
+// CHECK: cta.commit %[[CH]][%c0
+// Use 1.
+// CHECK: cta.async_copy %[[P1]],
+// CHECK: cta.commit %[[CH]][%c1
+// The pointers of use 2 are what the loop begins with.
+// CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[PA:.*]] = %{{.*}}, %[[USE:.*]] = %c0
+// CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]] ahead 1
+// CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
+// CHECK: %[[IN:.*]] = arith.cmpi sgt, %[[LEFT]], %c128
+// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
+// CHECK: %[[NEXT:.*]] = tile.addptr %[[PA]]
+// CHECK: %[[SLOT:.*]] = cta.acquire %[[CH]][%[[LATER]]]
+// CHECK: %[[M:.*]] = tile.splat %[[IN]]
+// CHECK: cta.async_copy %[[PA]], %[[SLOT]] mask %[[M]]
+// CHECK: cta.commit %[[CH]][%[[LATER]]]
+// CHECK: cta.dot %[[QA]], %[[BUF]], %[[ACC]]
+// CHECK: cta.release %[[CH]][%[[USE]]]
+// CHECK: %[[USE1:.*]] = arith.addi %[[USE]], %c1
+// CHECK: scf.yield %{{.*}}, %[[NEXT]], %[[USE1]]
+func.func @loop(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %zero: !acc) -> !acc attributes {cta.stages = 3 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %qs = tile.splat %q : !tile.ptr<f16> -> !ptrs
+  %pq = tile.addptr %qs, %index : !ptrs, tensor<64x64xi32, #load>
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %pk0 = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %vq = tile.load %pq : !ptrs -> !half
+  %step = arith.constant dense<4096> : tensor<64x64xi32, #load>
+  %r:2 = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %zero, %pk = %pk0) -> (!acc, !ptrs) : i32 {
+    %vk = tile.load %pk : !ptrs -> !half
+    %oa = cta.convert_layout %vq : !half -> tensor<64x64xf16, #a>
+    %ob = cta.convert_layout %vk : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %ob, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %next = tile.addptr %pk, %step : !ptrs, tensor<64x64xi32, #load>
+    scf.yield %d, %next : !acc, !ptrs
+  }
+  return %r#0 : !acc
+}
+
+// Two loads that are needed at different places of the body: with two stages each has its own
+// commit and wait. The loop's own number of stages counts. The page number that the address of the
+// second depends on is loaded ahead as well, behind a mask.
+// CHECK-LABEL: func.func @two
+// CHECK: %[[K:.*]] = cta.channel : <2,
+// CHECK: %[[V:.*]] = cta.channel : <2,
+// CHECK: tile.load %{{.*}} mask %{{.*}} : !tile.ptr<i32> mask i1 -> i32
+// CHECK: cta.commit %[[K]]
+// CHECK: cta.commit %[[V]]
+// CHECK: scf.for
+// CHECK: cta.wait %[[K]][%{{.*}}] ahead 0
+// CHECK: tile.load %{{.*}} mask %{{.*}} : !tile.ptr<i32> mask i1 -> i32
+// CHECK: cta.async_copy
+// CHECK: cta.commit %[[K]]
+// CHECK: cta.async_copy
+// CHECK: cta.commit %[[V]]
+// CHECK: cta.dot
+// CHECK: cta.release %[[K]]
+// CHECK: cta.wait %[[V]][%{{.*}}] ahead 1
+// CHECK: cta.dot
+// CHECK: cta.release %[[V]]
+func.func @two(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %pages: !tile.ptr<i32>, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc attributes {cta.stages = 4 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c4096 = arith.constant 4096 : i32
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %ik = arith.muli %i, %c4096 : i32
+    %iks = tile.splat %ik : i32 -> tensor<64x64xi32, #load>
+    %pk = tile.addptr %p, %iks : !ptrs, tensor<64x64xi32, #load>
+    %vk = tile.load %pk : !ptrs -> !half
+    %ok = cta.convert_layout %vk : !half -> tensor<64x64xf16, #b>
+    %s = cta.dot %oa, %ok, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %pp = tile.addptr %pages, %i : !tile.ptr<i32>, i32
+    %page = tile.load %pp : !tile.ptr<i32> -> i32
+    %iv = arith.muli %page, %c4096 : i32
+    %ivs = tile.splat %iv : i32 -> tensor<64x64xi32, #load>
+    %pv = tile.addptr %p, %ivs : !ptrs, tensor<64x64xi32, #load>
+    %vv = tile.load %pv : !ptrs -> !half
+    %ov = cta.convert_layout %vv : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %ov, %s by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    scf.yield %d : !acc
+  } {cta.stages = 2 : i32}
+  return %r : !acc
+}
+
+// One stage: through registers, without a word.
+// CHECK-LABEL: func.func @one_stage
+// CHECK-NOT: cta.channel
+// CHECK: scf.for
+// CHECK: %[[L:.*]] = tile.load
+// CHECK-NEXT: cta.alloc %[[L]]
+func.func @one_stage(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc attributes {cta.stages = 1 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %vk = tile.load %ks : !ptrs -> !half
+    %ok = cta.convert_layout %vk : !half -> tensor<64x64xf16, #b>
+    %s = cta.dot %oa, %ok, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    scf.yield %s : !acc
+  }
+  return %r : !acc
+}
+
+// What cannot go ahead stays a load, and the compiler says why.
+// CHECK-LABEL: func.func @stay
+// CHECK-NOT: cta.channel
+// CHECK: return
+func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %mask = arith.constant dense<true> : tensor<64x64xi1, #load>
+  %one = arith.constant dense<1.0> : tensor<64x64xf16, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    // expected-remark @+1 {{goes through registers to shared memory, not ahead of its loop: neighbours in memory that one thread copies have less than 4 bytes}}
+    %v0 = tile.load %ks : !ptrs -> !half
+    %o0 = cta.convert_layout %v0 : !half -> tensor<64x64xf16, #b>
+    %d0 = cta.dot %oa, %o0, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    // expected-remark @+1 {{an asynchronous copy gives zeros where the mask is false}}
+    %v1 = tile.load %p mask %mask other %one : !ptrs mask tensor<64x64xi1, #load> other !half -> !half
+    %o1 = cta.convert_layout %v1 : !half -> tensor<64x64xf16, #b>
+    %d1 = cta.dot %oa, %o1, %d0 by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    // expected-remark @+1 {{it is also used by arith.addf}}
+    %v2 = tile.load %p : !ptrs -> !half
+    %o2 = cta.convert_layout %v2 : !half -> tensor<64x64xf16, #b>
+    %d2 = cta.dot %oa, %o2, %d1 by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %sum = arith.addf %v2, %v2 : !half
+    %o3 = cta.convert_layout %sum : !half -> tensor<64x64xf16, #b>
+    %d3 = cta.dot %oa, %o3, %d2 by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    scf.yield %d3 : !acc
+  }
+  %w = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    // expected-remark @+1 {{the loop writes to memory}}
+    %v0 = tile.load %p : !ptrs -> !half
+    %o0 = cta.convert_layout %v0 : !half -> tensor<64x64xf16, #b>
+    %d0 = cta.dot %oa, %o0, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    tile.store %p, %one : !ptrs, !half
+    scf.yield %d0 : !acc
+  }
+  return %r : !acc
+}
+}
+
+// -----
+
+#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+#flat = #cta.layout<"4096, register [(1) (2) (4) (1024) (2048)], lane [(8) (16) (32) (64) (128)], warp [(256) (512)]">
+!ptrs = tensor<64x64x!tile.ptr<f32>, #load>
+!tile = tensor<64x64xf32, #load>
+
+// A target without asynchronous copies has no channels.
+// CHECK-LABEL: func.func @plain
+// CHECK-NOT: cta.channel
+// CHECK: scf.for
+// CHECK: cta.alloc
+module attributes {cta.target = "gfx1100"} {
+func.func @plain(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %zero: !tile) -> !tile {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ks = tile.splat %k : !tile.ptr<f32> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) : i32 {
+    %v = tile.load %p : !ptrs -> !tile
+    %d = cta.dot %v, %v, %acc : !tile, !tile, !tile
+    scf.yield %d : !tile
+  }
+  return %r : !tile
+}
+}
