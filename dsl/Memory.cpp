@@ -1,5 +1,5 @@
 // Pointers: arithmetic, loads and stores.
-#include "dsl/Trace.h"
+#include "dsl/Memory.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -7,10 +7,8 @@ using namespace mlir;
 
 namespace sectile::detail {
 
-static tile::Cache cacheOf(Access access) { return static_cast<tile::Cache>(access.cache); }
-static tile::Eviction evictionOf(Access access) {
-  return static_cast<tile::Eviction>(access.eviction);
-}
+tile::Cache cacheOf(Access access) { return static_cast<tile::Cache>(access.cache); }
+tile::Eviction evictionOf(Access access) { return static_cast<tile::Eviction>(access.eviction); }
 static_assert(static_cast<int>(Cache::write_through) ==
               static_cast<int>(tile::Cache::WriteThrough));
 static_assert(static_cast<int>(Eviction::last) == static_cast<int>(tile::Eviction::Last));
@@ -52,14 +50,12 @@ static mlir::Value maskFor(Trace &trace, mlir::Location loc, mlir::Value &ptr, c
   return broadcastTo(trace, loc, value, shape);
 }
 
-/// Memory holds a bool as a byte, 0 or 1.
-static mlir::Type memoryElement(Trace &trace, Kind kind) {
+mlir::Type memoryElement(Trace &trace, Kind kind) {
   return isBool(kind) ? trace.builder.getI8Type() : elementTypeOf(trace, kind);
 }
 
-/// A value converted for memory of `kind`, in this shape.
-static mlir::Value valueFor(Trace &trace, mlir::Location loc, Kind kind, const Operand &value,
-                            ArrayRef<int64_t> shape, StringRef what) {
+mlir::Value valueForMemory(Trace &trace, mlir::Location loc, Kind kind, const Operand &value,
+                           ArrayRef<int64_t> shape, StringRef what) {
   Kind from = value.value ? value.kind : kind;
   if (isFloat(from) && !isFloat(kind))
     fail(value.where, what + " of " + Twine(std::string(nameOf(from))) + " for memory of " +
@@ -79,7 +75,7 @@ static mlir::Value valueFor(Trace &trace, mlir::Location loc, Kind kind, const O
   return broadcastTo(trace, loc, result, shape);
 }
 
-static mlir::Value fromMemory(Trace &trace, mlir::Location loc, Kind kind, mlir::Value value) {
+mlir::Value fromMemory(Trace &trace, mlir::Location loc, Kind kind, mlir::Value value) {
   if (!isBool(kind))
     return value;
   return arith::CmpIOp::create(trace.builder, loc, arith::CmpIPredicate::ne, value,
@@ -97,7 +93,7 @@ Value load(const Value &ptr, Kind kind, const Operand &mask, const Operand &othe
   ArrayRef<int64_t> shape = tile::shapeOf(from.getType());
   mlir::Value otherValue;
   if (!other.none)
-    otherValue = valueFor(trace, loc, kind, other, shape, "sc::load: `other`");
+    otherValue = valueForMemory(trace, loc, kind, other, shape, "sc::load: `other`");
   mlir::Type type = tensorOrScalar(shape, memoryElement(trace, kind));
   mlir::Value result = tile::LoadOp::create(
       trace.builder, loc, type, from, maskValue, otherValue, cacheOf(access), evictionOf(access),
@@ -114,7 +110,7 @@ void store(const Value &ptr, Kind kind, const Operand &value, const Operand &mas
   mlir::Value to = trace.get(ptr, where);
   mlir::Value maskValue = maskFor(trace, loc, to, mask, where);
   mlir::Value stored =
-      valueFor(trace, loc, kind, value, tile::shapeOf(to.getType()), "sc::store: a value");
+      valueForMemory(trace, loc, kind, value, tile::shapeOf(to.getType()), "sc::store: a value");
   tile::StoreOp::create(trace.builder, loc, to, stored, maskValue, cacheOf(access),
                         evictionOf(access), /*vector=*/IntegerAttr());
 }

@@ -2,6 +2,9 @@
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <sectile/create.h>
+#include <sectile/grid.h>
+#include <sectile/shape.h>
 
 using namespace mlir;
 
@@ -172,6 +175,92 @@ Value fullLike(Kind kind, const Operand &value, const Value &like, Location wher
     fail(where, "sc::full_like takes one number, not a tile of " +
                     shapeText(tile::shapeOf(number.getType())));
   return trace.wrap(broadcastTo(trace, trace.location(where), number, shape));
+}
+
+//===-- Rearranging
+//-------------------------------------------------------------------------------===//
+
+Value expand(const Value &x, const Extent &axis) {
+  Trace &trace = Trace::current(axis.where);
+  mlir::Value value = trace.get(x, axis.where);
+  SmallVector<int64_t> shape(tile::shapeOf(value.getType()));
+  int64_t rank = shape.size();
+  int64_t at = axis.number < 0 ? axis.number + rank + 1 : axis.number;
+  if (at < 0 || at > rank)
+    fail(axis.where,
+         "sc::expand at axis " + Twine(axis.number) + " of a tile of rank " + Twine(rank));
+  mlir::Location loc = trace.location(axis.where);
+  if (rank == 0)
+    return trace.wrap(broadcastTo(trace, loc, value, {1}));
+  shape.insert(shape.begin() + at, 1);
+  return trace.wrap(trace.builder.createOrFold<tile::ExpandDimsOp>(
+      loc, RankedTensorType::get(shape, getElementTypeOrSelf(value.getType())), value,
+      trace.builder.getI32IntegerAttr(static_cast<int32_t>(at))));
+}
+
+Value broadcastTo(const Value &x, std::initializer_list<Extent> extents, Location where) {
+  Trace &trace = Trace::current(where);
+  mlir::Value value = trace.get(x, where);
+  SmallVector<int64_t> shape = shapeFrom(extents, "sc::broadcast_to");
+  ArrayRef<int64_t> from = tile::shapeOf(value.getType());
+  bool fits = from.size() <= shape.size();
+  for (size_t i = 0; fits && i < from.size(); ++i)
+    fits = from[i] == 1 || from[i] == shape[shape.size() - from.size() + i];
+  if (!fits)
+    fail(where, "sc::broadcast_to of " + shapeText(from) + " to " + shapeText(shape) +
+                    ": only extents of 1 repeat, and new axes come first");
+  return trace.wrap(broadcastTo(trace, trace.location(where), value, shape));
+}
+
+Value reshape(const Value &x, std::initializer_list<Extent> extents, Location where) {
+  Trace &trace = Trace::current(where);
+  mlir::Value value = trace.get(x, where);
+  SmallVector<int64_t> shape = shapeFrom(extents, "sc::reshape");
+  auto from = dyn_cast<RankedTensorType>(value.getType());
+  auto type = RankedTensorType::get(shape, getElementTypeOrSelf(value.getType()));
+  if ((from ? from.getNumElements() : 1) != type.getNumElements())
+    fail(where, "sc::reshape of " + shapeText(tile::shapeOf(value.getType())) + " to " +
+                    shapeText(shape) + ": the number of elements differs");
+  mlir::Location loc = trace.location(where);
+  if (!from)
+    return trace.wrap(broadcastTo(trace, loc, value, shape));
+  return trace.wrap(trace.builder.createOrFold<tile::ReshapeOp>(loc, type, value));
+}
+
+Value permute(const Value &x, std::span<const int> order, Location where) {
+  Trace &trace = Trace::current(where);
+  mlir::Value value = trace.get(x, where);
+  ArrayRef<int64_t> from = tile::shapeOf(value.getType());
+  SmallVector<int64_t> shape;
+  SmallVector<bool> seen(from.size());
+  bool valid = order.size() == from.size();
+  for (size_t i = 0; valid && i < order.size(); ++i) {
+    valid = order[i] >= 0 && order[i] < static_cast<int>(from.size()) && !seen[order[i]];
+    if (valid) {
+      seen[order[i]] = true;
+      shape.push_back(from[order[i]]);
+    }
+  }
+  if (!valid)
+    fail(where, "sc::permute of " + shapeText(from) + ": the order names each axis, 0 to " +
+                    Twine(static_cast<int64_t>(from.size()) - 1) + ", once");
+  if (from.empty())
+    return x;
+  return trace.wrap(trace.builder.createOrFold<tile::PermuteOp>(
+      trace.location(where), RankedTensorType::get(shape, getElementTypeOrSelf(value.getType())),
+      value, trace.builder.getDenseI32ArrayAttr({order.data(), order.size()})));
+}
+
+Value transpose(const Value &x, Location where) {
+  int rank = static_cast<int>(shapeOf(x, where).size());
+  if (rank < 2)
+    fail(where, "sc::trans swaps the last two axes, and this tile has rank " + Twine(rank) +
+                    ": sc::expand inserts an axis");
+  SmallVector<int> order;
+  for (int i = 0; i < rank; ++i)
+    order.push_back(i);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return permute(x, {order.data(), order.size()}, where);
 }
 
 } // namespace sectile::detail

@@ -187,21 +187,24 @@ void Trace::escape(Frame::Entry &entry, Location where) {
   entry.handle->state_ = Value::State::escaped;
 }
 
-void Trace::close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside) {
-  assert(frames.back() == &frame && "frames nest");
-  frames.pop_back();
-  builder.restoreInsertionPoint(frame.outside);
+void Trace::sweep(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside) {
   for (Value *value = first; value; value = value->next_)
-    if (value->depth_ > frames.size()) {
-      value->depth_ = frames.size();
-      if (value->state_ != Value::State::live)
-        continue;
+    if (value->depth_ >= frames.size() && value->state_ == Value::State::live) {
       Frame::Entry entry{value, {}};
       if (mlir::Value kept = outside(valueOf(entry)))
         assign(entry, kept);
       else
         escape(entry, frame.where);
     }
+}
+
+void Trace::close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside) {
+  assert(frames.back() == &frame && "frames nest");
+  sweep(frame, outside);
+  frames.pop_back();
+  for (Value *value = first; value; value = value->next_)
+    value->depth_ = std::min<uint32_t>(value->depth_, frames.size());
+  builder.restoreInsertionPoint(frame.outside);
 }
 
 void Trace::abandon(Frame &frame) {

@@ -64,9 +64,11 @@ public:
   void assign(Frame::Entry &entry, mlir::Value value);
   /// The value was made in the frame and is lost with it.
   void escape(Frame::Entry &entry, Location where);
-  /// Closes the frame; building goes on outside. Handles made in the frame that are alive still are
-  /// passed through `outer`, which gives null for what does not exist outside.
-  void close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outer);
+  /// Passes every handle made in the frame through `outside`; where that gives null, the handle has
+  /// escaped from the frame.
+  void sweep(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside);
+  /// Sweeps and closes the frame; building goes on outside.
+  void close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside);
   /// Gives the frame up after an exception or a jump out of it.
   void abandon(Frame &frame);
   /// Remembers a fault found where nothing can be thrown.

@@ -1,21 +1,15 @@
-// Values out of nothing: program ids, ranges of indices, constants.
+// Tiles out of nothing: ranges of indices, constants.
 #pragma once
 #include <sectile/tile.h>
 
 namespace sectile {
 
 namespace detail {
-Value programId(const Extent &axis);
-Value numPrograms(const Extent &axis);
 Value arange(const Extent &start, const Extent &end);
 // Extents that were left out are not there.
 Value full(Kind kind, const Operand &value, std::initializer_list<Extent> extents);
 Value fullLike(Kind kind, const Operand &value, const Value &like, Location where);
 } // namespace detail
-
-// The index of this program along an axis of the grid (0, 1, 2), and the grid's extent.
-inline Int program_id(detail::Extent axis) { return Int(detail::programId(axis)); }
-inline Int num_programs(detail::Extent axis) { return Int(detail::numPrograms(axis)); }
 
 // start, start + 1, … end - 1, as a tile of rank 1.
 inline Int arange(detail::Extent start, detail::Extent end) {

@@ -1,6 +1,12 @@
 // The language: everything a kernel is written with.
 #pragma once
+#include <sectile/config.h>
+#include <sectile/control.h>
 #include <sectile/create.h>
+#include <sectile/grid.h>
+#include <sectile/math.h>
 #include <sectile/memory.h>
+#include <sectile/reduce.h>
+#include <sectile/shape.h>
 #include <sectile/tile.h>
 #include <sectile/view.h>

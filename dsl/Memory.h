@@ -1,0 +1,23 @@
+// How memory holds values: what loads and stores through pointers and through views share.
+#ifndef SECTILE_DSL_MEMORY_H
+#define SECTILE_DSL_MEMORY_H
+
+#include "dsl/Trace.h"
+#include "ir/tile/Tile.h"
+
+namespace sectile::detail {
+
+tile::Cache cacheOf(Access access);
+tile::Eviction evictionOf(Access access);
+
+/// Memory holds a bool as a byte, 0 or 1; everything else as it is.
+mlir::Type memoryElement(Trace &trace, Kind kind);
+/// A value loaded from memory, as the kernel sees it.
+mlir::Value fromMemory(Trace &trace, mlir::Location loc, Kind kind, mlir::Value value);
+/// A value converted for memory of `kind`, in this shape.
+mlir::Value valueForMemory(Trace &trace, mlir::Location loc, Kind kind, const Operand &value,
+                           llvm::ArrayRef<int64_t> shape, llvm::StringRef what);
+
+} // namespace sectile::detail
+
+#endif
