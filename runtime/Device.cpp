@@ -2,6 +2,7 @@
 #include "ir/Target.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/hip/HipDevice.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <charconv>
 #include <cstdlib>
@@ -41,15 +42,17 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   }
   if (kind == "cuda")
     return runtime::openCudaDevice(index);
+  if (kind == "hip")
+    return runtime::openHipDevice(index);
   throw DeviceError("unknown device '" + std::string(name) +
-                    "': devices are called cuda:N or virtual:TARGET, as in virtual:sm_90");
+                    "': devices are called cuda:N, hip:N or virtual:TARGET, as in virtual:sm_90");
 }
 
 } // namespace
 
 Device Device::open(std::string_view name) {
-  if (name == "cuda")
-    return open("cuda:0");
+  if (name == "cuda" || name == "hip")
+    return open(std::string(name) + ":0");
   OpenDevices &open = openDevices();
   std::lock_guard lock(open.mutex);
   auto found = open.byName.find(name);
@@ -66,13 +69,19 @@ Device Device::open(std::string_view name) {
 Device Device::best() {
   if (const char *name = std::getenv("SECTILE_DEVICE"); name && *name)
     return open(name);
-  return open(runtime::cudaDeviceCount() > 0 ? "cuda:0" : "virtual:sm_90");
+  if (runtime::cudaDeviceCount() > 0)
+    return open("cuda:0");
+  if (runtime::hipDeviceCount() > 0)
+    return open("hip:0");
+  return open("virtual:sm_90");
 }
 
 std::vector<Device> Device::all() {
   std::vector<Device> devices;
   for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)
     devices.push_back(open("cuda:" + std::to_string(i)));
+  for (unsigned i = 0, count = runtime::hipDeviceCount(); i < count; ++i)
+    devices.push_back(open("hip:" + std::to_string(i)));
   for (llvm::StringRef target : Target::names())
     devices.push_back(open("virtual:" + target.str()));
   return devices;

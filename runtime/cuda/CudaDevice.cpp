@@ -40,6 +40,7 @@ public:
       : LoadedKernel(artifact), context(context), module(module) {}
   ~CudaKernel() override {
     CurrentContext current(context);
+    driver().cuCtxSynchronize(); // It may be running.
     driver().cuModuleUnload(module);
   }
 

@@ -38,8 +38,9 @@ static CudaDriver openDriver() {
 }
 
 const CudaDriver &CudaDriver::get() {
-  static const CudaDriver driver = openDriver();
-  return driver;
+  // Never destroyed: kernels that are global objects give their code back after it would be.
+  static const auto *driver = new CudaDriver(openDriver());
+  return *driver;
 }
 
 std::string CudaDriver::describe(CUresult error) const {

@@ -1,0 +1,299 @@
+// What stands behind Kernel: the way of a launch to a loaded kernel, and the compile where there is
+// none yet.
+#include "codegen/virtual/HostCompiler.h"
+#include "dsl/Trace.h"
+#include "runtime/CompileCache.h"
+#include "runtime/CompileTimes.h"
+#include "runtime/Specialization.h"
+#include <chrono>
+#include <sectile/kernel.h>
+
+namespace sectile {
+
+using runtime::DeviceImpl;
+using runtime::LoadedKernel;
+
+namespace {
+
+thread_local CompileTimes *timesSink = nullptr;
+
+constexpr unsigned defaultWarps = 4, defaultStages = 3;
+
+// What is known of one flattened argument, three bits of a key.
+enum : uint64_t {
+  divisible16 = 1,
+  is32bit = 2,
+  isOne = 4,
+  bitsPerArgument = 3,
+  argumentsPerWord = 21
+};
+
+uint64_t addressBits(uint64_t address) { return address % 16 == 0 ? divisible16 : 0; }
+uint64_t integerBits(uint64_t value) {
+  return (value % 16 == 0 ? divisible16 : 0) |
+         (detail::fits_index32(static_cast<int64_t>(value)) ? is32bit : 0) |
+         (value == 1 ? isOne : 0);
+}
+bool isInteger(DType type) { return type >= DType::int8 && type <= DType::uint64; }
+
+// Calls f(bits) for every flattened argument.
+template <class F>
+void forEachArgument(std::span<const detail::ArgSpec> specs, const uint64_t *words, F &&f) {
+  for (const detail::ArgSpec &spec : specs)
+    switch (spec.kind) {
+    case detail::ArgKind::pointer:
+      f(addressBits(*words++));
+      break;
+    case detail::ArgKind::index:
+      f(integerBits(*words++));
+      break;
+    case detail::ArgKind::scalar:
+      f(isInteger(spec.dtype) ? integerBits(*words) & ~uint64_t{is32bit} : 0);
+      ++words;
+      break;
+    case detail::ArgKind::view:
+      f(addressBits(*words++));
+      for (int i = 0; i < 2 * spec.rank; ++i)
+        f(integerBits(*words++));
+      break;
+    }
+}
+
+// Everything that decides which compiled kernel a launch needs.
+class Key {
+public:
+  Key(const DeviceImpl &device, std::span<const detail::ArgSpec> specs,
+      const detail::PackedLaunch &packed, const CompileOptions &options) {
+    words[count++] = reinterpret_cast<uintptr_t>(&device);
+    words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32;
+    uint64_t bits = 0;
+    unsigned filled = 0;
+    forEachArgument(specs, packed.words, [&](uint64_t known) {
+      bits |= known << (bitsPerArgument * filled);
+      if (++filled == argumentsPerWord) {
+        words[count++] = bits;
+        bits = filled = 0;
+      }
+    });
+    if (filled)
+      words[count++] = bits;
+    for (size_t i = 0; i < packed.configCount; ++i)
+      words[count++] = packed.configWords[i];
+  }
+  std::span<const uint64_t> get() const { return {words, count}; }
+
+private:
+  uint64_t words[2 + (detail::maxArguments + argumentsPerWord - 1) / argumentsPerWord +
+                 detail::maxConfigFields];
+  size_t count = 0;
+};
+
+CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel) {
+  CompileOptions options;
+  options.warps = launch.warps ? launch.warps : kernel.warps ? kernel.warps : defaultWarps;
+  options.stages = launch.stages ? launch.stages : kernel.stages ? kernel.stages : defaultStages;
+  return options;
+}
+
+// Which arguments were specialised how, in words: "0:16 3:1 4:64bit".
+std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
+  std::string text;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto &argument = arguments[i];
+    std::string one;
+    if (argument.value)
+      one = "=" + std::to_string(*argument.value);
+    else if (argument.divisible16)
+      one = ":16";
+    if (!argument.is32bit)
+      one += ":64bit";
+    if (!one.empty())
+      text += " " + std::to_string(i) + one;
+  }
+  return text;
+}
+
+std::vector<detail::ArgSpecialization> specializations(std::span<const detail::ArgSpec> specs,
+                                                       const uint64_t *words) {
+  std::vector<detail::ArgSpecialization> result;
+  size_t i = 0;
+  for (const detail::ArgSpec &spec : specs)
+    for (int leaf = 0; leaf < flattenedCount(spec); ++leaf)
+      result.push_back({});
+  forEachArgument(specs, words, [&](uint64_t bits) {
+    detail::ArgSpecialization &argument = result[i++];
+    argument.divisible16 = bits & divisible16;
+    if (bits & isOne)
+      argument.value = 1;
+  });
+  // Only integers of no fixed width can need 64 bits.
+  i = 0;
+  for (const detail::ArgSpec &spec : specs) {
+    const int leaves = flattenedCount(spec);
+    for (int leaf = 0; leaf < leaves; ++leaf, ++i)
+      if (spec.kind == detail::ArgKind::index || (spec.kind == detail::ArgKind::view && leaf > 0))
+        result[i].is32bit = detail::fits_index32(static_cast<int64_t>(words[i]));
+  }
+  return result;
+}
+
+// The compiler's errors as what users catch.
+[[noreturn]] void rethrow(llvm::Error error, std::string_view kernel) {
+  std::string file, message;
+  unsigned line = 0;
+  KernelError::Kind kind = KernelError::Kind::Internal;
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const KernelError &e) {
+        kind = e.kind;
+        file = e.file;
+        line = e.line;
+        message = e.message;
+      },
+      [&](const llvm::ErrorInfoBase &e) { message = e.message(); });
+  if (kind == KernelError::Kind::Resources)
+    throw LaunchError("kernel '" + std::string(kernel) + "': " + message);
+  if (file.empty())
+    throw CompileError("kernel '" + std::string(kernel) + "': " + message);
+  throw CompileError(file, line, message);
+}
+
+Target targetOf(std::string_view name) {
+  llvm::Expected<Target> target = Target::get(llvm::StringRef(name.data(), name.size()));
+  if (!target)
+    throw CompileError(llvm::toString(target.takeError()));
+  return *target;
+}
+
+// A kernel's IR, and the context it lives in.
+struct TracedKernel {
+  ContextLease context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<detail::ArgSpecialization> arguments;
+
+  TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed)
+      : arguments(specializations(desc.args, packed.words)) {
+    const auto start = std::chrono::steady_clock::now();
+    module = detail::trace(desc, arguments, packed.config, context.get());
+    if (timesSink)
+      timesSink->emplace_back("trace", std::chrono::duration<double, std::milli>(
+                                           std::chrono::steady_clock::now() - start)
+                                           .count());
+  }
+};
+
+runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &traced,
+                           const Target &target, bool isVirtual, const CompileOptions &options,
+                           const detail::PackedLaunch &packed) {
+  runtime::CacheKey key;
+  key.kernel = desc.name;
+  key.target = target.name + " " + target.cpu + " " + target.features;
+  if (isVirtual)
+    key.target += " virtual on " + vgpu::hostCpuName();
+  key.options =
+      "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
+  if (packed.describeConfig)
+    key.options += " " + packed.describeConfig(packed.config);
+  key.options += " arguments" + describe(traced.arguments);
+  llvm::raw_string_ostream out(key.ir);
+  traced.module.get()->print(out);
+  return key;
+}
+
+void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs,
+                 const detail::Owner *owners, const DeviceImpl &device) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const detail::Owner &owner = owners[i];
+    if (owner.device && owner.device != &device)
+      throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
+                        " lies on " + owner.device->name + ", the stream is one of " + device.name);
+    if (owner.dlpackDevice && owner.dlpackDevice != device.dlpackDevice)
+      throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
+                        " is a DLPack tensor on a device of the kind " +
+                        std::to_string(owner.dlpackDevice) + ", " + device.name +
+                        " is of the kind " + std::to_string(device.dlpackDevice));
+  }
+}
+
+} // namespace
+
+namespace runtime {
+RecordCompileTimes::RecordCompileTimes(CompileTimes &times)
+    : before(std::exchange(timesSink, &times)) {}
+RecordCompileTimes::~RecordCompileTimes() { timesSink = before; }
+} // namespace runtime
+
+namespace detail {
+
+struct KernelState {
+  runtime::SpecializationTable table;
+};
+
+KernelBase::~KernelBase() { delete state_.load(std::memory_order_acquire); }
+
+KernelState &KernelBase::state() const {
+  KernelState *state = state_.load(std::memory_order_acquire);
+  if (state)
+    return *state;
+  auto fresh = std::make_unique<KernelState>();
+  if (state_.compare_exchange_strong(state, fresh.get(), std::memory_order_acq_rel))
+    return *fresh.release();
+  return *state;
+}
+
+static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
+                                      DeviceImpl &device, const Key &key,
+                                      const PackedLaunch &packed, const CompileOptions &options) {
+  const Target target = targetOf(device.target);
+  TracedKernel traced(desc, packed);
+  const auto artifact = runtime::CompileCache::get().get(
+      cacheKey(desc, traced, target, device.isVirtual, options, packed), [&] {
+        llvm::Expected<Artifact> compiled =
+            compile(*traced.module, target, options, device.isVirtual, timesSink);
+        if (!compiled)
+          rethrow(compiled.takeError(), desc.name);
+        return std::move(*compiled);
+      });
+  return table.insert(key.get(), device.load(*artifact));
+}
+
+void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
+  DeviceImpl &device = *stream.impl()->device;
+  checkOwners(desc_.name, desc_.args, packed.owners, device);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+    return;
+  const CompileOptions options = resolve(packed.options, options_);
+  const Key key(device, desc_.args, packed, options);
+  runtime::SpecializationTable &table = state().table;
+  const LoadedKernel *kernel = table.find(key.get());
+  if (!kernel)
+    kernel = loadKernel(table, desc_, device, key, packed, options);
+
+  void *arguments[maxArguments];
+  size_t count = 0;
+  for (const ArgSpec &spec : desc_.args)
+    for (int leaf = 0; leaf < flattenedCount(spec); ++leaf, ++count)
+      arguments[count] = const_cast<uint64_t *>(&packed.words[count]);
+  device.launch(*kernel, {grid.x, grid.y, grid.z}, arguments, stream.native());
+}
+
+std::string KernelBase::emit(std::string_view targetName, std::string_view formName,
+                             const PackedLaunch &packed) const {
+  const Target target = targetOf(targetName);
+  llvm::Expected<Form> form = formByName(llvm::StringRef(formName.data(), formName.size()), target);
+  if (!form)
+    throw CompileError(llvm::toString(form.takeError()));
+  TracedKernel traced(desc_, packed);
+  llvm::Expected<std::string> text =
+      compileTo(*traced.module, target, resolve(packed.options, options_), *form, timesSink);
+  if (!text)
+    rethrow(text.takeError(), desc_.name);
+  return std::move(*text);
+}
+
+void throwDoesNotFit(const std::string &value, std::string_view type) {
+  throw LaunchError("argument " + value + " does not fit into " + std::string(type));
+}
+
+} // namespace detail
+} // namespace sectile

@@ -1,0 +1,56 @@
+// Opens HIP and fills the table of its functions.
+#include "runtime/hip/HipDriver.h"
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace sectile::runtime {
+
+static HipDriver openDriver() {
+  HipDriver driver;
+  const char *path = std::getenv("SECTILE_HIP_LIBRARY");
+  if (!path)
+    path = "libamdhip64.so";
+  if (!*path) {
+    driver.missing = "HIP is switched off: SECTILE_HIP_LIBRARY is empty";
+    return driver;
+  }
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    driver.missing = std::string("no HIP: ") + dlerror();
+    return driver;
+  }
+  const char *lacking = nullptr;
+  auto find = [&](auto &function, const char *symbol) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+    return function != nullptr;
+  };
+  auto need = [&](auto &function, const char *symbol) {
+    if (!find(function, symbol) && !lacking)
+      lacking = symbol;
+  };
+#define HIP_FUNCTION(name, parameters) need(driver.name, #name);
+#include "runtime/hip/HipDriver.def"
+#undef HIP_FUNCTION
+  need(driver.hipGetErrorName, "hipGetErrorName");
+  need(driver.hipGetErrorString, "hipGetErrorString");
+  if (!find(driver.hipGetDeviceProperties, "hipGetDevicePropertiesR0600")) // the name since ROCm 6
+    need(driver.hipGetDeviceProperties, "hipGetDeviceProperties");
+  if (lacking)
+    driver.missing = std::string("the HIP library ") + path + " is too old: it lacks " + lacking;
+  else if (hipError error = driver.hipInit(0))
+    driver.missing = "HIP does not start: " + driver.describe(error);
+  return driver;
+}
+
+const HipDriver &HipDriver::get() {
+  // Never destroyed: kernels that are global objects give their code back after it would be.
+  static const auto *driver = new HipDriver(openDriver());
+  return *driver;
+}
+
+std::string HipDriver::describe(hipError error) const {
+  return std::string(hipGetErrorName(error)) + ": " + hipGetErrorString(error);
+}
+
+} // namespace sectile::runtime

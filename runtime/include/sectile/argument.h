@@ -1,0 +1,200 @@
+// Argument<P>: what a launch takes for a kernel's parameter P. Its constructors are the types that
+// fit, so that the compiler refuses the others where the launch is written.
+#pragma once
+#include <cstring>
+#include <sectile/signature.h>
+#include <sectile/tensor.h>
+#include <span>
+
+namespace sectile::detail {
+
+// A tensor as DLPack describes it, known by its members: its header is not needed here.
+template <class D>
+concept DLPackTensor = requires(const D &tensor) {
+  tensor.data;
+  tensor.device.device_type;
+  tensor.ndim;
+  tensor.dtype.code;
+  tensor.dtype.bits;
+  tensor.dtype.lanes;
+  tensor.shape[0];
+  tensor.strides[0];
+  tensor.byte_offset;
+};
+
+// Whose memory an argument is, as far as that is known.
+struct Owner {
+  const runtime::DeviceImpl *device = nullptr;
+  int dlpackDevice = 0; // DLPack's number of the kind of device, or 0
+};
+
+// Throws LaunchError when the tensor has other elements or another rank (-1: any) than the kernel's
+// parameter.
+void checkDLPack(int code, int bits, int lanes, int rank, DType dtypeWanted, int rankWanted);
+[[noreturn]] void throwDoesNotFit(const std::string &value, std::string_view type);
+
+template <DLPackTensor D> std::uint64_t dlpackAddress(const D &tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+}
+
+template <class T> std::uint64_t asWord(T value) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof value);
+  return word;
+}
+
+template <class P> class Argument;
+
+template <class T> class Argument<Ptr<T>> {
+  using Plain = std::remove_const_t<T>;
+  template <class U> static constexpr bool fits = std::is_convertible_v<U (*)[], T (*)[]>;
+
+public:
+  Argument(const Buffer<Plain> &buffer)
+      : address_(buffer.memory().address()), owner_{buffer.memory().owner()} {}
+  template <class U>
+    requires fits<U>
+  Argument(U *pointer) : address_(reinterpret_cast<std::uintptr_t>(pointer)) {}
+  template <class U, std::size_t N>
+    requires fits<U>
+  Argument(std::span<U, N> span) : Argument(span.data()) {}
+  template <DLPackTensor D>
+  Argument(const D &tensor)
+      : address_(dlpackAddress(tensor)), owner_{nullptr, int(tensor.device.device_type)} {
+    checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
+                -1);
+  }
+  template <class U>
+    requires(!DLPackTensor<U> && !std::is_pointer_v<U> && !std::is_array_v<U> &&
+             !std::same_as<U, Buffer<Plain>>)
+  Argument(const U &) {
+    static_assert(always_false<U>,
+                  "a kernel's Ptr<T> or Ptr<const T> takes a Buffer<T>, a T * on the device, a "
+                  "std::span of device memory or a DLPack tensor, of the very same T");
+  }
+
+  const Owner &owner() const { return owner_; }
+  std::uint64_t *pack(std::uint64_t *words) const {
+    *words++ = address_;
+    return words;
+  }
+
+private:
+  std::uint64_t address_ = 0;
+  Owner owner_;
+};
+
+template <class T, int N> class Argument<View<T, N>> {
+  using Plain = std::remove_const_t<T>;
+
+public:
+  Argument(const Tensor<Plain, N> &tensor) : Argument(tensor, 0) {}
+  Argument(const Tensor<const Plain, N> &tensor)
+    requires std::is_const_v<T>
+      : Argument(tensor, 0) {}
+  Argument(const Buffer<Plain> &buffer)
+    requires(N == 1)
+      : address_(buffer.memory().address()), owner_{buffer.memory().owner()} {
+    lengths_[0] = static_cast<std::int64_t>(buffer.size());
+    lengths_[1] = 1;
+  }
+  template <DLPackTensor D>
+  Argument(const D &tensor)
+      : address_(dlpackAddress(tensor)), owner_{nullptr, int(tensor.device.device_type)} {
+    checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
+                N);
+    std::int64_t stride = 1;
+    for (int i = N; i-- > 0; stride *= tensor.shape[i]) { // No strides: row-major order.
+      lengths_[i] = tensor.shape[i];
+      lengths_[N + i] = tensor.strides ? tensor.strides[i] : stride;
+    }
+  }
+  template <class U>
+    requires(!DLPackTensor<U> && !std::same_as<U, Tensor<Plain, N>> &&
+             !std::same_as<U, Tensor<const Plain, N>> && !std::same_as<U, Buffer<Plain>>)
+  Argument(const U &) {
+    static_assert(always_false<U>,
+                  "a kernel's View<T, N> or View<const T, N> takes a Tensor<T, N>, as "
+                  "sectile::tensor(buffer, {extents...}) makes it, or a DLPack tensor, of the very "
+                  "same T and N");
+  }
+
+  const Owner &owner() const { return owner_; }
+  std::uint64_t *pack(std::uint64_t *words) const {
+    *words++ = address_;
+    for (std::int64_t length : lengths_)
+      *words++ = static_cast<std::uint64_t>(length);
+    return words;
+  }
+
+private:
+  template <class U>
+  Argument(const Tensor<U, N> &tensor, int)
+      : address_(reinterpret_cast<std::uintptr_t>(tensor.data())), owner_{tensor.memory().owner()} {
+    for (int i = 0; i < N; ++i) {
+      lengths_[i] = tensor.extent(i);
+      lengths_[N + i] = tensor.stride(i);
+    }
+  }
+
+  std::uint64_t address_ = 0;
+  std::int64_t lengths_[2 * N] = {}; // extents, then strides
+  Owner owner_;
+};
+
+template <> class Argument<Int> {
+public:
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  Argument(I value) : value_(static_cast<std::int64_t>(value)) {
+    if (!std::in_range<std::int64_t>(value))
+      throwDoesNotFit(std::to_string(value), "i64");
+  }
+  template <class U>
+    requires(!std::integral<U> || std::same_as<U, bool>)
+  Argument(const U &) {
+    static_assert(always_false<U>, "a kernel's Int takes an integer");
+  }
+
+  Owner owner() const { return {}; }
+  std::uint64_t *pack(std::uint64_t *words) const {
+    *words++ = static_cast<std::uint64_t>(value_);
+    return words;
+  }
+
+private:
+  std::int64_t value_ = 0;
+};
+
+template <class T> class Argument<Tile<T>> {
+  template <class U>
+  static constexpr bool fits = std::same_as<T, bool> ? std::same_as<U, bool>
+                               : std::integral<T>    ? std::integral<U> && !std::same_as<U, bool>
+                                                     : Number<U> && !std::same_as<U, bool>;
+
+public:
+  template <class U>
+    requires fits<U>
+  Argument(U value) : word_(asWord(static_cast<T>(value))) {
+    if constexpr (std::integral<T> && !std::same_as<T, bool>)
+      if (!std::in_range<T>(value))
+        throwDoesNotFit(std::to_string(value), name_of(dtype_of<T>));
+  }
+  template <class U>
+    requires(!fits<U>)
+  Argument(const U &) {
+    static_assert(always_false<U>, "a kernel's number takes a number of its kind: an integer, a "
+                                   "floating-point number, a bool");
+  }
+
+  Owner owner() const { return {}; }
+  std::uint64_t *pack(std::uint64_t *words) const {
+    *words++ = word_;
+    return words;
+  }
+
+private:
+  std::uint64_t word_ = 0;
+};
+
+} // namespace sectile::detail

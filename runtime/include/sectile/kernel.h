@@ -1,0 +1,175 @@
+// Kernel: a lambda over tiles that can be launched. Its first launch for a kind of arguments traces
+// and compiles it; later ones look the result up, without a lock or an allocation.
+#pragma once
+#include <atomic>
+#include <sectile/argument.h>
+#include <sectile/config.h>
+#include <sectile/stream.h>
+
+namespace sectile {
+
+// How many programs run, along up to three axes. An empty grid runs none.
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+
+  constexpr Grid() = default;
+  template <std::integral X, std::integral Y = int, std::integral Z = int>
+  constexpr Grid(X x, Y y = 1, Z z = 1) : x(count(x)), y(count(y)), z(count(z)) {}
+
+private:
+  static constexpr unsigned count(std::integral auto value) {
+    if (!std::in_range<unsigned>(value))
+      detail::throwDoesNotFit(std::to_string(value), "an extent of a grid");
+    return static_cast<unsigned>(value);
+  }
+};
+
+// How a program is laid out on the device. Zero: what the configuration's field of the same name
+// says, else the kernel.
+struct LaunchOptions {
+  unsigned warps = 0;  // of one program; a power of two
+  unsigned stages = 0; // depth of software pipelines
+};
+
+namespace detail {
+
+inline constexpr std::size_t maxArguments = 126, maxConfigFields = 48; // of one kernel, flattened
+
+// A launch without types.
+struct PackedLaunch {
+  const std::uint64_t *words; // the flattened arguments
+  const Owner *owners;        // one per parameter
+  const void *config;
+  const std::uint64_t *configWords;
+  std::size_t configCount;
+  std::string (*describeConfig)(const void *config);
+  LaunchOptions options;
+};
+
+struct KernelState; // in the library
+
+// What all kernels share.
+class KernelBase {
+public:
+  KernelBase(const KernelDesc &desc, LaunchOptions options) : desc_(desc), options_(options) {}
+  KernelBase(const KernelBase &) = delete;
+  KernelBase &operator=(const KernelBase &) = delete;
+  ~KernelBase();
+
+  std::string_view name() const { return desc_.name; }
+
+protected:
+  void launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
+  std::string emit(std::string_view target, std::string_view form,
+                   const PackedLaunch &packed) const;
+
+private:
+  KernelState &state() const;
+
+  KernelDesc desc_;
+  LaunchOptions options_;
+  mutable std::atomic<KernelState *> state_ = nullptr;
+};
+
+template <class Signature, class Indices> class TypedKernel;
+
+template <class Signature, std::size_t... I>
+class TypedKernel<Signature, std::index_sequence<I...>> : public KernelBase {
+public:
+  using Config = typename Signature::Config;
+  template <std::size_t J> using Arg = Argument<typename Signature::template Arg<J>>;
+
+  // Runs the kernel in the stream once for every place in the grid, and does not wait.
+  void launch(const Stream &stream, Grid grid, const Arg<I> &...arguments,
+              const Config &config = {}, LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    pack(config, options, arguments...,
+         [&](const PackedLaunch &packed) { KernelBase::launch(stream, grid, packed); });
+  }
+  void launch(const Stream &stream, Grid grid, const Arg<I> &...arguments,
+              LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    pack({}, options, arguments...,
+         [&](const PackedLaunch &packed) { KernelBase::launch(stream, grid, packed); });
+  }
+
+  // The kernel as a launch with these arguments has it compiled, for a target ("sm_90a") and in a
+  // form ("tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco"). Needs no device; addresses may
+  // be null.
+  std::string emit(std::string_view target, std::string_view form, const Arg<I> &...arguments,
+                   const Config &config = {}, LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    return pack(config, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::emit(target, form, packed); });
+  }
+  std::string emit(std::string_view target, std::string_view form, const Arg<I> &...arguments,
+                   LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    return pack({}, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::emit(target, form, packed); });
+  }
+
+protected:
+  using KernelBase::KernelBase;
+
+private:
+  static constexpr std::size_t words = (std::size_t{0} + ... + flattenedCount(Signature::args[I]));
+  static_assert(words <= maxArguments, "a kernel with more arguments than a device can be given");
+
+  template <class Use>
+  auto pack(const Config &config, LaunchOptions options, const Arg<I> &...arguments,
+            Use &&use) const {
+    std::uint64_t values[words + 1];
+    [[maybe_unused]] std::uint64_t *next = values;
+    ((next = arguments.pack(next)), ...);
+    const Owner owners[] = {arguments.owner()..., Owner{}};
+    PackedLaunch packed{values, owners, &config, nullptr, 0, nullptr, options};
+    if constexpr (Signature::has_config) {
+      static_assert(
+          KernelConfig<Config>,
+          "write SECTILE_CONFIG(Type, field, ...) after the kernel's configuration struct");
+      if constexpr (requires { config.warps; })
+        packed.options.warps = options.warps ? options.warps : static_cast<unsigned>(config.warps);
+      if constexpr (requires { config.stages; })
+        packed.options.stages =
+            options.stages ? options.stages : static_cast<unsigned>(config.stages);
+      static_assert(configWords<Config> <= maxConfigFields, "a configuration of too many fields");
+      std::uint64_t fields[configWords<Config>];
+      packConfig(config, fields);
+      packed.configWords = fields;
+      packed.configCount = configWords<Config>;
+      packed.describeConfig = [](const void *config) {
+        return describe(*static_cast<const Config *>(config));
+      };
+      return use(packed);
+    } else {
+      return use(packed);
+    }
+  }
+};
+
+template <class F>
+using KernelOf = TypedKernel<Signature<F>, std::make_index_sequence<Signature<F>::args_count>>;
+
+// A base that is there before the kernel's own: what the description points to.
+template <class F> struct KernelFunction {
+  F function;
+};
+
+} // namespace detail
+
+// sectile::Kernel name{"name", [](Ptr<float> x, Int n, const Config &config) { … }};
+template <class F> class Kernel : detail::KernelFunction<F>, public detail::KernelOf<F> {
+public:
+  // The name must outlive the kernel, as a literal does.
+  Kernel(const char *name, F function, LaunchOptions options = {},
+         detail::Location where = detail::Location::current())
+      : detail::KernelFunction<F>{std::move(function)},
+        detail::KernelOf<F>(detail::Signature<F>::describe(name, this->function, where), options) {}
+};
+
+} // namespace sectile

@@ -1,0 +1,12 @@
+// All of Sectile: the language, devices, kernels.
+#pragma once
+#include <sectile/buffer.h>
+#include <sectile/config.h>
+#include <sectile/device.h>
+#include <sectile/error.h>
+#include <sectile/kernel.h>
+#include <sectile/language.h>
+#include <sectile/stream.h>
+#include <sectile/tensor.h>
+#include <sectile/types.h>
+#include <sectile/version.h>

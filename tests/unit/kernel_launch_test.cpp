@@ -1,0 +1,255 @@
+// Kernels through their public face, over the fake CUDA driver: what a launch takes, what it is
+// specialised to, what a known specialisation costs.
+#include "runtime/CompileCache.h"
+#include "tests/fake/fake_cuda.h"
+#include <atomic>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <dlpack/dlpack.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <new>
+#include <sectile/sectile.h>
+#include <thread>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+static std::atomic<size_t> allocations = 0;
+void *operator new(size_t size) {
+  ++allocations;
+  if (void *memory = std::malloc(size))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+const bool chosen = setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0 &&
+                    setenv("SECTILE_CACHE_DIR", "", 1) == 0;
+
+struct Block {
+  int size = 128;
+  int warps = 4;
+};
+SECTILE_CONFIG(Block, size, warps)
+
+Kernel add{"fake_add",
+           [](Ptr<const float> x, Ptr<const float> y, Ptr<float> z, Int n, const Block &block) {
+             auto i = program_id(0) * block.size + arange(0, block.size);
+             auto inside = i < n;
+             store(z + i, load(x + i, inside) + load(y + i, inside), inside);
+           }};
+
+template <class T>
+Kernel copy{"copy",
+            [](View<const T, 2> from, View<T, 2> to, Tile<float> scale, Tile<std::int16_t> step) {
+              store(to.ptr(), load(from.ptr()) * scale + step);
+            }};
+
+template <class E, class F> std::string message(F &&f) {
+  try {
+    f();
+  } catch (const E &error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+uint64_t compiled() {
+  const auto counts = runtime::CompileCache::get().counts();
+  return counts.compiles + counts.memoryHits;
+}
+
+FakeLaunch lastLaunch() {
+  static void *library = dlopen(SECTILE_FAKE_CUDA, RTLD_NOW);
+  return reinterpret_cast<decltype(&fakeCudaLastLaunch)>(dlsym(library, "fakeCudaLastLaunch"))();
+}
+int calls(const char *symbol) {
+  static void *library = dlopen(SECTILE_FAKE_CUDA, RTLD_NOW);
+  return reinterpret_cast<decltype(&fakeCudaCalls)>(dlsym(library, "fakeCudaCalls"))(symbol);
+}
+
+class KernelLaunch : public testing::Test {
+protected:
+  Device device = Device::open("cuda:0");
+  Buffer<float> x = device.upload(std::vector<float>(64, 1.0f)),
+                y = device.upload(std::vector<float>(64, 2.0f)), z = device.allocate<float>(64);
+};
+
+TEST_F(KernelLaunch, PassesItsArguments) {
+  add.launch(device.stream(), {1}, x, y, z, 64, {.size = 128});
+  EXPECT_EQ(z.download(), std::vector<float>(64, 3.0f));
+  EXPECT_EQ(lastLaunch().threads, 128u);
+}
+
+TEST_F(KernelLaunch, TakesWhatFits) {
+  const std::span<float> span(y.data(), 64);
+  add.launch(device.stream(), 1, x.data(), span, z, 64);
+  const float *constant = x.data();
+  add.launch(device.stream(), 1, constant, x, z.data(), std::size_t{64});
+  EXPECT_EQ(z.download(), std::vector<float>(64, 2.0f));
+
+  std::int64_t shape[] = {8, 8}, strides[] = {8, 1};
+  DLTensor tensor{};
+  tensor.data = x.data();
+  tensor.device = {kDLCUDA, 0};
+  tensor.ndim = 2;
+  tensor.dtype = {kDLFloat, 32, 1};
+  tensor.shape = shape;
+  tensor.strides = strides;
+  add.launch(device.stream(), 1, tensor, y, z, 64);
+  EXPECT_EQ(z.download(), std::vector<float>(64, 3.0f));
+  copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}), 1, 2);
+  tensor.strides = nullptr;
+  copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}).transpose(), 1.0, 2);
+}
+
+TEST_F(KernelLaunch, RefusesWhatDoesNot) {
+  std::int64_t shape[] = {64};
+  DLTensor tensor{};
+  tensor.data = x.data();
+  tensor.device = {kDLCUDA, 0};
+  tensor.ndim = 1;
+  tensor.dtype = {kDLFloat, 64, 1};
+  tensor.shape = shape;
+  auto launch = [&] { add.launch(device.stream(), 1, tensor, y, z, 64); };
+  EXPECT_EQ(message<LaunchError>(launch),
+            "a DLPack tensor of f64 was given where the kernel takes f32");
+  tensor.dtype = {kDLFloat, 32, 4};
+  EXPECT_EQ(message<LaunchError>(launch), "a DLPack tensor of type code 2 with 32 bits and 4 lanes "
+                                          "was given where the kernel takes f32");
+  tensor.dtype = {kDLFloat, 32, 1};
+  tensor.device = {kDLCPU, 0};
+  EXPECT_THAT(message<LaunchError>(launch),
+              HasSubstr("argument 0 is a DLPack tensor on a device of the kind 1"));
+  tensor.device = {kDLCUDA, 0};
+  EXPECT_EQ(message<LaunchError>([&] {
+              copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}), 1, 2);
+            }),
+            "a DLPack tensor of rank 1 was given where the kernel takes rank 2");
+
+  auto elsewhere = Device::open("cuda:1").allocate<float>(64);
+  EXPECT_EQ(message<LaunchError>([&] { add.launch(device.stream(), 1, x, elsewhere, z, 64); }),
+            "kernel 'fake_add': argument 1 lies on cuda:1, the stream is one of cuda:0");
+  EXPECT_EQ(message<LaunchError>([&] { add.launch(device.stream(), -1, x, y, z, 64); }),
+            "argument -1 does not fit into an extent of a grid");
+  EXPECT_EQ(message<LaunchError>([&] { add.launch(device.stream(), 1, x, y, z, ~0ull); }),
+            "argument 18446744073709551615 does not fit into i64");
+  auto square = sectile::tensor(z, {8, 8});
+  EXPECT_EQ(message<LaunchError>(
+                [&] { copy<float>.launch(device.stream(), 1, square, square, 1, 40000); }),
+            "argument 40000 does not fit into i16");
+}
+
+TEST_F(KernelLaunch, TensorsStayInsideTheirBuffers) {
+  EXPECT_EQ(message<LaunchError>([&] { tensor(z, {9, 8}); }),
+            "a tensor of extents [9, 8] and strides [8, 1] reaches element 71 of a buffer of 64");
+  EXPECT_THAT(message<LaunchError>([&] { tensor(z, {2, 2}, {-1, 1}); }),
+              HasSubstr("before the start"));
+  EXPECT_THAT(message<LaunchError>([&] { tensor(z, {-2, 2}); }), HasSubstr("negative extent"));
+  EXPECT_THAT(message<LaunchError>([&] { tensor(z, {3, 2}, {std::int64_t{1} << 62, 1}); }),
+              HasSubstr("beyond 64 bits"));
+  EXPECT_EQ(tensor(z, {0, 100}).extent(1), 100);
+  EXPECT_EQ(tensor(z, {4, 16}).transpose().stride(0), 1);
+  EXPECT_EQ(tensor(z, {4, 4, 4}).permute({2, 0, 1}).strides(),
+            (std::array<std::int64_t, 3>{1, 16, 4}));
+}
+
+TEST_F(KernelLaunch, SpecialisesOnWhatTheKeySays) {
+  auto launches = [&](auto &&...arguments) {
+    const uint64_t before = compiled();
+    add.launch(device.stream(), 1, arguments...);
+    return compiled() - before;
+  };
+  Buffer<float> odd = x.slice(1, 32);
+  launches(x, y, z, 32);
+  EXPECT_EQ(launches(x, y, z, 48), 0u) << "both are multiples of 16";
+  EXPECT_EQ(launches(y, x, z, 16), 0u);
+  EXPECT_EQ(launches(x, y, z, 31), 1u) << "no multiple of 16";
+  EXPECT_EQ(launches(x, y, z, 33), 0u);
+  EXPECT_EQ(launches(x, y, z, 1), 1u) << "one";
+  EXPECT_EQ(launches(odd, y, z, 32), 1u) << "another alignment";
+  EXPECT_EQ(launches(x, y, z, 32, Block{.size = 256}), 1u) << "another configuration";
+  EXPECT_EQ(launches(x, y, z, 32, Block{}, LaunchOptions{.warps = 8}), 1u) << "other warps";
+  EXPECT_EQ(lastLaunch().threads, 256u);
+  EXPECT_EQ(launches(x, y, z, 32, Block{.warps = 2}), 1u) << "warps from the configuration";
+  EXPECT_EQ(lastLaunch().threads, 64u);
+  EXPECT_EQ(launches(x, y, z, 32, Block{}, LaunchOptions{.stages = 5}), 1u) << "other stages";
+  EXPECT_EQ(launches(x, y, z, 32), 0u);
+}
+
+TEST_F(KernelLaunch, TheIrShowsTheSpecialisation) {
+  const std::string aligned = add.emit("sm_90a", "tile", x, y, z, 32);
+  EXPECT_THAT(aligned, HasSubstr("tile.divisible = 16"));
+  EXPECT_THAT(aligned, HasSubstr("i32 {tile.divisible = 16"));
+  EXPECT_THAT(add.emit("sm_90a", "tile", x, y, z, std::int64_t{1} << 40),
+              HasSubstr("i64 {tile.divisible = 16"));
+  float *null = nullptr;
+  EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, 7), HasSubstr("tile.kernel"));
+  EXPECT_THAT(message<CompileError>([&] { add.emit("sm_1", "tile", x, y, z, 32); }),
+              HasSubstr("unknown target 'sm_1'"));
+}
+
+TEST_F(KernelLaunch, AKnownSpecialisationAllocatesNothingAndCallsOnlyTheLaunch) {
+  add.launch(device.stream(), 1, x, y, z, 64);
+  const Stream &stream = device.stream();
+  const int loads = calls("cuModuleLoadDataEx"), launched = calls("cuLaunchKernel");
+  const size_t before = allocations;
+  add.launch(stream, 1, x, y, z, 64);
+  const size_t after = allocations;
+  EXPECT_EQ(calls("cuModuleLoadDataEx"), loads);
+  EXPECT_EQ(calls("cuLaunchKernel"), launched + 1);
+  // The fake driver itself keeps the launch as a function object.
+  EXPECT_LE(after - before, 8u);
+}
+
+TEST_F(KernelLaunch, AnEmptyGridCompilesAndLaunchesNothing) {
+  Kernel never{"never", [](Ptr<float> p) { store(p, 1.0f); }};
+  const int launched = calls("cuLaunchKernel");
+  never.launch(device.stream(), 0, z);
+  never.launch(device.stream(), {4, 0}, z);
+  EXPECT_EQ(calls("cuLaunchKernel"), launched);
+}
+
+TEST_F(KernelLaunch, ManyThreadsLaunchAtOnce) {
+  Kernel fresh{"fresh", [](Ptr<float> p, Int n) { store(p + n, 1.0f); }};
+  const uint64_t before = runtime::CompileCache::get().counts().compiles;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round)
+        fresh.launch(device.stream(), 1, z, 2 + round % 4);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(runtime::CompileCache::get().counts().compiles - before, 1u);
+}
+
+TEST_F(KernelLaunch, CanBeCaptured) {
+  add.launch(device.stream(), 1, x, y, z, 64);
+  z.fill(0);
+  Stream stream = device.new_stream();
+  stream.begin_capture();
+  add.launch(stream, 1, x, y, z, 64);
+  Graph graph = stream.end_capture();
+  EXPECT_EQ(z.download(), std::vector<float>(64, 0.0f));
+  graph.launch(stream);
+  EXPECT_EQ(z.download(), std::vector<float>(64, 3.0f));
+}
+
+TEST_F(KernelLaunch, AFaultOfTheKernelNamesItsLine) {
+  Kernel wrong{"wrong", [](Ptr<float> p) { store(p + arange(0, 4), full<float>(0.0f, 8)); }};
+  const unsigned line = __LINE__ - 1;
+  try {
+    wrong.launch(device.stream(), 1, z);
+    FAIL() << "nothing was thrown";
+  } catch (const CompileError &error) {
+    EXPECT_EQ(error.line(), line);
+    EXPECT_THAT(error.file(), HasSubstr("kernel_launch_test.cpp"));
+  }
+}
+
+} // namespace
