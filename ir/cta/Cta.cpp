@@ -77,6 +77,28 @@ void LayoutAttr::print(AsmPrinter &printer) const {
   printer << "<\"" << getLayout().text() << "\">";
 }
 
+LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                                         function_ref<InFlightDiagnostic()> emitError) const {
+  if (!getLayout().isDistributed())
+    return emitError()
+           << "a tensor's layout says which threads hold it, not where in shared memory it is";
+  if (getLayout().shape() != shape)
+    return emitError() << "the layout is one of " << tile::shapeText(getLayout().shape())
+                       << ", the tensor is " << tile::shapeText(shape);
+  return success();
+}
+
+LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> shape, Type, LayoutAttr layout) {
+  if (!layout.getLayout().isShared())
+    return emitError()
+           << "a buffer's layout says where in shared memory it is, not which threads hold it";
+  if (layout.getLayout().shape() != shape)
+    return emitError() << "the layout is one of " << tile::shapeText(layout.getLayout().shape())
+                       << ", the buffer is " << tile::shapeText(shape);
+  return success();
+}
+
 Type BufferType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type element;
@@ -90,7 +112,7 @@ Type BufferType::parse(AsmParser &parser) {
     parser.emitError(parser.getNameLoc(), "a buffer's layout is a #cta.layout");
     return {};
   }
-  return get(parser.getContext(), shape, element, layoutAttr);
+  return parser.getChecked<BufferType>(parser.getContext(), shape, element, layoutAttr);
 }
 
 void BufferType::print(AsmPrinter &printer) const {
@@ -145,8 +167,14 @@ LogicalResult DotOp::verify() {
       acc[1] != b[1])
     return emitOpError("shapes do not match: ")
            << getA().getType() << " · " << getB().getType() << " + " << getAcc().getType();
-  if (auto shape = getInstruction(); shape && shape->size() != 3)
-    return emitOpError("instruction is [m, n, k]");
+  if (auto shape = getInstruction()) {
+    if (shape->size() != 3 || llvm::any_of(*shape, [](int32_t extent) { return extent <= 0; }))
+      return emitOpError("instruction is [m, n, k]");
+    if (a[0] % (*shape)[0] || b[1] % (*shape)[1] || a[1] % (*shape)[2])
+      return emitOpError("of ") << tile::shapeText(a) << " and " << tile::shapeText(b)
+                                << " cannot be made of instructions of "
+                                << tile::shapeText(SmallVector<int64_t>(*shape));
+  }
   return success();
 }
 
@@ -178,14 +206,44 @@ LogicalResult LocalStoreOp::verify() {
 
 LogicalResult PermuteBufferOp::verify() {
   BufferType from = getSource().getType(), to = getType();
-  SmallVector<int64_t> shape;
-  for (int32_t axis : getOrder()) {
-    if (axis < 0 || static_cast<size_t>(axis) >= from.getShape().size())
+  ArrayRef<int32_t> order = getOrder();
+  SmallVector<bool> seen(from.getShape().size(), false);
+  if (order.size() != seen.size())
+    return emitOpError("order has ") << order.size() << " axes, the buffer has " << seen.size();
+  for (int32_t axis : order) {
+    if (axis < 0 || static_cast<size_t>(axis) >= seen.size() || seen[axis])
       return emitOpError("order is not a permutation of the axes");
-    shape.push_back(from.getShape()[axis]);
+    seen[axis] = true;
   }
-  if (ArrayRef<int64_t>(shape) != to.getShape() || from.getElement() != to.getElement())
+  SmallVector<int64_t> axes(order);
+  if (from.getElement() != to.getElement() ||
+      to.getLayout().getLayout() != from.getLayout().getLayout().permute(axes))
     return emitOpError("result ") << to << " is not the permuted " << from;
+  return success();
+}
+
+static LogicalResult verifySlot(Operation *op, ChannelType channel, Type buffer) {
+  if (buffer != channel.getBuffer())
+    return op->emitOpError() << "gives " << buffer << ", but the channel has slots of "
+                             << channel.getBuffer();
+  return success();
+}
+
+LogicalResult AcquireOp::verify() {
+  return verifySlot(*this, getChannel().getType(), getBuffer().getType());
+}
+
+LogicalResult SlotOp::verify() {
+  return verifySlot(*this, getChannel().getType(), getBuffer().getType());
+}
+
+LogicalResult WaitOp::verify() {
+  if (getChannels().size() != getBuffers().size())
+    return emitOpError("waits for ")
+           << getChannels().size() << " channels and gives " << getBuffers().size() << " buffers";
+  for (auto [channel, buffer] : llvm::zip(getChannels(), getBuffers()))
+    if (failed(verifySlot(*this, cast<ChannelType>(channel.getType()), buffer.getType())))
+      return failure();
   return success();
 }
 

@@ -4,6 +4,7 @@
 
 #include "ir/layout/Layout.h"
 #include "ir/tile/Tile.h"
+#include "mlir/IR/TensorEncoding.h"
 
 #include "ir/cta/CtaDialect.h.inc"
 #define GET_ATTRDEF_CLASSES

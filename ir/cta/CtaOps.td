@@ -5,6 +5,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "ir/tile/TileTypes.td"
@@ -29,7 +30,7 @@ def Cta_Dialect : Dialect {
   let dependentDialects = ["::sectile::tile::TileDialect"];
 }
 
-def Cta_LayoutAttr : AttrDef<Cta_Dialect, "Layout"> {
+def Cta_LayoutAttr : AttrDef<Cta_Dialect, "Layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "layout";
   let summary = "where the elements of a tile are";
   let description = "Holds a `sectile::Layout`; see docs/layouts.md.";
@@ -44,6 +45,7 @@ def Cta_BufferType : TypeDef<Cta_Dialect, "Buffer"> {
   let description = "`!cta.buffer<128x64xf16, #cta.layout<…>>`; the layout maps offsets (in elements) to coordinates.";
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element, "::sectile::cta::LayoutAttr":$layout);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getNumElements() const;
     /// Bytes that one such buffer takes.
@@ -56,7 +58,7 @@ def Cta_ChannelType : TypeDef<Cta_Dialect, "Channel"> {
   let summary = "ring of shared buffers between a producer and a consumer";
   let description = "`!cta.channel<3, !cta.buffer<…>>` has three slots.";
   let parameters = (ins "unsigned":$depth, "::sectile::cta::BufferType":$buffer);
-  let assemblyFormat = "`<` $depth `,` $buffer `>`";
+  let assemblyFormat = "`<` $depth `,` qualified($buffer) `>`";
   let extraClassDeclaration = [{
     /// Bytes from one slot to the next, and of the whole ring.
     int64_t getSlotBytes() const { return (getBuffer().getBytes() + 15) / 16 * 16; }
@@ -101,7 +103,7 @@ def Cta_AllocOp : Cta_Op<"alloc", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]>
   let summary = "shared buffer; `offset` in bytes once placed; with `init`, holding that tile";
   let arguments = (ins Optional<Tile_Tensor>:$init, OptionalAttr<I32Attr>:$offset);
   let results = (outs Cta_BufferType:$result);
-  let assemblyFormat = "($init^)? attr-dict `:` type($result) (`from` type($init)^)?";
+  let assemblyFormat = "($init^)? attr-dict `:` qualified(type($result)) (`from` type($init)^)?";
   let hasVerifier = 1;
 }
 
@@ -109,14 +111,14 @@ def Cta_LocalLoadOp : Cta_Op<"local_load", [MemoryEffects<[MemRead<Cta_SharedMem
   let summary = "read a shared buffer into registers";
   let arguments = (ins Cta_BufferType:$buffer);
   let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer attr-dict `:` qualified(type($buffer)) `->` type($result)";
   let hasVerifier = 1;
 }
 
 def Cta_LocalStoreOp : Cta_Op<"local_store", [MemoryEffects<[MemWrite<Cta_SharedMemory>]>]> {
   let summary = "write registers to a shared buffer";
   let arguments = (ins Tile_Tensor:$value, Cta_BufferType:$buffer);
-  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)";
+  let assemblyFormat = "$value `,` $buffer attr-dict `:` type($value) `,` qualified(type($buffer))";
   let hasVerifier = 1;
 }
 
@@ -124,7 +126,7 @@ def Cta_PermuteBufferOp : Cta_Op<"permute_buffer", [Pure]> {
   let summary = "the same buffer with its axes reordered";
   let arguments = (ins Cta_BufferType:$source, DenseI32ArrayAttr:$order);
   let results = (outs Cta_BufferType:$result);
-  let assemblyFormat = "$source $order attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source $order attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -137,7 +139,7 @@ def Cta_AsyncCopyOp : Cta_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite<Cta
   let arguments = (ins TensorOf<[Tile_PtrType]>:$ptr, Cta_BufferType:$buffer, Optional<TensorOf<[I1]>>:$mask,
                        DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache, OptionalAttr<I32Attr>:$vector);
   let assemblyFormat = [{
-    $ptr `,` $buffer (`mask` $mask^)? attr-dict `:` type($ptr) `,` type($buffer) (`mask` type($mask)^)?
+    $ptr `,` $buffer (`mask` $mask^)? attr-dict `:` type($ptr) `,` qualified(type($buffer)) (`mask` type($mask)^)?
   }];
   let hasVerifier = 1;
 }
@@ -162,7 +164,7 @@ def Cta_ChannelOp : Cta_Op<"channel", [MemoryEffects<[MemAlloc<Cta_SharedMemory>
   let summary = "make a channel; `offset` in bytes once placed";
   let arguments = (ins OptionalAttr<I32Attr>:$offset);
   let results = (outs Cta_ChannelType:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
 
 class Cta_ChannelUseOp<string mnemonic, string text> : Cta_Op<mnemonic,
@@ -173,31 +175,34 @@ class Cta_ChannelUseOp<string mnemonic, string text> : Cta_Op<mnemonic,
 def Cta_AcquireOp : Cta_ChannelUseOp<"acquire", "producer: the buffer of use `slot`, free to be overwritten"> {
   let arguments = (ins Cta_ChannelType:$channel, I32:$slot);
   let results = (outs Cta_BufferType:$buffer);
-  let assemblyFormat = "$channel `[` $slot `]` attr-dict `:` type($channel) `->` type($buffer)";
+  let assemblyFormat = "$channel `[` $slot `]` attr-dict `:` qualified(type($channel)) `->` qualified(type($buffer))";
+  let hasVerifier = 1;
 }
 
 def Cta_CommitOp : Cta_ChannelUseOp<"commit", "producer: all copies into use `slot` are issued"> {
   let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
-  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` type($channels)";
+  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
 }
 
 def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot` can be read; gives the buffers"> {
   let description = "`ahead`: how many later uses the producer has committed by then, exactly.";
   let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, I32Attr:$ahead);
   let results = (outs Variadic<Cta_BufferType>:$buffers);
-  let assemblyFormat = "$channels `[` $slot `]` `ahead` $ahead attr-dict `:` type($channels) `->` type($buffers)";
+  let assemblyFormat = "$channels `[` $slot `]` `ahead` $ahead attr-dict `:` qualified(type($channels)) `->` qualified(type($buffers))";
+  let hasVerifier = 1;
 }
 
 def Cta_ReleaseOp : Cta_ChannelUseOp<"release", "consumer: use `slot` has been read"> {
   let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
-  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` type($channels)";
+  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
 }
 
 def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
   let summary = "the buffer at a position of a channel's ring, without any waiting";
   let arguments = (ins Cta_ChannelType:$channel, I32:$index);
   let results = (outs Cta_BufferType:$buffer);
-  let assemblyFormat = "$channel `[` $index `]` attr-dict `:` type($channel) `->` type($buffer)";
+  let assemblyFormat = "$channel `[` $index `]` attr-dict `:` qualified(type($channel)) `->` qualified(type($buffer))";
+  let hasVerifier = 1;
 }
 
 #endif

@@ -41,6 +41,13 @@ ArrayRef<int64_t> shapeOf(Type type) {
   return {};
 }
 
+std::string shapeText(ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  for (auto [i, extent] : llvm::enumerate(shape))
+    text += (i ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
 Type ViewType::parse(AsmParser &parser) {
   SmallVector<int64_t, 2> rank;
   Type element;

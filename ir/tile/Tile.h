@@ -32,6 +32,8 @@ inline mlir::Type elementType(mlir::Type type) { return mlir::getElementTypeOrSe
 mlir::Type withElementType(mlir::Type type, mlir::Type element);
 /// The shape of a tile; empty for scalars.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
+/// A shape as messages write it: `[128, 64]`.
+std::string shapeText(llvm::ArrayRef<int64_t> shape);
 
 } // namespace sectile::tile
 

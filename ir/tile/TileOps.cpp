@@ -10,13 +10,6 @@ using namespace sectile::tile;
 #define GET_OP_CLASSES
 #include "ir/tile/TileOps.cpp.inc"
 
-static std::string shapeText(ArrayRef<int64_t> shape) {
-  std::string text = "[";
-  for (auto [i, extent] : llvm::enumerate(shape))
-    text += (i ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
 /// Splat constants stay constants under every change of shape.
 static OpFoldResult foldSplat(Attribute source, Type resultType) {
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(source))

@@ -124,8 +124,8 @@ def Tile_MakeViewOp : Tile_Op<"make_view", [Pure, AttrSizedOperandSegments]> {
                        Variadic<AnySignlessInteger>:$strides);
   let results = (outs Tile_ViewType:$result);
   let assemblyFormat = [{
-    $ptr `,` `[` $extents `]` `,` `[` $strides `]` attr-dict `:` type($ptr) `,` `[` type($extents) `]` `,`
-    `[` type($strides) `]` `->` type($result)
+    $ptr `,` `[` $extents `]` `,` `[` $strides `]` attr-dict `:` qualified(type($ptr)) `,` `[` type($extents) `]` `,`
+    `[` type($strides) `]` `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }
@@ -138,7 +138,7 @@ def Tile_LoadBlockOp : Tile_Op<"load_block", [DeclareOpInterfaceMethods<MemoryEf
                        DefaultValuedAttr<Tile_Eviction, "Eviction::Normal">:$eviction);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = [{
-    $view `[` $offsets `]` (`padding` $padding^)? attr-dict `:` type($view) `,` `[` type($offsets) `]` `->`
+    $view `[` $offsets `]` (`padding` $padding^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `->`
     type($result)
   }];
   let hasVerifier = 1;
@@ -150,7 +150,7 @@ def Tile_StoreBlockOp : Tile_Op<"store_block", [MemoryEffects<[MemWrite]>]> {
                        DefaultValuedAttr<Tile_Cache, "Cache::Default">:$cache,
                        DefaultValuedAttr<Tile_Eviction, "Eviction::Normal">:$eviction);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $value attr-dict `:` type($view) `,` `[` type($offsets) `]` `,` type($value)
+    $view `[` $offsets `]` `,` $value attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,` type($value)
   }];
   let hasVerifier = 1;
 }

@@ -2,7 +2,9 @@
 
 #tile = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
 #plain = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,0) (2,0) (4,0) (8,0) (16,0) (32,0)]">
+#turned = #cta.layout<"64x64, shared [(1,0) (2,0) (4,0) (8,0) (16,0) (32,0) (0,1) (0,2) (0,4) (0,8) (0,16) (0,32)]">
 !buffer = !cta.buffer<64x64xf16, #plain>
+!turned = !cta.buffer<64x64xf16, #turned>
 
 module attributes {cta.target = "sm_80"} {
 // Buffers that are never alive together share their place; those that are do not.
@@ -32,9 +34,9 @@ func.func @loop(%x: tensor<64x64xf16, #tile>, %n: i32) attributes {tile.kernel} 
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %a = cta.alloc %x : !buffer from tensor<64x64xf16, #tile>
-  %t = cta.permute_buffer %a [1, 0] : !buffer -> !buffer
+  %t = cta.permute_buffer %a [1, 0] : !buffer -> !turned
   scf.for %i = %c0 to %n step %c1 : i32 {
-    %v = cta.local_load %t : !buffer -> tensor<64x64xf16, #tile>
+    %v = cta.local_load %t : !turned -> tensor<64x64xf16, #tile>
     %b = cta.alloc %v : !buffer from tensor<64x64xf16, #tile>
     %w = cta.local_load %b : !buffer -> tensor<64x64xf16, #tile>
     cta.local_store %w, %b : tensor<64x64xf16, #tile>, !buffer
@@ -76,7 +78,7 @@ func.func @large() attributes {tile.kernel} {
   // expected-note @+1 {{64 KiB are for a tile of 128x128xf32}}
   %a = cta.alloc : !cta.buffer<128x128xf32, #plain>
   %s = cta.slot %ring[%c0] : !cta.channel<4, !cta.buffer<128x128xf16, #plain>> -> !cta.buffer<128x128xf16, #plain>
-  %b = cta.permute_buffer %a [1, 0] : !cta.buffer<128x128xf32, #plain> -> !cta.buffer<128x128xf32, #plain>
+  %b = cta.permute_buffer %a [0, 1] : !cta.buffer<128x128xf32, #plain> -> !cta.buffer<128x128xf32, #plain>
   return
 }
 }

@@ -16,8 +16,8 @@ module attributes {cta.target = "sm_80"} {
 // CHECK-LABEL: func.func @straight
 // CHECK: %[[A:.*]] = tile.load
 // CHECK-NEXT: %[[B:.*]] = tile.load
-// CHECK-NEXT: %[[BA:.*]] = cta.alloc %[[A]] : <64x64xf16, #[[ROWS]]>
-// CHECK-NEXT: %[[BB:.*]] = cta.alloc %[[B]] : <64x64xf16, #[[ROWS]]>
+// CHECK-NEXT: %[[BA:.*]] = cta.alloc %[[A]] : !cta.buffer<64x64xf16, #[[ROWS]]>
+// CHECK-NEXT: %[[BB:.*]] = cta.alloc %[[B]] : !cta.buffer<64x64xf16, #[[ROWS]]>
 // CHECK-NEXT: cta.dot %[[BA]], %[[BB]], %{{.*}} by [16, 8, 16]
 func.func @straight(%pa: !ptrs, %pb: !ptrs, %acc: !acc) -> !acc {
   %a = tile.load %pa : !ptrs -> !half
@@ -58,7 +58,7 @@ func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<6
 // CHECK-LABEL: func.func @loop
 // CHECK: %[[Q:.*]] = tile.load
 // CHECK: %[[QA:.*]] = cta.convert_layout %[[Q]]
-// CHECK: %[[CH:.*]] = cta.channel : <3, <64x64xf16, #[[ROWS]]>>
+// CHECK: %[[CH:.*]] = cta.channel : !cta.channel<3, !cta.buffer<64x64xf16, #[[ROWS]]>>
 // Use 0, in a loop that may be empty.
 // CHECK: %[[IN0:.*]] = arith.cmpi sgt, %[[N:.*]], %c0
 // CHECK: %[[P1:.*]] = tile.addptr %[[P0:[^ ,]*]],
@@ -110,8 +110,8 @@ func.func @loop(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f1
 // commit and wait. The loop's own number of stages counts. The page number that the address of the
 // second depends on is loaded ahead as well, behind a mask.
 // CHECK-LABEL: func.func @two
-// CHECK: %[[K:.*]] = cta.channel : <2,
-// CHECK: %[[V:.*]] = cta.channel : <2,
+// CHECK: %[[K:.*]] = cta.channel : !cta.channel<2,
+// CHECK: %[[V:.*]] = cta.channel : !cta.channel<2,
 // CHECK: tile.load %{{.*}} mask %{{.*}} : !tile.ptr<i32> mask i1 -> i32
 // CHECK: cta.commit %[[K]]
 // CHECK: cta.commit %[[V]]

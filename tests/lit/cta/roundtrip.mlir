@@ -1,0 +1,80 @@
+// Every operation of the dialect, printed, read back and printed again.
+// RUN: sectile-opt %s | sectile-opt | FileCheck %s
+// RUN: sectile-opt -emit-bytecode %s | sectile-opt | FileCheck %s
+
+// CHECK-DAG: #[[ROWS:.*]] = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)]">
+// CHECK-DAG: #[[COLS:.*]] = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
+// CHECK-DAG: #[[PLAIN:.*]] = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">
+// CHECK-DAG: #[[TURNED:.*]] = #cta.layout<"16x16, shared [(1,0) (2,0) (4,0) (8,0) (0,1) (0,2) (0,4) (0,8)]">
+#rows = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)]">
+#cols = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
+#plain = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">
+#turned = #cta.layout<"16x16, shared [(1,0) (2,0) (4,0) (8,0) (0,1) (0,2) (0,4) (0,8)]">
+!buffer = !cta.buffer<16x16xf16, #plain>
+
+module attributes {cta.target = "sm_80"} {
+
+// CHECK-LABEL: func.func @registers
+func.func @registers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols>) attributes {cta.warps = 1 : i32} {
+  // CHECK: cta.convert_layout %{{.*}} : tensor<16x16xf16, #[[ROWS]]> -> tensor<16x16xf16, #[[COLS]]>
+  %0 = cta.convert_layout %t : tensor<16x16xf16, #rows> -> tensor<16x16xf16, #cols>
+  // CHECK: cta.convert_layout %{{.*}} {offset = 512 : i32} :
+  %1 = cta.convert_layout %0 {offset = 512 : i32} : tensor<16x16xf16, #cols> -> tensor<16x16xf16, #rows>
+  // CHECK: cta.dot %{{.*}}, %{{.*}}, %{{.*}} by [16, 8, 16] : tensor<16x16xf16, #[[ROWS]]>, tensor<16x16xf16, #[[COLS]]>, tensor<16x16xf32, #[[COLS]]>
+  %2 = cta.dot %t, %0, %acc by [16, 8, 16] : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, tensor<16x16xf32, #cols>
+  return
+}
+
+// CHECK-LABEL: func.func @buffers
+func.func @buffers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols>) attributes {cta.warps = 1 : i32} {
+  // CHECK: cta.alloc : !cta.buffer<16x16xf16, #[[PLAIN]]>
+  %0 = cta.alloc : !buffer
+  // CHECK: cta.alloc %{{.*}} {offset = 512 : i32}
+  %1 = cta.alloc %t {offset = 512 : i32} : !buffer from tensor<16x16xf16, #rows>
+  // CHECK: cta.local_store %{{.*}}, %{{.*}} : tensor<16x16xf16, #[[ROWS]]>, !cta.buffer<16x16xf16, #[[PLAIN]]>
+  cta.local_store %t, %0 : tensor<16x16xf16, #rows>, !buffer
+  // CHECK: cta.barrier
+  cta.barrier
+  // CHECK: cta.local_load %{{.*}} : !cta.buffer<16x16xf16, #[[PLAIN]]> -> tensor<16x16xf16, #[[COLS]]>
+  %2 = cta.local_load %0 : !buffer -> tensor<16x16xf16, #cols>
+  // CHECK: cta.permute_buffer %{{.*}} [1, 0] : !cta.buffer<16x16xf16, #[[PLAIN]]> -> !cta.buffer<16x16xf16, #[[TURNED]]>
+  %3 = cta.permute_buffer %1 [1, 0] : !buffer -> !cta.buffer<16x16xf16, #turned>
+  // CHECK: cta.dot %{{.*}}, %{{.*}}, %{{.*}} {precision = 1 : i32} : !cta.buffer<16x16xf16, #[[PLAIN]]>, !cta.buffer<16x16xf16, #[[TURNED]]>, tensor<16x16xf32, #[[COLS]]>
+  %4 = cta.dot %0, %3, %acc {precision = 1 : i32} : !buffer, !cta.buffer<16x16xf16, #turned>, tensor<16x16xf32, #cols>
+  return
+}
+
+// CHECK-LABEL: func.func @copies
+func.func @copies(%p: tensor<16x16x!tile.ptr<f16>, #rows>, %m: tensor<16x16xi1, #rows>) attributes {cta.warps = 1 : i32} {
+  %0 = cta.alloc : !buffer
+  // CHECK: cta.async_copy %{{.*}}, %{{.*}} : tensor<16x16x!tile.ptr<f16>, #[[ROWS]]>, !cta.buffer<16x16xf16, #[[PLAIN]]>
+  cta.async_copy %p, %0 : tensor<16x16x!tile.ptr<f16>, #rows>, !buffer
+  // CHECK: cta.async_copy %{{.*}}, %{{.*}} mask %{{.*}} {cache = 2 : i32, vector = 4 : i32} : tensor<16x16x!tile.ptr<f16>, #[[ROWS]]>, !cta.buffer<16x16xf16, #[[PLAIN]]> mask tensor<16x16xi1, #[[ROWS]]>
+  cta.async_copy %p, %0 mask %m {cache = 2 : i32, vector = 4 : i32} : tensor<16x16x!tile.ptr<f16>, #rows>, !buffer mask tensor<16x16xi1, #rows>
+  // CHECK: cta.async_commit
+  cta.async_commit
+  // CHECK: cta.async_wait 1
+  cta.async_wait 1
+  return
+}
+
+// CHECK-LABEL: func.func @channels
+func.func @channels(%i: i32) {
+  // CHECK: cta.channel : !cta.channel<3, !cta.buffer<16x16xf16, #[[PLAIN]]>>
+  %a = cta.channel : !cta.channel<3, !buffer>
+  // CHECK: cta.channel {offset = 1536 : i32} :
+  %b = cta.channel {offset = 1536 : i32} : !cta.channel<3, !buffer>
+  // CHECK: cta.acquire %{{.*}}[%{{.*}}] : !cta.channel<3, !cta.buffer<16x16xf16, #[[PLAIN]]>> -> !cta.buffer<16x16xf16, #[[PLAIN]]>
+  %0 = cta.acquire %a[%i] : !cta.channel<3, !buffer> -> !buffer
+  // CHECK: cta.commit %{{.*}}, %{{.*}}[%{{.*}}] : !cta.channel
+  cta.commit %a, %b[%i] : !cta.channel<3, !buffer>, !cta.channel<3, !buffer>
+  // CHECK: cta.wait %{{.*}}, %{{.*}}[%{{.*}}] ahead 2 : !cta.channel<3, !cta.buffer<16x16xf16, #[[PLAIN]]>>, !cta.channel
+  %1:2 = cta.wait %a, %b[%i] ahead 2 : !cta.channel<3, !buffer>, !cta.channel<3, !buffer> -> !buffer, !buffer
+  // CHECK: cta.release %{{.*}}[%{{.*}}] : !cta.channel
+  cta.release %a[%i] : !cta.channel<3, !buffer>
+  // CHECK: cta.slot %{{.*}}[%{{.*}}] : !cta.channel
+  %2 = cta.slot %b[%i] : !cta.channel<3, !buffer> -> !buffer
+  return
+}
+
+}

@@ -1,0 +1,365 @@
+// Every error of the dialect's verifiers and parsers.
+// RUN: sectile-opt --split-input-file --verify-diagnostics %s
+
+// expected-error @+1 {{a view has one number, its rank, before the element type}}
+func.func private @view_type(!tile.view<2x3xf32>)
+
+// -----
+
+func.func @program_id() {
+  // expected-error @+1 {{attribute 'axis' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative whose maximum value is 2}}
+  %0 = tile.program_id 3
+  return
+}
+
+// -----
+
+func.func @arange() {
+  // expected-error @+1 {{'tile.arange' op result #0 must be 1D tensor of 32-bit signless integer values}}
+  %0 = tile.arange 0 : tensor<4x4xi32>
+  return
+}
+
+// -----
+
+func.func @splat(%x: f32) {
+  // expected-error @+1 {{'tile.splat' op makes a tile of 'f16' from a scalar of 'f32'}}
+  %0 = tile.splat %x : f32 -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @dynamic(%x: f32) {
+  // expected-error @+1 {{'tile.splat' op result #0 must be statically shaped tensor}}
+  %0 = tile.splat %x : f32 -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @expand_axis(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.expand_dims' op axis 2 is beyond the rank 1 of the source}}
+  %0 = tile.expand_dims %t 2 : tensor<8xf32> -> tensor<8x1xf32>
+  return
+}
+
+// -----
+
+func.func @expand_shape(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.expand_dims' op gives shape [1, 8], not [8, 1]}}
+  %0 = tile.expand_dims %t 0 : tensor<8xf32> -> tensor<8x1xf32>
+  return
+}
+
+// -----
+
+func.func @expand_element(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.expand_dims' op keeps the element type}}
+  %0 = tile.expand_dims %t 0 : tensor<8xf32> -> tensor<1x8xf16>
+  return
+}
+
+// -----
+
+func.func @broadcast_element(%t: tensor<8x1xf32>) {
+  // expected-error @+1 {{'tile.broadcast' op keeps the element type}}
+  %0 = tile.broadcast %t : tensor<8x1xf32> -> tensor<8x4xf16>
+  return
+}
+
+// -----
+
+func.func @broadcast_rank(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.broadcast' op keeps the rank: [8] to [4, 8]}}
+  %0 = tile.broadcast %t : tensor<8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_extent(%t: tensor<8x2xf32>) {
+  // expected-error @+1 {{'tile.broadcast' op cannot repeat [8, 2] to [8, 4]: only extents of 1 repeat}}
+  %0 = tile.broadcast %t : tensor<8x2xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_element(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reshape' op keeps the element type}}
+  %0 = tile.reshape %t : tensor<8xf32> -> tensor<2x4xi32>
+  return
+}
+
+// -----
+
+func.func @reshape_count(%t: tensor<8x2xf32>) {
+  // expected-error @+1 {{'tile.reshape' op keeps the number of elements: [8, 2] has 16, [3, 5] has 15}}
+  %0 = tile.reshape %t : tensor<8x2xf32> -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @permute_count(%t: tensor<8x2xf32>) {
+  // expected-error @+1 {{'tile.permute' op order has 1 axes, the source has 2}}
+  %0 = tile.permute %t [0] : tensor<8x2xf32> -> tensor<8x2xf32>
+  return
+}
+
+// -----
+
+func.func @permute_twice(%t: tensor<8x8xf32>) {
+  // expected-error @+1 {{'tile.permute' op order is not a permutation of the axes}}
+  %0 = tile.permute %t [1, 1] : tensor<8x8xf32> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @permute_shape(%t: tensor<8x2xf32>) {
+  // expected-error @+1 {{'tile.permute' op result shape [8, 2] is not the permuted [8, 2]}}
+  %0 = tile.permute %t [1, 0] : tensor<8x2xf32> -> tensor<8x2xf32>
+  return
+}
+
+// -----
+
+func.func @permute_element(%t: tensor<8x2xf32>) {
+  // expected-error @+1 {{'tile.permute' op keeps the element type}}
+  %0 = tile.permute %t [1, 0] : tensor<8x2xf32> -> tensor<2x8xi32>
+  return
+}
+
+// -----
+
+func.func @addptr_scalar(%p: tensor<8x!tile.ptr<f32>>, %i: i32) {
+  // expected-error @+1 {{'tile.addptr' op pointers and offsets: one is a scalar, the other a tile}}
+  %0 = tile.addptr %p, %i : tensor<8x!tile.ptr<f32>>, i32
+  return
+}
+
+// -----
+
+func.func @addptr_shape(%p: tensor<8x!tile.ptr<f32>>, %i: tensor<4xi32>) {
+  // expected-error @+1 {{'tile.addptr' op pointers and offsets: shapes [8] and [4] differ}}
+  %0 = tile.addptr %p, %i : tensor<8x!tile.ptr<f32>>, tensor<4xi32>
+  return
+}
+
+// -----
+
+#layout = #cta.layout<"8, register [(1)], lane [(2) (4)]">
+func.func @addptr_layout(%p: tensor<8x!tile.ptr<f32>, #layout>, %i: tensor<8xi32>) {
+  // expected-error @+1 {{'tile.addptr' op pointers and offsets: layouts differ}}
+  %0 = tile.addptr %p, %i : tensor<8x!tile.ptr<f32>, #layout>, tensor<8xi32>
+  return
+}
+
+// -----
+
+func.func @load_result(%p: tensor<8x!tile.ptr<f32>>) {
+  // expected-error @+1 {{'tile.load' op of 'tensor<8x!tile.ptr<f32>>' gives 'tensor<8xf32>', not 'tensor<8xf16>'}}
+  %0 = tile.load %p : tensor<8x!tile.ptr<f32>> -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @load_mask(%p: tensor<8x!tile.ptr<f32>>, %m: i1) {
+  // expected-error @+1 {{'tile.load' op pointers and mask: one is a scalar, the other a tile}}
+  %0 = tile.load %p mask %m : tensor<8x!tile.ptr<f32>> mask i1 -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @load_other(%p: tensor<8x!tile.ptr<f32>>, %m: tensor<8xi1>, %o: f32) {
+  // expected-error @+1 {{'tile.load' op gives 'tensor<8xf32>' where the mask is true, but `other` is 'f32'}}
+  %0 = tile.load %p mask %m other %o : tensor<8x!tile.ptr<f32>> mask tensor<8xi1> other f32 -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @load_no_mask(%p: tensor<8x!tile.ptr<f32>>, %o: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.load' op has `other` without a mask}}
+  %0 = tile.load %p other %o : tensor<8x!tile.ptr<f32>> other tensor<8xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @store_value(%p: tensor<8x!tile.ptr<f32>>, %v: tensor<8xf16>) {
+  // expected-error @+1 {{'tile.store' op to 'tensor<8x!tile.ptr<f32>>' takes 'tensor<8xf32>', not 'tensor<8xf16>'}}
+  tile.store %p, %v : tensor<8x!tile.ptr<f32>>, tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @store_mask(%p: tensor<8x!tile.ptr<f32>>, %v: tensor<8xf32>, %m: tensor<4xi1>) {
+  // expected-error @+1 {{'tile.store' op pointers and mask: shapes [8] and [4] differ}}
+  tile.store %p, %v mask %m : tensor<8x!tile.ptr<f32>>, tensor<8xf32> mask tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @view_rank(%p: !tile.ptr<f32>, %n: i32) {
+  // expected-error @+1 {{'tile.make_view' op of rank 2 has 2 extents and 1 strides}}
+  %0 = tile.make_view %p, [%n, %n], [%n] : !tile.ptr<f32>, [i32, i32], [i32] -> !tile.view<2xf32>
+  return
+}
+
+// -----
+
+func.func @view_element(%p: !tile.ptr<f32>, %n: i32) {
+  // expected-error @+1 {{'tile.make_view' op keeps the element type}}
+  %0 = tile.make_view %p, [%n], [%n] : !tile.ptr<f32>, [i32], [i32] -> !tile.view<1xf16>
+  return
+}
+
+// -----
+
+func.func @padding(%v: !tile.view<1xf32>, %i: i32) {
+  // expected-error @+1 {{'tile.load_block' op padding is 'f16', elements are 'f32'}}
+  %0 = tile.load_block %v[%i] padding 0.0 : f16 : !tile.view<1xf32>, [i32] -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @block_rank(%v: !tile.view<2xf32>, %i: i32) {
+  // expected-error @+1 {{'tile.load_block' op on a view of rank 2 has a block of rank 2 and 1 offsets}}
+  %0 = tile.load_block %v[%i] : !tile.view<2xf32>, [i32] -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @block_element(%v: !tile.view<1xf32>, %i: i32, %t: tensor<8xf16>) {
+  // expected-error @+1 {{'tile.store_block' op on a view of 'f32' has a block of 'f16'}}
+  tile.store_block %v[%i], %t : !tile.view<1xf32>, [i32], tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @dot_inner(%a: tensor<16x32xf16>, %b: tensor<16x8xf16>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{'tile.dot' op of [16, 32] and [16, 8]: the inner extents differ}}
+  %0 = tile.dot %a, %b, %c : tensor<16x32xf16>, tensor<16x8xf16>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_acc(%a: tensor<16x32xf16>, %b: tensor<32x8xf16>, %c: tensor<8x16xf32>) {
+  // expected-error @+1 {{'tile.dot' op of [16, 32] and [32, 8] has an accumulator of [8, 16]}}
+  %0 = tile.dot %a, %b, %c : tensor<16x32xf16>, tensor<32x8xf16>, tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dot_elements(%a: tensor<16x32xf16>, %b: tensor<32x8xbf16>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{'tile.dot' op operands are 'f16' and 'bf16'}}
+  %0 = tile.dot %a, %b, %c : tensor<16x32xf16>, tensor<32x8xbf16>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_sum(%a: tensor<16x32xi8>, %b: tensor<32x8xi8>, %c: tensor<16x8xf32>) {
+  // expected-error @+1 {{'tile.dot' op of 'i8' operands cannot accumulate in 'f32'}}
+  %0 = tile.dot %a, %b, %c : tensor<16x32xi8>, tensor<32x8xi8>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_nothing() {
+  // expected-error @+1 {{'tile.reduce' op needs a tile to reduce}}
+  "tile.reduce"() <{axis = 0 : i32}> ({
+    "tile.yield"() : () -> ()
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @reduce_results(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reduce' op has 1 tiles and 0 results}}
+  tile.reduce %t 0 : (tensor<8xf32>) -> () {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x : f32
+  }
+  return
+}
+
+// -----
+
+func.func @reduce_axis(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reduce' op axis 1 is beyond the rank 1}}
+  %0 = tile.reduce %t 1 : (tensor<8xf32>) -> f32 {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x : f32
+  }
+  return
+}
+
+// -----
+
+func.func @reduce_shapes(%t: tensor<8xf32>, %u: tensor<4xf32>) {
+  // expected-error @+1 {{'tile.reduce' op tiles differ in shape or layout}}
+  %0:2 = tile.reduce %t, %u 0 : (tensor<8xf32>, tensor<4xf32>) -> (f32, f32) {
+  ^bb0(%x: f32, %xu: f32, %y: f32, %yu: f32):
+    tile.yield %x, %xu : f32, f32
+  }
+  return
+}
+
+// -----
+
+func.func @reduce_type(%t: tensor<8x4xf32>) {
+  // expected-error @+1 {{'tile.reduce' op of 'tensor<8x4xf32>' along axis 0 cannot give 'tensor<8xf32>'}}
+  %0 = tile.reduce %t 0 : (tensor<8x4xf32>) -> tensor<8xf32> {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x : f32
+  }
+  return
+}
+
+// -----
+
+func.func @combiner_arguments(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reduce' op combiner takes 1 values instead of 2}}
+  %0 = tile.reduce %t 0 : (tensor<8xf32>) -> f32 {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+  return
+}
+
+// -----
+
+func.func @combiner_yields(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reduce' op combiner must yield one value per tile}}
+  %0 = tile.reduce %t 0 : (tensor<8xf32>) -> f32 {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x, %y : f32, f32
+  }
+  return
+}
+
+// -----
+
+func.func @combiner_types(%t: tensor<8xf32>) {
+  // expected-error @+1 {{'tile.reduce' op combiner's value 0 must be 'f32' throughout}}
+  %0 = tile.reduce %t 0 : (tensor<8xf32>) -> f32 {
+  ^bb0(%x: f32, %y: f16):
+    tile.yield %x : f32
+  }
+  return
+}
