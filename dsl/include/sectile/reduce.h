@@ -47,9 +47,9 @@ std::tuple<Tile<T>...> reduceSeveral(const std::tuple<Tile<T>...> &x, const Exte
     detail::reduce(sources, axis,
                    {&combiner,
                     [](void *object, const Value *in, Value *out) {
-                      const Tuple combined =
-                          (*static_cast<F *>(object))(std::tuple_element_t<I, Tuple>(in[I])...,
-                                                      std::tuple_element_t<I, Tuple>(in[n + I])...);
+                      const Tuple combined = (*static_cast<F *>(object))(
+                          std::tuple_element_t<I, Tuple>(in[I])...,
+                          std::tuple_element_t<I, Tuple>(in[sizeof...(I) + I])...);
                       ((out[I] = std::get<I>(combined).handle()), ...);
                     },
                     ours},

@@ -1,0 +1,111 @@
+// Kernels from the lambda to the result, on the virtual GPU: traced, compiled, cached, run.
+#include "runtime/CompileCache.h"
+#include "runtime/CompileTimes.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <numeric>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+namespace {
+
+const bool chosen =
+    setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0 && setenv("SECTILE_CACHE_DIR", "", 1) == 0;
+
+struct Block {
+  int size = 256;
+};
+SECTILE_CONFIG(Block, size)
+
+template <class T>
+Kernel scale{"scale", [](Ptr<const T> x, Ptr<T> y, Int n, Tile<float> factor, Tile<bool> negate,
+                         const Block &block) {
+               auto i = program_id(0) * block.size + arange(0, block.size);
+               auto inside = i < n;
+               auto value = load(x + i, inside) * factor;
+               store(y + i, where(negate, -value, value), inside);
+             }};
+
+class KernelRun : public testing::TestWithParam<const char *> {
+protected:
+  Device device = Device::open(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Targets, KernelRun,
+                         testing::Values("virtual:sm_80", "virtual:sm_90", "virtual:gfx942",
+                                         "virtual:gfx1100"),
+                         [](const auto &info) { return std::string(info.param).substr(8); });
+
+TEST_P(KernelRun, ScalarsAndPointers) {
+  for (int n : {1, 7, 256, 1000}) {
+    std::vector<float> values(static_cast<size_t>(n));
+    std::iota(values.begin(), values.end(), -3.0f);
+    auto x = device.upload(values);
+    auto y = device.allocate<float>(values.size());
+    for (bool negate : {false, true}) {
+      y.poison();
+      scale<float>.launch(device.stream(), {(n + 255) / 256}, x, y, n, 2.5, negate);
+      const std::vector<float> got = y.download();
+      for (size_t i = 0; i < values.size(); ++i)
+        ASSERT_EQ(got[i], values[i] * (negate ? -2.5f : 2.5f)) << "n = " << n << ", element " << i;
+    }
+  }
+}
+
+TEST_P(KernelRun, UnalignedPointers) {
+  auto x = device.upload(std::vector<half>(100, half(3.0f)));
+  auto y = device.allocate<half>(100);
+  y.fill(half(1.0f));
+  scale<half>.launch(device.stream(), 1, x.slice(1, 99), y.slice(3, 90), 90, 2, false);
+  const std::vector<half> got = y.download();
+  EXPECT_EQ(got[2], 1.0f);
+  EXPECT_EQ(got[3], 6.0f);
+  EXPECT_EQ(got[92], 6.0f);
+  EXPECT_EQ(got[93], 1.0f);
+}
+
+TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
+  Kernel beyond{"beyond", [](Ptr<float> p) { store(p + arange(0, 64), 1.0f); }};
+  const unsigned line = __LINE__ - 1;
+  auto small = device.allocate<float>(63);
+  try {
+    beyond.launch(device.stream(), 1, small);
+    FAIL() << "nothing was thrown";
+  } catch (const runtime::KernelFault &fault) {
+    EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds) << fault.what();
+    EXPECT_EQ(fault.finding.line, line) << fault.what();
+    EXPECT_THAT(fault.what(), HasSubstr("kernel_run_test.cpp"));
+  }
+}
+
+TEST(KernelTimes, AreRecorded) {
+  float *null = nullptr;
+  CompileTimes times;
+  {
+    runtime::RecordCompileTimes record(times);
+    scale<float>.emit("sm_90a", "ptx", null, null, 64, 1, false);
+  }
+  scale<float>.emit("sm_90a", "ptx", null, null, 64, 1, false);
+  ASSERT_GE(times.size(), 4u);
+  EXPECT_EQ(times[0].first, "trace");
+  for (const auto &[stage, milliseconds] : times)
+    EXPECT_GE(milliseconds, 0) << stage;
+}
+
+TEST(KernelEmit, EveryFormOfEveryVendor) {
+  float *null = nullptr;
+  auto emit = [&](const char *target, const char *form) {
+    return scale<float>.emit(target, form, null, null, 64, 1, false);
+  };
+  EXPECT_THAT(emit("sm_80", "tile"), HasSubstr("tile.store"));
+  EXPECT_THAT(emit("sm_80", "cta"), HasSubstr("#cta.layout"));
+  EXPECT_THAT(emit("sm_80", "llvm"), HasSubstr("ptx_kernel"));
+  EXPECT_THAT(emit("sm_90a", "ptx"), HasSubstr(".target sm_90a"));
+  EXPECT_THAT(emit("gfx1100", "amdgcn"), HasSubstr("gfx1100"));
+  EXPECT_EQ(emit("gfx942", "hsaco").substr(1, 3), "ELF");
+  EXPECT_THROW(emit("gfx942", "ptx"), CompileError);
+}
+
+} // namespace
