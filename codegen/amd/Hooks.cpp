@@ -56,6 +56,13 @@ public:
     b.CreateFence(AtomicOrdering::Acquire, workgroup);
   }
 
+  void warpBarrier(IRBuilder<> &b) const override {
+    SyncScope::ID wavefront = b.getContext().getOrInsertSyncScopeID("wavefront");
+    b.CreateFence(AtomicOrdering::Release, wavefront);
+    b.CreateIntrinsic(Intrinsic::amdgcn_wave_barrier, {});
+    b.CreateFence(AtomicOrdering::Acquire, wavefront);
+  }
+
   Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
     Value *lane = b.CreateXor(laneIndex(b), b.getInt32(mask));
     return shuffle(b, value, lane);

@@ -1,5 +1,6 @@
 // tile.load and tile.store: global memory.
 #include "codegen/common/KernelEmitter.h"
+#include "codegen/common/Words.h"
 
 using namespace mlir;
 
@@ -14,16 +15,6 @@ struct KernelEmitter::AccessShape {
   unsigned bytes;            ///< of one access
 };
 
-/// 8 to 128 bits as the words that memory instructions take.
-static llvm::Type *wordsOf(llvm::IRBuilder<> &b, unsigned bits, unsigned elementBits) {
-  if (bits <= 32)
-    return b.getIntNTy(bits);
-  unsigned word = elementBits == 64 ? 64 : 32;
-  if (bits == word)
-    return b.getIntNTy(word);
-  return llvm::FixedVectorType::get(b.getIntNTy(word), bits / word);
-}
-
 KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
                                                       std::optional<int32_t> vector) {
   AccessShape shape;
@@ -33,32 +24,9 @@ KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
   unsigned bits = shape.element->getPrimitiveSizeInBits();
   shape.perAccess = std::min<unsigned>(shape.layout && vector ? *vector : 1,
                                        std::max(1u, target.maxVectorBits / bits));
-  shape.type = wordsOf(b, bits * shape.perAccess, bits);
+  shape.type = wordsOf(shape.element, shape.perAccess);
   shape.bytes = bits * shape.perAccess / 8;
   return shape;
-}
-
-/// Elements as the words of one access, and back.
-static llvm::Value *pack(llvm::IRBuilder<> &b, ArrayRef<llvm::Value *> elements,
-                         llvm::Type *words) {
-  if (elements.size() == 1)
-    return b.CreateBitCast(elements.front(), words);
-  auto *type = llvm::FixedVectorType::get(elements.front()->getType(), elements.size());
-  llvm::Value *vector = llvm::PoisonValue::get(type);
-  for (auto [i, element] : llvm::enumerate(elements))
-    vector = b.CreateInsertElement(vector, element, i);
-  return b.CreateBitCast(vector, words);
-}
-
-static void unpack(llvm::IRBuilder<> &b, llvm::Value *words, llvm::Type *element, unsigned count,
-                   SmallVectorImpl<llvm::Value *> &elements) {
-  if (count == 1) {
-    elements.push_back(b.CreateBitCast(words, element));
-    return;
-  }
-  llvm::Value *vector = b.CreateBitCast(words, llvm::FixedVectorType::get(element, count));
-  for (unsigned i = 0; i < count; ++i)
-    elements.push_back(b.CreateExtractElement(vector, i));
 }
 
 void KernelEmitter::emitLoad(tile::LoadOp op) {
@@ -89,12 +57,13 @@ void KernelEmitter::emitLoad(tile::LoadOp op) {
       SmallVector<llvm::Value *> elements;
       for (unsigned i = 0; i < shape.perAccess; ++i)
         elements.push_back(toMemory((*others)[reg + i]));
-      other = pack(b, elements, shape.type);
+      other = packWords(b, elements, shape.type);
     } else if (masks) {
       other = llvm::Constant::getNullValue(shape.type);
     }
     SmallVector<llvm::Value *> elements;
-    unpack(b, hooks.load(b, access, shape.type, other), shape.element, shape.perAccess, elements);
+    unpackWords(b, hooks.load(b, access, shape.type, other), shape.element, shape.perAccess,
+                elements);
     for (auto [i, element] : llvm::enumerate(elements))
       result[reg + i] = fromMemory(element, type);
   }
@@ -130,7 +99,7 @@ void KernelEmitter::emitStore(tile::StoreOp op) {
     SmallVector<llvm::Value *> elements;
     for (unsigned i = 0; i < shape.perAccess; ++i)
       elements.push_back(toMemory(stored[reg + i]));
-    hooks.store(b, access, pack(b, elements, shape.type));
+    hooks.store(b, access, packWords(b, elements, shape.type));
   }
 }
 

@@ -1,5 +1,8 @@
 // Kernel set-up, control flow, dispatch, and what a thread knows of its place.
 #include "codegen/common/KernelEmitter.h"
+#include "codegen/common/Buffers.h"
+#include "codegen/common/Conversions.h"
+#include "codegen/common/Dots.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -303,6 +306,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
                              : b.CreateGEP(element, pointer, offsets[i]));
         define(add, std::move(sums));
       })
+      .Case([&](tile::ReduceOp reduce) { result = emitReduce(*this, reduce); })
       .Case([&](tile::LoadOp load) { emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Default([&](Operation *) { known = false; });
@@ -313,6 +317,24 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
+      .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
+      .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })
+      .Case([&](cta::ChannelOp channel) { result = emitChannel(*this, channel); })
+      .Case([&](cta::SlotOp slot) { emitSlot(*this, slot); })
+      .Case([&](cta::PermuteBufferOp permute) { define(permute, {scalar(permute.getSource())}); })
+      .Case([&](cta::LocalLoadOp load) { emitLocalLoad(*this, load); })
+      .Case([&](cta::LocalStoreOp store) { emitLocalStore(*this, store); })
+      .Case([&](cta::AsyncCopyOp copy) { result = emitAsyncCopy(*this, copy); })
+      // A target without asynchronous copies has none under way.
+      .Case([&](cta::AsyncCommitOp) {
+        if (target.asyncCopy)
+          hooks.asyncCommit(b);
+      })
+      .Case([&](cta::AsyncWaitOp wait) {
+        if (target.asyncCopy)
+          hooks.asyncWait(b, wait.getPending());
+      })
       .Default([&](Operation *) { known = false; });
   return result;
 }

@@ -29,7 +29,7 @@ public:
   KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function);
   mlir::LogicalResult run();
 
-  // Used by the parts that emit shared-memory accesses, conversions, reductions and dots.
+  // What follows is for the parts that emit shared-memory accesses, conversions, reductions, dots.
   llvm::IRBuilder<> b;
   const TargetHooks &hooks;
   const Target &target;
@@ -69,8 +69,10 @@ public:
   llvm::Value *shuffleXor(llvm::Value *value, unsigned mask);
   llvm::Value *shuffle(llvm::Value *value, llvm::Value *from);
 
-private:
+  /// Emits a block's operations; its arguments are defined before.
   mlir::LogicalResult emitBlock(mlir::Block &block);
+
+private:
   mlir::LogicalResult emit(mlir::Operation &op);
   mlir::LogicalResult emitTileOp(mlir::Operation &op, bool &known);
   mlir::LogicalResult emitCtaOp(mlir::Operation &op, bool &known);

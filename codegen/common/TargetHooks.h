@@ -49,6 +49,8 @@ public:
   //-----------------------------------------------------------------------===//
 
   virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// Orders shared memory among the lanes of a warp.
+  virtual void warpBarrier(llvm::IRBuilder<> &b) const = 0;
   /// The i32 that lane `lane ^ mask` of the warp has.
   virtual llvm::Value *shuffleXor(llvm::IRBuilder<> &b, llvm::Value *value,
                                   unsigned mask) const = 0;

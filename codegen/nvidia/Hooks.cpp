@@ -51,6 +51,10 @@ public:
     b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
   }
 
+  void warpBarrier(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_bar_warp_sync, {b.getInt32(~0u)});
+  }
+
   Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_shfl_sync_bfly_i32,
                              {b.getInt32(~0u), value, b.getInt32(mask), b.getInt32(31)});

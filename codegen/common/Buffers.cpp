@@ -1,0 +1,134 @@
+// Shared buffers: where they are, reads and writes of whole tiles, asynchronous copies.
+#include "codegen/common/Buffers.h"
+#include "codegen/common/SharedTile.h"
+#include "codegen/common/Words.h"
+#include "passes/analysis/SharedMemory.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+static FailureOr<llvm::Value *> placeOf(KernelEmitter &emitter, Operation *op) {
+  auto offset = sharedOffset(op);
+  if (!offset)
+    return op->emitError("has no place in shared memory yet");
+  return emitter.sharedAddress(*offset);
+}
+
+static void store(KernelEmitter &emitter, Value tile, cta::BufferType buffer,
+                  llvm::Value *address) {
+  storeShared(emitter, emitter.registers(tile), *cta::layoutOf(tile.getType()),
+              buffer.getLayout().getLayout(), buffer.getElement(), address);
+}
+
+LogicalResult emitAlloc(KernelEmitter &emitter, cta::AllocOp op) {
+  auto address = placeOf(emitter, op);
+  if (failed(address))
+    return failure();
+  if (op.getInit())
+    store(emitter, op.getInit(), op.getType(), *address);
+  emitter.define(op, {*address});
+  return success();
+}
+
+LogicalResult emitChannel(KernelEmitter &emitter, cta::ChannelOp op) {
+  auto address = placeOf(emitter, op);
+  if (failed(address))
+    return failure();
+  emitter.define(op, {*address});
+  return success();
+}
+
+void emitSlot(KernelEmitter &emitter, cta::SlotOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  uint64_t bytes = op.getBuffer().getType().getBytes();
+  llvm::Value *offset = b.CreateMul(emitter.scalar(op.getIndex()), b.getInt32(bytes), "",
+                                    /*HasNUW=*/true, /*HasNSW=*/true);
+  emitter.define(op, {b.CreateInBoundsGEP(b.getInt8Ty(), emitter.scalar(op.getChannel()), offset)});
+}
+
+void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op) {
+  cta::BufferType buffer = op.getBuffer().getType();
+  SharedReader reader(emitter, *cta::layoutOf(op.getType()), buffer.getLayout().getLayout(),
+                      buffer.getElement(), emitter.scalar(op.getBuffer()));
+  emitter.define(op, reader.all());
+}
+
+void emitLocalStore(KernelEmitter &emitter, cta::LocalStoreOp op) {
+  store(emitter, op.getValue(), op.getBuffer().getType(), emitter.scalar(op.getBuffer()));
+}
+
+//===-- Asynchronous copies -------------------------------------------------------------------===//
+
+/// Whether `vector` consecutive registers lie at consecutive offsets, from every multiple of it on.
+static bool isContiguous(const Layout &distributed, const Layout &buffer, unsigned vector) {
+  PlaceMap map = PlaceMap::compose(distributed, buffer);
+  for (unsigned bit = 0; bit < map.bits(In::Register); ++bit) {
+    uint32_t image = map.basis(In::Register, bit)[In::Offset];
+    if (1u << bit < vector ? image != 1u << bit : (image & (vector - 1)) != 0)
+      return false;
+  }
+  for (In in : {In::Lane, In::Warp})
+    for (unsigned bit = 0; bit < map.bits(in); ++bit)
+      if (map.basis(in, bit)[In::Offset] & (vector - 1))
+        return false;
+  return true;
+}
+
+LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  cta::BufferType buffer = op.getBuffer().getType();
+  const Layout &shared = buffer.getLayout().getLayout();
+  const Layout &layout = *cta::layoutOf(op.getPtr().getType());
+  unsigned vector = op.getVector().value_or(1);
+  if (!isContiguous(layout, shared, vector))
+    return op.emitError("vectors of ") << vector << " elements are not contiguous in the buffer";
+  llvm::Type *element = emitter.memoryTypeOf(buffer.getElement());
+  unsigned elementBytes = element->getPrimitiveSizeInBits() / 8, bytes = vector * elementBytes;
+  bool isAsync = emitter.target.asyncCopy && (bytes == 4 || bytes == 8 || bytes == 16);
+
+  Registers &pointers = emitter.registers(op.getPtr());
+  Registers *masks = op.getMask() ? &emitter.registers(op.getMask()) : nullptr;
+  SharedPlaces places(emitter, layout, shared, elementBytes, emitter.scalar(op.getBuffer()));
+  ArrayRef<unsigned> first = emitter.firstCopies(layout);
+  GlobalAccess access;
+  access.align = llvm::Align(bytes);
+  access.cache = op.getCache();
+  auto forAll = [&](function_ref<void(unsigned)> copy) {
+    for (unsigned reg = 0; reg < layout.numRegisters(); reg += vector)
+      if (first.empty() || first[reg] == reg) {
+        access.pointer = pointers[reg];
+        access.predicate = masks ? (*masks)[reg] : nullptr;
+        copy(reg);
+      }
+  };
+  // Of threads that hold the same, one copies.
+  llvm::BasicBlock *after = nullptr;
+  if (llvm::Value *writer = emitter.isWriter(layout)) {
+    llvm::Function *kernel = b.GetInsertBlock()->getParent();
+    auto *inside = llvm::BasicBlock::Create(b.getContext(), "copy", kernel);
+    after = llvm::BasicBlock::Create(b.getContext(), "copied", kernel);
+    b.CreateCondBr(writer, inside, after);
+    b.SetInsertPoint(inside);
+  }
+  if (isAsync) {
+    forAll([&](unsigned reg) { emitter.hooks.asyncCopy(b, access, places.address(reg), bytes); });
+  } else {
+    // Copies of other sizes go through registers: all are read before the first is written.
+    llvm::Type *words = wordsOf(element, vector);
+    SmallVector<std::pair<unsigned, llvm::Value *>> loaded;
+    forAll([&](unsigned reg) {
+      llvm::Value *zero = llvm::Constant::getNullValue(words);
+      loaded.push_back({reg, emitter.hooks.load(b, access, words, zero)});
+    });
+    for (auto [reg, value] : loaded)
+      b.CreateAlignedStore(value, places.address(reg), llvm::Align(bytes));
+  }
+  if (after) {
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+  }
+  return success();
+}
+
+} // namespace sectile

@@ -1,0 +1,18 @@
+// Shared buffers: where they are, reads and writes of whole tiles, asynchronous copies.
+#ifndef SECTILE_CODEGEN_COMMON_BUFFERS_H
+#define SECTILE_CODEGEN_COMMON_BUFFERS_H
+
+#include "codegen/common/KernelEmitter.h"
+
+namespace sectile {
+
+mlir::LogicalResult emitAlloc(KernelEmitter &emitter, cta::AllocOp op);
+mlir::LogicalResult emitChannel(KernelEmitter &emitter, cta::ChannelOp op);
+void emitSlot(KernelEmitter &emitter, cta::SlotOp op);
+void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op);
+void emitLocalStore(KernelEmitter &emitter, cta::LocalStoreOp op);
+mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);
+
+} // namespace sectile
+
+#endif

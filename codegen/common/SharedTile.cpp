@@ -1,0 +1,172 @@
+// A tile in shared memory as the threads of a distributed layout see it.
+#include "codegen/common/SharedTile.h"
+#include "codegen/common/Words.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+//===-- Addresses -----------------------------------------------------------------------------===//
+
+SharedPlaces::SharedPlaces(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
+                           unsigned elementBytes, llvm::Value *base)
+    : emitter(emitter), map(PlaceMap::compose(distributed, buffer)), elementBytes(elementBytes),
+      coreRegisters(distributed.coreRegisters()), coreBytes(buffer.size(In::Offset) * elementBytes),
+      base(base) {
+  SmallVector<uint32_t> lanes, warps;
+  for (unsigned bit = 0; bit < map.bits(In::Lane); ++bit)
+    lanes.push_back(image(In::Lane, bit));
+  for (unsigned bit = 0; bit < map.bits(In::Warp); ++bit)
+    warps.push_back(image(In::Warp, bit));
+  own = emitter.threadPart(lanes, warps);
+}
+
+llvm::Value *SharedPlaces::address(unsigned reg) { return address(reg, own); }
+
+llvm::Value *SharedPlaces::address(unsigned reg, const ThreadPart &part) {
+  uint32_t fixed = map.core(Place::of(reg % coreRegisters))[In::Offset] * elementBytes;
+  auto [variable, constant] = emitter.combine(part, fixed);
+  constant += reg / coreRegisters * coreBytes;
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *start = base;
+  if (variable) {
+    llvm::Value *&known = starts[{variable, b.GetInsertBlock()}];
+    if (!known)
+      known = b.CreateInBoundsGEP(b.getInt8Ty(), base, variable);
+    start = known;
+  }
+  return constant ? b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), start, constant) : start;
+}
+
+//===-- Reading -------------------------------------------------------------------------------===//
+
+static unsigned bytesOf(llvm::Type *memoryType) { return memoryType->getPrimitiveSizeInBits() / 8; }
+
+static BankModel banksOf(const Target &target) {
+  BankModel banks;
+  banks.banks = target.sharedBanks;
+  banks.maxVectorBytes = target.maxVectorBits / 8;
+  return banks;
+}
+
+SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
+                           Type element, llvm::Value *base)
+    : emitter(emitter), layout(distributed), type(emitter.typeOf(element)),
+      memoryType(emitter.memoryTypeOf(element)),
+      places(emitter, distributed, buffer, bytesOf(memoryType), base),
+      loaded(distributed.numRegisters()) {
+  unsigned bits = 8 * bytesOf(memoryType);
+  if (emitter.target.matrixLoad)
+    matrices = planMatrixLoad(buffer, distributed, bits);
+  groupOf.resize(layout.coreRegisters());
+  if (matrices) {
+    SmallVector<uint32_t> lanes, warps;
+    for (uint32_t offset : matrices->laneOffsets)
+      lanes.push_back(offset * bytesOf(memoryType));
+    for (unsigned bit = 0; bit < layout.bits(In::Warp); ++bit)
+      warps.push_back(places.image(In::Warp, bit));
+    matrixRows = emitter.threadPart(lanes, warps);
+    words.resize(layout.numRegisters() / matrices->elementsPerWord);
+    return;
+  }
+  access = planSharedAccess(buffer, distributed, bits, /*isStore=*/false, banksOf(emitter.target));
+  for (auto [i, reg] : llvm::enumerate(access.registers))
+    groupOf[reg] = i / access.vector;
+}
+
+void SharedReader::load(unsigned reg) {
+  llvm::IRBuilder<> &b = emitter.b;
+  unsigned core = layout.coreRegisters(), repeat = reg / core * core;
+  if (matrices) {
+    unsigned first = reg - reg % matrices->registersPerInstruction();
+    auto parts = emitter.hooks.matrixLoad(b, places.address(first, matrixRows), matrices->matrices,
+                                          matrices->transposed);
+    for (auto [i, part] : llvm::enumerate(parts))
+      words[first / matrices->elementsPerWord + i] = part;
+    return;
+  }
+  ArrayRef<unsigned> group =
+      ArrayRef(access.registers).slice(groupOf[reg % core] * access.vector, access.vector);
+  llvm::Type *words = wordsOf(memoryType, access.vector);
+  llvm::Value *value = b.CreateAlignedLoad(words, places.address(repeat + group.front()),
+                                           llvm::Align(access.vector * bytesOf(memoryType)));
+  SmallVector<llvm::Value *> elements;
+  unpackWords(b, value, memoryType, access.vector, elements);
+  for (auto [element, to] : llvm::zip_equal(elements, group))
+    loaded[repeat + to] = emitter.fromMemory(element, type);
+}
+
+llvm::Value *SharedReader::get(unsigned reg) {
+  if (loaded[reg])
+    return loaded[reg];
+  if (!matrices) {
+    load(reg);
+    return loaded[reg];
+  }
+  unsigned count = matrices->elementsPerWord, first = reg - reg % count;
+  SmallVector<llvm::Value *> elements;
+  unpackWords(emitter.b, word(first), memoryType, count, elements);
+  for (auto [i, element] : llvm::enumerate(elements))
+    loaded[first + i] = emitter.fromMemory(element, type);
+  return loaded[reg];
+}
+
+llvm::Value *SharedReader::word(unsigned reg) {
+  if (matrices) {
+    llvm::Value *&word = words[reg / matrices->elementsPerWord];
+    if (!word)
+      load(reg);
+    return word;
+  }
+  unsigned count = std::max(1u, 4 / bytesOf(memoryType));
+  SmallVector<llvm::Value *> elements;
+  for (unsigned i = 0; i < count; ++i)
+    elements.push_back(emitter.toMemory(get(reg + i)));
+  if (bytesOf(memoryType) == 8)
+    return elements.front();
+  return packWords(emitter.b, elements, emitter.b.getInt32Ty());
+}
+
+Registers SharedReader::all() {
+  Registers values;
+  for (unsigned reg = 0; reg < layout.numRegisters(); ++reg)
+    values.push_back(get(reg));
+  return values;
+}
+
+//===-- Writing -------------------------------------------------------------------------------===//
+
+void storeShared(KernelEmitter &emitter, ArrayRef<llvm::Value *> values, const Layout &distributed,
+                 const Layout &buffer, Type element, llvm::Value *base) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Type *memoryType = emitter.memoryTypeOf(element);
+  SharedAccess access = planSharedAccess(buffer, distributed, 8 * bytesOf(memoryType),
+                                         /*isStore=*/true, banksOf(emitter.target));
+  llvm::Type *words = wordsOf(memoryType, access.vector);
+  llvm::BasicBlock *after = nullptr;
+  if (llvm::Value *writer = emitter.isWriter(distributed)) {
+    llvm::Function *kernel = b.GetInsertBlock()->getParent();
+    auto *inside = llvm::BasicBlock::Create(b.getContext(), "write", kernel);
+    after = llvm::BasicBlock::Create(b.getContext(), "written", kernel);
+    b.CreateCondBr(writer, inside, after);
+    b.SetInsertPoint(inside);
+  }
+  SharedPlaces places(emitter, distributed, buffer, bytesOf(memoryType), base);
+  for (unsigned repeat = 0; repeat < distributed.numRepeats(); ++repeat) {
+    unsigned first = repeat * distributed.coreRegisters();
+    for (unsigned i = 0; i < access.registers.size(); i += access.vector) {
+      SmallVector<llvm::Value *> elements;
+      for (unsigned reg : ArrayRef(access.registers).slice(i, access.vector))
+        elements.push_back(emitter.toMemory(values[first + reg]));
+      b.CreateAlignedStore(packWords(b, elements, words),
+                           places.address(first + access.registers[i]),
+                           llvm::Align(access.vector * bytesOf(memoryType)));
+    }
+  }
+  if (after) {
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+  }
+}
+
+} // namespace sectile
