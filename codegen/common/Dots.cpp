@@ -24,7 +24,7 @@ Type elementOf(Value operand) {
 class Fragments {
 public:
   Fragments(KernelEmitter &emitter, Value operand, const Layout &layout, bool asTF32)
-      : emitter(emitter), layout(layout), inverse(layout), asTF32(asTF32) {
+      : emitter(emitter), inverse(layout), asTF32(asTF32) {
     Type element = elementOf(operand);
     unsigned bits = emitter.memoryTypeOf(element)->getPrimitiveSizeInBits();
     perWord = std::max(1u, 32 / bits);
@@ -63,7 +63,6 @@ private:
   }
 
   KernelEmitter &emitter;
-  const Layout &layout;
   LayoutInverse inverse;
   bool asTF32;
   unsigned perWord;
