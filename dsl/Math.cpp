@@ -142,7 +142,7 @@ Value select(Kind kind, const Operand &condition, const Operand &a, const Operan
   if (condition.value && !isBool(condition.kind))
     fail(where, "sc::where chooses by bool, not by " + Twine(std::string(nameOf(condition.kind))) +
                     ": compare first, as in x != 0");
-  auto values = unify(trace, kind, {&a, &b}, "sc::where", where);
+  auto values = convertAll(trace, kind, {&a, &b}, where);
   values.push_back(materialize(trace, condition, Kind::boolean));
   SmallVector<int64_t> shape = broadcastShape(values, "sc::where", where);
   for (mlir::Value &value : values)

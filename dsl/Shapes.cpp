@@ -73,8 +73,8 @@ mlir::Value broadcastTo(Trace &trace, mlir::Location loc, mlir::Value value,
   return builder.createOrFold<tile::BroadcastOp>(loc, type, value);
 }
 
-SmallVector<mlir::Value> unify(Trace &trace, Kind kind, ArrayRef<const Operand *> operands,
-                               StringRef what, Location where) {
+SmallVector<mlir::Value> convertAll(Trace &trace, Kind kind, ArrayRef<const Operand *> operands,
+                                    Location where) {
   mlir::Location loc = trace.location(where);
   mlir::Type element = commonElement(trace, kind, operands);
   SmallVector<mlir::Value> values;
@@ -86,9 +86,15 @@ SmallVector<mlir::Value> unify(Trace &trace, Kind kind, ArrayRef<const Operand *
       values.push_back(arith::ConstantOp::create(
           trace.builder, loc, literalAttr(operand->literal, kind, element, where)));
   }
+  return values;
+}
+
+SmallVector<mlir::Value> unify(Trace &trace, Kind kind, ArrayRef<const Operand *> operands,
+                               StringRef what, Location where) {
+  SmallVector<mlir::Value> values = convertAll(trace, kind, operands, where);
   SmallVector<int64_t> shape = broadcastShape(values, what, where);
   for (mlir::Value &value : values)
-    value = broadcastTo(trace, loc, value, shape);
+    value = broadcastTo(trace, trace.location(where), value, shape);
   return values;
 }
 

@@ -105,6 +105,9 @@ mlir::Value materialize(Trace &trace, const Operand &operand, Kind kind);
 mlir::Type commonElement(Trace &trace, Kind kind, llvm::ArrayRef<const Operand *> operands);
 mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind from, Kind to,
                     mlir::Type toElement);
+/// The operands converted to one kind; literals are scalars.
+llvm::SmallVector<mlir::Value> convertAll(Trace &trace, Kind kind,
+                                          llvm::ArrayRef<const Operand *> operands, Location where);
 /// The operands converted to one kind and broadcast to one shape.
 llvm::SmallVector<mlir::Value> unify(Trace &trace, Kind kind,
                                      llvm::ArrayRef<const Operand *> operands, llvm::StringRef what,

@@ -39,11 +39,10 @@ Tile<T> reduceOne(const Tile<T> &x, const Extent &axis, F combiner, bool ours) {
 template <class... T, class F>
 std::tuple<Tile<T>...> reduceSeveral(const std::tuple<Tile<T>...> &x, const Extent &axis,
                                      F combiner, bool ours) {
-  constexpr std::size_t n = sizeof...(T);
   using Tuple = std::tuple<Tile<T>...>;
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     const Value *sources[] = {&std::get<I>(x).handle()...};
-    Value results[n];
+    Value results[sizeof...(I)];
     detail::reduce(sources, axis,
                    {&combiner,
                     [](void *object, const Value *in, Value *out) {
@@ -55,7 +54,7 @@ std::tuple<Tile<T>...> reduceSeveral(const std::tuple<Tile<T>...> &x, const Exte
                     ours},
                    results);
     return Tuple(std::tuple_element_t<I, Tuple>(results[I])...);
-  }(std::make_index_sequence<n>{});
+  }(std::make_index_sequence<sizeof...(T)>{});
 }
 } // namespace detail
 

@@ -133,7 +133,8 @@ template <class... P> struct ParameterList {
 };
 
 template <class M> struct CallOperator {
-  static_assert(always_false<M>, "a kernel is a lambda with typed parameters, not a generic one");
+  static_assert(always_false<M>,
+                "a kernel's lambda is not mutable: it keeps nothing between calls");
 };
 template <class R, class C, class... P> struct CallOperator<R (C::*)(P...) const> {
   static_assert(std::is_void_v<R>, "a kernel returns nothing: store its results");
@@ -142,8 +143,15 @@ template <class R, class C, class... P> struct CallOperator<R (C::*)(P...) const
 template <class R, class C, class... P>
 struct CallOperator<R (C::*)(P...) const noexcept> : CallOperator<R (C::*)(P...) const> {};
 
+template <class F> constexpr auto parametersOf() {
+  if constexpr (requires { &F::operator(); })
+    return TypeBox<typename CallOperator<decltype(&F::operator())>::List>{};
+  else
+    static_assert(always_false<F>, "a kernel is a lambda with typed parameters, not a generic one");
+}
+
 template <class F> struct Signature {
-  using List = typename CallOperator<decltype(&F::operator())>::List;
+  using List = typename decltype(parametersOf<F>())::type;
   using Config = typename decltype(List::configType())::type; // NoConfig where there is none
   static constexpr bool has_config = List::has_config;
   static constexpr std::size_t args_count = List::args_count;

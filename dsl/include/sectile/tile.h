@@ -66,6 +66,16 @@ public:
   Tile(A number, detail::Location where = detail::Location::current())
       : value_(detail::constant(kind, number, where)) {}
 
+  // Only an Int takes other integers by itself, those that have at most 32 bits.
+  template <class U>
+    requires(!std::same_as<U, T>)
+  Tile(const Tile<U> &other, detail::Location where = detail::Location::current())
+      : value_(detail::cast(detail::kindOf<U>(), kind, other.handle(), where)) {
+    static_assert(std::same_as<T, Index> && detail::fitsIndex(detail::kindOf<U>()),
+                  "a tile of one type does not become a tile of another by itself: write "
+                  "sc::cast<T>(x)");
+  }
+
   // Valid while the kernel is traced.
   std::span<const std::int64_t> shape(detail::Location where = detail::Location::current()) const {
     return detail::shapeOf(value_, where);

@@ -54,6 +54,11 @@ constexpr unsigned bitsOf(Kind kind) {
   return kind == Kind::index ? 32 : static_cast<unsigned>(8 * size_of(static_cast<DType>(kind)));
 }
 
+// Whether every number of the kind is an Index, whatever its width.
+constexpr bool fitsIndex(Kind kind) {
+  return isInteger(kind) && (isUnsigned(kind) ? bitsOf(kind) < 32 : bitsOf(kind) <= 32);
+}
+
 // The kind of a ∘ b where a and b are tiles: docs/language.md has the table.
 constexpr Kind promote(Kind a, Kind b) {
   if (a == b)

@@ -1,0 +1,262 @@
+// What the language refuses: each mistake's reason, with the line of the kernel that made it.
+#include "dsl_trace.h"
+#include <optional>
+
+namespace sc = sectile;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+// The kernel's fault must be on the line of this macro.
+#define EXPECT_FAULT(body, ...)                                                                    \
+  EXPECT_THAT(fault([]([[maybe_unused]] sc::Ptr<float> x, [[maybe_unused]] sc::Int n) { body; },   \
+                    __LINE__),                                                                     \
+              __VA_ARGS__)
+
+//===-- Shapes and types
+//--------------------------------------------------------------------------===//
+
+TEST(Errors, Shapes) {
+  EXPECT_FAULT(sc::arange(0, 64) + sc::arange(0, 32),
+               HasSubstr("operator +: the shapes [64] and [32] do not fit together"));
+  EXPECT_FAULT((void)(sc::arange(0, 64) < sc::arange(0, 2)), HasSubstr("a comparison: the shapes"));
+  EXPECT_FAULT(sc::where(sc::arange(0, 4) < n, sc::zeros<float>(8), 0),
+               HasSubstr("sc::where: the shapes [8], [] and [4]"));
+  EXPECT_FAULT(sc::load(x + sc::arange(0, 8), sc::arange(0, 4) < n),
+               HasSubstr("pointers and their mask: the shapes [8] and [4]"));
+  EXPECT_FAULT(sc::store(x + sc::arange(0, 8), sc::zeros<float>(4)),
+               HasSubstr("sc::store: a value of shape [4] does not fit into [8]"));
+  EXPECT_FAULT(sc::reshape(sc::arange(0, 8), 3, 3),
+               HasSubstr("sc::reshape of [8] to [3, 3]: the number of elements differs"));
+  EXPECT_FAULT(sc::broadcast_to(sc::arange(0, 8), 8, 4), HasSubstr("only extents of 1 repeat"));
+  EXPECT_FAULT(sc::permute(sc::zeros<float>(2, 3), {0, 0}), HasSubstr("once"));
+  EXPECT_FAULT(sc::trans(sc::arange(0, 8)), HasSubstr("this tile has rank 1"));
+  EXPECT_FAULT(sc::expand(sc::arange(0, 8), 3), HasSubstr("axis 3 of a tile of rank 1"));
+  EXPECT_FAULT(sc::sum(sc::arange(0, 8), 1), HasSubstr("axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::arange(4, 4), HasSubstr("is empty"));
+  EXPECT_FAULT(sc::zeros<float>(0, 4), HasSubstr("an extent of 0"));
+  EXPECT_FAULT(sc::zeros<float>(1 << 20, 1 << 20), HasSubstr("too large for any chip"));
+  EXPECT_FAULT(sc::program_id(3), HasSubstr("a grid has the axes 0, 1 and 2, not 3"));
+}
+
+TEST(Errors, Literals) {
+  EXPECT_FAULT(sc::zeros<std::int8_t>(4) + 256,
+               HasSubstr("256 does not fit into i8 (-128 to 127)"));
+  EXPECT_FAULT(sc::zeros<std::uint8_t>(4) + 256, HasSubstr("256 does not fit into u8 (0 to 255)"));
+  EXPECT_FAULT(sc::zeros<std::uint8_t>(4) * -1, HasSubstr("-1 does not fit into u8"));
+  EXPECT_FAULT(sc::zeros<std::uint64_t>(4) * -1, HasSubstr("-1 does not fit into u64"));
+  EXPECT_FAULT(sc::zeros<std::int64_t>(4) + ~0ull, HasSubstr("does not fit into i64"));
+  EXPECT_FAULT(n * 0.5, HasSubstr("is not an integer, but the tile is Int"));
+  EXPECT_FAULT(sc::zeros<int>(4) + 0.1, HasSubstr("0.1 is not an integer, but the tile is i32"));
+  EXPECT_FAULT(sc::zeros<sc::half>(4) * 1e6,
+               HasSubstr("does not fit into f16: its largest number is 65504"));
+  EXPECT_FAULT(sc::zeros<sc::float8_e4m3>(4) + 1000, HasSubstr("does not fit into f8e4m3"));
+  EXPECT_FAULT(sc::full<bool>(2, 4), HasSubstr("2 does not fit into bool"));
+  EXPECT_FAULT(sc::Tile<std::int8_t> y = 128, HasSubstr("128 does not fit into i8"));
+}
+
+TEST(Errors, Types) {
+  EXPECT_FAULT(sc::zeros<float>(4) & 1, HasSubstr("operator & works on integers, not on f32"));
+  EXPECT_FAULT(~sc::zeros<float>(4), HasSubstr("operator ~ works on integers"));
+  EXPECT_FAULT((n < 3) + (n < 4), HasSubstr("operator + works on numbers, not on bool"));
+  EXPECT_FAULT(sc::Tile<sc::half> h = 1;
+               h += sc::zeros<float>(4),
+               HasSubstr("f16 += f32 gives f32, which the variable cannot hold"));
+  EXPECT_FAULT(x + sc::zeros<float>(4), HasSubstr("a pointer moves by integers, not by f32"));
+  EXPECT_FAULT(sc::load(x, n), HasSubstr("a mask is bool, not Int"));
+  EXPECT_FAULT(sc::load(x, {}, 1), HasSubstr("`other` without a mask"));
+  EXPECT_FAULT(sc::where(n, 1, sc::zeros<float>(4)),
+               HasSubstr("sc::where chooses by bool, not by Int"));
+  EXPECT_FAULT(sc::when(n, [] {}), HasSubstr("sc::when takes a bool, not Int"));
+  EXPECT_FAULT(sc::when(sc::arange(0, 4) < n, [] {}),
+               HasSubstr("sc::when takes one bool, not a tile of [4]"));
+}
+
+TEST(Errors, Dot) {
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(64, 32), sc::zeros<float>(64, 32)),
+               HasSubstr("sc::dot of [64, 32] and [64, 32]: the inner extents 32 and 64 differ"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(64), sc::zeros<float>(64, 32)),
+               HasSubstr("sc::dot of [64] and [64, 32]: operands are [M, K] and [K, N]"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(8, 4), sc::zeros<float>(4, 2), sc::zeros<float>(2, 8)),
+               HasSubstr("gives [8, 2], but its accumulator is [2, 8]"));
+  EXPECT_FAULT(sc::dot(sc::zeros<sc::half>(8, 4), sc::zeros<float>(4, 2)),
+               HasSubstr("sc::dot of f16 and f32: both operands have one type"));
+  EXPECT_FAULT(sc::dot(sc::zeros<int>(8, 4), sc::zeros<int>(4, 2)),
+               HasSubstr("operands are floats or int8"));
+  EXPECT_FAULT(sc::dot(sc::zeros<sc::bfloat16>(8, 4), sc::zeros<sc::bfloat16>(4, 2),
+                       sc::zeros<sc::half>(8, 2)),
+               HasSubstr("cannot accumulate in f16: the accumulator is float"));
+}
+
+TEST(Errors, Reductions) {
+  EXPECT_FAULT(
+      sc::reduce(sc::zeros<float>(8), 0, [&](auto a, auto b) { return a + b * sc::load(x); }),
+      HasSubstr("may only compute"));
+  EXPECT_FAULT(auto two = sc::cast<float>(n);
+               sc::reduce(sc::zeros<float>(8), 0, [&](auto a, auto b) { return a + b * two; }),
+               HasSubstr("may use only its parameters"));
+  EXPECT_FAULT(auto last = sc::zeros<float>();
+               sc::reduce(sc::zeros<float>(8), 0, [&](auto a, auto b) { return last = a + b; }),
+               HasSubstr("may not assign the kernel's variables"));
+  EXPECT_FAULT(sc::reduce(std::tuple(sc::zeros<float>(8), n), 0,
+                          [](auto a, auto b, auto, auto) { return std::tuple(a, b); }),
+               HasSubstr("needs one shape, not [8] and []"));
+}
+
+//===-- Control flow
+//------------------------------------------------------------------------------===//
+
+TEST(Errors, AValueLostWithItsLoop) {
+  constexpr unsigned line = __LINE__;
+  auto kernel = [](sc::Ptr<float> x, sc::Int n) {
+    sc::Float last; // has no value where the loop begins
+    for (auto i : sc::range(n))
+      last = sc::load(x + i);
+    sc::store(x, last);
+  };
+  EXPECT_THAT(
+      fault(kernel, line + 5),
+      AllOf(HasSubstr("this value was assigned inside the loop or branch at "),
+            HasSubstr("dsl_errors_test.cpp:" + std::to_string(line + 3) + " and is used after"),
+            HasSubstr("assign one before the loop")));
+}
+
+TEST(Errors, AValueThatEscapesThroughAContainer) {
+  constexpr unsigned line = __LINE__;
+  auto kernel = [](sc::Ptr<float> x, sc::Int n) {
+    std::optional<sc::Float> last;
+    for (auto i : sc::range(n))
+      last = sc::load(x + i);
+    sc::store(x, *last);
+  };
+  EXPECT_THAT(fault(kernel, line + 5), HasSubstr("this value was assigned inside the loop"));
+}
+
+TEST(Errors, AValueOfOneBranchOnly) {
+  constexpr unsigned line = __LINE__;
+  auto kernel = [](sc::Ptr<float> x, sc::Int n) {
+    sc::Float y;
+    sc::when(n > 3, [&] { y = 1; });
+    sc::store(x, y);
+  };
+  EXPECT_THAT(fault(kernel, line + 4), HasSubstr("was assigned inside the loop or branch"));
+}
+
+TEST(Errors, BreakAndReturn) {
+  constexpr unsigned line = __LINE__;
+  auto breaks = [](sc::Ptr<float> x, sc::Int n) {
+    sc::Float y = 0;
+    for (auto i : sc::range(n)) {
+      y = sc::load(x + i);
+      break;
+    }
+    sc::store(x, y);
+  };
+  EXPECT_THAT(fault(breaks, line + 3),
+              AllOf(HasSubstr("left by break, return or goto"), HasSubstr("sc::when")));
+  auto returns = [](sc::Ptr<float> x, sc::Int n) {
+    for (auto i : sc::range(n))
+      for (auto j : sc::range(i)) { // this is the one that is left first
+        sc::store(x + j, 1);
+        return;
+      }
+  };
+  EXPECT_THAT(fault(returns, line + 13), HasSubstr("left by break, return or goto"));
+  // As the last thing of the kernel, too.
+  auto last = [](sc::Int n) {
+    for ([[maybe_unused]] auto i : sc::range(n))
+      break;
+  };
+  EXPECT_THAT(fault(last, line + 21), HasSubstr("left by break"));
+}
+
+TEST(Errors, ALoopThatChangesAShape) {
+  constexpr unsigned line = __LINE__;
+  auto kernel = [](sc::Ptr<float> x, sc::Int n) {
+    sc::Float sum = 0;
+    for (auto i : sc::range(n))
+      sum = sum + sc::load(x + i * 8 + sc::arange(0, 8));
+    sc::store(x, sc::sum(sum));
+  };
+  EXPECT_THAT(fault(kernel, line + 4),
+              AllOf(HasSubstr("changes the shape of a variable from one number to a tile of [8]"),
+                    HasSubstr("the loop at "),
+                    HasSubstr("dsl_errors_test.cpp:" + std::to_string(line + 3))));
+}
+
+TEST(Errors, ABranchThatChangesAShape) {
+  EXPECT_FAULT(auto y = sc::zeros<float>(8);
+               sc::when(n > 2, [&] { y = sc::zeros<float>(4); }), HasSubstr("the branch at "));
+  EXPECT_FAULT(sc::Float y;
+               sc::when(
+                   n > 2, [&] { y = sc::zeros<float>(4); }, [&] { y = 1; }),
+               HasSubstr("changes the shape of a variable from a tile of [4] to one number"));
+}
+
+TEST(Errors, ALoopThatWidensAnInt) {
+  EXPECT_FAULT(sc::Int i = 0; for (auto k : sc::range(sc::cast<std::int64_t>(n))) i = k,
+                              HasSubstr("changes the width of an Int"));
+}
+
+TEST(Errors, Ranges) {
+  EXPECT_FAULT(sc::range(0, n, 0), HasSubstr("a step of 0: steps are positive"));
+  EXPECT_FAULT(sc::range(0, n, -2), HasSubstr("a step of -2"));
+  EXPECT_FAULT(sc::range(0, sc::zeros<float>()), HasSubstr("a bound is an integer, not f32"));
+  EXPECT_FAULT(sc::range(0, sc::arange(0, 4)),
+               HasSubstr("a bound is one number, not a tile of [4]"));
+  EXPECT_FAULT(sc::range(0, 0.5), HasSubstr("0.5 is not an integer"));
+}
+
+TEST(Errors, ALoopInsideAnExceptionIsGivenUp) {
+  auto kernel = [](sc::Ptr<float> x, sc::Int n) {
+    for (auto i : sc::range(n))
+      sc::when(i > 2, [&] {
+        sc::store(x + i, 1);
+        throw std::out_of_range("the body's own");
+      });
+  };
+  EXPECT_THROW(traced(kernel), std::out_of_range);
+}
+
+//===-- Values
+//------------------------------------------------------------------------------------===//
+
+TEST(Errors, NoValue) {
+  EXPECT_FAULT(sc::Float y; sc::store(x, y + 1),
+                            HasSubstr("this value is used before anything is assigned to it"));
+}
+
+TEST(Errors, OutsideOfKernels) {
+  try {
+    sc::arange(0, 8);
+    ADD_FAILURE();
+  } catch (const sc::CompileError &error) {
+    EXPECT_EQ(error.line(), __LINE__ - 3u);
+    EXPECT_THAT(error.what(), HasSubstr("no kernel is being traced here"));
+  }
+}
+
+TEST(Errors, AValueOfAnotherTrace) {
+  sc::Float kept;
+  traced([&](sc::Ptr<float> x) { kept = sc::load(x); });
+  auto later = [&](sc::Ptr<float> x) { sc::store(x, kept); };
+  EXPECT_THAT(fault(later, __LINE__ - 1), HasSubstr("belongs to a kernel whose trace has ended"));
+  auto meanwhile = [](sc::Int n) { traced([&](sc::Ptr<sc::half> x) { sc::store(x, n); }); };
+  EXPECT_THAT(fault(meanwhile, __LINE__ - 1), HasSubstr("belongs to another kernel"));
+}
+
+#define EXPECT_VIEW_FAULT(body, ...)                                                               \
+  EXPECT_THAT(fault([](sc::View<int, 2> v) { body; }, __LINE__), __VA_ARGS__)
+
+TEST(Errors, Views) {
+  EXPECT_VIEW_FAULT(v.tile(8, 8).store(0, 0, sc::zeros<int>(4, 8)),
+                    HasSubstr("a tile stored to a view of shape [4, 8] does not fit into [8, 8]"));
+  EXPECT_VIEW_FAULT(v.tile(8, 8).load(sc::arange(0, 2), 0),
+                    HasSubstr("an index of a tile is one number, not a tile of [2]"));
+  EXPECT_VIEW_FAULT(v.tile(8, 0).load(0, 0), HasSubstr("extents of tiles are at least 1"));
+  EXPECT_VIEW_FAULT(v.extent(2), HasSubstr("axis 2 of a view with 2 axes"));
+  EXPECT_VIEW_FAULT(v.at(0).tile(8).padding(0.5).load(0), HasSubstr("0.5 is not an integer"));
+  EXPECT_VIEW_FAULT(v.at(0.5), HasSubstr("0.5 is not an integer"));
+  EXPECT_VIEW_FAULT(v.tile(8, 8).store(0, 0, sc::zeros<float>(8, 8)),
+                    HasSubstr("of f32 for memory of i32: convert it"));
+}
