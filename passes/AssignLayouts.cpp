@@ -1,12 +1,11 @@
-// Gives every tile a layout. Each value gets the layout its own shape asks for: the matrix
-// instructions' for what dots accumulate, else a blocked one whose vectors are as wide as memory
-// accesses; conversions stand where producer and consumer differ.
-#include "mlir/Interfaces/LoopLikeInterface.h"
+// Gives every tile a layout: the cheapest assignment over the whole kernel, by the costs of its
+// operations and of the conversions between them. Conversions are placed once, at the end, where
+// they run least; tiles that take little to compute are made again in each layout instead.
+#include "mlir/IR/IRMapping.h"
 #include "passes/Kernel.h"
+#include "passes/LayoutProblem.h"
 #include "passes/LayoutRules.h"
 #include "passes/Passes.h"
-#include "llvm/ADT/EquivalenceClasses.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_ASSIGNLAYOUTS
@@ -20,184 +19,138 @@ namespace {
 
 bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 
-struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
-  void runOnOperation() override {
-    auto found = targetOf(getOperation());
-    if (failed(found))
-      return signalPassFailure();
-    target = *found;
-    warps = warpsOf(getOperation());
-    chooseVectorBits();
-    uniteCarriedValues();
-    choose();
-    apply();
-  }
+RankedTensorType typeIn(Value tile, const Layout &layout) {
+  return cta::withLayout(cast<RankedTensorType>(tile.getType()), layout);
+}
 
-  // The narrowest element that memory accesses move decides how many a thread holds side by side.
-  void chooseVectorBits() {
-    unsigned narrowest = 64;
-    getOperation().walk([&](Operation *op) {
-      if (!isa<tile::LoadOp, tile::StoreOp>(op))
-        return;
-      auto ptr = cast<tile::PtrType>(tile::elementType(op->getOperand(0).getType()));
-      narrowest = std::min(narrowest, std::max(8u, ptr.getElement().getIntOrFloatBitWidth()));
+// The operation in `block` that holds `op`, or is it.
+Operation *ancestorIn(Block *block, Operation *op) {
+  while (op->getBlock() != block)
+    op = op->getParentOp();
+  return op;
+}
+
+// Writes the solution into the kernel.
+class Rewriter {
+public:
+  Rewriter(func::FuncOp kernel, LayoutProblem &problem) : kernel(kernel), problem(problem) {}
+
+  LogicalResult run() {
+    SmallVector<Operation *> cheapOps, others;
+    kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      bool isCheap = op->getNumResults() == 1 && problem.isCheap(op->getResult(0));
+      (isCheap ? cheapOps : others).push_back(op);
     });
-    vector = std::max(1u, target.maxVectorBits / narrowest);
-  }
-
-  // A value that a loop or a branch carries has one layout all the way.
-  void uniteCarriedValues() {
-    auto unite = [&](Value a, Value b) {
-      if (isTile(a))
-        carried.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
-    };
-    getOperation().walk([&](Operation *op) {
-      if (auto loop = dyn_cast<scf::ForOp>(op)) {
-        for (auto [init, argument, yielded, result] :
-             llvm::zip(loop.getInitArgs(), loop.getRegionIterArgs(), loop.getYieldedValues(),
-                       loop.getResults()))
-          unite(argument, result);
-      } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
-        for (auto [argument, yielded] :
-             llvm::zip(loop.getBeforeArguments(), loop.getYieldedValues()))
-          unite(argument, argument);
-        for (auto [argument, result] : llvm::zip(loop.getAfterArguments(), loop.getResults()))
-          unite(argument, result);
-      }
-    });
-  }
-
-  Layout accumulatorLayout(cta::DotOp dot) {
-    ArrayRef<int64_t> shape = dot.getType().getShape();
-    ArrayRef<int32_t> instruction = *dot.getInstruction();
-    MmaTiling tiling;
-    // Split the longer side of a warp's share, rows first: sums along rows then stay within warps.
-    for (unsigned w = 1; w < warps; w *= 2) {
-      int64_t m = shape[0] / tiling.warpsM, n = shape[1] / tiling.warpsN;
-      bool canM = m % (2 * instruction[0]) == 0, canN = n % (2 * instruction[1]) == 0;
-      if (canM && (m >= n || !canN))
-        tiling.warpsM *= 2;
-      else
-        tiling.warpsN *= 2;
+    // What every operand is to be, while nothing has changed.
+    for (Operation *op : others)
+      for (OpOperand &operand : op->getOpOperands())
+        if (isTile(operand.get())) {
+          RankedTensorType type = wantedType(operand);
+          wanted.push_back({&operand, type});
+          users[{operand.get(), type}].push_back(op);
+        }
+    for (Operation *op : others)
+      retype(op);
+    for (auto &[operand, type] : wanted) {
+      Value tile = tileOf(operand->get(), type);
+      if (!tile)
+        return failure();
+      operand->set(tile);
     }
-    return mmaAccumulator(shape, instruction[0], tiling);
+    for (Operation *op : llvm::reverse(cheapOps))
+      if (op->use_empty())
+        op->erase();
+    return success();
   }
 
-  Layout plainLayout(RankedTensorType type) {
-    SmallVector<unsigned> order;
-    for (unsigned i = type.getRank(); i-- > 0;)
-      order.push_back(i);
-    return blockedForAccess(type.getShape(), vector, target.warpSize, warps, order);
+private:
+  RankedTensorType wantedType(OpOperand &operand) {
+    Value tile = operand.get();
+    if (const Layout *layout = problem.required(operand))
+      return typeIn(tile, *layout);
+    if (problem.isCheap(tile))
+      return typeIn(tile, problem.plain(cast<RankedTensorType>(tile.getType())));
+    return typeIn(tile, problem.layoutOf(tile));
   }
 
-  void choose() {
-    // Dots first: what they accumulate keeps their layout through loops.
-    getOperation().walk([&](cta::DotOp dot) {
-      if (!dot.getInstruction())
-        return;
-      Layout layout = accumulatorLayout(dot);
-      set(dot.getResult(), layout);
-      for (OpOperand &use : dot.getResult().getUses())
-        if (auto yield = dyn_cast<scf::YieldOp>(use.getOwner()))
-          if (auto loop = dyn_cast<scf::ForOp>(yield->getParentOp()))
-            set(loop.getRegionIterArg(use.getOperandNumber()), layout);
-    });
-    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      for (Region &region : op->getRegions())
-        for (Block &block : region)
-          for (BlockArgument argument : block.getArguments())
-            if (isTile(argument) && !get(argument))
-              set(argument, plainLayout(cast<RankedTensorType>(argument.getType())));
-      for (Value result : op->getResults()) {
-        if (!isTile(result) || get(result))
-          continue;
-        auto reduce = dyn_cast<tile::ReduceOp>(op);
-        const Layout *source = reduce ? get(reduce.getSources()[0]) : nullptr;
-        if (source)
-          set(result, source->squeeze(reduce.getAxis()).withoutDuplicateRegisters());
-        else
-          set(result, plainLayout(cast<RankedTensorType>(result.getType())));
-      }
-    });
-  }
-
-  const Layout *get(Value value) {
-    auto it = layouts.find(representative(value));
-    return it == layouts.end() ? nullptr : &it->second;
-  }
-  void set(Value value, const Layout &layout) {
-    layouts.insert_or_assign(representative(value), layout);
-  }
-  void *representative(Value value) {
-    void *key = value.getAsOpaquePointer();
-    auto leader = carried.findLeader(key);
-    return leader == carried.member_end() ? key : *leader;
-  }
-
-  void apply() {
-    SmallVector<Operation *> ops;
-    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
+  void retype(Operation *op) {
     auto retype = [&](Value value) {
       if (isTile(value))
-        value.setType(cta::withLayout(cast<RankedTensorType>(value.getType()), *get(value)));
+        value.setType(typeIn(value, problem.layoutOf(value)));
     };
-    for (Operation *op : ops) {
-      for (Value result : op->getResults())
-        retype(result);
-      for (Region &region : op->getRegions())
-        for (Block &block : region)
-          for (BlockArgument argument : block.getArguments())
-            retype(argument);
-      if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && isTile(constant))
-        if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
-          constant.setValueAttr(SplatElementsAttr::get(cast<ShapedType>(constant.getType()),
-                                                       splat.getSplatValue<Attribute>()));
-    }
-    for (Operation *op : ops)
-      convertOperands(op);
+    llvm::for_each(op->getResults(), retype);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::for_each(block.getArguments(), retype);
   }
 
-  // The layout an operand must have, now that types carry layouts.
-  std::optional<Layout> required(OpOperand &operand) {
-    Operation *op = operand.getOwner();
-    if (auto loop = dyn_cast<scf::ForOp>(op))
-      return *cta::layoutOf(loop.getTiedLoopRegionIterArg(&operand).getType());
-    if (auto loop = dyn_cast<scf::WhileOp>(op))
-      return *cta::layoutOf(loop.getBeforeArguments()[operand.getOperandNumber()].getType());
-    if (auto condition = dyn_cast<scf::ConditionOp>(op))
-      return *cta::layoutOf(op->getParentOp()->getResult(operand.getOperandNumber() - 1).getType());
-    if (isa<scf::YieldOp>(op)) {
-      Operation *parent = op->getParentOp();
-      if (auto loop = dyn_cast<scf::WhileOp>(parent))
-        return *cta::layoutOf(loop.getBeforeArguments()[operand.getOperandNumber()].getType());
-      return *cta::layoutOf(parent->getResult(operand.getOperandNumber()).getType());
+  // The tile under a layout: itself, made again, or converted.
+  Value tileOf(Value tile, RankedTensorType type) {
+    if (tile.getType() == type)
+      return tile;
+    Value &made = tiles[{tile, type}];
+    if (!made) {
+      Value fresh = problem.isCheap(tile) ? remade(tile, type) : converted(tile, type);
+      return tiles[{tile, type}] = fresh; // what was made on the way may have moved `made`
     }
-    if (op->getNumResults() > 0 && isTile(op->getResult(0)))
-      return operandLayout(operand, *cta::layoutOf(op->getResult(0).getType()));
-    // Stores: everything as the value that is stored.
-    if (auto store = dyn_cast<tile::StoreOp>(op))
-      return *cta::layoutOf(store.getPtr().getType());
-    return std::nullopt;
+    return made;
   }
 
-  void convertOperands(Operation *op) {
-    OpBuilder builder(op);
+  Value remade(Value tile, RankedTensorType type) {
+    Operation *op = tile.getDefiningOp();
+    IRMapping operands;
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isTile(operand.get()))
         continue;
-      std::optional<Layout> layout = required(operand);
-      if (!layout || *layout == *cta::layoutOf(operand.get().getType()))
-        continue;
-      auto type = cta::withLayout(cast<RankedTensorType>(operand.get().getType()), *layout);
-      operand.set(
-          cta::ConvertLayoutOp::create(builder, op->getLoc(), type, operand.get(), IntegerAttr()));
+      std::optional<Layout> layout = operandLayout(operand, *cta::layoutOf(type));
+      if (!layout) {
+        op->emitError("cannot do this where the odd factors of the extents do not line up");
+        return {};
+      }
+      Value source = tileOf(operand.get(), typeIn(operand.get(), *layout));
+      if (!source)
+        return {};
+      operands.map(operand.get(), source);
     }
+    OpBuilder builder(op);
+    Operation *copy = builder.clone(*op, operands);
+    copy->getResult(0).setType(type);
+    if (auto constant = dyn_cast<arith::ConstantOp>(copy))
+      constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).reshape(type));
+    return copy->getResult(0);
   }
 
-  Target target;
-  unsigned warps = 4, vector = 4;
-  llvm::EquivalenceClasses<void *> carried;
-  llvm::MapVector<void *, Layout> layouts;
+  // Converted before the first that uses it, outside of the loops that its definition is outside
+  // of.
+  Value converted(Value tile, RankedTensorType type) {
+    Block *block = tile.getParentBlock();
+    Operation *first = nullptr;
+    for (Operation *user : users[{tile, type}]) {
+      Operation *ancestor = ancestorIn(block, user);
+      if (!first || ancestor->isBeforeInBlock(first))
+        first = ancestor;
+    }
+    OpBuilder builder(first);
+    return cta::ConvertLayoutOp::create(builder, first->getLoc(), type, tile, IntegerAttr());
+  }
+
+  func::FuncOp kernel;
+  LayoutProblem &problem;
+  std::vector<std::pair<OpOperand *, RankedTensorType>> wanted;
+  llvm::DenseMap<std::pair<Value, Type>, SmallVector<Operation *, 4>> users;
+  llvm::DenseMap<std::pair<Value, Type>, Value> tiles;
+};
+
+struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
+  void runOnOperation() override {
+    FailureOr<Target> target = targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
+    problem.solve();
+    if (failed(Rewriter(getOperation(), problem).run()))
+      signalPassFailure();
+  }
 };
 
 } // namespace

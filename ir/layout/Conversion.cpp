@@ -228,4 +228,28 @@ ConversionPlan planConversion(const Layout &source, const Layout &destination, u
   return plan;
 }
 
+double estimateConversion(const Layout &source, const Layout &destination, unsigned elementBits,
+                          const ConversionOptions &options) {
+  if (auto registers = registersInThread(source, destination))
+    return source == destination ? 0 : registers->size() * costOfMove;
+  Layout from = source.withoutDuplicateRegisters(), to = destination.withoutDuplicateRegisters();
+  const BankModel &banks = options.banks;
+  unsigned bytes = elementBytes(elementBits), widest = banks.maxVectorBytes / bytes;
+  unsigned common = std::min<unsigned>(1u << commonRegisters(from, to).size(), widest);
+  auto costOfSide = [&](const Layout &side, unsigned vector) {
+    unsigned instructions = side.coreRegisters() / std::min(side.coreRegisters(), vector);
+    unsigned wavefronts = std::max(instructions, side.coreRegisters() * side.numLanes() * bytes /
+                                                     banks.bytesPerWavefront());
+    return instructions * costOfInstruction + wavefronts * costOfWavefront;
+  };
+  double perRepeat = std::min(costOfSide(from, common) + costOfSide(to, widest),
+                              costOfSide(from, widest) + costOfSide(to, common));
+  unsigned repeats = from.numRepeats();
+  double cost = repeats * perRepeat + latencyOfShared + costOfBarrier;
+  if (auto shuffles = planShuffles(from, to, elementBits))
+    cost = std::min(
+        cost, repeats * costOf(*shuffles, from.coreRegisters(), to.coreRegisters(), elementBits));
+  return cost;
+}
+
 } // namespace sectile

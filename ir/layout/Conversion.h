@@ -73,6 +73,10 @@ struct ConversionPlan {
 ConversionPlan planConversion(const Layout &source, const Layout &destination, unsigned elementBits,
                               const ConversionOptions &options = {});
 
+/// About planConversion's cost, without the search for the best buffer: for comparing many layouts.
+double estimateConversion(const Layout &source, const Layout &destination, unsigned elementBits,
+                          const ConversionOptions &options = {});
+
 /// The single ways, for tests and for those who must have that one.
 std::optional<ShufflePlan> planShuffles(const Layout &source, const Layout &destination,
                                         unsigned elementBits);

@@ -1,0 +1,214 @@
+// Costs of operations by layout: memory by the sectors and instructions it takes, reductions by
+// their plan, matrix products by their fragments, the rest by registers.
+#include "passes/LayoutCosts.h"
+#include "ir/layout/Builders.h"
+#include "ir/layout/Conversion.h"
+#include "ir/layout/Gf2.h"
+#include "ir/layout/Reduction.h"
+#include "passes/analysis/VectorLength.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+// In cycles of a warp. Memory is shared by all warps of the chip, so a sector weighs more than the
+// cycle in which it is asked for.
+static constexpr double costOfAccess = 4;
+static constexpr double costOfSector = 4;
+static constexpr double costOfShuffle = 5;
+static constexpr double costOfWavefront = 2;
+static constexpr double costOfMatrixInstruction = 16;
+static constexpr unsigned sectorBytes = 32;
+
+unsigned elementBitsOf(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return isa<tile::PtrType>(element) ? 64 : std::max(8u, element.getIntOrFloatBitWidth());
+}
+
+// Instructions per element of an operation without a rule of its own.
+static double costPerElement(Operation *op) {
+  if (isa<arith::DivFOp, math::SqrtOp, math::TanhOp, math::PowFOp, math::ErfOp>(op))
+    return 10;
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp>(op))
+    return 20;
+  if (isa_and_nonnull<math::MathDialect>(op->getDialect()))
+    return 4;
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp, tile::ReshapeOp>(op))
+    return 0;
+  return 1;
+}
+
+double LayoutCosts::of(Operation *op, const Layout &layout) const {
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case([&](tile::LoadOp load) { return ofMemory(load.getPtr(), load.getMask(), layout); })
+      .Case([&](tile::StoreOp store) { return ofMemory(store.getPtr(), store.getMask(), layout); })
+      .Case([&](tile::ReduceOp reduce) { return ofReduce(reduce, layout); })
+      .Case([&](cta::DotOp dot) { return ofDot(dot, layout); })
+      .Case([&](cta::AllocOp alloc) { return ofBuffer(alloc.getType(), layout, true); })
+      .Case([&](cta::LocalStoreOp store) {
+        return ofBuffer(store.getBuffer().getType(), layout, true);
+      })
+      .Case([&](cta::LocalLoadOp load) {
+        return ofBuffer(load.getBuffer().getType(), layout, false);
+      })
+      .Default([&](Operation *other) { return layout.numRegisters() * costPerElement(other); });
+}
+
+// The number of 32-byte sectors one instruction touches: lanes count once where they are neighbours
+// in memory, or read the same.
+static double sectorsPerInstruction(const Layout &layout, const Contiguity &known,
+                                    unsigned elementBytes, unsigned vector) {
+  uint32_t together = 0;
+  for (unsigned dim = 0; dim < layout.rank(); ++dim) {
+    int64_t run = std::min<int64_t>(known[dim].contiguity & -known[dim].contiguity,
+                                    std::max(1u, sectorBytes / elementBytes));
+    run = std::max(run, known[dim].constancy & -known[dim].constancy);
+    together |= uint32_t(std::min(run, layout.core(dim)) - 1) << layout.shift(dim);
+  }
+  Gf2Basis sectors;
+  for (uint32_t vectorOfLane : layout.packed(In::Lane))
+    sectors.insert(vectorOfLane & ~together);
+  for (unsigned bit = 0; 2u << bit <= vector; ++bit)
+    sectors.insert(layout.packed(In::Register)[bit] & ~together);
+  return 1u << sectors.rank();
+}
+
+double LayoutCosts::ofMemory(Value ptr, Value mask, const Layout &layout) const {
+  unsigned vector = vectorLength(analysis, ptr, mask, layout, target);
+  unsigned bytes = elementBitsOf(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement()) / 8;
+  double sectors = sectorsPerInstruction(layout, analysis[ptr], bytes, vector);
+  return layout.numRegisters() / vector * (costOfAccess + sectors * costOfSector);
+}
+
+double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {
+  ReductionPlan plan = planReduction(layout, reduce.getAxis());
+  double cost = 0;
+  for (Value source : reduce.getSources()) {
+    unsigned bits = elementBitsOf(source.getType()), results = plan.result.numRegisters();
+    cost += layout.numRegisters() + plan.laneSteps.size() * results * (costOfShuffle + 1);
+    if (plan.numPartials > 1)
+      cost += estimateConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
+  }
+  return cost;
+}
+
+double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
+  auto shapeOf = [](Type type) {
+    auto buffer = dyn_cast<cta::BufferType>(type);
+    return buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
+  };
+  double depth = shapeOf(dot.getA().getType()).back();
+  if (auto instruction = dot.getInstruction()) {
+    double perInstruction = double((*instruction)[0]) * (*instruction)[1] / target.warpSize;
+    return layout.numRegisters() / perInstruction * depth / (*instruction)[2] *
+           costOfMatrixInstruction;
+  }
+  // Fused multiply-adds: each step along the depth reads the rows and the columns of this thread.
+  double reads = 0;
+  for (unsigned dim : {layout.rank() - 2, layout.rank() - 1}) {
+    Gf2Basis distinct;
+    for (uint32_t vector : layout.packed(In::Register))
+      distinct.insert(layout.along(vector, dim));
+    reads += double(1u << distinct.rank()) * layout.repeats(dim) * costOfWavefront;
+  }
+  return depth * (layout.numRegisters() + reads);
+}
+
+double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
+  const Layout &shared = buffer.getLayout().getLayout();
+  unsigned bits = elementBitsOf(buffer.getElement());
+  SharedAccess access = planSharedAccess(shared, layout, bits, isStore);
+  return layout.numRepeats() * access.numInstructions() *
+         (1 + costOfWavefront * wavefrontsPerInstruction(shared, layout, bits, access.vector));
+}
+
+SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
+  SmallVector<Layout, 4> result;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](tile::LoadOp load) { proposeForMemory(load.getPtr(), load.getMask(), result); })
+      .Case([&](tile::StoreOp store) { proposeForMemory(store.getPtr(), store.getMask(), result); })
+      .Case([&](cta::DotOp dot) { proposeForDot(dot, result); });
+  return result;
+}
+
+Layout LayoutCosts::plain(RankedTensorType type) const {
+  auto order = llvm::to_vector(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
+  unsigned perThread = std::max<int64_t>(1, type.getNumElements() / (target.warpSize * warps));
+  unsigned widest = std::max(1u, target.maxVectorBits / elementBitsOf(type));
+  return blockedForAccess(type.getShape(), llvm::bit_floor(std::min(perThread, widest)),
+                          target.warpSize, warps, order);
+}
+
+// Vectors and lanes along the dimension that is contiguous in memory. The warps go on along it, or
+// along the slowest dimension first, which leaves sums along the fastest within warps.
+void LayoutCosts::proposeForMemory(Value ptr, Value mask,
+                                   SmallVectorImpl<Layout> &proposals) const {
+  auto type = cast<RankedTensorType>(ptr.getType());
+  const Contiguity &known = analysis[ptr];
+  auto order = llvm::to_vector<4>(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return std::pair(known[a].contiguity, a) > std::pair(known[b].contiguity, b);
+  });
+  unsigned widest = std::max<unsigned>(1, target.maxVectorBits / 8 / stepOf(ptr.getType()));
+  unsigned vector =
+      order.empty() ? 1 : std::min(widest, vectorLength(analysis, ptr, mask, order[0]));
+  unsigned threads = target.warpSize * warps;
+  unsigned perThread =
+      llvm::bit_floor<uint64_t>(std::max<int64_t>(1, type.getNumElements() / threads));
+  for (unsigned length : {vector, std::min(vector, perThread)}) {
+    proposals.push_back(blockedForAccess(type.getShape(), length, target.warpSize, warps, order));
+    if (type.getRank() < 2)
+      continue;
+    SmallVector<unsigned, 4> elements(type.getRank(), 1), lanes(type.getRank(), 1),
+        perDim(type.getRank(), 1);
+    elements[order[0]] = length;
+    auto coreOf = [&](unsigned dim) {
+      return unsigned(type.getDimSize(dim) & -type.getDimSize(dim));
+    };
+    unsigned lanesLeft = target.warpSize, warpsLeft = warps;
+    for (unsigned dim : order) {
+      lanes[dim] = std::min(lanesLeft, std::max(1u, coreOf(dim) / elements[dim]));
+      lanesLeft /= lanes[dim];
+    }
+    for (unsigned dim : llvm::reverse(order)) {
+      perDim[dim] = std::min(warpsLeft, std::max(1u, coreOf(dim) / elements[dim] / lanes[dim]));
+      warpsLeft /= perDim[dim];
+    }
+    lanes[order.back()] *= lanesLeft;
+    perDim[order.back()] *= warpsLeft;
+    proposals.push_back(blockedLayout(type.getShape(), elements, lanes, perDim, order));
+  }
+}
+
+void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposals) const {
+  ArrayRef<int64_t> shape = dot.getType().getShape();
+  if (auto instruction = dot.getInstruction()) {
+    // All warps along the rows first: sums along rows then stay within warps.
+    for (unsigned warpsM = warps; warpsM > 0; warpsM /= 2)
+      proposals.push_back(
+          mmaAccumulator(shape, (*instruction)[0], {.warpsM = warpsM, .warpsN = warps / warpsM}));
+    return;
+  }
+  auto core = [&](unsigned dim) { return unsigned(shape[dim] & -shape[dim]); };
+  for (unsigned side : {8, 4, 2, 1}) {
+    SmallVector<unsigned, 2> elements{std::min(side, core(0)), std::min(side, core(1))};
+    SmallVector<unsigned, 2> lanes{1, 1}, perDim{1, 1};
+    // Threads towards a square, as far as the tile goes.
+    auto split = [&](unsigned count, SmallVector<unsigned, 2> &parts) {
+      for (; count > 1; count /= 2) {
+        double left[2];
+        for (unsigned dim : {0, 1})
+          left[dim] = double(shape[dim]) / (elements[dim] * lanes[dim] * perDim[dim]);
+        parts[left[0] > left[1] ? 0 : 1] *= 2;
+      }
+    };
+    split(target.warpSize, lanes);
+    split(warps, perDim);
+    proposals.push_back(blockedLayout(shape, elements, lanes, perDim, {1, 0}));
+  }
+}
+
+} // namespace sectile

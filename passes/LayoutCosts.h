@@ -1,0 +1,46 @@
+// What operations cost under a layout, and which layouts they would like: what the assignment of
+// layouts adds up and starts from.
+#ifndef SECTILE_PASSES_LAYOUTCOSTS_H
+#define SECTILE_PASSES_LAYOUTCOSTS_H
+
+#include "ir/Target.h"
+#include "ir/cta/Cta.h"
+#include "passes/analysis/Contiguity.h"
+
+namespace sectile {
+
+/// Costs are estimated cycles of one warp.
+class LayoutCosts {
+public:
+  LayoutCosts(const Target &target, unsigned warps, const ContiguityAnalysis &analysis)
+      : target(target), warps(warps), analysis(analysis) {}
+
+  /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
+  double of(mlir::Operation *op, const Layout &layout) const;
+
+  /// The layouts an operation asks for, the likeliest first; none when it takes what it gets.
+  llvm::SmallVector<Layout, 4> proposals(mlir::Operation *op) const;
+
+  /// A layout for a tile of which nothing is known.
+  Layout plain(mlir::RankedTensorType type) const;
+
+private:
+  double ofMemory(mlir::Value ptr, mlir::Value mask, const Layout &layout) const;
+  double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;
+  double ofDot(cta::DotOp dot, const Layout &layout) const;
+  double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
+  void proposeForMemory(mlir::Value ptr, mlir::Value mask,
+                        llvm::SmallVectorImpl<Layout> &proposals) const;
+  void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
+
+  const Target &target;
+  unsigned warps;
+  const ContiguityAnalysis &analysis;
+};
+
+/// Bits that an element takes in registers and shared memory; pointers take 64.
+unsigned elementBitsOf(mlir::Type type);
+
+} // namespace sectile
+
+#endif
