@@ -172,9 +172,9 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   WalkResult lower(Op op, RankedTensorType type, const ContiguityAnalysis &contiguity) {
     tile::MakeViewOp view = findView(op.getView());
     if (!view) {
-      op.emitOpError("takes its view from a branch or a loop that chooses it: choose address, "
-                     "extents and strides there, "
-                     "and make the view afterwards");
+      op.emitError("the view of this block is chosen by a branch or carried by a loop that changes "
+                   "it; choose its "
+                   "address, extents and strides there and make the view afterwards");
       return WalkResult::interrupt();
     }
     SmallVector<bool> nonNegative;

@@ -46,6 +46,11 @@ void CtaDialect::initialize() {
       >();
 }
 
+Operation *CtaDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                           Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
 const Layout *layoutOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   auto attr = tensor ? dyn_cast_if_present<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();

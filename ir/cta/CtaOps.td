@@ -28,6 +28,7 @@ def Cta_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::sectile::tile::TileDialect"];
+  let hasConstantMaterializer = 1;
 }
 
 def Cta_LayoutAttr : AttrDef<Cta_Dialect, "Layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {

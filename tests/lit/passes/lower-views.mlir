@@ -87,7 +87,7 @@ func.func @chosen(%p: !tile.ptr<f32>, %n: i32, %b: i1) -> tensor<8xf32> {
   } else {
     scf.yield %w : !tile.view<1xf32>
   }
-  // expected-error @+1 {{takes its view from a branch or a loop that chooses it}}
+  // expected-error @+1 {{the view of this block is chosen by a branch or carried by a loop that changes it}}
   %t = tile.load_block %x[%c0] : !tile.view<1xf32>, [i32] -> tensor<8xf32>
   return %t : tensor<8xf32>
 }

@@ -98,16 +98,19 @@ func.func @part() -> tensor<64xi1> {
 // CHECK-SAME: %[[T:[^:]*]]: tensor<64xf32, #[[A:.*]]>, %[[X:[^:]*]]: f32
 // CHECK-DAG: %[[C:.*]] = cta.convert_layout %[[T]] : tensor<64xf32, #[[A]]> -> tensor<64xf32, #{{.*}}>
 // CHECK-DAG: %[[S:.*]] = tile.splat %[[X]] : f32 -> tensor<64xf32, #{{.*}}>
-// CHECK: return %[[C]], %[[S]], %[[T]]
+// CHECK-DAG: %[[K:.*]] = arith.constant dense<1.000000e+00>
+// CHECK: return %[[C]], %[[S]], %[[T]], %[[K]]
 #a = #cta.layout<"64, register [(1)], lane [(2) (4) (8) (16) (32)]">
 #b = #cta.layout<"64, register [(32)], lane [(1) (2) (4) (8) (16)]">
 #c = #cta.layout<"64, register [(2)], lane [(1) (4) (8) (16) (32)]">
 func.func @conversions(%t: tensor<64xf32, #a>, %x: f32)
-    -> (tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>) attributes {cta.warps = 1 : i32} {
+    -> (tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>, tensor<64xf32, #b>) attributes {cta.warps = 1 : i32} {
   %0 = cta.convert_layout %t : tensor<64xf32, #a> -> tensor<64xf32, #b>
   %1 = cta.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #c>
   %2 = cta.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #a>
   %s = tile.splat %x : f32 -> tensor<64xf32, #a>
   %3 = cta.convert_layout %s : tensor<64xf32, #a> -> tensor<64xf32, #b>
-  return %1, %3, %2 : tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>
+  %k = arith.constant dense<1.0> : tensor<64xf32, #a>
+  %4 = cta.convert_layout %k : tensor<64xf32, #a> -> tensor<64xf32, #b>
+  return %1, %3, %2, %4 : tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>, tensor<64xf32, #b>
 }

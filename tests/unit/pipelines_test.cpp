@@ -1,0 +1,114 @@
+// The pipeline as the compiler driver runs it, and its dumps.
+#include "ir/Dialects.h"
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/Pipelines.h"
+#include <cstdlib>
+#include <filesystem>
+#include <gmock/gmock.h>
+
+using namespace mlir;
+using namespace sectile;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *addOne = R"(
+  func.func @add_one(%p: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+      attributes {tile.kernel, cta.warps = 4 : i32} {
+    %one = arith.constant 1 : i32
+    %i = tile.program_id 0
+    %v = tile.make_view %p, [%n], [%one] : !tile.ptr<f32>, [i32], [i32] -> !tile.view<1xf32>
+    %x = tile.load_block %v[%i] : !tile.view<1xf32>, [i32] -> tensor<1024xf32>
+    %ones = arith.constant dense<1.0> : tensor<1024xf32>
+    %y = arith.addf %x, %ones : tensor<1024xf32>
+    tile.store_block %v[%i], %y : !tile.view<1xf32>, [i32], tensor<1024xf32>
+    return
+  })";
+
+class PipelinesTest : public testing::Test {
+protected:
+  PipelinesTest() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    module = parseSourceString<ModuleOp>(addOne, &context);
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  Target target = llvm::cantFail(Target::get("sm_80"));
+};
+
+TEST_F(PipelinesTest, TileStageHasNoViewsAndNoLayouts) {
+  ASSERT_TRUE(succeeded(runPipeline(*module, target, Stage::Tile)));
+  unsigned loads = 0;
+  module->walk([&](Operation *op) {
+    EXPECT_FALSE((isa<tile::MakeViewOp, tile::LoadBlockOp, tile::StoreBlockOp>(op)));
+    for (Type type : op->getResultTypes())
+      EXPECT_FALSE(cta::layoutOf(type));
+    loads += isa<tile::LoadOp>(op);
+  });
+  EXPECT_EQ(loads, 1u);
+}
+
+TEST_F(PipelinesTest, CtaStageGivesEveryTileALayout) {
+  ASSERT_TRUE(succeeded(runPipeline(*module, target)));
+  EXPECT_EQ((*module)->getAttrOfType<StringAttr>(cta::targetAttr), "sm_80");
+  unsigned tiles = 0;
+  module->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (isa<RankedTensorType>(type)) {
+        EXPECT_TRUE(cta::layoutOf(type));
+        ++tiles;
+      }
+  });
+  EXPECT_GT(tiles, 0u);
+  auto kernel = *module->getOps<func::FuncOp>().begin();
+  EXPECT_TRUE(kernel->hasAttr(cta::sharedBytesAttr));
+}
+
+TEST_F(PipelinesTest, DumpsTheModuleAfterEveryPass) {
+  fs::path folder = fs::temp_directory_path() / ("sectile-dump-" + std::to_string(getpid()));
+  setenv("SECTILE_DUMP", folder.c_str(), 1);
+  LogicalResult done = runPipeline(*module, target, Stage::Tile);
+  unsetenv("SECTILE_DUMP");
+  ASSERT_TRUE(succeeded(done));
+  std::vector<std::string> names;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  EXPECT_THAT(names, testing::UnorderedElementsAre("add_one.sm_80.01-lower-views.mlir",
+                                                   "add_one.sm_80.02-simplify.mlir"));
+  // A dump can be read back.
+  auto last =
+      parseSourceFile<ModuleOp>((folder / "add_one.sm_80.02-simplify.mlir").string(), &context);
+  EXPECT_TRUE(last);
+  fs::remove_all(folder);
+}
+
+TEST_F(PipelinesTest, DumpsToTheErrorStream) {
+  setenv("SECTILE_DUMP", "stderr", 1);
+  testing::internal::CaptureStderr();
+  LogicalResult done = runPipeline(*module, target, Stage::Tile);
+  llvm::errs().flush();
+  std::string printed = testing::internal::GetCapturedStderr();
+  unsetenv("SECTILE_DUMP");
+  ASSERT_TRUE(succeeded(done));
+  EXPECT_THAT(printed, testing::HasSubstr("// add_one.sm_80.01-lower-views\n"));
+  EXPECT_THAT(printed, testing::HasSubstr("tile.load"));
+}
+
+TEST_F(PipelinesTest, ADumpThatCannotBeWrittenDoesNotFailTheCompile) {
+  setenv("SECTILE_DUMP", "/proc/sectile", 1);
+  testing::internal::CaptureStderr();
+  LogicalResult done = runPipeline(*module, target, Stage::Tile);
+  llvm::errs().flush();
+  std::string printed = testing::internal::GetCapturedStderr();
+  unsetenv("SECTILE_DUMP");
+  EXPECT_TRUE(succeeded(done));
+  EXPECT_THAT(printed, testing::HasSubstr("SECTILE_DUMP: cannot write"));
+}
+
+} // namespace
