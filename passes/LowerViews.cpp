@@ -99,16 +99,25 @@ private:
                                   RankedTensorType::get({shape[d]}, builder.getI32Type()), 0);
   }
 
-  /// 0 … n-1 times a stride, in the stride's own width.
+  /// 0 … n-1 times a stride: in 64 bits, unless the stride is a constant for which 32 are enough.
   Value within(unsigned d, Value stride) {
     Value steps = range(d);
+    APInt constant;
     if (matchPattern(stride, m_One()))
       return steps;
-    auto type = RankedTensorType::get({shape[d]}, stride.getType());
-    if (stride.getType().getIntOrFloatBitWidth() > 32)
-      steps = arith::ExtSIOp::create(builder, loc, type, steps);
+    bool narrow = matchPattern(stride, m_ConstantInt(&constant)) &&
+                  llvm::isInt<32>(constant.getSExtValue()) &&
+                  llvm::isInt<32>(constant.getSExtValue() * shape[d]);
+    if (narrow) {
+      stride = arith::ConstantOp::create(builder, loc,
+                                         builder.getI32IntegerAttr(constant.getSExtValue()));
+    } else {
+      stride = wide(stride);
+      steps = arith::ExtSIOp::create(
+          builder, loc, RankedTensorType::get({shape[d]}, builder.getI64Type()), steps);
+    }
     return arith::MulIOp::create(builder, loc, steps,
-                                 tile::SplatOp::create(builder, loc, type, stride));
+                                 tile::SplatOp::create(builder, loc, steps.getType(), stride));
   }
 
   /// Compares 0 … n-1 with a number that is first cut to 0 … n, so that 32 bits do.

@@ -1,7 +1,7 @@
 // RUN: sectile-opt --lower-views --split-input-file --verify-diagnostics %s | FileCheck %s
 
-// The scalar part of the address goes into the pointer, in 64 bits; steps within the block follow, along each
-// dimension in its stride's width. A stride that is the constant 1 is not multiplied by.
+// The scalar part of the address goes into the pointer, and steps within the block follow, dimension by dimension: in 64
+// bits, but for strides that are small constants. A stride that is the constant 1 is not multiplied by.
 // CHECK-LABEL: func.func @load
 // CHECK-SAME: %[[P:.*]]: !tile.ptr<f16>, %[[M:.*]]: i32, %[[N:.*]]: i64, %[[S:.*]]: i64
 // CHECK-DAG: %[[I:.*]] = tile.program_id 0
@@ -46,12 +46,30 @@ func.func @load(%p: !tile.ptr<f16>, %m: i32, %n: i64, %s: i64, %j: i32) -> tenso
 // -----
 
 // CHECK-LABEL: func.func @store
+// CHECK: arith.extsi %{{.*}} : tensor<64xi32> to tensor<64xi64>
+// CHECK: tile.addptr %{{.*}} : tensor<64x!tile.ptr<i32>>, tensor<64xi64>
 // CHECK: tile.store %{{.*}}, %{{.*}} mask %{{.*}} : tensor<64x!tile.ptr<i32>>, tensor<64xi32> mask tensor<64xi1>
 func.func @store(%p: !tile.ptr<i32>, %n: i32, %s: i32, %t: tensor<64xi32>) {
   %i = tile.program_id 0
   %v = tile.make_view %p, [%n], [%s] : !tile.ptr<i32>, [i32], [i32] -> !tile.view<1xi32>
   tile.store_block %v[%i], %t : !tile.view<1xi32>, [i32], tensor<64xi32>
   return
+}
+
+// -----
+
+// CHECK-LABEL: func.func @constant_stride
+// CHECK: arith.muli %{{.*}} : tensor<64xi32>
+// CHECK: arith.muli %{{.*}} : tensor<64xi64>
+func.func @constant_stride(%p: !tile.ptr<i32>, %n: i32) -> (tensor<64xi32>, tensor<64xi32>) {
+  %i = tile.program_id 0
+  %small = arith.constant 80 : i64
+  %large = arith.constant 0x4000000 : i64
+  %v = tile.make_view %p, [%n], [%small] : !tile.ptr<i32>, [i32], [i64] -> !tile.view<1xi32>
+  %w = tile.make_view %p, [%n], [%large] : !tile.ptr<i32>, [i32], [i64] -> !tile.view<1xi32>
+  %0 = tile.load_block %v[%i] : !tile.view<1xi32>, [i32] -> tensor<64xi32>
+  %1 = tile.load_block %w[%i] : !tile.view<1xi32>, [i32] -> tensor<64xi32>
+  return %0, %1 : tensor<64xi32>, tensor<64xi32>
 }
 
 // -----
