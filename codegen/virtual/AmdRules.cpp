@@ -1,11 +1,109 @@
 // The amdgcn intrinsics that the virtual GPU runs.
 #include "codegen/virtual/Rules.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/Module.h"
+#include <algorithm>
 
 using namespace llvm;
 
 namespace sectile::vgpu::rules {
 namespace {
+
+constexpr uint64_t word(Op op) { return uint64_t(op); }
+
+// Operation `first` with modifiers `second` over all lanes; the operands are the arguments.
+Result allLanes(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  return lowering.warpCall(call, SiteKind::WarpOp, Op(rule.first), uint32_t(rule.second),
+                           lowering.allLanes(), SmallVector<Value *>(call.args()));
+}
+
+// The same for operations that move a value of any width between lanes, one word at a time: the
+// first `second` arguments are values, the others go with every word.
+Result eachWord(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Type *type = call.getType();
+  const DataLayout &layout = call.getModule()->getDataLayout();
+  auto bits = unsigned(layout.getTypeSizeInBits(type));
+  unsigned words = std::max(1u, (bits + 31) / 32), values = unsigned(rule.second);
+  Type *whole = builder.getIntNTy(32 * words);
+  auto widen = [&](Value *value) -> Value * {
+    if (value->getType()->isPointerTy())
+      value = builder.CreatePtrToInt(value, builder.getIntNTy(bits));
+    return builder.CreateZExt(builder.CreateBitCast(value, builder.getIntNTy(bits)), whole);
+  };
+  Value *result = ConstantInt::get(whole, 0);
+  for (unsigned i = 0; i < words; ++i) {
+    SmallVector<Value *> operands;
+    for (auto [index, argument] : enumerate(call.args())) {
+      Value *value = argument;
+      if (index < values)
+        value = builder.CreateTrunc(builder.CreateLShr(widen(value), 32 * i), builder.getInt32Ty());
+      operands.push_back(value);
+    }
+    Value *part = lowering.warpCall(call, SiteKind::WarpOp, Op(rule.first), 0, lowering.allLanes(),
+                                    operands, builder.getInt32Ty());
+    result = builder.CreateOr(result, builder.CreateShl(builder.CreateZExt(part, whole), 32 * i));
+  }
+  result = builder.CreateTrunc(result, builder.getIntNTy(bits));
+  return type->isPointerTy() ? builder.CreateIntToPtr(result, type)
+                             : builder.CreateBitCast(result, type);
+}
+
+Result barrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *site = lowering.siteOf(call, SiteKind::Barrier, call.getCalledFunction()->getName());
+  Value *zero = builder.getInt32(0);
+  Value *kind = builder.getInt32(uint32_t(rule.first));
+  lowering.machineCall("barrier", builder.getInt32Ty(),
+                       {lowering.threadValue(), site, kind, zero, zero, zero});
+  return nullptr;
+}
+
+// How many of the mask's bits below the own lane are set, added to the second operand; `first` is
+// the mask's offset.
+Result maskedCount(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *lane =
+      builder.CreateZExt(lowering.threadField(offsetof(ThreadHeader, lane), builder.getInt32Ty()),
+                         builder.getInt64Ty());
+  Value *below =
+      builder.CreateSub(builder.CreateShl(builder.getInt64(1), lane), builder.getInt64(1));
+  Value *part = builder.CreateTrunc(builder.CreateLShr(below, rule.first), builder.getInt32Ty());
+  Value *chosen = builder.CreateAnd(call.getArgOperand(0), part);
+  return builder.CreateAdd(builder.CreateUnaryIntrinsic(Intrinsic::ctpop, chosen),
+                           call.getArgOperand(1));
+}
+
+Result pointerField(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  Value *address = lowering.threadField(uint32_t(rule.first), lowering.builder.getInt64Ty());
+  return lowering.builder.CreateIntToPtr(address, call.getType());
+}
+
+Result reciprocal(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  return lowering.builder.CreateFDiv(ConstantFP::get(call.getType(), 1.0), call.getArgOperand(0));
+}
+
+Result reciprocalRoot(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *root = builder.CreateUnaryIntrinsic(Intrinsic::sqrt, call.getArgOperand(0));
+  return builder.CreateFDiv(ConstantFP::get(call.getType(), 1.0), root);
+}
+
+// Bits [offset, offset + width) of the first operand; signed where `first` says so.
+Result bitField(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Type *type = call.getType();
+  unsigned bits = type->getIntegerBitWidth();
+  Value *offset = builder.CreateAnd(call.getArgOperand(1), bits - 1);
+  Value *width = builder.CreateAnd(call.getArgOperand(2), bits - 1);
+  Value *shifted =
+      builder.CreateLShr(call.getArgOperand(0), builder.CreateZExtOrTrunc(offset, type));
+  Value *up =
+      builder.CreateZExtOrTrunc(builder.CreateAnd(builder.CreateNeg(width), bits - 1), type);
+  Value *top = builder.CreateShl(shifted, up);
+  Value *field = rule.first ? builder.CreateAShr(top, up) : builder.CreateLShr(top, up);
+  return builder.CreateSelect(builder.CreateIsNull(width), ConstantInt::get(type, 0), field);
+}
 
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
@@ -17,6 +115,48 @@ const IntrinsicRule amd[] = {
     {"llvm.amdgcn.workgroup.id.y", FIELD(block[1])},
     {"llvm.amdgcn.workgroup.id.z", FIELD(block[2])},
     {"llvm.amdgcn.wavefrontsize", FIELD(warpSize)},
+    {"llvm.amdgcn.dispatch.ptr", pointerField, offsetof(ThreadHeader, dispatch)},
+    {"llvm.amdgcn.implicitarg.ptr", pointerField, offsetof(ThreadHeader, implicitArgs)},
+    {"llvm.amdgcn.mbcnt.lo", maskedCount, 0},
+    {"llvm.amdgcn.mbcnt.hi", maskedCount, 32},
+
+    // Waves.
+    {"llvm.amdgcn.ballot.*", allLanes, word(Op::Ballot)},
+    {"llvm.amdgcn.readfirstlane.*", eachWord, word(Op::ReadFirstLane), 1},
+    {"llvm.amdgcn.readlane.*", eachWord, word(Op::ReadLane), 1},
+    {"llvm.amdgcn.ds.bpermute", allLanes, word(Op::BackPermute)},
+    {"llvm.amdgcn.ds.permute", allLanes, word(Op::Permute)},
+    {"llvm.amdgcn.ds.swizzle", allLanes, word(Op::Swizzle)},
+    {"llvm.amdgcn.update.dpp.*", eachWord, word(Op::Dpp), 2},
+    {"llvm.amdgcn.permlane32.swap", allLanes, word(Op::LaneSwap), 32},
+    {"llvm.amdgcn.permlane16.swap", allLanes, word(Op::LaneSwap), 16},
+    {"llvm.amdgcn.wave.barrier", allLanes, word(Op::WarpSync)},
+
+    {"llvm.amdgcn.s.barrier", barrier, uint64_t(BarrierKind::Sync) | barrierAligned},
+
+    // Mathematics.
+    {"llvm.amdgcn.exp2.*", generic, Intrinsic::exp2},
+    {"llvm.amdgcn.log.*", generic, Intrinsic::log2},
+    {"llvm.amdgcn.sqrt.*", generic, Intrinsic::sqrt},
+    {"llvm.amdgcn.rcp.*", reciprocal},
+    {"llvm.amdgcn.rsq.*", reciprocalRoot},
+    {"llvm.amdgcn.sin.f32", hostCall, 0, 0, "amd_sin"},
+    {"llvm.amdgcn.cos.f32", hostCall, 0, 0, "amd_cos"},
+    {"llvm.amdgcn.fract.f32", hostCall, 0, 0, "amd_fract"},
+    {"llvm.amdgcn.fmed3.f32", hostCall, 0, 0, "amd_fmed3"},
+    {"llvm.amdgcn.cvt.pkrtz", hostCall, 0, 0, "amd_pkrtz"},
+    {"llvm.amdgcn.perm", hostCall, 0, 0, "amd_perm"},
+    {"llvm.amdgcn.ubfe.*", bitField, 0},
+    {"llvm.amdgcn.sbfe.*", bitField, 1},
+
+    // Clocks and hints: the machine's accesses are complete when they return.
+    {"llvm.amdgcn.s.memtime", query, 0, 0, "clock"},
+    {"llvm.amdgcn.s.memrealtime", query, 0, 0, "clock"},
+    {"llvm.amdgcn.s.wait*", nothing},
+    {"llvm.amdgcn.s.sleep*", nothing},
+    {"llvm.amdgcn.s.setprio*", nothing},
+    {"llvm.amdgcn.sched.*", nothing},
+    {"llvm.amdgcn.iglp.opt", nothing},
 };
 
 } // namespace

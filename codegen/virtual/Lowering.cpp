@@ -234,7 +234,7 @@ Value *Lowering::unflatten(Type *type, Value *from, unsigned &word) {
 }
 
 Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifiers, Value *mask,
-                          ArrayRef<Value *> arguments) {
+                          ArrayRef<Value *> arguments, Type *type) {
   SmallVector<Value *> words;
   for (Value *argument : arguments)
     flatten(argument, words);
@@ -246,10 +246,11 @@ Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifie
   machineCall("warp", builder.getVoidTy(),
               {thread, site, builder.getInt32(uint32_t(op)), builder.getInt32(modifiers),
                builder.CreateZExt(mask, builder.getInt64Ty()), registers});
-  if (call.getType()->isVoidTy())
+  type = type ? type : call.getType();
+  if (type->isVoidTy())
     return nullptr;
   unsigned word = 0;
-  return unflatten(call.getType(), registers, word);
+  return unflatten(type, registers, word);
 }
 
 Error Lowering::lowerCall(CallInst &call) {

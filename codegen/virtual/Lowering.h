@@ -32,7 +32,8 @@ public:
   // Passes the call's arguments from `first` on through registers to sectile_vg_warp; gives the
   // call's result.
   llvm::Value *warpCall(llvm::CallInst &call, SiteKind kind, Op op, uint32_t modifiers,
-                        llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments);
+                        llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments,
+                        llvm::Type *type = nullptr);
   // Announces a global access of one aligned `type` to the machine where the predicate holds; gives
   // the address to use, which is private memory where it does not.
   llvm::Value *predicatedAccess(llvm::CallInst &call, llvm::Value *pointer, llvm::Type *type,

@@ -66,10 +66,9 @@ enum class Op : uint32_t {
   ReadFirstLane,
   Permute,     // ds.permute: push to a lane
   BackPermute, // ds.bpermute: pull from a lane
-  Swizzle,
-  Dpp,
-  PermLane,
-  LaneSwap, // permlane{16,32}.swap
+  Swizzle,     // ds.swizzle
+  Dpp,         // update.dpp
+  LaneSwap,    // permlane{16,32}.swap
   Count
 };
 

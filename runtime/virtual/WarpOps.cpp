@@ -147,6 +147,111 @@ void reduce(const WarpOp &op) {
   eachLane(op.lanes, [&](unsigned lane) { op.registers(lane)[0] = result; });
 }
 
+// Each lane's first result is what `source` names: a lane whose value to take, or nothing to keep
+// `otherwise`.
+struct Taken {
+  int lane;           // -1: none
+  uint32_t otherwise; // where the lane is none, or does not take part
+};
+
+template <class Source> void take(const WarpOp &op, unsigned valueWord, Source source) {
+  uint32_t values[64] = {}, results[64];
+  eachLane(op.lanes, [&](unsigned lane) { values[lane] = op.registers(lane)[valueWord]; });
+  eachLane(op.lanes, [&](unsigned lane) {
+    Taken taken = source(lane, op.registers(lane));
+    bool valid = taken.lane >= 0 && taken.lane < 64 && op.lanes & bit(unsigned(taken.lane));
+    results[lane] = valid ? values[taken.lane] : taken.otherwise;
+  });
+  eachLane(op.lanes, [&](unsigned lane) { op.registers(lane)[0] = results[lane]; });
+}
+
+// ds.permute: (byte address of the lane to write to, value). Of several writers the highest lane
+// wins.
+void permute(const WarpOp &op) {
+  unsigned size = op.block.context().warpSize;
+  uint32_t results[64] = {};
+  eachLane(op.lanes, [&](unsigned lane) {
+    const uint32_t *registers = op.registers(lane);
+    results[registers[0] / 4 % size] = registers[1];
+  });
+  eachLane(op.lanes, [&](unsigned lane) { op.registers(lane)[0] = results[lane]; });
+}
+
+int swizzled(unsigned lane, uint32_t control) {
+  if (control & 0x8000) // four lanes, two bits each
+    return int((lane & ~3u) | (control >> 2 * (lane & 3) & 3));
+  uint32_t within = (((lane & 31) & (control & 31)) | (control >> 5 & 31)) ^ (control >> 10 & 31);
+  return int((lane & ~31u) | within);
+}
+
+// Where a lane reads under a DPP control word; -1 beyond its row or wave.
+int dppSource(unsigned lane, uint32_t control, unsigned size) {
+  int at = int(lane), row = at & ~15, inRow = at & 15, amount = int(control & 15);
+  if (control < 0x100)
+    return (at & ~3) | int(control >> 2 * (lane & 3) & 3);
+  switch (control & ~15u) {
+  case 0x100: // row_shl
+    return inRow + amount < 16 ? at + amount : -1;
+  case 0x110: // row_shr
+    return inRow >= amount ? at - amount : -1;
+  case 0x120: // row_ror
+    return row | ((inRow - amount) & 15);
+  case 0x130: // the wave, by one lane
+    switch (amount) {
+    case 0:
+      return at + 1 < int(size) ? at + 1 : -1;
+    case 4:
+      return (at + 1) % int(size);
+    case 8:
+      return at - 1;
+    default:
+      return (at + int(size) - 1) % int(size);
+    }
+  case 0x140:
+    switch (amount) {
+    case 0: // row_mirror
+      return row | (15 - inRow);
+    case 1: // row_half_mirror
+      return (at & ~7) | (7 - (at & 7));
+    case 2: // row_bcast:15
+      return row - 1;
+    default: // row_bcast:31
+      return at >= 32 ? 31 : -1;
+    }
+  case 0x150: // row_share
+    return row | amount;
+  default: // row_xmask
+    return at ^ amount;
+  }
+}
+
+// (old, source, control, row mask, bank mask, bound control)
+void dpp(const WarpOp &op) {
+  unsigned size = op.block.context().warpSize;
+  take(op, 1, [&](unsigned lane, const uint32_t *registers) {
+    bool enabled = registers[3] >> lane / 16 % 4 & 1 && registers[4] >> lane % 16 / 4 & 1;
+    if (!enabled)
+      return Taken{-1, registers[0]};
+    return Taken{dppSource(lane, registers[2], size), registers[5] & 1 ? 0 : registers[0]};
+  });
+}
+
+// permlane16.swap and permlane32.swap: the odd rows of the first value change places with the even
+// ones of the second.
+void swapRows(const WarpOp &op) {
+  unsigned rowSize = op.modifiers;
+  uint32_t first[64] = {}, second[64] = {};
+  eachLane(op.lanes, [&](unsigned lane) {
+    first[lane] = op.registers(lane)[0];
+    second[lane] = op.registers(lane)[1];
+  });
+  eachLane(op.lanes, [&](unsigned lane) {
+    bool odd = lane / rowSize % 2;
+    op.registers(lane)[0] = odd ? second[lane - rowSize] : first[lane];
+    op.registers(lane)[1] = odd ? second[lane] : first[lane + rowSize];
+  });
+}
+
 } // namespace
 
 bool WarpOp::wholeWarp() const {
@@ -182,6 +287,33 @@ void runWarpOp(const WarpOp &op) {
     break;
   case Op::Elect:
     elect(op);
+    break;
+  case Op::ReadFirstLane:
+    take(op, 0, [&](unsigned, const uint32_t *) { return Taken{std::countr_zero(op.lanes), 0}; });
+    break;
+  case Op::ReadLane:
+    take(op, 0, [&](unsigned, const uint32_t *registers) {
+      return Taken{int(registers[1] % op.block.context().warpSize), 0};
+    });
+    break;
+  case Op::BackPermute:
+    take(op, 1, [&](unsigned, const uint32_t *registers) {
+      return Taken{int(registers[0] / 4 % op.block.context().warpSize), 0};
+    });
+    break;
+  case Op::Permute:
+    permute(op);
+    break;
+  case Op::Swizzle:
+    take(op, 0, [](unsigned lane, const uint32_t *registers) {
+      return Taken{swizzled(lane, registers[1]), 0};
+    });
+    break;
+  case Op::Dpp:
+    dpp(op);
+    break;
+  case Op::LaneSwap:
+    swapRows(op);
     break;
   case Op::Mma:
     runMma(op);

@@ -29,7 +29,8 @@ llvm::Expected<VirtualObject> compileText(const std::string &text) {
   return compileForHost(*module);
 }
 
-Runner::Runner(const std::string &text, unsigned warpSize) : machine(warpSize) {
+Runner::Runner(const std::string &text, unsigned warpSize)
+    : owned(std::make_unique<Machine>(warpSize)), machine(*owned) {
   llvm::Expected<VirtualObject> object = compileText(text);
   if (!object) {
     ADD_FAILURE() << llvm::toString(object.takeError());

@@ -58,7 +58,8 @@ public:
     return *result.finding;
   }
 
-  Machine machine;
+  std::unique_ptr<Machine> owned;
+  Machine &machine;
   std::unique_ptr<Program> program;
   LaunchShape shape;
   LaunchOptions options;
