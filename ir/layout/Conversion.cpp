@@ -204,6 +204,10 @@ ConversionPlan planConversion(const Layout &source, const Layout &destination, u
   plan.destination = destination.withoutDuplicateRegisters();
   plan.sourceRegisters = *registersInThread(source, plan.source);
   plan.destinationRegisters = *registersInThread(plan.destination, destination);
+  if (source == destination) {
+    plan.registers = llvm::to_vector<16>(llvm::seq(0u, source.numRegisters()));
+    return plan;
+  }
   if (auto registers = registersInThread(source, destination)) {
     plan.registers = *std::move(registers);
     bool identity = plan.registers.size() == source.numRegisters() &&

@@ -17,12 +17,13 @@ ReductionPlan planReduction(const Layout &given, unsigned axis) {
   llvm::SmallVector<unsigned, 16> given2lean = *registersInThread(given, source);
   llvm::SmallVector<unsigned, 16> toResult = *registersInThread(plan.result, squeezed);
   plan.registers.resize(plan.result.numRegisters());
-  for (unsigned reg = 0; reg < source.numRegisters(); ++reg)
+  llvm::SmallVector<int64_t, 16> positions;
+  for (unsigned reg = 0; reg < source.numRegisters(); ++reg) {
     plan.registers[toResult[source.squeezedRegister(axis, reg)]].push_back(reg);
+    positions.push_back(source.apply(reg, 0, 0)[axis]);
+  }
   for (auto &group : plan.registers) {
-    llvm::sort(group, [&](unsigned a, unsigned b) {
-      return source.apply(a, 0, 0)[axis] < source.apply(b, 0, 0)[axis];
-    });
+    llvm::sort(group, [&](unsigned a, unsigned b) { return positions[a] < positions[b]; });
     for (unsigned &reg : group)
       reg = given2lean[reg];
   }

@@ -282,11 +282,28 @@ TEST(Conversion, AccumulatorRowsAreWrittenBackWide) {
   EXPECT_EQ(plan.scratch.bytes, 128u * 128 * 2);
 }
 
+TEST(Conversion, EstimatesAreNearThePlans) {
+  Random random;
+  for (unsigned round = 0; round < 300; ++round) {
+    auto shape = randomShape(random, 2, 11);
+    Layout source = randomDistributed(random, shape, 5, 2),
+           destination = randomDistributed(random, shape, 5, 2);
+    SCOPED_TRACE(random.message() + " " + source.text() + " -> " + destination.text());
+    double cost = planConversion(source, destination, 32).cost,
+           estimate = estimateConversion(source, destination, 32);
+    EXPECT_LE(estimate, 2 * cost);
+    EXPECT_GE(estimate, cost / 4);
+  }
+}
+
 TEST(Conversion, NothingToDoCostsNothing) {
   Layout layout = blockedForAccess({64, 64}, 4, 32, 4, {1, 0});
   ConversionPlan plan = planConversion(layout, layout, 32);
   EXPECT_EQ(plan.kind, ConversionPlan::Kind::None);
   EXPECT_EQ(plan.cost, 0);
+  // Also where registers are duplicates of each other.
+  Layout copies = layout.collapse(0);
+  EXPECT_EQ(planConversion(copies, copies, 32).kind, ConversionPlan::Kind::None);
 }
 
 TEST(Staging, OperandBuffersHaveNoConflicts) {
