@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
 #include <cassert>
 
 namespace sectile {
@@ -49,18 +50,31 @@ Layout::Layout(Kind kind, llvm::ArrayRef<int64_t> shape, const PackedBases &base
     theCoreBits.push_back(llvm::countr_zero(uint64_t(extent)));
 }
 
-std::optional<Layout> Layout::makePacked(Kind kind, llvm::ArrayRef<int64_t> shape,
-                                         const PackedBases &bases, std::string *why) {
+// Bits of the core of a shape that layouts can have.
+static std::optional<unsigned> checkedCoreBits(llvm::ArrayRef<int64_t> shape, std::string *why) {
   unsigned total = 0;
+  int64_t repeats = 1;
   for (int64_t extent : shape) {
     if (extent <= 0)
       return fail(why, "a layout's extents must be positive, got " + llvm::Twine(extent));
-    total += llvm::countr_zero(uint64_t(extent));
+    unsigned bits = llvm::countr_zero(uint64_t(extent));
+    total += bits;
+    if (llvm::MulOverflow(repeats, extent >> bits, repeats) || repeats >> 31)
+      return fail(why, "a layout may have at most 2^31 repeats of its core");
   }
   if (total > 31)
     return fail(why,
                 "a layout's power-of-two core may have at most 2^31 elements, this one has 2^" +
                     llvm::Twine(total));
+  return total;
+}
+
+std::optional<Layout> Layout::makePacked(Kind kind, llvm::ArrayRef<int64_t> shape,
+                                         const PackedBases &bases, std::string *why) {
+  std::optional<unsigned> coreBits = checkedCoreBits(shape, why);
+  if (!coreBits)
+    return std::nullopt;
+  unsigned total = *coreBits;
   llvm::ArrayRef<In> inputs = inputsOf(kind);
   unsigned hardwareBits = 0;
   for (unsigned i = 0; i < numIns; ++i) {
@@ -97,9 +111,8 @@ std::optional<Layout> Layout::makePacked(Kind kind, llvm::ArrayRef<int64_t> shap
 
 std::optional<Layout> Layout::make(Kind kind, llvm::ArrayRef<int64_t> shape,
                                    const CoordinateBases &bases, std::string *why) {
-  for (int64_t extent : shape)
-    if (extent <= 0)
-      return fail(why, "a layout's extents must be positive, got " + llvm::Twine(extent));
+  if (!checkedCoreBits(shape, why))
+    return std::nullopt;
   Layout empty(kind, shape, {});
   PackedBases packed;
   for (unsigned i = 0; i < numIns; ++i)

@@ -90,6 +90,11 @@ TEST(Layout, ParseErrorsSayWhatIsWrong) {
   EXPECT_EQ(errorOf("2, lane [(0)], shared [(1)]"), "a shared layout has no lane bits");
   EXPECT_EQ(errorOf("2, shared [(1) (0)]"),
             "offset bit 1 adds nothing: a shared layout holds each element of a block once");
+  EXPECT_EQ(errorOf("4611686018427387904x8, lane [(1,1)]"),
+            "a layout's power-of-two core may have at most 2^31 elements, this one has 2^65");
+  EXPECT_EQ(errorOf("4611686018427387903x3"), "a layout may have at most 2^31 repeats of its core");
+  EXPECT_EQ(errorOf("99999999999999999999"),
+            "expected a shape like 128x64 before `99999999999999999999`");
   EXPECT_EQ(errorOf("0"), "a layout's extents must be positive, got 0");
 }
 
