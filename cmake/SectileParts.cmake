@@ -8,15 +8,7 @@ foreach(part dsl runtime autotune kernels)
   list(APPEND SECTILE_PUBLIC_INCLUDES ${PROJECT_SOURCE_DIR}/${part}/include)
 endforeach()
 
-# The header that every source file with MLIR in it has precompiled.
-add_library(sectile_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
-target_include_directories(sectile_pch SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-target_link_libraries(sectile_pch PRIVATE sectile_warnings)
-target_precompile_headers(sectile_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
-if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  set(SECTILE_PCH_OPTIONS -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
-  target_compile_options(sectile_pch PRIVATE ${SECTILE_PCH_OPTIONS})
-endif()
+include(SectilePch)
 
 # What a target that compiles Sectile's own sources needs.
 function(sectile_setup target)
@@ -25,8 +17,7 @@ function(sectile_setup target)
   # TableGen's output is generated code: not ours to keep free of warnings.
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_BINARY_DIR} ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE sectile_warnings)
-  target_compile_options(${target} PRIVATE ${SECTILE_PCH_OPTIONS})
-  target_precompile_headers(${target} REUSE_FROM sectile_pch)
+  sectile_use_pch(${target})
   add_dependencies(${target} sectile_tablegen)
 endfunction()
 

@@ -39,6 +39,7 @@ else()
 endif()
 
 if(SECTILE_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  set(SECTILE_SANITIZE_OPTIONS -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_compile_options(${SECTILE_SANITIZE_OPTIONS})
   add_link_options(-fsanitize=address,undefined)
 endif()

@@ -1,0 +1,47 @@
+# sectile_use_pch(target): precompiles the MLIR and LLVM headers that most sources use, once.
+#
+# With clang the result lies in the user's cache folder, under a name made of all that it depends on: every build tree
+# then compiles with the very same file, and ccache finds one tree's objects for another.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_library(sectile_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+  target_include_directories(sectile_pch SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(sectile_pch PRIVATE sectile_warnings)
+  target_precompile_headers(sectile_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+  function(sectile_use_pch target)
+    target_precompile_headers(${target} REUSE_FROM sectile_pch)
+  endfunction()
+  return()
+endif()
+
+string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}")
+list(APPEND flags -std=c++20 -fPIC -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
+if(SECTILE_SANITIZE)
+  list(APPEND flags ${SECTILE_SANITIZE_OPTIONS})
+endif()
+list(APPEND flags -isystem ${MLIR_INCLUDE_DIRS})
+
+file(READ ${PROJECT_SOURCE_DIR}/cmake/pch.h header)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+string(SHA256 key "${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} ${LLVM_PACKAGE_VERSION} ${flags} ${header}")
+string(SUBSTRING ${key} 0 16 key)
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(folder $ENV{XDG_CACHE_HOME}/sectile-build/${key})
+else()
+  set(folder $ENV{HOME}/.cache/sectile-build/${key})
+endif()
+set(SECTILE_PCH ${folder}/pch.h.pch)
+# Left alone where another tree has made it: a newer date would have every tree build everything again. Written beside
+# and renamed, as another tree may be making the same one.
+add_custom_command(OUTPUT ${SECTILE_PCH}
+  COMMAND test -f ${SECTILE_PCH} || ( mkdir -p ${folder} && cp ${PROJECT_SOURCE_DIR}/cmake/pch.h ${folder}/pch.h &&
+    ${CMAKE_CXX_COMPILER} ${flags} -x c++-header ${folder}/pch.h -o ${SECTILE_PCH}.$$$$ &&
+    mv ${SECTILE_PCH}.$$$$ ${SECTILE_PCH} )
+  COMMENT "Precompiling the headers of MLIR and LLVM")
+add_custom_target(sectile_pch DEPENDS ${SECTILE_PCH})
+
+function(sectile_use_pch target)
+  add_dependencies(${target} sectile_pch)
+  target_compile_options(${target} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp"
+    "SHELL:-include-pch ${SECTILE_PCH}")
+endfunction()
