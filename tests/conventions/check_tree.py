@@ -2,6 +2,7 @@
 # every source says what it is for, no file grows too long. check_tree.py ROOT
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -60,12 +61,13 @@ def check(files):
 
 
 def tree(root):
-    listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True
+    git = shutil.which("git")
+    listed = git and subprocess.run(
+        [git, "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True
     )
-    if listed.returncode == 0:
+    if listed and listed.returncode == 0:
         names = listed.stdout.splitlines()
-    else:  # an unpacked archive instead of a clone
+    else:  # an unpacked archive instead of a clone, or a machine without git
         names = [
             os.path.relpath(os.path.join(folder, name), root)
             for folder, _, found in os.walk(root)
