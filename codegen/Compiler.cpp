@@ -172,8 +172,8 @@ llvm::Error Compilation::runPasses(Stage last) {
     return failure(std::nullopt, module.getLoc(), "a pass failed and does not say why");
   std::optional<KernelError::Kind> kind;
   if (!StringRef(error->second).starts_with("'"))
-    kind = StringRef(error->second).starts_with("needs ") ? KernelError::Kind::Resources
-                                                          : KernelError::Kind::Kernel;
+    kind = StringRef(error->second).contains("' needs ") ? KernelError::Kind::Resources
+                                                         : KernelError::Kind::Kernel;
   return failure(kind, error->first, error->second);
 }
 

@@ -30,6 +30,8 @@ sectile::ContextLease::ContextLease() {
   // Compiles run side by side, a context each; threads within one would only get in their way.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
+  // Messages are for the kernel's author: one sentence, not pages of IR.
+  context->printOpOnDiagnostic(false);
 }
 
 sectile::ContextLease::~ContextLease() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <sectile/buffer.h>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 namespace sectile {
 
 struct Invocation;
+struct Use;
 
 struct ArgumentSpec {
   std::string name = "";
@@ -65,6 +67,13 @@ struct KernelSpec {
   std::function<std::vector<HostArray>(const Invocation &, std::span<const HostArray> inputs,
                                        Arithmetic)>
       reference; // all outputs, in order
+
+  // Good values for all configuration fields on this target.
+  std::function<Config(const Invocation &, const std::string &target)> defaults;
+  // Launches it or gives its code, as `use` says; `memory` holds the arguments, in order.
+  std::function<void(const Invocation &, const Config &, std::span<const detail::Memory> memory,
+                     Use &use)>
+      apply;
 };
 
 struct TensorType {
@@ -104,6 +113,8 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
                           const std::map<std::string, std::int64_t> &extents,
                           const Assignments &options);
 // Values for the kernel's configuration, by name. Throws InputError.
+// Those given, and the kernel's own choice for the others.
+Config completeConfig(const Invocation &call, const std::string &target, const Config &given);
 Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 
 std::optional<DType> parseDType(std::string_view name);

@@ -3,6 +3,7 @@
 #include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -25,6 +26,13 @@ template <class Specs> std::string namesOf(const Specs &specs) {
 
 template <class Specs> auto findSpec(const Specs &specs, std::string_view name) {
   return std::find_if(specs.begin(), specs.end(), [&](const auto &s) { return s.name == name; });
+}
+
+// "sq" is Sq.
+bool sameLetters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
 }
 
 class Resolver {
@@ -207,13 +215,15 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     throw InputError("there is no dtype '" + std::string(dtype) + "'");
   auto all = kernel.typical;
   for (const auto &[axis, extent] : extents) {
-    if (!all.contains(axis)) {
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&](const auto &known) { return sameLetters(known.first, axis); });
+    if (found == all.end()) {
       std::string known;
       for (const auto &[name, unused] : all)
         known += (known.empty() ? "" : ", ") + name;
       resolver.fail("there is no axis '" + axis + "'; its axes are " + known);
     }
-    all[axis] = extent;
+    found->second = extent;
   }
   std::map<std::string, DType> dtypes;
   for (const ArgumentSpec &spec : kernel.arguments) {
@@ -232,6 +242,13 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     resolver.input(spec, given);
   }
   return resolver.finish();
+}
+
+Config completeConfig(const Invocation &call, const std::string &target, const Config &given) {
+  Config config = call.kernel->defaults(call, target);
+  for (const auto &[name, value] : given)
+    config[name] = value;
+  return config;
 }
 
 Config parseConfig(const KernelSpec &kernel, const Assignments &assignments) {

@@ -101,4 +101,16 @@ void writeFile(const std::string &path, std::initializer_list<std::string_view> 
   }
 }
 
+void checkWritable(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    fail("write", path, EISDIR);
+  fs::path needed = path;
+  if (!fs::exists(path, ignored) || fs::is_regular_file(path, ignored))
+    needed = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  if (::access(needed.c_str(), W_OK) != 0)
+    fail("write", path, errno);
+}
+
 } // namespace sectile

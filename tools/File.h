@@ -10,5 +10,7 @@ namespace sectile {
 std::string readFile(const std::string &path);
 // The pieces one after another. They go into a file beside it that takes its name at the end.
 void writeFile(const std::string &path, std::initializer_list<std::string_view> pieces);
+// Throws now what writeFile would throw because of the folder: before the work, not after it.
+void checkWritable(const std::string &path);
 
 } // namespace sectile

@@ -1,8 +1,73 @@
 // attention: o = softmax(scale q kT) v, never holding a whole row of scores.
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 using namespace sectile;
+
+namespace {
+
+struct AttentionConfig {
+  int m = 64, n = 64, warps = 4, stages = 2;
+  int width = 64; // D, up to the next multiple of 16
+  bool causal = false;
+};
+SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, causal)
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr double log2e = 1.4426950408889634;
+
+template <class T>
+Kernel attention{
+    "attention", [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<T, 4> o,
+                    View<float, 3> lse, Int groups, Float scale, const AttentionConfig &config) {
+      const int m = config.m, n = config.n, width = config.width;
+      auto head = program_id(1), batch = program_id(2), block = program_id(0);
+      auto queries = q.extent(2), keys = k.extent(2);
+      auto kHead = k.at(batch, head / groups), vHead = v.at(batch, head / groups);
+      auto query = q.at(batch, head).tile(m, width).load(block, 0);
+      auto keyTiles = kHead.tile(n, width), valueTiles = vHead.tile(n, width);
+
+      auto row = block * m + arange(0, m);
+      auto column = arange(0, n);
+      // Key j is visible to query i where j <= i + keys - queries.
+      auto last =
+          config.causal ? minimum(keys, maximum(0, (block + 1) * m + keys - queries)) : keys;
+
+      // The largest score so far, in units of log 2, and the sum and the output relative to it.
+      auto largest = full<float>(-infinity, m);
+      auto total = zeros<float>(m);
+      auto output = zeros<float>(m, width);
+      const auto unit = scale * static_cast<float>(log2e);
+      for (auto step : range(0, cdiv(last, n))) {
+        auto scores =
+            dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), Precision::ieee) * unit;
+        auto j = expand(step * n + column, 0);
+        auto visible = j < keys;
+        if (config.causal)
+          scores = where(visible && j <= expand(row, 1) + (keys - queries), scores, -infinity);
+        else
+          scores = where(visible, scores, -infinity);
+        auto before = largest;
+        largest = maximum(largest, max(scores, 1));
+        // A row that has seen no key yet has nothing to be relative to.
+        auto base = where(largest == -infinity, 0.0f, largest);
+        auto weights = exp2(scores - expand(base, 1));
+        auto shrink = exp2(before - base);
+        total = total * shrink + sum(weights, 1);
+        output = dot(cast<T>(weights), valueTiles.load(step, 0), output * expand(shrink, 1),
+                     Precision::ieee);
+      }
+      auto divisor = where(total == 0.0f, 1.0f, total);
+      o.at(batch, head).tile(m, width).store(block, 0, output / expand(divisor, 1));
+      auto logarithm = (largest + log2(total)) * static_cast<float>(1 / log2e);
+      lse.at(batch, head).tile(m).store(block, where(total == 0.0f, -infinity, logarithm));
+    }};
+
+} // namespace
 
 KernelSpec sectile::attentionSpec() {
   KernelSpec spec;
@@ -61,6 +126,39 @@ KernelSpec sectile::attentionSpec() {
       options.scale = call.options.number("scale");
     auto result = attentionReference(inputs[0], inputs[1], inputs[2], options, arithmetic);
     return std::vector{result.o, result.lse};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t d = call.extent("D");
+    const bool wide = call.tensors[0].dtype == DType::float32;
+    return Config{{"m", d > 128 || wide ? 32 : 64},
+                  {"n", d > 128 || wide ? 32 : 64},
+                  {"warps", 4},
+                  {"stages", wide || d > 64 ? 1 : 2}};
+  };
+  spec.apply = [](const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, Use &use) {
+    auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };
+    const std::int64_t d = call.extent("D"), heads = call.extent("Hq");
+    const AttentionConfig chosen{field("m"),
+                                 field("n"),
+                                 field("warps"),
+                                 field("stages"),
+                                 static_cast<int>(ceilDiv(d, 16) * 16),
+                                 call.options.flag("causal")};
+    const double scale = call.options.given("scale") ? call.options.number("scale")
+                                                     : 1 / std::sqrt(static_cast<double>(d));
+    const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), heads, call.extent("B"));
+    auto extents = [&](std::size_t i) {
+      const Shape &shape = call.tensors[i].shape;
+      return std::array{shape[0], shape[1], shape[2], shape[3]};
+    };
+    forDType<half, bfloat16, float>(call.tensors[0].dtype, [&]<class T>(T) {
+      use(attention<T>, grid, tensorOf<T, 4>(memory[0], extents(0)),
+          tensorOf<T, 4>(memory[1], extents(1)), tensorOf<T, 4>(memory[2], extents(2)),
+          tensorOf<T, 4>(memory[3], extents(3)),
+          tensorOf<float, 3>(memory[4], {call.extent("B"), heads, call.extent("Sq")}),
+          heads / std::max<std::int64_t>(call.extent("Hkv"), 1), static_cast<float>(scale), chosen);
+    });
   };
   return spec;
 }

@@ -1,7 +1,25 @@
 // vector_add: z = x + y.
 #include "kernels/Families.h"
+#include "kernels/Use.h"
 
 using namespace sectile;
+
+namespace {
+
+struct VectorAddConfig {
+  int size = 1024, warps = 4;
+};
+SECTILE_CONFIG(VectorAddConfig, size, warps)
+
+template <class T>
+Kernel vectorAdd{"vector_add", [](Ptr<const T> x, Ptr<const T> y, Ptr<T> z, Int n,
+                                  const VectorAddConfig &config) {
+                   auto i = program_id(0) * config.size + arange(0, config.size);
+                   auto inside = i < n;
+                   store(z + i, load(x + i, inside) + load(y + i, inside), inside);
+                 }};
+
+} // namespace
 
 KernelSpec sectile::vectorAddSpec() {
   KernelSpec spec;
@@ -20,6 +38,19 @@ KernelSpec sectile::vectorAddSpec() {
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{vectorAddReference(inputs[0], inputs[1], arithmetic)};
+  };
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return Config{{"size", 1024}, {"warps", 4}};
+  };
+  spec.apply = [](const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, Use &use) {
+    const std::int64_t n = elementCount(call.leading);
+    const VectorAddConfig chosen{static_cast<int>(config.at("size")),
+                                 static_cast<int>(config.at("warps"))};
+    forDType<float, half, bfloat16, double>(call.tensors[0].dtype, [&]<class T>(T) {
+      use(vectorAdd<T>, ceilDiv(n, chosen.size), bufferOf<T>(memory[0]), bufferOf<T>(memory[1]),
+          bufferOf<T>(memory[2]), n, chosen);
+    });
   };
   return spec;
 }

@@ -1,8 +1,37 @@
 // matmul: c = a b, either operand stored transposed.
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include <algorithm>
 
 using namespace sectile;
+
+namespace {
+
+struct MatmulConfig {
+  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3;
+  bool trans_a = false, trans_b = false, exact = false;
+};
+SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, trans_a, trans_b, exact)
+
+template <class T>
+Kernel matmul{
+    "matmul", [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
+      if (config.trans_a)
+        a = a.transposed();
+      if (config.trans_b)
+        b = b.transposed();
+      auto [i, j] = grouped_order(program_id(0), c.tiles(config.m, config.n), config.group);
+      auto left = a.tile(config.m, config.k);
+      auto right = b.tile(config.k, config.n);
+      auto sums = zeros<float>(config.m, config.n);
+      for (auto k : range(0, cdiv(a.extent(1), config.k)))
+        sums = dot(left.load(i, k), right.load(k, j), sums,
+                   config.exact ? Precision::ieee : Precision::tf32);
+      c.tile(config.m, config.n).store(i, j, sums);
+    }};
+
+} // namespace
 
 KernelSpec sectile::matmulSpec() {
   KernelSpec spec;
@@ -48,6 +77,34 @@ KernelSpec sectile::matmulSpec() {
                           .tf32 = inputs[0].dtype == DType::float32 &&
                                   call.options.choice("precision") == "tf32"};
     return std::vector{matmulReference(inputs[0], inputs[1], options, arithmetic)};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const bool wide = call.tensors[0].dtype == DType::float32;
+    const std::int64_t tile = std::max(call.extent("M"), call.extent("N")) <= 256 ? 64 : 128;
+    return Config{{"m", tile},  {"n", tile},  {"k", wide ? 16 : 32},
+                  {"group", 8}, {"warps", 4}, {"stages", 3}};
+  };
+  spec.apply = [](const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, Use &use) {
+    auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };
+    const MatmulConfig chosen{field("m"),
+                              field("n"),
+                              field("k"),
+                              field("group"),
+                              field("warps"),
+                              field("stages"),
+                              call.options.flag("trans_a"),
+                              call.options.flag("trans_b"),
+                              call.options.choice("precision") == "exact"};
+    const std::int64_t programs =
+        ceilDiv(call.extent("M"), chosen.m) * ceilDiv(call.extent("N"), chosen.n);
+    auto extents = [&](std::size_t i) {
+      return std::array{call.tensors[i].shape[0], call.tensors[i].shape[1]};
+    };
+    forDType<half, bfloat16, float>(call.tensors[0].dtype, [&]<class T>(T) {
+      use(matmul<T>, programs, tensorOf<T, 2>(memory[0], extents(0)),
+          tensorOf<T, 2>(memory[1], extents(1)), tensorOf<T, 2>(memory[2], extents(2)), chosen);
+    });
   };
   return spec;
 }

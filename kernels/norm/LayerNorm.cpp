@@ -1,8 +1,72 @@
 // layer_norm along the last axis, with the statistics a backward pass needs.
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include <algorithm>
+#include <bit>
 
 using namespace sectile;
+
+namespace {
+
+struct LayerNormConfig {
+  int block = 1024, warps = 4;
+  bool whole = true; // a row fits a block
+};
+SECTILE_CONFIG(LayerNormConfig, block, warps, whole)
+
+// The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
+// with a large mean.
+template <class T>
+Kernel layerNorm{"layer_norm",
+                 [](View<const T, 2> x, View<const T, 1> w, View<const T, 1> b, View<T, 2> y,
+                    Ptr<float> means, Ptr<float> rstds, Float eps, const LayerNormConfig &config) {
+                   auto row = program_id(0);
+                   auto n = x.extent(1);
+                   auto count = cast<float>(n);
+                   auto from = x.at(row).tile(config.block);
+                   auto to = y.at(row).tile(config.block);
+                   auto weight = w.tile(config.block);
+                   auto bias = b.tile(config.block);
+                   // Beyond the row's end elements are 0, which must not count as a distance from
+                   // the mean.
+                   auto centred = [&](const auto &values, const auto &block, const Float &mean) {
+                     auto inside = block * config.block + arange(0, config.block) < n;
+                     return where(inside, values - mean, 0.0f);
+                   };
+                   auto write = [&](const auto &block, const auto &distance, const Float &rstd) {
+                     to.store(block, distance * rstd * cast<float>(weight.load(block)) +
+                                         cast<float>(bias.load(block)));
+                   };
+
+                   if (config.whole) {
+                     auto values = cast<float>(from.load(0));
+                     Float mean = sum(values, 0) / count;
+                     auto distance = centred(values, Int(0), mean);
+                     Float rstd = 1.0f / sqrt(sum(distance * distance, 0) / count + eps);
+                     store(means + row, mean);
+                     store(rstds + row, rstd);
+                     write(Int(0), distance, rstd);
+                     return;
+                   }
+                   auto blocks = cdiv(n, config.block);
+                   auto total = zeros<float>(config.block);
+                   for (auto block : range(0, blocks))
+                     total += cast<float>(from.load(block));
+                   Float mean = sum(total, 0) / count;
+                   auto squares = zeros<float>(config.block);
+                   for (auto block : range(0, blocks)) {
+                     auto distance = centred(cast<float>(from.load(block)), block, mean);
+                     squares += distance * distance;
+                   }
+                   Float rstd = 1.0f / sqrt(sum(squares, 0) / count + eps);
+                   store(means + row, mean);
+                   store(rstds + row, rstd);
+                   for (auto block : range(0, blocks))
+                     write(block, centred(cast<float>(from.load(block)), block, mean), rstd);
+                 }};
+
+} // namespace
 
 KernelSpec sectile::layerNormSpec() {
   KernelSpec spec;
@@ -46,6 +110,26 @@ KernelSpec sectile::layerNormSpec() {
     auto result =
         layerNormReference(inputs[0], inputs[1], inputs[2], call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t block = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("N")))), 64,
+        4096);
+    return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
+  };
+  spec.apply = [](const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, Use &use) {
+    const std::array extents{elementCount(call.leading), call.extent("N")};
+    const std::array row{extents[1]};
+    const LayerNormConfig chosen{static_cast<int>(config.at("block")),
+                                 static_cast<int>(config.at("warps")),
+                                 extents[1] <= config.at("block")};
+    forDType<float, half, bfloat16>(call.tensors[0].dtype, [&]<class T>(T) {
+      use(layerNorm<T>, extents[0], tensorOf<T, 2>(memory[0], extents),
+          tensorOf<T, 1>(memory[1], row), tensorOf<T, 1>(memory[2], row),
+          tensorOf<T, 2>(memory[3], extents), bufferOf<float>(memory[4]),
+          bufferOf<float>(memory[5]), static_cast<float>(call.options.number("eps")), chosen);
+    });
   };
   return spec;
 }

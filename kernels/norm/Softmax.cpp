@@ -1,7 +1,51 @@
 // softmax along the last axis.
 #include "kernels/Families.h"
+#include "kernels/Use.h"
+#include <algorithm>
+#include <bit>
+#include <limits>
 
 using namespace sectile;
+
+namespace {
+
+struct SoftmaxConfig {
+  int block = 1024, warps = 4;
+  bool whole = true; // a row fits a block
+};
+SECTILE_CONFIG(SoftmaxConfig, block, warps, whole)
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+template <class T>
+Kernel softmax{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
+                 auto row = program_id(0);
+                 auto from = x.at(row).tile(config.block).padding(-infinity);
+                 auto to = y.at(row).tile(config.block);
+                 if (config.whole) {
+                   auto values = cast<float>(from.load(0));
+                   auto weights = exp(values - max(values, 0));
+                   to.store(0, weights / sum(weights, 0));
+                   return;
+                 }
+                 // Online: the largest value so far and the sum relative to it, then a second pass
+                 // that writes.
+                 auto blocks = cdiv(x.extent(1), config.block);
+                 Float largest = -infinity, total = 0.0f;
+                 for (auto block : range(0, blocks)) {
+                   auto values = cast<float>(from.load(block));
+                   Float before = largest;
+                   largest = maximum(largest, max(values, 0));
+                   // As long as all is -inf the differences would be NaN, though a larger value may
+                   // come.
+                   auto base = where(largest == -infinity, 0.0f, largest);
+                   total = total * exp(before - base) + sum(exp(values - base), 0);
+                 }
+                 for (auto block : range(0, blocks))
+                   to.store(block, exp(cast<float>(from.load(block)) - largest) / total);
+               }};
+
+} // namespace
 
 KernelSpec sectile::softmaxSpec() {
   KernelSpec spec;
@@ -19,6 +63,23 @@ KernelSpec sectile::softmaxSpec() {
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{softmaxReference(inputs[0], arithmetic)};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t block = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("N")))), 64,
+        8192);
+    return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
+  };
+  spec.apply = [](const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, Use &use) {
+    const std::array extents{elementCount(call.leading), call.extent("N")};
+    const SoftmaxConfig chosen{static_cast<int>(config.at("block")),
+                               static_cast<int>(config.at("warps")),
+                               extents[1] <= config.at("block")};
+    forDType<float, half, bfloat16>(call.tensors[0].dtype, [&]<class T>(T) {
+      use(softmax<T>, extents[1] ? extents[0] : 0, tensorOf<T, 2>(memory[0], extents),
+          tensorOf<T, 2>(memory[1], extents), chosen);
+    });
   };
   return spec;
 }

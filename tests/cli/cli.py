@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 
-SECTILE = sys.argv[1]
+SECTILE = os.path.abspath(sys.argv[1])
 FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|b1": "?"}
 
 

@@ -22,7 +22,7 @@ with tempfile.TemporaryDirectory() as folder:
     run("cmake", "--build", project)
     output = run(os.path.join(project, "uses_sectile"))
     print(output)
-    assert "runs with" in output, output
+    assert "axpy on" in output and output.endswith("ok\n"), output
     assert run(os.path.join(prefix, "bin/sectile"), "--version").startswith("sectile ")
     # Nothing installed names the machine it was built on.
     for root, _, names in os.walk(prefix):

@@ -4,8 +4,11 @@
 
 namespace sectile::tool {
 
+int runDemo(const CommandLine &line);
 int runInfo(const CommandLine &line);
 int runList(const CommandLine &line);
+int runRun(const CommandLine &line);
+int runCompile(const CommandLine &line);
 int runHelp(const CommandLine &line);
 
 const std::vector<Command> &commands();

@@ -10,14 +10,45 @@
 using namespace sectile;
 using namespace sectile::tool;
 
+static constexpr std::string_view device =
+    "cuda:0, hip:0, virtual:sm_90, virtual:gfx942 and so on; the best there is if not given";
+
 const std::vector<Command> &sectile::tool::commands() {
   static const std::vector<Command> all{
+      {"demo",
+       {},
+       "Runs five kernels and checks each against a float64 reference.",
+       {{"--device", "DEV", device}},
+       runDemo},
       {"info", {}, "Devices, targets, versions and the cache.", {}, runInfo},
       {"list",
        {"[KERNEL]"},
        "The kernels of the library; with a name its arguments, options and defaults.",
        {},
        runList},
+      {"run",
+       {"KERNEL"},
+       "Runs a kernel on arrays from NumPy files.",
+       {{"--in", "NAME=FILE", "an input, from a .npy file"},
+        {"--out", "NAME=FILE", "write an output to a .npy file"},
+        {"--opt", "KEY=VALUE", "an option of the kernel"},
+        {"--config", "KEY=VALUE", "a field of its configuration"},
+        {"--dtype", "[NAME=]DTYPE", "what raw u16 or u8 inputs hold: bf16, f16, f8e4m3, f8e5m2"},
+        {"--device", "DEV", device},
+        {"--repeat", "N", "run it N times and print the times"},
+        {"--check", {}, "compare with a float64 reference and print the errors"}},
+       runRun},
+      {"compile",
+       {"KERNEL"},
+       "Gives a kernel's code for a target; needs no device.",
+       {{"--target", "T", "sm_80, gfx942 and so on: `sectile info` lists them"},
+        {"--emit", "KIND", "tile, cta, llvm, ptx, cubin, amdgcn or hsaco"},
+        {"--output", "FILE", "where to (-o FILE is the same); standard output if not given"},
+        {"--opt", "KEY=VALUE", "an option of the kernel"},
+        {"--config", "KEY=VALUE", "a field of its configuration"},
+        {"--dtype", "DTYPE", "of the arguments that have a choice"},
+        {"--shape", "AXIS=EXTENT,...", "extents that the configuration is chosen for"}},
+       runCompile},
       {"help", {"[COMMAND]"}, "What the commands are, or how one of them is used.", {}, runHelp},
   };
   return all;

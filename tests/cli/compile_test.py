@@ -1,0 +1,60 @@
+# `sectile compile`: every kernel, target and form, judged by the tools for each where they are there.
+import shutil
+import subprocess
+
+from cli import done, main, sectile
+
+KERNELS = ("vector_add", "softmax", "layer_norm", "matmul", "attention")
+NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+AMD = ("gfx942", "gfx1100")
+
+
+def emit(kernel, target, form, *more):
+    done("compile", kernel, "--target", target, "--emit", form, "-o", "code", *more)
+    with open("code", "rb") as file:
+        return file.read()
+
+
+def test_text_forms():
+    for kernel in KERNELS:
+        assert b"tile." in emit(kernel, "sm_80", "tile")
+        assert b"#cta." in emit(kernel, "sm_80", "cta")
+        assert b"define" in emit(kernel, "sm_80", "llvm")
+        assert b".visible .entry" in emit(kernel, "sm_80", "ptx")
+        assert b".amdhsa_kernel" in emit(kernel, "gfx942", "amdgcn")
+    assert ".entry" in done("compile", "softmax", "--target", "sm_80", "--emit", "ptx").out
+
+
+def test_every_nvidia_target():
+    ptxas = shutil.which("ptxas")
+    for target in NVIDIA:
+        for kernel in KERNELS:
+            emit(kernel, target, "ptx")
+            if not ptxas:
+                continue
+            result = subprocess.run(
+                [ptxas, "-arch", target, "-v", "code", "-o", "cubin"], capture_output=True, text=True
+            )
+            assert result.returncode == 0, (target, kernel, result.stderr)
+            assert "0 bytes spill stores, 0 bytes spill loads" in result.stderr, (target, kernel, result.stderr)
+
+
+def test_code_objects():
+    objdump = shutil.which("llvm-objdump-22") or "/usr/lib/llvm-22/bin/llvm-objdump"
+    for target in AMD:
+        for kernel in KERNELS:
+            assert emit(kernel, target, "hsaco").startswith(b"\x7fELF")
+            text = subprocess.run([objdump, "-d", "code"], capture_output=True, text=True, check=True).stdout
+            assert "s_endpgm" in text, (target, kernel)
+
+
+def test_options_change_the_code():
+    plain = emit("attention", "sm_80", "ptx")
+    assert plain == emit("attention", "sm_80", "ptx")
+    assert plain != emit("attention", "sm_80", "ptx", "--opt", "causal=true")
+    assert plain != emit("attention", "sm_80", "ptx", "--config", "n=32")
+    assert plain != emit("attention", "sm_80", "ptx", "--dtype", "bf16")
+    assert plain != emit("attention", "sm_80", "ptx", "--shape", "d=128")
+
+
+main(globals())

@@ -1,0 +1,67 @@
+# Code in the documents is the code of the compiled examples: check_code.py ROOT
+# A block after `<!-- code: FILE REGION -->` must equal the lines of FILE between `// [REGION]` and
+# `// [/REGION]`; every C++ block of docs/tutorial.md must have such a line. With --update the blocks
+# are rewritten instead.
+import os
+import re
+import sys
+import textwrap
+
+BLOCK = re.compile(r"(?:<!-- code: (\S+) (\S+) -->\n)?```cpp\n(.*?)```", re.S)
+
+
+def region(text, name):
+    found = re.search(rf"// \[{name}\]\n(.*?)[ \t]*// \[/{name}\]", text, re.S)
+    return textwrap.dedent(found.group(1)) if found else None
+
+
+def check(document, read):
+    """read: path -> text. Returns (number of blocks, complaints)."""
+    complaints = []
+    blocks = BLOCK.findall(document)
+    for file, name, code in blocks:
+        if not file:
+            complaints.append("a C++ block without '<!-- code: FILE REGION -->':\n" + code)
+            continue
+        expected = region(read(file), name)
+        if expected is None:
+            complaints.append(f"{file} has no region [{name}]")
+        elif expected != code:
+            complaints.append(f"differs from {file} [{name}], which is:\n{expected}")
+    return len(blocks), complaints
+
+
+def update(document, read):
+    def code(match):
+        return f"<!-- code: {match[1]} {match[2]} -->\n```cpp\n{region(read(match[1]), match[2])}```"
+
+    return BLOCK.sub(lambda match: code(match) if match[1] else match[0], document)
+
+
+def main(root, rewrite):
+    def read(path):
+        with open(os.path.join(root, path)) as file:
+            return file.read()
+
+    if rewrite:
+        text = update(read("docs/tutorial.md"), read)
+        with open(os.path.join(root, "docs/tutorial.md"), "w") as file:
+            file.write(text)
+    count, complaints = check(read("docs/tutorial.md"), read)
+    print(f"{count} blocks")
+    print("\n".join(complaints))
+    return 1 if complaints or count < 5 else 0
+
+
+def self_test():
+    source = "int a;\n  // [one]\n  int b;\n    int c;\n  // [/one]\n"
+    good = "text\n<!-- code: x.cpp one -->\n```cpp\nint b;\n  int c;\n```\n"
+    assert check(good, lambda _: source) == (1, [])
+    assert update(good.replace("int b", "old"), lambda _: source) == good
+    for bad in (good.replace("int b", "int d"), good.replace("one", "two"), "```cpp\nint x;\n```\n"):
+        assert len(check(bad, lambda _: source)[1]) == 1, bad
+
+
+if __name__ == "__main__":
+    self_test()
+    sys.exit(main(sys.argv[1], "--update" in sys.argv))

@@ -1,0 +1,68 @@
+// `sectile compile`: a kernel's code for a target, at any stage.
+#include "codegen/Compiler.h"
+#include "ir/Target.h"
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "tools/File.h"
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include <charconv>
+#include <iostream>
+#include <unistd.h>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+// "m=512,n=512": several assignments in one word.
+static std::map<std::string, std::int64_t> parseShape(const CommandLine &line) {
+  std::map<std::string, std::int64_t> extents;
+  for (const auto &[first, rest] : line.assignments("--shape")) {
+    std::string text = first + "=" + rest;
+    for (std::size_t start = 0; start <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', start), text.size());
+      const std::string part = text.substr(start, comma - start);
+      const std::size_t equals = part.find('=');
+      std::int64_t extent = -1;
+      if (equals != std::string::npos)
+        std::from_chars(part.data() + equals + 1, part.data() + part.size(), extent);
+      if (equals == std::string::npos || equals == 0 || extent < 0 ||
+          std::to_string(extent) != part.substr(equals + 1))
+        throw InputError("--shape needs the form AXIS=EXTENT, not '" + part + "'");
+      extents[part.substr(0, equals)] = extent;
+      start = comma + 1;
+    }
+  }
+  return extents;
+}
+
+int sectile::tool::runCompile(const CommandLine &line) {
+  const KernelSpec &kernel = findKernel(*line.argument(0));
+  const Config given = parseConfig(kernel, line.assignments("--config"));
+  if (!line.has("--target"))
+    throw InputError("--target is missing: `sectile info` lists the targets");
+  if (!line.has("--emit"))
+    throw InputError("--emit is missing: tile, cta, llvm, ptx, cubin, amdgcn or hsaco");
+  llvm::Expected<Target> target = Target::get(*line.value("--target"));
+  if (!target)
+    throw InputError("--target: " + llvm::toString(target.takeError()));
+  llvm::Expected<Form> form = formByName(*line.value("--emit"), *target);
+  if (!form)
+    throw InputError("--emit: " + llvm::toString(form.takeError()));
+  const bool binary = *form == Form::Cubin || *form == Form::Hsaco;
+  const std::string path = line.value("--output").value_or("-");
+  if (path != "-")
+    checkWritable(path);
+  else if (binary && ::isatty(STDOUT_FILENO))
+    throw InputError("--emit " + *line.value("--emit") + " gives bytes, not text: give -o FILE");
+
+  const Invocation call = resolveTypical(kernel, line.value("--dtype").value_or(""),
+                                         parseShape(line), line.assignments("--opt"));
+  const Config config = completeConfig(call, target->name, given);
+  Use emit{.target = target->name, .form = *line.value("--emit")};
+  kernel.apply(call, config, std::vector<detail::Memory>(call.tensors.size()), emit);
+  if (path == "-")
+    std::cout.write(emit.code.data(), static_cast<std::streamsize>(emit.code.size()));
+  else
+    writeFile(path, {emit.code});
+  return 0;
+}

@@ -1,0 +1,91 @@
+// `sectile demo`: the five kernels on the best device, each checked against float64.
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Table.h"
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <random>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+namespace {
+
+struct Case {
+  const char *kernel;
+  DType dtype;
+  std::vector<Shape> inputs;
+  Assignments options;
+};
+
+const std::vector<Case> &cases() {
+  static const std::vector<Case> all{
+      {"vector_add", DType::float32, {{1000003}, {1000003}}, {}},
+      {"softmax", DType::float32, {{500, 1000}}, {}},
+      {"layer_norm", DType::float16, {{500, 768}, {768}, {768}}, {}},
+      {"matmul", DType::float16, {{512, 512}, {512, 512}}, {}},
+      {"attention",
+       DType::float16,
+       {{1, 4, 512, 64}, {1, 2, 512, 64}, {1, 2, 512, 64}},
+       {{"causal", "true"}}},
+  };
+  return all;
+}
+
+HostArray random(DType dtype, const Shape &shape, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(elementCount(shape)));
+  for (double &value : values)
+    value = normal(engine);
+  return HostArray(dtype, shape, values);
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+} // namespace
+
+int sectile::tool::runDemo(const CommandLine &line) {
+  const Device device = openDevice(line.value("--device"));
+  std::cout << "Sectile on " << device.name() << " (" << device.description() << ")\n\n";
+  bool ok = true;
+  Table table;
+  table.row({"kernel", "inputs", "dtype", "first run", "next run", "max error", "bound", ""});
+  for (const Case &demo : cases()) {
+    const KernelSpec &kernel = findKernel(demo.kernel);
+    std::map<std::string, GivenTensor> types;
+    std::vector<HostArray> inputs;
+    std::string shapes;
+    for (std::size_t i = 0; i < demo.inputs.size(); ++i) {
+      inputs.push_back(random(demo.dtype, demo.inputs[i], static_cast<unsigned>(i + 1)));
+      types[kernel.arguments[i].name] = {{demo.dtype, demo.inputs[i]}, ""};
+      shapes += (i ? " " : "") + toString(demo.inputs[i]);
+    }
+    const Invocation call = resolve(kernel, types, demo.options);
+    const Config config = completeConfig(call, device.target(), {});
+    const Execution execution = execute(device, call, config, inputs, 2);
+    // The output that is nearest to its bound stands for all of them.
+    const Accuracy *worst = nullptr;
+    const auto verdicts = check(call, inputs, execution.outputs);
+    bool good = true;
+    for (const Verdict &verdict : verdicts) {
+      const Accuracy &accuracy = verdict.accuracy;
+      good &= accuracy.ok();
+      if (!worst || !accuracy.ok() ||
+          (worst->ok() &&
+           accuracy.maxError * worst->maxBound > worst->maxError * accuracy.maxBound))
+        worst = &accuracy;
+    }
+    table.row({kernel.name, shapes, std::string(name_of(demo.dtype)),
+               milliseconds(execution.milliseconds[0]), milliseconds(execution.milliseconds[1]),
+               number(worst->maxError), number(worst->maxBound), good ? "ok" : "FAILED"});
+    ok &= good;
+  }
+  table.print(std::cout);
+  return ok ? 0 : 1;
+}

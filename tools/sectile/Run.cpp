@@ -1,0 +1,129 @@
+// `sectile run`: one kernel on arrays from .npy files.
+#include "kernels/InputError.h"
+#include "tools/File.h"
+#include "tools/npy/Npy.h"
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Table.h"
+#include <algorithm>
+#include <iostream>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+namespace {
+
+// The dtypes that --dtype gives to raw arrays: for one input by name, or for all ("").
+std::map<std::string, DType> rawDtypes(const CommandLine &line, const KernelSpec &kernel) {
+  std::map<std::string, DType> result;
+  for (const auto &[name, value] : line.assignments("--dtype", true)) {
+    bool known = name.empty();
+    for (const ArgumentSpec &spec : kernel.arguments)
+      known |= !spec.output && spec.name == name;
+    if (!known)
+      throw InputError("--dtype: " + kernel.name + " has no input '" + name + "'");
+    std::optional<DType> dtype = parseDType(value);
+    if (!dtype)
+      throw InputError("--dtype: there is no dtype '" + value +
+                       "'; raw arrays can be bf16, f16, f8e4m3 or f8e5m2");
+    result[name] = *dtype;
+  }
+  return result;
+}
+
+// Which file each output goes to, by the output's place among the outputs.
+std::map<std::size_t, std::string> outputFiles(const CommandLine &line, const KernelSpec &kernel) {
+  std::vector<std::string> names;
+  std::string known;
+  for (const ArgumentSpec &spec : kernel.arguments)
+    if (spec.output) {
+      names.push_back(spec.name);
+      known += (known.empty() ? "" : ", ") + spec.name;
+    }
+  std::map<std::size_t, std::string> files;
+  for (const auto &[name, path] : line.assignments("--out")) {
+    auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end())
+      throw InputError("--out: " + kernel.name + " has no output '" + name + "'; its outputs are " +
+                       known);
+    checkWritable(path);
+    for (const auto &[other, otherPath] : files)
+      if (otherPath == path)
+        throw InputError("--out: '" + path + "' is given for two outputs");
+    files[static_cast<std::size_t>(found - names.begin())] = path;
+  }
+  return files;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return text;
+}
+
+bool printVerdicts(const std::vector<Verdict> &verdicts) {
+  bool ok = true;
+  Table table;
+  table.row({"output", "max error", "bound", "rms error", "bound", ""});
+  for (const Verdict &verdict : verdicts) {
+    const Accuracy &accuracy = verdict.accuracy;
+    table.row({verdict.output, number(accuracy.maxError), number(accuracy.maxBound),
+               number(accuracy.rmsError), number(accuracy.rmsBound),
+               accuracy.ok() ? "ok" : "FAILED"});
+    ok &= accuracy.ok();
+  }
+  table.print(std::cout);
+  return ok;
+}
+
+} // namespace
+
+int sectile::tool::runRun(const CommandLine &line) {
+  const KernelSpec &kernel = findKernel(*line.argument(0));
+  const Config given = parseConfig(kernel, line.assignments("--config"));
+  const long repetitions = line.number("--repeat", 1).value_or(1);
+  const auto dtypes = rawDtypes(line, kernel);
+  const auto files = outputFiles(line, kernel);
+  if (files.empty() && !line.has("--check") && !line.has("--repeat"))
+    throw InputError("nothing is asked of the results: give --out NAME=FILE, --check or --repeat");
+
+  std::map<std::string, GivenTensor> types;
+  std::map<std::string, HostArray> arrays;
+  for (const auto &[name, path] : line.assignments("--in")) {
+    HostArray array = readNpy(path);
+    for (const std::string &key : {std::string(), name})
+      if (auto dtype = dtypes.find(key); dtype != dtypes.end())
+        reinterpret(array, dtype->second, path);
+    types[name] = {{array.dtype, array.shape}, path};
+    arrays[name] = std::move(array);
+  }
+  const Invocation call = resolve(kernel, types, line.assignments("--opt"));
+  std::vector<HostArray> inputs;
+  for (const ArgumentSpec &spec : kernel.arguments)
+    if (!spec.output)
+      inputs.push_back(std::move(arrays.at(spec.name)));
+
+  const Device device = openDevice(line.value("--device"));
+  const Config config = completeConfig(call, device.target(), given);
+  const Execution execution = execute(device, call, config, inputs, repetitions);
+
+  for (const auto &[index, path] : files)
+    writeNpy(path, execution.outputs[index]);
+  if (line.has("--repeat")) {
+    std::vector<double> times = execution.milliseconds;
+    std::sort(times.begin(), times.end());
+    std::cout << kernel.name << " on " << device.name() << ", " << describe(config) << ": "
+              << repetitions << " runs, best " << milliseconds(times.front()) << ", median "
+              << milliseconds(times[times.size() / 2]) << "\n";
+  }
+  if (!line.has("--check"))
+    return 0;
+  const std::vector<Verdict> verdicts = check(call, inputs, execution.outputs);
+  if (printVerdicts(verdicts))
+    return 0;
+  for (const Verdict &verdict : verdicts)
+    if (!verdict.accuracy.ok())
+      std::cerr << "sectile: " << kernel.name << ": output '" << verdict.output
+                << "' missed its bound: " << verdict.accuracy.describe() << "\n";
+  return 1;
+}
