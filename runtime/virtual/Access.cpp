@@ -11,7 +11,7 @@ namespace {
 
 // A lane whose log is this long waits for the others, so that long loops without a meeting stay
 // small.
-constexpr size_t fullLog = 4096;
+constexpr size_t fullLog = 1024;
 
 std::string hex(uint64_t value) {
   constexpr char digits[] = "0123456789abcdef";

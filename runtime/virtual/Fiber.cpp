@@ -13,14 +13,20 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if !defined(__x86_64__)
+// SECTILE_UCONTEXT_FIBERS tries the portable switch on x86-64 too.
+#if defined(__x86_64__) && !defined(SECTILE_UCONTEXT_FIBERS)
+#define SECTILE_ASSEMBLY_SWITCH 1
+#else
+#define SECTILE_ASSEMBLY_SWITCH 0
+#endif
+#if !SECTILE_ASSEMBLY_SWITCH
 #include <memory>
 #include <ucontext.h>
 #endif
 
 namespace sectile::vgpu {
 
-#if defined(__x86_64__)
+#if SECTILE_ASSEMBLY_SWITCH
 
 // Callee-saved registers go onto the stack that is left. The floating-point control words are the
 // same everywhere.
@@ -137,10 +143,23 @@ void switchFiber(FiberContext &from, FiberContext &to) {
   swap(from, to);
   fiberEntered(from);
 }
+
+void leaveFiber(FiberContext &from, FiberContext &to) {
+  lastLeft = &from;
+  // Nowhere to keep its fake stack: the sanitizer frees it.
+  __sanitizer_start_switch_fiber(nullptr, to.stackLow, to.stackBytes);
+  swap(from, to);
+  __builtin_unreachable();
+}
 #else
 void fiberEntered(FiberContext &) {}
 
 void switchFiber(FiberContext &from, FiberContext &to) { swap(from, to); }
+
+void leaveFiber(FiberContext &from, FiberContext &to) {
+  swap(from, to);
+  __builtin_unreachable();
+}
 #endif
 
 namespace {

@@ -21,6 +21,8 @@ void prepareFiber(FiberContext &context, void *stackLow, size_t stackBytes, size
 
 // Saves the running stack in `from` and goes on where `to` stopped.
 void switchFiber(FiberContext &from, FiberContext &to);
+// The same, never to come back to `from`.
+[[noreturn]] void leaveFiber(FiberContext &from, FiberContext &to);
 
 // What the first code on a new fiber calls, and what the code behind a switch calls: for the
 // sanitizer.

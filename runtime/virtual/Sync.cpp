@@ -209,7 +209,8 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
   for (size_t i = 0; i < land; ++i) {
     const AsyncCopy &copy = thread.copies[i];
     char *target = sharedStart + copy.target;
-    std::memcpy(target, reinterpret_cast<const void *>(copy.source), copy.sourceBytes);
+    if (copy.sourceBytes)
+      std::memcpy(target, reinterpret_cast<const void *>(copy.source), copy.sourceBytes);
     std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
   }
   // The log last: it may suspend the thread.
