@@ -41,17 +41,10 @@ struct Fragments {
   unsigned bRegisters() const { return steps; }
 
   void gather(const WarpOp &op, char *a, char *b) const {
-    size_t rowBytes = size_t(shape.k) * bytesOf(shape.a);
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      const uint32_t *words = op.registers(lane);
-      unsigned g = lane / 4, t = lane % 4;
-      for (unsigned r = 0; r < aRegisters(); ++r, words += wordsPerRegister)
-        std::memcpy(a + (g + 8 * (r % rowGroups)) * rowBytes +
-                        (t + 4 * (r / rowGroups)) * registerBytes,
-                    words, registerBytes);
-      for (unsigned r = 0; r < bRegisters(); ++r, words += wordsPerRegister)
-        std::memcpy(b + g * rowBytes + (t + 4 * r) * registerBytes, words, registerBytes);
-    }
+    if (registerBytes == 4)
+      gatherRegisters<4>(op, a, b);
+    else
+      gatherRegisters<8>(op, a, b);
   }
 
   // Calls visit(matrix index of the pair's first element, pointer to the pair's words): in C the
@@ -63,6 +56,19 @@ struct Fragments {
       uint32_t *words = op.registers(lane) + skip;
       for (unsigned half = 0; half < rowGroups; ++half, words += pairWords)
         visit((lane / 4 + 8 * half) * mmaN + lane % 4 * 2, words);
+    }
+  }
+
+  template <unsigned bytes> void gatherRegisters(const WarpOp &op, char *a, char *b) const {
+    size_t rowBytes = size_t(shape.k) * bytesOf(shape.a);
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const uint32_t *words = op.registers(lane);
+      unsigned g = lane / 4, t = lane % 4;
+      for (unsigned r = 0; r < aRegisters(); ++r, words += bytes / 4)
+        std::memcpy(a + (g + 8 * (r % rowGroups)) * rowBytes + (t + 4 * (r / rowGroups)) * bytes,
+                    words, bytes);
+      for (unsigned r = 0; r < bRegisters(); ++r, words += bytes / 4)
+        std::memcpy(b + g * rowBytes + (t + 4 * r) * bytes, words, bytes);
     }
   }
 
