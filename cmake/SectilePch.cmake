@@ -42,6 +42,18 @@ add_custom_target(sectile_pch DEPENDS ${SECTILE_PCH})
 
 function(sectile_use_pch target)
   add_dependencies(${target} sectile_pch)
-  target_compile_options(${target} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp"
-    "SHELL:-include-pch ${SECTILE_PCH}")
+  target_compile_options(${target} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
+  # At the end of the folder, when it is known which sources do without (for an optimisation level of their own).
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL sectile_include_pch ${target})")
+endfunction()
+
+function(sectile_include_pch target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    get_source_file_property(skip ${source} SKIP_PRECOMPILE_HEADERS)
+    if(NOT skip)
+      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -include-pch ${SECTILE_PCH})
+    endif()
+  endforeach()
 endfunction()
