@@ -9,6 +9,7 @@ void KernelEmitter::emitArange(tile::ArangeOp op) {
   const Layout &layout = *cta::layoutOf(op.getType());
   ThreadPart part = threadPart(layout.packed(In::Lane), layout.packed(In::Warp));
   ArrayRef<unsigned> first = firstCopies(layout);
+  const int32_t start = op.getStart(); // the attribute's accessor has no sign
   Registers result;
   for (unsigned reg = 0; reg < layout.numRegisters(); ++reg) {
     if (!first.empty() && first[reg] < reg) {
@@ -18,11 +19,11 @@ void KernelEmitter::emitArange(tile::ArangeOp op) {
     uint32_t inCore = layout.applyPacked(Place::of(reg % layout.coreRegisters()));
     auto [variable, constant] = combine(part, inCore);
     int64_t offset =
-        op.getStart() + constant + (int64_t(reg / layout.coreRegisters()) << layout.coreBits());
+        start + int64_t(constant) + (int64_t(reg / layout.coreRegisters()) << layout.coreBits());
     llvm::Value *fixed = b.getInt32(offset);
     // Disjoint bits within the core; beyond it the sum stays far below the type's end.
     result.push_back(!variable ? fixed
-                     : offset  ? b.CreateAdd(variable, fixed, "", /*HasNUW=*/op.getStart() >= 0,
+                     : offset  ? b.CreateAdd(variable, fixed, "", /*HasNUW=*/start >= 0,
                                              /*HasNSW=*/true)
                                : variable);
   }
