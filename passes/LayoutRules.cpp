@@ -6,15 +6,21 @@ using namespace mlir;
 
 namespace sectile {
 
+// Warps along m come first. A bit of zero is one beyond its dimension's end, of whichever stands
+// around it.
 MmaTiling tilingOf(const Layout &accumulator) {
-  unsigned rank = accumulator.rank();
-  MmaTiling tiling;
-  for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
-    if (accumulator.basis(In::Warp, bit, rank - 2))
-      tiling.warpsM *= 2;
-    else
-      tiling.warpsN *= 2;
+  unsigned m = accumulator.rank() - 2, n = m + 1, warps = accumulator.bits(In::Warp), alongM = 0;
+  for (unsigned bit = 0; bit < warps; ++bit) {
+    if (accumulator.basis(In::Warp, bit, n)) {
+      alongM = bit;
+      break;
+    }
+    if (accumulator.basis(In::Warp, bit, m))
+      alongM = bit + 1;
   }
+  MmaTiling tiling;
+  tiling.warpsM = 1u << alongM;
+  tiling.warpsN = 1u << (warps - alongM);
   return tiling;
 }
 
