@@ -1,6 +1,7 @@
 // Gives every tile a layout: the cheapest assignment over the whole kernel, by the costs of its
 // operations and of the conversions between them. Conversions are placed once, at the end, where
 // they run least; tiles that take little to compute are made again in each layout instead.
+#include "ir/layout/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutProblem.h"
@@ -141,10 +142,27 @@ private:
   llvm::DenseMap<std::pair<Value, Type>, Value> tiles;
 };
 
+// A layout repeats its core along odd factors of extents; registers cannot enumerate the repeats in
+// another order.
+LogicalResult checkReshapes(func::FuncOp kernel) {
+  WalkResult result =
+      kernel.walk([](tile::ReshapeOp op) {
+        ArrayRef<int64_t> from = op.getSource().getType().getShape(), to = op.getType().getShape();
+        SmallVector<unsigned> order = llvm::to_vector(llvm::seq<unsigned>(0, from.size()));
+        if (sharedPlain(from, order).reshape(to))
+          return WalkResult::advance();
+        op.emitError("a tile of ")
+            << tile::shapeText(from) << " cannot be reshaped to " << tile::shapeText(to)
+            << ": the odd factors of its extents would change places with powers of two";
+        return WalkResult::interrupt();
+      });
+  return failure(result.wasInterrupted());
+}
+
 struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target))
+    if (failed(target) || failed(checkReshapes(getOperation())))
       return signalPassFailure();
     LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
     problem.solve();
