@@ -1,0 +1,13 @@
+// Makes a failing program smaller, for whoever has to find out why.
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace sectile::test {
+
+/// The smallest program found that still fails, by taking operations away for as long as one can be
+/// missed.
+mlir::OwningOpRef<mlir::ModuleOp> reduce(mlir::ModuleOp program,
+                                         llvm::function_ref<bool(mlir::ModuleOp)> fails);
+
+} // namespace sectile::test
