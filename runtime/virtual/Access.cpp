@@ -223,6 +223,11 @@ void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
 
 void Block::countRequest(uint32_t site, const LogEntry *const *entries, unsigned count) {
   AccessCounters &counters = siteCounters[site].access;
+  if (entries[0]->access & logIssue) {
+    // The other side of a copy, whose request and bytes its source counts.
+    countWavefronts(counters, entries, count);
+    return;
+  }
   ++counters.requests;
   MemoryRange ranges[64];
   for (unsigned i = 0; i < count; ++i) {
@@ -268,7 +273,7 @@ void Block::flush(Warp &warp, uint64_t lanes) {
     if (launch->checks && access & logShared)
       for (unsigned i = 0; i < count; ++i)
         shadowAccess(*members[i], *entries[i]);
-    if (launch->counters && !(access & (logIssue | logLand)))
+    if (launch->counters && !(access & logLand))
       countRequest(entries[0]->site, entries, count);
   }
   for (unsigned i = 0; i < count; ++i)
@@ -279,32 +284,36 @@ void Block::flush(Warp &warp, uint64_t lanes) {
 // of the others.
 void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
   struct Access {
-    uint32_t site, occurrence, lane;
+    uint32_t site, side, occurrence, lane; // side: 1 for the shared side of a copy
     const LogEntry *entry;
   };
   std::vector<Access> accesses;
   for (uint64_t rest = lanes; rest; rest &= rest - 1) {
     Thread &thread = laneOf(warp, unsigned(std::countr_zero(rest)));
-    std::map<uint32_t, uint32_t> occurrences;
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> occurrences; // by site and side
     for (size_t i = from; i < thread.log.size(); ++i) {
       const LogEntry &entry = thread.log[i];
       if (launch->checks && entry.access & logShared)
         shadowAccess(thread, entry);
-      if (entry.access & (logIssue | logLand))
+      if (entry.access & logLand)
         continue;
-      accesses.push_back({entry.site, occurrences[entry.site]++, thread.lane, &entry});
+      uint32_t side = entry.access & logIssue ? 1 : 0;
+      accesses.push_back(
+          {entry.site, side, occurrences[{entry.site, side}]++, thread.lane, &entry});
     }
   }
   if (!launch->counters)
     return;
   std::sort(accesses.begin(), accesses.end(), [](const Access &a, const Access &b) {
-    return std::tie(a.site, a.occurrence, a.lane) < std::tie(b.site, b.occurrence, b.lane);
+    return std::tie(a.site, a.side, a.occurrence, a.lane) <
+           std::tie(b.site, b.side, b.occurrence, b.lane);
   });
   const LogEntry *entries[64];
   for (size_t i = 0; i < accesses.size();) {
     unsigned count = 0;
     size_t first = i;
     while (i < accesses.size() && accesses[i].site == accesses[first].site &&
+           accesses[i].side == accesses[first].side &&
            accesses[i].occurrence == accesses[first].occurrence)
       entries[count++] = accesses[i++].entry;
     countRequest(accesses[first].site, entries, count);

@@ -21,7 +21,7 @@ struct Warp;
 
 // Flags of a log entry's access word beside those of the machine ABI.
 constexpr uint32_t logShared = 1u << 20; // the address is a shared offset
-constexpr uint32_t logIssue = 1u << 21;  // an asynchronous copy starts: for the shadow only
+constexpr uint32_t logIssue = 1u << 21;  // an asynchronous copy starts: its shared side
 constexpr uint32_t logLand = 1u << 22;   // it lands: for the shadow only
 
 struct LogEntry {

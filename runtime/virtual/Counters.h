@@ -45,7 +45,7 @@ struct LineCounters {
 struct Counters {
   uint64_t blocks = 0;
   AccessCounters globalLoad, globalStore; // atomics count as stores
-  AccessCounters asyncCopy;               // the global side of cp.async
+  AccessCounters asyncCopy;               // cp.async: sectors read and wavefronts written
   AccessCounters sharedLoad, sharedStore; // matrix loads and stores included
   uint64_t mma = 0, shuffles = 0, warpOperations = 0, barriers = 0;
   struct Kind {
@@ -56,6 +56,9 @@ struct Counters {
   std::vector<Kind> mmaKinds;      // by instruction, sorted by name
   std::vector<LineCounters> lines; // sorted by file and line
   bool operator==(const Counters &) const = default;
+
+  // A table: a row per source line and kind of access, the totals last.
+  std::string text() const;
 };
 
 } // namespace sectile::vgpu

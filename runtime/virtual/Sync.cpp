@@ -177,8 +177,9 @@ void Block::startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t s
     if (sourceBytes && (!checkAligned(thread, source, bytes, site) ||
                         !checkGlobal(thread, source, sourceBytes, site, "asynchronous copy of ")))
       stop(thread);
-    append(thread, target, bytes | accessStore | logShared | logIssue, site);
   }
+  if (launch->checks || launch->counters)
+    append(thread, target, bytes | accessStore | logShared | logIssue, site);
   if (launch->counters && sourceBytes)
     append(thread, source, sourceBytes, site);
   // The bytes are nobody's until the copy has landed.

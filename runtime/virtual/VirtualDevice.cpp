@@ -5,6 +5,7 @@
 #include "ir/Target.h"
 #include "runtime/virtual/Program.h"
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -75,6 +76,8 @@ VirtualDevice::VirtualDevice(std::string_view targetName)
     options.seed = std::strtoull(seed, nullptr, 10);
   if (const char *checks = std::getenv("SECTILE_VIRTUAL_CHECKS"))
     options.checks = std::strcmp(checks, "0") != 0;
+  if (const char *counters = std::getenv("SECTILE_VIRTUAL_COUNTERS"))
+    printCounters = std::strcmp(counters, "0") != 0;
 }
 
 MemoryInfo VirtualDevice::memory() {
@@ -231,6 +234,10 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   }
   vgpu::LaunchResult result =
       theMachine.launch(*static_cast<const VirtualKernel &>(kernel).program, shape, arguments, how);
+  if (printCounters && !result.finding)
+    std::fprintf(stderr, "%s: %s\n%s", name.c_str(),
+                 static_cast<const VirtualKernel &>(kernel).program->kernel().c_str(),
+                 result.counters.text().c_str());
   {
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);

@@ -65,7 +65,8 @@ private:
   void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments);
 
   vgpu::Machine theMachine;
-  mutable std::mutex mutex; ///< guards what follows
+  bool printCounters = false; ///< after each launch, as SECTILE_VIRTUAL_COUNTERS says
+  mutable std::mutex mutex;   ///< guards what follows
   vgpu::LaunchOptions options;
   vgpu::Counters counters;
 };

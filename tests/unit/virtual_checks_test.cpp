@@ -227,6 +227,8 @@ TEST(AsyncCopy, LandsWhenWaitedFor) {
     EXPECT_EQ(counters.asyncCopy.requests, 2u);
     EXPECT_EQ(counters.asyncCopy.sectors, 32u);
     EXPECT_EQ(counters.asyncCopy.bytes, 1024u);
+    EXPECT_EQ(counters.asyncCopy.wavefronts, 8u);
+    EXPECT_EQ(counters.asyncCopy.idealWavefronts, 8u);
   }
 }
 
