@@ -28,55 +28,50 @@ enum : uint64_t {
   argumentsPerWord = 21
 };
 
-uint64_t addressBits(uint64_t address) { return address % 16 == 0 ? divisible16 : 0; }
-uint64_t integerBits(uint64_t value) {
+uint64_t knownBits(uint64_t value) {
   return (value % 16 == 0 ? divisible16 : 0) |
          (detail::fits_index32(static_cast<int64_t>(value)) ? is32bit : 0) |
          (value == 1 ? isOne : 0);
 }
-bool isInteger(DType type) { return type >= DType::int8 && type <= DType::uint64; }
 
-// Calls f(bits) for every flattened argument.
-template <class F>
-void forEachArgument(std::span<const detail::ArgSpec> specs, const uint64_t *words, F &&f) {
+// Which of the bits count, for every flattened argument.
+std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs) {
+  constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne,
+                    ofIndex = ofInteger | is32bit;
+  std::vector<uint8_t> masks;
   for (const detail::ArgSpec &spec : specs)
     switch (spec.kind) {
     case detail::ArgKind::pointer:
-      f(addressBits(*words++));
+      masks.push_back(ofAddress);
       break;
     case detail::ArgKind::index:
-      f(integerBits(*words++));
+      masks.push_back(ofIndex);
       break;
     case detail::ArgKind::scalar:
-      f(isInteger(spec.dtype) ? integerBits(*words) & ~uint64_t{is32bit} : 0);
-      ++words;
+      masks.push_back(spec.dtype >= DType::int8 && spec.dtype <= DType::uint64 ? ofInteger : 0);
       break;
     case detail::ArgKind::view:
-      f(addressBits(*words++));
-      for (int i = 0; i < 2 * spec.rank; ++i)
-        f(integerBits(*words++));
+      masks.push_back(ofAddress);
+      masks.insert(masks.end(), 2 * spec.rank, ofIndex);
       break;
     }
+  return masks;
 }
 
 // Everything that decides which compiled kernel a launch needs.
 class Key {
 public:
-  Key(const DeviceImpl &device, std::span<const detail::ArgSpec> specs,
-      const detail::PackedLaunch &packed, const CompileOptions &options) {
+  Key(const DeviceImpl &device, std::span<const uint8_t> masks, const detail::PackedLaunch &packed,
+      const CompileOptions &options) {
     words[count++] = reinterpret_cast<uintptr_t>(&device);
     words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32;
-    uint64_t bits = 0;
-    unsigned filled = 0;
-    forEachArgument(specs, packed.words, [&](uint64_t known) {
-      bits |= known << (bitsPerArgument * filled);
-      if (++filled == argumentsPerWord) {
-        words[count++] = bits;
-        bits = filled = 0;
-      }
-    });
-    if (filled)
+    for (size_t i = 0; i < masks.size();) {
+      uint64_t bits = 0;
+      const size_t end = std::min<size_t>(masks.size(), i + argumentsPerWord);
+      for (unsigned shift = 0; i < end; ++i, shift += bitsPerArgument)
+        bits |= (knownBits(packed.words[i]) & masks[i]) << shift;
       words[count++] = bits;
+    }
     for (size_t i = 0; i < packed.configCount; ++i)
       words[count++] = packed.configWords[i];
   }
@@ -113,26 +108,17 @@ std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
   return text;
 }
 
-std::vector<detail::ArgSpecialization> specializations(std::span<const detail::ArgSpec> specs,
+std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> masks,
                                                        const uint64_t *words) {
   std::vector<detail::ArgSpecialization> result;
-  size_t i = 0;
-  for (const detail::ArgSpec &spec : specs)
-    for (int leaf = 0; leaf < flattenedCount(spec); ++leaf)
-      result.push_back({});
-  forEachArgument(specs, words, [&](uint64_t bits) {
-    detail::ArgSpecialization &argument = result[i++];
+  for (size_t i = 0; i < masks.size(); ++i) {
+    const uint64_t bits = knownBits(words[i]) & masks[i];
+    detail::ArgSpecialization argument;
     argument.divisible16 = bits & divisible16;
+    argument.is32bit = bits & is32bit || !(masks[i] & is32bit); // only an index can need more
     if (bits & isOne)
       argument.value = 1;
-  });
-  // Only integers of no fixed width can need 64 bits.
-  i = 0;
-  for (const detail::ArgSpec &spec : specs) {
-    const int leaves = flattenedCount(spec);
-    for (int leaf = 0; leaf < leaves; ++leaf, ++i)
-      if (spec.kind == detail::ArgKind::index || (spec.kind == detail::ArgKind::view && leaf > 0))
-        result[i].is32bit = detail::fits_index32(static_cast<int64_t>(words[i]));
+    result.push_back(argument);
   }
   return result;
 }
@@ -172,7 +158,7 @@ struct TracedKernel {
   std::vector<detail::ArgSpecialization> arguments;
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed)
-      : arguments(specializations(desc.args, packed.words)) {
+      : arguments(specializations(countingBits(desc.args), packed.words)) {
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get());
     if (timesSink)
@@ -226,6 +212,9 @@ RecordCompileTimes::~RecordCompileTimes() { timesSink = before; }
 namespace detail {
 
 struct KernelState {
+  explicit KernelState(const KernelDesc &desc) : masks(countingBits(desc.args)) {}
+
+  const std::vector<uint8_t> masks;
   runtime::SpecializationTable table;
 };
 
@@ -235,7 +224,7 @@ KernelState &KernelBase::state() const {
   KernelState *state = state_.load(std::memory_order_acquire);
   if (state)
     return *state;
-  auto fresh = std::make_unique<KernelState>();
+  auto fresh = std::make_unique<KernelState>(desc_);
   if (state_.compare_exchange_strong(state, fresh.get(), std::memory_order_acq_rel))
     return *fresh.release();
   return *state;
@@ -263,17 +252,15 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
   const CompileOptions options = resolve(packed.options, options_);
-  const Key key(device, desc_.args, packed, options);
-  runtime::SpecializationTable &table = state().table;
-  const LoadedKernel *kernel = table.find(key.get());
+  KernelState &state = this->state();
+  const Key key(device, state.masks, packed, options);
+  const LoadedKernel *kernel = state.table.find(key.get());
   if (!kernel)
-    kernel = loadKernel(table, desc_, device, key, packed, options);
+    kernel = loadKernel(state.table, desc_, device, key, packed, options);
 
   void *arguments[maxArguments];
-  size_t count = 0;
-  for (const ArgSpec &spec : desc_.args)
-    for (int leaf = 0; leaf < flattenedCount(spec); ++leaf, ++count)
-      arguments[count] = const_cast<uint64_t *>(&packed.words[count]);
+  for (size_t i = 0; i < state.masks.size(); ++i)
+    arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
   device.launch(*kernel, {grid.x, grid.y, grid.z}, arguments, stream.native());
 }
 
