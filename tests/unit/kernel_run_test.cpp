@@ -29,6 +29,12 @@ Kernel scale{"scale", [](Ptr<const T> x, Ptr<T> y, Int n, Tile<float> factor, Ti
                store(y + i, where(negate, -value, value), inside);
              }};
 
+template <class T>
+Kernel copy{"copy", [](View<const T, 2> from, View<T, 2> to) {
+              to.tile(16, 32).store(program_id(0), program_id(1),
+                                    from.tile(16, 32).load(program_id(0), program_id(1)));
+            }};
+
 class KernelRun : public testing::TestWithParam<const char *> {
 protected:
   Device device = Device::open(GetParam());
@@ -64,6 +70,31 @@ TEST_P(KernelRun, UnalignedPointers) {
   EXPECT_EQ(got[3], 6.0f);
   EXPECT_EQ(got[92], 6.0f);
   EXPECT_EQ(got[93], 1.0f);
+}
+
+TEST_P(KernelRun, ViewsWithStridesAndEdges) {
+  const int rows = 37, columns = 45;
+  std::vector<float> values(static_cast<size_t>(rows * columns));
+  std::iota(values.begin(), values.end(), 0.0f);
+  auto from = device.upload(values);
+  auto to = device.allocate<float>(values.size());
+  to.poison();
+  // The copy is of the transposed tensor into row-major order.
+  copy<float>.launch(device.stream(), {(columns + 15) / 16, (rows + 31) / 32},
+                     tensor(from, {rows, columns}).transpose(), tensor(to, {columns, rows}));
+  const std::vector<float> got = to.download();
+  for (int i = 0; i < columns; ++i)
+    for (int j = 0; j < rows; ++j)
+      ASSERT_EQ(got[static_cast<size_t>(i * rows + j)],
+                values[static_cast<size_t>(j * columns + i)]);
+}
+
+TEST_P(KernelRun, StridesBeyond32Bits) {
+  // One row: its stride is never taken, but decides the width of index arithmetic.
+  auto from = device.upload(std::vector<float>(32, 4.0f)), to = device.allocate<float>(32);
+  copy<float>.launch(device.stream(), 1, tensor(from, {1, 32}, {std::int64_t{1} << 40, 1}),
+                     tensor(to, {1, 32}));
+  EXPECT_EQ(to.download(), std::vector<float>(32, 4.0f));
 }
 
 TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {

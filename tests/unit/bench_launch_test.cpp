@@ -1,0 +1,53 @@
+// A launch of a known specialisation: no allocation, and cheap by the measure of `sectile bench
+// launch`.
+#include "bench/Launch.h"
+#include "bench/NullDevice.h"
+#include <atomic>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <new>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+
+static std::atomic<size_t> allocations = 0;
+void *operator new(size_t size) {
+  ++allocations;
+  if (void *memory = std::malloc(size))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+static const bool inMemory = setenv("SECTILE_CACHE_DIR", "", 1) == 0;
+
+TEST(BenchLaunch, AKnownSpecialisationAllocatesNothing) {
+  Kernel kernel{"negate", [](View<const float, 2> from, View<float, 2> to, Int n) {
+                  store(to.ptr() + n, -load(from.ptr() + n));
+                }};
+  const Device device = bench::NullDevice::open("sm_80");
+  const auto buffer = device.allocate<float>(64);
+  const auto square = tensor(buffer, {8, 8});
+  kernel.launch(device.stream(), 1, square, square, 3);
+  auto &impl = static_cast<bench::NullDevice &>(*device.impl());
+  ASSERT_EQ(impl.launches, 1u);
+  const size_t before = allocations;
+  for (int n = 3; n < 9; n += 2)
+    kernel.launch(device.stream(), {1, 2}, square, square, n);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(impl.launches, 4u);
+}
+
+TEST(BenchLaunch, TakesUnder300Nanoseconds) {
+  for (const bench::LaunchCost &cost : bench::measureLaunches()) {
+    RecordProperty(cost.kernel, std::to_string(cost.nanoseconds));
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+#if !__has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+    EXPECT_LT(cost.nanoseconds, 300) << cost.kernel;
+#endif
+    EXPECT_GT(cost.nanoseconds, 1) << cost.kernel;
+  }
+}
