@@ -40,6 +40,30 @@ Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned oper
   return operand == 0 ? mmaOperandA(shape, bits, tiling) : mmaOperandB(shape, bits, tiling);
 }
 
+Layout multiplyAddOperandLayout(const Layout &sums, ArrayRef<int64_t> shape, unsigned kept) {
+  Layout empty = Layout::fromPacked(Layout::Kind::Shared, shape, [&] {
+    Layout::PackedBases bases;
+    unsigned bits = 0;
+    for (int64_t extent : shape)
+      bits += llvm::countr_zero(uint64_t(extent));
+    for (unsigned bit = 0; bit < bits; ++bit)
+      bases[unsigned(In::Offset)].push_back(1u << bit);
+    return bases;
+  }());
+  unsigned inner = 1 - kept;
+  Layout::PackedBases bases;
+  auto project = [&](In in) {
+    for (unsigned bit = 0; bit < sums.bits(in); ++bit)
+      bases[unsigned(in)].push_back(uint32_t(sums.basis(in, bit, kept)) << empty.shift(kept));
+  };
+  for (unsigned bit = 0; bit < empty.coreBits(inner); ++bit)
+    bases[unsigned(In::Register)].push_back(1u << (empty.shift(inner) + bit));
+  project(In::Register);
+  project(In::Lane);
+  project(In::Warp);
+  return Layout::fromPacked(Layout::Kind::Distributed, shape, bases).withoutDuplicateRegisters();
+}
+
 std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
   Operation *op = operand.getOwner();
   auto type = dyn_cast<RankedTensorType>(operand.get().getType());

@@ -13,6 +13,10 @@ MmaTiling tilingOf(const Layout &accumulator);
 /// The layout that a matrix instruction's operand (0 is A, 1 is B) must have for this accumulator.
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand);
 
+/// What each thread reads of an operand of this shape when fused multiply-adds make these sums:
+/// along `kept` (0 for A, 1 for B) what the sums have, along the inner dimension everything.
+Layout multiplyAddOperandLayout(const Layout &sums, llvm::ArrayRef<int64_t> shape, unsigned kept);
+
 /// The layout an operand must have for the result to have `result`; nothing when any will do, or
 /// none would (a reshape whose repeats do not line up). For operations without results that take
 /// tiles (stores), `result` is the layout of all of them. Operations with regions are not asked.

@@ -113,7 +113,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     const Layout &acc = *cta::layoutOf(dot.getType());
     if (dot.getInstruction())
       return dotOperandLayout(dot, acc, operand);
-    return acc.collapse(1 - operand).broadcast(tileType(dot->getOperand(operand)).getShape());
+    return multiplyAddOperandLayout(acc, tileType(dot->getOperand(operand)).getShape(), operand);
   }
 
   // Rows of vectors as the writer has them, swizzled for all who read it, and for the writer.

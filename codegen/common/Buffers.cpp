@@ -41,7 +41,7 @@ LogicalResult emitChannel(KernelEmitter &emitter, cta::ChannelOp op) {
 
 void emitSlot(KernelEmitter &emitter, cta::SlotOp op) {
   llvm::IRBuilder<> &b = emitter.b;
-  uint64_t bytes = op.getBuffer().getType().getBytes();
+  uint64_t bytes = op.getChannel().getType().getSlotBytes();
   llvm::Value *offset = b.CreateMul(emitter.scalar(op.getIndex()), b.getInt32(bytes), "",
                                     /*HasNUW=*/true, /*HasNSW=*/true);
   emitter.define(op, {b.CreateInBoundsGEP(b.getInt8Ty(), emitter.scalar(op.getChannel()), offset)});

@@ -123,38 +123,13 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
 
 //===-- Fused multiply-adds -------------------------------------------------------------------===//
 
-/// What each thread needs of an operand: along `kept` (0 for A, 1 for B) as the sums have it, along
-/// the inner dimension everything.
-Layout wholeRows(const Layout &sums, ArrayRef<int64_t> shape, unsigned kept) {
-  Layout empty = Layout::fromPacked(Layout::Kind::Shared, shape, [&] {
-    Layout::PackedBases bases;
-    unsigned bits = 0;
-    for (int64_t extent : shape)
-      bits += llvm::countr_zero(uint64_t(extent));
-    for (unsigned bit = 0; bit < bits; ++bit)
-      bases[unsigned(In::Offset)].push_back(1u << bit);
-    return bases;
-  }());
-  unsigned inner = 1 - kept;
-  Layout::PackedBases bases;
-  auto project = [&](In in) {
-    for (unsigned bit = 0; bit < sums.bits(in); ++bit)
-      bases[unsigned(in)].push_back(uint32_t(sums.basis(in, bit, kept)) << empty.shift(kept));
-  };
-  for (unsigned bit = 0; bit < empty.coreBits(inner); ++bit)
-    bases[unsigned(In::Register)].push_back(1u << (empty.shift(inner) + bit));
-  project(In::Register);
-  project(In::Lane);
-  project(In::Warp);
-  return Layout::fromPacked(Layout::Kind::Distributed, shape, bases).withoutDuplicateRegisters();
-}
-
 /// Numbers of an operand in the type of the sums, converted when they are first asked for.
 class Numbers {
 public:
   Numbers(KernelEmitter &emitter, Value operand, const Layout &sums, unsigned kept)
       : emitter(emitter), element(elementOf(operand)),
-        layout(wholeRows(sums, cast<cta::BufferType>(operand.getType()).getShape(), kept)),
+        layout(multiplyAddOperandLayout(sums, cast<cta::BufferType>(operand.getType()).getShape(),
+                                        kept)),
         inverse(layout),
         reader(emitter, layout, cast<cta::BufferType>(operand.getType()).getLayout().getLayout(),
                element, emitter.scalar(operand)),
