@@ -1,0 +1,166 @@
+// What the library's kernels cost, by the virtual GPU's counters, and that the synchronisation the
+// compiler gives them is what they need: exact numbers, so performance is tested like results are.
+#include "VirtualTest.h"
+#include "kernels/Registry.h"
+#include "kernels/Use.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <cstdlib>
+#include <cstring>
+#include <gmock/gmock.h>
+#include <sectile/sectile.h>
+#include <sstream>
+
+using namespace sectile;
+using vgpu::AccessCounters;
+using vgpu::Counters;
+
+namespace {
+
+const bool chosen =
+    setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0 && setenv("SECTILE_CACHE_DIR", "", 1) == 0;
+
+struct Counted {
+  Counters counters;
+  Config config;
+};
+
+// Runs a kernel of the library at its default configuration on zeros.
+Counted count(const char *target, const char *name, DType dtype, const std::vector<Shape> &inputs,
+              const Assignments &options = {}) {
+  Device device = Device::open(std::string("virtual:") + target);
+  const KernelSpec &kernel = findKernel(name);
+  std::map<std::string, GivenTensor> types;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    types[kernel.arguments[i].name] = {{dtype, inputs[i]}, ""};
+  Invocation call = resolve(kernel, types, options);
+  std::vector<detail::Memory> memory;
+  for (const TensorType &type : call.tensors) {
+    HostArray zeros(type.dtype, type.shape);
+    memory.emplace_back(device, zeros.data.size());
+    memory.back().upload(zeros.data.data());
+  }
+  Config config = completeConfig(call, device.target(), {});
+  Use use{.stream = &device.stream()};
+  kernel.apply(call, config, memory, use);
+  device.synchronize();
+  return {static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters(), config};
+}
+
+void expectCoalesced(const Counters &counters) {
+  for (const AccessCounters *access :
+       {&counters.globalLoad, &counters.globalStore, &counters.asyncCopy})
+    EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
+}
+
+void expectNoConflicts(const Counters &counters) {
+  for (const AccessCounters *access :
+       {&counters.sharedLoad, &counters.sharedStore, &counters.asyncCopy})
+    EXPECT_EQ(access->wavefronts, access->idealWavefronts) << counters.text();
+}
+
+class KernelCounters : public testing::TestWithParam<const char *> {};
+INSTANTIATE_TEST_SUITE_P(Targets, KernelCounters, testing::Values("sm_80", "sm_90"),
+                         [](const auto &info) { return std::string(info.param); });
+
+TEST_P(KernelCounters, MatmulMovesNoMoreThanItsTiles) {
+  constexpr uint64_t size = 512;
+  auto [counters, config] =
+      count(GetParam(), "matmul", DType::float16, {{size, size}, {size, size}});
+  expectCoalesced(counters);
+  expectNoConflicts(counters);
+  // Each block reads one row of A's tiles and one column of B's, once.
+  uint64_t blocks = size / uint64_t(config["m"]) * (size / uint64_t(config["n"]));
+  EXPECT_EQ(counters.blocks, blocks);
+  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
+            blocks * uint64_t(config["m"] + config["n"]) * size * 2);
+  EXPECT_EQ(counters.globalStore.bytes, size * size * 2);
+  EXPECT_EQ(counters.mma, size * size * size / (16 * 8 * 16));
+  ASSERT_EQ(counters.mmaKinds.size(), 1u);
+}
+
+TEST_P(KernelCounters, MatmulOfTransposedOperandsToo) {
+  for (const char *option : {"trans_a", "trans_b"}) {
+    auto [counters, config] =
+        count(GetParam(), "matmul", DType::float16, {{256, 256}, {256, 256}}, {{option, "true"}});
+    expectCoalesced(counters);
+    expectNoConflicts(counters);
+  }
+}
+
+TEST_P(KernelCounters, AttentionReadsKeysAndValuesOncePerQueryBlock) {
+  constexpr uint64_t heads = 2, length = 256, width = 64;
+  Shape shape{1, heads, length, width};
+  auto [counters, config] = count(GetParam(), "attention", DType::float16, {shape, shape, shape});
+  expectCoalesced(counters);
+  expectNoConflicts(counters);
+  uint64_t bytes = length * width * 2;
+  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
+            heads * bytes + counters.blocks * 2 * bytes)
+      << "queries once, keys and values once per block";
+  // Two products of length x length x width per head.
+  EXPECT_EQ(counters.mma, 2 * heads * length * length * width / (16 * 8 * 16));
+}
+
+TEST_P(KernelCounters, RowsAreReadOnce) {
+  Counters softmax = count(GetParam(), "softmax", DType::float32, {{100, 1024}}).counters;
+  expectCoalesced(softmax);
+  EXPECT_EQ(softmax.globalLoad.bytes, 100 * 1024 * 4u);
+  EXPECT_EQ(softmax.globalStore.bytes, 100 * 1024 * 4u);
+  Counters norm =
+      count(GetParam(), "layer_norm", DType::float16, {{100, 768}, {768}, {768}}).counters;
+  expectCoalesced(norm);
+  EXPECT_EQ(norm.globalLoad.bytes, 3 * 100 * 768 * 2u);
+}
+
+// Takes each barrier and each wait out of the code of the default matmul, one at a time: every one
+// must be missed.
+TEST_P(KernelCounters, EveryBarrierAndWaitOfMatmulIsNeeded) {
+  const KernelSpec &kernel = findKernel("matmul");
+  Invocation call = resolveTypical(kernel, "f16", {{"M", 256}, {"N", 256}, {"K", 256}}, {});
+  Config config = completeConfig(call, GetParam(), {});
+  Use use{.target = GetParam(), .form = "llvm"};
+  kernel.apply(call, config, std::vector<detail::Memory>(call.tensors.size()), use);
+
+  std::vector<std::string> lines;
+  std::istringstream stream(use.code);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  auto run = [&](size_t without, uint64_t seed) {
+    std::string text;
+    for (size_t i = 0; i < lines.size(); ++i)
+      text += (i == without ? "" : lines[i]) + "\n";
+    vgpu::Runner runner(text);
+    runner.shape.grid[0] = uint32_t(256 / config["m"] * (256 / config["n"]));
+    runner.shape.block[0] = uint32_t(config["warps"] * 32);
+    runner.shape.sharedBytes = 160 * 1024;
+    runner.options.seed = seed;
+    runner.options.counters = false;
+    auto matrix = [&] { return runner.upload(std::vector<uint16_t>(256 * 256)); };
+    auto *a = matrix(), *b = matrix(), *c = matrix();
+    // A view is its memory, extents and strides.
+    int extent = 256, step = 1;
+    return runner.run(a, extent, extent, extent, step, b, extent, extent, extent, step, c, extent,
+                      extent, extent, step);
+  };
+  vgpu::LaunchResult whole = run(lines.size(), 0);
+  ASSERT_FALSE(whole.finding) << whole.finding->text();
+  int planted = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find("call void @llvm.nvvm.barrier.cta") == std::string::npos &&
+        lines[i].find("call void @llvm.nvvm.cp.async.wait") == std::string::npos)
+      continue;
+    ++planted;
+    for (uint64_t seed : {0, 1, 2}) {
+      vgpu::LaunchResult result = run(i, seed);
+      ASSERT_TRUE(result.finding) << "seed " << seed << ", without line " << i + 1 << ": "
+                                  << lines[i];
+      EXPECT_TRUE(result.finding->kind == vgpu::FindingKind::SharedRace ||
+                  result.finding->kind == vgpu::FindingKind::MissingWait)
+          << result.finding->text();
+      EXPECT_THAT(result.finding->file, testing::EndsWith("Matmul.cpp"));
+    }
+  }
+  EXPECT_GE(planted, 3);
+}
+
+} // namespace
