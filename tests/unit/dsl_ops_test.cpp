@@ -70,7 +70,7 @@ TEST(Operators, LiteralsTakeTheTilesType) {
 }
 
 TEST(Operators, Logic) {
-  EXPECT_THAT(UNARY(int, x > 1 && x < 5 || !(x == 3)),
+  EXPECT_THAT(UNARY(int, (x > 1 && x < 5) || !(x == 3)),
               AllOf(HasSubstr("arith.andi"), HasSubstr("arith.ori"), HasSubstr("arith.xori")));
   EXPECT_THAT(UNARY(int, ~x), ContainsRegex("arith.xori .* : tensor<8xi32>"));
   EXPECT_THAT(UNARY(int, -x), ContainsRegex("arith.subi %[a-z0-9_]+, %3 : tensor<8xi32>"));
@@ -254,14 +254,14 @@ TEST(Reduce, LinesAreTheUsers) {
   auto module = traceModule(kernel, nullptr, {});
   module->walk([&](mlir::Operation *op) {
     std::string at = sectile::detail::describe(op->getLoc());
-    if (op->getName().getStringRef() == "arith.mulf")
+    if (op->getName().getStringRef() == "arith.mulf") {
       EXPECT_THAT(at, testing::EndsWith("dsl_ops_test.cpp:" + std::to_string(line + 5)));
+    }
     EXPECT_THAT(at, testing::Not(HasSubstr("reduce.h")));
   });
 }
 
-//===-- Memory
-//------------------------------------------------------------------------------------===//
+//===-- Memory ------------------------------------------------------------------------------------===//
 
 TEST(Memory, BoolsAreBytes) {
   std::string ir = traced([](sc::Ptr<const bool> a, sc::Ptr<bool> b, sc::Tile<bool> flag) {
