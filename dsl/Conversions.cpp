@@ -201,6 +201,9 @@ mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind fr
   if (isBool(to)) {
     if (isBool(from))
       return value;
+    if (isFloat(from) && fromBits == 8) // there is no comparison of fp8
+      value = arith::ExtFOp::create(
+          builder, loc, tile::withElementType(value.getType(), builder.getF32Type()), value);
     mlir::Value zero = constantOf(trace, loc, value.getType(), 0);
     if (isFloat(from))
       return builder.createOrFold<arith::CmpFOp>(loc, arith::CmpFPredicate::UNE, value, zero);
