@@ -126,13 +126,15 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
 /// Numbers of an operand in the type of the sums, converted when they are first asked for.
 class Numbers {
 public:
-  Numbers(KernelEmitter &emitter, Value operand, const Layout &sums, unsigned kept)
+  /// `moving` goes to the buffer's addresses, see SharedPlaces.
+  Numbers(KernelEmitter &emitter, Value operand, const Layout &sums, unsigned kept,
+          ThreadPart moving)
       : emitter(emitter), element(elementOf(operand)),
         layout(multiplyAddOperandLayout(sums, cast<cta::BufferType>(operand.getType()).getShape(),
                                         kept)),
         inverse(layout),
         reader(emitter, layout, cast<cta::BufferType>(operand.getType()).getLayout().getLayout(),
-               element, emitter.scalar(operand)),
+               element, emitter.scalar(operand), moving),
         known(layout.numRegisters()) {}
 
   llvm::Value *at(int64_t row, int64_t column, llvm::Type *type) {
@@ -157,38 +159,126 @@ private:
   Registers known;
 };
 
-LogicalResult emitMultiplyAdds(KernelEmitter &emitter, cta::DotOp op) {
-  auto aBuffer = dyn_cast<cta::BufferType>(op.getA().getType());
-  if (!aBuffer || !isa<cta::BufferType>(op.getB().getType()))
-    return op.emitError("by multiply-adds needs both operands in shared buffers");
-  const Layout &sums = *cta::layoutOf(op.getType());
-  llvm::IRBuilder<> &b = emitter.b;
-  Numbers a(emitter, op.getA(), sums, 0), bNumbers(emitter, op.getB(), sums, 1);
-  SmallVector<Coordinates> places;
-  for (unsigned reg = 0; reg < sums.numRegisters(); ++reg)
-    places.push_back(sums.apply(reg, 0, 0));
-  ArrayRef<unsigned> first = emitter.firstCopies(sums);
-  Registers values = emitter.registers(op.getAcc());
-  llvm::Type *type = values.front()->getType();
-  for (int64_t k = 0; k < aBuffer.getShape()[1]; ++k)
-    for (auto [reg, place] : llvm::enumerate(places)) {
-      if (!first.empty() && first[reg] < reg) {
-        values[reg] = values[first[reg]];
-        continue;
-      }
-      llvm::Value *x = a.at(place[0], k, type), *y = bNumbers.at(k, place[1], type);
-      values[reg] = type->isIntegerTy()
-                        ? b.CreateAdd(values[reg], b.CreateMul(x, y))
-                        : b.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, values[reg]});
+/// The inner dimension of a product in steps, so that the code of one step serves all: where the
+/// steps of an operand begin is a linear map of their number.
+struct Steps {
+  int64_t length;                  ///< along the inner dimension
+  SmallVector<uint32_t> images[2]; ///< of the number's bits, in bytes of each buffer
+};
+
+/// Nothing when the inner dimension is short or no power of two.
+std::optional<Steps> planSteps(KernelEmitter &emitter, cta::DotOp op) {
+  Steps steps;
+  unsigned bytes[2];
+  for (unsigned i : {0, 1})
+    bytes[i] = emitter.memoryTypeOf(elementOf(op->getOperand(i)))->getPrimitiveSizeInBits() / 8;
+  // A vector of 16 bytes must not pass the end of a step.
+  steps.length = 16 / std::min({bytes[0], bytes[1], 2u});
+  int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape()[1];
+  if (inner < 2 * steps.length || (inner & (inner - 1)))
+    return std::nullopt;
+  for (unsigned i : {0, 1}) {
+    auto type = cast<cta::BufferType>(op->getOperand(i).getType());
+    const Layout &buffer = type.getLayout().getLayout();
+    LayoutInverse inverse(buffer);
+    unsigned dim = 1 - i;
+    for (unsigned bit = llvm::Log2_64(steps.length); bit < buffer.coreBits(dim); ++bit) {
+      uint32_t image = inverse.ofPacked(1u << (buffer.shift(dim) + bit))[In::Offset] * bytes[i];
+      if (image % 16)
+        return std::nullopt;
+      steps.images[i].push_back(image);
     }
-  emitter.define(op, std::move(values));
-  return success();
+  }
+  return steps;
 }
+
+class MultiplyAdds {
+public:
+  MultiplyAdds(KernelEmitter &emitter, cta::DotOp op)
+      : emitter(emitter), op(op), sums(*cta::layoutOf(op.getType())),
+        first(emitter.firstCopies(sums)), values(emitter.registers(op.getAcc())) {
+    for (unsigned reg = 0; reg < sums.numRegisters(); ++reg)
+      places.push_back(sums.apply(reg, 0, 0));
+  }
+
+  void run() {
+    int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape()[1];
+    if (std::optional<Steps> steps = planSteps(emitter, op))
+      loop(*steps, inner / steps->length);
+    else
+      add(inner, {}, {});
+    emitter.define(op, std::move(values));
+  }
+
+private:
+  /// Adds `length` products to every sum.
+  void add(int64_t length, ThreadPart aMoving, ThreadPart bMoving) {
+    llvm::IRBuilder<> &b = emitter.b;
+    llvm::Type *type = values.front()->getType();
+    Numbers x(emitter, op.getA(), sums, 0, aMoving), y(emitter, op.getB(), sums, 1, bMoving);
+    for (int64_t k = 0; k < length; ++k)
+      for (auto [reg, place] : llvm::enumerate(places)) {
+        if (!first.empty() && first[reg] < reg) {
+          values[reg] = values[first[reg]];
+          continue;
+        }
+        llvm::Value *left = x.at(place[0], k, type), *right = y.at(k, place[1], type);
+        values[reg] = type->isIntegerTy() ? b.CreateAdd(values[reg], b.CreateMul(left, right))
+                                          : b.CreateIntrinsic(llvm::Intrinsic::fma, {type},
+                                                              {left, right, values[reg]});
+      }
+  }
+
+  void loop(const Steps &steps, unsigned count) {
+    llvm::IRBuilder<> &b = emitter.b;
+    llvm::BasicBlock *before = b.GetInsertBlock();
+    llvm::Function *kernel = before->getParent();
+    auto *body = llvm::BasicBlock::Create(b.getContext(), "products", kernel);
+    auto *after = llvm::BasicBlock::Create(b.getContext(), "products.end", kernel);
+    b.CreateBr(body);
+    b.SetInsertPoint(body);
+    llvm::PHINode *step = b.CreatePHI(b.getInt32Ty(), 2);
+    step->addIncoming(b.getInt32(0), before);
+    SmallVector<llvm::PHINode *> phis;
+    for (llvm::Value *&value : values) {
+      phis.push_back(b.CreatePHI(value->getType(), 2));
+      phis.back()->addIncoming(value, before);
+      value = phis.back();
+    }
+    add(steps.length, linearMap(b, step, count - 1, steps.images[0]),
+        linearMap(b, step, count - 1, steps.images[1]));
+    llvm::Value *next = b.CreateAdd(step, b.getInt32(1), "", /*HasNUW=*/true, /*HasNSW=*/true);
+    step->addIncoming(next, b.GetInsertBlock());
+    for (auto [phi, value] : llvm::zip_equal(phis, values))
+      phi->addIncoming(value, b.GetInsertBlock());
+    llvm::BranchInst *back = b.CreateCondBr(b.CreateICmpNE(next, b.getInt32(count)), body, after);
+    // One step is long enough, and unrolled ones take long to compile.
+    llvm::LLVMContext &context = b.getContext();
+    auto *keep =
+        llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+    auto *loop = llvm::MDNode::getDistinct(context, {nullptr, keep});
+    loop->replaceOperandWith(0, loop);
+    back->setMetadata(llvm::LLVMContext::MD_loop, loop);
+    b.SetInsertPoint(after);
+  }
+
+  KernelEmitter &emitter;
+  cta::DotOp op;
+  const Layout &sums;
+  ArrayRef<unsigned> first;
+  Registers values;
+  SmallVector<Coordinates> places;
+};
 
 } // namespace
 
 LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
-  return op.getInstruction() ? emitMatrixDot(emitter, op) : emitMultiplyAdds(emitter, op);
+  if (op.getInstruction())
+    return emitMatrixDot(emitter, op);
+  if (!isa<cta::BufferType>(op.getA().getType()) || !isa<cta::BufferType>(op.getB().getType()))
+    return op.emitError("by multiply-adds needs both operands in shared buffers");
+  MultiplyAdds(emitter, op).run();
+  return success();
 }
 
 } // namespace sectile

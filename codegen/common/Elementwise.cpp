@@ -346,9 +346,7 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
       .Case([&](math::SinOp) { return computed(functions::sin); })
       .Case([&](math::CosOp) { return computed(functions::cos); })
       .Case([&](math::TanhOp) { return computed(functions::tanh); })
-      .Case([&](math::ErfOp o) -> Make {
-        return tile::elementType(o.getType()).isF64() ? nullptr : computed(functions::erf);
-      })
+      .Case([&](math::ErfOp) { return computed(functions::erf); })
       .Default([](Operation *) { return nullptr; });
 }
 

@@ -303,18 +303,40 @@ Value *tanh(Builder &builder, Value *x) {
 Value *erf(Builder &builder, Value *x) {
   Math m(builder, x);
   IRBuilder<> &b = m.b;
-  Value *magnitude = m.abs(x);
-  // A fit of erf(x)/x over x² up to 1, and of -log(1 - erf(x)) from 1 to 4, where erf rounds to 1.
-  Value *fit = m.polynomial(b.CreateFMul(x, x),
-                            {-9.6670445714869964e-6, 0.00011265959025606609,
-                             -0.00084840804055351063, 0.0052210318078580228, -0.026865430727670243,
-                             0.11283782495236845, -0.3761263846802871, 1.1283791670615434});
+  // Fits of erf(x)/x over x² up to 1, and of -log(1 - erf(x)) from there to where erf rounds to 1:
+  // to 4 in f32, to 6 in f64.
+  Value *magnitude = m.abs(x), *square = b.CreateFMul(x, x), *fit, *decay;
+  if (m.isDouble) {
+    fit =
+        m.polynomial(square, {-4.2309458242953378e-12, 8.7090451290531067e-11,
+                              -1.216456005728345e-9, 1.4792401209404813e-8, -1.6364642158167615e-7,
+                              1.6462045441468419e-6, -1.4925647567519332e-5, 0.00012055332902888735,
+                              -0.00085483270219348296, 0.0052239776254232983, -0.026866170645129841,
+                              0.1128379167095512, -0.37612638903183752, 1.1283791670955126});
+    Value *bounded = b.CreateBinaryIntrinsic(Intrinsic::minnum, magnitude, m.number(6));
+    Value *centred = m.fma(bounded, 0.4, m.number(-1.4));
+    decay = m.polynomial(centred,
+                         {3.245901999030085e-10,  -2.1901845906851097e-9, 5.1951607385372206e-9,
+                          -4.8610991029225574e-9, 9.6528252053603727e-10, 3.0414788597569983e-9,
+                          -2.7966374245484618e-8, 1.286781347382139e-7,   -3.8251506449279393e-7,
+                          9.1779753326693184e-7,  -1.919146618676658e-6,  3.4196471333147523e-6,
+                          -4.5653913877192365e-6, 1.4783966569639068e-6,  1.8474346905170144e-5,
+                          -9.0901103641757262e-5, 0.0003078195950532894,  -0.00089357655647921244,
+                          0.0023739972761078477,  -0.0059537044786857655, 0.014384548330638939,
+                          -0.034128411079638966,  0.081650909717799245,   6.0422065921389368,
+                          18.165248970912977,     14.112437402148174});
+  } else {
+    fit =
+        m.polynomial(square, {-9.6670445714869964e-6, 0.00011265959025606609,
+                              -0.00084840804055351063, 0.0052210318078580228, -0.026865430727670243,
+                              0.11283782495236845, -0.3761263846802871, 1.1283791670615434});
+    Value *bounded = b.CreateBinaryIntrinsic(Intrinsic::minnum, magnitude, m.number(4));
+    decay = m.polynomial(bounded,
+                         {-1.6371514145936436e-6, 4.6058042689189779e-5, -0.00059680562566077971,
+                          0.0047595962932662646, -0.026421136005663897, 0.11008008294882025,
+                          0.63182605155916301, 1.130233434841994, -0.00032013804967769884});
+  }
   Value *small = b.CreateFMul(fit, x);
-  Value *bounded = b.CreateBinaryIntrinsic(Intrinsic::minnum, magnitude, m.number(4));
-  Value *decay =
-      m.polynomial(bounded, {-1.6371514145936436e-6, 4.6058042689189779e-5, -0.00059680562566077971,
-                             0.0047595962932662646, -0.026421136005663897, 0.11008008294882025,
-                             0.63182605155916301, 1.130233434841994, -0.00032013804967769884});
   Value *large = b.CreateFSub(m.number(1), exp(builder, b.CreateFNeg(decay)));
   Value *result =
       b.CreateSelect(b.CreateFCmpOLT(magnitude, m.number(1)), small, b.CreateCopySign(large, x));

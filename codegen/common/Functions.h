@@ -25,7 +25,6 @@ llvm::Value *log1p(Builder &builder, llvm::Value *x);
 llvm::Value *sin(Builder &builder, llvm::Value *x);
 llvm::Value *cos(Builder &builder, llvm::Value *x);
 llvm::Value *tanh(Builder &builder, llvm::Value *x);
-/// f32 only.
 llvm::Value *erf(Builder &builder, llvm::Value *x);
 
 } // namespace sectile::functions

@@ -121,13 +121,8 @@ llvm::Value *KernelEmitter::laneIndex() {
   return lane;
 }
 
-ThreadPart KernelEmitter::threadPart(ArrayRef<uint32_t> laneImages, ArrayRef<uint32_t> warpImages) {
-  std::vector<uint32_t> images(laneImages);
-  images.resize(llvm::Log2_32(target.warpSize), 0);
-  llvm::append_range(images, warpImages);
-  auto [known, isNew] = threadParts.try_emplace(images);
-  if (!isNew)
-    return known->second;
+ThreadPart linearMap(llvm::IRBuilder<> &b, llvm::Value *value, uint32_t mask,
+                     ArrayRef<uint32_t> images) {
   // Bits that move by the same distance move together.
   std::map<int, uint32_t> byDistance;
   uint32_t once = 0, twice = 0;
@@ -139,18 +134,26 @@ ThreadPart KernelEmitter::threadPart(ArrayRef<uint32_t> laneImages, ArrayRef<uin
     }
   ThreadPart part;
   part.bits = once;
-  for (auto [distance, mask] : byDistance) {
-    llvm::Value *bits = thread;
-    if (mask != numThreads() - 1)
-      bits = entry.CreateAnd(bits, mask);
-    bits = distance > 0   ? entry.CreateShl(bits, distance, "", /*HasNUW=*/true, /*HasNSW=*/true)
-           : distance < 0 ? entry.CreateLShr(bits, -distance)
+  for (auto [distance, moved] : byDistance) {
+    llvm::Value *bits = moved == mask ? value : b.CreateAnd(value, moved);
+    bits = distance > 0   ? b.CreateShl(bits, distance, "", /*HasNUW=*/true, /*HasNSW=*/true)
+           : distance < 0 ? b.CreateLShr(bits, -distance)
                           : bits;
     part.value = !part.value ? bits
-                 : twice     ? entry.CreateXor(part.value, bits)
-                             : entry.CreateOr(part.value, bits, "", /*IsDisjoint=*/true);
+                 : twice     ? b.CreateXor(part.value, bits)
+                             : b.CreateOr(part.value, bits, "", /*IsDisjoint=*/true);
   }
-  return known->second = part;
+  return part;
+}
+
+ThreadPart KernelEmitter::threadPart(ArrayRef<uint32_t> laneImages, ArrayRef<uint32_t> warpImages) {
+  std::vector<uint32_t> images(laneImages);
+  images.resize(llvm::Log2_32(target.warpSize), 0);
+  llvm::append_range(images, warpImages);
+  auto [known, isNew] = threadParts.try_emplace(images);
+  if (isNew)
+    known->second = linearMap(entry, thread, numThreads() - 1, images);
+  return known->second;
 }
 
 std::pair<llvm::Value *, uint32_t> KernelEmitter::combine(const ThreadPart &part,

@@ -24,6 +24,10 @@ struct ThreadPart {
   uint32_t bits = 0;            ///< that may be set
 };
 
+/// The xor of the images of the bits that are set in `value`, of which `mask` may be; as an i32.
+ThreadPart linearMap(llvm::IRBuilder<> &b, llvm::Value *value, uint32_t mask,
+                     llvm::ArrayRef<uint32_t> images);
+
 class KernelEmitter {
 public:
   KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function);

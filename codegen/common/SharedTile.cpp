@@ -9,10 +9,10 @@ namespace sectile {
 //===-- Addresses -----------------------------------------------------------------------------===//
 
 SharedPlaces::SharedPlaces(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
-                           unsigned elementBytes, llvm::Value *base)
+                           unsigned elementBytes, llvm::Value *base, ThreadPart moving)
     : emitter(emitter), map(PlaceMap::compose(distributed, buffer)), elementBytes(elementBytes),
       coreRegisters(distributed.coreRegisters()), coreBytes(buffer.size(In::Offset) * elementBytes),
-      base(base) {
+      base(base), moving(moving) {
   SmallVector<uint32_t> lanes, warps;
   for (unsigned bit = 0; bit < map.bits(In::Lane); ++bit)
     lanes.push_back(image(In::Lane, bit));
@@ -26,6 +26,10 @@ llvm::Value *SharedPlaces::address(unsigned reg) { return address(reg, own); }
 llvm::Value *SharedPlaces::address(unsigned reg, const ThreadPart &part) {
   uint32_t fixed = map.core(Place::of(reg % coreRegisters))[In::Offset] * elementBytes;
   auto [variable, constant] = emitter.combine(part, fixed);
+  if (moving.value) {
+    variable = move(variable, part.bits, constant & moving.bits);
+    constant &= ~moving.bits;
+  }
   constant += reg / coreRegisters * coreBytes;
   llvm::IRBuilder<> &b = emitter.b;
   llvm::Value *start = base;
@@ -36,6 +40,19 @@ llvm::Value *SharedPlaces::address(unsigned reg, const ThreadPart &part) {
     start = known;
   }
   return constant ? b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), start, constant) : start;
+}
+
+/// The thread's part with what moves; `constant` has only bits of the latter.
+llvm::Value *SharedPlaces::move(llvm::Value *variable, uint32_t variableBits, uint32_t constant) {
+  llvm::Value *&known = moved[{variable, constant}];
+  if (known)
+    return known;
+  llvm::IRBuilder<> &b = emitter.b;
+  known = constant ? b.CreateXor(moving.value, constant) : moving.value;
+  if (variable)
+    known = variableBits & moving.bits ? b.CreateXor(variable, known)
+                                       : b.CreateOr(variable, known, "", /*IsDisjoint=*/true);
+  return known;
 }
 
 //===-- Reading -------------------------------------------------------------------------------===//
@@ -50,10 +67,10 @@ static BankModel banksOf(const Target &target) {
 }
 
 SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
-                           Type element, llvm::Value *base)
+                           Type element, llvm::Value *base, ThreadPart moving)
     : emitter(emitter), layout(distributed), type(emitter.typeOf(element)),
       memoryType(emitter.memoryTypeOf(element)),
-      places(emitter, distributed, buffer, bytesOf(memoryType), base),
+      places(emitter, distributed, buffer, bytesOf(memoryType), base, moving),
       loaded(distributed.numRegisters()) {
   unsigned bits = 8 * bytesOf(memoryType);
   if (emitter.target.matrixLoad)

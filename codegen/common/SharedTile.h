@@ -8,11 +8,11 @@
 namespace sectile {
 
 /// Where each register of a thread lies in a buffer. Byte addresses are a part that depends on the
-/// thread, emitted once per kernel, and a constant.
+/// thread, emitted once per kernel, and a constant; `moving`, in bytes, is xored to both.
 class SharedPlaces {
 public:
   SharedPlaces(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
-               unsigned elementBytes, llvm::Value *base);
+               unsigned elementBytes, llvm::Value *base, ThreadPart moving = {});
 
   /// The address of a register's element; the number includes the repeat.
   llvm::Value *address(unsigned reg);
@@ -25,11 +25,14 @@ public:
   ThreadPart part() const { return own; }
 
 private:
+  llvm::Value *move(llvm::Value *variable, uint32_t variableBits, uint32_t constant);
+
   KernelEmitter &emitter;
   PlaceMap map;
   unsigned elementBytes, coreRegisters, coreBytes;
   llvm::Value *base;
-  ThreadPart own;
+  ThreadPart own, moving;
+  llvm::DenseMap<std::pair<llvm::Value *, uint32_t>, llvm::Value *> moved;
   llvm::DenseMap<std::pair<llvm::Value *, llvm::BasicBlock *>, llvm::Value *> starts;
 };
 
@@ -38,7 +41,7 @@ private:
 class SharedReader {
 public:
   SharedReader(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
-               mlir::Type element, llvm::Value *base);
+               mlir::Type element, llvm::Value *base, ThreadPart moving = {});
 
   llvm::Value *get(unsigned reg);
   Registers all();
