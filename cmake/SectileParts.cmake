@@ -43,6 +43,8 @@ function(sectile_library)
   endforeach()
   add_library(sectile SHARED ${PROJECT_SOURCE_DIR}/runtime/Version.cpp ${objects})
   add_library(Sectile::sectile ALIAS sectile)
+  # The compile cache tells builds apart by it.
+  target_link_options(sectile PRIVATE LINKER:--build-id=sha1)
   set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINKER_LANGUAGE CXX)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})

@@ -18,9 +18,10 @@ function(sectile_script_test name script)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
-# sectile_cli_test(name): tests/cli/NAME_test.py, which drives the program `sectile`.
+# sectile_cli_test(name argument...): tests/cli/NAME_test.py, which drives the program `sectile`.
 function(sectile_cli_test name)
-  sectile_script_test(cli.${name} cli/${name}_test.py $<TARGET_FILE:sectile_cli>)
+  string(JOIN "." entry cli.${name} ${ARGN})
+  sectile_script_test(${entry} cli/${name}_test.py $<TARGET_FILE:sectile_cli> ${ARGN})
 endfunction()
 
 # sectile_compile_fail(source...): each source must be refused by the compiler, with an error that

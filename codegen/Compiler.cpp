@@ -1,5 +1,6 @@
 // The compiler driver: passes, emission, LLVM, and what turns its output into loadable code.
 #include "codegen/Compiler.h"
+#include "codegen/BuildId.h"
 #include "codegen/Optimizer.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
@@ -46,7 +47,7 @@ Expected<Form> formByName(StringRef name, const Target &target) {
 }
 
 std::string compilerVersion() {
-  return "sectile " SECTILE_VERSION_STRING " llvm " LLVM_VERSION_STRING;
+  return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() + " llvm " LLVM_VERSION_STRING;
 }
 
 namespace {

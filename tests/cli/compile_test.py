@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-from cli import done, main, sectile
+from cli import done, main
 
 KERNELS = ("vector_add", "softmax", "layer_norm", "matmul", "attention")
 NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")

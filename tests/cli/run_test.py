@@ -4,9 +4,9 @@ import os
 import random
 import sys
 
-from cli import done, main, read_npy, sectile, write_npy
+from cli import done, main, read_npy, write_npy
 
-DEVICE = ("--device", sys.argv[2] if len(sys.argv) > 2 else "virtual:sm_80")
+DEVICE = ("--device", sys.argv[2])
 rng = random.Random(7)
 
 

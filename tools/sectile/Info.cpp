@@ -1,5 +1,6 @@
 // `sectile info`: what there is on this machine and in this library.
 #include "ir/Target.h"
+#include "runtime/CompileCache.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Table.h"
 #include <iostream>
@@ -19,6 +20,19 @@ int sectile::tool::runInfo(const CommandLine &) {
   for (llvm::StringRef name : Target::names())
     targets += (targets.empty() ? "" : ", ") + name.str();
   table.row({"targets", targets});
+  runtime::DiskStore *disk = runtime::CompileCache::get().disk();
+  if (!disk) {
+    table.row({"cache", "in memory only"});
+  } else if (!disk->usable()) {
+    table.row({"cache", disk->folder() + " is not used: " + disk->problem()});
+  } else {
+    std::size_t bytes = 0;
+    const auto entries = disk->entries();
+    for (const auto &entry : entries)
+      bytes += entry.bytes;
+    table.row({"cache", disk->folder() + ": " + std::to_string(entries.size()) + " kernels, " +
+                            mebibytes(bytes)});
+  }
   table.print(std::cout);
   std::cout << "devices\n";
   Table devices;
