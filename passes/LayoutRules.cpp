@@ -6,24 +6,6 @@ using namespace mlir;
 
 namespace sectile {
 
-// Warps along m come first. A bit of zero is one beyond its dimension's end, of whichever stands
-// around it.
-MmaTiling tilingOf(const Layout &accumulator) {
-  unsigned m = accumulator.rank() - 2, n = m + 1, warps = accumulator.bits(In::Warp), alongM = 0;
-  for (unsigned bit = 0; bit < warps; ++bit) {
-    if (accumulator.basis(In::Warp, bit, n)) {
-      alongM = bit;
-      break;
-    }
-    if (accumulator.basis(In::Warp, bit, m))
-      alongM = bit + 1;
-  }
-  MmaTiling tiling;
-  tiling.warpsM = 1u << alongM;
-  tiling.warpsN = 1u << (warps - alongM);
-  return tiling;
-}
-
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
   Type type = dot->getOperand(operand).getType();
   ArrayRef<int64_t> shape;
@@ -36,8 +18,17 @@ Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned oper
     element = cast<RankedTensorType>(type).getElementType();
   }
   unsigned bits = element.getIntOrFloatBitWidth();
-  MmaTiling tiling = tilingOf(accumulator);
-  return operand == 0 ? mmaOperandA(shape, bits, tiling) : mmaOperandB(shape, bits, tiling);
+  // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
+  // registers to warps. The sums may have their warps anyhow, not only as a grid.
+  Layout one = operand == 0 ? mmaOperandA(shape, bits, {}) : mmaOperandB(shape, bits, {});
+  Layout::PackedBases bases = one.packedBases();
+  for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
+    uint32_t place = uint32_t(accumulator.basis(In::Warp, bit, operand)) << one.shift(operand);
+    if (place)
+      llvm::erase(bases[unsigned(In::Register)], place);
+    bases[unsigned(In::Warp)].push_back(place);
+  }
+  return Layout::fromPacked(Layout::Kind::Distributed, shape, bases);
 }
 
 Layout multiplyAddOperandLayout(const Layout &sums, ArrayRef<int64_t> shape, unsigned kept) {

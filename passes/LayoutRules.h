@@ -7,9 +7,6 @@
 
 namespace sectile {
 
-/// The spread of matrix instructions over warps that an accumulator's layout shows.
-MmaTiling tilingOf(const Layout &accumulator);
-
 /// The layout that a matrix instruction's operand (0 is A, 1 is B) must have for this accumulator.
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand);
 
