@@ -6,19 +6,6 @@ using namespace mlir;
 
 namespace sectile {
 
-// Warps along m come first, and the first one along n moves unless n has a single tile, when it
-// does not matter who replicates. So whatever stands before a bit along n is m's, also beyond its
-// end.
-MmaTiling tilingOf(const Layout &accumulator) {
-  unsigned n = accumulator.rank() - 1, warps = accumulator.bits(In::Warp), alongM = 0;
-  while (alongM < warps && !accumulator.basis(In::Warp, alongM, n))
-    ++alongM;
-  MmaTiling tiling;
-  tiling.warpsM = 1u << alongM;
-  tiling.warpsN = 1u << (warps - alongM);
-  return tiling;
-}
-
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
   Type type = dot->getOperand(operand).getType();
   ArrayRef<int64_t> shape;
@@ -31,8 +18,17 @@ Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned oper
     element = cast<RankedTensorType>(type).getElementType();
   }
   unsigned bits = element.getIntOrFloatBitWidth();
-  MmaTiling tiling = tilingOf(accumulator);
-  return operand == 0 ? mmaOperandA(shape, bits, tiling) : mmaOperandB(shape, bits, tiling);
+  // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
+  // registers to warps. The sums may have their warps anyhow, not only as a grid.
+  Layout one = operand == 0 ? mmaOperandA(shape, bits, {}) : mmaOperandB(shape, bits, {});
+  Layout::PackedBases bases = one.packedBases();
+  for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
+    uint32_t place = uint32_t(accumulator.basis(In::Warp, bit, operand)) << one.shift(operand);
+    if (place)
+      llvm::erase(bases[unsigned(In::Register)], place);
+    bases[unsigned(In::Warp)].push_back(place);
+  }
+  return Layout::fromPacked(Layout::Kind::Distributed, shape, bases);
 }
 
 Layout multiplyAddOperandLayout(const Layout &sums, ArrayRef<int64_t> shape, unsigned kept) {
