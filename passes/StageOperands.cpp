@@ -32,12 +32,19 @@ struct Origin {
   SmallVector<int64_t> order;
 };
 
+/// Whether a buffer of this shape can be read through other axes: repeats along two of them lie in
+/// memory in an order that a layout of the other axes cannot say.
+bool canPermuteBuffer(ArrayRef<int64_t> shape) {
+  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
+}
+
 Origin originOfOperand(Value operand) {
   Origin origin{operand, {0, 1}};
   for (;;) {
     if (auto convert = origin.root.getDefiningOp<cta::ConvertLayoutOp>()) {
       origin.root = convert.getSource();
-    } else if (auto permute = origin.root.getDefiningOp<tile::PermuteOp>()) {
+    } else if (auto permute = origin.root.getDefiningOp<tile::PermuteOp>();
+               permute && canPermuteBuffer(permute.getType().getShape())) {
       for (int64_t &axis : origin.order)
         axis = permute.getOrder()[axis];
       origin.root = permute.getSource();

@@ -220,6 +220,12 @@ LogicalResult PermuteBufferOp::verify() {
       return emitOpError("order is not a permutation of the axes");
     seen[axis] = true;
   }
+  // Repeats along two axes lie in memory in an order that a layout of the permuted axes cannot say.
+  if (llvm::count_if(from.getShape(), [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) >
+          1 &&
+      !llvm::is_sorted(order))
+    return emitOpError("cannot reorder the axes of ")
+           << tile::shapeText(from.getShape()) << ", of which two are no powers of two";
   SmallVector<int64_t> axes(order);
   if (from.getElement() != to.getElement() ||
       to.getLayout().getLayout() != from.getLayout().getLayout().permute(axes))

@@ -118,6 +118,15 @@ func.func @permute_twice(%b: !cta.buffer<2x2xf32, #plain>) {
 
 // -----
 
+#plain = #cta.layout<"6x6, shared [(0,1) (1,0)]">
+func.func @permute_repeats(%b: !cta.buffer<6x6xf32, #plain>) {
+  // expected-error @+1 {{'cta.permute_buffer' op cannot reorder the axes of [6, 6], of which two are no powers of two}}
+  %0 = cta.permute_buffer %b [1, 0] : !cta.buffer<6x6xf32, #plain> -> !cta.buffer<6x6xf32, #cta.layout<"6x6, shared [(1,0) (0,1)]">>
+  return
+}
+
+// -----
+
 #plain = #cta.layout<"2x2, shared [(0,1) (1,0)]">
 func.func @permute_layout(%b: !cta.buffer<2x2xf32, #plain>) {
   // expected-error @+1 {{is not the permuted}}

@@ -268,49 +268,92 @@ Value Generator::convert(Value tile, Type element) {
   return arith::SIToFPOp::create(builder, loc, type, tile);
 }
 
+Value Generator::wholeNumbers(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  if (type.getElementType() == i32())
+    return tile;
+  return arith::FPToSIOp::create(builder, loc, tileOf(type.getShape(), i32()), tile);
+}
+
+Value Generator::turned(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  return tile::PermuteOp::create(
+      builder, loc, tileOf({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), tile,
+      ArrayRef<int32_t>{1, 0});
+}
+
+/// Arithmetic in floats of some width.
+Value Generator::floating(Value a, Value b) {
+  Type elements[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF32Type(),
+                     builder.getF64Type()};
+  Type element = elements[pick(4)];
+  Value x = convert(small(a, 4), element), y = convert(small(b, 4), element);
+  for (unsigned i = 1 + pick(2); i-- > 0;)
+    switch (pick(5)) {
+    case 0:
+      x = arith::AddFOp::create(builder, loc, x, y);
+      break;
+    case 1:
+      x = arith::SubFOp::create(builder, loc, x, y);
+      break;
+    case 2:
+      x = arith::MulFOp::create(builder, loc, x, y);
+      break;
+    case 3:
+      x = arith::MaximumFOp::create(builder, loc, x, y);
+      break;
+    default:
+      x = arith::MinimumFOp::create(builder, loc, x, y);
+    }
+  return wholeNumbers(x);
+}
+
 /// A dot of computed tiles, whose result is as one of i32 again.
 Value Generator::dot(Value like) {
-  Type elements[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF32Type(),
-                     builder.getI8Type()};
-  Type element = elements[pick(4)];
+  MLIRContext *context = builder.getContext();
+  Type elements[] = {builder.getF16Type(), builder.getBF16Type(),          builder.getF32Type(),
+                     builder.getI8Type(),  Float8E4M3FNType::get(context), builder.getF64Type()};
+  Type element = elements[pick(std::size(elements))];
   ArrayRef<int64_t> shape = tile::shapeOf(like.getType());
   int64_t k = shape[1], n = extents[pick(extents.size())];
-  Value a = convert(small(like, 3), element), b;
-  if (coin()) {
-    b = convert(small(someTileOf({k, n}), 3), element);
-  } else {
-    b = convert(small(someTileOf({n, k}), 3), element);
-    b = tile::PermuteOp::create(builder, loc, tileOf({k, n}, element), b, ArrayRef<int32_t>{1, 0});
-  }
+  Value a = convert(small(like, 3), element);
+  Value b = coin() ? convert(small(someTileOf({k, n}), 3), element)
+                   : turned(convert(small(someTileOf({n, k}), 3), element));
   Value acc = small(someTileOf({shape[0], n}), 6);
-  bool integer = element.isInteger(8);
-  if (!integer)
+  if (element.isF64() || (element.isF16() && pick(3) == 0))
+    acc = convert(acc, element);
+  else if (!element.isInteger(8))
     acc = convert(acc, builder.getF32Type());
   auto precision = coin() ? tile::Precision::TF32 : tile::Precision::IEEE;
-  Value result = tile::DotOp::create(builder, loc, acc.getType(), a, b, acc, precision);
-  return integer
-             ? result
-             : Value(arith::FPToSIOp::create(builder, loc, tileOf({shape[0], n}, i32()), result));
+  return wholeNumbers(tile::DotOp::create(builder, loc, acc.getType(), a, b, acc, precision));
+}
+
+/// A view of an f16 buffer, one row after the other or one column after the other.
+Value Generator::matrix(Value base, Value rows, Value columns, Value pitch, bool byColumns) {
+  Value one = number(1);
+  SmallVector<Value> strides = {byColumns ? one : pitch, byColumns ? pitch : one};
+  return tile::MakeViewOp::create(builder, loc, tile::ViewType::get(2, builder.getF16Type()), base,
+                                  ValueRange{rows, columns}, strides);
+}
+
+Value Generator::load(Value view, Value row, Value column, int64_t rows, int64_t columns) {
+  return tile::LoadBlockOp::create(builder, loc, tileOf({rows, columns}, builder.getF16Type()),
+                                   view, ValueRange{row, column}, TypedAttr(), tile::Cache::Default,
+                                   tile::Eviction::Normal);
 }
 
 /// A loop over blocks of the f16 buffers: what pipelines are for.
 Value Generator::matmul() {
   static constexpr int64_t blocks[] = {16, 32, 64, 48, 8};
   int64_t m = blocks[pick(5)], n = blocks[pick(5)], k = blocks[pick(4)];
-  Value one = number(1), rows = kernel.getArgument(5), depth = someScalar();
-  Type f16 = builder.getF16Type();
-  auto type = tile::ViewType::get(2, f16);
-  // 64 by 64 elements at most, one row after the other or one column after the other.
+  Value rows = kernel.getArgument(5), depth = someScalar();
+  // 64 by 64 elements at most.
   Value sixtyFour = number(64), pitch = coin() ? sixtyFour : number(65);
   depth = arith::MinSIOp::create(builder, loc, depth, sixtyFour);
-  auto view = [&](Value base, Value r, Value c, bool turned) -> Value {
-    SmallVector<Value> strides = {turned ? one : pitch, turned ? pitch : one};
-    return tile::MakeViewOp::create(builder, loc, type, base, ValueRange{r, c}, strides);
-  };
-  bool turnA = coin(), turnB = coin(), permuteB = coin();
-  Value a = view(kernel.getArgument(1), rows, depth, turnA);
-  Value b = permuteB ? view(kernel.getArgument(2), rows, depth, turnB)
-                     : view(kernel.getArgument(2), depth, rows, turnB);
+  bool permuteB = coin();
+  Value a = matrix(kernel.getArgument(1), rows, depth, pitch, coin());
+  Value b = permuteB ? matrix(kernel.getArgument(2), rows, depth, pitch, coin())
+                     : matrix(kernel.getArgument(2), depth, rows, pitch, coin());
   Value i = coin() ? number(0) : someScalar(), j = coin() ? number(0) : someScalar();
   Value zero = arith::ConstantOp::create(
       builder, loc,
@@ -320,23 +363,84 @@ Value Generator::matmul() {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     Value at = loop.getInductionVar();
-    auto load = [&](Value from, Value r, Value c, int64_t er, int64_t ec) -> Value {
-      return tile::LoadBlockOp::create(builder, loc, tileOf({er, ec}, f16), from, ValueRange{r, c},
-                                       TypedAttr(), tile::Cache::Default, tile::Eviction::Normal);
-    };
-    Value left = load(a, i, at, m, k), right;
-    if (permuteB) {
-      right = load(b, j, at, n, k);
-      right = tile::PermuteOp::create(builder, loc, tileOf({k, n}, f16), right,
-                                      ArrayRef<int32_t>{1, 0});
-    } else {
-      right = load(b, at, j, k, n);
-    }
+    Value left = load(a, i, at, m, k);
+    Value right = permuteB ? turned(load(b, j, at, n, k)) : load(b, at, j, k, n);
     Value sum = tile::DotOp::create(builder, loc, zero.getType(), left, right,
                                     loop.getRegionIterArg(0), tile::Precision::TF32);
     scf::YieldOp::create(builder, loc, sum);
   }
-  return arith::FPToSIOp::create(builder, loc, tileOf({m, n}, i32()), loop.getResult(0));
+  return wholeNumbers(loop.getResult(0));
+}
+
+/// Two dots in one loop, the second of what the first gave, with a reduction between them.
+Value Generator::attention() {
+  static constexpr int64_t blocks[] = {16, 32, 64, 48};
+  int64_t m = blocks[pick(4)], n = blocks[pick(4)], d = blocks[pick(4)];
+  Value keys = arith::MinSIOp::create(builder, loc, someScalar(), number(64)), depth = number(64);
+  Value pitch = coin() ? number(64) : number(72), zero = number(0);
+  Value q = load(matrix(kernel.getArgument(1), kernel.getArgument(5), depth, pitch, false),
+                 someScalar(), zero, m, d);
+  Value k = matrix(kernel.getArgument(1), keys, depth, pitch, false);
+  Value v = matrix(kernel.getArgument(2), keys, depth, pitch, coin());
+  Type f16 = builder.getF16Type(), f32 = builder.getF32Type();
+  auto none = [&](ArrayRef<int64_t> shape) -> Value {
+    return arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(tileOf(shape, f32), builder.getF32FloatAttr(0)));
+  };
+  Value noScores = none({m, n}), noMaxima = none({m});
+  auto loop =
+      scf::ForOp::create(builder, loc, zero, keys, number(n), ValueRange{none({m, d}), noMaxima});
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value at = loop.getInductionVar(), sum = loop.getRegionIterArg(0),
+          greatest = loop.getRegionIterArg(1);
+    Value scores =
+        tile::DotOp::create(builder, loc, noScores.getType(), q, turned(load(k, at, zero, n, d)),
+                            noScores, tile::Precision::TF32);
+    auto reduce =
+        tile::ReduceOp::create(builder, loc, TypeRange{noMaxima.getType()}, ValueRange{scores}, 1);
+    {
+      OpBuilder::InsertionGuard inner(builder);
+      Block *block = builder.createBlock(&reduce.getCombiner());
+      block->addArguments({f32, f32}, {loc, loc});
+      Value larger =
+          arith::MaximumFOp::create(builder, loc, block->getArgument(0), block->getArgument(1));
+      tile::YieldOp::create(builder, loc, larger);
+    }
+    greatest = arith::MaximumFOp::create(builder, loc, greatest, reduce.getResult(0));
+    Value column = tile::ExpandDimsOp::create(builder, loc, tileOf({m, 1}, f32), greatest, 1);
+    Value everywhere = tile::BroadcastOp::create(builder, loc, tileOf({m, n}, f32), column);
+    Value below = arith::SubFOp::create(builder, loc, scores, everywhere);
+    Value weights = convert(small(wholeNumbers(below), 3), f16);
+    Value next = tile::DotOp::create(builder, loc, sum.getType(), weights, load(v, at, zero, n, d),
+                                     sum, tile::Precision::TF32);
+    scf::YieldOp::create(builder, loc, ValueRange{next, greatest});
+  }
+  if (pick(3) == 0)
+    tiles.push_back(wholeNumbers(loop.getResult(1)));
+  return wholeNumbers(loop.getResult(0));
+}
+
+/// Counts up to a scalar, changing a tile on the way.
+void Generator::whileLoop() {
+  Value init = someTile(), end = arith::AndIOp::create(builder, loc, someScalar(), number(3));
+  SmallVector<Type> types = {i32(), init.getType()};
+  SmallVector<Location> locs = {loc, loc};
+  auto loop = scf::WhileOp::create(builder, loc, types, ValueRange{number(0), init});
+  OpBuilder::InsertionGuard guard(builder);
+  Block *before = builder.createBlock(&loop.getBefore(), {}, types, locs);
+  Value on =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, before->getArgument(0), end);
+  scf::ConditionOp::create(builder, loc, on, before->getArguments());
+  Block *after = builder.createBlock(&loop.getAfter(), {}, types, locs);
+  std::vector<Value> outerTiles = tiles;
+  Value counted = arith::AddIOp::create(builder, loc, after->getArgument(0), number(1));
+  Value changed = binary(after->getArgument(1), someTileOf(tile::shapeOf(init.getType())));
+  scf::YieldOp::create(builder, loc, ValueRange{counted, changed});
+  tiles = outerTiles;
+  tiles.push_back(loop.getResult(1));
+  scalars.push_back(loop.getResult(0));
 }
 
 void Generator::loop(unsigned depth) {
@@ -391,30 +495,36 @@ void Generator::statement(unsigned depth) {
     (isa<RankedTensorType>(value.getType()) ? tiles : scalars).push_back(value);
   };
   Value tile = someTile();
-  switch (pick(12)) {
+  switch (pick(14)) {
   case 0:
     return keep(makeTile(someShape()));
   case 1:
   case 2:
     return keep(binary(tile, someTileOf(tile::shapeOf(tile.getType()))));
   case 3:
+    return keep(floating(tile, someTileOf(tile::shapeOf(tile.getType()))));
   case 4:
   case 5:
-    return keep(reshaped(tile));
   case 6:
+    return keep(reshaped(tile));
   case 7:
-    return keep(reduced(tile));
   case 8:
+    return keep(reduced(tile));
+  case 9:
     if (tile::shapeOf(tile.getType()).size() == 2)
       keep(dot(tile));
     return;
-  case 9:
+  case 10:
     if (depth < 2)
       keep(matmul());
     return;
-  case 10:
+  case 11:
     if (depth < 2)
-      loop(depth);
+      keep(attention());
+    return;
+  case 12:
+    if (depth < 2)
+      pick(3) ? loop(depth) : whileLoop();
     return;
   default:
     if (depth < 2)
@@ -425,6 +535,25 @@ void Generator::statement(unsigned depth) {
 void Generator::store(Value tile) {
   ArrayRef<int64_t> shape = tile::shapeOf(tile.getType());
   int64_t n = llvm::product_of(shape);
+  if (pick(3) == 0) {
+    // Through a view, of which some may lie outside.
+    Value base = tile::AddPtrOp::create(builder, loc, kernel.getArgument(3).getType(),
+                                        kernel.getArgument(3), number(stored));
+    SmallVector<Value> extents, strides, offsets;
+    int64_t stride = n;
+    for (int64_t extent : shape) {
+      stride /= extent;
+      extents.push_back(number(extent - (coin() ? pick(extent) : 0)));
+      strides.push_back(number(stride));
+      offsets.push_back(number(0));
+    }
+    auto type = tile::ViewType::get(shape.size(), i32());
+    Value view = tile::MakeViewOp::create(builder, loc, type, base, extents, strides);
+    tile::StoreBlockOp::create(builder, loc, view, offsets, tile, tile::Cache::Default,
+                               tile::Eviction::Normal);
+    stored += n;
+    return;
+  }
   Value index = rowMajor(shape, stored);
   stored += n;
   Value ptr = splat(kernel.getArgument(3), shape);

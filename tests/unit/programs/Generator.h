@@ -49,11 +49,20 @@ private:
   mlir::Value reshaped(mlir::Value tile);
   mlir::Value reduced(mlir::Value tile);
   mlir::Value dot(mlir::Value like);
+  mlir::Value floating(mlir::Value a, mlir::Value b);
   mlir::Value matmul();
+  mlir::Value attention();
   void loop(unsigned depth);
+  void whileLoop();
   void branch(unsigned depth);
   void store(mlir::Value tile);
   mlir::Value convert(mlir::Value tile, mlir::Type element);
+  mlir::Value wholeNumbers(mlir::Value tile);
+  mlir::Value matrix(mlir::Value base, mlir::Value rows, mlir::Value columns, mlir::Value pitch,
+                     bool turned);
+  mlir::Value load(mlir::Value view, mlir::Value row, mlir::Value column, int64_t rows,
+                   int64_t columns);
+  mlir::Value turned(mlir::Value tile);
 
   std::mt19937 random;
   mlir::OpBuilder builder;

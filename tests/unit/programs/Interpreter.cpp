@@ -306,6 +306,25 @@ void Interpreter::run(Operation &op) {
       .Case<tile::DotOp>([&](tile::DotOp dot) { runDot(dot); })
       .Case<tile::ReduceOp>([&](tile::ReduceOp reduce) { runReduce(reduce); })
       .Case<scf::ForOp>([&](scf::ForOp loop) { runFor(loop); })
+      .Case<scf::WhileOp>([&](scf::WhileOp loop) {
+        SmallVector<Elements> carried;
+        for (Value init : loop.getInits())
+          carried.push_back(values[init]);
+        auto enter = [&](Block &block) {
+          for (auto [argument, value] : llvm::zip_equal(block.getArguments(), carried))
+            values[argument] = value;
+          return run(block);
+        };
+        while (true) {
+          SmallVector<Elements> condition = enter(*loop.getBeforeBody());
+          carried.assign(condition.begin() + 1, condition.end());
+          if (!condition[0][0])
+            break;
+          carried = enter(*loop.getAfterBody());
+        }
+        for (auto [result, value] : llvm::zip_equal(loop.getResults(), carried))
+          values[result] = value;
+      })
       .Case<scf::IfOp>([&](scf::IfOp branch) {
         SmallVector<Elements> results =
             run(values[branch.getCondition()][0] ? *branch.thenBlock() : *branch.elseBlock());

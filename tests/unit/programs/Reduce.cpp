@@ -48,6 +48,7 @@ llvm::DenseSet<Operation *> addressing(ModuleOp module) {
   llvm::DenseSet<Operation *> found;
   SmallVector<Value> work;
   module.walk([&](tile::StoreOp store) { work.push_back(store.getPtr()); });
+  module.walk([&](tile::StoreBlockOp store) { work.push_back(store.getView()); });
   while (!work.empty())
     if (Operation *op = work.pop_back_val().getDefiningOp(); op && found.insert(op).second)
       work.append(op->operand_begin(), op->operand_end());
