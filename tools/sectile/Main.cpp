@@ -49,6 +49,12 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--dtype", "DTYPE", "of the arguments that have a choice"},
         {"--shape", "AXIS=EXTENT,...", "extents that the configuration is chosen for"}},
        runCompile},
+      {"bench",
+       {"[SUITE]"},
+       "Measures compiles, launches and the virtual GPU: compile, launch, virtual, or all.",
+       {{"--device", "DEV", "the virtual device to measure; virtual:sm_90 if not given"},
+        {"--json", "FILE", "write the figures there, too"}},
+       runBench},
       {"help", {"[COMMAND]"}, "What the commands are, or how one of them is used.", {}, runHelp},
   };
   return all;

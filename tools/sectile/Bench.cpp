@@ -1,0 +1,111 @@
+// `sectile bench`: benchmark suites, as tables and as JSON.
+#include "bench/Compile.h"
+#include "bench/Launch.h"
+#include "bench/Virtual.h"
+#include "kernels/InputError.h"
+#include "tools/File.h"
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Table.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include <iostream>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+namespace {
+
+std::string fixed(double value, int digits) {
+  return llvm::formatv(digits == 0 ? "{0:f0}" : digits == 1 ? "{0:f1}" : "{0:f2}", value).str();
+}
+
+llvm::json::Array benchCompile() {
+  std::cout << "compile: milliseconds of a warm compile by stage\n";
+  llvm::json::Array results;
+  Table table;
+  std::string columns; // vendors have different stages: a heading wherever they change
+  for (const bench::CompileCost &cost : bench::measureCompiles()) {
+    std::vector<std::string> heading{"kernel", "target"}, row{cost.kernel, cost.target};
+    llvm::json::Object stages;
+    double ours = 0, total = 0;
+    for (const auto &[stage, milliseconds] : cost.stages) {
+      heading.push_back(stage);
+      row.push_back(fixed(milliseconds, 1));
+      stages[stage] = milliseconds;
+      total += milliseconds;
+      if (stage != "ptxas" && stage != "lld")
+        ours += milliseconds;
+    }
+    heading.insert(heading.end(), {"trace to LLVM", "total"});
+    row.insert(row.end(), {fixed(ours, 1), fixed(total, 1)});
+    std::string now;
+    for (const std::string &column : heading)
+      now += column + " ";
+    if (now != columns)
+      table.row(heading);
+    columns = now;
+    table.row(row);
+    results.push_back(llvm::json::Object{
+        {"kernel", cost.kernel}, {"target", cost.target}, {"milliseconds", std::move(stages)}});
+  }
+  table.print(std::cout);
+  return results;
+}
+
+llvm::json::Array benchLaunch() {
+  std::cout << "launch: host time of a launch beyond the driver's call\n";
+  llvm::json::Array results;
+  Table table;
+  table.row({"kernel", "arguments", "ns"});
+  for (const bench::LaunchCost &cost : bench::measureLaunches()) {
+    table.row({cost.kernel, std::to_string(cost.arguments), fixed(cost.nanoseconds, 0)});
+    results.push_back(llvm::json::Object{
+        {"kernel", cost.kernel}, {"arguments", cost.arguments}, {"nanoseconds", cost.nanoseconds}});
+  }
+  table.print(std::cout);
+  return results;
+}
+
+llvm::json::Array benchVirtual(const std::string &deviceName) {
+  const Device device = openDevice(deviceName);
+  std::cout << "virtual: " << device.name() << ", all checks on\n";
+  llvm::json::Array results;
+  Table table;
+  table.row({"kernel", "arguments", "seconds", "blocks/s", "MMA operations/s"});
+  for (const bench::VirtualSpeed &speed : bench::measureVirtual(device)) {
+    const double blocks = static_cast<double>(speed.blocks) / speed.seconds;
+    const double mma = static_cast<double>(speed.mma) / speed.seconds;
+    table.row(
+        {speed.kernel, speed.shapes, fixed(speed.seconds, 2), fixed(blocks, 0), fixed(mma, 0)});
+    results.push_back(llvm::json::Object{{"kernel", speed.kernel},
+                                         {"arguments", speed.shapes},
+                                         {"device", device.name()},
+                                         {"seconds", speed.seconds},
+                                         {"blocks_per_second", blocks},
+                                         {"mma_per_second", mma}});
+  }
+  table.print(std::cout);
+  return results;
+}
+
+} // namespace
+
+int sectile::tool::runBench(const CommandLine &line) {
+  const std::string suite = line.argument(0).value_or("");
+  if (!suite.empty() && suite != "compile" && suite != "launch" && suite != "virtual")
+    throw InputError("there is no suite '" + suite + "'; the suites are compile, launch, virtual");
+  const std::optional<std::string> path = line.value("--json");
+  if (path)
+    checkWritable(*path);
+  llvm::json::Object results;
+  if (suite.empty() || suite == "compile")
+    results["compile"] = benchCompile();
+  if (suite.empty() || suite == "launch")
+    results["launch"] = benchLaunch();
+  if (suite.empty() || suite == "virtual")
+    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90"));
+  if (path)
+    writeFile(*path, {llvm::formatv("{0:2}\n", llvm::json::Value(std::move(results))).str()});
+  return 0;
+}
