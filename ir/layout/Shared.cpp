@@ -102,9 +102,15 @@ Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsign
   for (unsigned bit = 0; 1u << bit < std::max(vector, wordElements); ++bit)
     if (bit < distributed.coreBits(dim))
       space.push_back(1u << (distributed.shift(dim) + bit));
-  unsigned group = lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
-  for (unsigned bit = 0; bit < log2Floor(group); ++bit)
-    space.push_back(distributed.packed(In::Lane)[bit]);
+  unsigned lanes = log2Floor(lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks));
+  Gf2Basis distinct;
+  for (uint32_t element : space)
+    distinct.insert(element);
+  for (uint32_t element : distributed.packed(In::Lane))
+    if (lanes && distinct.insert(element)) {
+      space.push_back(element);
+      --lanes;
+    }
   return space;
 }
 
@@ -118,12 +124,17 @@ Simultaneous simultaneousMatrixRows(const Layout &distributed, unsigned dim, uns
     space.push_back(1u << (distributed.shift(dim) + bit));
     along |= space.back();
   }
-  // The lanes (and, transposed, the register pair) that are not within a row number the rows.
-  if (distributed.bits(In::Register) && !(distributed.packed(In::Register)[0] & along))
-    space.push_back(distributed.packed(In::Register)[0]);
+  // What is not within a row numbers the eight rows: three bits of the lane, or, transposed, two
+  // of them after the pair of elements in a register.
+  unsigned rowBits = 0;
   for (unsigned bit = 0; bit < 5; ++bit)
-    if (!(distributed.packed(In::Lane)[bit] & along))
+    if (!(distributed.packed(In::Lane)[bit] & along)) {
       space.push_back(distributed.packed(In::Lane)[bit]);
+      ++rowBits;
+    }
+  if (rowBits < 3 && distributed.bits(In::Register) &&
+      !(distributed.packed(In::Register)[0] & along))
+    space.push_back(distributed.packed(In::Register)[0]);
   return space;
 }
 

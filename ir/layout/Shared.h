@@ -50,7 +50,7 @@ unsigned bankConflicts(const Layout &shared, const Layout &distributed, unsigned
 /// coordinates.
 using Simultaneous = llvm::SmallVector<uint32_t, 8>;
 /// What the threads of a distributed layout touch in one wavefront when each takes `vector`
-/// elements along dimension `dim`.
+/// elements along dimension `dim`. Lanes that take the same leave room for further ones.
 Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsigned vector,
                                  unsigned elementBits, const BankModel &banks = {});
 /// What a matrix load of this fragment touches per matrix: eight rows of 16 bytes along `dim`.
