@@ -2,6 +2,7 @@
 #ifndef SECTILE_CODEGEN_COMMON_DEBUGINFO_H
 #define SECTILE_CODEGEN_COMMON_DEBUGINFO_H
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/DIBuilder.h"
