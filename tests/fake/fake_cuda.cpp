@@ -80,7 +80,9 @@ Driver &driver() {
   static auto *theDriver = new Driver;
   return *theDriver;
 }
-thread_local std::vector<int> contexts; // of this thread; a context is its device's number
+// Of this thread; a context is its device's number. Never destroyed: kernels that live as long as
+// the program unload after the thread's objects are gone, which a driver bears.
+thread_local std::vector<int> &contexts = *new std::vector<int>;
 
 // Counts the call; the error that a test asked for, or that of a missing cuInit or context.
 int enter(const char *symbol, bool needsContext) {
