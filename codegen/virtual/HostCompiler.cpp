@@ -120,27 +120,25 @@ Function *makeEntry(Function &kernel, VirtualObject &object) {
   Function *entry = Function::Create(type, GlobalValue::ExternalLinkage, object.entry, module);
   entry->splice(entry->begin(), &kernel);
   IRBuilder<> builder(&entry->getEntryBlock(), entry->getEntryBlock().begin());
-  MDNode *mark = MDNode::get(context, {});
-  auto load = [&](Type *type, Value *address) {
-    LoadInst *value = builder.CreateAlignedLoad(type, address, Align(1));
-    value->setMetadata(argumentMark, mark);
-    return value;
-  };
+  Instruction *first = &entry->getEntryBlock().front();
   for (Argument &argument : kernel.args()) {
-    Value *value = load(pointer, builder.CreateConstInBoundsGEP1_32(pointer, entry->getArg(1),
-                                                                    argument.getArgNo()));
+    Value *slot =
+        builder.CreateConstInBoundsGEP1_32(pointer, entry->getArg(1), argument.getArgNo());
+    Value *value = builder.CreateLoad(pointer, slot);
     if (Type *structure = argument.getPointeeInMemoryValueType()) {
       // A private copy, so that accesses to it are no accesses of global memory.
       AllocaInst *copy = builder.CreateAlloca(structure);
       copy->setAlignment(argument.getParamAlign().valueOrOne());
-      StoreInst *store = builder.CreateStore(load(structure, value), copy);
-      store->setMetadata(argumentMark, mark);
+      builder.CreateStore(builder.CreateAlignedLoad(structure, value, Align(1)), copy);
       value = builder.CreateAddrSpaceCast(copy, argument.getType());
     } else {
-      value = load(argument.getType(), value);
+      value = builder.CreateAlignedLoad(argument.getType(), value, Align(1));
     }
     argument.replaceAllUsesWith(value);
   }
+  MDNode *mark = MDNode::get(context, {});
+  for (auto at = entry->getEntryBlock().begin(); &*at != first; ++at)
+    at->setMetadata(machineMark, mark);
   object.argumentCount = uint32_t(kernel.arg_size());
   kernel.eraseFromParent();
   entry->addFnAttr(Attribute::NoUnwind);
@@ -261,7 +259,9 @@ std::string hostCpuName() {
   for (const auto &[name, enabled] : sys::getHostCPUFeatures())
     if (enabled)
       features += name.str() + ",";
-  return (sys::getHostCPUName() + "-" + Twine::utohexstr(xxh3_64bits(features))).str();
+  return (sys::getHostCPUName() + "-" + Twine::utohexstr(xxh3_64bits(features)) + "-abi" +
+          Twine(machineAbiVersion))
+      .str();
 }
 
 Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &options) {

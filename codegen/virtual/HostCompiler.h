@@ -20,7 +20,8 @@ struct HostOptions {
 llvm::Expected<VirtualObject> compileForHost(const llvm::Module &module,
                                              const HostOptions &options = {});
 
-// The name compiled objects carry as hostCpu; part of a cache key.
+// The name compiled objects carry as hostCpu, with the version of the machine's ABI; part of a
+// cache key.
 std::string hostCpuName();
 
 } // namespace sectile::vgpu

@@ -97,7 +97,7 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
                            Align align, uint32_t flags, StringRef name) {
   Value *pointer = instruction.getOperand(pointerOperand);
   unsigned space = pointer->getType()->getPointerAddressSpace();
-  if (space == constantSpace || isPrivate(pointer) || instruction.hasMetadata(argumentMark))
+  if (space == constantSpace || isPrivate(pointer) || instruction.hasMetadata(machineMark))
     return;
   builder.SetInsertPoint(&instruction);
   uint64_t bytes = layout.getTypeStoreSize(type).getFixedValue();
@@ -282,7 +282,27 @@ Error Lowering::lowerCall(CallInst &call) {
   return createStringError("the virtual GPU does not know %s", name.str().c_str());
 }
 
+// Each basic block adds its length to the thread's count when it ends.
+void Lowering::countInstructions() {
+  for (BasicBlock &block : kernel) {
+    uint64_t length = 0;
+    for (Instruction &instruction : block)
+      length += !isa<PHINode, AllocaInst>(instruction) && !instruction.hasMetadata(machineMark);
+    builder.SetInsertPoint(block.getTerminator());
+    Type *type = builder.getInt64Ty();
+    Value *address = builder.CreateConstInBoundsGEP1_32(builder.getInt8Ty(), thread,
+                                                        offsetof(ThreadHeader, instructions));
+    auto mark = [&](Instruction *instruction) {
+      instruction->setMetadata(machineMark, MDNode::get(kernel.getContext(), {}));
+      return instruction;
+    };
+    Value *count = mark(builder.CreateLoad(type, address));
+    mark(builder.CreateStore(builder.CreateAdd(count, builder.getInt64(length)), address));
+  }
+}
+
 Error Lowering::run() {
+  countInstructions();
   std::vector<Instruction *> instructions;
   for (Instruction &instruction : llvm::instructions(kernel))
     instructions.push_back(&instruction);

@@ -6,9 +6,9 @@
 
 namespace sectile::vgpu {
 
-// Metadata of the accesses that fetch the kernel's arguments, which are no accesses of the
-// kernel's.
-constexpr char argumentMark[] = "sectile.argument";
+// Metadata of accesses that are none of the kernel's: they fetch its arguments, or count for the
+// machine.
+constexpr char machineMark[] = "sectile.machine";
 
 class Lowering {
 public:
@@ -42,6 +42,7 @@ public:
 
 private:
   llvm::Error lowerCall(llvm::CallInst &call);
+  void countInstructions();
   void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,
                    llvm::Align align, uint32_t flags, llvm::StringRef name);
   void lowerCast(llvm::AddrSpaceCastInst &cast);

@@ -6,6 +6,10 @@
 
 namespace sectile::vgpu {
 
+// Changes whenever this file does in a way that generated code sees, so that no cache mixes the
+// two.
+constexpr unsigned machineAbiVersion = 2;
+
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
 constexpr uint32_t sharedOrigin = 1024;
@@ -22,6 +26,7 @@ struct ThreadHeader {
   uint32_t warpSize;
   uint32_t sharedBytes; // dynamic part
   uint32_t reserved;
+  uint64_t instructions; // of the IR, executed so far: written by generated code
   uint64_t dispatch;     // what llvm.amdgcn.dispatch.ptr points to
   uint64_t implicitArgs; // what llvm.amdgcn.implicitarg.ptr points to
   char *shared;          // host address of shared address zero

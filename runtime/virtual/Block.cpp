@@ -145,6 +145,7 @@ void Block::prepare(uint64_t linearBlock) {
     thread.dispatch = launch->dispatch;
     thread.implicitArgs = launch->implicitArgs;
     thread.shared = sharedStart;
+    thread.instructions = 0;
     thread.owner = this;
     thread.warpState = &warps[thread.warp];
     thread.index = i;
@@ -187,6 +188,8 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
     else if (!resumeFullLogs())
       diagnoseStuck();
   }
+  for (const Thread &thread : threads)
+    instructions += thread.instructions;
   // A race or a missing wait explains an uninitialised read; anything else may be its consequence.
   if (uninitialized && !(finding && (finding->kind == FindingKind::SharedRace ||
                                      finding->kind == FindingKind::MissingWait)))

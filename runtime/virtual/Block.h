@@ -116,6 +116,7 @@ public:
   // Runs one block to its end, or to its first finding. Adds to `siteCounters`.
   std::optional<Finding> run(const LaunchContext &launch, uint64_t linearBlock);
   std::vector<SiteCounters> siteCounters;
+  uint64_t instructions = 0;
 
   // The machine's functions: called on a thread's fiber.
   void accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint32_t site);

@@ -49,7 +49,8 @@ std::string Counters::text() const {
     addRows(table, place + ":" + std::to_string(line.line), line);
   }
   addRows(table, "all", *this);
-  table += std::to_string(blocks) + " blocks, " + std::to_string(barriers) + " barriers, " +
+  table += std::to_string(blocks) + " blocks, " + std::to_string(instructions) +
+           " instructions of threads, " + std::to_string(barriers) + " barriers, " +
            std::to_string(shuffles) + " shuffles, " + std::to_string(warpOperations) +
            " other warp operations\n";
   for (const Kind &kind : mmaKinds)

@@ -48,6 +48,7 @@ struct Counters {
   AccessCounters asyncCopy;               // cp.async: sectors read and wavefronts written
   AccessCounters sharedLoad, sharedStore; // matrix loads and stores included
   uint64_t mma = 0, shuffles = 0, warpOperations = 0, barriers = 0;
+  uint64_t instructions = 0; // of the IR, by all threads
   struct Kind {
     std::string name;
     uint64_t count = 0;

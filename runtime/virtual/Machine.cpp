@@ -157,12 +157,14 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   workers = unsigned(std::min<uint64_t>(workers, blockCount));
 
   std::vector<SiteCounters> counters(program.sites().size());
+  uint64_t instructions = 0;
   std::optional<Finding> finding;
   std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
   std::mutex resultMutex;
   auto work = [&] {
     std::unique_ptr<Block> block = takeBlock();
     block->siteCounters.assign(program.sites().size(), {});
+    block->instructions = 0;
     for (;;) {
       uint64_t position = nextBlock++;
       // Blocks before a failed one still run: theirs would be the finding to report.
@@ -181,6 +183,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       }
     }
     std::lock_guard lock(resultMutex);
+    instructions += block->instructions;
     for (size_t i = 0; i < counters.size(); ++i) {
       counters[i].access += block->siteCounters[i].access;
       counters[i].executions += block->siteCounters[i].executions;
@@ -195,7 +198,9 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     work();
   for (std::thread &thread : threads)
     thread.join();
-  return {summarize(program.sites(), counters, blockCount), std::move(finding)};
+  LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding)};
+  result.counters.instructions = instructions;
+  return result;
 }
 
 } // namespace sectile::vgpu

@@ -65,6 +65,8 @@ TEST_F(VectorAdd, GivesTheSum) {
   EXPECT_EQ(counters.globalLoad.idealSectors, 2 * 125u);
   EXPECT_EQ(counters.globalStore.requests, 32u);
   EXPECT_EQ(counters.blocks, 8u);
+  // 1024 threads run the first and the last block, 1000 the one between.
+  EXPECT_EQ(counters.instructions, 1024u * (7 + 1) + 1000u * 8);
   ASSERT_EQ(counters.lines.size(), 3u);
   EXPECT_EQ(counters.lines[2].line, 13u);
   EXPECT_EQ(counters.lines[2].globalStore.bytes, 4000u);
