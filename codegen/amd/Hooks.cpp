@@ -49,18 +49,10 @@ public:
     return load;
   }
 
-  void barrier(IRBuilder<> &b) const override {
-    SyncScope::ID workgroup = b.getContext().getOrInsertSyncScopeID("workgroup");
-    b.CreateFence(AtomicOrdering::Release, workgroup);
-    b.CreateIntrinsic(Intrinsic::amdgcn_s_barrier, {});
-    b.CreateFence(AtomicOrdering::Acquire, workgroup);
-  }
+  void barrier(IRBuilder<> &b) const override { meet(b, "workgroup", Intrinsic::amdgcn_s_barrier); }
 
   void warpBarrier(IRBuilder<> &b) const override {
-    SyncScope::ID wavefront = b.getContext().getOrInsertSyncScopeID("wavefront");
-    b.CreateFence(AtomicOrdering::Release, wavefront);
-    b.CreateIntrinsic(Intrinsic::amdgcn_wave_barrier, {});
-    b.CreateFence(AtomicOrdering::Acquire, wavefront);
+    meet(b, "wavefront", Intrinsic::amdgcn_wave_barrier);
   }
 
   Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
@@ -86,6 +78,17 @@ public:
   }
 
 private:
+  /// Shared memory is in order before and after; loads from global memory stay under way.
+  static void meet(IRBuilder<> &b, StringRef scope, Intrinsic::ID barrier) {
+    LLVMContext &context = b.getContext();
+    SyncScope::ID id = context.getOrInsertSyncScopeID(scope);
+    auto *sharedOnly = MDNode::get(context, {MDString::get(context, "amdgpu-synchronize-as"),
+                                             MDString::get(context, "local")});
+    b.CreateFence(AtomicOrdering::Release, id)->setMetadata(LLVMContext::MD_mmra, sharedOnly);
+    b.CreateIntrinsic(barrier, {});
+    b.CreateFence(AtomicOrdering::Acquire, id)->setMetadata(LLVMContext::MD_mmra, sharedOnly);
+  }
+
   Value *laneIndex(IRBuilder<> &b) const {
     Value *all = b.getInt32(~0u);
     Value *low = b.CreateIntrinsic(Intrinsic::amdgcn_mbcnt_lo, {all, b.getInt32(0)});
