@@ -1,9 +1,11 @@
 // What the library's kernels cost, by the virtual GPU's counters, and that the synchronisation the
 // compiler gives them is what they need: exact numbers, so performance is tested like results are.
 #include "VirtualTest.h"
+#include "ir/Target.h"
 #include "kernels/Registry.h"
 #include "kernels/Use.h"
 #include "runtime/virtual/VirtualDevice.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <gmock/gmock.h>
@@ -118,7 +120,8 @@ TEST_P(KernelCounters, RowsAreReadOnce) {
 // Takes each barrier and each wait out of the code of the default matmul, one at a time: every one
 // must be missed.
 class Synchronization : public testing::TestWithParam<const char *> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Synchronization, testing::Values("sm_80", "sm_90"),
+INSTANTIATE_TEST_SUITE_P(Targets, Synchronization,
+                         testing::Values("sm_80", "sm_90", "gfx942", "gfx1100"),
                          [](const auto &info) { return std::string(info.param); });
 
 TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
@@ -128,6 +131,7 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
   Use use{.target = GetParam(), .form = "llvm"};
   kernel.apply(call, config, std::vector<detail::Memory>(call.tensors.size()), use);
 
+  const unsigned warpSize = llvm::cantFail(Target::get(GetParam())).warpSize;
   std::vector<std::string> lines;
   std::istringstream stream(use.code);
   for (std::string line; std::getline(stream, line);)
@@ -136,9 +140,9 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
     std::string text;
     for (size_t i = 0; i < lines.size(); ++i)
       text += (i == without ? "" : lines[i]) + "\n";
-    vgpu::Runner runner(text);
+    vgpu::Runner runner(text, warpSize);
     runner.shape.grid[0] = uint32_t(256 / config["m"] * (256 / config["n"]));
-    runner.shape.block[0] = uint32_t(config["warps"] * 32);
+    runner.shape.block[0] = uint32_t(config["warps"]) * warpSize;
     runner.shape.sharedBytes = 160 * 1024;
     runner.options.seed = seed;
     runner.options.counters = false;
@@ -151,10 +155,15 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
   };
   vgpu::LaunchResult whole = run(lines.size(), 0);
   ASSERT_FALSE(whole.finding) << whole.finding->text();
+  const char *const synchronization[] = {"call void @llvm.nvvm.barrier.cta",
+                                         "call void @llvm.nvvm.cp.async.wait",
+                                         "call void @llvm.amdgcn.s.barrier"};
   int planted = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find("call void @llvm.nvvm.barrier.cta") == std::string::npos &&
-        lines[i].find("call void @llvm.nvvm.cp.async.wait") == std::string::npos)
+    const bool synchronizes =
+        std::any_of(std::begin(synchronization), std::end(synchronization),
+                    [&](const char *call) { return lines[i].find(call) != std::string::npos; });
+    if (!synchronizes)
       continue;
     ++planted;
     for (uint64_t seed : {0, 1, 2}) {
@@ -167,7 +176,7 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
       EXPECT_THAT(result.finding->file, testing::EndsWith("Matmul.cpp"));
     }
   }
-  EXPECT_GE(planted, 3);
+  EXPECT_GE(planted, 2);
 }
 
 } // namespace
