@@ -461,4 +461,87 @@ TEST_P(LanguageRun, MasksOthersAndBools) {
   }
 }
 
+//===-- Views
+//-------------------------------------------------------------------------------------===//
+
+TEST_P(LanguageRun, PartsOfViews) {
+  // Every block of 8 × 16 below lies across some edge of its view; what it holds is stored whole.
+  Kernel kernel{"parts", [](View<const int, 4> v, Ptr<int> out) {
+                  auto place = expand(arange(0, 8), 1) * 16 + arange(0, 16);
+                  int blocks = 0;
+                  auto keep = [&](auto tile) { store(out + (128 * blocks++ + place), tile); };
+                  auto [t0, t1] = v.at(1, program_id(0) + 2).tiles(8, 16);
+                  keep(v.at(1, 2).tile(8, 16).load(t0 - 1, t1 - 1));
+                  keep(v.at(1, 2).transposed().tile(8, 16).padding(-7).load(1, 0));
+                  keep(v.fix(2, 5).at(0).tile(8, 16).padding(-1).load_at(1, 3));
+                  keep(v.at(0, 1).slice(0, 3, 4).slice(1, 2, 9).tile(8, 16).load(0, 0));
+                  keep(v.permuted({3, 1, 0, 2}).at(2, 1).tile(8, 16).load(0, 0));
+                  keep(v.at(0, 0).tile(8, 16).padding(99).load_at(-3, -2));
+                  for (auto i : range(v.extent(0)))
+                    keep(v.at(i).fix(0, i).tile(8, 16).load(0, 0));
+                }};
+  constexpr int a = 2, b = 3, c = 11, d = 21;
+  std::vector<int> values;
+  for (int i = 0; i < a * b * c * d; ++i)
+    values.push_back(1000 + i);
+  auto v = device.upload(values);
+  auto out = device.allocate<int>(7 * 128);
+  kernel.launch(device.stream(), 1, tensor(v, {a, b, c, d}), out);
+  const std::vector<int> got = out.download();
+  auto at = [&](int i, int j, int k, int l) {
+    return values[static_cast<size_t>(((i * b + j) * c + k) * d + l)];
+  };
+  auto inside = [](int i, int extent) { return i >= 0 && i < extent; };
+  auto check = [&](int block, auto expected) {
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 16; ++j)
+        ASSERT_EQ(got[static_cast<size_t>(128 * block + 16 * i + j)], expected(i, j))
+            << "block " << block << ", element " << i << ", " << j;
+  };
+  check(0, [&](int i, int j) {
+    return inside(i + 8, c) && inside(j + 16, d) ? at(1, 2, i + 8, j + 16) : 0;
+  });
+  check(1,
+        [&](int i, int j) { return inside(i + 8, d) && inside(j, c) ? at(1, 2, j, i + 8) : -7; });
+  check(2, [&](int i, int j) {
+    return inside(i + 1, b) && inside(j + 3, d) ? at(0, i + 1, 5, j + 3) : -1;
+  });
+  check(3, [&](int i, int j) { return i < 4 && j < 9 ? at(0, 1, i + 3, j + 2) : 0; });
+  check(4, [&](int i, int j) { return inside(i, a) && inside(j, c) ? at(i, 1, j, 2) : 0; });
+  check(5, [&](int i, int j) {
+    return inside(i - 3, c) && inside(j - 2, d) ? at(0, 0, i - 3, j - 2) : 99;
+  });
+  check(6, [&](int i, int j) { return inside(i, c) && inside(j, d) ? at(1, 1, i, j) : 0; });
+}
+
+TEST_P(LanguageRun, StoresToViewsStayInside) {
+  Kernel kernel{"stores", [](View<half, 2> v, Float x) {
+                  v.slice(1, 2, 3).tile(4, 8).store(0, 0, x + cast<float>(arange(0, 8)));
+                  v.transposed().tile(4, 4).store_at(6, 3, 9);
+                }};
+  auto v = device.allocate<half>(5 * 7);
+  v.fill(half(-1.0f));
+  kernel.launch(device.stream(), 1, tensor(v, {5, 7}), 4.0f);
+  const std::vector<half> got = v.download();
+  for (int i = 0; i < 5; ++i)
+    for (int j = 0; j < 7; ++j)
+      EXPECT_EQ(got[static_cast<size_t>(7 * i + j)], j == 6 && i >= 3           ? 9.0f
+                                                     : i < 4 && j >= 2 && j < 5 ? 2.0f + j
+                                                                                : -1.0f)
+          << i << ", " << j;
+}
+
+TEST_P(LanguageRun, ViewsOfPointers) {
+  Kernel kernel{"diagonal", [](Ptr<const int> in, Ptr<int> out, Int n) {
+                  View<const int, 1> diagonal(in, {n}, {n + 1});
+                  store(out + arange(0, 8), diagonal.tile(8).load(0));
+                }};
+  std::vector<int> values(36);
+  for (int i = 0; i < 36; ++i)
+    values[static_cast<size_t>(i)] = i;
+  auto out = device.allocate<int>(8);
+  kernel.launch(device.stream(), 1, device.upload(values), out, 6);
+  EXPECT_THAT(out.download(), testing::ElementsAre(0, 7, 14, 21, 28, 35, 0, 0));
+}
+
 } // namespace

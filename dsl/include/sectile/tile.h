@@ -66,12 +66,13 @@ public:
   Tile(A number, detail::Location where = detail::Location::current())
       : value_(detail::constant(kind, number, where)) {}
 
-  // Only an Int takes other integers by itself, those that have at most 32 bits.
+  // Only an Int takes other integers by itself, those of at most 32 bits, and an int64_t an Int.
   template <class U>
     requires(!std::same_as<U, T>)
   Tile(const Tile<U> &other, detail::Location where = detail::Location::current())
       : value_(detail::cast(detail::kindOf<U>(), kind, other.handle(), where)) {
-    static_assert(std::same_as<T, Index> && detail::fitsIndex(detail::kindOf<U>()),
+    static_assert((std::same_as<T, Index> && detail::fitsIndex(detail::kindOf<U>())) ||
+                      (std::same_as<T, std::int64_t> && std::same_as<U, Index>),
                   "a tile of one type does not become a tile of another by itself: write "
                   "sc::cast<T>(x)");
   }

@@ -95,6 +95,8 @@ template <class A, class B> constexpr auto promotedBox() {
 }
 template <class A, class B> using Promoted = typename decltype(promotedBox<A, B>())::type;
 
+template <class T> inline constexpr bool always_false = false;
+
 class Trace;
 
 // The handle of a value in the trace. Handles are copied and assigned like numbers. Each registers
@@ -174,13 +176,16 @@ public:
   Extent(I number, Location where = Location::current())
       : where(where), number(static_cast<std::int64_t>(number)) {}
   Extent(Location where = Location::current()) : where(where), number(-1), none(true) {}
+  template <class T> Extent(const Tile<T> &) : number(0) {
+    static_assert(always_false<T>, "an extent, an axis or a bound of sc::arange is a number of the "
+                                   "host: it shapes the kernel while it is traced; use a field of "
+                                   "the configuration, and a mask for what is beyond n");
+  }
 
   Location where;
   std::int64_t number;
   bool none = false;
 };
-
-template <class T> inline constexpr bool always_false = false;
 
 } // namespace detail
 } // namespace sectile
