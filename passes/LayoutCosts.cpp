@@ -5,6 +5,7 @@
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Gf2.h"
 #include "ir/layout/Reduction.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -115,6 +116,17 @@ double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
     reads += double(1u << distinct.rank()) * layout.repeats(dim) * costOfWavefront;
   }
   return depth * (layout.numRegisters() + reads);
+}
+
+bool LayoutCosts::canGoAhead(OpOperand &operand) const {
+  auto dot = dyn_cast<cta::DotOp>(operand.getOwner());
+  if (!target.asyncCopy || !dot || !dot.getInstruction() || operand.getOperandNumber() > 1)
+    return false;
+  Value tile = operand.get();
+  while (auto permute = tile.getDefiningOp<tile::PermuteOp>())
+    tile = permute.getSource();
+  auto load = tile.getDefiningOp<tile::LoadOp>();
+  return load && isa<scf::ForOp>(load->getParentOp());
 }
 
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {

@@ -24,6 +24,12 @@ public:
   /// A layout for a tile of which nothing is known.
   Layout plain(mlir::RankedTensorType type) const;
 
+  /// Whether this is the operand of a matrix instruction that a loop loads. A conversion there
+  /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
+  /// costs anything; without one the loop waits for memory.
+  bool canGoAhead(mlir::OpOperand &operand) const;
+  static constexpr double ofWaiting = 200;
+
 private:
   double ofMemory(mlir::Value ptr, mlir::Value mask, const Layout &layout) const;
   double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;

@@ -215,17 +215,21 @@ double LayoutProblem::costOfValue(Value value) {
   unsigned node = producer.lookup(value);
   unsigned layout = valueLayout(node, nodes[node].layout);
   SmallVector<unsigned, 4> wanted;
+  double cost = 0;
   for (OpOperand &use : value.getUses()) {
     auto user = consumer.find(&use);
     if (user == consumer.end())
       continue;
     unsigned id = operandLayoutOf(use, user->second, nodes[user->second].layout);
-    if (id != none && id != layout && !llvm::is_contained(wanted, id))
-      wanted.push_back(id);
+    if (id == none || llvm::is_contained(wanted, id))
+      continue;
+    wanted.push_back(id);
+    bool ahead = costs.canGoAhead(use);
+    if (id == layout)
+      cost += ahead ? LayoutCosts::ofWaiting : 0;
+    else
+      cost += costOfConversion(layout, id, elementBitsOf(value.getType())) * (ahead ? 0.5 : 1);
   }
-  double cost = 0;
-  for (unsigned id : wanted)
-    cost += costOfConversion(layout, id, elementBitsOf(value.getType()));
   return cost ? cost * weightOf(value) : 0;
 }
 
