@@ -24,17 +24,14 @@ public:
       take(in, dim, next[dim] + i);
     next[dim] += count;
   }
-  /// One bit of a dimension, out of turn.
+  /// One bit of a dimension.
   void take(In in, unsigned dim, unsigned bit) {
     if (bit < bitsOf[dim]) {
       bases[unsigned(in)].push_back(1u << (shift(dim) + bit));
-      taken |= bases[unsigned(in)].back();
     } else if (in == In::Lane || in == In::Warp) {
       bases[unsigned(in)].push_back(0);
     }
   }
-  /// Skips to a bit of a dimension, where the ones below were handed out by take.
-  void setNext(unsigned dim, unsigned bit) { next[dim] = bit; }
   void replicate(In in, unsigned count) { bases[unsigned(in)].append(count, 0); }
   /// What is left, one dimension after the other.
   void addRest(In in, llvm::ArrayRef<unsigned> order) {
@@ -59,7 +56,6 @@ private:
   Layout::Kind kind;
   llvm::ArrayRef<int64_t> shape;
   llvm::SmallVector<unsigned, 4> bitsOf, next;
-  uint32_t taken = 0;
 };
 
 } // namespace

@@ -102,15 +102,6 @@ Layout Layout::withoutDuplicateRegisters() const {
   return result;
 }
 
-Layout Layout::join() const {
-  llvm::SmallVector<int64_t, 4> shape = theShape;
-  shape.push_back(2);
-  Layout result(theKind, shape, mapped(*this, [](uint32_t vector) { return vector << 1; }));
-  auto &registers = result.bases[unsigned(In::Register)];
-  registers.insert(registers.begin(), 1);
-  return result;
-}
-
 unsigned Layout::squeezedRegister(unsigned axis, unsigned reg) const {
   unsigned repeat = reg / coreRegisters(), inner = 1;
   for (unsigned d = axis + 1; d < rank(); ++d)

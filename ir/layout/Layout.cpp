@@ -217,10 +217,6 @@ uint32_t Layout::freeBits(In which) const {
   return 0;
 }
 
-bool Layout::isReplicated() const {
-  return llvm::any_of(inputsOf(theKind), [&](In in) { return freeBits(in) != 0; });
-}
-
 unsigned Layout::contiguousPerThread(unsigned dim) const {
   unsigned low = shift(dim), count = 0;
   llvm::ArrayRef<uint32_t> registers = packed(In::Register);

@@ -126,7 +126,6 @@ public:
   /// at other places too, and the places whose free bits are all zero hold every element once.
   /// An earlier input's bit counts as needed before a later one's.
   uint32_t freeBits(In in) const;
-  bool isReplicated() const;
 
   // Layouts derived from this one. Registers keep their numbers unless it says otherwise.
 
@@ -147,8 +146,6 @@ public:
   Layout broadcast(llvm::ArrayRef<int64_t> shape) const;
   /// Without the register bits that are free (distributed layouts).
   Layout withoutDuplicateRegisters() const;
-  /// With one more innermost dimension of extent two, held in a new lowest register bit.
-  Layout join() const;
   /// Which register of squeeze(axis) or collapse(axis) goes with register `reg` of this.
   unsigned squeezedRegister(unsigned axis, unsigned reg) const;
   /// Which register of permute(order) holds what register `reg` of this does.
@@ -157,10 +154,6 @@ public:
   /// Elements that consecutive registers hold consecutively along a dimension, aligned to their
   /// number, in every thread: a power of two.
   unsigned contiguousPerThread(unsigned dim) const;
-  /// The longest vector for memory whose fastest dimension is order[0].
-  unsigned vectorLength(llvm::ArrayRef<unsigned> order) const {
-    return order.empty() ? 1 : contiguousPerThread(order.front());
-  }
 
   /// Text as in `128x64, register [(0,1) (0,2)], lane [(0,4) …], warp [(16,0)]`; parse reads it.
   std::string text() const;

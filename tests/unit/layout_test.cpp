@@ -212,17 +212,6 @@ TEST(Layout, BroadcastPutsNewElementsInRegisters) {
   }
 }
 
-TEST(Layout, JoinAddsAnInnermostPair) {
-  Layout layout = blockedLayout({12, 8}, {1, 2}, {4, 4}, {1, 1}, {1, 0});
-  Layout joined = layout.join();
-  ASSERT_EQ(joined.shape(), llvm::ArrayRef<int64_t>({12, 8, 2}));
-  forEachPlace(joined, [&](Place place) {
-    Coordinates want = layout.apply(place[In::Register] / 2, place[In::Lane], 0);
-    want.push_back(place[In::Register] % 2);
-    ASSERT_EQ(joined.apply(place), want);
-  });
-}
-
 TEST(Layout, ComposeLeadsToTheSameElement) {
   Random random;
   for (unsigned round = 0; round < rounds; ++round) {
