@@ -1,5 +1,6 @@
 // The list of kernels, and looking one up.
 #include "kernels/Registry.h"
+#include "ir/Target.h"
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
 
@@ -19,6 +20,10 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
     known += (known.empty() ? "" : ", ") + kernel.name;
   }
   throw InputError("there is no kernel '" + std::string(name) + "'; the library has " + known);
+}
+
+bool sectile::hasMatrixUnits(const std::string &target) {
+  return !llvm::cantFail(Target::get(target)).mmaShapes.empty();
 }
 
 std::optional<DType> sectile::parseDType(std::string_view name) {

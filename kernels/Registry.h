@@ -117,6 +117,9 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given);
 Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 
+// Without them a dot is done by multiply-adds, whose tiles are better small.
+bool hasMatrixUnits(const std::string &target);
+
 std::optional<DType> parseDType(std::string_view name);
 std::string dtypeNames(std::span<const DType> dtypes); // "f16, bf16 or f32"
 

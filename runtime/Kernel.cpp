@@ -137,8 +137,8 @@ std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> 
         message = e.message;
       },
       [&](const llvm::ErrorInfoBase &e) { message = e.message(); });
-  if (kind == KernelError::Kind::Resources)
-    throw LaunchError("kernel '" + std::string(kernel) + "': " + message);
+  if (kind == KernelError::Kind::Resources) // names the kernel itself
+    throw LaunchError(message);
   if (file.empty())
     throw CompileError("kernel '" + std::string(kernel) + "': " + message);
   throw CompileError(file, line, message);

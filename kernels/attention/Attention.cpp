@@ -127,11 +127,12 @@ KernelSpec sectile::attentionSpec() {
     auto result = attentionReference(inputs[0], inputs[1], inputs[2], options, arithmetic);
     return std::vector{result.o, result.lse};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
+  spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t d = call.extent("D");
     const bool wide = call.tensors[0].dtype == DType::float32;
-    return Config{{"m", d > 128 || wide ? 32 : 64},
-                  {"n", d > 128 || wide ? 32 : 64},
+    const bool large = d > 128 || wide || (d > 64 && !hasMatrixUnits(target));
+    return Config{{"m", large ? 32 : 64},
+                  {"n", d > 128 && wide ? 16 : large ? 32 : 64},
                   {"warps", 4},
                   {"stages", wide || d > 64 ? 1 : 2}};
   };

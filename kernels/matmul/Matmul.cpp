@@ -78,9 +78,10 @@ KernelSpec sectile::matmulSpec() {
                                   call.options.choice("precision") == "tf32"};
     return std::vector{matmulReference(inputs[0], inputs[1], options, arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
+  spec.defaults = [](const Invocation &call, const std::string &target) {
     const bool wide = call.tensors[0].dtype == DType::float32;
-    const std::int64_t tile = std::max(call.extent("M"), call.extent("N")) <= 256 ? 64 : 128;
+    const bool small = std::max(call.extent("M"), call.extent("N")) <= 256;
+    const std::int64_t tile = small || !hasMatrixUnits(target) ? 64 : 128;
     return Config{{"m", tile},  {"n", tile},  {"k", wide ? 16 : 32},
                   {"group", 8}, {"warps", 4}, {"stages", 3}};
   };

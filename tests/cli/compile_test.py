@@ -39,6 +39,20 @@ def test_every_nvidia_target():
             assert "0 bytes spill stores, 0 bytes spill loads" in result.stderr, (target, kernel, result.stderr)
 
 
+def test_defaults_fit_every_width():
+    ptxas = shutil.which("ptxas")
+    for dtype in ("f16", "f32"):
+        for width in (16, 80, 128, 256):
+            words = ("--dtype", dtype, "--shape", f"d={width}")
+            assert b".vgpr_spill_count: 0" in emit("attention", "gfx1100", "amdgcn", *words).replace(b"  ", b""), words
+            emit("attention", "sm_86", "ptx", *words)
+            if ptxas:
+                result = subprocess.run(
+                    [ptxas, "-arch", "sm_86", "-v", "code", "-o", "cubin"], capture_output=True, text=True
+                )
+                assert " 0 bytes spill stores" in result.stderr, (words, result.stderr)
+
+
 def test_code_objects():
     objdump = shutil.which("llvm-objdump-22") or "/usr/lib/llvm-22/bin/llvm-objdump"
     for target in AMD:
