@@ -134,7 +134,7 @@ KernelSpec sectile::attentionSpec() {
     return Config{{"m", large ? 32 : 64},
                   {"n", d > 128 && wide ? 16 : large ? 32 : 64},
                   {"warps", 4},
-                  {"stages", wide || d > 64 ? 1 : 2}};
+                  {"stages", d > 64 ? 1 : 2}};
   };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {

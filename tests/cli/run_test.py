@@ -116,6 +116,27 @@ def test_attention():
             assert read_npy("o")[1] == (1, heads, queries, width)
 
 
+def test_attention_of_other_types_and_widths():
+    # Fewer keys than queries: the first rows see none.
+    for descr, heads, queries, keys, width in (("<f4", 1, 33, 70, 64), ("<f2", 2, 70, 33, 128), ("<f2", 1, 20, 20, 17),
+                                               ("<f4", 1, 20, 20, 256)):  # fmt: skip
+        write_npy("q", descr, (1, heads, queries, width), floats(heads * queries * width))
+        for name in "kv":
+            write_npy(name, descr, (1, heads, keys, width), floats(heads * keys * width))
+        done("run", "attention", "--in", "q=q", "k=k", "v=v", "--out", "lse=l", "--opt", "causal=true", "scale=0.3",
+             "--check", *DEVICE)  # fmt: skip
+        hidden = max(queries - keys, 0)
+        assert read_npy("l")[2][:hidden] == [-math.inf] * hidden
+
+
+def test_matmul_precisions_and_edges():
+    for descr, m, n, k in (("<f4", 65, 129, 77), ("<f2", 1, 300, 200), ("<f2", 300, 1, 33), ("<f4", 1, 1, 1)):
+        write_npy("a.npy", descr, (m, k), floats(m * k))
+        write_npy("b.npy", descr, (k, n), floats(k * n))
+        for precision in ("tf32", "exact"):
+            done("run", "matmul", "--in", "a=a.npy", "b=b.npy", "--check", "--opt", f"precision={precision}", *DEVICE)
+
+
 def test_repeat_and_config():
     write_npy("x.npy", "<f4", (100,), floats(100))
     out = done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "3", "--config", "size=256",
