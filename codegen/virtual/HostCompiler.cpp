@@ -273,7 +273,7 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
     return kernel.takeError();
   object.kernel = (*kernel)->getName().str();
   if (Error error = inlineAll(**kernel))
-    return std::move(error);
+    return error;
   dropTargetDetails(*module);
   expandConstants(**kernel);
   placeShared(*module, object);
@@ -287,7 +287,7 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
   Function *entry = makeEntry(**kernel, object);
   eraseDeadFunctions(*module, *entry);
   if (Error error = Lowering(*entry, entry->getArg(0), object).run())
-    return std::move(error);
+    return error;
   eraseDeadFunctions(*module, *entry);
   StripDebugInfo(*module);
   listGlobals(*module);

@@ -31,7 +31,7 @@ public:
         return control.takeError();
       auto created = std::make_unique<Linker>(std::move(*control));
       if (Error error = created->addMachine())
-        return std::move(error);
+        return error;
       instance = created.release();
     }
     return instance;
@@ -46,7 +46,7 @@ public:
     JITDylib &library = session.createBareJITDylib((name + "." + Twine(next++)).str());
     library.addToLinkOrder(machine);
     if (Error error = layer.add(library, MemoryBuffer::getMemBufferCopy(object, name)))
-      return std::move(error);
+      return error;
     return &library;
   }
   Expected<ExecutorSymbolDef> find(JITDylib &library, StringRef name) {
