@@ -16,48 +16,48 @@ static unsigned warpsOf(func::FuncOp function) {
 }
 
 KernelEmitter::KernelEmitter(llvm::Module &module, const TargetHooks &hooks, func::FuncOp function)
-    : b(module.getContext()), hooks(hooks), target(hooks.target), module(module),
-      function_(function), warps(warpsOf(function)), entry(module.getContext()), debug(module) {}
+    : b(module.getContext()), hooks(hooks), target(hooks.target), module(module), source(function),
+      warps(warpsOf(function)), entry(module.getContext()), debug(module) {}
 
 LogicalResult KernelEmitter::run() {
   if (!warps)
-    return function_.emitError("kernel without '") << cta::warpsAttr << "'";
+    return source.emitError("kernel without '") << cta::warpsAttr << "'";
   SmallVector<llvm::Type *> types;
-  for (Type type : function_.getArgumentTypes()) {
+  for (Type type : source.getArgumentTypes()) {
     llvm::Type *scalar = isa<RankedTensorType>(type) ? nullptr : typeOf(type);
     if (!scalar)
-      return function_.emitError("a kernel cannot take an argument of type ") << type;
+      return source.emitError("a kernel cannot take an argument of type ") << type;
     types.push_back(scalar);
   }
   auto *type = llvm::FunctionType::get(b.getVoidTy(), types, /*isVarArg=*/false);
   kernel =
-      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, function_.getName(), module);
+      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, source.getName(), module);
   kernel->addFnAttr(llvm::Attribute::NoUnwind);
   kernel->addFnAttr("target-cpu", target.cpu);
   if (!target.features.empty())
     kernel->addFnAttr("target-features", target.features);
   hooks.setUpKernel(*kernel, numThreads());
-  for (auto [i, argument] : llvm::enumerate(function_.getArguments())) {
+  for (auto [i, argument] : llvm::enumerate(source.getArguments())) {
     llvm::Argument *value = kernel->getArg(i);
     value->addAttr(llvm::Attribute::NoUndef);
-    auto divisible = function_.getArgAttrOfType<IntegerAttr>(i, tile::divisibleAttr);
+    auto divisible = source.getArgAttrOfType<IntegerAttr>(i, tile::divisibleAttr);
     if (divisible && value->getType()->isPointerTy() && divisible.getInt() > 1)
       value->addAttr(llvm::Attribute::getWithAlignment(
           b.getContext(), llvm::Align(divisible.getInt() & -divisible.getInt())));
     define(argument, {value});
   }
 
-  debug.begin(*kernel, function_.getLoc(), hooks.lineTables());
+  debug.begin(*kernel, source.getLoc(), hooks.lineTables());
   auto *first = llvm::BasicBlock::Create(b.getContext(), "entry", kernel);
   auto *body = llvm::BasicBlock::Create(b.getContext(), "body", kernel);
   entry.SetInsertPoint(first);
-  entry.SetCurrentDebugLocation(debug.at(function_.getLoc()));
+  entry.SetCurrentDebugLocation(debug.at(source.getLoc()));
   thread = hooks.threadIndex(entry);
   entry.SetInsertPoint(entry.CreateBr(body));
   b.SetInsertPoint(body);
-  if (!function_.getBody().hasOneBlock())
-    return function_.emitError("a kernel's body must be one block");
-  if (failed(emitBlock(function_.getBody().front())))
+  if (!source.getBody().hasOneBlock())
+    return source.emitError("a kernel's body must be one block");
+  if (failed(emitBlock(source.getBody().front())))
     return failure();
   debug.finish();
   return success();
@@ -212,7 +212,7 @@ llvm::Value *KernelEmitter::sharedAddress(uint32_t offset) {
 
 /// A value of any size moved in pieces of 32 bits by `move`.
 static llvm::Value *moveWords(llvm::IRBuilder<> &b, llvm::Value *value,
-                              function_ref<llvm::Value *(llvm::Value *)> move) {
+                              sourceref<llvm::Value *(llvm::Value *)> move) {
   llvm::Type *type = value->getType();
   if (type->isIntegerTy(32))
     return move(value);

@@ -8,9 +8,11 @@
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/IRBuilder.h"
 #include <functional>
+#include <map>
+#include <vector>
 
 namespace sectile {
 
@@ -18,7 +20,8 @@ namespace sectile {
 /// A buffer is its address.
 using Registers = llvm::SmallVector<llvm::Value *, 0>;
 
-/// A number that a thread computes from its place in the block by a linear map over GF(2).
+/// A number that a linear map over GF(2) gives: of a thread's place in the block, or of a loop's
+/// step.
 struct ThreadPart {
   llvm::Value *value = nullptr; ///< i32; nullptr is zero
   uint32_t bits = 0;            ///< that may be set
@@ -112,7 +115,7 @@ private:
   void emitWhile(mlir::scf::WhileOp op, bool &ok);
 
   llvm::Module &module;
-  mlir::func::FuncOp function_;
+  mlir::func::FuncOp source;
   unsigned warps;
   llvm::Function *kernel = nullptr;
   llvm::Value *thread = nullptr;
