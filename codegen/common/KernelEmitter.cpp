@@ -212,7 +212,7 @@ llvm::Value *KernelEmitter::sharedAddress(uint32_t offset) {
 
 /// A value of any size moved in pieces of 32 bits by `move`.
 static llvm::Value *moveWords(llvm::IRBuilder<> &b, llvm::Value *value,
-                              sourceref<llvm::Value *(llvm::Value *)> move) {
+                              function_ref<llvm::Value *(llvm::Value *)> move) {
   llvm::Type *type = value->getType();
   if (type->isIntegerTy(32))
     return move(value);
