@@ -164,6 +164,10 @@ struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
     FailureOr<Target> target = targetOf(getOperation());
     if (failed(target) || failed(checkReshapes(getOperation())))
       return signalPassFailure();
+    if (llvm::any_of(getOperation().getArguments(), isTile)) {
+      getOperation().emitError("a kernel takes no tiles");
+      return signalPassFailure();
+    }
     LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
     problem.solve();
     if (failed(Rewriter(getOperation(), problem).run()))
