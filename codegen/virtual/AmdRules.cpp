@@ -107,7 +107,7 @@ Result bitField(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
 
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
-const IntrinsicRule amd[] = {
+constexpr IntrinsicRule amd[] = {
     {"llvm.amdgcn.workitem.id.x", FIELD(thread[0])},
     {"llvm.amdgcn.workitem.id.y", FIELD(thread[1])},
     {"llvm.amdgcn.workitem.id.z", FIELD(thread[2])},

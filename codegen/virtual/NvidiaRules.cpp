@@ -229,7 +229,7 @@ constexpr uint64_t loose(BarrierKind kind) { return uint64_t(kind); }
 
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
-const IntrinsicRule nvidia[] = {
+constexpr IntrinsicRule nvidia[] = {
     // Special registers.
     {"llvm.nvvm.read.ptx.sreg.tid.x", FIELD(thread[0])},
     {"llvm.nvvm.read.ptx.sreg.tid.y", FIELD(thread[1])},

@@ -68,7 +68,7 @@ Result trap(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   return nullptr;
 }
 
-const IntrinsicRule common[] = {
+constexpr IntrinsicRule common[] = {
     {"llvm.trap", trap},
     {"llvm.debugtrap", trap},
     {"llvm.assume", nothing},

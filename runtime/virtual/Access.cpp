@@ -334,7 +334,8 @@ void Block::shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, 
     thread = &laneOf(warp, unsigned(std::countr_zero(readers)));
     Actor actor = actorOf(*thread, site);
     actor.lanes = readers;
-    if ((conflict = shadow.read(actor, offset, 16)))
+    conflict = shadow.read(actor, offset, 16);
+    if (conflict)
       reportConflict(*thread, site, *conflict);
     return;
   }

@@ -95,9 +95,9 @@ void Block::prepare(uint64_t linearBlock) {
   size_t sharedBytes = launch->sharedBytes;
   if (arena.size() < sharedBytes + 256)
     arena.resize(sharedBytes + 256);
-  auto start = (reinterpret_cast<uintptr_t>(arena.data()) + 127) & ~uintptr_t(127);
-  std::memset(reinterpret_cast<void *>(start), 0xFF, sharedBytes);
-  sharedStart = reinterpret_cast<char *>(start - sharedOrigin);
+  char *start = arena.data() + 128 - reinterpret_cast<uintptr_t>(arena.data()) % 128;
+  std::memset(start, 0xFF, sharedBytes);
+  sharedStart = start - sharedOrigin;
   sharedEnd = sharedOrigin + uint32_t(sharedBytes);
 
   if (topClock > 1u << 31) {

@@ -64,7 +64,8 @@ extern "C" __attribute__((visibility("hidden"))) void sectile_fiber_start();
 
 void prepareFiber(FiberContext &context, void *stackLow, size_t stackBytes, size_t offset,
                   void (*entry)(void *), void *argument) {
-  uintptr_t top = (reinterpret_cast<uintptr_t>(stackLow) + stackBytes - offset) & ~uintptr_t(63);
+  char *top = static_cast<char *>(stackLow) + stackBytes - offset;
+  top -= reinterpret_cast<uintptr_t>(top) % 64;
   auto *words = reinterpret_cast<void **>(top) - 9; // the fiber starts with an aligned stack
   words[0] = nullptr;                               // r15
   words[1] = nullptr;                               // r14
@@ -73,13 +74,13 @@ void prepareFiber(FiberContext &context, void *stackLow, size_t stackBytes, size
   words[4] = nullptr;                               // rbx
   words[5] = nullptr;                               // rbp
   words[6] = reinterpret_cast<void *>(&sectile_fiber_start);
-  context = {words, stackLow, stackBytes, nullptr};
+  context = {static_cast<void *>(words), stackLow, stackBytes, nullptr};
 #ifdef SECTILE_ASAN
   __asan_unpoison_memory_region(stackLow, stackBytes);
 #endif
 }
 
-static void swap(FiberContext &from, FiberContext &to) {
+static void jump(FiberContext &from, FiberContext &to) {
   sectile_switch_stack(&from.state, to.state);
 }
 
@@ -113,7 +114,7 @@ void prepareFiber(FiberContext &context, void *stackLow, size_t stackBytes, size
   context = {state, stackLow, stackBytes, nullptr};
 }
 
-static void swap(FiberContext &from, FiberContext &to) {
+static void jump(FiberContext &from, FiberContext &to) {
   // A host thread's own stack has no context until it is first left.
   thread_local ucontext_t own;
   if (!from.state)
@@ -140,7 +141,7 @@ void fiberEntered(FiberContext &self) {
 void switchFiber(FiberContext &from, FiberContext &to) {
   lastLeft = &from;
   __sanitizer_start_switch_fiber(&from.fakeStack, to.stackLow, to.stackBytes);
-  swap(from, to);
+  jump(from, to);
   fiberEntered(from);
 }
 
@@ -148,16 +149,16 @@ void leaveFiber(FiberContext &from, FiberContext &to) {
   lastLeft = &from;
   // Nowhere to keep its fake stack: the sanitizer frees it.
   __sanitizer_start_switch_fiber(nullptr, to.stackLow, to.stackBytes);
-  swap(from, to);
+  jump(from, to);
   __builtin_unreachable();
 }
 #else
 void fiberEntered(FiberContext &) {}
 
-void switchFiber(FiberContext &from, FiberContext &to) { swap(from, to); }
+void switchFiber(FiberContext &from, FiberContext &to) { jump(from, to); }
 
 void leaveFiber(FiberContext &from, FiberContext &to) {
-  swap(from, to);
+  jump(from, to);
   __builtin_unreachable();
 }
 #endif

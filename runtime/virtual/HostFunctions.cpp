@@ -155,8 +155,8 @@ float extendhfsf2(HalfRegister value) { return floatFromHalf(fromRegister(value)
 
 } // namespace
 
-#define SECTILE_HOST(name) {"sectile_vg_" #name, reinterpret_cast<void *>(&name)}
-#define SECTILE_HOST_AS(name, ...) {"sectile_vg_" #name, reinterpret_cast<void *>(&__VA_ARGS__)}
+#define SECTILE_HOST(name) {"sectile_vg_" #name, reinterpret_cast<void *>(&(name))}
+#define SECTILE_HOST_AS(name, ...) {"sectile_vg_" #name, reinterpret_cast<void *>(&(__VA_ARGS__))}
 
 SymbolTable hostSymbols() {
   static const Symbol table[] = {

@@ -96,6 +96,7 @@ bool DeviceMemory::contains(const void *address, size_t bytes) const {
 std::vector<MemoryRange> DeviceMemory::ranges() const {
   std::lock_guard lock(mutex);
   std::vector<MemoryRange> result;
+  result.reserve(allocations.size());
   for (const auto &[start, allocation] : allocations)
     result.push_back({start, start + allocation.bytes});
   return result;

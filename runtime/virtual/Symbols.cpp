@@ -42,7 +42,7 @@ uint64_t active_lanes(Thread *thread) { return thread->warpState->live; }
 } // namespace
 
 SymbolTable machineSymbols() {
-#define SECTILE_VG_SYMBOL(name) {"sectile_vg_" #name, reinterpret_cast<void *>(&name)},
+#define SECTILE_VG_SYMBOL(name) {"sectile_vg_" #name, reinterpret_cast<void *>(&(name))},
   static const Symbol table[] = {SECTILE_VG_FUNCTIONS(SECTILE_VG_SYMBOL)};
   return {table, std::size(table)};
 }

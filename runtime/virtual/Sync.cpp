@@ -211,7 +211,7 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
     const AsyncCopy &copy = thread.copies[i];
     char *target = sharedStart + copy.target;
     if (copy.sourceBytes)
-      std::memcpy(target, reinterpret_cast<const void *>(copy.source), copy.sourceBytes);
+      std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);
     std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
   }
   // The log last: it may suspend the thread.
