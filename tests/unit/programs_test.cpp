@@ -165,8 +165,9 @@ TEST_P(Programs, GiveWhatTheInterpreterGives) {
     } catch (const Inexact &) {
     }
   }
-  if (number > 5)
+  if (number > 5) {
     EXPECT_GT(ran, number / 2);
+  }
 }
 
 } // namespace
