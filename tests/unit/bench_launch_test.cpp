@@ -2,23 +2,13 @@
 // launch`.
 #include "bench/Launch.h"
 #include "bench/NullDevice.h"
+#include "count_allocations.h"
 #include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <new>
 #include <sectile/sectile.h>
 
 using namespace sectile;
-
-static std::atomic<size_t> allocations = 0;
-void *operator new(size_t size) {
-  ++allocations;
-  if (void *memory = std::malloc(size))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 static const bool inMemory = setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
@@ -42,12 +32,8 @@ TEST(BenchLaunch, AKnownSpecialisationAllocatesNothing) {
 TEST(BenchLaunch, TakesUnder300Nanoseconds) {
   for (const bench::LaunchCost &cost : bench::measureLaunches()) {
     RecordProperty(cost.kernel, std::to_string(cost.nanoseconds));
-#if !defined(__has_feature)
-#define __has_feature(x) 0
-#endif
-#if !__has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
-    EXPECT_LT(cost.nanoseconds, 300) << cost.kernel;
-#endif
+    if (!underSanitizer)
+      EXPECT_LT(cost.nanoseconds, 300) << cost.kernel;
     EXPECT_GT(cost.nanoseconds, 1) << cost.kernel;
   }
 }

@@ -1,5 +1,6 @@
 // Kernels through their public face, over the fake CUDA driver: what a launch takes, what it is
 // specialised to, what a known specialisation costs.
+#include "count_allocations.h"
 #include "runtime/CompileCache.h"
 #include "tests/fake/fake_cuda.h"
 #include <atomic>
@@ -8,22 +9,11 @@
 #include <dlpack/dlpack.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <new>
 #include <sectile/sectile.h>
 #include <thread>
 
 using namespace sectile;
 using testing::HasSubstr;
-
-static std::atomic<size_t> allocations = 0;
-void *operator new(size_t size) {
-  ++allocations;
-  if (void *memory = std::malloc(size))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 

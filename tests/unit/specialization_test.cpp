@@ -1,25 +1,15 @@
 // The table of specialisations: many keys, many threads, and no allocation on the way to a known
 // one.
+#include "count_allocations.h"
 #include "runtime/Specialization.h"
 #include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <new>
 #include <random>
 #include <thread>
 
 using namespace sectile;
 using namespace sectile::runtime;
-
-static std::atomic<size_t> allocations = 0;
-void *operator new(size_t size) {
-  ++allocations;
-  if (void *memory = std::malloc(size))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 static std::unique_ptr<LoadedKernel> kernel(const std::string &name) {
   Artifact artifact;
