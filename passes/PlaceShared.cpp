@@ -206,8 +206,9 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
   static void reportExcess(func::FuncOp kernel, const Target &target, ArrayRef<Item> items,
                            int64_t total) {
     InFlightDiagnostic error = kernel.emitError()
-                               << "needs " << inKiB(total) << " of shared memory, " << target.name
-                               << " has " << inKiB(target.maxSharedBytes)
+                               << "kernel '" << kernel.getName() << "' needs " << inKiB(total)
+                               << " of shared memory, " << target.name << " has "
+                               << inKiB(target.maxSharedBytes)
                                << ": lower the stages or the tile's extents";
     SmallVector<const Item *> largest;
     for (const Item &item : items)

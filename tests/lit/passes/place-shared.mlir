@@ -70,7 +70,7 @@ func.func @copies(%x: tensor<64x64xf16, #tile>, %p: tensor<64x64x!tile.ptr<f16>,
 #plain = #cta.layout<"128x128, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (0,64) (1,0) (2,0) (4,0) (8,0) (16,0) (32,0) (64,0)]">
 
 module attributes {cta.target = "sm_86"} {
-// expected-error @+1 {{needs 192 KiB of shared memory, sm_86 has 99 KiB: lower the stages or the tile's extents}}
+// expected-error @+1 {{kernel 'large' needs 192 KiB of shared memory, sm_86 has 99 KiB: lower the stages or the tile's extents}}
 func.func @large() attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
   // expected-note @+1 {{128 KiB are for 4 stages of a tile of 128x128xf16}}
