@@ -261,7 +261,8 @@ TEST(Reduce, LinesAreTheUsers) {
   });
 }
 
-//===-- Memory ------------------------------------------------------------------------------------===//
+//===-- Memory
+//------------------------------------------------------------------------------------===//
 
 TEST(Memory, BoolsAreBytes) {
   std::string ir = traced([](sc::Ptr<const bool> a, sc::Ptr<bool> b, sc::Tile<bool> flag) {
