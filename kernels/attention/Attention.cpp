@@ -132,7 +132,9 @@ KernelSpec sectile::attentionSpec() {
     const bool wide = call.tensors[0].dtype == DType::float32;
     const bool large = d > 128 || wide || (d > 64 && !hasMatrixUnits(target));
     return Config{{"m", large ? 32 : 64},
-                  {"n", d > 128 && wide ? 16 : large ? 32 : 64},
+                  {"n", d > 128 && wide ? 16
+                        : large         ? 32
+                                        : 64},
                   {"warps", 4},
                   {"stages", d > 64 ? 1 : 2}};
   };
