@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, CodegenLayouts,
                          [](const auto &info) { return info.param.target; });
 
 TEST_P(CodegenLayouts, ConversionsKeepEveryElement) {
-  for (unsigned round = 0; round < 30 && !HasFailure(); ++round) {
-    auto shape = test::randomShape(random, 1, 11);
+  for (unsigned round = 0; round < 20 && !HasFailure(); ++round) {
+    auto shape = test::randomShape(random, 1, 9);
     Layout from = distributed(shape), to = distributed(shape);
     auto convert = [&](const std::string &type) {
       return "  %w = cta.convert_layout %v : " + tensor(from, type) + " -> " + tensor(to, type) +
@@ -186,7 +186,7 @@ TEST_P(CodegenLayouts, LargeConversionsTakeTurns) {
 
 TEST_P(CodegenLayouts, BuffersHoldEveryElement) {
   for (unsigned round = 0; round < 20 && !HasFailure(); ++round) {
-    auto shape = test::randomShape(random, 1, 10);
+    auto shape = test::randomShape(random, 1, 9);
     Layout from = distributed(shape), to = distributed(shape);
     // Offsets in any order.
     Layout::PackedBases bases;
@@ -214,7 +214,7 @@ TEST_P(CodegenLayouts, BuffersHoldEveryElement) {
 
 // Two tiles at once, so that the combiner is more than one commutative operation.
 TEST_P(CodegenLayouts, ReductionsSeeEveryElementOnce) {
-  for (unsigned round = 0; round < 30 && !HasFailure(); ++round) {
+  for (unsigned round = 0; round < 20 && !HasFailure(); ++round) {
     int64_t m = int64_t(1) << random.below(6), n = int64_t(1) << random.below(6);
     Layout layout = distributed({m, n});
     unsigned axis = random.below(2);
