@@ -1,5 +1,6 @@
-// SECTILE_CONFIG(Type, field, ...) tells Sectile the fields of a kernel's configuration: they are part of what a
-// compiled kernel is kept under, and of messages. Write it after the struct, in the struct's namespace, once.
+// SECTILE_CONFIG(Type, field, ...) tells Sectile the fields of a kernel's configuration: they are
+// part of what a compiled kernel is kept under, and of messages. Write it after the struct, in the
+// struct's namespace, once.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -17,19 +18,21 @@ template <class Config, class Value> struct ConfigField {
   std::string_view name;
   Value Config::*member;
 };
-template <class Config, class Value> ConfigField(const char *, Value Config::*) -> ConfigField<Config, Value>;
+template <class Config, class Value>
+ConfigField(const char *, Value Config::*) -> ConfigField<Config, Value>;
 
 // Converts to whatever a field is, in the question of how many fields an aggregate has.
 struct AnyField {
   template <class T> operator T() const;
 };
-template <class Config, std::size_t... I>
-constexpr bool hasFields(std::index_sequence<I...>) {
+template <class Config, std::size_t... I> constexpr bool hasFields(std::index_sequence<I...>) {
   return requires { Config{(static_cast<void>(I), AnyField{})...}; };
 }
 
-template <class Config, class... Fields> consteval bool isWholeConfig(const std::tuple<Fields...> &) {
-  static_assert(std::is_aggregate_v<Config>, "a kernel's configuration is a plain struct with defaults");
+template <class Config, class... Fields>
+consteval bool isWholeConfig(const std::tuple<Fields...> &) {
+  static_assert(std::is_aggregate_v<Config>,
+                "a kernel's configuration is a plain struct with defaults");
   static_assert(hasFields<Config>(std::make_index_sequence<sizeof...(Fields)>()) &&
                     !hasFields<Config>(std::make_index_sequence<sizeof...(Fields) + 1>()),
                 "SECTILE_CONFIG must name every field of the configuration");
@@ -74,7 +77,8 @@ template <KernelConfig Config> std::string describe(const Config &config) {
 namespace detail {
 
 template <KernelConfig Config>
-inline constexpr std::size_t configWords = std::tuple_size_v<std::remove_const_t<decltype(config_fields<Config>)>>;
+inline constexpr std::size_t configWords =
+    std::tuple_size_v<std::remove_const_t<decltype(config_fields<Config>)>>;
 
 // Every field as a word: equal configurations and no others give equal words.
 template <KernelConfig Config> void packConfig(const Config &config, std::uint64_t *words) {
@@ -87,24 +91,24 @@ template <KernelConfig Config> void packConfig(const Config &config, std::uint64
 } // namespace detail
 } // namespace sectile
 
-#define SECTILE_DETAIL_EXPAND(...)                                                                                     \
+#define SECTILE_DETAIL_EXPAND(...)                                                                 \
   SECTILE_DETAIL_EXPAND3(SECTILE_DETAIL_EXPAND3(SECTILE_DETAIL_EXPAND3(__VA_ARGS__)))
-#define SECTILE_DETAIL_EXPAND3(...)                                                                                    \
+#define SECTILE_DETAIL_EXPAND3(...)                                                                \
   SECTILE_DETAIL_EXPAND2(SECTILE_DETAIL_EXPAND2(SECTILE_DETAIL_EXPAND2(__VA_ARGS__)))
-#define SECTILE_DETAIL_EXPAND2(...)                                                                                    \
+#define SECTILE_DETAIL_EXPAND2(...)                                                                \
   SECTILE_DETAIL_EXPAND1(SECTILE_DETAIL_EXPAND1(SECTILE_DETAIL_EXPAND1(__VA_ARGS__)))
 #define SECTILE_DETAIL_EXPAND1(...) __VA_ARGS__
 #define SECTILE_DETAIL_PARENTHESES ()
-#define SECTILE_DETAIL_FIELDS(Type, field, ...)                                                                        \
-  ::sectile::detail::ConfigField { #field, &Type::field }                                                              \
-  __VA_OPT__(, SECTILE_DETAIL_FIELDS_AGAIN SECTILE_DETAIL_PARENTHESES(Type, __VA_ARGS__))
+#define SECTILE_DETAIL_FIELDS(Type, field, ...)                                                    \
+  ::sectile::detail::ConfigField{#field, &Type::field} __VA_OPT__(                                 \
+      , SECTILE_DETAIL_FIELDS_AGAIN SECTILE_DETAIL_PARENTHESES(Type, __VA_ARGS__))
 #define SECTILE_DETAIL_FIELDS_AGAIN() SECTILE_DETAIL_FIELDS
 
-#define SECTILE_CONFIG(Type, ...)                                                                                      \
-  [[maybe_unused]] inline constexpr auto sectileConfigFields(const Type *) {                                           \
-    constexpr auto fields = std::make_tuple(SECTILE_DETAIL_EXPAND(SECTILE_DETAIL_FIELDS(Type, __VA_ARGS__)));          \
-    static_assert(::sectile::detail::isWholeConfig<Type>(fields));                                                     \
-    std::apply([](const auto &...field) { (::sectile::detail::checkField(field), ...); }, fields);                     \
-    return fields;                                                                                                     \
+#define SECTILE_CONFIG(Type, ...)                                                                  \
+  [[maybe_unused]] inline constexpr auto sectileConfigFields(const Type *) {                       \
+    constexpr auto fields =                                                                        \
+        std::make_tuple(SECTILE_DETAIL_EXPAND(SECTILE_DETAIL_FIELDS(Type, __VA_ARGS__)));          \
+    static_assert(::sectile::detail::isWholeConfig<Type>(fields));                                 \
+    std::apply([](const auto &...field) { (::sectile::detail::checkField(field), ...); }, fields); \
+    return fields;                                                                                 \
   }
-
