@@ -98,6 +98,12 @@ public:
   std::string assembly; ///< PTX or AMDGCN
 
 private:
+  /// Whether the kernel's shared memory was added up to more than the target has.
+  bool needsTooMuch() {
+    func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+    auto bytes = kernel->getAttrOfType<IntegerAttr>(cta::sharedBytesAttr);
+    return bytes && bytes.getInt() > target.maxSharedBytes;
+  }
   llvm::Error failure(const std::optional<KernelError::Kind> &kind, Location where,
                       const std::string &message);
   OwningOpRef<ModuleOp> original; ///< as it came, for a reproducer
@@ -173,8 +179,7 @@ llvm::Error Compilation::runPasses(Stage last) {
     return failure(std::nullopt, module.getLoc(), "a pass failed and does not say why");
   std::optional<KernelError::Kind> kind;
   if (!StringRef(error->second).starts_with("'"))
-    kind = StringRef(error->second).contains("' needs ") ? KernelError::Kind::Resources
-                                                         : KernelError::Kind::Kernel;
+    kind = needsTooMuch() ? KernelError::Kind::Resources : KernelError::Kind::Kernel;
   return failure(kind, error->first, error->second);
 }
 

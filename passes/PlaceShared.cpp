@@ -124,14 +124,15 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
     int64_t total = place(items, /*spread=*/true);
     if (total > target->maxSharedBytes)
       total = place(items, /*spread=*/false);
+    // Said even when it is too much: by that a compiler's caller knows what the failure is about.
+    Builder builder(&getContext());
+    kernel->setAttr(cta::sharedBytesAttr, builder.getI32IntegerAttr(total));
     if (total > target->maxSharedBytes) {
       reportExcess(kernel, *target, items, total);
       return signalPassFailure();
     }
     for (const Item &item : items)
       setSharedOffset(item.op, item.offset);
-    Builder builder(&getContext());
-    kernel->setAttr(cta::sharedBytesAttr, builder.getI32IntegerAttr(total));
   }
 
   static SmallVector<Item> collect(func::FuncOp kernel) {
