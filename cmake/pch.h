@@ -1,7 +1,5 @@
 // The MLIR and LLVM headers that most of Sectile's sources use, precompiled once for all of them.
 #pragma once
-#include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/Module.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -16,6 +14,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -15,7 +15,6 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/DataLayout.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Target/TargetMachine.h"
 #include <chrono>
@@ -47,7 +46,8 @@ Expected<Form> formByName(StringRef name, const Target &target) {
 }
 
 std::string compilerVersion() {
-  return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() + " llvm " LLVM_VERSION_STRING;
+  return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() +
+         " llvm " LLVM_VERSION_STRING;
 }
 
 namespace {
@@ -205,10 +205,6 @@ llvm::Error Compilation::emitAndOptimize() {
     return created.takeError();
   machine = std::move(*created);
   llvmModule->setDataLayout(machine->createDataLayout());
-  std::string detail;
-  llvm::raw_string_ostream out(detail);
-  if (llvm::verifyModule(*llvmModule, &out))
-    return failure(std::nullopt, module.getLoc(), "the LLVM IR is wrong: " + detail);
   optimize(*llvmModule, *machine);
   watch.mark("optimize");
   return llvm::Error::success();

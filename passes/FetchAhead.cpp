@@ -152,8 +152,8 @@ private:
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
         auto type = cta::ChannelType::get(builder.getContext(), stages, load->buffer);
-        group.channels.push_back(
-            cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(), type, IntegerAttr()));
+        group.channels.push_back(cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(),
+                                                        type, IntegerAttr()));
       }
   }
 
