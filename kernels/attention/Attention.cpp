@@ -136,7 +136,7 @@ KernelSpec sectile::attentionSpec() {
                         : large         ? 32
                                         : 64},
                   {"warps", 4},
-                  {"stages", d > 64 ? 1 : 2}};
+                  {"stages", 2}};
   };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {
