@@ -32,7 +32,7 @@ target_compile_options(sectile_warnings INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ 12 reports these inside LLVM's headers and the standard library's, where nothing is wrong.
   target_compile_options(sectile_warnings INTERFACE -Wno-init-list-lifetime -Wno-maybe-uninitialized
-    -Wno-dangling-reference -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+    -Wno-dangling-reference -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-free-nonheap-object)
   target_compile_options(sectile_warnings INTERFACE -Wno-unknown-warning-option)
 else()
   add_link_options(-fuse-ld=lld)

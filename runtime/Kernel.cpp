@@ -20,13 +20,8 @@ thread_local CompileTimes *timesSink = nullptr;
 constexpr unsigned defaultWarps = 4, defaultStages = 3;
 
 // What is known of one flattened argument, three bits of a key.
-enum : uint64_t {
-  divisible16 = 1,
-  is32bit = 2,
-  isOne = 4,
-  bitsPerArgument = 3,
-  argumentsPerWord = 21
-};
+constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4;
+constexpr unsigned bitsPerArgument = 3, argumentsPerWord = 21;
 
 uint64_t knownBits(uint64_t value) {
   return (value % 16 == 0 ? divisible16 : 0) |

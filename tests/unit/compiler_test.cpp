@@ -56,8 +56,9 @@ TEST(Compiler, PtxHasVectorsAndTheUsersLines) {
   EXPECT_THAT(ptx, HasSubstr("ld.global.v4"));
   EXPECT_THAT(ptx, HasSubstr("compiler_test.cpp"));
   EXPECT_THAT(ptx, HasSubstr(".loc"));
-  if (findPtxas())
+  if (findPtxas()) {
     EXPECT_EQ(cantFail(runPtxas(ptx, cantFail(Target::get("sm_90a")))).spillStoreBytes, 0u);
+  }
 }
 
 class VirtualGpu : public testing::TestWithParam<const char *> {};

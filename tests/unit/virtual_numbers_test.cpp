@@ -61,10 +61,11 @@ TEST(SmallFloats, NarrowingIsTheNearestValue) {
       double toLow = double(between) - low, toHigh = double(high) - between;
       uint32_t nearest = toLow < toHigh || (toLow == toHigh && !(lowBits & 1)) ? lowBits : highBits;
       ASSERT_EQ(narrowFloat(between, format, Rounding::NearestEven), nearest) << between;
-      if (between != low && between != high)
+      if (between != low && between != high) {
         ASSERT_EQ(narrowFloat(between, format, Rounding::TowardZero),
                   between < 0 ? highBits : lowBits)
             << between;
+      }
     }
   }
 }
