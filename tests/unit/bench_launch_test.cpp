@@ -1,5 +1,4 @@
-// A launch of a known specialisation: no allocation, and cheap by the measure of `sectile bench
-// launch`.
+// A launch of a known specialisation: no allocation. And that its cost can be measured.
 #include "bench/Launch.h"
 #include "bench/NullDevice.h"
 #include "count_allocations.h"
@@ -29,11 +28,11 @@ TEST(BenchLaunch, AKnownSpecialisationAllocatesNothing) {
   EXPECT_EQ(impl.launches, 4u);
 }
 
-TEST(BenchLaunch, TakesUnder300Nanoseconds) {
-  for (const bench::LaunchCost &cost : bench::measureLaunches()) {
-    RecordProperty(cost.kernel, std::to_string(cost.nanoseconds));
-    if (!underSanitizer)
-      EXPECT_LT(cost.nanoseconds, 300) << cost.kernel;
+// How long a launch takes is for `sectile bench launch` to say: a machine that is busy with other
+// work must not fail a test.
+TEST(BenchLaunch, MeasuresEveryKernel) {
+  std::vector<bench::LaunchCost> costs = bench::measureLaunches();
+  EXPECT_FALSE(costs.empty());
+  for (const bench::LaunchCost &cost : costs)
     EXPECT_GT(cost.nanoseconds, 1) << cost.kernel;
-  }
 }

@@ -10,10 +10,7 @@ inline std::atomic<size_t> allocations = 0;
 #if !defined(__has_feature)
 #define __has_feature(x) 0
 #endif
-#if __has_feature(address_sanitizer) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool underSanitizer = true;
-#else
-inline constexpr bool underSanitizer = false;
+#if !__has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
 void *operator new(size_t size) {
   ++allocations;
   if (void *memory = std::malloc(size))
