@@ -158,7 +158,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
   // and the first.
   static bool areNeighbours(ArrayRef<Item *> scratches, const Item *a, const Item *b) {
     auto at = [&](const Item *item) { return llvm::find(scratches, item) - scratches.begin(); };
-    auto [first, second] = std::minmax(at(a), at(b));
+    auto [first, second] = std::minmax({at(a), at(b)}); // a list: by value
     if (second - first == 1)
       return true;
     auto loop = scratches[first]->op->getParentOfType<LoopLikeOpInterface>();
