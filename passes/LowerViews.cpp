@@ -48,9 +48,11 @@ public:
 
   Value pointers() {
     Value ptr = view.getPtr();
-    for (auto [offset, stride] : llvm::zip_equal(offsets, view.getStrides()))
+    for (auto [offset, stride] : llvm::zip_equal(offsets, view.getStrides())) {
+      Value steps = wide(offset), length = wide(stride);
       ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr,
-                                   arith::MulIOp::create(builder, loc, wide(offset), wide(stride)));
+                                   arith::MulIOp::create(builder, loc, steps, length));
+    }
     // Dimension by dimension, so that elements which differ in the last one alone share the rest.
     SmallVector<int64_t> extents(shape.size(), 1);
     ptr = tile::SplatOp::create(builder, loc, RankedTensorType::get(extents, ptr.getType()), ptr);
@@ -191,7 +193,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
       nonNegative.push_back(contiguity[offset].nonNegative);
     OpBuilder builder(op);
     Block block(builder, op.getLoc(), view, op.getOffsets(), type.getShape());
-    replace(builder, op, block.pointers(), block.mask(nonNegative));
+    // In this order whatever the host compiler: the order of arguments is not the language's to
+    // say.
+    Value pointers = block.pointers();
+    Value mask = block.mask(nonNegative);
+    replace(builder, op, pointers, mask);
     return WalkResult::advance();
   }
 

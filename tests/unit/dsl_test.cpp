@@ -21,12 +21,14 @@ TEST(Trace, VectorAdd) {
   std::string ir = traced(vectorAdd, BlockSize{256});
   EXPECT_THAT(ir, HasSubstr("func.func @kernel(%arg0: !tile.ptr<f32>, %arg1: !tile.ptr<f32>, "
                             "%arg2: !tile.ptr<f32>, %arg3: i32) attributes {tile.kernel}"));
-  EXPECT_THAT(ir,
-              HasSubstr("= tile.program_id 0\n    %c256_i32 = arith.constant 256 : i32\n    %1 = "
-                        "arith.muli %0, %c256_i32 : i32\n"));
+  EXPECT_THAT(ir, testing::ContainsRegex("(%[0-9]+) = tile.program_id 0\n    %c256_i32 = "
+                                         "arith.constant 256 : i32\n    %[0-9]+ = arith.muli "
+                                         "%[0-9]+, %c256_i32 : i32\n"));
   EXPECT_THAT(ir, HasSubstr(" : tensor<256xi32>\n"));
   EXPECT_THAT(ir, HasSubstr("arith.addf"));
-  EXPECT_THAT(ir, testing::ContainsRegex("tile.store .* mask %6 : tensor<256x!tile.ptr<f32>>"));
+  // Which number a value has depends on the order in which the host compiler evaluates operands.
+  EXPECT_THAT(ir,
+              testing::ContainsRegex("tile.store .* mask %[0-9]+ : tensor<256x!tile.ptr<f32>>"));
 }
 
 TEST(Trace, SpecializationsOfArguments) {
