@@ -14,6 +14,14 @@
 
 #include "ir/tile/TileDialect.h.inc"
 #include "ir/tile/TileEnums.h.inc"
+
+namespace sectile::tile {
+/// What assertions, prints and assumptions write, apart from all memory.
+struct DebugResource : mlir::SideEffects::Resource::Base<DebugResource> {
+  llvm::StringRef getName() final { return "tile.debug"; }
+};
+} // namespace sectile::tile
+
 #define GET_TYPEDEF_CLASSES
 #include "ir/tile/TileTypes.h.inc"
 #define GET_OP_CLASSES

@@ -26,6 +26,10 @@ def Tile_Dialect : Dialect {
   let hasConstantMaterializer = 1;
 }
 
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+// What assertions and prints write, beside memory: they stay, and in order, but nothing else waits for them.
+def Tile_DebugResource : Resource<"::sectile::tile::DebugResource">;
+
 //===-- Types -------------------------------------------------------------------------------------------------------===//
 
 class Tile_Type<string name, string typeMnemonic> : TypeDef<Tile_Dialect, name> {
@@ -75,7 +79,29 @@ def Tile_Eviction : I32EnumAttr<"Eviction", "which lines leave the cache first",
   let cppNamespace = "::sectile::tile";
 }
 def Tile_Precision : I32EnumAttr<"Precision", "how a dot of f32 operands is computed", [
-    I32EnumAttrCase<"TF32", 0, "tf32">, I32EnumAttrCase<"IEEE", 1, "ieee">]> {
+    I32EnumAttrCase<"TF32", 0, "tf32">, I32EnumAttrCase<"IEEE", 1, "ieee">, I32EnumAttrCase<"TF32x3", 2, "tf32x3">,
+    I32EnumAttrCase<"BF16x3", 3, "bf16x3">, I32EnumAttrCase<"BF16x6", 4, "bf16x6">]> {
+  let cppNamespace = "::sectile::tile";
+}
+def Tile_Rounding : I32EnumAttr<"Rounding", "which neighbour a conversion between floats takes", [
+    I32EnumAttrCase<"NearestEven", 0, "nearest_even">, I32EnumAttrCase<"TowardZero", 1, "toward_zero">]> {
+  let cppNamespace = "::sectile::tile";
+}
+def Tile_AtomicKind : I32EnumAttr<"AtomicKind", "what an atomic operation does to memory", [
+    I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"FAdd", 1, "fadd">, I32EnumAttrCase<"Max", 2, "max">,
+    I32EnumAttrCase<"Min", 3, "min">, I32EnumAttrCase<"UMax", 4, "umax">, I32EnumAttrCase<"UMin", 5, "umin">,
+    I32EnumAttrCase<"FMax", 6, "fmax">, I32EnumAttrCase<"FMin", 7, "fmin">, I32EnumAttrCase<"And", 8, "and">,
+    I32EnumAttrCase<"Or", 9, "or">, I32EnumAttrCase<"Xor", 10, "xor">, I32EnumAttrCase<"Exchange", 11, "exchange">]> {
+  let cppNamespace = "::sectile::tile";
+}
+def Tile_Order : I32EnumAttr<"Order", "what an atomic operation orders", [
+    I32EnumAttrCase<"Relaxed", 0, "relaxed">, I32EnumAttrCase<"Acquire", 1, "acquire">,
+    I32EnumAttrCase<"Release", 2, "release">, I32EnumAttrCase<"AcquireRelease", 3, "acq_rel">]> {
+  let cppNamespace = "::sectile::tile";
+}
+def Tile_Scope : I32EnumAttr<"Scope", "among whom an atomic operation is atomic and orders", [
+    I32EnumAttrCase<"Program", 0, "program">, I32EnumAttrCase<"Device", 1, "device">,
+    I32EnumAttrCase<"System", 2, "system">]> {
   let cppNamespace = "::sectile::tile";
 }
 

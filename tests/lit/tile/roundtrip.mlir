@@ -85,3 +85,82 @@ func.func @compute(%a: tensor<96x32xf8E4M3FN>, %b: tensor<32x176xf8E5M2>, %acc: 
   }
   return
 }
+
+// CHECK-LABEL: func.func @moving
+func.func @moving(%x: tensor<96xf16>, %i: tensor<32xi32>) {
+  // CHECK: tile.join %{{.*}}, %{{.*}} : tensor<96xf16> -> tensor<96x2xf16>
+  %0 = tile.join %x, %x : tensor<96xf16> -> tensor<96x2xf16>
+  // CHECK: tile.split %{{.*}} : tensor<96x2xf16> -> tensor<96xf16>
+  %1:2 = tile.split %0 : tensor<96x2xf16> -> tensor<96xf16>
+  // CHECK: tile.gather %{{.*}}[%{{.*}}] 0 : tensor<96xf16>, tensor<32xi32> -> tensor<32xf16>
+  %2 = tile.gather %x[%i] 0 : tensor<96xf16>, tensor<32xi32> -> tensor<32xf16>
+  return
+}
+
+// CHECK-LABEL: func.func @atomics
+func.func @atomics(%p: tensor<32x!tile.ptr<f32>>, %x: tensor<32xf32>, %m: tensor<32xi1>, %q: !tile.ptr<i64>, %y: i64,
+                   %v: !tile.view<1xf32>, %o: i32) {
+  // CHECK: tile.atomic_rmw fadd, %{{.*}}, %{{.*}} mask %{{.*}} {order = 0 : i32} : tensor<32x!tile.ptr<f32>>, tensor<32xf32> mask tensor<32xi1> -> tensor<32xf32>
+  %0 = tile.atomic_rmw fadd, %p, %x mask %m {order = 0 : i32} : tensor<32x!tile.ptr<f32>>, tensor<32xf32> mask tensor<32xi1> -> tensor<32xf32>
+  // CHECK: tile.atomic_cas %{{.*}}, %{{.*}}, %{{.*}} {scope = 2 : i32} : !tile.ptr<i64>, i64 -> i64
+  %1 = tile.atomic_cas %q, %y, %y {scope = 2 : i32} : !tile.ptr<i64>, i64 -> i64
+  // CHECK: tile.atomic_block fmax, %{{.*}}[%{{.*}}], %{{.*}} : !tile.view<1xf32>, [i32], tensor<32xf32> -> tensor<32xf32>
+  %2 = tile.atomic_block fmax, %v[%o], %x : !tile.view<1xf32>, [i32], tensor<32xf32> -> tensor<32xf32>
+  // CHECK: tile.barrier
+  tile.barrier
+  // CHECK: tile.wait_dependencies
+  tile.wait_dependencies
+  // CHECK: tile.launch_dependents
+  tile.launch_dependents
+  return
+}
+
+// CHECK-LABEL: func.func @combining
+func.func @combining(%x: tensor<16x64xf32>, %n: tensor<64xi32>, %m: tensor<64xi1>) {
+  // CHECK: tile.scan %{{.*}} 1 reverse : (tensor<16x64xf32>) -> tensor<16x64xf32>
+  %0 = tile.scan %x 1 reverse : (tensor<16x64xf32>) -> tensor<16x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tile.yield %s : f32
+  }
+  // CHECK: tile.histogram %{{.*}} mask %{{.*}} : tensor<64xi32> mask tensor<64xi1> -> tensor<8xi32>
+  %1 = tile.histogram %n mask %m : tensor<64xi32> mask tensor<64xi1> -> tensor<8xi32>
+  // CHECK: tile.map %{{.*}} : (tensor<64xi32>) -> tensor<64xf32>
+  %2 = tile.map %n : (tensor<64xi32>) -> tensor<64xf32> {
+  ^bb0(%a: i32):
+    %f = arith.sitofp %a : i32 to f32
+    tile.yield %f : f32
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @products
+func.func @products(%a: tensor<2x16x32xf16>, %b: tensor<2x32x8xf16>, %c: tensor<2x16x8xf32>, %p: tensor<16x32xi8>,
+                    %q: tensor<64x8xf8E4M3FN>, %s: tensor<16x2xi8>, %t: tensor<16x8xf32>) {
+  // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x16x32xf16>, tensor<2x32x8xf16>, tensor<2x16x8xf32>
+  %0 = tile.dot %a, %b, %c : tensor<2x16x32xf16>, tensor<2x32x8xf16>, tensor<2x16x8xf32>
+  // CHECK: tile.dot_scaled %{{.*}} scale %{{.*}}, %{{.*}}, %{{.*}} : tensor<16x32xi8> scale tensor<16x2xi8>, tensor<64x8xf8E4M3FN>, tensor<16x8xf32> -> tensor<16x8xf32>
+  %1 = tile.dot_scaled %p scale %s, %q, %t : tensor<16x32xi8> scale tensor<16x2xi8>, tensor<64x8xf8E4M3FN>, tensor<16x8xf32> -> tensor<16x8xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @escapes
+func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64xi1>) {
+  // CHECK: tile.fp_cast %{{.*}} {rounding = 1 : i32, saturate} : tensor<64xf32> -> tensor<64xf8E5M2>
+  %0 = tile.fp_cast %x {rounding = 1 : i32, saturate} : tensor<64xf32> -> tensor<64xf8E5M2>
+  // CHECK: tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
+  // CHECK: tile.extern_call "cube" from "lib.bc" pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = tile.extern_call "cube" from "lib.bc" pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
+  // CHECK: tile.assume %{{.*}}
+  tile.assume %c
+  // CHECK: tile.hint %{{.*}} {contiguous = array<i64: 64>, divisible = array<i64: 16>} : tensor<64xi32>
+  %3 = tile.hint %n {divisible = array<i64: 16>, contiguous = array<i64: 64>} : tensor<64xi32>
+  // CHECK: tile.assert %{{.*}}, "in range" : tensor<64xi1>
+  tile.assert %m, "in range" : tensor<64xi1>
+  // CHECK: tile.print "x = " hex, %{{.*}}, %{{.*}} : tensor<64xf32>, i1
+  tile.print "x = " hex, %x, %c : tensor<64xf32>, i1
+  // CHECK: tile.print "here"
+  tile.print "here"
+  return
+}

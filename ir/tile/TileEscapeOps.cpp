@@ -1,0 +1,58 @@
+// Verifiers of the `tile` operations beside the computation.
+#include "ir/tile/Tile.h"
+#include "ir/tile/Verify.h"
+
+using namespace mlir;
+using namespace sectile::tile;
+
+LogicalResult FpCastOp::verify() {
+  return sameTile(*this, getSource().getType(), getResult().getType(), "source and result");
+}
+
+static LogicalResult verifyElements(Operation *op) {
+  if (op->getNumResults() == 0)
+    return success();
+  Type first = op->getResult(0).getType();
+  for (Type type : llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
+                                            llvm::to_vector(op->getResultTypes())))
+    if (failed(sameTile(op, type, first, "operands and results")))
+      return failure();
+  return success();
+}
+
+/// What is not pure does what nobody knows.
+static void
+unknownEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
+}
+
+LogicalResult InlineAsmOp::verify() { return verifyElements(*this); }
+
+void InlineAsmOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (!getPure())
+    unknownEffects(effects);
+}
+
+LogicalResult ExternCallOp::verify() { return verifyElements(*this); }
+
+void ExternCallOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (!getPure())
+    unknownEffects(effects);
+}
+
+LogicalResult HintOp::verify() {
+  size_t axes = std::max<size_t>(shapeOf(getSource().getType()).size(), 1);
+  for (std::optional<ArrayRef<int64_t>> numbers :
+       {getDivisible(), getContiguous(), getConstant()}) {
+    if (!numbers)
+      continue;
+    if (numbers->size() != axes)
+      return emitOpError("has ") << numbers->size() << " numbers for " << axes << " axes";
+    if (llvm::any_of(*numbers, [](int64_t number) { return number < 1; }))
+      return emitOpError("promises numbers of at least 1");
+  }
+  return success();
+}

@@ -1,0 +1,16 @@
+// What the verifiers of the `tile` operations have in common.
+#ifndef SECTILE_IR_TILE_VERIFY_H
+#define SECTILE_IR_TILE_VERIFY_H
+
+#include "ir/tile/Tile.h"
+
+namespace sectile::tile {
+
+/// Whether two types have the same shape and encoding, whatever their elements.
+mlir::LogicalResult sameTile(mlir::Operation *op, mlir::Type a, mlir::Type b, llvm::StringRef what);
+/// What a load through a pointer, or through a tile of them, gives.
+mlir::Type pointee(mlir::Type ptr);
+
+} // namespace sectile::tile
+
+#endif
