@@ -1,5 +1,6 @@
 // The language's meaning: each operation compiled and run on the virtual GPU, against C++ on the
 // host.
+#include "ops/Devices.h"
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -11,15 +12,8 @@ using namespace sectile;
 
 namespace {
 
-const bool chosen =
-    setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0 && setenv("SECTILE_CACHE_DIR", "", 1) == 0;
-
-class LanguageRun : public testing::TestWithParam<const char *> {
-protected:
-  Device device = Device::open(GetParam());
-};
-INSTANTIATE_TEST_SUITE_P(Targets, LanguageRun, testing::Values("virtual:sm_80", "virtual:gfx942"),
-                         [](const auto &info) { return std::string(info.param).substr(8); });
+class LanguageRun : public test::OnDevice {};
+SECTILE_INSTANTIATE_ON(LanguageRun, "virtual:sm_80,virtual:gfx942");
 
 constexpr int count = 64;
 

@@ -1,14 +1,12 @@
 // Layouts at work: kernels whose shapes, warps and targets make every kind of conversion, reduction
 // and dot, run on the virtual GPU with its checks on, with results that are exact.
+#include "ops/Devices.h"
 #include "tests/unit/layout_random.h"
 #include <sectile/sectile.h>
 
 using namespace sectile;
 
 namespace {
-
-const bool chosen =
-    setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0 && setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
 struct Matrix {
   int rows = 1, columns = 1, warps = 4;
@@ -72,9 +70,8 @@ Kernel chained{
       store(c + m * size.k + expand(arange(0, size.k), 0), second);
     }};
 
-class LayoutKernels : public testing::TestWithParam<const char *> {
+class LayoutKernels : public test::OnDevice {
 protected:
-  Device device = Device::open(GetParam());
   test::Random random;
 
   template <class T> std::vector<T> numbers(size_t count, int limit) {
@@ -84,10 +81,7 @@ protected:
     return result;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Targets, LayoutKernels,
-                         testing::Values("virtual:sm_80", "virtual:sm_90", "virtual:gfx942",
-                                         "virtual:gfx1100"),
-                         [](const auto &info) { return std::string(info.param).substr(8); });
+SECTILE_INSTANTIATE_ON(LayoutKernels, "virtual:sm_80,virtual:sm_90,virtual:gfx942,virtual:gfx1100");
 
 TEST_P(LayoutKernels, Transpose) {
   for (auto [rows, columns] :

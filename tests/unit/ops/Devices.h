@@ -1,5 +1,5 @@
-// The devices that every operation is tested on. SECTILE_TEST_DEVICES names others, with commas
-// between them: "cuda:0" runs the tests on a chip.
+// The devices that kernels are tested on. SECTILE_TEST_DEVICES names others, with commas between
+// them: "cuda:0" runs the same tests on a chip.
 #pragma once
 #include <cctype>
 #include <cstdlib>
@@ -12,9 +12,10 @@ namespace sectile::test {
 /// What is compiled is compiled anew, not taken from a cache on disk.
 inline const bool withoutCache = setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
-inline std::vector<std::string> devices() {
+inline std::vector<std::string>
+devices(const char *usual = "virtual:sm_80,virtual:sm_90a,virtual:gfx942") {
   const char *chosen = std::getenv("SECTILE_TEST_DEVICES");
-  std::stringstream names(chosen ? chosen : "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+  std::stringstream names(chosen ? chosen : usual);
   std::vector<std::string> result;
   for (std::string name; std::getline(names, name, ',');)
     result.push_back(name);
@@ -37,7 +38,9 @@ protected:
 
 } // namespace sectile::test
 
+#define SECTILE_INSTANTIATE_ON(name, ...)                                                          \
+  INSTANTIATE_TEST_SUITE_P(Devices, name, testing::ValuesIn(sectile::test::devices(__VA_ARGS__)),  \
+                           sectile::test::testName)
 #define SECTILE_ON_DEVICES(name)                                                                   \
   class name : public sectile::test::OnDevice {};                                                  \
-  INSTANTIATE_TEST_SUITE_P(Devices, name, testing::ValuesIn(sectile::test::devices()),             \
-                           sectile::test::testName)
+  SECTILE_INSTANTIATE_ON(name)
