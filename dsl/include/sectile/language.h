@@ -4,8 +4,10 @@
 #include <sectile/control.h>
 #include <sectile/create.h>
 #include <sectile/grid.h>
+#include <sectile/integers.h>
 #include <sectile/math.h>
 #include <sectile/memory.h>
+#include <sectile/random.h>
 #include <sectile/reduce.h>
 #include <sectile/shape.h>
 #include <sectile/tile.h>

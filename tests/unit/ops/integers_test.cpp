@@ -1,0 +1,76 @@
+// Functions of integers on every device, against C++.
+#include "Apply.h"
+#include <bit>
+#include <limits>
+#include <random>
+
+using namespace sectile;
+using sectile::test::apply;
+
+SECTILE_ON_DEVICES(Integers);
+
+namespace {
+
+template <class T> std::vector<T> samples(unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<T> values = {
+      T(0), T(1), T(2), T(-1), std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  while (values.size() < 333)
+    values.push_back(static_cast<T>(random() >> random() % 64));
+  return values;
+}
+
+template <class T> T upperHalf(T a, T b) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+  return static_cast<T>((static_cast<Wide>(a) * static_cast<Wide>(b)) >> (8 * sizeof(T)));
+}
+
+template <class T> void checkMulhi(const Device &device) {
+  const auto x = samples<T>(1), y = samples<T>(2);
+  const auto got = apply<T>(device, [](auto a, auto b) { return mulhi(a, b); }, x, y);
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(+got[i], +upperHalf(x[i], y[i])) << +x[i] << " and " << +y[i];
+}
+
+TEST_P(Integers, Mulhi) {
+  checkMulhi<std::int8_t>(device);
+  checkMulhi<std::uint16_t>(device);
+  checkMulhi<std::int32_t>(device);
+  checkMulhi<std::uint32_t>(device);
+  checkMulhi<std::int64_t>(device);
+  checkMulhi<std::uint64_t>(device);
+}
+
+TEST_P(Integers, MulhiBroadcastsAndTakesNumbers) {
+  const std::vector<std::uint32_t> x = {0, 1, 5, 0xffffffff};
+  const auto got = apply<std::uint32_t>(device, [](auto a) { return mulhi(a, 0x80000000u); }, x);
+  EXPECT_EQ(got, (std::vector<std::uint32_t>{0, 0, 2, 0x7fffffff}));
+}
+
+template <class T> void checkBits(const Device &device) {
+  using U = std::make_unsigned_t<T>;
+  const auto x = samples<T>(3);
+  const auto got = apply<std::int32_t>(
+      device, [](auto a) { return std::array{popcount(a), clz(a), ctz(a), ffs(a)}; }, x);
+  const auto reversed = apply<T>(device, [](auto a) { return brev(a); }, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const U u = static_cast<U>(x[i]);
+    ASSERT_EQ(got[i], std::popcount(u)) << +x[i];
+    ASSERT_EQ(got[x.size() + i], std::countl_zero(u)) << +x[i];
+    ASSERT_EQ(got[2 * x.size() + i], std::countr_zero(u)) << +x[i];
+    ASSERT_EQ(got[3 * x.size() + i], u ? std::countr_zero(u) + 1 : 0) << +x[i];
+    U mirrored = 0;
+    for (unsigned bit = 0; bit < 8 * sizeof(T); ++bit)
+      mirrored = static_cast<U>(mirrored | (u >> bit & 1) << (8 * sizeof(T) - 1 - bit));
+    ASSERT_EQ(+reversed[i], +static_cast<T>(mirrored)) << +x[i];
+  }
+}
+
+TEST_P(Integers, Bits) {
+  checkBits<std::int8_t>(device);
+  checkBits<std::uint16_t>(device);
+  checkBits<std::int32_t>(device);
+  checkBits<std::uint64_t>(device);
+}
+
+} // namespace
