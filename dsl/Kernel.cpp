@@ -85,9 +85,11 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
                        tile::TileDialect>();
   // The module outlives the trace, whose unfinished frames may use its values.
   OwningOpRef<ModuleOp> module;
-  Trace trace(context);
+  TracedFunctions functions;
+  Trace trace(context, &functions);
   mlir::Location loc = trace.location(kernel.where);
   module = ModuleOp::create(loc);
+  functions.module = *module;
 
   size_t count = 0;
   for (const ArgSpec &spec : kernel.args)

@@ -66,7 +66,10 @@ void Trace::unlink(Value &value) {
 //===-- The trace
 //---------------------------------------------------------------------------------===//
 
-Trace::Trace(MLIRContext *context) : builder(context), outer(running) { running = this; }
+Trace::Trace(MLIRContext *context, TracedFunctions *functions)
+    : builder(context), functions(functions), outer(running) {
+  running = this;
+}
 
 Trace::~Trace() {
   for (Value *value = first; value;) {
@@ -125,15 +128,18 @@ mlir::Value Trace::get(const Value &handle, Location where) {
              "branch (sc::zeros, sc::full, a number), so that it is carried out of it");
   case Value::State::ended:
     fail(where,
-         "this traced value belongs to a kernel whose trace has ended: a value lives only in "
-         "the call of the lambda that made it; pass it as an argument of the kernel instead");
+         "this traced value belongs to a kernel or a function whose trace has ended: a value lives "
+         "only in the call of the lambda that made it; pass it as an argument, or return it");
   case Value::State::live:
     break;
   }
   if (handle.trace_ != this)
     fail(where,
-         "this traced value belongs to another kernel, which is still being traced: pass it as "
-         "an argument of the kernel instead");
+         functions && !functions->open.empty()
+             ? "this traced value belongs to the caller of this function: pass it as an argument, "
+               "and return what the function changes"
+             : "this traced value belongs to another kernel, which is still being traced: pass it "
+               "as an argument of the kernel instead");
   return mlir::Value::getFromOpaquePointer(handle.ir_);
 }
 

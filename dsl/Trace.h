@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <exception>
+#include <map>
 #include <sectile/error.h>
 #include <sectile/signature.h>
 
@@ -21,9 +22,22 @@ mlir::OwningOpRef<mlir::ModuleOp> trace(const KernelDesc &kernel,
 
 [[noreturn]] void fail(Location where, const llvm::Twine &message);
 
+/// The functions that a kernel's calls of sc::Function became, shared by their traces.
+struct TracedFunctions {
+  struct Key {
+    std::uint64_t id;                     ///< of the sc::Function
+    std::vector<const void *> types;      ///< of the arguments
+    std::vector<std::uint64_t> constants; ///< the other parameters
+    auto operator<=>(const Key &) const = default;
+  };
+  mlir::ModuleOp module;
+  std::map<Key, mlir::Operation *> traced;
+  std::vector<std::uint64_t> open; ///< those that are being traced, outermost first
+};
+
 class Trace {
 public:
-  explicit Trace(mlir::MLIRContext *context);
+  Trace(mlir::MLIRContext *context, TracedFunctions *functions);
   ~Trace();
   Trace(const Trace &) = delete;
   Trace &operator=(const Trace &) = delete;
@@ -35,6 +49,7 @@ public:
 
   mlir::OpBuilder builder;
   unsigned indexWidth = 32; ///< of program ids, aranges and literals of kind index
+  TracedFunctions *functions;
 
   mlir::Location location(Location where);
   Value wrap(mlir::Value value);

@@ -4,6 +4,10 @@
 
 include "mlir/Pass/PassBase.td"
 
+def InlineFunctions : Pass<"inline-functions", "::mlir::ModuleOp"> {
+  let summary = "put the bodies of called functions where they are called";
+}
+
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   let summary = "turn block loads and stores of views into loads and stores of pointers with masks";
 }

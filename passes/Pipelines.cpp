@@ -12,6 +12,7 @@ using namespace mlir;
 namespace sectile {
 
 void buildPipeline(OpPassManager &manager, Stage last) {
+  manager.addPass(createInlineFunctions());
   OpPassManager &kernel = manager.nest<func::FuncOp>();
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());

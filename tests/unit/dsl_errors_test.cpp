@@ -240,7 +240,7 @@ TEST(Errors, AValueOfAnotherTrace) {
   sc::Float kept;
   traced([&](sc::Ptr<float> x) { kept = sc::load(x); });
   auto later = [&](sc::Ptr<float> x) { sc::store(x, kept); };
-  EXPECT_THAT(fault(later, __LINE__ - 1), HasSubstr("belongs to a kernel whose trace has ended"));
+  EXPECT_THAT(fault(later, __LINE__ - 1), HasSubstr("belongs to a kernel or a function whose trace has"));
   auto meanwhile = [](sc::Int n) { traced([&](sc::Ptr<sc::half> x) { sc::store(x, n); }); };
   EXPECT_THAT(fault(meanwhile, __LINE__ - 1), HasSubstr("belongs to another kernel"));
 }

@@ -3,6 +3,7 @@
 #include <sectile/config.h>
 #include <sectile/control.h>
 #include <sectile/create.h>
+#include <sectile/function.h>
 #include <sectile/grid.h>
 #include <sectile/integers.h>
 #include <sectile/math.h>
