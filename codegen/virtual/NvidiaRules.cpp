@@ -335,7 +335,6 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.trans.b16.*", matrixMove, 2, 1},
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
     {"llvm.nvvm.mma.*", mma},
-    {"sectile.nv.mma.*", mma},
 
     // Predicated accesses.
     {"sectile.nv.load.*", predicatedLoad},

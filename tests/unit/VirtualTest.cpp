@@ -30,7 +30,8 @@ llvm::Expected<VirtualObject> compileText(const std::string &text) {
 }
 
 Runner::Runner(const std::string &text, unsigned warpSize)
-    : owned(std::make_unique<Machine>(warpSize)), machine(*owned) {
+    : text(text), onChip(text.find("nvptx64") != std::string::npos),
+      owned(std::make_unique<Machine>(warpSize)), machine(*owned) {
   llvm::Expected<VirtualObject> object = compileText(text);
   if (!object) {
     ADD_FAILURE() << llvm::toString(object.takeError());

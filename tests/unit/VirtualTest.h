@@ -1,8 +1,10 @@
 // Running hand-written LLVM IR on the virtual GPU: what the tests of its parts have in common.
 #pragma once
+#include "Chip.h"
 #include "codegen/virtual/HostCompiler.h"
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/Program.h"
+#include <cstring>
 #include <gtest/gtest.h>
 #include <span>
 #include <string>
@@ -23,22 +25,31 @@ public:
   explicit Runner(const std::string &text, unsigned warpSize = 32);
 
   template <class T> T *upload(const std::vector<T> &values) {
-    auto *memory = static_cast<T *>(machine.memory().allocate(values.size() * sizeof(T)));
+    T *memory = allocate<T>(values.size());
     std::copy(values.begin(), values.end(), memory);
     return memory;
   }
   template <class T> T *allocate(size_t count) {
-    return static_cast<T *>(machine.memory().allocate(count * sizeof(T)));
+    auto *memory = static_cast<T *>(machine.memory().allocate(count * sizeof(T)));
+    allocations.push_back(
+        {reinterpret_cast<unsigned char *>(memory), std::vector<unsigned char>(count * sizeof(T))});
+    return memory;
   }
 
   template <class... Arguments> LaunchResult run(Arguments... arguments) {
     void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
     return machine.launch(*program, shape, pointers, options);
   }
-  // Runs, and fails the test when there is a finding.
+  // Runs, and fails the test when there is a finding, or a chip leaves something else in memory.
   template <class... Arguments> Counters expectClean(Arguments... arguments) {
+    Chip *chip = onChip ? Chip::get() : nullptr;
+    if (chip)
+      for (Snapshot &each : allocations)
+        each.bytes.assign(each.address, each.address + each.bytes.size());
     LaunchResult result = run(arguments...);
     EXPECT_FALSE(result.finding) << result.finding->text();
+    if (chip)
+      chip->compare(text, shape, allocations, {word(arguments)...}, chipUlps);
     return result.counters;
   }
   // Runs, and fails the test unless the finding has this kind and, where `line` is given, this
@@ -58,6 +69,16 @@ public:
     return *result.finding;
   }
 
+  template <class T> static uint64_t word(T value) {
+    uint64_t result = 0;
+    std::memcpy(&result, &value, sizeof value);
+    return result;
+  }
+
+  std::string text;
+  bool onChip;           // where there is one: the program is for it
+  unsigned chipUlps = 0; // by how much a chip's floats may differ
+  std::vector<Snapshot> allocations;
   std::unique_ptr<Machine> owned;
   Machine &machine;
   std::unique_ptr<Program> program;

@@ -152,7 +152,7 @@ const Form forms[] = {
      "i32", "float", 4, 2, 4, a16x32byte, b32x8byte, c16x8},
     {"llvm.nvvm.mma.m16n8k32.row.col.f32.e5m2.e4m3.f32", 16, 32, Type::E5M2, Type::E4M3, Type::F32,
      "i32", "float", 4, 2, 4, a16x32byte, b32x8byte, c16x8},
-    {"sectile.nv.mma.m16n8k32.row.col.f32.e4m3.e5m2.f32", 16, 32, Type::E4M3, Type::E5M2, Type::F32,
+    {"llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e5m2.f32", 16, 32, Type::E4M3, Type::E5M2, Type::F32,
      "i32", "float", 4, 2, 4, a16x32byte, b32x8byte, c16x8},
     {"llvm.nvvm.mma.m8n8k4.row.col.f64", 8, 4, Type::F64, Type::F64, Type::F64, "double", "double",
      1, 1, 2, a8x4double, bDouble, c8x8},
@@ -200,60 +200,120 @@ define ptx_kernel void @k(ptr addrspace(1) %in, ptr addrspace(1) %out) {
          "  ret void\n}\n";
 }
 
+// Operands and accumulators by row and column, as the registers of 32 lanes: a, b, c of each.
+struct Matrices {
+  std::vector<double> a, b, c;
+
+  Matrices(const Form &form, const std::function<double(Type)> &draw)
+      : a(size_t(form.m * form.k)), b(size_t(form.k * 8)), c(size_t(form.m * 8)) {
+    for (double &value : a)
+      value = draw(form.a);
+    for (double &value : b)
+      value = draw(form.b);
+    for (double &value : c)
+      value = draw(form.c);
+  }
+};
+
+int registerBytes(const Form &form) { return form.a == Type::F64 ? 8 : 4; }
+
+std::vector<unsigned char> registers(const Form &form, const Matrices &of) {
+  int bytes = registerBytes(form);
+  int laneBytes = (form.aRegisters + form.bRegisters + form.cRegisters) * bytes;
+  std::vector<unsigned char> in(size_t(32 * laneBytes));
+  for (int lane = 0; lane < 32; ++lane) {
+    unsigned char *to = in.data() + lane * laneBytes;
+    auto fill = [&](Type type, int count, const Table &table, const std::vector<double> &matrix,
+                    int columns) {
+      for (int i = 0; i < count * bytes / bytesOf(type); ++i) {
+        Position at = table(lane / 4, lane % 4, i);
+        encode(type, matrix[size_t(at.row * columns + at.col)], to + i * bytesOf(type));
+      }
+      to += count * bytes;
+    };
+    fill(form.a, form.aRegisters, form.aTable, of.a, form.k);
+    fill(form.b, form.bRegisters, form.bTable, of.b, 8);
+    fill(form.c, form.cRegisters, form.cTable, of.c, 8);
+  }
+  return in;
+}
+
+// Runs the instruction and compares what it gives with a triple loop in double.
+Counters expectProduct(const Form &form, const Matrices &of, double tolerance, unsigned chipUlps) {
+  Runner runner(kernelText(form));
+  runner.shape.block[0] = 32;
+  runner.chipUlps = chipUlps;
+  int bytes = registerBytes(form);
+  auto *out = runner.allocate<unsigned char>(size_t(32 * form.cRegisters * bytes));
+  Counters counters = runner.expectClean(runner.upload(registers(form, of)), out);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < form.cRegisters * bytes / bytesOf(form.c); ++i) {
+      Position at = form.cTable(lane / 4, lane % 4, i);
+      double expected = of.c[size_t(at.row * 8 + at.col)];
+      for (int k = 0; k < form.k; ++k)
+        expected += of.a[size_t(at.row * form.k + k)] * of.b[size_t(k * 8 + at.col)];
+      EXPECT_NEAR(decode(form.c, out + lane * form.cRegisters * bytes + i * bytesOf(form.c)),
+                  expected, tolerance * expected)
+          << "lane " << lane << ", element " << i;
+    }
+  return counters;
+}
+
 class Mma : public ::testing::TestWithParam<Form> {};
 
 TEST_P(Mma, MatchesATripleLoop) {
   const Form &form = GetParam();
-  Runner runner(kernelText(form));
-  runner.shape.block[0] = 32;
   std::mt19937 random(7);
   // Small integers are exact in every format, and so are all sums.
-  auto draw = [&](Type type) {
+  Matrices matrices(form, [&](Type type) {
     int value = int(random() % 9) - 4;
     return double(type == Type::U8 ? value + 4 : value);
-  };
-  std::vector<double> a(size_t(form.m * form.k)), b(size_t(form.k * 8)), c(size_t(form.m * 8));
-  for (double &value : a)
-    value = draw(form.a);
-  for (double &value : b)
-    value = draw(form.b);
-  for (double &value : c)
-    value = draw(form.c);
-  int registerBytes = form.a == Type::F64 ? 8 : 4;
-  int laneBytes = (form.aRegisters + form.bRegisters + form.cRegisters) * registerBytes;
-  std::vector<unsigned char> in(size_t(32 * laneBytes));
-  for (int lane = 0; lane < 32; ++lane) {
-    unsigned char *to = in.data() + lane * laneBytes;
-    auto fill = [&](Type type, int registers, const Table &table, const std::vector<double> &matrix,
-                    int columns) {
-      for (int i = 0; i < registers * registerBytes / bytesOf(type); ++i) {
-        Position at = table(lane / 4, lane % 4, i);
-        encode(type, matrix[size_t(at.row * columns + at.col)], to + i * bytesOf(type));
-      }
-      to += registers * registerBytes;
-    };
-    fill(form.a, form.aRegisters, form.aTable, a, form.k);
-    fill(form.b, form.bRegisters, form.bTable, b, 8);
-    fill(form.c, form.cRegisters, form.cTable, c, 8);
-  }
-  auto *out = runner.allocate<unsigned char>(size_t(32 * form.cRegisters * registerBytes));
-  Counters counters = runner.expectClean(runner.upload(in), out);
-  for (int lane = 0; lane < 32; ++lane)
-    for (int i = 0; i < form.cRegisters * registerBytes / bytesOf(form.c); ++i) {
-      Position at = form.cTable(lane / 4, lane % 4, i);
-      double expected = c[size_t(at.row * 8 + at.col)];
-      for (int k = 0; k < form.k; ++k)
-        expected += a[size_t(at.row * form.k + k)] * b[size_t(k * 8 + at.col)];
-      ASSERT_EQ(decode(form.c, out + lane * form.cRegisters * registerBytes + i * bytesOf(form.c)),
-                expected)
-          << "lane " << lane << ", element " << i;
-    }
+  });
+  Counters counters = expectProduct(form, matrices, 0, 0);
   EXPECT_EQ(counters.mma, 1u);
   ASSERT_EQ(counters.mmaKinds.size(), 1u);
   EXPECT_EQ(counters.mmaKinds[0].name, form.name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, Mma, ::testing::ValuesIn(forms));
+
+// Numbers whose sums are rounded: positive, so that an error is one of the last places.
+TEST_P(Mma, RoundsSums) {
+  const Form &form = GetParam();
+  std::mt19937 random(11);
+  auto cut = [](double value, int bits) {
+    return std::ldexp(std::floor(std::ldexp(value, bits)), -bits);
+  };
+  Matrices matrices(form, [&](Type type) {
+    double value = 1 + double(random()) / 0x1p32;
+    switch (type) {
+    case Type::S8:
+    case Type::U8:
+    case Type::S32:
+      return double(random() % 100);
+    case Type::E5M2:
+      return cut(value, 2);
+    case Type::E4M3:
+      return cut(value, 3);
+    case Type::BF16:
+      return cut(value, 7);
+    case Type::F16:
+    case Type::TF32:
+      return cut(value, 10);
+    case Type::F32:
+      return cut(value, 23);
+    case Type::F64:
+      return value;
+    }
+    return value;
+  });
+  const double tolerance = form.c == Type::F16   ? 0x1p-10
+                           : form.c == Type::F32 ? 0x1p-20
+                           : form.c == Type::F64 ? 0x1p-50
+                                                 : 0;
+  // A chip does not round sums of 32 bits to nearest, but cuts them off.
+  expectProduct(form, matrices, tolerance, form.c == Type::F32 ? 2 : 0);
+}
 
 TEST(MmaNumbers, Tf32OperandsAreTruncated) {
   const Form &form = *std::find_if(std::begin(forms), std::end(forms), [](const Form &each) {
