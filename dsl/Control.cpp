@@ -392,6 +392,12 @@ void Range::finish() {
     loop->setAttr("cta.stages", builder.getI32IntegerAttr(state.options.stages));
   if (state.options.unroll)
     loop->setAttr("cta.unroll", builder.getI32IntegerAttr(state.options.unroll));
+  if (state.options.flatten)
+    loop->setAttr("cta.flatten", builder.getUnitAttr());
+  if (state.options.warp_specialize)
+    loop->setAttr("cta.warp_specialize", builder.getUnitAttr());
+  if (state.options.disallow_acc_multi_buffer)
+    loop->setAttr("cta.one_accumulator", builder.getUnitAttr());
   detail::OutsideOf outside;
   outside.inside(&body);
   outside.inside(loop.getBody());
@@ -414,5 +420,13 @@ void Range::finish() {
   state.phase = State::Phase::finished;
   trace.close(frame, [&](mlir::Value value) { return outside(value); });
 }
+
+StaticRange static_range(detail::Extent begin, detail::Extent end, detail::Extent step) {
+  if (step.number == 0)
+    detail::fail(step.where, "sc::static_range has a step of 0: it would never end");
+  return {begin.number, end.number, step.number};
+}
+
+StaticRange static_range(detail::Extent end) { return static_range(0, end); }
 
 } // namespace sectile

@@ -48,4 +48,9 @@ def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
   let summary = "insert the barriers that hazards over shared memory need";
 }
 
+def UnrollLoops : Pass<"unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "repeat the bodies of loops that ask for it, and say which hints have no effect";
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 #endif

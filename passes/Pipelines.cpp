@@ -27,6 +27,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
   kernel.addPass(createInsertBarriers());
+  kernel.addPass(createUnrollLoops());
 }
 
 LogicalResult runPipeline(ModuleOp module, const Target &target, Stage last) {

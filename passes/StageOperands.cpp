@@ -76,6 +76,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       tile.buffer = chooseBuffer(tileType(root), tile);
     if (target.asyncCopy)
       fetchLoops();
+    else
+      getOperation().walk([](scf::ForOp loop) {
+        if (auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr); own && own.getInt() > 1)
+          loop.emitRemark("a hint has no effect: stages: the target has no asynchronous copies");
+      });
     for (auto &[root, tile] : staged)
       allocate(root, tile);
     eraseDeadCode(getOperation());
@@ -201,6 +206,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         staged.erase(Value(tile::LoadOp(load.load)));
       if (!loads.empty())
         fetchAhead(loop, loads, stages);
+      else if (own)
+        loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
     }
   }
 

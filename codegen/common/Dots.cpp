@@ -253,12 +253,7 @@ private:
       phi->addIncoming(value, b.GetInsertBlock());
     llvm::BranchInst *back = b.CreateCondBr(b.CreateICmpNE(next, b.getInt32(count)), body, after);
     // One step is long enough, and unrolled ones take long to compile.
-    llvm::LLVMContext &context = b.getContext();
-    auto *keep =
-        llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
-    auto *loop = llvm::MDNode::getDistinct(context, {nullptr, keep});
-    loop->replaceOperandWith(0, loop);
-    back->setMetadata(llvm::LLVMContext::MD_loop, loop);
+    keepRolled(back);
     b.SetInsertPoint(after);
   }
 

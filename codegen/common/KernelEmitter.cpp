@@ -3,6 +3,7 @@
 #include "codegen/common/Buffers.h"
 #include "codegen/common/Conversions.h"
 #include "codegen/common/Dots.h"
+#include "passes/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -361,6 +362,14 @@ static void addIncoming(const Registers &phis, const Registers &incoming, llvm::
     cast<llvm::PHINode>(phi)->addIncoming(value, block);
 }
 
+void keepRolled(llvm::BranchInst *back) {
+  llvm::LLVMContext &context = back->getContext();
+  auto *keep = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+  auto *loop = llvm::MDNode::getDistinct(context, {nullptr, keep});
+  loop->replaceOperandWith(0, loop);
+  back->setMetadata(llvm::LLVMContext::MD_loop, loop);
+}
+
 void KernelEmitter::emitFor(scf::ForOp op, bool &ok) {
   llvm::BasicBlock *before = b.GetInsertBlock();
   auto *header = llvm::BasicBlock::Create(b.getContext(), "loop", kernel);
@@ -393,7 +402,10 @@ void KernelEmitter::emitFor(scf::ForOp op, bool &ok) {
   induction->addIncoming(next, b.GetInsertBlock());
   for (auto [i, yielded] : llvm::enumerate(op.getYieldedValues()))
     addIncoming(phis[i], registers(yielded), b.GetInsertBlock());
-  b.CreateBr(header);
+  llvm::BranchInst *back = b.CreateBr(header);
+  // The kernel has said how often: no more than that.
+  if (op->hasAttr(hints::unroll))
+    keepRolled(back);
   b.SetInsertPoint(after);
 }
 

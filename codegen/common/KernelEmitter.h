@@ -128,6 +128,9 @@ private:
   std::map<std::vector<uint32_t>, std::vector<unsigned>> copies;
 };
 
+/// Keeps LLVM from unrolling the loop that this branch closes.
+void keepRolled(llvm::BranchInst *back);
+
 } // namespace sectile
 
 #endif

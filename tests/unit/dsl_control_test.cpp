@@ -25,6 +25,31 @@ TEST(Range, CarriesWhatItsBodyAssigns) {
   EXPECT_THAT(ir, ContainsRegex("arith.truncf %[0-9]+ : tensor<64x128xf32> to tensor<64x128xf16>"));
 }
 
+TEST(Range, HintsAreAttributes) {
+  std::string ir = traced([](sc::Ptr<float> x, sc::Int n) {
+    for (auto i : sc::range(n, {.flatten = true, .warp_specialize = true}))
+      sc::store(x + i, 0.0f);
+    for (auto i : sc::range(n, {.unroll = 1, .disallow_acc_multi_buffer = true}))
+      sc::store(x + i, 1.0f);
+  });
+  EXPECT_THAT(ir, HasSubstr("} {cta.flatten, cta.warp_specialize}"));
+  EXPECT_THAT(ir, HasSubstr("} {cta.one_accumulator, cta.unroll = 1 : i32}"));
+}
+
+TEST(StaticRange, IsTracedOncePerNumber) {
+  std::string ir = traced([](sc::Ptr<float> x) {
+    for (auto i : sc::static_range(2, 8, 2))
+      sc::store(x + i, sc::sum(sc::zeros<float>(i)));
+    for (auto i : sc::static_range(3, 0, -1))
+      sc::store(x, static_cast<float>(i));
+    for ([[maybe_unused]] auto i : sc::static_range(5, 5))
+      sc::store(x + 1000, 0.0f);
+  });
+  EXPECT_THAT(ir, testing::AllOf(HasSubstr("tensor<2xf32>"), HasSubstr("tensor<4xf32>"),
+                                 HasSubstr("tensor<6xf32>"), Not(HasSubstr("tensor<8xf32>")),
+                                 Not(HasSubstr("scf.for")), Not(HasSubstr("1000"))));
+}
+
 TEST(Range, ZeroTripsAreTheLoopsOwnAffair) {
   // The initial value is what the loop gives when it never runs: an operand of scf.for.
   std::string ir = traced([](sc::Ptr<float> x, sc::Int n) {

@@ -200,6 +200,7 @@ TEST(Errors, ALoopThatWidensAnInt) {
 
 TEST(Errors, Ranges) {
   EXPECT_FAULT(sc::range(0, n, 0), HasSubstr("a step of 0: steps are positive"));
+  EXPECT_FAULT(sc::static_range(0, 4, 0), HasSubstr("sc::static_range has a step of 0"));
   EXPECT_FAULT(sc::range(0, n, -2), HasSubstr("a step of -2"));
   EXPECT_FAULT(sc::range(0, sc::zeros<float>()), HasSubstr("a bound is an integer, not f32"));
   EXPECT_FAULT(sc::range(0, sc::arange(0, 4)),

@@ -5,10 +5,14 @@
 
 namespace sectile {
 
-// Hints; 0 leaves the choice to the compiler.
+// Hints; 0 leaves the choice to the compiler. A remark says of each that has no effect why.
 struct LoopOptions {
   int stages = 0; // how many iterations' loads are in flight
-  int unroll = 0; // how many iterations the loop's body is repeated
+  int unroll = 0; // how many iterations one round of the loop is; 1 keeps the compiler from it
+  // Nothing acts upon these yet:
+  bool flatten = false;                   // make one loop of this and the loops in it
+  bool warp_specialize = false;           // loads and computation in warps of their own
+  bool disallow_acc_multi_buffer = false; // no second copy of a dot's accumulator
 };
 
 namespace detail {
@@ -84,6 +88,39 @@ inline Range range(detail::Operand begin, detail::Operand end, detail::Operand s
                    LoopOptions options = {}, detail::Location where = detail::Location::current()) {
   return Range(begin, end, step, options, where);
 }
+
+// for (auto i : sc::static_range(begin, end, step)): a loop of the host over its own numbers. The
+// body is traced once for each, so i shapes tiles and indexes C++ arrays. A negative step counts
+// down.
+class StaticRange {
+public:
+  constexpr StaticRange(std::int64_t begin, std::int64_t end, std::int64_t step)
+      : begin_(begin), end_(end), step_(step) {}
+
+  class Iterator {
+  public:
+    constexpr Iterator(std::int64_t at, std::int64_t step) : at_(at), step_(step) {}
+    constexpr std::int64_t operator*() const { return at_; }
+    constexpr Iterator &operator++() {
+      at_ += step_;
+      return *this;
+    }
+    constexpr bool operator!=(const Iterator &end) const {
+      return step_ > 0 ? at_ < end.at_ : at_ > end.at_;
+    }
+
+  private:
+    std::int64_t at_, step_;
+  };
+  constexpr Iterator begin() const { return {begin_, step_}; }
+  constexpr Iterator end() const { return {end_, step_}; }
+
+private:
+  std::int64_t begin_, end_, step_;
+};
+
+StaticRange static_range(detail::Extent end);
+StaticRange static_range(detail::Extent begin, detail::Extent end, detail::Extent step = 1);
 
 // Runs `then` where the condition, one bool, holds. A C++ bool is decided while tracing.
 template <class Then>

@@ -245,3 +245,32 @@ func.func @plain(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %zero:
   return %r : !tile
 }
 }
+
+// -----
+
+// A hint that nothing comes of is told of.
+module attributes {cta.target = "sm_80"} {
+  func.func @nothing_to_fetch(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    // expected-remark @below {{a hint has no effect: stages: no load of this loop is fetched ahead}}
+    scf.for %i = %zero to %n step %one : i32 {
+      tile.store %p, %i : !tile.ptr<i32>, i32
+    } {cta.stages = 3 : i32}
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx942"} {
+  func.func @no_asynchronous_copies(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    // expected-remark @below {{a hint has no effect: stages: the target has no asynchronous copies}}
+    scf.for %i = %zero to %n step %one : i32 {
+      tile.store %p, %i : !tile.ptr<i32>, i32
+    } {cta.stages = 3 : i32}
+    return
+  }
+}

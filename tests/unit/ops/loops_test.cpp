@@ -1,0 +1,295 @@
+// Loops, run: bounds of every kind, hints, tiles that loops carry, loops in loops and branches.
+#include "Devices.h"
+#include <cmath>
+#include <numeric>
+
+namespace sc = sectile;
+
+namespace {
+
+SECTILE_ON_DEVICES(Loops);
+
+/// Begin, end and step of a loop.
+struct Bounds {
+  std::int64_t begin, end, step;
+};
+const std::vector<Bounds> bounds32 = {{0, 0, 1},   {0, 1, 1},   {0, 7, 1},    {5, 5, 1},
+                                      {5, 3, 1},   {-4, 4, 1},  {-9, -2, 3},  {-3, -8, 2},
+                                      {0, 12, 3},  {0, 13, 3},  {0, 14, 3},   {2, 3, 100},
+                                      {-7, 20, 5}, {100, 8, 4}, {-64, 64, 16}};
+
+/// What the body of a loop does with i, in order: the order of iterations shows.
+std::int64_t fold(std::int64_t value, std::int64_t i) { return (value * 3 + i) % 1000003; }
+
+std::vector<std::int64_t> expected(const Bounds &b) {
+  std::int64_t value = 1, trips = 0, last = -77;
+  for (std::int64_t i = b.begin; i < b.end; i += b.step, ++trips)
+    value = fold(value, last = i);
+  return {value, trips, last};
+}
+
+template <class Hints>
+void checkBounds(const sc::Device &device, const std::vector<Bounds> &all, Hints hints) {
+  sc::Kernel kernel{"bounds",
+                    [=](sc::Ptr<std::int64_t> out, sc::Int begin, sc::Int end, sc::Int step) {
+                      sc::Tile<std::int64_t> value = 1, trips = 0, last = -77;
+                      for (auto i : sc::range(begin, end, step, hints)) {
+                        last = i;
+                        value = (value * 3 + last) % 1000003;
+                        trips += 1;
+                      }
+                      sc::store(out, value);
+                      sc::store(out + 1, trips);
+                      sc::store(out + 2, last);
+                    }};
+  auto out = device.allocate<std::int64_t>(3);
+  for (const Bounds &b : all) {
+    kernel.launch(device.stream(), 1, out, b.begin, b.end, b.step);
+    EXPECT_EQ(out.download(), expected(b)) << b.begin << " to " << b.end << " by " << b.step;
+  }
+}
+
+TEST_P(Loops, Bounds) { checkBounds(device, bounds32, sc::LoopOptions{}); }
+
+TEST_P(Loops, BoundsOf64Bits) {
+  const std::int64_t far = std::int64_t{1} << 40;
+  checkBounds(device,
+              {{far, far + 5, 1},
+               {-far - 4, -far + 3, 2},
+               {-far, far, far / 2},
+               {far, -far, 1},
+               {far, far, 7},
+               {-(std::int64_t{1} << 62), std::int64_t{1} << 62, std::int64_t{1} << 60}},
+              sc::LoopOptions{});
+}
+
+TEST_P(Loops, UnrolledLoopsRunAsOften) {
+  for (int unroll : {1, 2, 3, 4, 8})
+    checkBounds(device, bounds32, sc::LoopOptions{.unroll = unroll});
+  const std::int64_t far = std::int64_t{1} << 40;
+  checkBounds(device, {{far, far + 5, 1}, {-far, far, far / 2}, {-far - 4, -far + 3, 2}},
+              sc::LoopOptions{.unroll = 3});
+}
+
+TEST_P(Loops, OtherHintsChangeNothing) {
+  checkBounds(
+      device, {{0, 7, 1}, {3, 1, 1}},
+      sc::LoopOptions{.flatten = true, .warp_specialize = true, .disallow_acc_multi_buffer = true});
+}
+
+TEST_P(Loops, ConstantBounds) {
+  sc::Kernel kernel{"constant_bounds", [](sc::Ptr<int> out) {
+                      sc::Tile<int> sum = 0, down = 0, product = 1;
+                      for (auto i : sc::range(-6, 6, 2, {.unroll = 3}))
+                        sum = sum * 2 + sc::cast<int>(i);
+                      for (auto i : sc::range(0, 7, {.unroll = 7}))
+                        sum += sc::cast<int>(i);
+                      for (auto i : sc::range(5, 5, {.unroll = 2}))
+                        sum += sc::cast<int>(i) * 1000;
+                      for (auto i : sc::static_range(10, 0, -3))
+                        down = down * 10 + i;
+                      for (auto i : sc::static_range(1, 5))
+                        product *= i;
+                      for ([[maybe_unused]] auto i : sc::static_range(0))
+                        product = 0;
+                      sc::store(out, sum);
+                      sc::store(out + 1, down);
+                      sc::store(out + 2, product);
+                    }};
+  auto out = device.allocate<int>(3);
+  kernel.launch(device.stream(), 1, out);
+  int sum = 0;
+  for (int i = -6; i < 6; i += 2)
+    sum = sum * 2 + i;
+  EXPECT_EQ(out.download(), (std::vector<int>{sum + 21, 10741, 24}));
+}
+
+//===-- Tiles -------------------------------------------------------------------------------===//
+
+/// Rows whose sum is halved until it is below a bound, tile by tile of different extents.
+template <int Rows, int Columns> void checkWhileOfTiles(const sc::Device &device) {
+  sc::Kernel kernel{
+      "while_of_tiles", [](sc::Ptr<const float> in, sc::Ptr<float> out, sc::Ptr<int> steps) {
+        auto at =
+            sc::expand(sc::arange(0, Rows), 1) * Columns + sc::expand(sc::arange(0, Columns), 0);
+        auto x = sc::load(in + at);
+        auto columns = sc::zeros<float>(Columns);
+        sc::Tile<int> count = 0;
+        sc::loop_while([&] { return sc::max(sc::sum(x, 1)) > 8.0f; },
+                       [&] {
+                         // Sums along the other axis, and the sum of all through scratch.
+                         columns += sc::sum(x, 0);
+                         x = sc::where(sc::expand(sc::sum(x, 1), 1) > 8.0f, x * 0.5f, x);
+                         count += 1;
+                       });
+        sc::store(out + at, x + sc::expand(columns, 0));
+        sc::store(steps, count);
+      }};
+  std::vector<float> in(Rows * Columns);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<float>(i % 7) * static_cast<float>(1 << (i / Columns % 5));
+  auto out = device.allocate<float>(in.size());
+  auto steps = device.allocate<int>(1);
+  kernel.launch(device.stream(), 1, device.upload(in), out, steps);
+  std::vector<float> x = in, columns(Columns, 0);
+  auto sumOfRow = [&](int row) {
+    return std::accumulate(x.begin() + row * Columns, x.begin() + (row + 1) * Columns, 0.0f);
+  };
+  int count = 0;
+  for (;; ++count) {
+    std::vector<float> sums;
+    for (int row = 0; row < Rows; ++row)
+      sums.push_back(sumOfRow(row));
+    if (*std::max_element(sums.begin(), sums.end()) <= 8)
+      break;
+    for (int row = 0; row < Rows; ++row)
+      for (int column = 0; column < Columns; ++column) {
+        float &value = x[static_cast<size_t>(row * Columns + column)];
+        columns[static_cast<size_t>(column)] += value;
+        if (sums[static_cast<size_t>(row)] > 8)
+          value *= 0.5f;
+      }
+  }
+  EXPECT_EQ(steps.download()[0], count);
+  const std::vector<float> got = out.download();
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_FLOAT_EQ(got[i], x[i] + columns[i % Columns]) << i;
+}
+
+TEST_P(Loops, WhileCarriesTiles) {
+  checkWhileOfTiles<16, 32>(device);
+  checkWhileOfTiles<64, 64>(device);
+  checkWhileOfTiles<48, 80>(device);
+  checkWhileOfTiles<1, 96>(device);
+}
+
+TEST_P(Loops, WhileInLoopsAndBranches) {
+  // Each round of the outer loop shrinks a tile in an inner loop that may not run at all, in a
+  // branch that may not be taken.
+  constexpr int extent = 96;
+  sc::Kernel kernel{"nested_while", [](sc::Ptr<const float> in, sc::Ptr<float> out, sc::Int n) {
+                      auto i = sc::arange(0, extent);
+                      auto x = sc::load(in + i);
+                      sc::Tile<int> steps = 0;
+                      for (auto round : sc::range(n)) {
+                        sc::when(
+                            round % 2 == 0,
+                            [&] {
+                              sc::loop_while([&] { return sc::sum(x) > 10; },
+                                             [&] {
+                                               for ([[maybe_unused]] auto k : sc::range(2))
+                                                 x = x * 0.75f;
+                                               sc::when(sc::max(x) > 1, [&] { x = x - 0.125f; });
+                                               steps += 1;
+                                             });
+                            },
+                            [&] { x = x * 3; });
+                      }
+                      sc::store(out + i, x);
+                      sc::store(out + extent, sc::cast<float>(steps));
+                    }};
+  std::vector<float> in(extent);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<float>(i % 5) * 0.5f;
+  auto input = device.upload(in);
+  auto out = device.allocate<float>(extent + 1);
+  for (int n : {0, 1, 4}) {
+    kernel.launch(device.stream(), 1, input, out, n);
+    std::vector<float> x = in;
+    int steps = 0;
+    for (int round = 0; round < n; ++round) {
+      if (round % 2 == 0)
+        while (std::accumulate(x.begin(), x.end(), 0.0f) > 10) {
+          for (float &value : x)
+            value = value * 0.75f * 0.75f;
+          if (*std::max_element(x.begin(), x.end()) > 1)
+            for (float &value : x)
+              value -= 0.125f;
+          ++steps;
+        }
+      else
+        for (float &value : x)
+          value *= 3;
+    }
+    const std::vector<float> got = out.download();
+    EXPECT_EQ(got[extent], static_cast<float>(steps)) << n;
+    for (size_t i = 0; i < in.size(); ++i)
+      EXPECT_NEAR(got[i], x[i], 1e-4f) << n << " at " << i;
+  }
+}
+
+TEST_P(Loops, WhileWithDots) {
+  // A product per round, its operands through shared memory, until enough rounds are done.
+  constexpr int extent = 32;
+  sc::Kernel kernel{"while_with_dots",
+                    [](sc::Ptr<const sc::half> a, sc::Ptr<float> out, sc::Int rounds) {
+                      auto row = sc::expand(sc::arange(0, extent), 1);
+                      auto at = row * extent + sc::expand(sc::arange(0, extent), 0);
+                      auto x = sc::load(a + at);
+                      auto power = x;
+                      sc::Int round = 0;
+                      sc::loop_while([&] { return round < rounds; },
+                                     [&] {
+                                       power = sc::cast<sc::half>(sc::dot(power, x));
+                                       round += 1;
+                                     });
+                      sc::store(out + at, power);
+                    }};
+  // A permutation and a doubling of one row keep all products exact.
+  std::vector<sc::half> a(extent * extent, sc::half(0.0f));
+  for (size_t i = 0; i < extent; ++i)
+    a[i * extent + (i * 5 + 3) % extent] = sc::half(i == 4 ? 2.0f : 1.0f);
+  auto input = device.upload(a);
+  auto out = device.allocate<float>(extent * extent);
+  for (int rounds : {0, 1, 5}) {
+    kernel.launch(device.stream(), 1, input, out, rounds);
+    std::vector<float> want(a.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      want[i] = static_cast<float>(a[i]);
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<float> next(a.size());
+      for (size_t i = 0; i < extent; ++i)
+        for (size_t k = 0; k < extent; ++k)
+          for (size_t j = 0; j < extent; ++j)
+            next[i * extent + j] += want[i * extent + k] * static_cast<float>(a[k * extent + j]);
+      want = next;
+    }
+    EXPECT_EQ(out.download(), want) << rounds;
+  }
+}
+
+TEST_P(Loops, UnrolledMatmulsGiveTheSame) {
+  constexpr int m = 32, n = 32, k = 16;
+  for (int unroll : {0, 2, 3})
+    for (int stages : {1, 2, 3}) {
+      sc::Kernel kernel{"unrolled_matmul", [=](sc::View<const sc::half, 2> a,
+                                               sc::View<const sc::half, 2> b, sc::Ptr<float> c) {
+                          auto acc = sc::zeros<float>(m, n);
+                          for (auto i : sc::range(0, sc::cdiv(a.extent(1), k),
+                                                  {.stages = stages, .unroll = unroll}))
+                            acc = sc::dot(a.tile(m, k).load(0, i), b.tile(k, n).load(i, 0), acc);
+                          auto row = sc::expand(sc::arange(0, m), 1);
+                          sc::store(c + row * n + sc::expand(sc::arange(0, n), 0), acc);
+                        }};
+      for (int depth : {16, 40, 80}) {
+        std::vector<sc::half> a, b;
+        for (int i = 0; i < m * depth; ++i)
+          a.push_back(sc::half(static_cast<float>(i % 5 - 2)));
+        for (int i = 0; i < n * depth; ++i)
+          b.push_back(sc::half(static_cast<float>(i % 7 - 3)));
+        auto c = device.allocate<float>(m * n);
+        kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {m, depth}),
+                      sc::tensor(device.upload(b), {depth, n}), c);
+        std::vector<float> want(m * n);
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < n; ++j)
+            for (int l = 0; l < depth; ++l)
+              want[static_cast<size_t>(i * n + j)] +=
+                  static_cast<float>(a[static_cast<size_t>(i * depth + l)]) *
+                  static_cast<float>(b[static_cast<size_t>(l * n + j)]);
+        EXPECT_EQ(c.download(), want) << unroll << " " << stages << " " << depth;
+      }
+    }
+}
+
+} // namespace
