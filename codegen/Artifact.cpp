@@ -10,7 +10,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 class Writer {
@@ -22,6 +22,20 @@ public:
   void text(std::string_view value) {
     number(static_cast<uint64_t>(value.size()));
     out.append(value);
+  }
+
+  void site(const DebugSite &site) {
+    number(static_cast<uint32_t>(site.isPrint | site.hex << 1));
+    text(site.text);
+    text(site.file);
+    number(static_cast<uint32_t>(site.line));
+    number(static_cast<uint64_t>(site.values.size()));
+    for (const DebugValue &value : site.values) {
+      text(value.type);
+      number(static_cast<uint64_t>(value.shape.size()));
+      for (int64_t extent : value.shape)
+        number(extent);
+    }
   }
 
 private:
@@ -38,6 +52,28 @@ public:
     return value;
   }
   std::string text() { return std::string(take(number<uint64_t>())); }
+  /// How many of something follow; no more than there are bytes.
+  uint64_t count() {
+    const auto value = number<uint64_t>();
+    failed |= value > in.size();
+    return failed ? 0 : value;
+  }
+  DebugSite site() {
+    DebugSite site;
+    const auto flags = number<uint32_t>();
+    site.isPrint = flags & 1;
+    site.hex = flags >> 1 & 1;
+    site.text = text();
+    site.file = text();
+    site.line = number<uint32_t>();
+    for (uint64_t values = count(); values && !failed; --values) {
+      DebugValue &value = site.values.emplace_back();
+      value.type = text();
+      for (uint64_t extents = count(); extents && !failed; --extents)
+        value.shape.push_back(number<int64_t>());
+    }
+    return site;
+  }
   bool ok() const { return !failed; }
   bool finished() const { return !failed && in.empty(); }
 
@@ -66,6 +102,9 @@ std::string serialize(const Artifact &artifact) {
     fields.text(*text);
   for (unsigned value : {artifact.threads, artifact.sharedBytes})
     fields.number(static_cast<uint32_t>(value));
+  fields.number(static_cast<uint64_t>(artifact.debugSites.size()));
+  for (const DebugSite &site : artifact.debugSites)
+    fields.site(site);
 
   std::string bytes(magic, sizeof magic);
   Writer header(bytes);
@@ -89,6 +128,8 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     *text = fields.text();
   for (unsigned *value : {&artifact.threads, &artifact.sharedBytes})
     *value = fields.number<uint32_t>();
+  for (uint64_t sites = fields.count(); sites && fields.ok(); --sites)
+    artifact.debugSites.push_back(fields.site());
   if (!fields.finished())
     return std::nullopt;
   return artifact;

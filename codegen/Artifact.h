@@ -3,6 +3,7 @@
 #ifndef SECTILE_CODEGEN_ARTIFACT_H
 #define SECTILE_CODEGEN_ARTIFACT_H
 
+#include "codegen/DebugSite.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ struct Artifact {
   std::string bytes;        ///< the code, in the form that kind says
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
+  /// Where it asserts or prints: it then takes the debug log's address and a number for the launch
+  /// as two more arguments.
+  std::vector<DebugSite> debugSites;
 };
 
 /// The artifact as bytes: a magic number, the format's version, a checksum, and the fields.

@@ -7,6 +7,7 @@
 #include "codegen/nvidia/LowerPseudoIntrinsics.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/virtual/HostCompiler.h"
+#include "ir/DebugLog.h"
 #include "ir/cta/Cta.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Pipelines.h"
@@ -167,6 +168,10 @@ llvm::Error Compilation::runPasses(Stage last) {
   for (auto kernel : module.getOps<func::FuncOp>()) {
     kernel->setAttr(cta::warpsAttr, builder.getI32IntegerAttr(options.warps));
     kernel->setAttr(cta::stagesAttr, builder.getI32IntegerAttr(options.stages));
+    if (!options.debug)
+      kernel->setAttr(StringRef(debuglog::withoutAttr), builder.getUnitAttr());
+    if (options.checked)
+      kernel->setAttr(StringRef(debuglog::checkedAttr), builder.getUnitAttr());
   }
   original = module.clone();
   std::optional<std::pair<Location, std::string>> error;
@@ -286,6 +291,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.bytes = std::move(*bytes);
   artifact.threads = options.warps * target.warpSize;
   artifact.sharedBytes = sharedBytes(kernel);
+  artifact.debugSites = debugSitesOf(kernel);
   return artifact;
 }
 

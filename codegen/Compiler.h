@@ -17,6 +17,9 @@ namespace sectile {
 struct CompileOptions {
   unsigned warps = 4;  ///< per block; a power of two
   unsigned stages = 3; ///< depth of software pipelines; 1 turns them off
+  bool debug = true;   ///< false: without assertions and prints
+  bool checked =
+      false; ///< integer arithmetic that feeds addresses is checked, promises are verified
 };
 
 /// What code can be had as, in the order of compilation.

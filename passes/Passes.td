@@ -8,6 +8,11 @@ def InlineFunctions : Pass<"inline-functions", "::mlir::ModuleOp"> {
   let summary = "put the bodies of called functions where they are called";
 }
 
+def LowerDebug : Pass<"lower-debug", "::mlir::func::FuncOp"> {
+  let summary = "turn assertions and prints into entries of a log that the kernel takes as an argument, or leave them out";
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   let summary = "turn block loads and stores of views into loads and stores of pointers with masks";
 }

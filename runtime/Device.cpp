@@ -93,7 +93,10 @@ const std::string &Device::target() const { return impl_->target; }
 const DeviceLimits &Device::limits() const { return impl_->limits; }
 MemoryInfo Device::memory() const { return impl_->memory(); }
 const Stream &Device::stream() const { return impl_->ownStream; }
-void Device::synchronize() const { impl_->synchronize(); }
+void Device::synchronize() const {
+  impl_->synchronize();
+  impl_->debugLogs.reportAll();
+}
 
 Stream Device::new_stream() const {
   return Stream(std::make_shared<runtime::StreamImpl>(impl_, impl_->createStream(), true));

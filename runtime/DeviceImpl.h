@@ -5,6 +5,7 @@
 #define SECTILE_RUNTIME_DEVICEIMPL_H
 
 #include "codegen/Artifact.h"
+#include "runtime/DebugLogs.h"
 #include <memory>
 #include <sectile/device.h>
 #include <sectile/stream.h>
@@ -20,12 +21,18 @@ struct GridExtents {
 class LoadedKernel {
 public:
   explicit LoadedKernel(const Artifact &artifact)
-      : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes) {}
+      : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes),
+        debug(artifact.debugSites.empty() ? nullptr
+                                          : std::make_shared<DebugKernel>(
+                                                DebugKernel{artifact.entry, artifact.debugSites})) {
+  }
   virtual ~LoadedKernel() = default;
 
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  /// Of a kernel that asserts or prints: it is launched through DebugLogs.
+  const std::shared_ptr<DebugKernel> debug;
 };
 
 class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
@@ -37,6 +44,7 @@ public:
   bool isVirtual = false;
   int dlpackDevice = 0; ///< DLPack's number of this kind of device
   Stream ownStream{nullptr};
+  DebugLogs debugLogs{*this};
 
   virtual MemoryInfo memory() = 0;
   virtual uint64_t allocate(size_t bytes) = 0;
@@ -95,14 +103,17 @@ struct StreamImpl {
       : device(std::move(device)), handle(handle), owned(owned) {}
   StreamImpl(const StreamImpl &) = delete;
   ~StreamImpl() {
-    if (owned)
-      device->destroyStream(handle);
+    if (!owned)
+      return;
+    device->debugLogs.forget(handle);
+    device->destroyStream(handle);
   }
 };
 
 struct EventImpl {
   std::shared_ptr<DeviceImpl> device;
   void *handle;
+  void *stream = nullptr; ///< that it was recorded in
 
   explicit EventImpl(const std::shared_ptr<DeviceImpl> &device)
       : device(device), handle(device->createEvent()) {}
@@ -113,9 +124,10 @@ struct EventImpl {
 struct GraphImpl {
   std::shared_ptr<DeviceImpl> device;
   void *handle;
+  DebugLogs::Log *log; ///< that its kernels write to; nullptr for none
 
-  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle)
-      : device(std::move(device)), handle(handle) {}
+  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle, DebugLogs::Log *log)
+      : device(std::move(device)), handle(handle), log(log) {}
   GraphImpl(const GraphImpl &) = delete;
   ~GraphImpl() { device->destroyGraph(handle); }
 };

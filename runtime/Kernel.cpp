@@ -6,6 +6,8 @@
 #include "runtime/CompileTimes.h"
 #include "runtime/Specialization.h"
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <sectile/kernel.h>
 
 namespace sectile {
@@ -59,7 +61,9 @@ public:
   Key(const DeviceImpl &device, std::span<const uint8_t> masks, const detail::PackedLaunch &packed,
       const CompileOptions &options) {
     words[count++] = reinterpret_cast<uintptr_t>(&device);
-    words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32;
+    words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32 |
+                     static_cast<uint64_t>(options.debug) << 62 |
+                     static_cast<uint64_t>(options.checked) << 63;
     for (size_t i = 0; i < masks.size();) {
       uint64_t bits = 0;
       const size_t end = std::min<size_t>(masks.size(), i + argumentsPerWord);
@@ -78,10 +82,19 @@ private:
   size_t count = 0;
 };
 
+// An environment variable that is 0 or 1.
+bool isSet(const char *variable, bool otherwise) {
+  const char *value = std::getenv(variable);
+  return value && *value ? std::strcmp(value, "0") != 0 : otherwise;
+}
+
 CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel) {
   CompileOptions options;
   options.warps = launch.warps ? launch.warps : kernel.warps ? kernel.warps : defaultWarps;
   options.stages = launch.stages ? launch.stages : kernel.stages ? kernel.stages : defaultStages;
+  static const bool debug = isSet("SECTILE_DEBUG", true), checked = isSet("SECTILE_CHECKED", false);
+  options.debug = launch.debug.value_or(kernel.debug.value_or(debug));
+  options.checked = launch.checked.value_or(kernel.checked.value_or(checked));
   return options;
 }
 
@@ -173,6 +186,10 @@ runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &t
     key.target += " virtual on " + vgpu::hostCpuName();
   key.options =
       "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
+  if (!options.debug)
+    key.options += " debug=0";
+  if (options.checked)
+    key.options += " checked=1";
   if (packed.describeConfig)
     key.options += " " + packed.describeConfig(packed.config);
   key.options += " arguments" + describe(traced.arguments);
@@ -253,10 +270,14 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   if (!kernel)
     kernel = loadKernel(state.table, desc_, device, key, packed, options);
 
-  void *arguments[maxArguments];
+  void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < state.masks.size(); ++i)
     arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
-  device.launch(*kernel, {grid.x, grid.y, grid.z}, arguments, stream.native());
+  const runtime::GridExtents extents{grid.x, grid.y, grid.z};
+  if (kernel->debug)
+    return device.debugLogs.launch(*kernel, extents, arguments, state.masks.size(),
+                                   stream.native());
+  device.launch(*kernel, extents, arguments, stream.native());
 }
 
 std::string KernelBase::emit(std::string_view targetName, std::string_view formName,

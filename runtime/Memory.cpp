@@ -51,13 +51,19 @@ Memory Memory::slice(size_t offset, size_t bytes) const {
 }
 
 void Memory::upload(const void *source) const {
-  if (bytes_)
-    deviceOf(allocation_)->copyToDevice(address_, source, bytes_);
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  device->copyToDevice(address_, source, bytes_);
+  device->debugLogs.reportAll();
 }
 
 void Memory::download(void *target) const {
-  if (bytes_)
-    deviceOf(allocation_)->copyToHost(target, address_, bytes_);
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  device->copyToHost(target, address_, bytes_);
+  device->debugLogs.reportAll();
 }
 
 void Memory::copy_from(const Memory &source, const Stream *stream) const {

@@ -9,10 +9,14 @@ Stream Stream::wrap(const Device &device, void *native) {
 
 Device Stream::device() const { return Device(impl_->device); }
 void *Stream::native() const { return impl_->handle; }
-void Stream::synchronize() const { impl_->device->synchronizeStream(impl_->handle); }
+void Stream::synchronize() const {
+  impl_->device->synchronizeStream(impl_->handle);
+  impl_->device->debugLogs.report(impl_->handle);
+}
 
 Event Stream::record() const {
   auto event = std::make_shared<runtime::EventImpl>(impl_->device);
+  event->stream = impl_->handle;
   impl_->device->recordEvent(event->handle, impl_->handle);
   return Event(std::move(event));
 }
@@ -24,14 +28,21 @@ void Stream::wait(const Event &event) const {
   impl_->device->waitEvent(impl_->handle, event.impl()->handle);
 }
 
-void Stream::begin_capture() const { impl_->device->beginCapture(impl_->handle); }
-
-Graph Stream::end_capture() const {
-  return Graph(std::make_shared<runtime::GraphImpl>(impl_->device,
-                                                    impl_->device->endCapture(impl_->handle)));
+void Stream::begin_capture() const {
+  impl_->device->debugLogs.beginCapture(impl_->handle);
+  impl_->device->beginCapture(impl_->handle);
 }
 
-void Event::synchronize() const { impl_->device->synchronizeEvent(impl_->handle); }
+Graph Stream::end_capture() const {
+  runtime::DebugLogs::Log *log = impl_->device->debugLogs.endCapture(impl_->handle);
+  return Graph(std::make_shared<runtime::GraphImpl>(
+      impl_->device, impl_->device->endCapture(impl_->handle), log));
+}
+
+void Event::synchronize() const {
+  impl_->device->synchronizeEvent(impl_->handle);
+  impl_->device->debugLogs.report(impl_->stream);
+}
 bool Event::done() const { return impl_->device->eventDone(impl_->handle); }
 
 float elapsed_ms(const Event &from, const Event &to) {
@@ -45,7 +56,7 @@ void Graph::launch(const Stream &stream) const {
   if (stream.impl()->device != impl_->device)
     throw DeviceError("a graph of " + impl_->device->name + " cannot run in a stream of " +
                       stream.impl()->device->name);
-  impl_->device->launchGraph(impl_->handle, stream.native());
+  impl_->device->debugLogs.launchGraph(impl_->handle, impl_->log, stream.native());
 }
 
 } // namespace sectile

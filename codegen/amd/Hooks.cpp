@@ -73,6 +73,8 @@ public:
     storeUnderBranch(b, access, value);
   }
 
+  StringRef deviceScope() const override { return "agent"; }
+
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_rsq, {x->getType()}, {x});
   }

@@ -2,6 +2,7 @@
 #include "codegen/common/KernelEmitter.h"
 #include "codegen/common/Buffers.h"
 #include "codegen/common/Conversions.h"
+#include "codegen/common/DebugLog.h"
 #include "codegen/common/Dots.h"
 #include "passes/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -313,6 +314,8 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::ReduceOp reduce) { result = emitReduce(*this, reduce); })
       .Case([&](tile::LoadOp load) { emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
+      .Case([&](tile::AssumeOp assume) { b.CreateAssumption(scalar(assume.getCondition())); })
+      .Case([&](tile::HintOp hint) { define(hint, registers(hint.getSource())); })
       .Default([&](Operation *) { known = false; });
   return result;
 }
@@ -321,6 +324,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Case([&](cta::AssertOp check) { emitAssert(*this, check); })
+      .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
       .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })

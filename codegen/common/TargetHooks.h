@@ -67,6 +67,8 @@ public:
                             llvm::Value *other) const = 0;
   virtual void store(llvm::IRBuilder<> &b, const GlobalAccess &access,
                      llvm::Value *value) const = 0;
+  /// LLVM's name for all threads of the device, among which an operation is atomic.
+  virtual llvm::StringRef deviceScope() const = 0;
 
   /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
   /// Only for targets with Target::asyncCopy, as the next two.

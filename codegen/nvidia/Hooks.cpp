@@ -118,6 +118,8 @@ public:
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});
   }
 
+  StringRef deviceScope() const override { return "device"; }
+
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_rsqrt_approx_f, {x});
   }

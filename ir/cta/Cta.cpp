@@ -267,4 +267,11 @@ LogicalResult AsyncCopyOp::verify() {
   return success();
 }
 
+LogicalResult RecordOp::verify() {
+  if (getStarts().size() != getValues().size())
+    return emitOpError("has ") << getStarts().size() << " starts for " << getValues().size()
+                               << " values";
+  return success();
+}
+
 } // namespace sectile::cta

@@ -206,4 +206,34 @@ def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
   let hasVerifier = 1;
 }
 
+//===-- Debugging: what `lower-debug` makes of assertions and prints; ir/DebugLog.h has the log's form ------------===//
+
+def Cta_AssertOp : Cta_Op<"assert", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "where the condition is false, write that into the log and end the program";
+  let description = [{
+    The condition is the same in all threads. `index`: which element of a tile did not hold. The effects are those of
+    what would follow: nothing moves across.
+  }];
+  let arguments = (ins I1:$condition, Tile_PtrType:$log, I64:$launch, I32Attr:$site, Optional<I32>:$index);
+  let assemblyFormat = [{
+    $condition `,` $log `,` $launch `site` $site (`index` $index^)? attr-dict `:` qualified(type($log))
+  }];
+}
+
+def Cta_RecordOp : Cta_Op<"record", [MemoryEffects<[MemWrite<Tile_DebugResource>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "reserve room in the log for what one program prints, and write the record's head";
+  let description = [{
+    Gives whether there was room, and where each of the values goes: `starts`, in bytes from the end of the head.
+    `bytes` counts the head. `offset`: where in shared memory its scratch is, in bytes, once placed.
+  }];
+  let arguments = (ins Tile_PtrType:$log, I64:$launch, I32Attr:$site, ConfinedAttr<I32Attr, [IntPositive]>:$bytes,
+                       DenseI32ArrayAttr:$starts, OptionalAttr<I32Attr>:$offset);
+  let results = (outs I1:$fits, Variadic<Tile_PtrType>:$values);
+  let assemblyFormat = [{
+    $log `,` $launch `site` $site `bytes` $bytes `at` $starts attr-dict `:` qualified(type($log))
+    (`->` qualified(type($values))^)?
+  }];
+  let hasVerifier = 1;
+}
+
 #endif

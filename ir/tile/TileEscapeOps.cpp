@@ -56,3 +56,11 @@ LogicalResult HintOp::verify() {
   }
   return success();
 }
+
+LogicalResult PrintOp::verify() {
+  if (getIsUnsigned() && getIsUnsigned()->size() != getValues().size())
+    return emitOpError("says of ")
+           << getIsUnsigned()->size() << " values whether they are unsigned, and prints "
+           << getValues().size();
+  return success();
+}

@@ -58,9 +58,9 @@ def Tile_AssumeOp : Tile_Op<"assume", [MemoryEffects<[MemWrite<Tile_DebugResourc
 def Tile_HintOp : Tile_Op<"hint", [Pure, Elementwise, AllTypesMatch<["source", "result"]>]> {
   let summary = "the same value, with promises about it";
   let description = [{
-    One number per axis (one in all for a scalar). `divisible`: the first element of each contiguous run is a multiple
-    (of pointers: the address, in elements). `contiguous`: runs of this many elements count up by one. `constant`: runs
-    of this many elements are equal. The checked mode and the interpreter verify them.
+    One number n per axis (one in all for a scalar). `divisible`: the elements at positions 0, n, 2n, … along the axis
+    are multiples of n (of pointers: the address, in elements). `contiguous`: runs of n elements, from multiples of n
+    on, count up by one. `constant`: such runs are equal. The checked mode and the interpreter verify them.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Ints, Tile_Ptrs]>:$source, OptionalAttr<DenseI64ArrayAttr>:$divisible,
                        OptionalAttr<DenseI64ArrayAttr>:$contiguous, OptionalAttr<DenseI64ArrayAttr>:$constant);
@@ -80,7 +80,10 @@ def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite<Tile_DebugResourc
 
 def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite<Tile_DebugResource>]>]> {
   let summary = "print values, whole tiles in order, with the program they are of";
-  let arguments = (ins StrAttr:$prefix, UnitAttr:$hex, Variadic<Tile_AnyValue>:$values);
+  let description = "`isUnsigned`: which of the values are, where any is; integer types do not tell.";
+  let arguments = (ins StrAttr:$prefix, UnitAttr:$hex, OptionalAttr<DenseBoolArrayAttr>:$isUnsigned,
+                       Variadic<Tile_AnyValue>:$values);
+  let hasVerifier = 1;
   let assemblyFormat = "$prefix (`hex` $hex^)? (`,` $values^ `:` type($values))? attr-dict";
 }
 

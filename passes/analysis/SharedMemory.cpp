@@ -43,6 +43,8 @@ Scratch scratchOf(Operation *op) {
   } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
     if (int64_t bytes = planOf(reduce).bytes)
       return {bytes, true};
+  } else if (isa<cta::RecordOp>(op)) {
+    return {sizeof(uint64_t), true}; // the place that one thread got, for all of them
   }
   return {};
 }

@@ -3,8 +3,10 @@
 #include <sectile/config.h>
 #include <sectile/control.h>
 #include <sectile/create.h>
+#include <sectile/debug.h>
 #include <sectile/function.h>
 #include <sectile/grid.h>
+#include <sectile/hints.h>
 #include <sectile/integers.h>
 #include <sectile/math.h>
 #include <sectile/memory.h>

@@ -2,6 +2,7 @@
 // and compiles it; later ones look the result up, without a lock or an allocation.
 #pragma once
 #include <atomic>
+#include <optional>
 #include <sectile/argument.h>
 #include <sectile/config.h>
 #include <sectile/stream.h>
@@ -29,6 +30,10 @@ private:
 struct LaunchOptions {
   unsigned warps = 0;  // of one program; a power of two
   unsigned stages = 0; // depth of software pipelines
+  // Whether assertions and prints are compiled in, and whether integer arithmetic that feeds
+  // addresses is checked for overflow and promises are verified. Without a value: as the
+  // environment says (SECTILE_DEBUG=0, SECTILE_CHECKED=1).
+  std::optional<bool> debug = std::nullopt, checked = std::nullopt;
 };
 
 namespace detail {

@@ -6,6 +6,7 @@
 #include <sectile/error.h>
 #include <sectile/kernel.h>
 #include <sectile/language.h>
+#include <sectile/report.h>
 #include <sectile/stream.h>
 #include <sectile/tensor.h>
 #include <sectile/types.h>

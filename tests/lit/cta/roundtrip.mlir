@@ -77,4 +77,17 @@ func.func @channels(%i: i32) {
   return
 }
 
+// CHECK-LABEL: func.func @debug
+func.func @debug(%c: i1, %i: i32, %log: !tile.ptr<i8>, %launch: i64) {
+  // CHECK: cta.assert %{{.*}}, %{{.*}}, %{{.*}} site 0 : !tile.ptr<i8>
+  cta.assert %c, %log, %launch site 0 : !tile.ptr<i8>
+  // CHECK: cta.assert %{{.*}}, %{{.*}}, %{{.*}} site 1 index %{{.*}} : !tile.ptr<i8>
+  cta.assert %c, %log, %launch site 1 index %i : !tile.ptr<i8>
+  // CHECK: cta.record %{{.*}}, %{{.*}} site 2 bytes 32 at [] : !tile.ptr<i8>
+  %fits = cta.record %log, %launch site 2 bytes 32 at [] : !tile.ptr<i8>
+  // CHECK: cta.record %{{.*}}, %{{.*}} site 3 bytes 64 at [0, 16] {offset = 16 : i32} : !tile.ptr<i8> -> !tile.ptr<f32>, !tile.ptr<i8>
+  %all, %values:2 = cta.record %log, %launch site 3 bytes 64 at [0, 16] {offset = 16 : i32} : !tile.ptr<i8> -> !tile.ptr<f32>, !tile.ptr<i8>
+  return
+}
+
 }

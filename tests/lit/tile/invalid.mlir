@@ -363,3 +363,11 @@ func.func @combiner_types(%t: tensor<8xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @print(%x: i32) {
+  // expected-error @below {{'tile.print' op says of 2 values whether they are unsigned, and prints 1}}
+  tile.print "x", %x : i32 {isUnsigned = array<i1: true, false>}
+  return
+}

@@ -160,6 +160,8 @@ func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64
   tile.assert %m, "in range" : tensor<64xi1>
   // CHECK: tile.print "x = " hex, %{{.*}}, %{{.*}} : tensor<64xf32>, i1
   tile.print "x = " hex, %x, %c : tensor<64xf32>, i1
+  // CHECK: tile.print "n = ", %{{.*}}, %{{.*}} : tensor<64xi32>, i1 {isUnsigned = array<i1: true, false>}
+  tile.print "n = ", %n, %c : tensor<64xi32>, i1 {isUnsigned = array<i1: true, false>}
   // CHECK: tile.print "here"
   tile.print "here"
   return

@@ -1,0 +1,49 @@
+// DebugSite: what one assertion or print of a kernel says, and of which types the values are that
+// the device writes for it.
+#ifndef SECTILE_CODEGEN_DEBUGSITE_H
+#define SECTILE_CODEGEN_DEBUGSITE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
+
+namespace sectile {
+
+namespace tile {
+class AssertOp;
+class PrintOp;
+} // namespace tile
+
+/// A printed value: `type` as messages name it ("f16", "u8", "bool", "ptr"), no shape for a number.
+struct DebugValue {
+  std::string type;
+  std::vector<int64_t> shape;
+
+  friend bool operator==(const DebugValue &, const DebugValue &) = default;
+};
+
+struct DebugSite {
+  bool isPrint = false;
+  bool hex = false;
+  std::string text; ///< the assertion's message, the print's prefix
+  std::string file;
+  unsigned line = 0;
+  /// What is printed; of an assertion the condition.
+  std::vector<DebugValue> values;
+
+  friend bool operator==(const DebugSite &, const DebugSite &) = default;
+};
+
+DebugSite debugSiteOf(tile::AssertOp op);
+DebugSite debugSiteOf(tile::PrintOp op);
+/// Those that lower-debug has left at the kernel, by number; none where it has no assertions and
+/// prints.
+std::vector<DebugSite> debugSitesOf(mlir::func::FuncOp kernel);
+
+} // namespace sectile
+
+#endif
