@@ -1,4 +1,4 @@
-// RUN: sectile-opt --lower-debug %s | FileCheck %s
+// RUN: sectile-opt --lower-debug %s | sectile-opt | FileCheck %s
 
 // A kernel without assertions and prints stays as it is.
 // CHECK-LABEL: func.func @none(%{{[^,]*}}: i32) attributes {tile.kernel} {
@@ -9,9 +9,9 @@ func.func @none(%x: i32) attributes {tile.kernel} {
 // One that has some takes the log and the launch's number, and knows its sites.
 // CHECK-LABEL: func.func @some(
 // CHECK-SAME: %[[C:[^:]*]]: i1, %[[M:[^:]*]]: tensor<2x3xi1>, %[[X:[^:]*]]: tensor<8xf16>, %[[LOG:[^:]*]]: !tile.ptr<i8>, %[[LAUNCH:[^:]*]]: i64)
-// CHECK-SAME: tile.debug_sites = [{loc = loc({{.*}}), shape = array<i64>, text = "c holds"}
-// CHECK-SAME: {loc = loc({{.*}}), shape = array<i64: 2, 3>, text = "m holds"}
-// CHECK-SAME: {hex, loc = loc({{.*}}), text = "x", unsigned = array<i1: false, false>, values = [tensor<8xf16>, i1]}]
+// CHECK-SAME: tile.debug_sites = [{loc = #loc{{[0-9]*}}, shape = array<i64>, text = "c holds"}
+// CHECK-SAME: {loc = #loc{{[0-9]*}}, shape = array<i64: 2, 3>, text = "m holds"}
+// CHECK-SAME: {hex, loc = #loc{{[0-9]*}}, text = "x", unsigned = array<i1: false, false>, values = [tensor<8xf16>, i1]}]
 func.func @some(%c: i1, %m: tensor<2x3xi1>, %x: tensor<8xf16>) attributes {tile.kernel} {
   // CHECK: cta.assert %[[C]], %[[LOG]], %[[LAUNCH]] site 0 :
   tile.assert %c, "c holds" : i1
