@@ -3,6 +3,7 @@
 // they run least; tiles that take little to compute are made again in each layout instead.
 #include "ir/layout/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutProblem.h"
 #include "passes/LayoutRules.h"
@@ -162,12 +163,9 @@ LogicalResult checkReshapes(func::FuncOp kernel) {
 struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target) || failed(checkReshapes(getOperation())))
+    if (failed(target) || failed(checkPlain(getOperation(), *target)) ||
+        failed(checkReshapes(getOperation())))
       return signalPassFailure();
-    if (llvm::any_of(getOperation().getArguments(), isTile)) {
-      getOperation().emitError("a kernel takes no tiles");
-      return signalPassFailure();
-    }
     LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
     problem.solve();
     if (failed(Rewriter(getOperation(), problem).run()))

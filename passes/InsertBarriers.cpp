@@ -7,6 +7,8 @@
 //
 // An asynchronous copy is under way from its issue until async_wait; that makes it an ordinary
 // write of the thread that issued it, which others see after a barrier.
+#include "passes/Check.h"
+#include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
 #include <set>
@@ -315,6 +317,9 @@ void thinOut(Flow &flow, func::FuncOp kernel) {
 struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
+    FailureOr<Target> target = targetOf(kernel);
+    if (failed(target) || failed(checkLayouts(kernel, *target)))
+      return signalPassFailure();
     WalkResult placed = kernel.walk([](Operation *op) {
       if (!sharedBytes(op) || sharedOffset(op))
         return WalkResult::advance();

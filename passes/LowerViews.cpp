@@ -5,6 +5,7 @@
 // element is then the same in every iteration of a loop over blocks, and is hoisted. Likewise the
 // mask compares 0 … n-1 with what is left of the extent.
 #include "mlir/IR/Matchers.h"
+#include "passes/Check.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Contiguity.h"
 
@@ -161,6 +162,8 @@ private:
 
 struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void runOnOperation() override {
+    if (failed(checkTiles(getOperation())))
+      return signalPassFailure();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
     SmallVector<Operation *> views;
     WalkResult result = getOperation().walk([&](Operation *op) {

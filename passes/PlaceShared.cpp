@@ -1,5 +1,6 @@
 // Gives every buffer, channel and scratch its place in shared memory: those that are never alive at
 // the same time may share one.
+#include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -116,7 +117,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
     FailureOr<Target> target = targetOf(kernel);
-    if (failed(target))
+    if (failed(target) || failed(checkLayouts(kernel, *target)))
       return signalPassFailure();
     SmallVector<Item> items = collect(kernel);
     // With a place of its own, small scratch needs no barrier before it is written again: the one

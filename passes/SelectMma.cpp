@@ -1,5 +1,6 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
 // multiply-adds.
+#include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 
@@ -37,7 +38,7 @@ bool isFp8(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
 struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target))
+    if (failed(target) || failed(checkTiles(getOperation())))
       return signalPassFailure();
     getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
   }

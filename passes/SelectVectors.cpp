@@ -1,4 +1,5 @@
 // Sets how many elements each memory access of a thread moves at once.
+#include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/VectorLength.h"
@@ -17,7 +18,7 @@ namespace {
 struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target))
+    if (failed(target) || failed(checkLayouts(getOperation(), *target)))
       return signalPassFailure();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
     auto select = [&](auto op) -> LogicalResult {

@@ -4,6 +4,7 @@
 #include "ir/layout/Conversion.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "passes/Check.h"
 #include "passes/DeadCode.h"
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
@@ -66,7 +67,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   void runOnOperation() override {
     FailureOr<Target> found = targetOf(getOperation());
-    if (failed(found))
+    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
       return signalPassFailure();
     target = *found;
     staged.clear();

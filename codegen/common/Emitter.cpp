@@ -1,6 +1,7 @@
 // The module around the kernels.
 #include "codegen/common/Emitter.h"
 #include "codegen/common/KernelEmitter.h"
+#include "passes/Check.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/TargetParser/Triple.h"
 
@@ -17,7 +18,8 @@ FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(ModuleOp module, const Target 
   std::unique_ptr<TargetHooks> hooks = TargetHooks::create(target);
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(tile::kernelAttr) &&
-        failed(KernelEmitter(*result, *hooks, function).run()))
+        (failed(checkLayouts(function, target)) ||
+         failed(KernelEmitter(*result, *hooks, function).run())))
       return failure();
   std::string why;
   llvm::raw_string_ostream out(why);

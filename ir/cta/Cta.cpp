@@ -94,7 +94,9 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 }
 
 LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 ArrayRef<int64_t> shape, Type, LayoutAttr layout) {
+                                 ArrayRef<int64_t> shape, Type element, LayoutAttr layout) {
+  if (!isa<IntegerType, FloatType, tile::PtrType>(element))
+    return emitError() << "shared memory does not hold " << element;
   if (!layout.getLayout().isShared())
     return emitError()
            << "a buffer's layout says where in shared memory it is, not which threads hold it";

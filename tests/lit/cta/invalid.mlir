@@ -186,3 +186,8 @@ func.func @wait_type(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
   %0 = cta.wait %c[%i] ahead 0 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf16, #plain>
   return
 }
+
+// -----
+
+// expected-error @+1 {{shared memory does not hold 'index'}}
+func.func private @buffer_of_index(!cta.buffer<2xindex, #cta.layout<"2, shared [(1)]">>)

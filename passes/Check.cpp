@@ -1,0 +1,207 @@
+// Checks of a whole kernel, made where a pass or code generation starts on it.
+#include "passes/Check.h"
+#include "ir/cta/Cta.h"
+#include "passes/Kernel.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+namespace {
+
+constexpr int64_t mostElements = int64_t{1} << 24; // the language's own limit
+
+bool isElement(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return integer.isSignless() && llvm::is_contained({1, 8, 16, 32, 64}, integer.getWidth());
+  if (auto ptr = dyn_cast<tile::PtrType>(type))
+    return isElement(ptr.getElement());
+  return isa<Float16Type, BFloat16Type, Float32Type, Float64Type, Float8E4M3FNType, Float8E5M2Type>(
+      type);
+}
+
+/// Why values cannot be of a type, or nothing.
+std::string refusalOf(Type type) {
+  if (auto tile = dyn_cast<RankedTensorType>(type)) {
+    if (!isElement(tile.getElementType()))
+      return "has elements of a type that is not computed with";
+    if (!tile.hasStaticShape())
+      return "has a shape that is not known";
+    int64_t elements = 1;
+    for (int64_t extent : tile.getShape()) {
+      if (extent < 1)
+        return "is empty";
+      if (extent > mostElements || (elements *= extent) > mostElements)
+        return "is too large for any chip";
+    }
+    return "";
+  }
+  if (auto view = dyn_cast<tile::ViewType>(type))
+    type = view.getElement();
+  bool known =
+      isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType, FunctionType>(type);
+  return known ? "" : "is of a type that kernels do not have";
+}
+
+/// An integer attribute within bounds, where there is one.
+LogicalResult checkNumber(func::FuncOp kernel, Attribute attr, StringRef name, int64_t least,
+                          int64_t most) {
+  if (!attr)
+    return success();
+  auto number = dyn_cast<IntegerAttr>(attr);
+  if (number && number.getType().isSignlessInteger() &&
+      number.getValue().getSignificantBits() <= 64 && number.getInt() >= least &&
+      number.getInt() <= most)
+    return success();
+  return kernel.emitError() << name << " is a number from " << least << " to " << most;
+}
+
+LogicalResult checkAttributes(func::FuncOp kernel) {
+  if (failed(checkNumber(kernel, kernel->getAttr(cta::warpsAttr), cta::warpsAttr, 1, 64)) ||
+      failed(checkNumber(kernel, kernel->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64)) ||
+      failed(checkNumber(kernel, kernel->getAttr(cta::sharedBytesAttr), cta::sharedBytesAttr, 0,
+                         INT32_MAX)))
+    return failure();
+  if (!llvm::isPowerOf2_32(warpsOf(kernel)))
+    return kernel.emitError() << "the number of warps is a power of two, not " << warpsOf(kernel);
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+    if (failed(checkNumber(kernel, kernel.getArgAttr(i, tile::divisibleAttr), tile::divisibleAttr,
+                           1, INT64_MAX)))
+      return failure();
+  return success();
+}
+
+LogicalResult checkThreads(func::FuncOp kernel, const Target &target) {
+  unsigned threads = warpsOf(kernel) * target.warpSize;
+  if (threads > target.maxThreads)
+    return kernel.emitError() << warpsOf(kernel) << " warps are " << threads << " threads; "
+                              << target.name << " has at most " << target.maxThreads
+                              << " in a block";
+  return success();
+}
+
+/// Calls `check` for each type of the kernel's values, once, with an operation it is found at.
+LogicalResult checkTypes(func::FuncOp kernel,
+                         function_ref<LogicalResult(Operation *, Type)> check) {
+  llvm::SmallPtrSet<const void *, 16> seen;
+  auto all = [&](Operation *op, TypeRange types) {
+    return llvm::all_of(types, [&](Type type) {
+      return !seen.insert(type.getAsOpaquePointer()).second || succeeded(check(op, type));
+    });
+  };
+  WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    bool fine = all(op, op->getResultTypes());
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        fine = fine && all(op, block.getArgumentTypes());
+    return fine ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+unsigned bitsOf(MmaElement element) {
+  switch (element) {
+  case MmaElement::F16:
+  case MmaElement::BF16:
+    return 16;
+  case MmaElement::TF32:
+    return 32;
+  case MmaElement::F8E4M3:
+  case MmaElement::F8E5M2:
+  case MmaElement::I8:
+    return 8;
+  case MmaElement::F64:
+    return 64;
+  }
+  llvm_unreachable("an element");
+}
+
+LogicalResult checkDot(cta::DotOp dot, const Target &target) {
+  auto instruction = dot.getInstruction();
+  if (!instruction)
+    return success();
+  auto fits = [&](const MmaShape &shape) {
+    return *instruction == ArrayRef<int32_t>{int(shape.m), int(shape.n), int(shape.k)} &&
+           llvm::all_of(dot->getOperands().take_front(2), [&](Value operand) {
+             auto buffer = dyn_cast<cta::BufferType>(operand.getType());
+             return elementBits(buffer ? buffer.getElement() : operand.getType()) ==
+                    bitsOf(shape.element);
+           });
+  };
+  if (llvm::none_of(target.mmaShapes, fits))
+    return dot.emitOpError() << target.name << " has no such instruction";
+  return success();
+}
+
+/// Buffers and channels are no values that a loop or a branch could choose.
+LogicalResult checkBuffers(Operation *op) {
+  if (isa<cta::ChannelOp, cta::AllocOp>(op))
+    return success();
+  for (Value operand : op->getOperands()) {
+    Type type = operand.getType();
+    if ((isa<cta::ChannelType>(type) && !operand.getDefiningOp<cta::ChannelOp>()) ||
+        (isa<cta::BufferType>(type) && !originOf(operand).owner))
+      return op->emitOpError() << "uses a buffer that is not made in this kernel";
+  }
+  return success();
+}
+
+} // namespace
+
+LogicalResult checkTiles(func::FuncOp kernel) {
+  if (failed(checkAttributes(kernel)))
+    return failure();
+  return checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
+    std::string refusal = refusalOf(type);
+    if (refusal.empty())
+      return success();
+    return op->emitError() << type << " " << refusal;
+  });
+}
+
+LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
+  auto isTile = [](Type type) { return isa<TensorType>(type); };
+  if (llvm::any_of(kernel.getArgumentTypes(), isTile))
+    return kernel.emitError("a kernel takes no tiles");
+  if (llvm::any_of(kernel.getResultTypes(), isTile))
+    return kernel.emitError("a kernel gives no tiles");
+  if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
+    return failure();
+  return checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
+    auto tile = dyn_cast<RankedTensorType>(type);
+    if (tile && tile.getEncoding())
+      return op->emitOpError("has a layout before layouts are assigned");
+    return success();
+  });
+}
+
+LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
+  if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
+    return failure();
+  unsigned warps = warpsOf(kernel);
+  LogicalResult types = checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
+    if (!isa<RankedTensorType>(type))
+      return success();
+    const Layout *layout = cta::layoutOf(type);
+    if (!layout)
+      return op->emitOpError() << "has a tile without a layout: " << type;
+    if (layout->numLanes() != target.warpSize || layout->numWarps() != warps)
+      return op->emitOpError() << "has a layout of " << layout->numLanes() << " lanes and "
+                               << layout->numWarps() << " warps, but " << target.name << " has "
+                               << target.warpSize << " and the kernel " << warps;
+    return success();
+  });
+  if (failed(types))
+    return failure();
+  WalkResult result = kernel.walk([&](Operation *op) {
+    auto dot = dyn_cast<cta::DotOp>(op);
+    if ((dot && failed(checkDot(dot, target))) || failed(checkBuffers(op)))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+} // namespace sectile

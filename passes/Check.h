@@ -1,0 +1,25 @@
+// What passes and code generation rely on beyond what each operation's verifier says: properties of
+// a kernel as a whole, and of types that upstream's operations carry through.
+#ifndef SECTILE_PASSES_CHECK_H
+#define SECTILE_PASSES_CHECK_H
+
+#include "ir/Target.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace sectile {
+
+/// That a kernel's attributes are numbers that make sense, and that its values are scalars, views
+/// and tiles of elements that we compute with, of a shape and a size that can be. An error at the
+/// kernel or the operation if not.
+mlir::LogicalResult checkTiles(mlir::func::FuncOp kernel);
+
+/// The same before layouts are assigned: no tile has one, and none comes from outside.
+mlir::LogicalResult checkPlain(mlir::func::FuncOp kernel, const Target &target);
+
+/// The same once layouts are assigned: every tile has one, all are of the kernel's threads, matrix
+/// instructions are the target's, and every buffer is known by name.
+mlir::LogicalResult checkLayouts(mlir::func::FuncOp kernel, const Target &target);
+
+} // namespace sectile
+
+#endif
