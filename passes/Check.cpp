@@ -12,6 +12,9 @@ namespace sectile {
 namespace {
 
 constexpr int64_t mostElements = int64_t{1} << 24; // the language's own limit
+// Elements of one tile for each thread. Chips have 255 registers for all of a thread's values; far
+// beyond that, compiling would take hours.
+constexpr int64_t mostRegisters = 2048;
 
 bool isElement(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type))
@@ -169,10 +172,25 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
     return kernel.emitError("a kernel gives no tiles");
   if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
-  return checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
+  WalkResult early = kernel.walk([](Operation *op) {
+    if (!isa<tile::DotOp, tile::LoadBlockOp, tile::StoreBlockOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("is left where layouts are assigned");
+    return WalkResult::interrupt();
+  });
+  if (early.wasInterrupted())
+    return failure();
+  int64_t threads = warpsOf(kernel) * target.warpSize;
+  return checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
     auto tile = dyn_cast<RankedTensorType>(type);
     if (tile && tile.getEncoding())
       return op->emitOpError("has a layout before layouts are assigned");
+    if (tile && tile.getNumElements() > mostRegisters * threads)
+      return op->emitError() << "a tile of " << tile::shapeText(tile.getShape()) << " is "
+                             << llvm::divideCeil(tile.getNumElements(), threads)
+                             << " elements for each of " << threads << " threads; at most "
+                             << mostRegisters
+                             << " can be compiled: use smaller tiles, or more warps";
     return success();
   });
 }
@@ -191,6 +209,9 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
       return op->emitOpError() << "has a layout of " << layout->numLanes() << " lanes and "
                                << layout->numWarps() << " warps, but " << target.name << " has "
                                << target.warpSize << " and the kernel " << warps;
+    // Layouts may repeat elements in several registers.
+    if (layout->numRegisters() > 2 * mostRegisters)
+      return op->emitOpError() << "has a layout of " << layout->numRegisters() << " registers";
     return success();
   });
   if (failed(types))

@@ -102,8 +102,9 @@ private:
         text += line;
       return text;
     };
+    auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (size_t chunk = std::max<size_t>(lines.size() / 2, 1);; chunk /= 2) {
-      for (size_t at = 0; at < lines.size();) {
+      for (size_t at = 0; at < lines.size() && std::chrono::steady_clock::now() < until;) {
         std::vector<std::string> before = lines;
         lines.erase(lines.begin() + at, lines.begin() + std::min(at + chunk, lines.size()));
         auto finding = runOnce([&] { return perform(actionFor(first.seed), joined()); }, limits());
