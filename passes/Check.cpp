@@ -121,21 +121,36 @@ unsigned bitsOf(MmaElement element) {
   llvm_unreachable("an element");
 }
 
+Type elementOf(Value operand) {
+  auto buffer = dyn_cast<cta::BufferType>(operand.getType());
+  return buffer ? buffer.getElement() : tile::elementType(operand.getType());
+}
+
 LogicalResult checkDot(cta::DotOp dot, const Target &target) {
+  Type a = elementOf(dot.getA()), b = elementOf(dot.getB()), sum = elementOf(dot.getAcc());
+  bool fits = a.isInteger(8) ? sum.isInteger(32)
+              : a.isF64()    ? sum.isF64()
+              : a.isF16()    ? sum.isF32() || sum.isF16()
+                             : isa<FloatType>(a) && sum.isF32();
+  if (!fits || elementBits(a) != elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
+    return dot.emitOpError() << "of " << a << " and " << b << " cannot sum in " << sum;
   auto instruction = dot.getInstruction();
   if (!instruction)
     return success();
-  auto fits = [&](const MmaShape &shape) {
+  auto isThis = [&](const MmaShape &shape) {
     return *instruction == ArrayRef<int32_t>{int(shape.m), int(shape.n), int(shape.k)} &&
-           llvm::all_of(dot->getOperands().take_front(2), [&](Value operand) {
-             auto buffer = dyn_cast<cta::BufferType>(operand.getType());
-             return elementBits(buffer ? buffer.getElement() : operand.getType()) ==
-                    bitsOf(shape.element);
-           });
+           elementBits(a) == bitsOf(shape.element);
   };
-  if (llvm::none_of(target.mmaShapes, fits))
+  if (llvm::none_of(target.mmaShapes, isThis))
     return dot.emitOpError() << target.name << " has no such instruction";
   return success();
+}
+
+LogicalResult checkDots(func::FuncOp kernel, const Target &target) {
+  WalkResult result = kernel.walk([&](cta::DotOp dot) {
+    return succeeded(checkDot(dot, target)) ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 /// Buffers and channels are no values that a loop or a branch could choose.
@@ -178,7 +193,7 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
     op->emitOpError("is left where layouts are assigned");
     return WalkResult::interrupt();
   });
-  if (early.wasInterrupted())
+  if (early.wasInterrupted() || failed(checkDots(kernel, target)))
     return failure();
   int64_t threads = warpsOf(kernel) * target.warpSize;
   return checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
@@ -217,12 +232,9 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   if (failed(types))
     return failure();
   WalkResult result = kernel.walk([&](Operation *op) {
-    auto dot = dyn_cast<cta::DotOp>(op);
-    if ((dot && failed(checkDot(dot, target))) || failed(checkBuffers(op)))
-      return WalkResult::interrupt();
-    return WalkResult::advance();
+    return succeeded(checkBuffers(op)) ? WalkResult::advance() : WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() || failed(checkDots(kernel, target)));
 }
 
 } // namespace sectile

@@ -1,0 +1,120 @@
+// What passes refuse before they start: properties of a kernel as a whole.
+// RUN: split-file %s %t
+// RUN: not sectile-opt --assign-layouts %t/warps.mlir 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: not sectile-opt --assign-layouts %t/threads.mlir 2>&1 | FileCheck %s --check-prefix=THREADS
+// RUN: not sectile-opt --lower-views %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
+// RUN: not sectile-opt --lower-views %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not sectile-opt --lower-views %t/element.mlir 2>&1 | FileCheck %s --check-prefix=ELEMENT
+// RUN: not sectile-opt --lower-views %t/large.mlir 2>&1 | FileCheck %s --check-prefix=LARGE
+// RUN: not sectile-opt --assign-layouts %t/registers.mlir 2>&1 | FileCheck %s --check-prefix=REGISTERS
+// RUN: not sectile-opt --assign-layouts %t/gives.mlir 2>&1 | FileCheck %s --check-prefix=GIVES
+// RUN: not sectile-opt --assign-layouts %t/early.mlir 2>&1 | FileCheck %s --check-prefix=EARLY
+// RUN: not sectile-opt --assign-layouts %t/instruction.mlir 2>&1 | FileCheck %s --check-prefix=INSTRUCTION
+// RUN: not sectile-opt --assign-layouts %t/sums.mlir 2>&1 | FileCheck %s --check-prefix=SUMS
+// RUN: not sectile-opt --place-shared %t/none.mlir 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not sectile-opt --place-shared %t/lanes.mlir 2>&1 | FileCheck %s --check-prefix=LANES
+// RUN: not sectile-opt --place-shared %t/chosen.mlir 2>&1 | FileCheck %s --check-prefix=CHOSEN
+
+//--- warps.mlir
+// WARPS: the number of warps is a power of two, not 3
+module attributes {cta.target = "sm_80"} {
+func.func @f() attributes {cta.warps = 3 : i32, tile.kernel} { return }
+}
+//--- threads.mlir
+// THREADS: 32 warps are 2048 threads; gfx942 has at most 1024 in a block
+module attributes {cta.target = "gfx942"} {
+func.func @f() attributes {cta.warps = 32 : i32, tile.kernel} { return }
+}
+//--- divisible.mlir
+// DIVISIBLE: tile.divisible is a number from 1 to
+func.func @f(%n: i32 {tile.divisible = 0 : i64}) attributes {tile.kernel} { return }
+//--- empty.mlir
+// EMPTY: 'tensor<0xi32>' is empty
+func.func @f() attributes {tile.kernel} {
+  %0 = tile.arange 0 : tensor<0xi32>
+  return
+}
+//--- element.mlir
+// ELEMENT: 'tensor<4xi7>' has elements of a type that is not computed with
+func.func @f(%x: i32) attributes {tile.kernel} {
+  %0 = tile.splat %x : i32 -> tensor<4xi32>
+  %1 = arith.trunci %0 : tensor<4xi32> to tensor<4xi7>
+  return
+}
+//--- large.mlir
+// LARGE: is too large for any chip
+func.func @f(%x: i32) attributes {tile.kernel} {
+  %0 = tile.splat %x : i32 -> tensor<65536x65536xi32>
+  return
+}
+//--- registers.mlir
+// REGISTERS: error: a tile of [1048576] is 8192 elements for each of 128 threads; at most 2048 can be compiled: use smaller tiles, or more warps
+module attributes {cta.target = "sm_80"} {
+func.func @f(%x: i32) attributes {tile.kernel} {
+  %0 = tile.splat %x : i32 -> tensor<1048576xi32>
+  return
+}
+}
+//--- gives.mlir
+// GIVES: a kernel gives no tiles
+module attributes {cta.target = "sm_80"} {
+func.func @f(%x: i32) -> tensor<64xi32> {
+  %0 = tile.splat %x : i32 -> tensor<64xi32>
+  return %0 : tensor<64xi32>
+}
+}
+//--- early.mlir
+// EARLY: 'tile.dot' op is left where layouts are assigned
+module attributes {cta.target = "sm_80"} {
+func.func @f(%x: f32) attributes {tile.kernel} {
+  %0 = tile.splat %x : f32 -> tensor<16x32xf32>
+  %1 = tile.splat %x : f32 -> tensor<32x64xf32>
+  %2 = tile.splat %x : f32 -> tensor<16x64xf32>
+  %3 = tile.dot %0, %1, %2 : tensor<16x32xf32>, tensor<32x64xf32>, tensor<16x64xf32>
+  return
+}
+}
+//--- instruction.mlir
+// INSTRUCTION: 'cta.dot' op sm_80 has no such instruction
+module attributes {cta.target = "sm_80"} {
+func.func @f(%x: f16, %y: f32) attributes {tile.kernel} {
+  %0 = tile.splat %x : f16 -> tensor<64x64xf16>
+  %1 = tile.splat %y : f32 -> tensor<64x64xf32>
+  %2 = cta.dot %0, %0, %1 by [32, 8, 8] : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+  return
+}
+}
+//--- sums.mlir
+// SUMS: 'cta.dot' op of 'f16' and 'f16' cannot sum in 'f64'
+module attributes {cta.target = "sm_80"} {
+func.func @f(%x: f16, %y: f64) attributes {tile.kernel} {
+  %0 = tile.splat %x : f16 -> tensor<64x64xf16>
+  %1 = tile.splat %y : f64 -> tensor<64x64xf64>
+  %2 = "cta.dot"(%0, %0, %1) : (tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf64>) -> tensor<64x64xf64>
+  return
+}
+}
+//--- none.mlir
+// NONE: has a tile without a layout: 'tensor<64xi32>'
+module attributes {cta.target = "sm_80"} {
+func.func @f() attributes {tile.kernel} {
+  %0 = tile.arange 0 : tensor<64xi32>
+  return
+}
+}
+//--- lanes.mlir
+// LANES: has a layout of 4 lanes and 1 warps, but sm_80 has 32 and the kernel 1
+module attributes {cta.target = "sm_80"} {
+func.func @f() attributes {cta.warps = 1 : i32, tile.kernel} {
+  %0 = tile.arange 0 : tensor<4xi32, #cta.layout<"4, lane [(1) (2)]">>
+  return
+}
+}
+//--- chosen.mlir
+// CHOSEN: 'cta.local_load' op uses a buffer that is not made in this kernel
+module attributes {cta.target = "sm_80"} {
+func.func @f(%b: !cta.buffer<32xi32, #cta.layout<"32, shared [(1) (2) (4) (8) (16)]">>) attributes {cta.warps = 1 : i32, tile.kernel} {
+  %0 = cta.local_load %b : !cta.buffer<32xi32, #cta.layout<"32, shared [(1) (2) (4) (8) (16)]">> -> tensor<32xi32, #cta.layout<"32, lane [(1) (2) (4) (8) (16)]">>
+  return
+}
+}
