@@ -10,9 +10,10 @@ struct Pool {
   std::mutex mutex;
   std::vector<std::unique_ptr<MLIRContext>> idle;
 };
+// Static kernels give their contexts back after static objects of the library are gone.
 Pool &pool() {
-  static Pool pool;
-  return pool;
+  static auto *pool = new Pool;
+  return *pool;
 }
 } // namespace
 

@@ -23,7 +23,7 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
 }
 
 bool sectile::hasMatrixUnits(const std::string &target) {
-  return !llvm::cantFail(Target::get(target)).mmaShapes.empty();
+  return target != "interpreter" && !llvm::cantFail(Target::get(target)).mmaShapes.empty();
 }
 
 std::optional<DType> sectile::parseDType(std::string_view name) {

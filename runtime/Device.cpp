@@ -3,6 +3,7 @@
 #include "runtime/DeviceImpl.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/hip/HipDevice.h"
+#include "runtime/interpreter/InterpreterDevice.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <charconv>
 #include <cstdlib>
@@ -28,6 +29,8 @@ OpenDevices &openDevices() {
 }
 
 std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
+  if (name == "interpreter")
+    return runtime::openInterpreterDevice();
   const size_t colon = name.find(':');
   const std::string_view kind = name.substr(0, colon);
   const std::string_view rest = colon == name.npos ? "" : name.substr(colon + 1);
@@ -45,7 +48,8 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   if (kind == "hip")
     return runtime::openHipDevice(index);
   throw DeviceError("unknown device '" + std::string(name) +
-                    "': devices are called cuda:N, hip:N or virtual:TARGET, as in virtual:sm_90");
+                    "': devices are called cuda:N, hip:N, virtual:TARGET, as in virtual:sm_90, or "
+                    "interpreter");
 }
 
 } // namespace
@@ -76,6 +80,8 @@ Device Device::best() {
   return open("virtual:sm_90");
 }
 
+Device Device::interpreter() { return open("interpreter"); }
+
 std::vector<Device> Device::all() {
   std::vector<Device> devices;
   for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)
@@ -84,6 +90,7 @@ std::vector<Device> Device::all() {
     devices.push_back(open("hip:" + std::to_string(i)));
   for (llvm::StringRef target : Target::names())
     devices.push_back(open("virtual:" + target.str()));
+  devices.push_back(interpreter());
   return devices;
 }
 
@@ -103,6 +110,17 @@ Stream Device::new_stream() const {
 }
 
 namespace runtime {
+
+std::string DeviceImpl::codeKey() const {
+  const Target chip = llvm::cantFail(Target::get(target));
+  return chip.name + " " + chip.cpu + " " + chip.features;
+}
+
+llvm::Expected<Artifact> DeviceImpl::compile(mlir::ModuleOp module, const CompileOptions &options,
+                                             CompileTimes *times) const {
+  return sectile::compile(module, llvm::cantFail(Target::get(target)), options,
+                          /*forVirtualDevice=*/false, times);
+}
 
 static std::string kibibytes(size_t bytes) {
   return bytes % 1024 ? std::to_string(bytes) + " bytes" : std::to_string(bytes / 1024) + " KiB";

@@ -4,7 +4,7 @@
 #ifndef SECTILE_RUNTIME_DEVICEIMPL_H
 #define SECTILE_RUNTIME_DEVICEIMPL_H
 
-#include "codegen/Artifact.h"
+#include "codegen/Compiler.h"
 #include "runtime/DebugLogs.h"
 #include <memory>
 #include <sectile/device.h>
@@ -41,7 +41,6 @@ public:
 
   std::string name, description, target;
   DeviceLimits limits;
-  bool isVirtual = false;
   int dlpackDevice = 0; ///< DLPack's number of this kind of device
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
@@ -76,6 +75,13 @@ public:
   virtual void launchGraph(void *graph, void *stream) = 0;
   virtual void destroyGraph(void *graph) noexcept = 0;
 
+  /// All that compiled code depends on beside the kernel and how it is compiled.
+  virtual std::string codeKey() const;
+  /// Whether what is loaded names lines of the kernel's source.
+  virtual bool namesLines() const { return false; }
+  /// Compiles what was traced; the module is changed.
+  virtual llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,
+                                           CompileTimes *times) const;
   virtual std::unique_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
   /// Neither waits nor allocates on a real device. Each of `arguments` points to a value in a
   /// 64-bit word of its own.

@@ -1,6 +1,5 @@
 // What stands behind Kernel: the way of a launch to a loaded kernel, and the compile where there is
 // none yet.
-#include "codegen/virtual/HostCompiler.h"
 #include "dsl/Trace.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
@@ -153,6 +152,9 @@ std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> 
 }
 
 Target targetOf(std::string_view name) {
+  if (name == "interpreter")
+    throw CompileError("the interpreter runs a kernel as it is traced, so there is nothing to "
+                       "compile for it: name a chip, as in sm_90a");
   llvm::Expected<Target> target = Target::get(llvm::StringRef(name.data(), name.size()));
   if (!target)
     throw CompileError(llvm::toString(target.takeError()));
@@ -177,13 +179,11 @@ struct TracedKernel {
 };
 
 runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &traced,
-                           const Target &target, bool isVirtual, const CompileOptions &options,
+                           const DeviceImpl &device, const CompileOptions &options,
                            const detail::PackedLaunch &packed) {
   runtime::CacheKey key;
   key.kernel = desc.name;
-  key.target = target.name + " " + target.cpu + " " + target.features;
-  if (isVirtual)
-    key.target += " virtual on " + vgpu::hostCpuName();
+  key.target = device.codeKey();
   key.options =
       "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
   if (!options.debug)
@@ -194,7 +194,10 @@ runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &t
     key.options += " " + packed.describeConfig(packed.config);
   key.options += " arguments" + describe(traced.arguments);
   llvm::raw_string_ostream out(key.ir);
-  traced.module.get()->print(out);
+  mlir::OpPrintingFlags flags;
+  if (device.namesLines())
+    flags.enableDebugInfo();
+  traced.module.get()->print(out, flags);
   return key;
 }
 
@@ -245,12 +248,10 @@ KernelState &KernelBase::state() const {
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options) {
-  const Target target = targetOf(device.target);
   TracedKernel traced(desc, packed);
-  const auto artifact = runtime::CompileCache::get().get(
-      cacheKey(desc, traced, target, device.isVirtual, options, packed), [&] {
-        llvm::Expected<Artifact> compiled =
-            compile(*traced.module, target, options, device.isVirtual, timesSink);
+  const auto artifact =
+      runtime::CompileCache::get().get(cacheKey(desc, traced, device, options, packed), [&] {
+        llvm::Expected<Artifact> compiled = device.compile(*traced.module, options, timesSink);
         if (!compiled)
           rethrow(compiled.takeError(), desc.name);
         return std::move(*compiled);

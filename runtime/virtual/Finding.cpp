@@ -25,6 +25,16 @@ const char *kindName(FindingKind kind) {
     return "bad operand";
   case FindingKind::Trap:
     return "trap";
+  case FindingKind::Overflow:
+    return "overflow";
+  case FindingKind::BadIndex:
+    return "index out of range";
+  case FindingKind::NotANumber:
+    return "not a number";
+  case FindingKind::BrokenPromise:
+    return "broken promise";
+  case FindingKind::Assertion:
+    return "assertion failed";
   }
   return "finding";
 }
@@ -33,8 +43,13 @@ std::string Finding::text() const {
   std::string result = "kernel " + kernel;
   if (!file.empty())
     result += ", " + file + ":" + std::to_string(line);
-  result += ", block (" + std::to_string(block[0]) + "," + std::to_string(block[1]) + "," +
-            std::to_string(block[2]) + "), thread " + std::to_string(thread);
+  result += ofThread ? ", block (" : ", program (";
+  result += std::to_string(block[0]) + "," + std::to_string(block[1]) + "," +
+            std::to_string(block[2]) + ")";
+  if (ofThread)
+    result += ", thread " + std::to_string(thread);
+  if (!element.empty())
+    result += ", element " + element;
   return result + ": " + kindName(kind) + ": " + message;
 }
 

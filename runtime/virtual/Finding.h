@@ -1,4 +1,4 @@
-// What the virtual GPU reports when a kernel does something wrong.
+// What the virtual GPU and the interpreter report when a kernel does something wrong.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,7 +15,12 @@ enum class FindingKind {
   BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
   Deadlock,          // no thread of the block can go on
   BadOperand,        // an instruction used against its rules
-  Trap               // the kernel stopped itself
+  Trap,              // the kernel stopped itself, or did what no number comes of
+  Overflow,          // an address from an integer that did not fit
+  BadIndex,          // an index outside of the tile that it is taken from
+  NotANumber,        // the first NaN, where these are watched for
+  BrokenPromise,     // what an assumption or a hint says does not hold
+  Assertion          // an assertion of the kernel does not hold
 };
 
 // The kind as a word for messages and tests: "out-of-bounds access".
@@ -24,13 +29,16 @@ const char *kindName(FindingKind kind);
 struct Finding {
   FindingKind kind = FindingKind::Trap;
   uint32_t block[3] = {};
-  uint32_t thread = 0; // linear index within the block
+  bool ofThread = true; // else of the whole program
+  uint32_t thread = 0;  // linear index within the block
+  std::string element;  // place in the tile, "[3, 5]"; empty where it has none
   std::string kernel;
   std::string file; // of the instruction; empty where the kernel carries no locations
   uint32_t line = 0;
   std::string message; // one sentence without the place
 
-  // "kernel softmax, file.cpp:12, block (0,0,0), thread 5: out-of-bounds access: ..."
+  // "kernel softmax, file.cpp:12, block (0,0,0), thread 5: out-of-bounds access: ..."; without
+  // threads "…, program (0,0,0), element [3, 5]: …"
   std::string text() const;
 };
 

@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-from cli import done, main
+from cli import done, main, refused
 
 KERNELS = ("vector_add", "softmax", "layer_norm", "matmul", "attention")
 NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
@@ -23,6 +23,10 @@ def test_text_forms():
         assert b".visible .entry" in emit(kernel, "sm_80", "ptx")
         assert b".amdhsa_kernel" in emit(kernel, "gfx942", "amdgcn")
     assert ".entry" in done("compile", "softmax", "--target", "sm_80", "--emit", "ptx").out
+
+
+def test_nothing_for_the_interpreter():
+    refused("compile", "softmax", "--target", "interpreter", "--emit", "ptx", says="nothing to compile for it")
 
 
 def test_every_nvidia_target():

@@ -2,7 +2,7 @@
 #include "ops/Devices.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "runtime/HostDevice.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <numeric>
@@ -34,7 +34,7 @@ Kernel copy{"copy", [](View<const T, 2> from, View<T, 2> to) {
             }};
 
 class KernelRun : public test::OnDevice {};
-SECTILE_INSTANTIATE_ON(KernelRun, "virtual:sm_80,virtual:sm_90,virtual:gfx942,virtual:gfx1100");
+SECTILE_INSTANTIATE_ON(KernelRun, "interpreter,virtual:sm_80,virtual:sm_90,virtual:gfx942,virtual:gfx1100");
 
 TEST_P(KernelRun, ScalarsAndPointers) {
   for (int n : {1, 7, 256, 1000}) {
@@ -90,7 +90,7 @@ TEST_P(KernelRun, StridesBeyond32Bits) {
 }
 
 TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
-  if (!GetParam().starts_with("virtual:"))
+  if (!GetParam().starts_with("virtual:") && GetParam() != "interpreter")
     GTEST_SKIP() << "a chip does not notice";
   Kernel beyond{"beyond", [](Ptr<float> p) { store(p + arange(0, 64), 1.0f); }};
   const unsigned line = __LINE__ - 1;

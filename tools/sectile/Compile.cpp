@@ -42,6 +42,9 @@ int sectile::tool::runCompile(const CommandLine &line) {
     throw InputError("--target is missing: `sectile info` lists the targets");
   if (!line.has("--emit"))
     throw InputError("--emit is missing: tile, cta, llvm, ptx, cubin, amdgcn or hsaco");
+  if (line.value("--target") == "interpreter")
+    throw InputError("--target: the interpreter runs kernels as they are traced, so there is "
+                     "nothing to compile for it; name a chip, as in sm_90a");
   llvm::Expected<Target> target = Target::get(*line.value("--target"));
   if (!target)
     throw InputError("--target: " + llvm::toString(target.takeError()));

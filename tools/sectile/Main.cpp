@@ -11,7 +11,7 @@ using namespace sectile;
 using namespace sectile::tool;
 
 static constexpr std::string_view device =
-    "cuda:0, hip:0, virtual:sm_90, virtual:gfx942 and so on; the best there is if not given";
+    "cuda:0, hip:0, virtual:sm_90, interpreter and so on; the best there is if not given";
 
 const std::vector<Command> &sectile::tool::commands() {
   static const std::vector<Command> all{

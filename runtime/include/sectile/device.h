@@ -50,10 +50,12 @@ public:
   // The first CUDA device, else the first HIP device, else the virtual GPU. SECTILE_DEVICE names
   // another.
   static Device best();
-  // "cuda:0", "hip:1", "virtual:sm_90", "virtual:gfx942" …; throws DeviceError with the reason, or
-  // the known names.
+  // "cuda:0", "hip:1", "virtual:sm_90", "virtual:gfx942" …, "interpreter"; throws DeviceError with
+  // the reason, or the known names.
   static Device open(std::string_view name);
-  // Every device that opens: the real ones, then a virtual one for each target.
+  // Runs kernels as they are traced, one program at a time on the host: what the language means.
+  static Device interpreter();
+  // Every device that opens: the real ones, then a virtual one for each target, the interpreter.
   static std::vector<Device> all();
 
   const std::string &name() const;        // as open() takes it

@@ -13,7 +13,7 @@ namespace sectile::test {
 inline const bool withoutCache = setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
 inline std::vector<std::string>
-devices(const char *usual = "virtual:sm_80,virtual:sm_90a,virtual:gfx942") {
+devices(const char *usual = "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942") {
   const char *chosen = std::getenv("SECTILE_TEST_DEVICES");
   std::stringstream names(chosen ? chosen : usual);
   std::vector<std::string> result;

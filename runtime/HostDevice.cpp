@@ -1,0 +1,159 @@
+// Devices whose memory and programs are the host's: streams, events, graphs, memory.
+#include "runtime/HostDevice.h"
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <unistd.h>
+#include <vector>
+
+namespace sectile::runtime {
+namespace {
+
+using Work = std::function<void()>;
+
+struct HostStream {
+  bool capturing = false;
+  std::vector<Work> captured;
+};
+struct HostEvent {
+  std::chrono::steady_clock::time_point time;
+};
+struct HostGraph {
+  std::vector<Work> work;
+};
+
+/// Does the work now, or remembers it where the stream is being captured.
+void submit(void *stream, Work work) {
+  auto *to = static_cast<HostStream *>(stream);
+  if (to && to->capturing)
+    to->captured.push_back(std::move(work));
+  else
+    work();
+}
+
+size_t hostMemory() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+template <class T> T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
+
+} // namespace
+
+MemoryInfo HostDevice::memory() {
+  const size_t total = hostMemory(), used = deviceMemory().bytesInUse();
+  return {used < total ? total - used : 0, total};
+}
+
+uint64_t HostDevice::allocate(size_t bytes) {
+  if (bytes == 0)
+    return 0;
+  void *address = bytes > hostMemory() ? nullptr : deviceMemory().allocate(bytes);
+  if (!address)
+    throw DeviceError(name + ": allocating " + std::to_string(bytes) + " bytes: there are " +
+                      std::to_string(memory().free_bytes) + " of " +
+                      std::to_string(memory().total_bytes));
+  return reinterpret_cast<uint64_t>(address);
+}
+
+void HostDevice::free(uint64_t address) noexcept {
+  if (address)
+    deviceMemory().free(pointer<void>(address));
+}
+
+void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) const {
+  if (!const_cast<HostDevice *>(this)->deviceMemory().contains(pointer<void>(address), bytes))
+    throw DeviceError(name + ": " + doing + ": " + std::to_string(bytes) +
+                      " bytes there are not inside one allocation of this device");
+}
+
+void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes) {
+  checkRange(to, bytes, "copying to the device");
+  std::memcpy(pointer<void>(to), from, bytes);
+}
+
+void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
+  checkRange(from, bytes, "copying to the host");
+  std::memcpy(to, pointer<void>(from), bytes);
+}
+
+void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  checkRange(from, bytes, "copying on the device");
+  checkRange(to, bytes, "copying on the device");
+  submit(stream, [=] { std::memmove(pointer<void>(to), pointer<void>(from), bytes); });
+}
+
+void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
+                      void *stream) {
+  checkRange(to, patternBytes * count, "filling memory");
+  uint64_t value = 0;
+  std::memcpy(&value, pattern, patternBytes);
+  submit(stream, [=] {
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
+  });
+}
+
+void *HostDevice::createStream() { return new HostStream; }
+void HostDevice::destroyStream(void *stream) noexcept { delete static_cast<HostStream *>(stream); }
+
+void HostDevice::synchronizeStream(void *stream) {
+  if (static_cast<HostStream *>(stream)->capturing)
+    throw DeviceError(name + ": waiting for a stream: it is being captured");
+}
+
+void *HostDevice::createEvent() { return new HostEvent; }
+void HostDevice::destroyEvent(void *event) noexcept { delete static_cast<HostEvent *>(event); }
+
+void HostDevice::recordEvent(void *event, void *stream) {
+  submit(stream,
+         [event] { static_cast<HostEvent *>(event)->time = std::chrono::steady_clock::now(); });
+}
+
+float HostDevice::elapsedMilliseconds(void *from, void *to) {
+  return std::chrono::duration<float, std::milli>(static_cast<HostEvent *>(to)->time -
+                                                  static_cast<HostEvent *>(from)->time)
+      .count();
+}
+
+void HostDevice::beginCapture(void *stream) {
+  auto *captured = static_cast<HostStream *>(stream);
+  if (captured->capturing)
+    throw DeviceError(name + ": starting a capture: the stream is being captured already");
+  captured->capturing = true;
+}
+
+void *HostDevice::endCapture(void *stream) {
+  auto *captured = static_cast<HostStream *>(stream);
+  if (!captured->capturing)
+    throw DeviceError(name + ": ending a capture: the stream is not being captured");
+  captured->capturing = false;
+  return new HostGraph{std::exchange(captured->captured, {})};
+}
+
+void HostDevice::launchGraph(void *graph, void *stream) {
+  for (const Work &work : static_cast<HostGraph *>(graph)->work)
+    submit(stream, work);
+}
+
+void HostDevice::destroyGraph(void *graph) noexcept { delete static_cast<HostGraph *>(graph); }
+
+void HostDevice::launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+                        void *stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+    return;
+  checkGrid(kernel, grid);
+  if (auto *to = static_cast<HostStream *>(stream); !to || !to->capturing)
+    return run(kernel, grid, arguments);
+  // The graph outlives the caller's arguments. None is wider than a word.
+  std::vector<uint64_t> words(argumentCount(kernel));
+  for (size_t i = 0; i < words.size(); ++i)
+    std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
+  submit(stream, [this, &kernel, grid, words]() mutable {
+    std::vector<void *> pointers;
+    for (uint64_t &word : words)
+      pointers.push_back(&word);
+    run(kernel, grid, pointers.data());
+  });
+}
+
+} // namespace sectile::runtime

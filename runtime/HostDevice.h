@@ -1,0 +1,63 @@
+// Devices that the host plays: the virtual GPUs and the interpreter.
+#ifndef SECTILE_RUNTIME_HOSTDEVICE_H
+#define SECTILE_RUNTIME_HOSTDEVICE_H
+
+#include "runtime/DeviceImpl.h"
+#include "runtime/virtual/Finding.h"
+#include "runtime/virtual/Memory.h"
+
+namespace sectile::runtime {
+
+/// A kernel did what it must not do.
+class KernelFault : public DeviceError {
+public:
+  KernelFault(const std::string &device, vgpu::Finding finding)
+      : DeviceError(device + ": " + finding.text()), finding(std::move(finding)) {}
+
+  const vgpu::Finding finding;
+};
+
+/// Streams keep order by doing everything at once: a launch returns when the kernel has run.
+class HostDevice : public DeviceImpl {
+public:
+  MemoryInfo memory() override;
+  uint64_t allocate(size_t bytes) override;
+  void free(uint64_t address) noexcept override;
+  void copyToDevice(uint64_t target, const void *source, size_t bytes) override;
+  void copyToHost(void *target, uint64_t source, size_t bytes) override;
+  void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) override;
+  void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
+            void *stream) override;
+
+  void synchronize() override {}
+  void *createStream() override;
+  void destroyStream(void *stream) noexcept override;
+  void synchronizeStream(void *stream) override;
+  void *createEvent() override;
+  void destroyEvent(void *event) noexcept override;
+  void recordEvent(void *event, void *stream) override;
+  void synchronizeEvent(void *) override {}
+  bool eventDone(void *) override { return true; }
+  void waitEvent(void *, void *) override {}
+  float elapsedMilliseconds(void *from, void *to) override;
+  void beginCapture(void *stream) override;
+  void *endCapture(void *stream) override;
+  void launchGraph(void *graph, void *stream) override;
+  void destroyGraph(void *graph) noexcept override;
+  bool namesLines() const override { return true; }
+  void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+              void *stream) final;
+
+protected:
+  virtual vgpu::DeviceMemory &deviceMemory() = 0;
+  virtual size_t argumentCount(const LoadedKernel &kernel) const = 0;
+  /// Runs the kernel to its end.
+  virtual void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) = 0;
+
+private:
+  void checkRange(uint64_t address, size_t bytes, const char *doing) const;
+};
+
+} // namespace sectile::runtime
+
+#endif

@@ -1,0 +1,102 @@
+// Atomic operations. Programs run one after the other, so that reading and writing back is enough.
+#include "ir/tile/Tile.h"
+#include "runtime/interpreter/Run.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace sectile::interpreter {
+namespace {
+
+/// What memory holds afterwards.
+uint64_t combine(tile::AtomicKind kind, const ElementType &type, uint64_t before, uint64_t value) {
+  Elements both(type, {2});
+  both.words = {before, value};
+  using enum tile::AtomicKind;
+  auto asFloat = [&](auto f) { return type.format->encode(f(both.asDouble(0), both.asDouble(1))); };
+  switch (kind) {
+  case Add:
+    return (before + value) & type.mask();
+  case FAdd:
+    return asFloat([](double a, double b) { return a + b; });
+  case FMax:
+    return asFloat([](double a, double b) { return std::fmax(a, b); });
+  case FMin:
+    return asFloat([](double a, double b) { return std::fmin(a, b); });
+  case Max:
+    return both.asSigned(0) > both.asSigned(1) ? before : value;
+  case Min:
+    return both.asSigned(0) < both.asSigned(1) ? before : value;
+  case UMax:
+    return std::max(before, value);
+  case UMin:
+    return std::min(before, value);
+  case And:
+    return before & value;
+  case Or:
+    return before | value;
+  case Xor:
+    return before ^ value;
+  case Exchange:
+    return value;
+  }
+  llvm_unreachable("every kind is listed");
+}
+
+/// Calls f(element, address) where pointers are not masked off.
+template <class F> void eachPointer(Run &run, const Elements &pointers, Value mask, F f) {
+  const Elements *on = mask ? &run.get(mask) : nullptr;
+  for (size_t i = 0; i < pointers.size(); ++i)
+    if (!on || (*on)[i])
+      f(i, pointers[i]);
+}
+
+void update(Run &run, Operation &op) {
+  auto atomic = cast<tile::AtomicRMWOp>(op);
+  const Elements &pointers = run.get(atomic.getPtr()), &value = run.get(atomic.getValue());
+  Elements result(value.type, pointers.shape);
+  eachPointer(run, pointers, atomic.getMask(), [&](size_t i, uint64_t address) {
+    checkOffset(run, op, pointers, i);
+    result.words[i] = run.read(op, address, value.type, i, pointers.shape);
+    run.write(op, address, value.type, combine(atomic.getKind(), value.type, result[i], value[i]),
+              i, pointers.shape);
+  });
+  run.set(op.getResult(0), std::move(result));
+}
+
+void compareAndSwap(Run &run, Operation &op) {
+  auto atomic = cast<tile::AtomicCasOp>(op);
+  const Elements &pointers = run.get(atomic.getPtr()), &value = run.get(atomic.getValue()),
+                 &expected = run.get(atomic.getExpected());
+  Elements result(value.type, pointers.shape);
+  eachPointer(run, pointers, atomic.getMask(), [&](size_t i, uint64_t address) {
+    checkOffset(run, op, pointers, i);
+    result.words[i] = run.read(op, address, value.type, i, pointers.shape);
+    if (result[i] == expected[i])
+      run.write(op, address, value.type, value[i], i, pointers.shape);
+  });
+  run.set(op.getResult(0), std::move(result));
+}
+
+void updateBlock(Run &run, Operation &op) {
+  auto atomic = cast<tile::AtomicBlockOp>(op);
+  const Elements &value = run.get(atomic.getValue());
+  Elements result(value.type, value.shape);
+  eachInside(
+      run, op, atomic.getView(), atomic.getOffsets(), value.shape, [&](size_t i, uint64_t address) {
+        result.words[i] = run.read(op, address, value.type, i, value.shape);
+        run.write(op, address, value.type,
+                  combine(atomic.getKind(), value.type, result[i], value[i]), i, value.shape);
+      });
+  run.set(op.getResult(0), std::move(result));
+}
+
+} // namespace
+
+void addAtomics(Table &table) {
+  table["tile.atomic_rmw"] = update;
+  table["tile.atomic_cas"] = compareAndSwap;
+  table["tile.atomic_block"] = updateBlock;
+}
+
+} // namespace sectile::interpreter

@@ -1,0 +1,67 @@
+// Loops, branches and calls.
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/SymbolTable.h"
+#include "runtime/interpreter/Run.h"
+
+using namespace mlir;
+
+namespace sectile::interpreter {
+namespace {
+
+void forLoop(Run &run, Operation &op) {
+  auto loop = cast<scf::ForOp>(op);
+  const ElementType type = run.get(loop.getLowerBound()).type;
+  const int64_t begin = run.number(loop.getLowerBound()), end = run.number(loop.getUpperBound()),
+                step = run.number(loop.getStep());
+  if (step <= 0)
+    run.fail(vgpu::FindingKind::Trap, op,
+             "a loop's step is " + std::to_string(step) + ", but steps are positive");
+  SmallVector<ElementsRef> carried = run.passedBy(loop.getInitArgs());
+  const uint64_t distance = uint64_t(end) - uint64_t(begin);
+  const uint64_t iterations = begin < end ? (distance - 1) / uint64_t(step) + 1 : 0;
+  for (uint64_t i = 0; i < iterations; ++i) {
+    SmallVector<ElementsRef> arguments = {std::make_shared<const Elements>(
+        Elements::scalar(type, uint64_t(begin) + i * uint64_t(step)))};
+    arguments.append(carried);
+    carried = run.call(*loop.getBody(), arguments);
+  }
+  run.setResults(op, carried);
+}
+
+void whileLoop(Run &run, Operation &op) {
+  auto loop = cast<scf::WhileOp>(op);
+  SmallVector<ElementsRef> carried = run.passedBy(loop.getInits());
+  while (true) {
+    SmallVector<ElementsRef> tested = run.call(*loop.getBeforeBody(), carried);
+    carried.assign(tested.begin() + 1, tested.end());
+    if (!(*tested[0])[0])
+      break;
+    carried = run.call(*loop.getAfterBody(), carried);
+  }
+  run.setResults(op, carried);
+}
+
+void branch(Run &run, Operation &op) {
+  auto branch = cast<scf::IfOp>(op);
+  Region &taken = run.word(branch.getCondition()) ? branch.getThenRegion() : branch.getElseRegion();
+  if (!taken.empty())
+    run.setResults(op, run.call(taken.front(), {}));
+}
+
+void call(Run &run, Operation &op) {
+  auto call = cast<func::CallOp>(op);
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  run.setResults(op, run.call(callee.getBody().front(), run.passedBy(op.getOperands())));
+}
+
+} // namespace
+
+void addControl(Table &table) {
+  table["scf.for"] = forLoop;
+  table["scf.while"] = whileLoop;
+  table["scf.if"] = branch;
+  table["func.call"] = call;
+}
+
+} // namespace sectile::interpreter

@@ -1,0 +1,156 @@
+// Matrix products: exact products, added up in the accumulator's type in the order of k.
+#include "ir/tile/Tile.h"
+#include "runtime/interpreter/Products.h"
+#include "runtime/interpreter/Run.h"
+#include <array>
+#include <bit>
+#include <cmath>
+
+using namespace mlir;
+
+namespace sectile::interpreter {
+namespace {
+
+/// To 10 bits of mantissa, ties away from zero.
+double toTF32(double value) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  if ((bits & 0x7f80'0000u) == 0x7f80'0000u)
+    return value;
+  return std::bit_cast<float>((bits + 0x1000u) & 0xffff'e000u);
+}
+double toBF16(double value) { return bf16Format.decode(bf16Format.encode(value)); }
+
+using Parts = std::vector<std::vector<double>>;
+
+/// Each number as a sum of numbers of lower precision, the largest first.
+Parts partsOf(std::vector<double> values, size_t count, double (*round)(double)) {
+  Parts parts(count, std::vector<double>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i)
+    for (size_t p = 0; p < count; ++p) {
+      parts[p][i] = round(values[i]);
+      // The rest of an infinity, or of what became one, is nothing.
+      values[i] = std::isfinite(parts[p][i]) ? values[i] - parts[p][i] : 0;
+    }
+  return parts;
+}
+
+/// The pairs of parts that are multiplied: the smallest products first, for sums lose the least so.
+std::vector<std::array<size_t, 2>> pairsFor(tile::Precision precision) {
+  if (precision == tile::Precision::BF16x6)
+    return {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
+  if (precision == tile::Precision::TF32x3 || precision == tile::Precision::BF16x3)
+    return {{1, 0}, {0, 1}, {0, 0}};
+  return {{0, 0}};
+}
+
+Parts operandParts(const Elements &operand, tile::Precision precision) {
+  std::vector<double> values = operand.asDoubles();
+  if (operand.type.format != &f32Format)
+    return {std::move(values)};
+  switch (precision) {
+  case tile::Precision::IEEE:
+    return {std::move(values)};
+  case tile::Precision::TF32:
+    return partsOf(std::move(values), 1, toTF32);
+  case tile::Precision::TF32x3:
+    return partsOf(std::move(values), 2, toTF32);
+  case tile::Precision::BF16x3:
+    return partsOf(std::move(values), 2, toBF16);
+  case tile::Precision::BF16x6:
+    return partsOf(std::move(values), 3, toBF16);
+  }
+  llvm_unreachable("every precision is listed");
+}
+
+void multiplyIntegers(const Elements &a, const Elements &b, Elements &sums, size_t batches,
+                      size_t m, size_t n, size_t k) {
+  for (size_t batch = 0; batch < batches; ++batch)
+    for (size_t i = 0; i < m; ++i)
+      for (size_t j = 0; j < n; ++j) {
+        uint64_t &sum = sums.words[(batch * m + i) * n + j];
+        for (size_t l = 0; l < k; ++l)
+          sum +=
+              uint64_t(a.asSigned((batch * m + i) * k + l) * b.asSigned((batch * k + l) * n + j));
+        sum &= sums.type.mask();
+      }
+}
+
+void dot(Run &run, Operation &op) {
+  auto dot = cast<tile::DotOp>(op);
+  const Elements &a = run.get(dot.getA()), &b = run.get(dot.getB());
+  Elements sums = run.get(dot.getAcc());
+  const size_t rank = a.shape.size(), m = size_t(a.shape[rank - 2]), k = size_t(a.shape[rank - 1]),
+               n = size_t(b.shape[rank - 1]), batches = rank == 3 ? size_t(a.shape[0]) : 1;
+  if (!sums.type.format) {
+    multiplyIntegers(a, b, sums, batches, m, n, k);
+  } else {
+    const bool several = a.type.format == &f32Format;
+    const Parts left = operandParts(a, dot.getPrecision()),
+                right = operandParts(b, dot.getPrecision());
+    for (size_t batch = 0; batch < batches; ++batch)
+      for (auto [p, q] : several ? pairsFor(dot.getPrecision()) : pairsFor(tile::Precision::IEEE))
+        multiply({left[p].data() + batch * m * k, right[q].data() + batch * k * n, m, n, k},
+                 *sums.type.format, sums.words.data() + batch * m * n);
+  }
+  run.set(op.getResult(0), std::move(sums));
+}
+
+/// An operand of the microscaling formats, scaled. Its rows run along K; `packed`: two e2m1 in a
+/// byte, the first one in the low half.
+std::vector<double> scaledRows(const Elements &operand, const Elements *scale, size_t rows,
+                               size_t k) {
+  static constexpr double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const bool packed = !operand.type.format;
+  std::vector<double> values(rows * k);
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t l = 0; l < k; ++l) {
+      double &value = values[row * k + l];
+      if (packed) {
+        const uint64_t code = operand[(row * k + l) / 2] >> (l % 2 * 4) & 15;
+        value = code & 8 ? -e2m1[code & 7] : e2m1[code];
+      } else {
+        value = operand.asDouble(row * k + l);
+      }
+      if (scale) {
+        const uint64_t code = (*scale)[row * (k / 32) + l / 32];
+        value = code == 255 ? NAN : std::ldexp(value, int(code) - 127);
+      }
+    }
+  return values;
+}
+
+/// With its two axes swapped.
+Elements turned(const Elements &matrix) {
+  const size_t rows = size_t(matrix.shape[0]), columns = size_t(matrix.shape[1]);
+  std::vector<size_t> from(matrix.size());
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < columns; ++j)
+      from[j * rows + i] = i * columns + j;
+  return matrix.pick({matrix.shape[1], matrix.shape[0]}, from);
+}
+
+void dotScaled(Run &run, Operation &op) {
+  auto dot = cast<tile::DotScaledOp>(op);
+  const Elements &a = run.get(dot.getA()), b = turned(run.get(dot.getB()));
+  Elements sums = run.get(dot.getAcc());
+  const size_t m = size_t(sums.shape[0]), n = size_t(sums.shape[1]),
+               k = size_t(a.shape[1]) * (a.type.format ? 1 : 2);
+  auto scaleOf = [&](Value scale) { return scale ? &run.get(scale) : nullptr; };
+  const std::vector<double> left = scaledRows(a, scaleOf(dot.getAScale()), m, k),
+                            right = scaledRows(b, scaleOf(dot.getBScale()), n, k);
+  std::vector<double> columns(k * n);
+  for (size_t j = 0; j < n; ++j)
+    for (size_t l = 0; l < k; ++l)
+      columns[l * n + j] = right[j * k + l];
+  multiply({left.data(), columns.data(), m, n, k}, f32Format, sums.words.data());
+  run.set(op.getResult(0), std::move(sums));
+}
+
+} // namespace
+
+void addDots(Table &table) {
+  table["tile.dot"] = dot;
+  table["tile.dot_scaled"] = dotScaled;
+}
+
+} // namespace sectile::interpreter

@@ -1,0 +1,194 @@
+// The interpreter's main part: programs, their operations in order, memory accesses, messages.
+#include "runtime/interpreter/Interpreter.h"
+#include "ir/tile/Tile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/interpreter/Run.h"
+#include <algorithm>
+#include <cstring>
+
+using namespace mlir;
+
+namespace sectile::interpreter {
+
+namespace {
+
+const Table &allOperations() {
+  static const Table table = [] {
+    Table all;
+    for (auto add : {addIntegers, addFloats, addConversions, addShapes, addMemory, addAtomics,
+                     addDots, addCombining, addControl, addEscapes})
+      add(all);
+    return all;
+  }();
+  return table;
+}
+
+FileLineColLoc lineOf(Location location) {
+  FileLineColLoc found;
+  location->walk([&](Location inner) {
+    found = dyn_cast<FileLineColLoc>(inner);
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found;
+}
+
+} // namespace
+
+ElementType ElementType::of(mlir::Type type) {
+  type = tile::elementType(type);
+  if (llvm::isa<tile::PtrType>(type))
+    return {64, nullptr, true};
+  if (type.isIndex() || llvm::isa<tile::ViewType>(type))
+    return {64, nullptr};
+  return {type.getIntOrFloatBitWidth(), FloatFormat::of(type)};
+}
+
+static std::string whyUnknown(Operation &op) {
+  std::string place;
+  if (FileLineColLoc line = lineOf(op.getLoc()))
+    place = (line.getFilename().getValue() + ":" + Twine(line.getLine()) + ": ").str();
+  if (isa<tile::InlineAsmOp>(op))
+    return place + "sc::inline_asm is a chip's assembly, which means nothing to the interpreter: "
+                   "run this kernel on a device";
+  if (auto call = dyn_cast<tile::ExternCallOp>(op))
+    return place + "'" + call.getSymbol().str() +
+           "' is a chip's own function, which means nothing to the interpreter: run this kernel "
+           "on a device";
+  return place + "the interpreter does not know " + op.getName().getStringRef().str();
+}
+
+//===-- Programs ------------------------------------------------------------------------------===//
+
+Program::Program(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(tile::kernelAttr)) {
+      theKernel = function;
+      theName = function.getName().str();
+    }
+  if (!theKernel) {
+    theProblem = "the module has no kernel";
+    return;
+  }
+  module.walk([&](Operation *op) {
+    if (op->hasTrait<OpTrait::IsTerminator>() || isa<ModuleOp, func::FuncOp>(op))
+      return;
+    auto found = allOperations().find(op->getName().getStringRef());
+    if (found != allOperations().end())
+      table[op->getName()] = found->second;
+    else if (!theProblem)
+      theProblem = whyUnknown(*op);
+  });
+}
+
+unsigned Program::argumentCount() const { return cast<func::FuncOp>(theKernel).getNumArguments(); }
+
+std::optional<vgpu::Finding> Program::run(const Launch &launch, const Options &options) const {
+  Allocations allocations(launch.memory);
+  try {
+    for (unsigned z = 0; z < launch.grid.z; ++z)
+      for (unsigned y = 0; y < launch.grid.y; ++y)
+        for (unsigned x = 0; x < launch.grid.x; ++x)
+          Run(*this, launch, options, allocations).runProgram({x, y, z});
+  } catch (Fault &fault) {
+    return std::move(fault.finding);
+  }
+  return std::nullopt;
+}
+
+//===-- Operations in order -------------------------------------------------------------------===//
+
+void Run::runProgram(const GridExtents &which) {
+  id = which;
+  auto function = cast<func::FuncOp>(program.kernel());
+  for (auto [parameter, argument] : llvm::zip_equal(function.getArguments(), launch.arguments))
+    set(parameter, Elements::scalar(ElementType::of(parameter.getType()), argument));
+  runBlock(function.getBody().front());
+}
+
+void Run::run(Operation &op) { program.table.find(op.getName())->second(*this, op); }
+
+Operation &Run::runBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    run(op);
+  return *block.getTerminator();
+}
+
+SmallVector<ElementsRef> Run::passedBy(OperandRange operands) const {
+  return llvm::map_to_vector(operands, [&](Value value) { return share(value); });
+}
+
+SmallVector<ElementsRef> Run::call(Block &block, ArrayRef<ElementsRef> arguments) {
+  for (auto [parameter, argument] : llvm::zip_equal(block.getArguments(), arguments))
+    set(parameter, argument);
+  return passedBy(runBlock(block).getOperands());
+}
+
+void Run::setResults(Operation &op, ArrayRef<ElementsRef> results) {
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), results))
+    set(result, value);
+}
+
+void Run::fail(vgpu::FindingKind kind, Operation &op, const std::string &message,
+               const std::string &place) const {
+  vgpu::Finding finding;
+  finding.kind = kind;
+  finding.block[0] = id.x;
+  finding.block[1] = id.y;
+  finding.block[2] = id.z;
+  finding.ofThread = false;
+  finding.element = place;
+  finding.kernel = program.name();
+  if (FileLineColLoc line = lineOf(op.getLoc())) {
+    finding.file = line.getFilename().str();
+    finding.line = line.getLine();
+  }
+  finding.message = message;
+  throw Fault{std::move(finding)};
+}
+
+//===-- Memory --------------------------------------------------------------------------------===//
+
+bool Allocations::contains(uint64_t address, uint64_t bytes) {
+  auto within = [&](const vgpu::MemoryRange &range) {
+    return address >= range.low && address <= range.high && bytes <= range.high - address;
+  };
+  if (within(last))
+    return true;
+  auto after = std::upper_bound(
+      ranges.begin(), ranges.end(), address,
+      [](uint64_t value, const vgpu::MemoryRange &range) { return value < range.low; });
+  if (after == ranges.begin() || !within(*std::prev(after)))
+    return false;
+  last = *std::prev(after);
+  return true;
+}
+
+void Run::check(Operation &op, const char *verb, uint64_t address, uint64_t bytes, size_t element,
+                ArrayRef<int64_t> shape) {
+  if (!allocations.contains(address, bytes))
+    fail(vgpu::FindingKind::OutOfBounds, op,
+         std::string(verb) + " of " + std::to_string(bytes) + " bytes " +
+             allocations.describe(address),
+         placeText(element, shape));
+  if (address % bytes)
+    fail(vgpu::FindingKind::Misaligned, op,
+         std::string(verb) + " of " + std::to_string(bytes) +
+             " bytes at an address that is no multiple of them",
+         placeText(element, shape));
+}
+
+uint64_t Run::read(Operation &op, uint64_t address, ElementType type, size_t element,
+                   ArrayRef<int64_t> shape) {
+  check(op, "load", address, type.bytes(), element, shape);
+  uint64_t word = 0;
+  std::memcpy(&word, reinterpret_cast<const void *>(address), type.bytes());
+  return word & type.mask();
+}
+
+void Run::write(Operation &op, uint64_t address, ElementType type, uint64_t word, size_t element,
+                ArrayRef<int64_t> shape) {
+  check(op, "store", address, type.bytes(), element, shape);
+  std::memcpy(reinterpret_cast<void *>(address), &word, type.bytes());
+}
+
+} // namespace sectile::interpreter

@@ -1,0 +1,81 @@
+// The interpreter as a device: kernels come as bytecode of `tile` IR, with its locations.
+#include "runtime/interpreter/InterpreterDevice.h"
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/interpreter/Interpreter.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace sectile::runtime {
+namespace {
+
+class InterpretedKernel : public LoadedKernel {
+public:
+  explicit InterpretedKernel(const Artifact &artifact)
+      : LoadedKernel(artifact), module(parse(artifact)), program(*module) {}
+
+  /// A context of its own: other kernels change theirs while this one runs.
+  ContextLease context;
+  OwningOpRef<ModuleOp> module;
+  interpreter::Program program;
+
+private:
+  OwningOpRef<ModuleOp> parse(const Artifact &artifact) {
+    OwningOpRef<ModuleOp> parsed;
+    if (artifact.kind == "interpreter")
+      parsed = parseSourceString<ModuleOp>(artifact.bytes, context.get());
+    if (!parsed)
+      throw DeviceError("interpreter: cannot load kernel '" + artifact.entry +
+                        "': its code is of the kind '" + artifact.kind + "'");
+    return parsed;
+  }
+};
+
+} // namespace
+
+InterpreterDevice::InterpreterDevice() {
+  name = description = target = "interpreter";
+  dlpackDevice = 1;
+  limits.max_grid[1] = limits.max_grid[2] = limits.max_grid[0];
+}
+
+llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const CompileOptions &,
+                                                    CompileTimes *) const {
+  interpreter::Program program(module);
+  if (program.problem())
+    return llvm::createStringError(*program.problem());
+  Artifact artifact;
+  artifact.target = target;
+  artifact.kind = "interpreter";
+  artifact.entry = program.name();
+  artifact.threads = 1;
+  llvm::raw_string_ostream out(artifact.bytes);
+  if (failed(writeBytecodeToFile(module, out)))
+    return llvm::createStringError("the kernel's trace cannot be written");
+  return artifact;
+}
+
+std::unique_ptr<LoadedKernel> InterpreterDevice::load(const Artifact &artifact) {
+  return std::make_unique<InterpretedKernel>(artifact);
+}
+
+size_t InterpreterDevice::argumentCount(const LoadedKernel &kernel) const {
+  return static_cast<const InterpretedKernel &>(kernel).program.argumentCount();
+}
+
+void InterpreterDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) {
+  std::vector<uint64_t> words(argumentCount(kernel));
+  for (size_t i = 0; i < words.size(); ++i)
+    std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
+  std::optional<vgpu::Finding> finding =
+      static_cast<const InterpretedKernel &>(kernel).program.run({grid, words, theMemory.ranges()});
+  if (finding)
+    throw KernelFault(name, std::move(*finding));
+}
+
+std::shared_ptr<DeviceImpl> openInterpreterDevice() {
+  return std::make_shared<InterpreterDevice>();
+}
+
+} // namespace sectile::runtime
