@@ -9,7 +9,8 @@
 namespace sectile::runtime {
 namespace {
 
-using Work = std::function<void()>;
+/// Done in the stream that it is given.
+using Work = std::function<void(void *stream)>;
 
 struct HostStream {
   bool capturing = false;
@@ -28,7 +29,7 @@ void submit(void *stream, Work work) {
   if (to && to->capturing)
     to->captured.push_back(std::move(work));
   else
-    work();
+    work(stream);
 }
 
 size_t hostMemory() {
@@ -79,7 +80,7 @@ void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
 void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) {
   checkRange(from, bytes, "copying on the device");
   checkRange(to, bytes, "copying on the device");
-  submit(stream, [=] { std::memmove(pointer<void>(to), pointer<void>(from), bytes); });
+  submit(stream, [=](void *) { std::memmove(pointer<void>(to), pointer<void>(from), bytes); });
 }
 
 void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
@@ -87,7 +88,7 @@ void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, siz
   checkRange(to, patternBytes * count, "filling memory");
   uint64_t value = 0;
   std::memcpy(&value, pattern, patternBytes);
-  submit(stream, [=] {
+  submit(stream, [=](void *) {
     for (size_t i = 0; i < count; ++i)
       std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
   });
@@ -105,8 +106,9 @@ void *HostDevice::createEvent() { return new HostEvent; }
 void HostDevice::destroyEvent(void *event) noexcept { delete static_cast<HostEvent *>(event); }
 
 void HostDevice::recordEvent(void *event, void *stream) {
-  submit(stream,
-         [event] { static_cast<HostEvent *>(event)->time = std::chrono::steady_clock::now(); });
+  submit(stream, [event](void *) {
+    static_cast<HostEvent *>(event)->time = std::chrono::steady_clock::now();
+  });
 }
 
 float HostDevice::elapsedMilliseconds(void *from, void *to) {
@@ -143,16 +145,16 @@ void HostDevice::launch(const LoadedKernel &kernel, const GridExtents &grid, voi
     return;
   checkGrid(kernel, grid);
   if (auto *to = static_cast<HostStream *>(stream); !to || !to->capturing)
-    return run(kernel, grid, arguments);
+    return run(kernel, grid, arguments, stream);
   // The graph outlives the caller's arguments. None is wider than a word.
   std::vector<uint64_t> words(argumentCount(kernel));
   for (size_t i = 0; i < words.size(); ++i)
     std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
-  submit(stream, [this, &kernel, grid, words]() mutable {
+  submit(stream, [this, &kernel, grid, words](void *in) mutable {
     std::vector<void *> pointers;
     for (uint64_t &word : words)
       pointers.push_back(&word);
-    run(kernel, grid, pointers.data());
+    run(kernel, grid, pointers.data(), in);
   });
 }
 

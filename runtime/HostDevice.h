@@ -52,7 +52,8 @@ protected:
   virtual vgpu::DeviceMemory &deviceMemory() = 0;
   virtual size_t argumentCount(const LoadedKernel &kernel) const = 0;
   /// Runs the kernel to its end.
-  virtual void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) = 0;
+  virtual void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+                   void *stream) = 0;
 
 private:
   void checkRange(uint64_t address, size_t bytes, const char *doing) const;

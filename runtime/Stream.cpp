@@ -35,8 +35,8 @@ void Stream::begin_capture() const {
 
 Graph Stream::end_capture() const {
   runtime::DebugLogs::Log *log = impl_->device->debugLogs.endCapture(impl_->handle);
-  return Graph(std::make_shared<runtime::GraphImpl>(
-      impl_->device, impl_->device->endCapture(impl_->handle), log));
+  return Graph(std::make_shared<runtime::GraphImpl>(impl_->device,
+                                                    impl_->device->endCapture(impl_->handle), log));
 }
 
 void Event::synchronize() const {

@@ -1,6 +1,8 @@
 // Promises and assertions, which the interpreter verifies, and prints.
 #include "ir/tile/Tile.h"
+#include "runtime/DebugFormat.h"
 #include "runtime/interpreter/Run.h"
+#include <cstring>
 
 using namespace mlir;
 
@@ -65,12 +67,25 @@ void hint(Run &run, Operation &op) {
 }
 
 void assertion(Run &run, Operation &op) {
-  auto assertion = cast<tile::AssertOp>(op);
-  const Elements &condition = run.get(assertion.getCondition());
+  const Elements &condition = run.get(op.getOperand(0));
   for (size_t i = 0; i < condition.size(); ++i)
     if (!condition[i])
-      run.fail(vgpu::FindingKind::Assertion, op, assertion.getMessage().str(),
-               placeText(i, condition.shape));
+      throw FailedAssertion{runtime::failureAt(run.kernelName(), {run.id.x, run.id.y, run.id.z},
+                                               debugSiteOf(cast<tile::AssertOp>(op)), i)};
+}
+
+void print(Run &run, Operation &op) {
+  const DebugSite site = debugSiteOf(cast<tile::PrintOp>(op));
+  std::vector<char> bytes(runtime::valueStart(site, site.values.size()));
+  for (auto [v, operand] : llvm::enumerate(op.getOperands())) {
+    const Elements &value = run.get(operand);
+    const size_t size = runtime::elementBytes(site.values[v]), start = runtime::valueStart(site, v);
+    for (size_t i = 0; i < value.size(); ++i)
+      std::memcpy(&bytes[start + i * size], &value.words[i], size);
+  }
+  const std::string text =
+      runtime::formatPrint(run.kernelName(), {run.id.x, run.id.y, run.id.z}, site, bytes.data());
+  run.options.print ? run.options.print(text) : runtime::deliverPrint(text);
 }
 
 } // namespace
@@ -79,6 +94,7 @@ void addEscapes(Table &table) {
   table["tile.assume"] = assume;
   table["tile.hint"] = hint;
   table["tile.assert"] = assertion;
+  table["tile.print"] = print;
 }
 
 } // namespace sectile::interpreter

@@ -1,5 +1,6 @@
 // The interpreter's main part: programs, their operations in order, memory accesses, messages.
 #include "runtime/interpreter/Interpreter.h"
+#include "codegen/common/DebugInfo.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/interpreter/Run.h"
@@ -21,15 +22,6 @@ const Table &allOperations() {
     return all;
   }();
   return table;
-}
-
-FileLineColLoc lineOf(Location location) {
-  FileLineColLoc found;
-  location->walk([&](Location inner) {
-    found = dyn_cast<FileLineColLoc>(inner);
-    return found ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return found;
 }
 
 } // namespace
@@ -82,17 +74,26 @@ Program::Program(ModuleOp module) {
 
 unsigned Program::argumentCount() const { return cast<func::FuncOp>(theKernel).getNumArguments(); }
 
-std::optional<vgpu::Finding> Program::run(const Launch &launch, const Options &options) const {
+Outcome Program::run(const Launch &launch, const Options &options) const {
   Allocations allocations(launch.memory);
+  Outcome outcome;
+  auto runOne = [&](const GridExtents &id) {
+    try {
+      Run(*this, launch, options, allocations).runProgram(id);
+    } catch (FailedAssertion &failed) {
+      if (!outcome.failed++)
+        outcome.assertion = std::move(failed.failure);
+    }
+  };
   try {
     for (unsigned z = 0; z < launch.grid.z; ++z)
       for (unsigned y = 0; y < launch.grid.y; ++y)
         for (unsigned x = 0; x < launch.grid.x; ++x)
-          Run(*this, launch, options, allocations).runProgram({x, y, z});
+          runOne({x, y, z});
   } catch (Fault &fault) {
-    return std::move(fault.finding);
+    outcome.finding = std::move(fault.finding);
   }
-  return std::nullopt;
+  return outcome;
 }
 
 //===-- Operations in order -------------------------------------------------------------------===//

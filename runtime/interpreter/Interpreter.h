@@ -8,7 +8,9 @@
 #include "runtime/virtual/Finding.h"
 #include "runtime/virtual/Memory.h"
 #include "llvm/ADT/DenseMap.h"
+#include <functional>
 #include <optional>
+#include <sectile/report.h>
 #include <span>
 #include <vector>
 
@@ -18,7 +20,11 @@ using runtime::GridExtents;
 
 class Run;
 
-struct Options {};
+struct Options {
+  /// Takes what programs print, whole lines of it; standard output, or the handler that is set,
+  /// where there is none.
+  std::function<void(std::string_view text)> print;
+};
 
 /// Where a kernel runs and on what. Arguments are words: addresses are the host's, of memory within
 /// `memory`; integers and floats are their bits.
@@ -26,6 +32,14 @@ struct Launch {
   GridExtents grid;
   std::span<const uint64_t> arguments;
   std::vector<vgpu::MemoryRange> memory; ///< sorted
+};
+
+/// How a launch went. What a program does wrong ends the launch; a failed assertion only the
+/// program.
+struct Outcome {
+  std::optional<vgpu::Finding> finding;
+  std::optional<AssertionError::Failure> assertion; ///< the first
+  size_t failed = 0;                                ///< programs that failed an assertion
 };
 
 /// A module with one kernel, and the functions it calls, ready to run. The module must outlive it.
@@ -39,8 +53,8 @@ public:
   const std::string &name() const { return theName; }
   unsigned argumentCount() const;
 
-  /// Runs every program of the grid in order. What one of them does wrong ends the launch.
-  std::optional<vgpu::Finding> run(const Launch &launch, const Options &options = {}) const;
+  /// Runs every program of the grid in order.
+  Outcome run(const Launch &launch, const Options &options = {}) const;
 
 private:
   friend class Run;

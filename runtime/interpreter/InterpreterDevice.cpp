@@ -1,5 +1,6 @@
 // The interpreter as a device: kernels come as bytecode of `tile` IR, with its locations.
 #include "runtime/interpreter/InterpreterDevice.h"
+#include "ir/tile/Tile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/interpreter/Interpreter.h"
@@ -40,8 +41,13 @@ InterpreterDevice::InterpreterDevice() {
   limits.max_grid[1] = limits.max_grid[2] = limits.max_grid[0];
 }
 
-llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const CompileOptions &,
+llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const CompileOptions &options,
                                                     CompileTimes *) const {
+  if (!options.debug)
+    module.walk([](Operation *op) {
+      if (isa<tile::AssertOp, tile::PrintOp>(op))
+        op->erase();
+    });
   interpreter::Program program(module);
   if (program.problem())
     return llvm::createStringError(*program.problem());
@@ -64,14 +70,17 @@ size_t InterpreterDevice::argumentCount(const LoadedKernel &kernel) const {
   return static_cast<const InterpretedKernel &>(kernel).program.argumentCount();
 }
 
-void InterpreterDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) {
+void InterpreterDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+                            void *stream) {
   std::vector<uint64_t> words(argumentCount(kernel));
   for (size_t i = 0; i < words.size(); ++i)
     std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
-  std::optional<vgpu::Finding> finding =
+  interpreter::Outcome outcome =
       static_cast<const InterpretedKernel &>(kernel).program.run({grid, words, theMemory.ranges()});
-  if (finding)
-    throw KernelFault(name, std::move(*finding));
+  if (outcome.assertion)
+    debugLogs.post(stream, AssertionError(std::move(*outcome.assertion), outcome.failed - 1));
+  if (outcome.finding)
+    throw KernelFault(name, std::move(*outcome.finding));
 }
 
 std::shared_ptr<DeviceImpl> openInterpreterDevice() {

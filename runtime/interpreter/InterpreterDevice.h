@@ -19,7 +19,8 @@ public:
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMemory; }
   size_t argumentCount(const LoadedKernel &kernel) const override;
-  void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) override;
+  void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+           void *stream) override;
 
   vgpu::DeviceMemory theMemory;
 };

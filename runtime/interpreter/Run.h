@@ -14,6 +14,11 @@ struct Fault {
   vgpu::Finding finding;
 };
 
+/// Thrown where an assertion does not hold: the program ends.
+struct FailedAssertion {
+  AssertionError::Failure failure;
+};
+
 class Run;
 using Evaluate = void (*)(Run &, mlir::Operation &);
 using Table = llvm::StringMap<Evaluate>;
@@ -80,6 +85,8 @@ public:
 
   [[noreturn]] void fail(vgpu::FindingKind kind, mlir::Operation &op, const std::string &message,
                          const std::string &place = "") const;
+
+  const std::string &kernelName() const { return program.name(); }
 
   const Launch &launch;
   const Options &options;

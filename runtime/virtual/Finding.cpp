@@ -33,8 +33,6 @@ const char *kindName(FindingKind kind) {
     return "not a number";
   case FindingKind::BrokenPromise:
     return "broken promise";
-  case FindingKind::Assertion:
-    return "assertion failed";
   }
   return "finding";
 }

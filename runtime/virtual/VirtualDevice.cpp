@@ -78,7 +78,8 @@ size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {
   return static_cast<const VirtualKernel &>(kernel).program->argumentCount();
 }
 
-void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) {
+void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+                        void *) {
   vgpu::LaunchShape shape;
   shape.grid[0] = grid.x;
   shape.grid[1] = grid.y;

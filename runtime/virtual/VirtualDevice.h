@@ -29,7 +29,8 @@ public:
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMachine.memory(); }
   size_t argumentCount(const LoadedKernel &kernel) const override;
-  void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments) override;
+  void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+           void *stream) override;
 
   vgpu::Machine theMachine;
   bool printCounters = false; ///< after each launch, as SECTILE_VIRTUAL_COUNTERS says
