@@ -70,6 +70,9 @@ static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int
   BlockOf result;
   for (auto [offset, extent] : llvm::zip(offsets, shape)) {
     mlir::Value at = scalarIndex(trace, offset, "an index of a tile");
+    // A product with a number of 32 bits may need as many as the extents of this launch.
+    if (tiles && at.getType().getIntOrFloatBitWidth() < trace.indexWidth)
+      at = builder.createOrFold<arith::ExtSIOp>(loc, builder.getIntegerType(trace.indexWidth), at);
     if (tiles)
       at = builder.createOrFold<arith::MulIOp>(loc, at,
                                                constantOf(trace, loc, at.getType(), extent));

@@ -51,7 +51,7 @@ void LayoutProblem::findCheapTiles() {
       return;
     bool isSimple =
         isa<tile::ArangeOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp,
-            tile::ReshapeOp, tile::AddPtrOp>(op) ||
+            tile::ReshapeOp, tile::AddPtrOp, tile::HintOp>(op) ||
         (isa<arith::ArithDialect>(op->getDialect()) &&
          !isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::DivFOp>(op));
     if (!isSimple)

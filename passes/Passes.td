@@ -8,6 +8,11 @@ def InlineFunctions : Pass<"inline-functions", "::mlir::ModuleOp"> {
   let summary = "put the bodies of called functions where they are called";
 }
 
+def CheckOffsets : Pass<"check-offsets", "::mlir::func::FuncOp"> {
+  let summary = "in a checked kernel, assert that 32-bit arithmetic of addresses does not overflow and that promises hold";
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 def LowerDebug : Pass<"lower-debug", "::mlir::func::FuncOp"> {
   let summary = "turn assertions and prints into entries of a log that the kernel takes as an argument, or leave them out";
   let dependentDialects = ["::sectile::cta::CtaDialect"];

@@ -14,6 +14,7 @@ namespace sectile {
 void buildPipeline(OpPassManager &manager, Stage last) {
   manager.addPass(createInlineFunctions());
   OpPassManager &kernel = manager.nest<func::FuncOp>();
+  kernel.addPass(createCheckOffsets());
   kernel.addPass(createLowerDebug());
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());

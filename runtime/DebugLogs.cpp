@@ -158,6 +158,7 @@ void DebugLogs::beginCapture(void *stream) {
   // What kernels need of the device cannot be had during the capture.
   if (active.load(std::memory_order_acquire))
     logOf(stream);
+  device.beginCapture(stream);
   capturing.push_back(stream);
 }
 

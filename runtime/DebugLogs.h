@@ -50,8 +50,8 @@ public:
   /// An assertion that failed in a stream in another way than by a log; reported as the others.
   void post(void *stream, AssertionError error);
 
-  /// Around a capture. What is in the stream before is reported. Gives the log that the captured
-  /// kernels write to, or nullptr.
+  /// Starts and ends a capture. What is in the stream before is reported. Gives the log that the
+  /// captured kernels write to, or nullptr.
   struct Log;
   void beginCapture(void *stream);
   Log *endCapture(void *stream);

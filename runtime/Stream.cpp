@@ -28,10 +28,7 @@ void Stream::wait(const Event &event) const {
   impl_->device->waitEvent(impl_->handle, event.impl()->handle);
 }
 
-void Stream::begin_capture() const {
-  impl_->device->debugLogs.beginCapture(impl_->handle);
-  impl_->device->beginCapture(impl_->handle);
-}
+void Stream::begin_capture() const { impl_->device->debugLogs.beginCapture(impl_->handle); }
 
 Graph Stream::end_capture() const {
   runtime::DebugLogs::Log *log = impl_->device->debugLogs.endCapture(impl_->handle);

@@ -324,6 +324,12 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Case([&](cta::AddressOp address) {
+        Registers numbers;
+        for (llvm::Value *pointer : registers(address.getSource()))
+          numbers.push_back(b.CreatePtrToInt(pointer, b.getInt64Ty()));
+        define(address, std::move(numbers));
+      })
       .Case([&](cta::AssertOp check) { emitAssert(*this, check); })
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })

@@ -220,6 +220,13 @@ def Cta_AssertOp : Cta_Op<"assert", [MemoryEffects<[MemRead, MemWrite]>]> {
   }];
 }
 
+def Cta_AddressOp : Cta_Op<"address", [Pure]> {
+  let summary = "pointers as numbers, in bytes";
+  let arguments = (ins Tile_Ptrs:$source);
+  let results = (outs AnyTypeOf<[I64, TensorOf<[I64]>]>:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` type($result)";
+}
+
 def Cta_RecordOp : Cta_Op<"record", [MemoryEffects<[MemWrite<Tile_DebugResource>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "reserve room in the log for what one program prints, and write the record's head";
   let description = [{

@@ -3,6 +3,7 @@
 #include "passes/analysis/Contiguity.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
 
@@ -97,6 +98,8 @@ void ContiguityAnalysis::visit(Operation &op) {
     return visitWhile(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op))
     return visitIf(branch);
+  if (auto assumption = dyn_cast<tile::AssumeOp>(op))
+    return assume(assumption.getCondition(), op.getBlock());
   visitRegions(op);
   SmallVector<const Contiguity *, 4> operands;
   for (Value operand : op.getOperands())
@@ -107,6 +110,43 @@ void ContiguityAnalysis::visit(Operation &op) {
   }
   for (Value result : op.getResults())
     known[result] = Contiguity::unknown(result.getType());
+}
+
+// Facts about a value hold wherever it does if the promise is made in its own block: every time the
+// value is made the promise is, too.
+void ContiguityAnalysis::assume(Value condition, Block *block) {
+  if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
+    assume(both.getLhs(), block);
+    assume(both.getRhs(), block);
+    return;
+  }
+  using enum arith::CmpIPredicate;
+  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  APInt bound;
+  if (!compare || !matchPattern(compare.getRhs(), m_ConstantInt(&bound)))
+    return;
+  Value value = compare.getLhs();
+  arith::CmpIPredicate predicate = compare.getPredicate();
+  if ((predicate == sge && !bound.isNegative()) || (predicate == sgt && bound.sge(-1))) {
+    if (value.getParentBlock() == block)
+      known[value].nonNegative = true;
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  APInt by;
+  if (predicate != eq || !bound.isZero() || !op || op->getNumOperands() != 2 ||
+      !matchPattern(op->getOperand(1), m_ConstantInt(&by)))
+    return;
+  int64_t divisor = 1;
+  if (isa<arith::RemSIOp, arith::RemUIOp>(op))
+    divisor = by.getSExtValue() & -by.getSExtValue();
+  else if (isa<arith::AndIOp>(op) && (by + 1).isPowerOf2())
+    divisor = by.getSExtValue() + 1;
+  Value dividend = op->getOperand(0);
+  if (divisor > 1 && divisor <= int64_t(1) << 30 && dividend.getParentBlock() == block) {
+    int64_t &divisibility = known[dividend].dims[0].divisibility;
+    divisibility = std::max(divisibility, divisor);
+  }
 }
 
 bool ContiguityAnalysis::join(Value value, Value other) {

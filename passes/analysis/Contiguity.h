@@ -52,6 +52,7 @@ private:
   void visit(mlir::Block &block);
   void visit(mlir::Operation &op);
   void visitRegions(mlir::Operation &op);
+  void assume(mlir::Value condition, mlir::Block *block);
   void visitIf(mlir::scf::IfOp branch);
   void visitFor(mlir::scf::ForOp loop);
   void visitWhile(mlir::scf::WhileOp loop);

@@ -69,6 +69,7 @@ private:
   Contiguity broadcast() const;
   Contiguity permute(ArrayRef<int32_t> order) const;
   Contiguity reshape(ArrayRef<int64_t> from) const;
+  Contiguity promised(tile::HintOp hint) const;
   /// A constant of this value in the shape of the right operand; for shifts by a constant.
   Contiguity powerOfTwo(int64_t exponent) const {
     return same({1, 1, std::min(int64_t(1) << exponent, maxDivisor)}, int64_t(1) << exponent, true);
@@ -334,6 +335,31 @@ Contiguity Rules::reshape(ArrayRef<int64_t> from) const {
   return result;
 }
 
+// Runs start at multiples of their length: what is promised of every n-th element holds of them
+// where n divides that.
+Contiguity Rules::promised(tile::HintOp hint) const {
+  auto numberOf = [](std::optional<ArrayRef<int64_t>> numbers, unsigned d) {
+    return numbers ? (*numbers)[d] : 1;
+  };
+  Contiguity result = lhs();
+  for (unsigned d = 0; d < shape.size(); ++d) {
+    Run &run = result.dims[d];
+    int64_t contiguous = numberOf(hint.getContiguous(), d);
+    int64_t constant = numberOf(hint.getConstant(), d);
+    int64_t divisor = numberOf(hint.getDivisible(), d);
+    if (contiguous > run.contiguity && shape[d] % contiguous == 0) {
+      run.divisibility = divisibilityOfRuns(run, contiguous, step);
+      run.contiguity = contiguous;
+    }
+    if (constant > run.constancy && shape[d] % constant == 0)
+      run.constancy = constant;
+    if (shape[d] == 1 || run.contiguity % divisor == 0)
+      run.divisibility =
+          std::max(run.divisibility, std::min(powerOfTwoIn(divisor) * (step & -step), maxDivisor));
+  }
+  return result;
+}
+
 std::optional<Contiguity> Rules::infer() {
   return llvm::TypeSwitch<Operation *, std::optional<Contiguity>>(&op)
       .Case<arith::ConstantOp>([&](arith::ConstantOp c) -> std::optional<Contiguity> {
@@ -362,6 +388,7 @@ std::optional<Contiguity> Rules::infer() {
       .Case<tile::PermuteOp>([&](tile::PermuteOp o) { return permute(o.getOrder()); })
       .Case<tile::ReshapeOp>(
           [&](tile::ReshapeOp o) { return reshape(o.getSource().getType().getShape()); })
+      .Case<tile::HintOp>([&](tile::HintOp hint) { return promised(hint); })
       .Case<tile::LoadOp>([&](auto) { return load(); })
       .Case<tile::AddPtrOp, arith::AddIOp>([&](auto) { return add(); })
       .Case<arith::SubIOp>([&](auto) { return subtract(); })

@@ -1,8 +1,9 @@
 // A CUDA driver on host memory, for tests of everything that talks to one: two devices, an sm_90
 // and an sm_86. It is strict where a real driver is forgiving: no call works without the right
 // context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
-// y, z, n) really adds, others do nothing.
+// y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing.
 #include "tests/fake/fake_cuda.h"
+#include "ir/DebugLog.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -142,6 +143,24 @@ template <class T> int set(void *handle, uint64_t target, size_t pitch, T value,
       std::memcpy(reinterpret_cast<char *>(target) + i * pitch, &value, sizeof value);
     return success;
   });
+}
+
+// Each program prints its number and the next at site 0; from number 2 on it fails at site 1.
+void writeLog(char *log, uint64_t launch, unsigned programs) {
+  using namespace sectile::debuglog;
+  auto *head = reinterpret_cast<Head *>(log);
+  for (unsigned program = programs; program-- > 0;) {
+    const Record record{sizeof(Record) + 16, 0, launch, {program, 0, 0}, 0};
+    const unsigned values[] = {program, program + 1};
+    char *entry = log + recordsAt + head->used;
+    head->used += record.bytes;
+    std::memcpy(entry, &record, sizeof record);
+    std::memcpy(entry + sizeof record, values, sizeof values);
+    if (program < 2)
+      continue;
+    const Failure failure{1, 3, launch, {program, 0, 0}, 1};
+    std::memcpy(log + failuresAt + head->failures++ * sizeof failure, &failure, sizeof failure);
+  }
 }
 
 } // namespace
@@ -536,8 +555,16 @@ int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned
       std::memcpy(&pointers[i], arguments[i], sizeof(float *));
     std::memcpy(&n, arguments[3], sizeof n);
   }
+  char *log = nullptr;
+  uint64_t launch = 0;
+  if (function->name == "fake_log") {
+    std::memcpy(&log, arguments[0], sizeof log);
+    std::memcpy(&launch, arguments[1], sizeof launch);
+  }
   return submit(stream, [=] {
     driver().last = {{gx, gy, gz}, tx, shared, stream};
+    if (log)
+      writeLog(log, launch, gx);
     if (!adds)
       return success;
     for (float *pointer : pointers)

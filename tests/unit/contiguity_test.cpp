@@ -69,6 +69,43 @@ TEST_F(ContiguityTest, RowsOfAMatrix) {
   EXPECT_EQ(found["ptr"], "1 1 2, 176 1 16");
 }
 
+TEST_F(ContiguityTest, PromisesAreTaken) {
+  auto found = analyse(R"(
+    func.func @f(%x: tensor<96xi32>, %p: tensor<96x!tile.ptr<f32>>, %n: i32, %m: i32, %k: i32) {
+      %0 = tile.hint %x {contiguous = array<i64: 16>, divisible = array<i64: 8>, mark = "run"} : tensor<96xi32>
+      %1 = tile.hint %x {divisible = array<i64: 8>, mark = "nothing known of runs"} : tensor<96xi32>
+      %2 = tile.hint %x {contiguous = array<i64: 7>, constant = array<i64: 12>, mark = "constant"} : tensor<96xi32>
+      %3 = tile.hint %p {contiguous = array<i64: 96>, divisible = array<i64: 12>, mark = "pointers"} : tensor<96x!tile.ptr<f32>>
+      %4 = tile.hint %n {divisible = array<i64: 24>, mark = "number"} : i32
+      %c0 = arith.constant 0 : i32
+      %c32 = arith.constant 32 : i32
+      %c7 = arith.constant 7 : i32
+      %rest = arith.remsi %m, %c32 : i32
+      %even = arith.cmpi eq, %rest, %c0 : i32
+      %bits = arith.andi %k, %c7 : i32
+      %eight = arith.cmpi eq, %bits, %c0 : i32
+      %both = arith.andi %even, %eight : i1
+      tile.assume %both
+      %5 = arith.addi %m, %c0 {mark = "assumed"} : i32
+      %6 = arith.addi %k, %c0 {mark = "assumed bits"} : i32
+      scf.if %even {
+        %inner = arith.remsi %n, %c32 : i32
+        %only = arith.cmpi eq, %inner, %c0 : i32
+        tile.assume %only
+      }
+      %7 = arith.addi %n, %c0 {mark = "assumed elsewhere"} : i32
+      return
+    })");
+  EXPECT_EQ(found["run"], "16 1 8");
+  EXPECT_EQ(found["nothing known of runs"], "1 1 1");
+  EXPECT_EQ(found["constant"], "1 12 1");
+  EXPECT_EQ(found["pointers"], "96 1 16");
+  EXPECT_EQ(found["number"], "1 1 8");
+  EXPECT_EQ(found["assumed"], "1 1 32");
+  EXPECT_EQ(found["assumed bits"], "1 1 8");
+  EXPECT_EQ(found["assumed elsewhere"], "1 1 1");
+}
+
 TEST_F(ContiguityTest, MasksAreConstantInRunsThatDivideTheExtent) {
   auto found = analyse(R"(
     func.func @f(%n: i32 {tile.divisible = 16 : i64}, %m: i32) {

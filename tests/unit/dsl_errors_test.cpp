@@ -241,7 +241,8 @@ TEST(Errors, AValueOfAnotherTrace) {
   sc::Float kept;
   traced([&](sc::Ptr<float> x) { kept = sc::load(x); });
   auto later = [&](sc::Ptr<float> x) { sc::store(x, kept); };
-  EXPECT_THAT(fault(later, __LINE__ - 1), HasSubstr("belongs to a kernel or a function whose trace has"));
+  EXPECT_THAT(fault(later, __LINE__ - 1),
+              HasSubstr("belongs to a kernel or a function whose trace has"));
   auto meanwhile = [](sc::Int n) { traced([&](sc::Ptr<sc::half> x) { sc::store(x, n); }); };
   EXPECT_THAT(fault(meanwhile, __LINE__ - 1), HasSubstr("belongs to another kernel"));
 }
@@ -260,4 +261,26 @@ TEST(Errors, Views) {
   EXPECT_VIEW_FAULT(v.at(0.5), HasSubstr("0.5 is not an integer"));
   EXPECT_VIEW_FAULT(v.tile(8, 8).store(0, 0, sc::zeros<float>(8, 8)),
                     HasSubstr("of f32 for memory of i32: convert it"));
+}
+
+//===-- Debugging and promises
+//---------------------------------------------------------------------===//
+
+TEST(Errors, AssertionsAndPromises) {
+  EXPECT_FAULT(sc::device_assert(1 > 2, "one is more"),
+               HasSubstr("assertion failed while tracing: one is more"));
+  EXPECT_FAULT(sc::assume(1 > 2), HasSubstr("sc::assume: the condition is false already"));
+  EXPECT_FAULT(sc::assume(sc::arange(0, 4) < n),
+               HasSubstr("sc::assume takes one condition, not a tile of [4]: write "
+                         "sc::assume(sc::all(x))"));
+  EXPECT_FAULT(sc::multiple_of(sc::arange(0, 4), 4, 4),
+               HasSubstr("sc::multiple_of of a value of shape [4] takes 1 number, not 2"));
+  EXPECT_FAULT(sc::contiguous(sc::zeros<int>(4, 8), 4),
+               HasSubstr("sc::contiguous of a value of shape [4, 8] takes 2 numbers, not 1"));
+  EXPECT_FAULT(sc::constant(sc::arange(0, 4), 0),
+               HasSubstr("sc::constant: 0 is no length: write 1 to promise nothing"));
+  EXPECT_FAULT(sc::contiguous(sc::arange(0, 48), 32),
+               HasSubstr("sc::contiguous: runs of 32 do not divide axis 0, which has 48 elements"));
+  EXPECT_FAULT(sc::Bool b;
+               sc::device_assert(b, "no value"), HasSubstr("used before anything is assigned"));
 }

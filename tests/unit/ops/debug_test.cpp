@@ -323,4 +323,29 @@ TEST_P(DeviceAssert, OfCapturedLaunches) {
   device.synchronize();
 }
 
+TEST_P(DeviceAssert, BesideAFault) {
+  if (!GetParam().starts_with("virtual:"))
+    GTEST_SKIP() << "a chip loses the device";
+  Printed printed;
+  Kernel kernel{"faulty", [](Ptr<int> p) {
+                  auto id = program_id(0);
+                  device_print("id = ", id);
+                  device_assert(id != 0, "not the first");
+                  store(p + id * 2, 1); // beyond the end
+                }};
+  auto p = device.upload(std::vector<int>(2));
+  std::string fault;
+  try {
+    kernel.launch(device.stream(), 2, p);
+  } catch (const AssertionError &) {
+    fault = "an assertion's";
+  } catch (const DeviceError &error) {
+    fault = error.what();
+  }
+  EXPECT_THAT(fault, HasSubstr("store of"));
+  EXPECT_THAT(printed.take(), HasSubstr("faulty (1, 0, 0): id = 1\n"));
+  EXPECT_EQ(thrownBy([&] { device.stream().synchronize(); }).message(), "not the first");
+  EXPECT_THAT(p.download(), ElementsAre(0, 0));
+}
+
 } // namespace

@@ -1,0 +1,76 @@
+// RUN: sectile-opt --check-offsets %s | FileCheck %s
+
+// Without the attribute nothing is checked.
+// CHECK-LABEL: func.func @unchecked
+// CHECK-NOT: tile.assert
+// CHECK: tile.assume
+func.func @unchecked(%p: !tile.ptr<f32>, %i: i32, %c: i1) attributes {tile.kernel} {
+  %0 = arith.muli %i, %i : i32
+  %1 = tile.addptr %p, %0 : !tile.ptr<f32>, i32
+  tile.assume %c
+  return
+}
+
+// CHECK-LABEL: func.func @checked
+// CHECK-SAME: %[[P:[^:]*]]: !tile.ptr<f32>, %[[I:[^:]*]]: i32
+func.func @checked(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel, tile.checked} {
+  // CHECK: %[[PRODUCT:.*]] = arith.muli %[[I]], %[[I]] : i32
+  // CHECK: %[[A:.*]] = arith.extsi %[[I]] : i32 to i64
+  // CHECK: %[[B:.*]] = arith.extsi %[[I]] : i32 to i64
+  // CHECK: %[[EXACT:.*]] = arith.muli %[[A]], %[[B]] : i64
+  // CHECK: %[[WIDE:.*]] = arith.extsi %[[PRODUCT]] : i32 to i64
+  // CHECK: %[[SAME:.*]] = arith.cmpi eq, %[[EXACT]], %[[WIDE]]
+  // CHECK: tile.assert %[[SAME]], "a product of 32 bits that feeds an address overflows
+  %0 = arith.muli %i, %i : i32
+  %1 = tile.addptr %p, %0 : !tile.ptr<f32>, i32
+  // What feeds no address, and what is small, are left alone.
+  // CHECK-NOT: tile.assert
+  %2 = arith.addi %i, %i : i32
+  %c16 = arith.constant dense<16> : tensor<64xi32>
+  %range = tile.arange 0 : tensor<64xi32>
+  %3 = arith.muli %range, %c16 : tensor<64xi32>
+  %4 = tile.splat %p : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>>
+  %5 = tile.addptr %4, %3 : tensor<64x!tile.ptr<f32>>, tensor<64xi32>
+  return
+}
+
+// Unsigned where the offset is extended so; through loops and branches.
+// CHECK-LABEL: func.func @paths
+func.func @paths(%p: !tile.ptr<f32>, %i: i32, %n: i32, %c: i1) attributes {tile.kernel, tile.checked} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %last = scf.for %k = %c0 to %n step %c1 iter_args(%at = %i) -> (i32) : i32 {
+    %next = scf.if %c -> i32 {
+      // CHECK: arith.addi %{{.*}}, %{{.*}} : i32
+      // CHECK: arith.extui
+      // CHECK: arith.addi %{{.*}}, %{{.*}} : i64
+      // CHECK: tile.assert %{{.*}}, "a sum of 32 bits
+      %sum = arith.addi %at, %i : i32
+      scf.yield %sum : i32
+    } else {
+      scf.yield %at : i32
+    }
+    scf.yield %next : i32
+  }
+  %wide = arith.extui %last : i32 to i64
+  %0 = tile.addptr %p, %wide : !tile.ptr<f32>, i64
+  return
+}
+
+// Promises become assertions, and are gone.
+// CHECK-LABEL: func.func @promises
+// CHECK-SAME: %[[C:[^:]*]]: i1, %[[X:[^:]*]]: tensor<32xi32>
+func.func @promises(%c: i1, %x: tensor<32xi32>) attributes {tile.kernel, tile.checked} {
+  // CHECK: tile.assert %[[C]], "what sc::assume promises does not hold"
+  // CHECK-NOT: tile.assume
+  tile.assume %c
+  // CHECK: arith.remsi %[[X]], %{{.*}} : tensor<32xi32>
+  // CHECK: tile.assert %{{.*}}, "what sc::multiple_of promises does not hold" : tensor<32xi1>
+  // CHECK: tile.reshape %{{.*}} : tensor<32xi32> -> tensor<4x8xi32>
+  // CHECK: tile.reduce %{{.*}} 1
+  // CHECK: tile.reduce %{{.*}} 1
+  // CHECK: tile.assert %{{.*}}, "what sc::contiguous promises does not hold" : tensor<4xi1>
+  // CHECK-NOT: tile.hint
+  %0 = tile.hint %x {divisible = array<i64: 4>, contiguous = array<i64: 8>} : tensor<32xi32>
+  return
+}

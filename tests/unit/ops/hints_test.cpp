@@ -1,0 +1,265 @@
+// Promises about values: what they change in the code, and what the checked mode says where they do
+// not hold.
+#include "Devices.h"
+#include <gmock/gmock.h>
+#include <numeric>
+
+using namespace sectile;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+LaunchOptions checked() { return {.checked = true}; }
+
+std::string failureOf(const Device &device) {
+  try {
+    device.synchronize();
+  } catch (const AssertionError &error) {
+    return error.message();
+  }
+  return "";
+}
+
+//===-- What promises change
+//-----------------------------------------------------------------------===//
+
+TEST(Hints, MultipleOfWidensLoads) {
+  auto body = [](bool promised) {
+    return [promised](Ptr<const float> x, Ptr<float> y, Ptr<const int> start) {
+      Tile<int> first = load(start);
+      if (promised)
+        first = multiple_of(first, 4);
+      store(y + arange(0, 512), load(x + (first + arange(0, 512))));
+    };
+  };
+  Kernel plain{"plain", body(false)}, promised{"promised", body(true)};
+  const float *x = nullptr;
+  float *y = nullptr;
+  const int *start = nullptr;
+  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, start), Not(HasSubstr("ld.global.v4")));
+  EXPECT_THAT(promised.emit("sm_80", "ptx", x, y, start), HasSubstr("ld.global.v4"));
+}
+
+TEST(Hints, RunsWidenLoadsInEitherOrder) {
+  auto body = [](auto hint) {
+    return [hint](Ptr<const half> x, Ptr<half> y, Ptr<const int> places) {
+      store(y + arange(0, 512), load(x + hint(load(places + arange(0, 512)))));
+    };
+  };
+  Kernel plain{"plain", body([](auto i) { return i; })};
+  Kernel one{"one", body([](auto i) { return contiguous(multiple_of(i, 8), 8); })};
+  Kernel other{"other", body([](auto i) { return multiple_of(contiguous(i, 8), 8); })};
+  Kernel unaligned{"unaligned", body([](auto i) { return contiguous(i, 8); })};
+  const half *x = nullptr;
+  half *y = nullptr;
+  const int *places = nullptr;
+  // Four halves of a thread in one access.
+  auto ptx = [&](const auto &kernel) { return kernel.emit("sm_80", "ptx", x, y, places); };
+  EXPECT_THAT(ptx(plain), Not(HasSubstr("ld.global.v2")));
+  EXPECT_THAT(ptx(unaligned), Not(HasSubstr("ld.global.v2")));
+  EXPECT_THAT(ptx(one), HasSubstr("ld.global.v2"));
+  EXPECT_THAT(ptx(other), HasSubstr("ld.global.v2"));
+}
+
+TEST(Hints, ConstantRunsWidenMaskedAccesses) {
+  auto body = [](bool promised) {
+    return [promised](Ptr<float> y, Int n) {
+      auto group = arange(0, 512) / n;
+      if (promised)
+        group = constant(group, 4);
+      store(y + arange(0, 512), 1.0f, group % 2 == 0);
+    };
+  };
+  Kernel plain{"plain", body(false)}, promised{"promised", body(true)};
+  float *y = nullptr;
+  EXPECT_THAT(plain.emit("sm_80", "ptx", y, 36), Not(HasSubstr("st.global.v4")));
+  EXPECT_THAT(promised.emit("sm_80", "ptx", y, 36), HasSubstr("st.global.v4"));
+}
+
+TEST(Hints, AssumptionsWidenAccesses) {
+  auto body = [](bool promised) {
+    return [promised](Ptr<const float> x, Ptr<float> y, Int n, Int stride) {
+      if (promised) {
+        assume(n % 16 == 0 && (stride & 3) == 0 && stride >= 0);
+        assume(true);
+      }
+      auto i = arange(0, 512);
+      store(y + i, load(x + stride + i, i < n), i < n);
+    };
+  };
+  Kernel plain{"plain", body(false)}, promised{"promised", body(true)};
+  const float *x = nullptr;
+  float *y = nullptr;
+  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, 511, 3), Not(HasSubstr(".v4")));
+  const std::string ptx = promised.emit("sm_80", "ptx", x, y, 511, 3);
+  EXPECT_THAT(ptx, HasSubstr("ld.global.v4"));
+  EXPECT_THAT(ptx, HasSubstr("st.global.v4"));
+}
+
+//===-- What promises mean
+//-------------------------------------------------------------------------===//
+
+SECTILE_ON_DEVICES(Promises);
+
+TEST_P(Promises, ThatHoldChangeNoResult) {
+  Kernel kernel{"copy", [](Ptr<const int> x, Ptr<int> y, Int n) {
+                  assume(n % 16 == 0);
+                  auto i = multiple_of(contiguous(arange(0, 64), 16), 16);
+                  auto j = constant(arange(0, 4) / 4, 4);
+                  auto places =
+                      multiple_of(contiguous(expand(i, 0) + expand(j, 1) * 64, 1, 16), 1, 16);
+                  store(y + places, load(contiguous(x + places, 1, 4), places < n) + 1, places < n);
+                }};
+  auto x = device.upload(std::vector<int>(64, 4)), y = device.upload(std::vector<int>(64));
+  for (bool check : {false, true}) {
+    kernel.launch(device.stream(), 1, x, y, 48, LaunchOptions{.checked = check});
+    std::vector<int> expected(64, 5);
+    std::fill(expected.begin() + 48, expected.end(), 0);
+    EXPECT_EQ(y.download(), expected);
+  }
+}
+
+TEST_P(Promises, AreVerifiedWhereChecked) {
+  Kernel kernel{"promises", [](Ptr<const int> x, Int n) {
+                  assume(n < 5);
+                  auto values = load(x + arange(0, 32));
+                  (void)multiple_of(values, 4);
+                  (void)contiguous(values, 8);
+                  (void)constant(expand(values, 0), 1, 2);
+                }};
+  auto run = [&](const std::vector<int> &values, int n, LaunchOptions options) {
+    auto x = device.upload(values);
+    kernel.launch(device.stream(), 1, x, n, options);
+    return failureOf(device);
+  };
+  std::vector<int> all(32);
+  EXPECT_EQ(run(all, 5, {}), "");
+  EXPECT_EQ(run(all, 5, checked()), "what sc::assume promises does not hold");
+  EXPECT_EQ(run(all, 4, checked()), "what sc::contiguous promises does not hold");
+  for (int i = 0; i < 32; ++i)
+    all[static_cast<size_t>(i)] = 100 + i;
+  EXPECT_EQ(run(all, 4, checked()), "what sc::constant promises does not hold");
+  all[4] = 99;
+  EXPECT_EQ(run(all, 4, checked()), "what sc::multiple_of promises does not hold");
+}
+
+TEST_P(Promises, AboutPointersAreVerifiedToo) {
+  Kernel kernel{"pointers", [](Ptr<float> x, Int offset, Int stride) {
+                  auto p = contiguous(x + offset + arange(0, 32) * stride, 4);
+                  store(multiple_of(p, 4), 1.0f);
+                }};
+  auto x = device.allocate<float>(100);
+  auto run = [&](int offset, int stride) {
+    kernel.launch(device.stream(), 1, x, offset, stride, checked());
+    return failureOf(device);
+  };
+  EXPECT_EQ(run(4, 1), "");
+  EXPECT_EQ(run(3, 1), "what sc::multiple_of promises does not hold");
+  EXPECT_EQ(run(4, 2), "what sc::contiguous promises does not hold");
+}
+
+//===-- 32-bit arithmetic of addresses
+//--------------------------------------------------------------===//
+
+SECTILE_ON_DEVICES(CheckedOffsets);
+
+TEST_P(CheckedOffsets, AProductThatOverflowsIsFound) {
+  constexpr unsigned line = __LINE__ + 3;
+  Kernel kernel{"rows", [](Ptr<float> x, Int row, Int stride) {
+                  auto i = arange(0, 32);
+                  auto start = row * stride;
+                  auto offset = start + i;
+                  store(x + offset, 1.0f);
+                }};
+  auto x = device.allocate<float>(1024);
+  kernel.launch(device.stream(), 1, x, 3, 16, checked());
+  device.synchronize();
+  EXPECT_EQ(x.download()[3 * 16 + 31], 1.0f);
+  kernel.launch(device.stream(), 1, x, 70'000, 70'000, checked());
+  try {
+    device.synchronize();
+    FAIL() << "nothing was thrown";
+  } catch (const AssertionError &error) {
+    EXPECT_EQ(error.line(), line);
+    EXPECT_THAT(error.message(), HasSubstr("a product of 32 bits that feeds an address overflows"));
+    EXPECT_THAT(error.message(), HasSubstr("sc::cast<std::int64_t>"));
+  }
+}
+
+TEST_P(CheckedOffsets, OfATileThroughLoopsAndBranches) {
+  Kernel kernel{"loop", [](Ptr<const int> x, Ptr<int> y, Int n, Int step) {
+                  auto offset = arange(0, 16);
+                  for (auto k : range(0, n)) {
+                    when(k > 0, [&] { offset += step; });
+                  }
+                  store(y + arange(0, 16), load(x + offset, offset < 64));
+                }};
+  std::vector<int> values(64);
+  std::iota(values.begin(), values.end(), 0);
+  auto x = device.upload(values);
+  auto y = device.allocate<int>(16);
+  kernel.launch(device.stream(), 1, x, y, 4, 10, checked());
+  EXPECT_EQ(y.download(), std::vector<int>(values.begin() + 30, values.begin() + 46));
+  // The third step takes the last element beyond 2^31.
+  const int third = 715'827'882;
+  kernel.launch(device.stream(), 1, x, y, 3, third, checked());
+  device.synchronize();
+  kernel.launch(device.stream(), 1, x, y, 4, third, checked());
+  try {
+    device.synchronize();
+    FAIL() << "nothing was thrown";
+  } catch (const AssertionError &error) {
+    EXPECT_THAT(error.message(), HasSubstr("a sum of 32 bits"));
+    EXPECT_THAT(error.index(), ElementsAre(2));
+  }
+}
+
+TEST_P(CheckedOffsets, WhatIsWideOrSmallHasNoChecks) {
+  Kernel kernel{"wide", [](Ptr<float> x, Int row, Int stride) {
+                  auto i = arange(0, 32) + arange(0, 32) * 7 + program_id(1) * 64;
+                  store(x + (cast<std::int64_t>(row) * stride + i), 1.0f);
+                }};
+  EXPECT_THAT(kernel.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4, checked()),
+              Not(HasSubstr("cta.assert")));
+  Kernel narrow{"narrow", [](Ptr<float> x, Int row, Int stride) { store(x + row * stride, 1.0f); }};
+  EXPECT_THAT(narrow.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4, checked()),
+              HasSubstr("cta.assert"));
+  EXPECT_THAT(narrow.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4),
+              Not(HasSubstr("cta.assert")));
+}
+
+TEST_P(CheckedOffsets, UnsignedNumbersHaveTheirRange) {
+  Kernel kernel{"naturals", [](Ptr<float> x, Tile<std::uint32_t> a, Tile<std::uint32_t> b) {
+                  store(x - 3'000'000'000 + (a + b), 1.0f);
+                }};
+  auto x = device.upload(std::vector<float>(2));
+  kernel.launch(device.stream(), 1, x, 2'000'000'000u, 1'000'000'001u, checked());
+  EXPECT_EQ(x.download()[1], 1.0f);
+  kernel.launch(device.stream(), 1, x, 3'000'000'000u, 3'000'000'000u, checked());
+  EXPECT_THAT(failureOf(device), HasSubstr("a sum of 32 bits"));
+}
+
+// Offsets inside views have 64 bits, checked or not. The view has 2^38 elements, of which one row
+// is where x points.
+TEST_P(CheckedOffsets, OfViewsDoNotOverflow) {
+  Kernel kernel{"view", [](Ptr<float> x, Int rows, Int stride, Tile<int> block) {
+                  auto first = cast<std::int64_t>(block) * 64;
+                  View<float, 2> view(x - first * stride, {rows, 32}, {stride, 1});
+                  view.tile(64, 32).store(block, 0, expand(cast<float>(arange(0, 64)), 1) + 1.0f);
+                }};
+  constexpr std::int64_t rows = std::int64_t{1} << 33, stride = 32;
+  constexpr int block = (1 << 27) - 1;
+  auto x = device.upload(std::vector<float>(64 * 32));
+  for (bool check : {false, true}) {
+    x.upload(std::vector<float>(64 * 32));
+    kernel.launch(device.stream(), 1, x, rows, stride, block, LaunchOptions{.checked = check});
+    const std::vector<float> got = x.download();
+    EXPECT_EQ(got[0], 1.0f);
+    EXPECT_EQ(got[31], 1.0f);
+    EXPECT_EQ(got[64 * 32 - 1], 64.0f);
+  }
+}
+
+} // namespace
