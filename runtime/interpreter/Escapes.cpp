@@ -51,12 +51,12 @@ void hint(Run &run, Operation &op) {
               [&](size_t first, size_t i, size_t within) {
                 return tile.asSigned(i) == tile.asSigned(first) + int64_t(within) * unit;
               });
-    checkRuns(run, op, tile, axis, constant, "the promise was runs of equal elements of",
+    checkRuns(run, op, tile, axis, constant, "sc::constant promises runs of",
               [&](size_t first, size_t i, size_t) { return tile[i] == tile[first]; });
     for (size_t i = 0; i < tile.size(); ++i) {
       const size_t stride = tile.shape.empty() ? 1 : size_t(stridesOf(tile.shape)[axis]);
       const size_t at = tile.shape.empty() ? 0 : i / stride % size_t(tile.shape[axis]);
-      if (at % size_t(contiguous) == 0 && tile.asSigned(i) % (divisible * unit) != 0)
+      if (at % size_t(divisible) == 0 && tile.asSigned(i) % (divisible * unit) != 0)
         run.fail(vgpu::FindingKind::BrokenPromise, op,
                  "sc::multiple_of promises multiples of " + std::to_string(divisible) +
                      ", but the element is " + std::to_string(tile.asSigned(i)),

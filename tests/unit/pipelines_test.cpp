@@ -79,12 +79,13 @@ TEST_F(PipelinesTest, DumpsTheModuleAfterEveryPass) {
   std::vector<std::string> names;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder))
     names.push_back(entry.path().filename());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("add_one.sm_80.01-inline-functions.mlir",
-                                                   "add_one.sm_80.02-lower-views.mlir",
-                                                   "add_one.sm_80.03-simplify.mlir"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre(
+                         "add_one.sm_80.01-inline-functions.mlir",
+                         "add_one.sm_80.02-check-offsets.mlir", "add_one.sm_80.03-lower-debug.mlir",
+                         "add_one.sm_80.04-lower-views.mlir", "add_one.sm_80.05-simplify.mlir"));
   // A dump can be read back.
   auto last =
-      parseSourceFile<ModuleOp>((folder / "add_one.sm_80.03-simplify.mlir").string(), &context);
+      parseSourceFile<ModuleOp>((folder / "add_one.sm_80.05-simplify.mlir").string(), &context);
   EXPECT_TRUE(last);
   fs::remove_all(folder);
 }
@@ -97,7 +98,7 @@ TEST_F(PipelinesTest, DumpsToTheErrorStream) {
   std::string printed = testing::internal::GetCapturedStderr();
   unsetenv("SECTILE_DUMP");
   ASSERT_TRUE(succeeded(done));
-  EXPECT_THAT(printed, testing::HasSubstr("// add_one.sm_80.02-lower-views\n"));
+  EXPECT_THAT(printed, testing::HasSubstr("// add_one.sm_80.04-lower-views\n"));
   EXPECT_THAT(printed, testing::HasSubstr("tile.load"));
 }
 
