@@ -36,9 +36,8 @@ Value advance(const Value &ptr, const Operand &offset, bool backwards) {
       loc, broadcastTo(trace, loc, from, shape), broadcastTo(trace, loc, by, shape)));
 }
 
-/// The mask in the pointers' shape; pointers grow to the mask's.
-static mlir::Value maskFor(Trace &trace, mlir::Location loc, mlir::Value &ptr, const Operand &mask,
-                           Location where) {
+mlir::Value maskFor(Trace &trace, mlir::Location loc, mlir::Value &ptr, const Operand &mask,
+                    Location where) {
   if (mask.none)
     return {};
   if (mask.value && !isBool(mask.kind))

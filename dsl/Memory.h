@@ -4,14 +4,21 @@
 
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
+#include <sectile/atomic.h>
 
 namespace sectile::detail {
 
 tile::Cache cacheOf(Access access);
 tile::Eviction evictionOf(Access access);
+tile::AtomicKind atomicKindOf(AtomicOp op, Kind kind);
+tile::Order orderOf(Atomic how);
+tile::Scope scopeOf(Atomic how);
 
 /// Memory holds a bool as a byte, 0 or 1; everything else as it is.
 mlir::Type memoryElement(Trace &trace, Kind kind);
+/// The mask in the pointers' shape, null for none; pointers grow to the mask's.
+mlir::Value maskFor(Trace &trace, mlir::Location loc, mlir::Value &ptr, const Operand &mask,
+                    Location where);
 /// A value loaded from memory, as the kernel sees it.
 mlir::Value fromMemory(Trace &trace, mlir::Location loc, Kind kind, mlir::Value value);
 /// A value converted for memory of `kind`, in this shape.

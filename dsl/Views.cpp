@@ -121,4 +121,17 @@ void storeBlock(const ViewHandle &view, std::span<const int64_t> shape,
                              evictionOf(access));
 }
 
+Value atomicBlock(AtomicOp op, const ViewHandle &view, std::span<const int64_t> shape,
+                  std::span<const Operand> offsets, bool tiles, const Operand &value, Atomic how) {
+  Location where = value.where;
+  Trace &trace = Trace::current(where);
+  mlir::Location loc = trace.location(where);
+  BlockOf block = blockOf(trace, view, shape, offsets, tiles);
+  mlir::Value given = valueForMemory(trace, loc, view.kind, value, {shape.data(), shape.size()},
+                                     "a tile for an atomic operation on a view");
+  return trace.wrap(tile::AtomicBlockOp::create(trace.builder, loc, given.getType(),
+                                                atomicKindOf(op, view.kind), block.view,
+                                                block.offsets, given, orderOf(how), scopeOf(how)));
+}
+
 } // namespace sectile::detail

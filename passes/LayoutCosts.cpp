@@ -46,6 +46,8 @@ double LayoutCosts::of(Operation *op, const Layout &layout) const {
   return llvm::TypeSwitch<Operation *, double>(op)
       .Case([&](tile::LoadOp load) { return ofMemory(load.getPtr(), load.getMask(), layout); })
       .Case([&](tile::StoreOp store) { return ofMemory(store.getPtr(), store.getMask(), layout); })
+      .Case([&](tile::AtomicRMWOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
+      .Case([&](tile::AtomicCasOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
       .Case([&](tile::ReduceOp reduce) { return ofReduce(reduce, layout); })
       .Case([&](cta::DotOp dot) { return ofDot(dot, layout); })
       .Case([&](cta::AllocOp alloc) { return ofBuffer(alloc.getType(), layout, true); })
@@ -82,6 +84,14 @@ double LayoutCosts::ofMemory(Value ptr, Value mask, const Layout &layout) const 
   unsigned bytes = elementBitsOf(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement()) / 8;
   double sectors = sectorsPerInstruction(layout, analysis[ptr], bytes, vector);
   return layout.numRegisters() / vector * (costOfAccess + sectors * costOfSector);
+}
+
+// Each element by itself, and where several warps hold the same one, a round through shared memory.
+double LayoutCosts::ofAtomic(Value ptr, const Layout &layout) const {
+  double cost = ofMemory(ptr, {}, layout);
+  if (layout.freeBits(In::Warp))
+    cost += layout.numRegisters() * 2 * costOfWavefront;
+  return cost;
 }
 
 double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {
@@ -142,6 +152,8 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](tile::LoadOp load) { proposeForMemory(load.getPtr(), load.getMask(), result); })
       .Case([&](tile::StoreOp store) { proposeForMemory(store.getPtr(), store.getMask(), result); })
+      .Case([&](tile::AtomicRMWOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
+      .Case([&](tile::AtomicCasOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); });
   return result;
 }

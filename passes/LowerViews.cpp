@@ -1,4 +1,4 @@
-// Block loads and stores of views become loads and stores of pointers with masks.
+// Block loads, stores and atomics of views become those of pointers with masks.
 //
 // A block's address is a scalar part, base + offset · stride per dimension, plus a part within the
 // block, 0 … n-1 times stride. The scalar part goes into the pointer first: what is left per
@@ -171,6 +171,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         return lower(load, load.getType(), contiguity);
       if (auto store = dyn_cast<tile::StoreBlockOp>(op))
         return lower(store, store.getValue().getType(), contiguity);
+      if (auto atomic = dyn_cast<tile::AtomicBlockOp>(op))
+        return lower(atomic, atomic.getValue().getType(), contiguity);
       if (isa<tile::MakeViewOp>(op))
         views.push_back(op);
       return WalkResult::advance();
@@ -213,6 +215,13 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         tile::LoadOp::create(builder, op.getLoc(), op.getType(), ptr, mask, other, op.getCache(),
                              op.getEviction(), /*isVolatile=*/false, /*vector=*/IntegerAttr());
     op.replaceAllUsesWith(load.getResult());
+    op.erase();
+  }
+
+  void replace(OpBuilder &builder, tile::AtomicBlockOp op, Value ptr, Value mask) {
+    auto atomic = tile::AtomicRMWOp::create(builder, op.getLoc(), op.getType(), op.getKind(), ptr,
+                                            op.getValue(), mask, op.getOrder(), op.getScope());
+    op.replaceAllUsesWith(atomic.getResult());
     op.erase();
   }
 

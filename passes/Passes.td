@@ -19,7 +19,7 @@ def LowerDebug : Pass<"lower-debug", "::mlir::func::FuncOp"> {
 }
 
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
-  let summary = "turn block loads and stores of views into loads and stores of pointers with masks";
+  let summary = "turn block loads, stores and atomics of views into those of pointers with masks";
 }
 
 def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {

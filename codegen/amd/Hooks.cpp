@@ -49,10 +49,16 @@ public:
     return load;
   }
 
-  void barrier(IRBuilder<> &b) const override { meet(b, "workgroup", Intrinsic::amdgcn_s_barrier); }
+  void barrier(IRBuilder<> &b) const override {
+    meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, sharedOnly(b));
+  }
+
+  void memoryBarrier(IRBuilder<> &b) const override {
+    meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, nullptr);
+  }
 
   void warpBarrier(IRBuilder<> &b) const override {
-    meet(b, "wavefront", Intrinsic::amdgcn_wave_barrier);
+    meet(b, "wavefront", Intrinsic::amdgcn_wave_barrier, sharedOnly(b));
   }
 
   Value *shuffleXor(IRBuilder<> &b, Value *value, unsigned mask) const override {
@@ -73,23 +79,105 @@ public:
     storeUnderBranch(b, access, value);
   }
 
-  StringRef deviceScope() const override { return "agent"; }
+  Value *atomicUpdate(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
+                      Value *value) const override {
+    Type *type = value->getType();
+    return valueUnderBranch(
+        b, access.predicate,
+        [&] {
+          AtomicRMWInst *update =
+              b.CreateAtomicRMW(operationOf(kind), access.pointer, value, alignOf(type),
+                                AtomicOrdering::Monotonic, scopeOf(b, access.scope));
+          // Memory of the device itself, where the chip's own instructions are atomic.
+          if (access.scope != tile::Scope::System) {
+            MDNode *yes = MDNode::get(b.getContext(), {});
+            update->setMetadata("amdgpu.no.fine.grained.memory", yes);
+            update->setMetadata("amdgpu.no.remote.memory", yes);
+            if (kind == tile::AtomicKind::FAdd && type->isFloatTy())
+              update->setMetadata("amdgpu.ignore.denormal.mode", yes);
+          }
+          return update;
+        },
+        Constant::getNullValue(type));
+  }
+
+  Value *atomicExchange(IRBuilder<> &b, const AtomicAccess &access, Value *expected,
+                        Value *value) const override {
+    return valueUnderBranch(
+        b, access.predicate,
+        [&] {
+          Value *both = b.CreateAtomicCmpXchg(access.pointer, expected, value,
+                                              alignOf(value->getType()), AtomicOrdering::Monotonic,
+                                              AtomicOrdering::Monotonic, scopeOf(b, access.scope));
+          return b.CreateExtractValue(both, 0);
+        },
+        Constant::getNullValue(value->getType()));
+  }
 
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_rsq, {x->getType()}, {x});
   }
 
 private:
-  /// Shared memory is in order before and after; loads from global memory stay under way.
-  static void meet(IRBuilder<> &b, StringRef scope, Intrinsic::ID barrier) {
+  /// What makes a fence one of shared memory alone: loads from global memory stay under way.
+  static MDNode *sharedOnly(IRBuilder<> &b) {
     LLVMContext &context = b.getContext();
-    SyncScope::ID id = context.getOrInsertSyncScopeID(scope);
-    auto *sharedOnly = MDNode::get(context, {MDString::get(context, "amdgpu-synchronize-as"),
-                                             MDString::get(context, "local")});
-    b.CreateFence(AtomicOrdering::Release, id)->setMetadata(LLVMContext::MD_mmra, sharedOnly);
-    b.CreateIntrinsic(barrier, {});
-    b.CreateFence(AtomicOrdering::Acquire, id)->setMetadata(LLVMContext::MD_mmra, sharedOnly);
+    return MDNode::get(context, {MDString::get(context, "amdgpu-synchronize-as"),
+                                 MDString::get(context, "local")});
   }
+
+  /// A barrier with memory in order before and after.
+  static void meet(IRBuilder<> &b, StringRef scope, Intrinsic::ID barrier, MDNode *memory) {
+    SyncScope::ID id = b.getContext().getOrInsertSyncScopeID(scope);
+    b.CreateFence(AtomicOrdering::Release, id)->setMetadata(LLVMContext::MD_mmra, memory);
+    b.CreateIntrinsic(barrier, {});
+    b.CreateFence(AtomicOrdering::Acquire, id)->setMetadata(LLVMContext::MD_mmra, memory);
+  }
+
+  StringRef scopeName(tile::Scope scope) const override {
+    switch (scope) {
+    case tile::Scope::Program:
+      return "workgroup";
+    case tile::Scope::Device:
+      return "agent";
+    case tile::Scope::System:
+      return "";
+    }
+    llvm_unreachable("all scopes are covered");
+  }
+
+  static AtomicRMWInst::BinOp operationOf(tile::AtomicKind kind) {
+    using Kind = tile::AtomicKind;
+    switch (kind) {
+    case Kind::Add:
+      return AtomicRMWInst::Add;
+    case Kind::FAdd:
+      return AtomicRMWInst::FAdd;
+    case Kind::Max:
+      return AtomicRMWInst::Max;
+    case Kind::Min:
+      return AtomicRMWInst::Min;
+    case Kind::UMax:
+      return AtomicRMWInst::UMax;
+    case Kind::UMin:
+      return AtomicRMWInst::UMin;
+    case Kind::FMax:
+      return AtomicRMWInst::FMax;
+    case Kind::FMin:
+      return AtomicRMWInst::FMin;
+    case Kind::And:
+      return AtomicRMWInst::And;
+    case Kind::Or:
+      return AtomicRMWInst::Or;
+    case Kind::Xor:
+      return AtomicRMWInst::Xor;
+    case Kind::Exchange:
+      return AtomicRMWInst::Xchg;
+    }
+    llvm_unreachable("all kinds are covered");
+  }
+
+  static Align alignOf(Type *type) { return Align(type->getPrimitiveSizeInBits() / 8); }
 
   Value *laneIndex(IRBuilder<> &b) const {
     Value *all = b.getInt32(~0u);

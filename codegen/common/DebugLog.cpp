@@ -28,9 +28,8 @@ public:
 
   /// Adds to a number of the head and gives what it was.
   llvm::Value *add(size_t member, uint64_t value) {
-    llvm::SyncScope::ID scope = b.getContext().getOrInsertSyncScopeID(emitter.hooks.deviceScope());
-    return b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, head(member), b.getInt64(value),
-                             llvm::Align(8), llvm::AtomicOrdering::Monotonic, scope);
+    return emitter.hooks.atomicUpdate(b, {.pointer = head(member)}, tile::AtomicKind::Add,
+                                      b.getInt64(value));
   }
 
   void store(llvm::Value *entry, size_t member, llvm::Value *value) {

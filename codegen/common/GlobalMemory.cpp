@@ -1,6 +1,7 @@
 // tile.load and tile.store: global memory.
-#include "codegen/common/KernelEmitter.h"
+#include "codegen/common/Atomics.h"
 #include "codegen/common/Words.h"
+#include "passes/analysis/SharedMemory.h"
 
 using namespace mlir;
 
@@ -29,7 +30,7 @@ KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
   return shape;
 }
 
-void KernelEmitter::emitLoad(tile::LoadOp op) {
+LogicalResult KernelEmitter::emitLoad(tile::LoadOp op) {
   AccessShape shape = accessShape(op.getPtr().getType(), op.getVector());
   llvm::Type *type = typeOf(tile::elementType(op.getResult().getType()));
   Registers &pointers = registers(op.getPtr());
@@ -43,6 +44,7 @@ void KernelEmitter::emitLoad(tile::LoadOp op) {
   access.cache = op.getCache();
   access.eviction = op.getEviction();
   access.isVolatile = op.getIsVolatile();
+  llvm::Value *reader = isDoneOnce(op) ? isWriter(op.getType()) : nullptr;
   Registers result(shape.count);
   for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
     if (!first.empty() && first[reg] < reg) {
@@ -52,13 +54,15 @@ void KernelEmitter::emitLoad(tile::LoadOp op) {
     }
     access.pointer = pointers[reg];
     access.predicate = masks ? (*masks)[reg] : nullptr;
+    if (reader)
+      access.predicate = access.predicate ? b.CreateAnd(reader, access.predicate) : reader;
     llvm::Value *other = nullptr;
     if (others) {
       SmallVector<llvm::Value *> elements;
       for (unsigned i = 0; i < shape.perAccess; ++i)
         elements.push_back(toMemory((*others)[reg + i]));
       other = packWords(b, elements, shape.type);
-    } else if (masks) {
+    } else if (access.predicate) {
       other = llvm::Constant::getNullValue(shape.type);
     }
     SmallVector<llvm::Value *> elements;
@@ -67,7 +71,10 @@ void KernelEmitter::emitLoad(tile::LoadOp op) {
     for (auto [i, element] : llvm::enumerate(elements))
       result[reg + i] = fromMemory(element, type);
   }
+  if (isDoneOnce(op) && failed(shareResult(*this, op, result)))
+    return failure();
   define(op.getResult(), std::move(result));
+  return success();
 }
 
 void KernelEmitter::emitStore(tile::StoreOp op) {
@@ -75,16 +82,9 @@ void KernelEmitter::emitStore(tile::StoreOp op) {
   Registers &pointers = registers(op.getPtr()), &stored = registers(op.getValue());
   Registers *masks = op.getMask() ? &registers(op.getMask()) : nullptr;
   ArrayRef<unsigned> first;
-  llvm::Value *writer;
-  if (shape.layout) {
+  if (shape.layout)
     first = firstCopies(*shape.layout);
-    writer = isWriter(*shape.layout);
-  } else {
-    llvm::Value *&known = combined[{nullptr, ~0u}];
-    if (!known)
-      known = entry.CreateIsNull(thread);
-    writer = known;
-  }
+  llvm::Value *writer = isWriter(op.getPtr().getType());
   GlobalAccess access;
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();

@@ -1,5 +1,6 @@
 // Kernel set-up, control flow, dispatch, and what a thread knows of its place.
 #include "codegen/common/KernelEmitter.h"
+#include "codegen/common/Atomics.h"
 #include "codegen/common/Buffers.h"
 #include "codegen/common/Conversions.h"
 #include "codegen/common/DebugLog.h"
@@ -200,6 +201,15 @@ llvm::Value *KernelEmitter::isWriter(const Layout &layout) {
   return known;
 }
 
+llvm::Value *KernelEmitter::isWriter(Type type) {
+  if (const Layout *layout = cta::layoutOf(type))
+    return isWriter(*layout);
+  llvm::Value *&known = combined[{nullptr, ~0u}];
+  if (!known)
+    known = entry.CreateIsNull(thread);
+  return known;
+}
+
 llvm::Value *KernelEmitter::sharedAddress(uint32_t offset) {
   llvm::GlobalVariable *array = module.getGlobalVariable("sectile_shared");
   if (!array) {
@@ -312,10 +322,13 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
         define(add, std::move(sums));
       })
       .Case([&](tile::ReduceOp reduce) { result = emitReduce(*this, reduce); })
-      .Case([&](tile::LoadOp load) { emitLoad(load); })
+      .Case([&](tile::LoadOp load) { result = emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Case([&](tile::AssumeOp assume) { b.CreateAssumption(scalar(assume.getCondition())); })
       .Case([&](tile::HintOp hint) { define(hint, registers(hint.getSource())); })
+      .Case([&](tile::AtomicRMWOp atomic) { result = emitAtomic(*this, atomic); })
+      .Case([&](tile::AtomicCasOp atomic) { result = emitAtomic(*this, atomic); })
+      .Case([&](tile::BarrierOp) { hooks.memoryBarrier(b); })
       .Default([&](Operation *) { known = false; });
   return result;
 }

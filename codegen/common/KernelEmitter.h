@@ -69,6 +69,9 @@ public:
   /// when every thread is.
   llvm::Value *isWriter(const Layout &layout);
 
+  /// The same for a tile's or a scalar's type. Every thread has a scalar: the first one writes it.
+  llvm::Value *isWriter(mlir::Type type);
+
   /// The address `offset` bytes into the kernel's shared memory.
   llvm::Value *sharedAddress(uint32_t offset);
 
@@ -104,7 +107,7 @@ private:
                              llvm::ArrayRef<llvm::Value *> values, mlir::Value result);
 
   // Global memory.
-  void emitLoad(tile::LoadOp op);
+  mlir::LogicalResult emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
   struct AccessShape;
   AccessShape accessShape(mlir::Type pointers, std::optional<int32_t> vector);

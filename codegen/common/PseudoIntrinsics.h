@@ -20,6 +20,13 @@ inline constexpr llvm::StringLiteral nvLoad = "sectile.nv.load.";
 /// Writes a T, aligned to its size; no access where the predicate is false. T as in nvLoad.
 inline constexpr llvm::StringLiteral nvStore = "sectile.nv.store.";
 
+/// T sectile.nv.atomic.<operation>.<type>(ptr addrspace(1) address, T value, i1 predicate, i32
+/// scope) and T sectile.nv.cas.<type>(address, T expected, T value, i1 predicate, i32 scope)
+/// PTX's atom.<operation>.<type> and atom.cas.<type>: what was there before, zero and no access
+/// where the predicate is false. They are relaxed; the constant `scope` is a tile::Scope.
+inline constexpr llvm::StringLiteral nvAtomic = "sectile.nv.atomic.";
+inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
+
 /// The constant `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
 /// next two a tile::Eviction, then one bit for volatile.
 constexpr uint32_t packHints(uint32_t cache, uint32_t eviction, bool isVolatile) {

@@ -59,19 +59,32 @@ static std::pair<BasicBlock *, BasicBlock *> underBranch(IRBuilder<> &b, Value *
   return {before, inside};
 }
 
+SyncScope::ID TargetHooks::scopeOf(IRBuilder<> &b, tile::Scope scope) const {
+  return b.getContext().getOrInsertSyncScopeID(scopeName(scope));
+}
+
+void TargetHooks::fence(IRBuilder<> &b, AtomicOrdering order, tile::Scope scope) const {
+  b.CreateFence(order, scopeOf(b, scope));
+}
+
+Value *TargetHooks::valueUnderBranch(IRBuilder<> &b, Value *predicate, function_ref<Value *()> then,
+                                     Value *otherwise) {
+  if (!predicate)
+    return then();
+  Value *value = nullptr;
+  auto [before, inside] = underBranch(b, predicate, [&] { value = then(); });
+  PHINode *result = b.CreatePHI(value->getType(), 2);
+  result->addIncoming(value, inside);
+  result->addIncoming(otherwise, before);
+  return result;
+}
+
 Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Type *type,
                                     Value *other) {
-  auto load = [&] {
-    return b.CreateAlignedLoad(type, access.pointer, access.align, access.isVolatile);
-  };
-  if (!access.predicate)
-    return load();
-  Value *loaded = nullptr;
-  auto [before, inside] = underBranch(b, access.predicate, [&] { loaded = load(); });
-  PHINode *result = b.CreatePHI(type, 2);
-  result->addIncoming(loaded, inside);
-  result->addIncoming(other, before);
-  return result;
+  return valueUnderBranch(
+      b, access.predicate,
+      [&] { return b.CreateAlignedLoad(type, access.pointer, access.align, access.isVolatile); },
+      other);
 }
 
 void TargetHooks::storeUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Value *value) {

@@ -24,6 +24,13 @@ struct GlobalAccess {
   }
 };
 
+/// One atomic operation of one thread on global memory, in no order with others.
+struct AtomicAccess {
+  llvm::Value *pointer = nullptr;
+  llvm::Value *predicate = nullptr; ///< i1; nullptr is true
+  tile::Scope scope = tile::Scope::Device;
+};
+
 class TargetHooks {
 public:
   explicit TargetHooks(const Target &target) : target(target) {}
@@ -48,7 +55,10 @@ public:
   //===-- Threads meeting
   //-----------------------------------------------------------------------===//
 
+  /// All threads of the block meet; shared memory is in order before and after.
   virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// The same for shared and global memory.
+  virtual void memoryBarrier(llvm::IRBuilder<> &b) const = 0;
   /// Orders shared memory among the lanes of a warp.
   virtual void warpBarrier(llvm::IRBuilder<> &b) const = 0;
   /// The i32 that lane `lane ^ mask` of the warp has.
@@ -67,8 +77,18 @@ public:
                             llvm::Value *other) const = 0;
   virtual void store(llvm::IRBuilder<> &b, const GlobalAccess &access,
                      llvm::Value *value) const = 0;
-  /// LLVM's name for all threads of the device, among which an operation is atomic.
-  virtual llvm::StringRef deviceScope() const = 0;
+
+  /// Combines memory with a number, as one; gives what was there before, zero where the predicate
+  /// is false.
+  virtual llvm::Value *atomicUpdate(llvm::IRBuilder<> &b, const AtomicAccess &access,
+                                    tile::AtomicKind kind, llvm::Value *value) const = 0;
+  /// Writes an integer where memory holds the expected one; gives what was there before, zero where
+  /// the predicate is false.
+  virtual llvm::Value *atomicExchange(llvm::IRBuilder<> &b, const AtomicAccess &access,
+                                      llvm::Value *expected, llvm::Value *value) const = 0;
+  /// Orders this thread's accesses before it with those after it, as the others of `scope` see
+  /// them: a release before an atomic operation, an acquire after one.
+  void fence(llvm::IRBuilder<> &b, llvm::AtomicOrdering order, tile::Scope scope) const;
 
   /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
   /// Only for targets with Target::asyncCopy, as the next two.
@@ -99,6 +119,13 @@ public:
   virtual llvm::Value *rsqrt(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
 
 protected:
+  /// What LLVM calls a scope.
+  virtual llvm::StringRef scopeName(tile::Scope scope) const = 0;
+  llvm::SyncScope::ID scopeOf(llvm::IRBuilder<> &b, tile::Scope scope) const;
+  /// The value that `then` gives under the predicate, else `otherwise`.
+  static llvm::Value *valueUnderBranch(llvm::IRBuilder<> &b, llvm::Value *predicate,
+                                       llvm::function_ref<llvm::Value *()> then,
+                                       llvm::Value *otherwise);
   /// A plain load or store under a branch on the predicate.
   static llvm::Value *loadUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
                                       llvm::Type *type, llvm::Value *other);

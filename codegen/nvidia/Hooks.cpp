@@ -51,6 +51,8 @@ public:
     b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
   }
 
+  void memoryBarrier(IRBuilder<> &b) const override { barrier(b); } // it orders all memory
+
   void warpBarrier(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_bar_warp_sync, {b.getInt32(~0u)});
   }
@@ -70,8 +72,8 @@ public:
   Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
     if (!access.predicate && access.isPlain())
       return loadUnderBranch(b, access, type, other);
-    return pseudo(b, pseudo::nvLoad, type, type,
-                  {access.pointer, predicateOf(b, access),
+    return pseudo(b, pseudo::nvLoad + typeName(type), type,
+                  {access.pointer, predicateOf(b, access.predicate),
                    other ? other : Constant::getNullValue(type), hintsOf(b, access)},
                   /*writes=*/access.isVolatile);
   }
@@ -79,8 +81,28 @@ public:
   void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
     if (!access.predicate && access.isPlain())
       return storeUnderBranch(b, access, value);
-    pseudo(b, pseudo::nvStore, value->getType(), b.getVoidTy(),
-           {access.pointer, value, predicateOf(b, access), hintsOf(b, access)}, /*writes=*/true);
+    pseudo(b, pseudo::nvStore + typeName(value->getType()), b.getVoidTy(),
+           {access.pointer, value, predicateOf(b, access.predicate), hintsOf(b, access)});
+  }
+
+  Value *atomicUpdate(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
+                      Value *value) const override {
+    Type *type = value->getType();
+    if (std::string operation = atomicName(kind, type); !operation.empty())
+      return pseudo(b, pseudo::nvAtomic + operation, type,
+                    {access.pointer, value, predicateOf(b, access.predicate),
+                     b.getInt32(unsigned(access.scope))});
+    return valueUnderBranch(
+        b, access.predicate, [&] { return updateInLoop(b, access, kind, value); },
+        Constant::getNullValue(type));
+  }
+
+  Value *atomicExchange(IRBuilder<> &b, const AtomicAccess &access, Value *expected,
+                        Value *value) const override {
+    unsigned bits = value->getType()->getIntegerBitWidth();
+    return pseudo(b, pseudo::nvCas + "b" + Twine(bits), value->getType(),
+                  {access.pointer, expected, value, predicateOf(b, access.predicate),
+                   b.getInt32(unsigned(access.scope))});
   }
 
   void asyncCopy(IRBuilder<> &b, const GlobalAccess &from, Value *to,
@@ -118,15 +140,99 @@ public:
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});
   }
 
-  StringRef deviceScope() const override { return "device"; }
-
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_rsqrt_approx_f, {x});
   }
 
 private:
-  static Value *predicateOf(IRBuilder<> &b, const GlobalAccess &access) {
-    return access.predicate ? access.predicate : b.getTrue();
+  StringRef scopeName(tile::Scope scope) const override {
+    switch (scope) {
+    case tile::Scope::Program:
+      return "block";
+    case tile::Scope::Device:
+      return "device";
+    case tile::Scope::System:
+      return "";
+    }
+    llvm_unreachable("all scopes are covered");
+  }
+
+  /// What PTX calls the operation, with its type; nothing where it has none.
+  std::string atomicName(tile::AtomicKind kind, Type *type) const {
+    using Kind = tile::AtomicKind;
+    std::string bits = std::to_string(type->getPrimitiveSizeInBits().getFixedValue());
+    switch (kind) {
+    case Kind::Add:
+      return "add.u" + bits;
+    case Kind::FAdd:
+      if (type->isBFloatTy())
+        return target.bf16Atomics ? "add.noftz.bf16" : "";
+      return (type->isHalfTy() ? "add.noftz.f" : "add.f") + bits;
+    case Kind::Max:
+      return "max.s" + bits;
+    case Kind::Min:
+      return "min.s" + bits;
+    case Kind::UMax:
+      return "max.u" + bits;
+    case Kind::UMin:
+      return "min.u" + bits;
+    case Kind::FMax:
+    case Kind::FMin:
+      return "";
+    case Kind::And:
+      return "and.b" + bits;
+    case Kind::Or:
+      return "or.b" + bits;
+    case Kind::Xor:
+      return "xor.b" + bits;
+    case Kind::Exchange:
+      return bits == "16" ? "" : "exch.b" + bits;
+    }
+    llvm_unreachable("all kinds are covered");
+  }
+
+  /// An operation the chip has not: computed here, and written where memory is still the same.
+  Value *updateInLoop(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
+                      Value *value) const {
+    Type *type = value->getType(), *bits = b.getIntNTy(type->getPrimitiveSizeInBits());
+    GlobalAccess guess;
+    guess.pointer = access.pointer;
+    guess.isVolatile = true;
+    Value *first = load(b, guess, bits, nullptr);
+    BasicBlock *before = b.GetInsertBlock();
+    auto *loop = BasicBlock::Create(b.getContext(), "update", before->getParent());
+    auto *after = BasicBlock::Create(b.getContext(), "updated", before->getParent());
+    b.CreateBr(loop);
+    b.SetInsertPoint(loop);
+    PHINode *expected = b.CreatePHI(bits, 2);
+    Value *updated = combined(b, kind, b.CreateBitCast(expected, type), value);
+    AtomicAccess always = access;
+    always.predicate = nullptr;
+    Value *found = atomicExchange(b, always, expected, b.CreateBitCast(updated, bits));
+    expected->addIncoming(first, before);
+    expected->addIncoming(found, loop);
+    b.CreateCondBr(b.CreateICmpEQ(found, expected), after, loop);
+    b.SetInsertPoint(after);
+    return b.CreateBitCast(found, type);
+  }
+
+  static Value *combined(IRBuilder<> &b, tile::AtomicKind kind, Value *before, Value *value) {
+    switch (kind) {
+    case tile::AtomicKind::FAdd:
+      return b.CreateFAdd(before, value);
+    case tile::AtomicKind::FMax:
+      return b.CreateMaxNum(before, value);
+    case tile::AtomicKind::FMin:
+      return b.CreateMinNum(before, value);
+    case tile::AtomicKind::Exchange:
+      return value;
+    default:
+      llvm_unreachable("the chip has the others");
+    }
+  }
+
+  static Value *predicateOf(IRBuilder<> &b, Value *predicate) {
+    return predicate ? predicate : b.getTrue();
   }
 
   static Value *hintsOf(IRBuilder<> &b, const GlobalAccess &access) {
@@ -134,10 +240,10 @@ private:
         pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile));
   }
 
-  static Value *pseudo(IRBuilder<> &b, StringRef family, Type *type, Type *result,
-                       ArrayRef<Value *> arguments, bool writes) {
+  static Value *pseudo(IRBuilder<> &b, const Twine &called, Type *result,
+                       ArrayRef<Value *> arguments, bool writes = true) {
     Module &module = *b.GetInsertBlock()->getModule();
-    std::string name = (family + typeName(type)).str();
+    std::string name = called.str();
     Function *callee = module.getFunction(name);
     if (!callee) {
       SmallVector<Type *> types;

@@ -1,4 +1,4 @@
-// Predicated accesses of global memory as inline assembly.
+// Predicated accesses and atomics of global memory as inline assembly.
 #include "codegen/nvidia/LowerPseudoIntrinsics.h"
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ir/tile/Tile.h"
@@ -146,20 +146,80 @@ void lowerStore(CallInst &call) {
   b.CreateCall(assembly, arguments);
 }
 
+const char *scopeOf(Value *scope) {
+  switch (tile::Scope(cast<ConstantInt>(scope)->getZExtValue())) {
+  case tile::Scope::Program:
+    return ".cta";
+  case tile::Scope::Device:
+    return ".gpu";
+  case tile::Scope::System:
+    return ".sys";
+  }
+  llvm_unreachable("all scopes are covered");
+}
+
+/// The instruction `atom….<name>` for a call of (address, operands…, predicate, scope). Without its
+/// result it is a `red….<name>`, where there is one.
+void lowerAtomic(CallInst &call, StringRef name) {
+  IRBuilder<> b(&call);
+  unsigned count = call.arg_size() - 3; // operands
+  Type *type = call.getType();
+  AsmType word(b, b.getIntNTy(type->getPrimitiveSizeInBits()));
+  bool reduces = call.use_empty() && count == 1 && !name.starts_with("exch.");
+  unsigned first = reduces ? 0 : 1;
+  auto operand = [&](unsigned number) { return "$" + std::to_string(first + number); };
+  std::string text = "@" + operand(count + 1) + (reduces ? " red" : " atom") + ".relaxed" +
+                     scopeOf(call.getArgOperand(count + 2)) + ".global." + name.str() + " " +
+                     (reduces ? "" : "$0, ") + "[" + operand(0) + "]";
+  std::string constraints = reduces ? "l" : std::string("=") + word.constraint + ",l";
+  SmallVector<Value *> arguments{call.getArgOperand(0)};
+  for (unsigned i = 1; i <= count; ++i) {
+    text += ", " + operand(i);
+    constraints += std::string(",") + word.constraint;
+    arguments.push_back(b.CreateBitCast(call.getArgOperand(i), word.word));
+  }
+  text += ";";
+  constraints += ",b";
+  arguments.push_back(call.getArgOperand(count + 1));
+  if (!reduces) { // the result starts as zero
+    constraints += ",0";
+    arguments.push_back(ConstantInt::get(word.word, 0));
+  }
+  SmallVector<Type *> types;
+  for (Value *argument : arguments)
+    types.push_back(argument->getType());
+  auto *function = FunctionType::get(reduces ? b.getVoidTy() : word.word, types, false);
+  Value *result =
+      b.CreateCall(InlineAsm::get(function, text, constraints, /*hasSideEffects=*/true), arguments);
+  if (!reduces)
+    call.replaceAllUsesWith(b.CreateBitCast(result, type));
+}
+
 } // namespace
 
 void lowerPseudoIntrinsics(Module &module) {
   for (Function &function : make_early_inc_range(module)) {
     StringRef name = function.getName();
-    bool isLoad = name.starts_with(pseudo::nvLoad), isStore = name.starts_with(pseudo::nvStore);
-    if (!isLoad && !isStore)
+    void (*lower)(CallInst &) = nullptr;
+    if (name.starts_with(pseudo::nvLoad))
+      lower = lowerLoad;
+    else if (name.starts_with(pseudo::nvStore))
+      lower = lowerStore;
+    else if (name.starts_with(pseudo::nvAtomic))
+      lower = [](CallInst &call) {
+        StringRef name = call.getCalledFunction()->getName();
+        lowerAtomic(call, name.drop_front(pseudo::nvAtomic.size()));
+      };
+    else if (name.starts_with(pseudo::nvCas))
+      lower = [](CallInst &call) {
+        StringRef name = call.getCalledFunction()->getName();
+        lowerAtomic(call, ("cas." + name.drop_front(pseudo::nvCas.size())).str());
+      };
+    if (!lower)
       continue;
     for (User *user : make_early_inc_range(function.users())) {
       auto &call = cast<CallInst>(*user);
-      if (isLoad)
-        lowerLoad(call);
-      else
-        lowerStore(call);
+      lower(call);
       call.eraseFromParent();
     }
     function.eraseFromParent();

@@ -172,6 +172,52 @@ Result predicatedStore(Lowering &lowering, CallInst &call, const IntrinsicRule &
   return nullptr;
 }
 
+std::optional<AtomicRMWInst::BinOp> atomicOperation(StringRef name) {
+  auto [operation, type] = name.split('.');
+  bool floats = name.rsplit('.').second.contains('f');
+  bool isSigned = type.starts_with("s");
+  return StringSwitch<std::optional<AtomicRMWInst::BinOp>>(operation)
+      .Case("add", floats ? AtomicRMWInst::FAdd : AtomicRMWInst::Add)
+      .Case("max", isSigned ? AtomicRMWInst::Max : AtomicRMWInst::UMax)
+      .Case("min", isSigned ? AtomicRMWInst::Min : AtomicRMWInst::UMin)
+      .Case("and", AtomicRMWInst::And)
+      .Case("or", AtomicRMWInst::Or)
+      .Case("xor", AtomicRMWInst::Xor)
+      .Case("exch", AtomicRMWInst::Xchg)
+      .Default(std::nullopt);
+}
+
+// sectile.nv.atomic.<operation>.<type>(address, value, predicate, scope) and
+// sectile.nv.cas.<type>(address, expected, value, predicate, scope), as LLVM's own instructions,
+// which are atomic among the host's threads.
+Result atomicUpdate(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  StringRef name = call.getCalledFunction()->getName();
+  auto operation = atomicOperation(name.drop_front(rule.name.size() - 1));
+  if (!operation)
+    return createStringError("the virtual GPU does not know %s", name.str().c_str());
+  Value *predicate = call.getArgOperand(2);
+  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate,
+                                             accessStore | accessAtomic);
+  Align align(call.getType()->getPrimitiveSizeInBits() / 8);
+  Value *before = builder.CreateAtomicRMW(*operation, address, call.getArgOperand(1), align,
+                                          AtomicOrdering::Monotonic);
+  return builder.CreateSelect(predicate, before, Constant::getNullValue(call.getType()));
+}
+
+Result atomicExchange(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *predicate = call.getArgOperand(3);
+  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate,
+                                             accessStore | accessAtomic);
+  Align align(call.getType()->getPrimitiveSizeInBits() / 8);
+  Value *before = builder.CreateExtractValue(
+      builder.CreateAtomicCmpXchg(address, call.getArgOperand(1), call.getArgOperand(2), align,
+                                  AtomicOrdering::Monotonic, AtomicOrdering::Monotonic),
+      0);
+  return builder.CreateSelect(predicate, before, Constant::getNullValue(call.getType()));
+}
+
 // The intrinsic `first`, subnormal results flushed to zero.
 Result flushed(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
@@ -336,9 +382,11 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
     {"llvm.nvvm.mma.*", mma},
 
-    // Predicated accesses.
+    // Predicated accesses and atomics.
     {"sectile.nv.load.*", predicatedLoad},
     {"sectile.nv.store.*", predicatedStore},
+    {"sectile.nv.atomic.*", atomicUpdate},
+    {"sectile.nv.cas.*", atomicExchange},
 
     // Mathematics.
     {"llvm.nvvm.ex2.approx.f32", hostCall, 0, 0, "ex2_f32"},

@@ -2,6 +2,7 @@
 #include "passes/analysis/SharedMemory.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -35,6 +36,49 @@ GatherPlan planOf(tile::ReduceOp reduce) {
   return plan;
 }
 
+bool isDoneOnce(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return load.getIsVolatile();
+  return isa<tile::AtomicRMWOp, tile::AtomicCasOp>(op);
+}
+
+SharingPlan sharingPlanOf(Operation *op) {
+  SharingPlan plan;
+  Value result = op->getResult(0);
+  if (result.use_empty())
+    return plan;
+  const Layout *layout = cta::layoutOf(result.getType());
+  if (!layout) {
+    bool oneWarp = warpsOf(op->getParentOfType<func::FuncOp>()) == 1;
+    plan.kind = oneWarp ? SharingPlan::Kind::Lanes : SharingPlan::Kind::Scratch;
+    plan.bytes = oneWarp ? 0 : 16;
+    return plan;
+  }
+  uint32_t lanes = layout->freeBits(In::Lane);
+  if (!lanes && !layout->freeBits(In::Warp))
+    return plan;
+  // Lanes that differ only in bits without meaning hold the same in the same registers.
+  bool sameRegisters = llvm::all_of(llvm::enumerate(layout->packed(In::Lane)), [&](auto bit) {
+    return !(lanes >> bit.index() & 1) || bit.value() == 0;
+  });
+  if (!layout->freeBits(In::Warp) && sameRegisters) {
+    plan.kind = SharingPlan::Kind::Lanes;
+    return plan;
+  }
+  plan.kind = SharingPlan::Kind::Scratch;
+  ConversionPlan &conversion = plan.conversion;
+  conversion.kind = ConversionPlan::Kind::Scratch;
+  conversion.source = conversion.destination = layout->withoutDuplicateRegisters();
+  conversion.sourceRegisters = *registersInThread(*layout, conversion.source);
+  conversion.destinationRegisters = *registersInThread(conversion.destination, *layout);
+  ConversionOptions options;
+  options.maxScratchBytes = std::numeric_limits<unsigned>::max();
+  conversion.scratch = planScratch(conversion.source, conversion.destination,
+                                   elementBits(result.getType()), options);
+  plan.bytes = conversion.scratch.bytes;
+  return plan;
+}
+
 Scratch scratchOf(Operation *op) {
   if (auto convert = dyn_cast<cta::ConvertLayoutOp>(op)) {
     ConversionPlan plan = planOf(convert);
@@ -45,6 +89,9 @@ Scratch scratchOf(Operation *op) {
       return {bytes, true};
   } else if (isa<cta::RecordOp>(op)) {
     return {sizeof(uint64_t), true}; // the place that one thread got, for all of them
+  } else if (isDoneOnce(op)) {
+    if (int64_t bytes = sharingPlanOf(op).bytes)
+      return {bytes, true};
   }
   return {};
 }
@@ -57,9 +104,9 @@ int64_t sharedBytes(Operation *op) {
   return scratchOf(op).bytes;
 }
 
-// Only tile.reduce has another name for it: its other attributes are about values.
+// Operations of `tile` have another name for it: their other attributes are about values.
 static StringRef offsetName(Operation *op) {
-  return isa<tile::ReduceOp>(op) ? StringRef("scratch") : StringRef("offset");
+  return isa<tile::TileDialect>(op->getDialect()) ? StringRef("scratch") : StringRef("offset");
 }
 
 std::optional<int64_t> sharedOffset(Operation *op) {

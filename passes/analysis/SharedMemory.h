@@ -25,6 +25,23 @@ struct GatherPlan {
 };
 GatherPlan planOf(tile::ReduceOp reduce);
 
+/// What a program does once, though several of its threads hold the same element: atomic
+/// operations, and loads of what others may write meanwhile. One thread does it for all of them;
+/// how the others get the result.
+struct SharingPlan {
+  enum class Kind {
+    None,   ///< nobody else holds it, or nobody uses it
+    Lanes,  ///< the other lanes of the warp do
+    Scratch ///< so do other warps
+  };
+  Kind kind = Kind::None;
+  ConversionPlan conversion; ///< a tile's way through scratch and back
+  int64_t bytes = 0;         ///< of scratch
+};
+bool isDoneOnce(mlir::Operation *op);
+/// For operations that are done once; those have one result.
+SharingPlan sharingPlanOf(mlir::Operation *op);
+
 /// Shared memory that an operation uses between its own writes and reads, and nobody else.
 struct Scratch {
   int64_t bytes = 0;

@@ -30,6 +30,7 @@ template <class Source>
 void addRows(std::string &table, const std::string &place, const Source &counters) {
   for (auto [what, access] : {std::pair{"global load", &counters.globalLoad},
                               {"global store", &counters.globalStore},
+                              {"global atomic", &counters.globalAtomic},
                               {"async copy", &counters.asyncCopy}})
     addRow(table, place, what, *access, access->sectors, access->idealSectors);
   for (auto [what, access] :

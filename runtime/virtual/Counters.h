@@ -37,16 +37,17 @@ struct SiteCounters {
 struct LineCounters {
   std::string file;
   uint32_t line = 0;
-  AccessCounters globalLoad, globalStore, asyncCopy, sharedLoad, sharedStore;
+  AccessCounters globalLoad, globalStore, globalAtomic, asyncCopy, sharedLoad, sharedStore;
   uint64_t mma = 0, shuffles = 0, barriers = 0;
   bool operator==(const LineCounters &) const = default;
 };
 
 struct Counters {
   uint64_t blocks = 0;
-  AccessCounters globalLoad, globalStore; // atomics count as stores
-  AccessCounters asyncCopy;               // cp.async: sectors read and wavefronts written
-  AccessCounters sharedLoad, sharedStore; // matrix loads and stores included
+  AccessCounters globalLoad, globalStore, globalAtomic;
+  AccessCounters asyncCopy; // cp.async: sectors read and wavefronts written
+  AccessCounters sharedLoad,
+      sharedStore; // matrix loads and stores, and atomics as stores, included
   uint64_t mma = 0, shuffles = 0, warpOperations = 0, barriers = 0;
   uint64_t instructions = 0; // of the IR, by all threads
   struct Kind {

@@ -44,8 +44,10 @@ void addSite(Counters &totals, LineCounters &line, const Site &site, const SiteC
     add(&Counters::globalLoad, &LineCounters::globalLoad);
     break;
   case SiteKind::GlobalStore:
-  case SiteKind::GlobalAtomic:
     add(&Counters::globalStore, &LineCounters::globalStore);
+    break;
+  case SiteKind::GlobalAtomic:
+    add(&Counters::globalAtomic, &LineCounters::globalAtomic);
     break;
   case SiteKind::SharedLoad:
   case SiteKind::MatrixLoad:
@@ -66,8 +68,10 @@ void addSite(Counters &totals, LineCounters &line, const Site &site, const SiteC
   case SiteKind::GenericAtomic:
     if (shared)
       add(&Counters::sharedStore, &LineCounters::sharedStore);
-    else
+    else if (site.kind == SiteKind::GenericStore)
       add(&Counters::globalStore, &LineCounters::globalStore);
+    else
+      add(&Counters::globalAtomic, &LineCounters::globalAtomic);
     break;
   case SiteKind::AsyncCopy:
     add(&Counters::asyncCopy, &LineCounters::asyncCopy);

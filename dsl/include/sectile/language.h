@@ -1,5 +1,6 @@
 // The language: everything a kernel is written with.
 #pragma once
+#include <sectile/atomic.h>
 #include <sectile/config.h>
 #include <sectile/control.h>
 #include <sectile/create.h>

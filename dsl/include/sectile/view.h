@@ -1,6 +1,7 @@
 // View<T, N>: a tensor in global memory with extents and strides, read and written by blocks.
 #pragma once
 #include <array>
+#include <sectile/atomic.h>
 #include <sectile/memory.h>
 #include <utility>
 
@@ -22,6 +23,8 @@ Value loadBlock(const ViewHandle &view, std::span<const std::int64_t> shape,
                 Access access);
 void storeBlock(const ViewHandle &view, std::span<const std::int64_t> shape,
                 std::span<const Operand> offsets, bool tiles, const Operand &value, Access access);
+Value atomicBlock(AtomicOp op, const ViewHandle &view, std::span<const std::int64_t> shape,
+                  std::span<const Operand> offsets, bool tiles, const Operand &value, Atomic how);
 // ptr + Σ indices[i] * strides[i], in 64 bits.
 Value address(const Value &ptr, std::span<const Value> strides, std::span<const Operand> indices);
 Value tilesAlong(const Value &extent, const Extent &size);
@@ -52,6 +55,26 @@ public:
     write(std::array<Operand, rank>{offset...}, false, value);
   }
 
+  // Atomic operations on the block, as those on pointers. Elements beyond the view's edges are left
+  // out, and zero in the result.
+#define SECTILE_ATOMIC(name, op, check)                                                            \
+  Tile<Value_> name(Always<D, Operand>... index, Operand value, Atomic how = {}) const {           \
+    check<T>();                                                                                    \
+    return update(AtomicOp::op, std::array<Operand, rank>{index...}, true, value, how);            \
+  }                                                                                                \
+  Tile<Value_> name##_at(Always<D, Operand>... offset, Operand value, Atomic how = {}) const {     \
+    check<T>();                                                                                    \
+    return update(AtomicOp::op, std::array<Operand, rank>{offset...}, false, value, how);          \
+  }
+  SECTILE_ATOMIC(atomic_add, add, checkAtomic)
+  SECTILE_ATOMIC(atomic_max, max, checkAtomic)
+  SECTILE_ATOMIC(atomic_min, min, checkAtomic)
+  SECTILE_ATOMIC(atomic_and, bit_and, checkAtomicBits)
+  SECTILE_ATOMIC(atomic_or, bit_or, checkAtomicBits)
+  SECTILE_ATOMIC(atomic_xor, bit_xor, checkAtomicBits)
+  SECTILE_ATOMIC(atomic_exchange, exchange, checkAtomic)
+#undef SECTILE_ATOMIC
+
 protected:
   TileAccess(const View<T, rank> &view, const std::array<std::int64_t, rank> &shape)
       : view_(view), shape_(shape) {}
@@ -65,6 +88,11 @@ protected:
         !std::is_const_v<T>,
         "a View<const T, N> cannot be stored to: make the kernel's parameter a View<T, N>");
     storeBlock(view_.handle(), shape_, offsets, tiles, value, access_);
+  }
+
+  Tile<Value_> update(AtomicOp op, const std::array<Operand, rank> &offsets, bool tiles,
+                      const Operand &value, Atomic how) const {
+    return Tile<Value_>(atomicBlock(op, view_.handle(), shape_, offsets, tiles, value, how));
   }
 
   View<T, rank> view_;

@@ -1,0 +1,129 @@
+// tile.atomic_rmw and tile.atomic_cas.
+//
+// Of the threads that hold the same element one does the operation, relaxed. What order there is to
+// be comes from fences around it, one for all elements of a thread, and from barriers: the block's
+// threads have written before one of them releases, and read after one has acquired.
+#include "codegen/common/Atomics.h"
+#include "codegen/common/Conversions.h"
+#include "passes/analysis/SharedMemory.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+/// A scalar from the first thread to all, through shared memory.
+static llvm::Value *throughScratch(KernelEmitter &emitter, llvm::Value *value, int64_t offset,
+                                   llvm::Value *writer) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Type *type = value->getType();
+  llvm::Value *stored = emitter.toMemory(value);
+  llvm::Value *address = emitter.sharedAddress(offset);
+  llvm::Function *kernel = b.GetInsertBlock()->getParent();
+  auto *inside = llvm::BasicBlock::Create(b.getContext(), "write", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "written", kernel);
+  b.CreateCondBr(writer, inside, after);
+  b.SetInsertPoint(inside);
+  b.CreateAlignedStore(stored, address, llvm::Align(8));
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  emitter.hooks.barrier(b);
+  return emitter.fromMemory(b.CreateAlignedLoad(stored->getType(), address, llvm::Align(8)), type);
+}
+
+LogicalResult shareResult(KernelEmitter &emitter, Operation *op, Registers &values) {
+  SharingPlan plan = sharingPlanOf(op);
+  if (plan.kind == SharingPlan::Kind::None)
+    return success();
+  llvm::IRBuilder<> &b = emitter.b;
+  Type type = op->getResult(0).getType();
+  const Layout *layout = cta::layoutOf(type);
+  if (plan.kind == SharingPlan::Kind::Lanes) {
+    uint32_t free = layout ? layout->freeBits(In::Lane) : emitter.target.warpSize - 1;
+    llvm::Value *from = b.CreateAnd(emitter.laneIndex(), ~free & (emitter.target.warpSize - 1));
+    ArrayRef<unsigned> first;
+    if (layout)
+      first = emitter.firstCopies(*layout);
+    for (auto [reg, value] : llvm::enumerate(values))
+      value =
+          !first.empty() && first[reg] < reg ? values[first[reg]] : emitter.shuffle(value, from);
+    return success();
+  }
+  auto offset = sharedOffset(op);
+  if (!offset)
+    return op->emitError("needs scratch in shared memory, which has not been placed");
+  if (!layout) {
+    values.front() = throughScratch(emitter, values.front(), *offset, emitter.isWriter(type));
+    return success();
+  }
+  Type element = tile::elementType(type);
+  llvm::Value *scratch = emitter.sharedAddress(*offset);
+  storeScratch(emitter, plan.conversion, values, element, scratch);
+  emitter.hooks.barrier(b);
+  Registers lean = loadScratch(emitter, plan.conversion, element, scratch);
+  values.clear();
+  for (unsigned reg : plan.conversion.destinationRegisters)
+    values.push_back(lean[reg]);
+  return success();
+}
+
+/// Does `one` for every register whose element this thread is the one to work on.
+template <typename Op, typename One>
+static LogicalResult emitEach(KernelEmitter &emitter, Op op, One one) {
+  llvm::IRBuilder<> &b = emitter.b;
+  const TargetHooks &hooks = emitter.hooks;
+  tile::Order order = op.getOrder();
+  if (order == tile::Order::Release || order == tile::Order::AcquireRelease) {
+    hooks.memoryBarrier(b);
+    hooks.fence(b, llvm::AtomicOrdering::Release, op.getScope());
+  }
+  Type type = op.getType();
+  ArrayRef<unsigned> first;
+  if (const Layout *layout = cta::layoutOf(type))
+    first = emitter.firstCopies(*layout);
+  llvm::Value *writer = emitter.isWriter(type);
+  Registers &pointers = emitter.registers(op.getPtr());
+  Registers *masks = op.getMask() ? &emitter.registers(op.getMask()) : nullptr;
+  AtomicAccess access;
+  access.scope = op.getScope();
+  Registers results;
+  for (unsigned reg = 0; reg < pointers.size(); ++reg) {
+    if (!first.empty() && first[reg] < reg) {
+      results.push_back(results[first[reg]]);
+      continue;
+    }
+    access.pointer = pointers[reg];
+    access.predicate = masks ? (*masks)[reg] : nullptr;
+    if (writer)
+      access.predicate = access.predicate ? b.CreateAnd(writer, access.predicate) : writer;
+    results.push_back(one(access, reg));
+  }
+  if (order == tile::Order::Acquire || order == tile::Order::AcquireRelease) {
+    hooks.fence(b, llvm::AtomicOrdering::Acquire, op.getScope());
+    hooks.memoryBarrier(b);
+  }
+  if (failed(shareResult(emitter, op, results)))
+    return failure();
+  emitter.define(op.getResult(), std::move(results));
+  return success();
+}
+
+LogicalResult emitAtomic(KernelEmitter &emitter, tile::AtomicRMWOp op) {
+  Registers &given = emitter.registers(op.getValue());
+  return emitEach(emitter, op, [&](const AtomicAccess &access, unsigned reg) {
+    return emitter.hooks.atomicUpdate(emitter.b, access, op.getKind(), given[reg]);
+  });
+}
+
+LogicalResult emitAtomic(KernelEmitter &emitter, tile::AtomicCasOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  Registers &expected = emitter.registers(op.getExpected());
+  Registers &given = emitter.registers(op.getValue());
+  return emitEach(emitter, op, [&](const AtomicAccess &access, unsigned reg) {
+    llvm::Type *type = given[reg]->getType(), *bits = b.getIntNTy(type->getPrimitiveSizeInBits());
+    llvm::Value *before = b.CreateBitCast(expected[reg], bits);
+    llvm::Value *value = b.CreateBitCast(given[reg], bits);
+    return b.CreateBitCast(emitter.hooks.atomicExchange(b, access, before, value), type);
+  });
+}
+
+} // namespace sectile
