@@ -72,6 +72,19 @@ TEST(Errors, Types) {
                HasSubstr("sc::when takes one bool, not a tile of [4]"));
 }
 
+TEST(Errors, Atomics) {
+  EXPECT_FAULT(sc::atomic_add(x, sc::zeros<float>(8)),
+               HasSubstr("sc::atomic_add: the value of shape [8] does not fit into []"));
+  EXPECT_FAULT(sc::atomic_max(x + sc::arange(0, 8), 1, n),
+               HasSubstr("a mask is bool, not Int: compare first"));
+  EXPECT_FAULT(sc::atomic_min(x + sc::arange(0, 8), 1, sc::arange(0, 4) < n),
+               HasSubstr("pointers and their mask: the shapes [8] and [4]"));
+  EXPECT_FAULT(sc::atomic_exchange(x, {}), HasSubstr("sc::atomic_exchange has no value"));
+  EXPECT_FAULT(sc::atomic_cas(x, sc::zeros<float>(4), 0),
+               HasSubstr("sc::atomic_cas: the expected value of shape [4] does not fit into []"));
+  EXPECT_FAULT(sc::atomic_add(sc::Ptr<int>(), 1), HasSubstr("used before anything is assigned"));
+}
+
 TEST(Errors, Dot) {
   EXPECT_FAULT(sc::dot(sc::zeros<float>(64, 32), sc::zeros<float>(64, 32)),
                HasSubstr("sc::dot of [64, 32] and [64, 32]: the inner extents 32 and 64 differ"));

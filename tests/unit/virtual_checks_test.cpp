@@ -163,6 +163,42 @@ define ptx_kernel void @k(ptr addrspace(1) %x) {
   bad.expectFinding(FindingKind::SharedRace, 7, bad.allocate<int>(32));
 }
 
+// Both ways in which kernels have atomic operations: LLVM's own, and PTX's under a predicate.
+TEST(GlobalMemory, AtomicsAreCheckedAndCounted) {
+  for (const char *add :
+       {"atomicrmw add ptr addrspace(1) %p, i32 1 syncscope(\"agent\") monotonic, "
+        "align 4 ;; 5",
+        "call i32 @sectile.nv.atomic.add.u32(ptr addrspace(1) %p, i32 1, i1 "
+        "true, i32 1) ;; 5"}) {
+    Runner runner = reverseRunner(std::string(nvidiaHead) + R"(
+declare i32 @sectile.nv.atomic.add.u32(ptr addrspace(1), i32, i1, i32)
+define ptx_kernel void @k(ptr addrspace(1) %x, i32 %bytes) {
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %odd = and i32 %i, 1
+  %o = mul i32 %odd, %bytes
+  %p = getelementptr i8, ptr addrspace(1) %x, i32 %o
+  %r = )" + add + R"(
+  ret void
+}
+)",
+                                  0);
+    runner.shape.grid[0] = 50;
+    runner.options.hostThreads = 4;
+    int *x = runner.upload(std::vector<int>(2, 0));
+    Counters counters = runner.expectClean(x, 4);
+    EXPECT_EQ(x[0], 32 * 50);
+    EXPECT_EQ(x[1], 32 * 50);
+    EXPECT_EQ(counters.globalAtomic.requests, 2 * 50u);
+    EXPECT_EQ(counters.globalAtomic.bytes, 64 * 4 * 50u);
+    EXPECT_EQ(counters.globalAtomic.sectors, 2 * 50u);
+    EXPECT_EQ(counters.globalStore.requests, 0u);
+    EXPECT_NE(counters.text().find("global atomic"), std::string::npos);
+    runner.expectFinding(FindingKind::Misaligned, 5, x, 2);
+    Finding finding = runner.expectFinding(FindingKind::OutOfBounds, 5, x, 8);
+    EXPECT_NE(finding.text().find("atomic of 4 bytes"), std::string::npos) << finding.text();
+  }
+}
+
 TEST(SharedMemory, AtomicsDoNotRaceWithEachOther) {
   std::string text = std::string(nvidiaHead) + R"(
 define ptx_kernel void @k(ptr addrspace(1) %x) {
