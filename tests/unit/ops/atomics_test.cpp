@@ -290,6 +290,26 @@ TEST_P(Atomics, OnViews) {
   EXPECT_EQ(most.download(), wantMost);
 }
 
+// Each thread reads what another has written.
+TEST_P(Atomics, Barrier) {
+  sc::Kernel kernel{"barrier", [](sc::Ptr<int> x, sc::Ptr<int> out) {
+                      auto i = sc::arange(0, 512);
+                      for (auto round : sc::range(1, 4)) {
+                        sc::store(x + i, i * round);
+                        sc::barrier();
+                        auto seen = sc::load(x + (511 - i));
+                        sc::barrier();
+                        sc::store(out + i, seen);
+                      }
+                    }};
+  auto x = device.upload(std::vector<int>(512, 0));
+  auto out = device.allocate<int>(512);
+  kernel.launch(device.stream(), 1, x, out);
+  const std::vector<int> got = out.download();
+  for (int i = 0; i < 512; ++i)
+    EXPECT_EQ(got[size_t(i)], (511 - i) * 3);
+}
+
 //===-- What programs build from them ---------------------------------------------------------===//
 
 TEST_P(Atomics, TicketCounter) {
