@@ -8,6 +8,7 @@ using namespace mlir;
 namespace sectile::detail {
 
 static_assert(static_cast<int>(Precision::ieee) == static_cast<int>(tile::Precision::IEEE));
+static_assert(static_cast<int>(Precision::bf16x6) == static_cast<int>(tile::Precision::BF16x6));
 
 static bool isFp8(Kind kind) { return isFloat(kind) && bitsOf(kind) == 8; }
 
@@ -43,14 +44,22 @@ Value dot(Kind a, const Value &aValue, Kind b, const Value &bValue, Kind acc, co
   ArrayRef<int64_t> leftShape = tile::shapeOf(left.getType());
   ArrayRef<int64_t> rightShape = tile::shapeOf(right.getType());
   std::string shapes = shapeText(leftShape) + " and " + shapeText(rightShape);
-  if (leftShape.size() != 2 || rightShape.size() != 2)
-    fail(where, "sc::dot of " + shapes + ": operands are [M, K] and [K, N]");
-  if (leftShape[1] != rightShape[0])
-    fail(where, "sc::dot of " + shapes + ": the inner extents " + Twine(leftShape[1]) + " and " +
-                    Twine(rightShape[0]) +
+  size_t rank = leftShape.size();
+  if (rank < 2 || rank > 3 || rightShape.size() != rank)
+    fail(where, "sc::dot of " + shapes + ": operands are [M, K] and [K, N], or [B, M, K] and " +
+                    "[B, K, N]; sc::expand inserts an axis, sc::broadcast_to repeats a matrix");
+  int64_t inner = leftShape[rank - 1], otherInner = rightShape[rank - 2];
+  if (inner != otherInner)
+    fail(where, "sc::dot of " + shapes + ": the inner extents " + Twine(inner) + " and " +
+                    Twine(otherInner) +
                     " differ; operands are [M, K] and [K, N], and sc::trans "
                     "swaps the axes of one");
-  SmallVector<int64_t> shape = {leftShape[0], rightShape[1]};
+  if (rank == 3 && leftShape[0] != rightShape[0])
+    fail(where, "sc::dot of " + shapes + ": there are " + Twine(leftShape[0]) + " matrices and " +
+                    Twine(rightShape[0]) + "; operands are [B, M, K] and [B, K, N], and " +
+                    "sc::broadcast_to repeats one matrix");
+  SmallVector<int64_t> shape(leftShape.drop_back());
+  shape.push_back(rightShape.back());
   mlir::Value sum;
   if (accValue) {
     sum = trace.get(*accValue, where);

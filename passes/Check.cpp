@@ -2,6 +2,7 @@
 #include "passes/Check.h"
 #include "ir/cta/Cta.h"
 #include "passes/Kernel.h"
+#include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -139,7 +140,7 @@ LogicalResult checkDot(cta::DotOp dot, const Target &target) {
     return success();
   auto isThis = [&](const MmaShape &shape) {
     return *instruction == ArrayRef<int32_t>{int(shape.m), int(shape.n), int(shape.k)} &&
-           elementBits(a) == bitsOf(shape.element);
+           instructionBits(dot, 0) == bitsOf(shape.element);
   };
   if (llvm::none_of(target.mmaShapes, isThis))
     return dot.emitOpError() << target.name << " has no such instruction";
@@ -179,6 +180,38 @@ LogicalResult checkTiles(func::FuncOp kernel) {
   });
 }
 
+/// Threads share out powers of two; the odd factors of its extents each of them holds whole. Says
+/// what to write instead where that is too much.
+static std::string oddExtents(RankedTensorType tile, int64_t threads) {
+  int64_t each = 1, shared = 1;
+  for (int64_t extent : tile.getShape()) {
+    int64_t power = extent & -extent;
+    each *= extent / power;
+    shared *= power;
+  }
+  int64_t held = each * llvm::divideCeil(shared, threads);
+  if (held <= mostRegisters || each == 1 || tile.getNumElements() > mostRegisters * threads)
+    return {};
+  auto isFine = [](int64_t extent) { return extent / (extent & -extent) < 16; };
+  std::string instead;
+  for (int64_t extent : tile.getShape()) {
+    if (isFine(extent))
+      continue;
+    int64_t below = extent, above = extent;
+    while (!isFine(below))
+      --below;
+    while (!isFine(above))
+      ++above;
+    instead += (instead.empty() ? " instead of " : ", instead of ") + std::to_string(extent) +
+               " the nearest that work are " + std::to_string(below) + " and " +
+               std::to_string(above);
+  }
+  if (instead.empty())
+    instead = " use extents with larger powers of two in them";
+  return "a tile of " + tile::shapeText(tile.getShape()) + " is " + std::to_string(held) +
+         " elements for each thread, as threads share out powers of two only:" + instead;
+}
+
 LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   auto isTile = [](Type type) { return isa<TensorType>(type); };
   if (llvm::any_of(kernel.getArgumentTypes(), isTile))
@@ -200,6 +233,8 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
     auto tile = dyn_cast<RankedTensorType>(type);
     if (tile && tile.getEncoding())
       return op->emitOpError("has a layout before layouts are assigned");
+    if (std::string odd = tile ? oddExtents(tile, threads) : ""; !odd.empty())
+      return op->emitError() << odd;
     if (tile && tile.getNumElements() > mostRegisters * threads)
       return op->emitError() << "a tile of " << tile::shapeText(tile.getShape()) << " is "
                              << llvm::divideCeil(tile.getNumElements(), threads)

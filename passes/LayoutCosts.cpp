@@ -106,6 +106,23 @@ double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const 
   return cost;
 }
 
+// Matrix products that a dot of split operands takes.
+static unsigned productsOf(cta::DotOp dot) {
+  auto operand = dot.getA().getType();
+  auto buffer = dyn_cast<cta::BufferType>(operand);
+  if (!(buffer ? buffer.getElement() : getElementTypeOrSelf(operand)).isF32())
+    return 1;
+  switch (dot.getPrecision()) {
+  case tile::Precision::TF32x3:
+  case tile::Precision::BF16x3:
+    return 3;
+  case tile::Precision::BF16x6:
+    return 6;
+  default:
+    return 1;
+  }
+}
+
 double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
   auto shapeOf = [](Type type) {
     auto buffer = dyn_cast<cta::BufferType>(type);
@@ -114,17 +131,22 @@ double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
   double depth = shapeOf(dot.getA().getType()).back();
   if (auto instruction = dot.getInstruction()) {
     double perInstruction = double((*instruction)[0]) * (*instruction)[1] / target.warpSize;
-    return layout.numRegisters() / perInstruction * depth / (*instruction)[2] *
+    return layout.numRegisters() / perInstruction * depth / (*instruction)[2] * productsOf(dot) *
            costOfMatrixInstruction;
   }
-  // Fused multiply-adds: each step along the depth reads the rows and the columns of this thread.
-  double reads = 0;
-  for (unsigned dim : {layout.rank() - 2, layout.rank() - 1}) {
+  // Fused multiply-adds: each step along the depth reads the rows and the columns of this thread,
+  // of every matrix that it works on.
+  double reads = 0, matrices = 1;
+  auto perThread = [&](unsigned dim) {
     Gf2Basis distinct;
     for (uint32_t vector : layout.packed(In::Register))
       distinct.insert(layout.along(vector, dim));
-    reads += double(1u << distinct.rank()) * layout.repeats(dim) * costOfWavefront;
-  }
+    return double(1u << distinct.rank()) * layout.repeats(dim);
+  };
+  for (unsigned dim = 0; dim + 2 < layout.rank(); ++dim)
+    matrices *= perThread(dim);
+  for (unsigned dim : {layout.rank() - 2, layout.rank() - 1})
+    reads += matrices * perThread(dim) * costOfWavefront;
   return depth * (layout.numRegisters() + reads);
 }
 
@@ -209,29 +231,39 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask,
 
 void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposals) const {
   ArrayRef<int64_t> shape = dot.getType().getShape();
+  unsigned rank = shape.size();
+  auto core = [&](unsigned dim) { return unsigned(shape[dim] & -shape[dim]); };
   if (auto instruction = dot.getInstruction()) {
     // All warps along the rows first: sums along rows then stay within warps.
-    for (unsigned warpsM = warps; warpsM > 0; warpsM /= 2)
-      proposals.push_back(
-          mmaAccumulator(shape, (*instruction)[0], {.warpsM = warpsM, .warpsN = warps / warpsM}));
+    unsigned mostBatch = rank > 2 ? std::min(warps, core(0)) : 1;
+    for (unsigned warpsBatch = mostBatch; warpsBatch > 0; warpsBatch /= 2)
+      for (unsigned warpsM = warps / warpsBatch; warpsM > 0; warpsM /= 2)
+        proposals.push_back(mmaAccumulator(
+            shape, (*instruction)[0],
+            {.warpsM = warpsM, .warpsN = warps / warpsBatch / warpsM, .warpsBatch = warpsBatch}));
     return;
   }
-  auto core = [&](unsigned dim) { return unsigned(shape[dim] & -shape[dim]); };
   for (unsigned side : {8, 4, 2, 1}) {
-    SmallVector<unsigned, 2> elements{std::min(side, core(0)), std::min(side, core(1))};
-    SmallVector<unsigned, 2> lanes{1, 1}, perDim{1, 1};
-    // Threads towards a square, as far as the tile goes.
-    auto split = [&](unsigned count, SmallVector<unsigned, 2> &parts) {
+    SmallVector<unsigned, 4> elements(rank, 1), lanes(rank, 1), perDim(rank, 1), order;
+    for (unsigned dim = rank; dim-- > 0;)
+      order.push_back(dim);
+    for (unsigned dim : {rank - 2, rank - 1})
+      elements[dim] = std::min(side, core(dim));
+    // Threads towards a square, as far as the tile goes; what is left of them to other matrices.
+    auto split = [&](unsigned count, SmallVector<unsigned, 4> &parts) {
       for (; count > 1; count /= 2) {
-        double left[2];
-        for (unsigned dim : {0, 1})
-          left[dim] = double(shape[dim]) / (elements[dim] * lanes[dim] * perDim[dim]);
-        parts[left[0] > left[1] ? 0 : 1] *= 2;
+        auto left = [&](unsigned dim) {
+          return double(shape[dim]) / (elements[dim] * lanes[dim] * perDim[dim]);
+        };
+        unsigned dim = left(rank - 2) > left(rank - 1) ? rank - 2 : rank - 1;
+        if (rank > 2 && left(dim) <= 1 && left(0) > 1)
+          dim = 0;
+        parts[dim] *= 2;
       }
     };
     split(target.warpSize, lanes);
     split(warps, perDim);
-    proposals.push_back(blockedLayout(shape, elements, lanes, perDim, {1, 0}));
+    proposals.push_back(blockedLayout(shape, elements, lanes, perDim, order));
   }
 }
 

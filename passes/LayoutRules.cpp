@@ -6,24 +6,42 @@ using namespace mlir;
 
 namespace sectile {
 
+/// A basis vector of the sums as one of an operand (0 is A, 1 is B): where they have an axis in
+/// common. The operand's other axis is the inner one.
+static uint32_t alongKept(const Layout &sums, In in, unsigned bit, const Layout &operandLayout,
+                          unsigned operand) {
+  uint32_t place = 0;
+  unsigned inner = sums.rank() - 1 - operand;
+  for (unsigned dim = 0; dim < sums.rank(); ++dim)
+    if (dim != inner)
+      place |= uint32_t(sums.basis(in, bit, dim)) << operandLayout.shift(dim);
+  return place;
+}
+
+static Type operandElement(Value operand) {
+  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
+    return buffer.getElement();
+  return tile::elementType(operand.getType());
+}
+
+unsigned instructionBits(cta::DotOp dot, unsigned operand) {
+  Type element = operandElement(dot->getOperand(operand));
+  bool asBF16 = dot.getPrecision() == tile::Precision::BF16x3 ||
+                dot.getPrecision() == tile::Precision::BF16x6;
+  return element.isF32() && asBF16 ? 16 : element.getIntOrFloatBitWidth();
+}
+
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
   Type type = dot->getOperand(operand).getType();
-  ArrayRef<int64_t> shape;
-  Type element;
-  if (auto buffer = dyn_cast<cta::BufferType>(type)) {
-    shape = buffer.getShape();
-    element = buffer.getElement();
-  } else {
-    shape = cast<RankedTensorType>(type).getShape();
-    element = cast<RankedTensorType>(type).getElementType();
-  }
-  unsigned bits = element.getIntOrFloatBitWidth();
+  auto buffer = dyn_cast<cta::BufferType>(type);
+  ArrayRef<int64_t> shape = buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
+  unsigned bits = instructionBits(dot, operand);
   // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
   // registers to warps. The sums may have their warps anyhow, not only as a grid.
   Layout one = operand == 0 ? mmaOperandA(shape, bits, {}) : mmaOperandB(shape, bits, {});
   Layout::PackedBases bases = one.packedBases();
   for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
-    uint32_t place = uint32_t(accumulator.basis(In::Warp, bit, operand)) << one.shift(operand);
+    uint32_t place = alongKept(accumulator, In::Warp, bit, one, operand);
     if (place)
       llvm::erase(bases[unsigned(In::Register)], place);
     bases[unsigned(In::Warp)].push_back(place);
@@ -41,11 +59,11 @@ Layout multiplyAddOperandLayout(const Layout &sums, ArrayRef<int64_t> shape, uns
       bases[unsigned(In::Offset)].push_back(1u << bit);
     return bases;
   }());
-  unsigned inner = 1 - kept;
+  unsigned inner = sums.rank() - 1 - kept;
   Layout::PackedBases bases;
   auto project = [&](In in) {
     for (unsigned bit = 0; bit < sums.bits(in); ++bit)
-      bases[unsigned(in)].push_back(uint32_t(sums.basis(in, bit, kept)) << empty.shift(kept));
+      bases[unsigned(in)].push_back(alongKept(sums, in, bit, empty, kept));
   };
   for (unsigned bit = 0; bit < empty.coreBits(inner); ++bit)
     bases[unsigned(In::Register)].push_back(1u << (empty.shift(inner) + bit));

@@ -20,8 +20,17 @@ std::optional<MmaElement> mmaElement(Type type, tile::Precision precision) {
     return MmaElement::F16;
   if (type.isBF16())
     return MmaElement::BF16;
-  if (type.isF32() && precision == tile::Precision::TF32)
-    return MmaElement::TF32;
+  if (type.isF32())
+    switch (precision) {
+    case tile::Precision::TF32:
+    case tile::Precision::TF32x3:
+      return MmaElement::TF32;
+    case tile::Precision::BF16x3:
+    case tile::Precision::BF16x6:
+      return MmaElement::BF16;
+    case tile::Precision::IEEE:
+      return std::nullopt;
+    }
   if (type.isF64())
     return MmaElement::F64;
   if (type.isInteger(8))
@@ -51,8 +60,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     const MmaShape *shape = kind ? target.mmaFor(*kind) : nullptr;
     if (!shape)
       return nullptr;
-    int64_t m = dot.getType().getDimSize(0), n = dot.getType().getDimSize(1),
-            k = dot.getA().getType().getDimSize(1);
+    ArrayRef<int64_t> sums = dot.getType().getShape();
+    int64_t m = sums[sums.size() - 2], n = sums.back(), k = dot.getA().getType().getShape().back();
     auto multiple = [&](StringRef name, int64_t extent, unsigned of) {
       if (extent % of == 0)
         return true;

@@ -33,6 +33,8 @@ struct Origin {
   SmallVector<int64_t> order;
 };
 
+RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
 /// Whether a buffer of this shape can be read through other axes: repeats along two of them lie in
 /// memory in an order that a layout of the other axes cannot say.
 bool canPermuteBuffer(ArrayRef<int64_t> shape) {
@@ -40,7 +42,9 @@ bool canPermuteBuffer(ArrayRef<int64_t> shape) {
 }
 
 Origin originOfOperand(Value operand) {
-  Origin origin{operand, {0, 1}};
+  Origin origin{operand, {}};
+  for (int64_t axis = 0; axis < tileType(operand).getRank(); ++axis)
+    origin.order.push_back(axis);
   for (;;) {
     if (auto convert = origin.root.getDefiningOp<cta::ConvertLayoutOp>()) {
       origin.root = convert.getSource();
@@ -54,8 +58,6 @@ Origin originOfOperand(Value operand) {
     }
   }
 }
-
-RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// A tile that dots read from shared memory.

@@ -1,8 +1,7 @@
 // cta.dot: matrix instructions or fused multiply-adds.
 #include "codegen/common/Dots.h"
-#include "codegen/common/SharedTile.h"
+#include "codegen/common/Fragments.h"
 #include "codegen/common/SmallFloats.h"
-#include "codegen/common/Words.h"
 #include "passes/LayoutRules.h"
 
 using namespace mlir;
@@ -18,58 +17,6 @@ Type elementOf(Value operand) {
 }
 
 //===-- Matrix instructions -------------------------------------------------------------------===//
-
-/// Registers of an operand as the words that a matrix instruction takes, from a tile in registers
-/// or read from a buffer when they are first asked for.
-class Fragments {
-public:
-  Fragments(KernelEmitter &emitter, Value operand, const Layout &layout, bool asTF32)
-      : emitter(emitter), inverse(layout), asTF32(asTF32) {
-    Type element = elementOf(operand);
-    unsigned bits = emitter.memoryTypeOf(element)->getPrimitiveSizeInBits();
-    perWord = std::max(1u, 32 / bits);
-    words.resize(layout.numRegisters() / perWord);
-    if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-      reader.emplace(emitter, layout, buffer.getLayout().getLayout(), element,
-                     emitter.scalar(operand));
-    else
-      values = &emitter.registers(operand);
-  }
-
-  /// The `count` registers of the instruction's tile at these coordinates. They are consecutive.
-  SmallVector<llvm::Value *, 4> at(int64_t row, int64_t column, unsigned count) {
-    unsigned first = inverse({row, column})[In::Register];
-    SmallVector<llvm::Value *, 4> result;
-    for (unsigned reg = first; reg < first + count; reg += perWord)
-      result.push_back(word(reg));
-    return result;
-  }
-
-private:
-  llvm::Value *word(unsigned reg) {
-    llvm::Value *&known = words[reg / perWord];
-    if (known)
-      return known;
-    llvm::IRBuilder<> &b = emitter.b;
-    if (asTF32) {
-      llvm::Value *word = reader ? reader->word(reg) : (*values)[reg];
-      return known = emitter.hooks.roundToTF32(b, b.CreateBitCast(word, b.getFloatTy()));
-    }
-    if (reader)
-      return known = reader->word(reg);
-    if ((*values)[reg]->getType()->isDoubleTy())
-      return known = (*values)[reg];
-    return known = packWords(b, ArrayRef(*values).slice(reg, perWord), b.getInt32Ty());
-  }
-
-  KernelEmitter &emitter;
-  LayoutInverse inverse;
-  bool asTF32;
-  unsigned perWord;
-  std::optional<SharedReader> reader;
-  const Registers *values = nullptr;
-  SmallVector<llvm::Value *, 0> words;
-};
 
 std::optional<MmaElement> mmaElementOf(Type type) {
   if (type.isF16())
@@ -89,6 +36,13 @@ std::optional<MmaElement> mmaElementOf(Type type) {
   return std::nullopt;
 }
 
+/// Coordinates of an operand's element: the matrix that the sum is of, then row and column.
+Coordinates inMatrix(ArrayRef<int64_t> sum, int64_t row, int64_t column) {
+  Coordinates place(sum.drop_back(2));
+  place.append({row, column});
+  return place;
+}
+
 LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   const Layout &sums = *cta::layoutOf(op.getType());
   auto aElement = mmaElementOf(elementOf(op.getA())), bElement = mmaElementOf(elementOf(op.getB()));
@@ -102,8 +56,14 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
     if (const Layout *own = cta::layoutOf(operand.getType()); own && *own != *layout)
       return op.emitError("an operand has the layout ")
              << own->text() << " where the instruction needs " << layout->text();
-  bool isTF32 = shape.element == MmaElement::TF32;
-  Fragments a(emitter, op.getA(), aLayout, isTF32), bFragments(emitter, op.getB(), bLayout, isTF32);
+  SplitPrecision split = SplitPrecision::of(op.getPrecision());
+  bool isSplit = shape.element == MmaElement::TF32; // the element of f32 operands
+  if (isSplit)
+    shape.element = *(bElement = split.element);
+  else
+    split.products = split.products.take_back(1);
+  Fragments a(emitter, op.getA(), aLayout, isSplit ? &split : nullptr);
+  Fragments bFragments(emitter, op.getB(), bLayout, isSplit ? &split : nullptr);
 
   unsigned perWarp = emitter.target.warpSize;
   unsigned sumsEach = shape.m * shape.n / perWarp;
@@ -112,11 +72,24 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   for (unsigned reg = 0; reg < sums.numRegisters(); reg += sumsEach)
     places.push_back(sums.apply(reg, 0, 0));
   Registers values = emitter.registers(op.getAcc());
-  for (int64_t k = 0; k < aLayout.shape()[1]; k += shape.k)
-    for (auto [i, place] : llvm::enumerate(places))
-      emitter.hooks.mma(emitter.b, shape, *bElement, a.at(place[0], k, aEach),
-                        bFragments.at(k, place[1], bEach),
-                        MutableArrayRef(values).slice(i * sumsEach, sumsEach));
+  auto multiply = [&](unsigned i, int64_t k, SplitPrecision::Part aPart,
+                      SplitPrecision::Part bPart) {
+    const Coordinates &place = places[i];
+    auto left = a.at(inMatrix(place, *std::prev(place.end(), 2), k), aEach, aPart);
+    auto right = bFragments.at(inMatrix(place, k, place.back()), bEach, bPart);
+    emitter.hooks.mma(emitter.b, shape, *bElement, left, right,
+                      MutableArrayRef(values).slice(i * sumsEach, sumsEach));
+  };
+  // The columns of B one after the other: its parts are needed for no longer than that.
+  std::map<Coordinates, SmallVector<unsigned>> columns;
+  for (auto [i, place] : llvm::enumerate(places))
+    columns[split.products.size() > 1 ? inMatrix(place, 0, place.back()) : Coordinates()].push_back(
+        i);
+  for (int64_t k = 0; k < aLayout.shape().back(); k += shape.k)
+    for (auto &[column, numbers] : columns)
+      for (auto [aPart, bPart] : split.products)
+        for (unsigned i : numbers)
+          multiply(i, k, aPart, bPart);
   emitter.define(op, std::move(values));
   return success();
 }
@@ -137,8 +110,8 @@ public:
                element, emitter.scalar(operand), moving),
         known(layout.numRegisters()) {}
 
-  llvm::Value *at(int64_t row, int64_t column, llvm::Type *type) {
-    unsigned reg = inverse({row, column})[In::Register];
+  llvm::Value *at(ArrayRef<int64_t> place, llvm::Type *type) {
+    unsigned reg = inverse(place)[In::Register];
     llvm::Value *&number = known[reg];
     if (!number) {
       llvm::IRBuilder<> &b = emitter.b;
@@ -174,14 +147,14 @@ std::optional<Steps> planSteps(KernelEmitter &emitter, cta::DotOp op) {
     bytes[i] = emitter.memoryTypeOf(elementOf(op->getOperand(i)))->getPrimitiveSizeInBits() / 8;
   // A vector of 16 bytes must not pass the end of a step.
   steps.length = 16 / std::min({bytes[0], bytes[1], 2u});
-  int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape()[1];
+  int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape().back();
   if (inner < 2 * steps.length || (inner & (inner - 1)))
     return std::nullopt;
   for (unsigned i : {0, 1}) {
     auto type = cast<cta::BufferType>(op->getOperand(i).getType());
     const Layout &buffer = type.getLayout().getLayout();
     LayoutInverse inverse(buffer);
-    unsigned dim = 1 - i;
+    unsigned dim = buffer.rank() - 1 - i;
     for (unsigned bit = llvm::Log2_64(steps.length); bit < buffer.coreBits(dim); ++bit) {
       uint32_t image = inverse.ofPacked(1u << (buffer.shift(dim) + bit))[In::Offset] * bytes[i];
       if (image % 16)
@@ -202,7 +175,7 @@ public:
   }
 
   void run() {
-    int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape()[1];
+    int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape().back();
     if (std::optional<Steps> steps = planSteps(emitter, op))
       loop(*steps, inner / steps->length);
     else
@@ -222,7 +195,8 @@ private:
           values[reg] = values[first[reg]];
           continue;
         }
-        llvm::Value *left = x.at(place[0], k, type), *right = y.at(k, place[1], type);
+        llvm::Value *left = x.at(inMatrix(place, *std::prev(place.end(), 2), k), type);
+        llvm::Value *right = y.at(inMatrix(place, k, place.back()), type);
         values[reg] = type->isIntegerTy() ? b.CreateAdd(values[reg], b.CreateMul(left, right))
                                           : b.CreateIntrinsic(llvm::Intrinsic::fma, {type},
                                                               {left, right, values[reg]});

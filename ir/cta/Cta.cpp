@@ -170,14 +170,18 @@ static ArrayRef<int64_t> operandShape(Type operand) {
 LogicalResult DotOp::verify() {
   ArrayRef<int64_t> a = operandShape(getA().getType()), b = operandShape(getB().getType());
   ArrayRef<int64_t> acc = getAcc().getType().getShape();
-  if (a.size() != 2 || b.size() != 2 || acc.size() != 2 || a[1] != b[0] || acc[0] != a[0] ||
-      acc[1] != b[1])
+  auto column = [](ArrayRef<int64_t> shape) { return shape.back(); };
+  auto row = [](ArrayRef<int64_t> shape) { return shape[shape.size() - 2]; };
+  auto batch = [](ArrayRef<int64_t> shape) { return shape.drop_back(2); };
+  if (a.size() < 2 || b.size() != a.size() || acc.size() != a.size() || column(a) != row(b) ||
+      row(acc) != row(a) || column(acc) != column(b) || batch(a) != batch(acc) ||
+      batch(b) != batch(acc))
     return emitOpError("shapes do not match: ")
            << getA().getType() << " · " << getB().getType() << " + " << getAcc().getType();
   if (auto shape = getInstruction()) {
     if (shape->size() != 3 || llvm::any_of(*shape, [](int32_t extent) { return extent <= 0; }))
       return emitOpError("instruction is [m, n, k]");
-    if (a[0] % (*shape)[0] || b[1] % (*shape)[1] || a[1] % (*shape)[2])
+    if (row(a) % (*shape)[0] || column(b) % (*shape)[1] || column(a) % (*shape)[2])
       return emitOpError("of ") << tile::shapeText(a) << " and " << tile::shapeText(b)
                                 << " cannot be made of instructions of "
                                 << tile::shapeText(SmallVector<int64_t>(*shape));

@@ -108,6 +108,7 @@ static Layout finishMma(Filler &filler, unsigned rank, int warpDimM, int warpDim
     else
       filler.add(In::Warp, dim, log2Exact(count));
   };
+  addWarps(rank > 2 ? 0 : -1, tiling.warpsBatch);
   addWarps(warpDimM, tiling.warpsM);
   addWarps(warpDimN, tiling.warpsN);
   llvm::SmallVector<unsigned, 4> order{rank - 1, rank - 2};

@@ -19,11 +19,12 @@ Layout blockedForAccess(llvm::ArrayRef<int64_t> shape, unsigned elementsPerThrea
                         unsigned numLanes, unsigned numWarps, llvm::ArrayRef<unsigned> order);
 
 /// How the tiles of mma instructions spread over a matrix product. Dimensions before the last two
-/// are batches, held in registers.
+/// are batches, of which each thread of a warp holds the same.
 struct MmaTiling {
   unsigned warpsM = 1, warpsN = 1;
   /// Whether tiles repeat in registers along the rows first (else along the columns first).
   bool rowsFirst = false;
+  unsigned warpsBatch = 1; ///< along the first dimension of several matrices
 };
 
 /// The accumulator (M x N) of mma.sync m16n8kX, or of m8n8k4 in f64 when instructionM is 8.

@@ -92,6 +92,14 @@ TEST(Errors, Dot) {
                HasSubstr("sc::dot of [64] and [64, 32]: operands are [M, K] and [K, N]"));
   EXPECT_FAULT(sc::dot(sc::zeros<float>(8, 4), sc::zeros<float>(4, 2), sc::zeros<float>(2, 8)),
                HasSubstr("gives [8, 2], but its accumulator is [2, 8]"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(2, 8, 4), sc::zeros<float>(3, 4, 2)),
+               HasSubstr("there are 2 matrices and 3; operands are [B, M, K] and [B, K, N]"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(2, 8, 4), sc::zeros<float>(4, 2)),
+               HasSubstr("sc::dot of [2, 8, 4] and [4, 2]: operands are [M, K] and [K, N], or"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(2, 2, 8, 4), sc::zeros<float>(2, 2, 4, 2)),
+               HasSubstr("or [B, M, K] and [B, K, N]; sc::expand inserts an axis"));
+  EXPECT_FAULT(sc::dot(sc::zeros<float>(2, 8, 4), sc::zeros<float>(2, 5, 2)),
+               HasSubstr("the inner extents 4 and 5 differ"));
   EXPECT_FAULT(sc::dot(sc::zeros<sc::half>(8, 4), sc::zeros<float>(4, 2)),
                HasSubstr("sc::dot of f16 and f32: both operands have one type"));
   EXPECT_FAULT(sc::dot(sc::zeros<int>(8, 4), sc::zeros<int>(4, 2)),

@@ -5,9 +5,10 @@
 
 namespace sectile {
 
-// How a dot of float32 operands is computed: rounded to tf32 where the chip has matrix units for
-// it, or in full.
-enum class Precision : std::uint8_t { tf32, ieee };
+// How a dot of float32 operands is computed: in full (ieee), or by matrix units where the chip has
+// them, each operand rounded to tf32 or taken as a sum of two or three smaller numbers, of which
+// the smallest products are left out.
+enum class Precision : std::uint8_t { tf32, ieee, tf32x3, bf16x3, bf16x6 };
 
 namespace detail {
 Value expand(const Value &x, const Extent &axis);
@@ -57,8 +58,8 @@ Tile<T> trans(const Tile<T> &x, detail::Location where = detail::Location::curre
   return Tile<T>(detail::transpose(x.handle(), where));
 }
 
-// a · b, or acc + a · b, of [M, K] and [K, N]. Floats of up to 32 bits accumulate in float32
-// (float16 in float16 where acc is), double in double, int8 in int32.
+// a · b, or acc + a · b, of [M, K] and [K, N], or of [B, M, K] and [B, K, N]. Floats of up to 32
+// bits accumulate in float32 (float16 in float16 where acc is), double in double, int8 in int32.
 template <class A, class B>
 Tile<detail::Accumulator<A, B>> dot(const Tile<A> &a, const Tile<B> &b,
                                     Precision precision = Precision::tf32,

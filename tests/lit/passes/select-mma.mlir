@@ -26,6 +26,29 @@ module attributes {cta.target = "sm_80"} {
     return %0 : tensor<32x32xf32>
   }
 
+  // Split operands go to the units of their parts. K is a multiple of theirs.
+  // CHECK-LABEL: func.func @split
+  // CHECK: cta.dot %{{.*}} by [16, 8, 8] {precision = 2 : i32}
+  // CHECK: cta.dot %{{.*}} by [16, 8, 16] {precision = 3 : i32}
+  // CHECK: cta.dot %{{.*}} by [16, 8, 16] {precision = 4 : i32}
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {precision = 4 : i32}
+  func.func @split(%a: tensor<32x32xf32>, %b: tensor<32x8xf32>, %c: tensor<8x32xf32>) {
+    %0 = tile.dot %a, %a, %a {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %1 = tile.dot %a, %a, %a {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %2 = tile.dot %a, %a, %a {precision = 4 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: k = 8 is no multiple of the instruction's 16}}
+    %3 = tile.dot %b, %c, %a {precision = 4 : i32} : tensor<32x8xf32>, tensor<8x32xf32>, tensor<32x32xf32>
+    return
+  }
+
+  // Several matrices are multiplied as one is.
+  // CHECK-LABEL: func.func @batch
+  // CHECK: cta.dot %{{.*}} by [16, 8, 16] : tensor<3x48x16xf16>, tensor<3x16x24xf16>, tensor<3x48x24xf32>
+  func.func @batch(%a: tensor<3x48x16xf16>, %b: tensor<3x16x24xf16>, %acc: tensor<3x48x24xf32>) -> tensor<3x48x24xf32> {
+    %0 = tile.dot %a, %b, %acc : tensor<3x48x16xf16>, tensor<3x16x24xf16>, tensor<3x48x24xf32>
+    return %0 : tensor<3x48x24xf32>
+  }
+
   // A chip without fp8 matrix units multiplies them as f16, which is exact.
   // CHECK-LABEL: func.func @fp8
   // CHECK: %[[A:.*]] = arith.extf %{{.*}} : tensor<32x32xf8E4M3FN> to tensor<32x32xf16>

@@ -1,0 +1,84 @@
+// What the assembler makes of matrix products: they fit into registers.
+#include "codegen/nvidia/Ptxas.h"
+#include <gmock/gmock.h>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+namespace {
+
+/// A loop over K of tiles of the given extents.
+template <class T> auto product(int m, int n, int k, Precision precision) {
+  return [=](View<const T, 2> a, View<const T, 2> b, View<float, 2> c) {
+    auto acc = zeros<float>(m, n);
+    auto i = program_id(0), j = program_id(1);
+    for (auto step : range(cdiv(a.extent(1), k)))
+      acc = dot(a.tile(m, k).load(i, step), b.tile(k, n).load(step, j), acc, precision);
+    c.tile(m, n).store(i, j, acc);
+  };
+}
+template <class T> auto products(int batch, int m, int n, int k, Precision precision) {
+  return [=](View<const T, 3> a, View<const T, 3> b, View<float, 3> c) {
+    auto acc = zeros<float>(batch, m, n);
+    auto i = program_id(0), j = program_id(1), p = program_id(2);
+    for (auto step : range(cdiv(a.extent(2), k)))
+      acc = dot(a.tile(batch, m, k).load(p, i, step), b.tile(batch, k, n).load(p, step, j), acc,
+                precision);
+    c.tile(batch, m, n).store(p, i, j, acc);
+  };
+}
+
+template <class T>
+void expectNoSpills(std::string_view target, int batch, int m, int n, int k, unsigned warps,
+                    const char *instruction, Precision precision = Precision::tf32) {
+  SCOPED_TRACE(std::string(target) + " " + std::to_string(batch) + "x" + std::to_string(m) + "x" +
+               std::to_string(n) + "x" + std::to_string(k));
+  T *null = nullptr;
+  float *sums = nullptr;
+  const Tensor<T, 2> matrix(null, {1024, 1024}, {1024, 1});
+  const Tensor<T, 3> matrices(null, {16, 1024, 1024}, {1 << 20, 1024, 1});
+  Kernel one{"product", product<T>(m, n, k, precision), {.warps = warps}};
+  Kernel several{"products", products<T>(batch, m, n, k, precision), {.warps = warps}};
+  const std::string ptx =
+      batch ? several.emit(target, "ptx", matrices, matrices,
+                           Tensor<float, 3>(sums, matrices.extents(), matrices.strides()))
+            : one.emit(target, "ptx", matrix, matrix,
+                       Tensor<float, 2>(sums, matrix.extents(), matrix.strides()));
+  EXPECT_THAT(ptx, HasSubstr(instruction));
+  auto result = runPtxas(ptx, llvm::cantFail(Target::get(target)));
+  ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
+  EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
+  EXPECT_EQ(result->spillLoadBytes, 0u);
+}
+
+TEST(Dots, OfRankThreeFitIntoRegisters) {
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    expectNoSpills<half>(target, 4, 64, 64, 32, 4, "mma.sync.aligned.m16n8k16");
+    expectNoSpills<half>(target, 8, 16, 64, 32, 4, "mma.sync.aligned.m16n8k16");
+    expectNoSpills<float>(target, 2, 32, 64, 32, 4, "mma.sync.aligned.m16n8k8");
+  }
+}
+
+TEST(Dots, OfOddExtentsFitIntoRegisters) {
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    expectNoSpills<half>(target, 0, 48, 80, 48, 4, "mma.sync.aligned.m16n8k16");
+    expectNoSpills<half>(target, 0, 96, 96, 32, 4, "mma.sync.aligned.m16n8k16");
+    expectNoSpills<half>(target, 0, 160, 48, 32, 2, "mma.sync.aligned.m16n8k16");
+    expectNoSpills<half>(target, 3, 48, 32, 16, 4, "mma.sync.aligned.m16n8k16");
+  }
+}
+
+TEST(Dots, OfSplitOperandsFitIntoRegisters) {
+  const char *tf32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32";
+  const char *bf16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32";
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    expectNoSpills<float>(target, 0, 128, 128, 32, 8, tf32, Precision::tf32x3);
+    expectNoSpills<float>(target, 0, 64, 128, 32, 4, tf32, Precision::tf32x3);
+    expectNoSpills<float>(target, 0, 128, 128, 32, 8, bf16, Precision::bf16x3);
+    expectNoSpills<float>(target, 0, 64, 128, 32, 4, bf16, Precision::bf16x6);
+    expectNoSpills<float>(target, 4, 32, 32, 32, 4, bf16, Precision::bf16x6);
+  }
+}
+
+} // namespace

@@ -1,0 +1,316 @@
+// Matrix products: every type of operand, both ranks, extents of every kind, and precisions.
+#include "Devices.h"
+#include <cmath>
+#include <gmock/gmock.h>
+#include <random>
+
+namespace sc = sectile;
+
+namespace {
+
+SECTILE_ON_DEVICES(Dot);
+
+/// Extents of a product; batch 0 for one of rank 2.
+struct Extents {
+  int batch, m, n, k;
+};
+
+/// The offsets of a row-major tile of rank 2 or 3.
+sc::Int places(int batch, int rows, int columns) {
+  auto inMatrix =
+      sc::expand(sc::arange(0, rows), 1) * columns + sc::expand(sc::arange(0, columns), 0);
+  if (!batch)
+    return inMatrix;
+  auto matrix = sc::expand(sc::expand(sc::arange(0, batch), 1), 2);
+  return matrix * (rows * columns) + sc::expand(inMatrix, 0);
+}
+
+/// Small whole numbers, whose products and sums every type holds exactly.
+template <class T> std::vector<T> numbers(int count, int seed) {
+  std::vector<T> result;
+  for (int i = 0; i < count; ++i)
+    result.push_back(static_cast<T>(static_cast<float>((i * 7 + i / 5 + seed) % 5 - 2)));
+  return result;
+}
+
+template <class A, class B, class C>
+std::vector<double> product(const Extents &e, const std::vector<A> &a, const std::vector<B> &b,
+                            const std::vector<C> &acc) {
+  const int matrices = std::max(e.batch, 1);
+  std::vector<double> result(acc.size());
+  for (int matrix = 0; matrix < matrices; ++matrix)
+    for (int i = 0; i < e.m; ++i)
+      for (int j = 0; j < e.n; ++j) {
+        const auto at = static_cast<size_t>((matrix * e.m + i) * e.n + j);
+        double sum = static_cast<double>(acc[at]);
+        for (int k = 0; k < e.k; ++k)
+          sum += static_cast<double>(a[static_cast<size_t>((matrix * e.m + i) * e.k + k)]) *
+                 static_cast<double>(b[static_cast<size_t>((matrix * e.k + k) * e.n + j)]);
+        result[at] = sum;
+      }
+  return result;
+}
+
+template <class A, class C, class B = A>
+void check(const sc::Device &device, const Extents &e, unsigned warps = 4) {
+  const int matrices = std::max(e.batch, 1);
+  const auto a = numbers<A>(matrices * e.m * e.k, 1);
+  const auto b = numbers<B>(matrices * e.k * e.n, 3);
+  const auto acc = numbers<C>(matrices * e.m * e.n, 0);
+  sc::Kernel kernel{
+      "dot",
+      [e](sc::Ptr<const A> pa, sc::Ptr<const B> pb, sc::Ptr<const C> pc, sc::Ptr<C> out) {
+        auto at = places(e.batch, e.m, e.n);
+        sc::store(out + at, sc::dot(sc::load(pa + places(e.batch, e.m, e.k)),
+                                    sc::load(pb + places(e.batch, e.k, e.n)), sc::load(pc + at)));
+      },
+      {.warps = warps}};
+  auto out = device.allocate<C>(acc.size());
+  kernel.launch(device.stream(), 1, device.upload(a), device.upload(b), device.upload(acc), out);
+  const std::vector<C> got = out.download();
+  const std::vector<double> want = product(e, a, b, acc);
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(static_cast<double>(got[i]), want[i])
+        << "[" << e.batch << ", " << e.m << ", " << e.k << "] · [" << e.k << ", " << e.n << "] at "
+        << i;
+}
+
+template <class A, class C, class B = A>
+void check(const sc::Device &device, std::initializer_list<Extents> all, unsigned warps = 4) {
+  for (const Extents &e : all)
+    check<A, C, B>(device, e, warps);
+}
+
+TEST_P(Dot, EveryType) {
+  for (const Extents &e : {Extents{0, 32, 32, 32}, Extents{2, 16, 16, 32}}) {
+    check<sc::half, float>(device, e);
+    check<sc::half, sc::half>(device, e);
+    check<sc::bfloat16, float>(device, e);
+    check<float, float>(device, e);
+    check<double, double>(device, e);
+    check<std::int8_t, std::int32_t>(device, e);
+    check<sc::float8_e4m3, float>(device, e);
+    check<sc::float8_e5m2, float>(device, e);
+    check<sc::float8_e4m3, float, sc::float8_e5m2>(device, e);
+  }
+}
+
+TEST_P(Dot, ExtentsThatAreNoPowersOfTwo) {
+  check<sc::half, float>(device, {{0, 48, 80, 48},
+                                  {0, 80, 48, 16},
+                                  {0, 96, 96, 80},
+                                  {0, 160, 16, 96},
+                                  {0, 16, 176, 16},
+                                  {0, 176, 16, 48}});
+  check<float, float>(device, {{0, 48, 80, 24}, {0, 80, 24, 40}});
+  check<std::int8_t, std::int32_t>(device, {{0, 48, 16, 96}, {0, 16, 24, 160}});
+  check<double, double>(device, {{0, 24, 40, 12}});
+  check<sc::float8_e4m3, float>(device, {{0, 48, 48, 96}, {0, 48, 40, 48}});
+}
+
+TEST_P(Dot, SeveralMatrices) {
+  check<sc::half, float>(device, {{1, 16, 16, 16},
+                                  {3, 16, 24, 16},
+                                  {4, 32, 16, 16},
+                                  {8, 16, 16, 32},
+                                  {5, 16, 24, 48},
+                                  {6, 16, 48, 16}});
+  check<sc::half, float>(device, {{4, 32, 32, 16}, {2, 64, 16, 48}}, 8);
+  check<float, float>(device, {{4, 16, 16, 16}, {3, 48, 8, 24}});
+  check<std::int8_t, std::int32_t>(device, {{2, 16, 16, 32}, {3, 16, 16, 96}});
+}
+
+TEST_P(Dot, ExtentsBelowTheInstructions) {
+  check<sc::half, float>(device, {{0, 1, 64, 64},
+                                  {0, 16, 8, 8},
+                                  {0, 64, 1, 32},
+                                  {0, 32, 32, 1},
+                                  {0, 1, 1, 1},
+                                  {0, 8, 16, 16},
+                                  {0, 3, 5, 7},
+                                  {0, 12, 20, 28}});
+  check<sc::half, float>(device, {{4, 1, 16, 64}, {16, 4, 4, 4}, {3, 5, 6, 4}});
+  check<float, float>(device, {{0, 1, 16, 32}, {4, 8, 8, 8}});
+  check<std::int8_t, std::int32_t>(device, {{0, 8, 8, 16}});
+}
+
+TEST_P(Dot, OperandsThatWereComputed) {
+  // Transposed, converted, chosen: what a dot takes need not come from memory as it is.
+  sc::Kernel kernel{"computed_operands",
+                    [](sc::Ptr<const sc::half> a, sc::Ptr<const sc::half> b, sc::Ptr<float> out) {
+                      auto x = sc::load(a + places(2, 32, 16)); // [2, K, M]
+                      auto y = sc::load(b + places(2, 32, 48)); // [2, K, N]
+                      auto z = sc::dot(sc::trans(x) * 2, sc::where(y > 0, y, -y));
+                      auto p = sc::cast<sc::half>(z); // [2, 16, 48]
+                      sc::store(out + places(2, 16, 16), sc::dot(p, sc::trans(p)));
+                    }};
+  const auto a = numbers<sc::half>(2 * 32 * 16, 1), b = numbers<sc::half>(2 * 32 * 48, 2);
+  auto out = device.allocate<float>(2 * 16 * 16);
+  kernel.launch(device.stream(), 1, device.upload(a), device.upload(b), out);
+  const std::vector<float> got = out.download();
+  for (int matrix = 0; matrix < 2; ++matrix) {
+    std::vector<double> z(16 * 48);
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 48; ++j)
+        for (int k = 0; k < 32; ++k)
+          z[static_cast<size_t>(i * 48 + j)] +=
+              2.0 * static_cast<float>(a[static_cast<size_t>((matrix * 32 + k) * 16 + i)]) *
+              std::abs(static_cast<float>(b[static_cast<size_t>((matrix * 32 + k) * 48 + j)]));
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; ++j) {
+        double want = 0;
+        for (int k = 0; k < 48; ++k)
+          want += z[static_cast<size_t>(i * 48 + k)] * z[static_cast<size_t>(j * 48 + k)];
+        ASSERT_EQ(got[static_cast<size_t>((matrix * 16 + i) * 16 + j)], want) << i << " " << j;
+      }
+  }
+}
+
+TEST_P(Dot, FetchedAhead) {
+  // A loop over K whose operands of rank 3 come through channels.
+  constexpr int batch = 2, m = 16, n = 48, k = 16, steps = 5;
+  sc::Kernel kernel{"batched_loop", [](sc::Ptr<const sc::half> a, sc::Ptr<const sc::half> b,
+                                       sc::Ptr<float> out, sc::Int count) {
+                      auto acc = sc::zeros<float>(batch, m, n);
+                      for (auto i : sc::range(count))
+                        acc =
+                            sc::dot(sc::load(a + (i * (batch * m * k) + places(batch, m, k))),
+                                    sc::load(b + (i * (batch * k * n) + places(batch, k, n))), acc);
+                      sc::store(out + places(batch, m, n), acc);
+                    }};
+  const auto a = numbers<sc::half>(steps * batch * m * k, 1);
+  const auto b = numbers<sc::half>(steps * batch * k * n, 2);
+  std::vector<double> want(batch * m * n);
+  for (int i = 0; i < steps; ++i)
+    want = product({batch, m, n, k}, std::vector<sc::half>(a.begin() + i * batch * m * k, a.end()),
+                   std::vector<sc::half>(b.begin() + i * batch * k * n, b.end()), want);
+  auto out = device.allocate<float>(want.size());
+  kernel.launch(device.stream(), 1, device.upload(a), device.upload(b), out, steps);
+  const std::vector<float> got = out.download();
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(got[i], want[i]) << i;
+}
+
+TEST_P(Dot, ExtentsThatThreadsCannotShareOut) {
+  sc::Kernel kernel{"odd_extents", [](sc::Ptr<float> p) {
+                      auto x = sc::load(p + places(0, 61, 61));
+                      sc::store(p + places(0, 61, 61), sc::dot(x, x));
+                    }};
+  auto buffer = device.allocate<float>(61 * 61);
+  try {
+    kernel.launch(device.stream(), 1, buffer);
+    FAIL() << "nothing was thrown";
+  } catch (const sc::CompileError &error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("ops/dot_test.cpp"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr(": instead of 61 the nearest that work are 60 and 64"));
+  }
+}
+
+//===-- Precision ---------------------------------------------------------------------------===//
+
+constexpr int size = 64;
+
+std::vector<float> runPrecision(const sc::Device &device, sc::Precision precision,
+                                const std::vector<float> &a, const std::vector<float> &b) {
+  sc::Kernel kernel{"precision",
+                    [=](sc::Ptr<const float> pa, sc::Ptr<const float> pb, sc::Ptr<float> out) {
+                      auto at = places(0, size, size);
+                      sc::store(out + at, sc::dot(sc::load(pa + at), sc::load(pb + at), precision));
+                    }};
+  auto out = device.allocate<float>(size * size);
+  kernel.launch(device.stream(), 1, device.upload(a), device.upload(b), out);
+  return out.download();
+}
+
+/// The largest error of a product of random numbers, in units of Σ |a| |b|.
+double largestError(const sc::Device &device, sc::Precision precision) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> mantissas(-2, 2);
+  auto draw = [&] {
+    std::vector<float> values;
+    for (int i = 0; i < size * size; ++i)
+      values.push_back(std::ldexp(mantissas(random), static_cast<int>(random() % 9) - 4));
+    return values;
+  };
+  const std::vector<float> a = draw(), b = draw();
+  const std::vector<float> got = runPrecision(device, precision, a, b);
+  double worst = 0;
+  for (size_t i = 0; i < size; ++i)
+    for (size_t j = 0; j < size; ++j) {
+      double sum = 0, scale = 0;
+      for (size_t k = 0; k < size; ++k) {
+        const double term =
+            static_cast<double>(a[i * size + k]) * static_cast<double>(b[k * size + j]);
+        sum += term;
+        scale += std::abs(term);
+      }
+      worst = std::max(worst, std::abs(static_cast<double>(got[i * size + j]) - sum) / scale);
+    }
+  return worst;
+}
+
+TEST_P(Dot, PrecisionsAreAsGoodAsTheySay) {
+  // Sums alone are off by some 2^-24 each; where the chip has no such units all are as good as
+  // ieee.
+  const bool hasUnits = GetParam().find("sm_") != std::string::npos;
+  const double full = largestError(device, sc::Precision::ieee);
+  EXPECT_LT(full, 4e-7);
+  const double tf32 = largestError(device, sc::Precision::tf32);
+  EXPECT_LT(tf32, 1e-3);
+  const double tf32x3 = largestError(device, sc::Precision::tf32x3);
+  EXPECT_LT(tf32x3, 6e-7);
+  const double bf16x3 = largestError(device, sc::Precision::bf16x3);
+  EXPECT_LT(bf16x3, 2e-5);
+  const double bf16x6 = largestError(device, sc::Precision::bf16x6);
+  EXPECT_LT(bf16x6, 6e-7);
+  if (hasUnits) {
+    EXPECT_GT(tf32, 1e-5);
+    EXPECT_GT(tf32, 100 * tf32x3);
+    EXPECT_GT(bf16x3, 1e-6);
+    EXPECT_GT(bf16x3, 10 * bf16x6);
+    EXPECT_GT(tf32, 10 * bf16x3);
+  }
+}
+
+TEST_P(Dot, PrecisionsKeepInfinitiesAndNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> a(size * size, 0), b(size * size, 1);
+  auto set = [&](int row, int column, float value) {
+    a[static_cast<size_t>(row * size + column)] = value;
+  };
+  // b has columns of 1, of 1 + 2^-20 (which leaves something over when rounded) and of -3.
+  for (size_t k = 0; k < size; ++k) {
+    b[k * size + 1] = 1 + 0x1p-20f;
+    b[k * size + 2] = -3;
+    b[k * size + 3] = k == 5 ? 0.0f : 1.0f;
+  }
+  set(0, 5, infinity);
+  set(1, 5, -infinity);
+  set(2, 5, std::nanf(""));
+  set(3, 5, infinity);
+  set(3, 6, -infinity);
+  set(4, 5, 3e38f); // finite in all of them
+  set(5, 5, 1e-30f);
+  for (sc::Precision precision : {sc::Precision::ieee, sc::Precision::tf32, sc::Precision::tf32x3,
+                                  sc::Precision::bf16x3, sc::Precision::bf16x6}) {
+    SCOPED_TRACE(static_cast<int>(precision));
+    const std::vector<float> got = runPrecision(device, precision, a, b);
+    auto at = [&](int row, int column) { return got[static_cast<size_t>(row * size + column)]; };
+    EXPECT_EQ(at(0, 0), infinity);
+    EXPECT_EQ(at(0, 1), infinity);
+    EXPECT_EQ(at(0, 2), -infinity);
+    EXPECT_TRUE(std::isnan(at(0, 3)));
+    EXPECT_EQ(at(1, 0), -infinity);
+    EXPECT_EQ(at(1, 2), infinity);
+    for (int column : {0, 1, 2, 3}) {
+      EXPECT_TRUE(std::isnan(at(2, column))) << column;
+    }
+    EXPECT_TRUE(std::isnan(at(3, 0)));
+    EXPECT_NEAR(at(4, 0), 3e38f, 3e35f);
+    EXPECT_NEAR(at(5, 2), -3e-30f, 1e-32f);
+    EXPECT_EQ(at(6, 0), 0);
+  }
+}
+
+} // namespace
