@@ -1,6 +1,7 @@
 // Checks of a whole kernel, made where a pass or code generation starts on it.
 #include "passes/Check.h"
 #include "ir/cta/Cta.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
@@ -50,7 +51,7 @@ std::string refusalOf(Type type) {
 }
 
 /// An integer attribute within bounds, where there is one.
-LogicalResult checkNumber(func::FuncOp kernel, Attribute attr, StringRef name, int64_t least,
+LogicalResult checkNumber(Operation *op, Attribute attr, StringRef name, int64_t least,
                           int64_t most) {
   if (!attr)
     return success();
@@ -59,7 +60,7 @@ LogicalResult checkNumber(func::FuncOp kernel, Attribute attr, StringRef name, i
       number.getValue().getSignificantBits() <= 64 && number.getInt() >= least &&
       number.getInt() <= most)
     return success();
-  return kernel.emitError() << name << " is a number from " << least << " to " << most;
+  return op->emitError() << name << " is a number from " << least << " to " << most;
 }
 
 LogicalResult checkAttributes(func::FuncOp kernel) {
@@ -74,7 +75,12 @@ LogicalResult checkAttributes(func::FuncOp kernel) {
     if (failed(checkNumber(kernel, kernel.getArgAttr(i, tile::divisibleAttr), tile::divisibleAttr,
                            1, INT64_MAX)))
       return failure();
-  return success();
+  WalkResult loops = kernel.walk([](scf::ForOp loop) {
+    return succeeded(checkNumber(loop, loop->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64))
+               ? WalkResult::advance()
+               : WalkResult::interrupt();
+  });
+  return failure(loops.wasInterrupted());
 }
 
 LogicalResult checkThreads(func::FuncOp kernel, const Target &target) {

@@ -5,6 +5,7 @@
 // A tile's condition is reduced to the number of its first element that does not hold. A printed
 // tile is stored to the place that a record was given, element by element in row-major order.
 #include "ir/DebugLog.h"
+#include "passes/Check.h"
 #include "passes/Passes.h"
 
 namespace sectile {
@@ -161,6 +162,8 @@ DictionaryAttr describe(Operation *op) {
 struct LowerDebug : sectile::impl::LowerDebugBase<LowerDebug> {
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
+    if (failed(checkTiles(kernel)))
+      return signalPassFailure();
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
       if (isa<tile::AssertOp, tile::PrintOp>(op))

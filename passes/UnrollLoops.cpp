@@ -93,6 +93,19 @@ void tellOfIgnored(scf::ForOp loop) {
       loop.emitRemark("a hint has no effect: ") << what;
 }
 
+// Far more than any kernel gains from.
+constexpr int64_t mostOperations = 1 << 14;
+
+bool fits(scf::ForOp loop, int64_t factor) {
+  int64_t operations = 0;
+  loop.getBody()->walk([&](Operation *) { ++operations; });
+  if (factor <= mostOperations / operations)
+    return true;
+  loop.emitRemark("a hint has no effect: unroll: ")
+      << factor << " times a body of " << operations << " operations is too much";
+  return false;
+}
+
 struct UnrollLoops : sectile::impl::UnrollLoopsBase<UnrollLoops> {
   void runOnOperation() override {
     // Inner loops first: what is repeated of an outer one has its inner ones unrolled.
@@ -101,7 +114,7 @@ struct UnrollLoops : sectile::impl::UnrollLoopsBase<UnrollLoops> {
     for (scf::ForOp loop : loops) {
       tellOfIgnored(loop);
       auto factor = loop->getAttrOfType<IntegerAttr>(hints::unroll);
-      if (factor && factor.getInt() > 1)
+      if (factor && factor.getInt() > 1 && fits(loop, factor.getInt()))
         unroll(loop, factor.getInt());
     }
   }
