@@ -46,10 +46,15 @@ Options parseOptions(int argc, char **argv, const std::map<std::string, std::str
   return options;
 }
 
-bool Clock::goesOn(uint64_t number) const {
+bool Clock::goesOn(uint64_t number) {
   if (options.count && number >= options.seed + options.count)
     return false;
-  std::chrono::duration<double> passed = Time::now() - start;
+  Time::time_point now = Time::now();
+  if (now - said > std::chrono::minutes(1) && ::getpid() == process) {
+    std::cout << name << ": " << number - options.seed << " done, at seed " << number << std::endl;
+    said = now;
+  }
+  std::chrono::duration<double> passed = now - start;
   return options.minutes == 0 || passed.count() < options.minutes * 60;
 }
 

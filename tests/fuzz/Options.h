@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unistd.h>
 
 namespace sectile::fuzz {
 
@@ -18,16 +19,18 @@ struct Options {
 /// Exits with a message when the command line is wrong. `more` are further options with a value.
 Options parseOptions(int argc, char **argv, const std::map<std::string, std::string *> &more = {});
 
-/// Says when to stop, and how it goes once in a while.
+/// Says when to stop, and how it goes every minute.
 class Clock {
 public:
-  explicit Clock(const Options &options) : options(options) {}
-  bool goesOn(uint64_t number) const;
+  Clock(const Options &options, std::string name) : options(options), name(std::move(name)) {}
+  bool goesOn(uint64_t number);
 
 private:
   using Time = std::chrono::steady_clock;
   const Options &options;
-  Time::time_point start = Time::now();
+  std::string name;
+  Time::time_point start = Time::now(), said = start;
+  const int process = ::getpid(); ///< its children keep silent
 };
 
 } // namespace sectile::fuzz

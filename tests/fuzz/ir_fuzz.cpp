@@ -57,7 +57,7 @@ public:
   }
 
   int run() {
-    Clock clock(options);
+    Clock clock(options, "ir_fuzz");
     Counts counts = runIsolated(
         options.seed, [&](uint64_t number) { return clock.goesOn(number); },
         [&](uint64_t number) {
@@ -87,7 +87,7 @@ private:
   /// What upstream's parser and printer do not survive, which is not ours to mend: an array of
   /// `index`, and a symbol without a name.
   static bool isUpstreams(llvm::StringRef text) {
-    return text.contains("array<index") || text.contains("sym_name = \"\"");
+    return text.contains("array<index") || text.contains("\"\"");
   }
 
   /// Lines are taken away for as long as what is left ends the same way.

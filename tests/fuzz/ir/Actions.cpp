@@ -24,9 +24,29 @@ using llvm::StringRef;
 
 namespace sectile::fuzz {
 
-static constexpr StringRef passNames[] = {"lower-views",    "simplify",       "select-mma",
-                                          "assign-layouts", "stage-operands", "lower-channels",
-                                          "select-vectors", "place-shared",   "insert-barriers"};
+/// Each pass of the pipeline by itself, as the text of a pipeline.
+static const std::vector<std::string> &singlePasses() {
+  static const std::vector<std::string> passes = [] {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    OpPassManager manager(ModuleOp::getOperationName());
+    buildPipeline(manager, Stage::Cta);
+    manager.printAsTextualPipeline(out);
+    // builtin.module(pass,func.func(pass,pass))
+    std::vector<std::string> result;
+    auto [outer, inner] = StringRef(text).split("func.func(");
+    llvm::SmallVector<StringRef> names;
+    outer.split('(').second.split(names, ',', -1, /*KeepEmpty=*/false);
+    for (StringRef name : names)
+      result.push_back("builtin.module(" + name.str() + ")");
+    names.clear();
+    inner.take_until([](char c) { return c == ')'; }).split(names, ',');
+    for (StringRef name : names)
+      result.push_back("builtin.module(func.func(" + name.str() + "))");
+    return result;
+  }();
+  return passes;
+}
 
 std::string Action::command(StringRef file) const {
   std::string text = "sectile-opt ";
@@ -51,12 +71,8 @@ Action someAction(std::mt19937_64 &random) {
   case 1:
   case 2:
   case 3:
-  case 4: {
-    std::string pass = passNames[pick(std::size(passNames))].str();
-    if (pick(3) == 0)
-      pass += "," + passNames[pick(std::size(passNames))].str();
-    return {"builtin.module(func.func(" + pass + "))"};
-  }
+  case 4:
+    return {singlePasses()[pick(singlePasses().size())]};
   default:
     return {"builtin.module(sectile-pipeline)", pick(2) ? emission() : ""};
   }

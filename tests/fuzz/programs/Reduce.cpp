@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace sectile::test {
+namespace sectile::fuzz {
 
 namespace {
 
@@ -101,4 +101,4 @@ OwningOpRef<ModuleOp> reduce(ModuleOp program, function_ref<bool(ModuleOp)> fail
   return best;
 }
 
-} // namespace sectile::test
+} // namespace sectile::fuzz

@@ -3,11 +3,11 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
-namespace sectile::test {
+namespace sectile::fuzz {
 
 /// The smallest program found that still fails, by taking operations away for as long as one can be
 /// missed.
 mlir::OwningOpRef<mlir::ModuleOp> reduce(mlir::ModuleOp program,
                                          llvm::function_ref<bool(mlir::ModuleOp)> fails);
 
-} // namespace sectile::test
+} // namespace sectile::fuzz

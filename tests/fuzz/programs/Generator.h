@@ -1,0 +1,117 @@
+// Random kernels in tile IR: well typed, without undefined behaviour, and within their memory.
+#pragma once
+#include "ir/tile/Tile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <random>
+
+namespace sectile::fuzz {
+
+/// The element types of the kernels' buffers, in the order of the arguments: one buffer of each to
+/// read from, then one of each to write to, then two numbers.
+llvm::SmallVector<mlir::Type> elementTypes(mlir::MLIRContext *context);
+unsigned bytesOf(mlir::Type element);
+
+/// Elements of each buffer.
+inline constexpr int64_t inputElements = 1 << 13, outputElements = 1 << 15;
+
+struct GeneratorOptions {
+  /// Nothing but what rounds in one way only: no products and sums of floats that another order, or
+  /// a fused multiply-add, would give otherwise. Floats read are small whole numbers then.
+  bool exact = true;
+  int64_t programs = 1; ///< of the grid
+};
+
+class Generator {
+public:
+  Generator(mlir::MLIRContext *context, uint64_t seed, const GeneratorOptions &options);
+  mlir::OwningOpRef<mlir::ModuleOp> make();
+
+private:
+  using Shape = llvm::SmallVector<int64_t, 3>;
+
+  // Choosing
+  size_t pick(size_t n) { return random() % n; }
+  bool coin() { return pick(2); }
+  template <class List> auto oneOf(const List &list) { return list[pick(std::size(list))]; }
+  Shape someShape();
+  mlir::Type someElement(); ///< any
+  mlir::Type someInteger(); ///< not i1
+  mlir::Type someFloat();   ///< that arithmetic works on
+  mlir::Value someScalar(); ///< i32
+  mlir::Value someTile();
+  mlir::Value someTileOf(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value someMask(llvm::ArrayRef<int64_t> shape);
+
+  // Types and constants
+  mlir::Type i32() { return builder.getI32Type(); }
+  static mlir::RankedTensorType tileOf(llvm::ArrayRef<int64_t> shape, mlir::Type element) {
+    return mlir::RankedTensorType::get(shape, element);
+  }
+  static llvm::ArrayRef<int64_t> shapeOf(mlir::Value tile) { return tile::shapeOf(tile.getType()); }
+  static mlir::Type elementOf(mlir::Value tile) { return tile::elementType(tile.getType()); }
+  mlir::Value number(int64_t value, mlir::Type type = {});
+  mlir::Value constant(llvm::ArrayRef<int64_t> shape, mlir::Type element, double value);
+  mlir::Value splat(mlir::Value scalar, llvm::ArrayRef<int64_t> shape);
+
+  // Making tiles (Generator.cpp)
+  mlir::Value range(llvm::ArrayRef<int64_t> shape, unsigned along, int64_t start);
+  mlir::Value rowMajor(llvm::ArrayRef<int64_t> shape);
+  mlir::Value makeTile(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value gather(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value block(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value input(mlir::Type element);
+  mlir::Value output(mlir::Type element);
+  void store(mlir::Value tile);
+
+  // Element by element (Elementwise.cpp)
+  mlir::Value cast(mlir::Value tile, mlir::Type element);
+  mlir::Value floatToInteger(mlir::Value tile, mlir::Type element);
+  mlir::Value combine(mlir::Value a, mlir::Value b); ///< of one type
+  mlir::Value combineIntegers(mlir::Value a, mlir::Value b);
+  mlir::Value combineFloats(mlir::Value a, mlir::Value b);
+  mlir::Value change(mlir::Value tile);
+  mlir::Value compare(mlir::Value a, mlir::Value b);
+  mlir::Value whole(mlir::Value tile, int64_t bits, mlir::Type element);
+  template <class Op, class... Args> mlir::Value op(Args... args) {
+    return Op::create(builder, loc, args...);
+  }
+
+  // Moving and combining elements (Tiles.cpp)
+  mlir::Value reshaped(mlir::Value tile);
+  mlir::Value reduced(mlir::Value tile);
+  llvm::SmallVector<mlir::Value> combiner(mlir::Block &block, mlir::Type element, unsigned kind);
+
+  // Matrix products (Products.cpp)
+  mlir::Value turned(mlir::Value tile);
+  mlir::Value dot(mlir::Value like);
+  mlir::Value matrix(mlir::Type element, unsigned part, mlir::Value rows, mlir::Value columns,
+                     mlir::Value pitch, bool byColumns);
+  mlir::Value load(mlir::Value view, mlir::Value row, mlir::Value column, int64_t rows,
+                   int64_t columns);
+  mlir::Value accumulated(mlir::Value sums);
+  mlir::Value matmul();
+  mlir::Value attention();
+
+  // Control flow (Generator.cpp)
+  void statement(unsigned depth);
+  void loop(unsigned depth);
+  void whileLoop();
+  void branch(unsigned depth);
+  void keep(mlir::Value value);
+
+  GeneratorOptions options;
+  std::mt19937_64 random;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  llvm::SmallVector<mlir::Type> elements;
+  mlir::func::FuncOp kernel;
+  std::vector<mlir::Value> tiles, scalars;  ///< visible at the builder's place; scalars are i32
+  std::vector<int64_t> extents;             ///< few, so that tiles meet others of their shape
+  llvm::SmallVector<mlir::Type> favourites; ///< likewise
+  llvm::DenseMap<mlir::Type, int64_t> stored;
+};
+
+} // namespace sectile::fuzz

@@ -1,0 +1,132 @@
+// Random matrix products: single ones, loops of them, and two in one loop as attention has them.
+#include "tests/fuzz/programs/Generator.h"
+
+using namespace mlir;
+
+namespace sectile::fuzz {
+
+Value Generator::turned(Value tile) {
+  auto type = mlir::cast<RankedTensorType>(tile.getType());
+  return op<tile::PermuteOp>(
+      tileOf({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), tile,
+      ArrayRef<int32_t>{1, 0});
+}
+
+/// A dot of tiles that there are, which is as exact as it has to be: its operands are small whole
+/// numbers then.
+Value Generator::dot(Value like) {
+  Type operands[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF32Type(),
+                     builder.getI8Type(),  builder.getF64Type(),  elements[9],
+                     elements[10]};
+  Type element = oneOf(operands);
+  int64_t m = shapeOf(like)[0], k = shapeOf(like)[1], n = oneOf(extents);
+  if (m * n > 4096)
+    n = 16;
+  auto operand = [&](int64_t rows, int64_t columns) -> Value {
+    if (!options.exact)
+      return someTileOf({rows, columns}, element);
+    return whole(someTileOf({rows, columns}, i32()), 3, element);
+  };
+  Value a = coin() ? operand(m, k) : turned(operand(k, m));
+  Value b = coin() ? operand(k, n) : turned(operand(n, k));
+  Type sum = element.isInteger(8)              ? i32()
+             : element.isF64()                 ? element
+             : element.isF16() && pick(3) == 0 ? element
+                                               : builder.getF32Type();
+  Value acc = options.exact ? whole(someTileOf({m, n}, i32()), 6, sum) : someTileOf({m, n}, sum);
+  auto precision = coin() ? tile::Precision::TF32 : tile::Precision::IEEE;
+  return op<tile::DotOp>(acc.getType(), a, b, acc, precision);
+}
+
+/// A view of an input of 64 by 64 elements, one row after the other or one column after the other.
+Value Generator::matrix(Type element, unsigned part, Value rows, Value columns, Value pitch,
+                        bool byColumns) {
+  Value base = op<tile::AddPtrOp>(input(element).getType(), input(element),
+                                  number(part * (inputElements - 72 * 64)));
+  Value one = number(1);
+  SmallVector<Value> strides = {byColumns ? one : pitch, byColumns ? pitch : one};
+  return op<tile::MakeViewOp>(tile::ViewType::get(2, element), base, ValueRange{rows, columns},
+                              ValueRange(strides));
+}
+
+Value Generator::load(Value view, Value row, Value column, int64_t rows, int64_t columns) {
+  Type element = mlir::cast<tile::ViewType>(view.getType()).getElement();
+  return op<tile::LoadBlockOp>(tileOf({rows, columns}, element), view, ValueRange{row, column},
+                               TypedAttr(), tile::Cache::Default, tile::Eviction::Normal);
+}
+
+/// A loop over blocks of two inputs: what pipelines are for.
+Value Generator::matmul() {
+  static constexpr int64_t blocks[] = {16, 32, 64, 48, 8};
+  int64_t m = oneOf(blocks), n = oneOf(blocks), k = blocks[pick(4)];
+  Type operands[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF16Type(),
+                     builder.getI8Type(),  builder.getF32Type(),  elements[9]};
+  Type element = oneOf(operands);
+  Type sum = element.isInteger(8) ? i32() : builder.getF32Type();
+  Value rows = kernel.getArgument(2 * elements.size() + 1);
+  Value asked = someScalar(), most = number(64), depth = op<arith::MinSIOp>(asked, most);
+  Value pitch = number(coin() ? 64 : 65);
+  bool permuteB = coin();
+  Value a = matrix(element, 0, rows, depth, pitch, coin());
+  Value b = permuteB ? matrix(element, 1, rows, depth, pitch, coin())
+                     : matrix(element, 1, depth, rows, pitch, coin());
+  Value i = coin() ? number(0) : someScalar();
+  Value j = coin() ? number(0) : someScalar();
+  Value zero = constant({m, n}, sum, 0), first = number(0), step = number(k);
+  auto loop = scf::ForOp::create(builder, loc, first, depth, step, ValueRange{zero});
+  if (pick(3) == 0)
+    loop->setAttr("cta.stages", builder.getI32IntegerAttr(1 + pick(4)));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value at = loop.getInductionVar();
+  Value left = load(a, i, at, m, k);
+  Value right = permuteB ? turned(load(b, j, at, n, k)) : load(b, at, j, k, n);
+  Value next =
+      op<tile::DotOp>(zero.getType(), left, right, loop.getRegionIterArg(0), tile::Precision::TF32);
+  scf::YieldOp::create(builder, loc, next);
+  return loop.getResult(0);
+}
+
+/// Two dots in one loop, the second of what the first gave, with a reduction between them.
+Value Generator::attention() {
+  static constexpr int64_t blocks[] = {16, 32, 64, 48};
+  int64_t m = oneOf(blocks), n = oneOf(blocks), d = oneOf(blocks);
+  Type half = coin() ? builder.getF16Type() : Type(builder.getBF16Type()),
+       f32 = builder.getF32Type();
+  Value asked = someScalar(), depth = number(64), keys = op<arith::MinSIOp>(asked, depth);
+  Value pitch = number(coin() ? 64 : 72), zero = number(0);
+  Value queries = matrix(half, 0, kernel.getArgument(2 * elements.size() + 1), depth, pitch, false);
+  Value q = load(queries, someScalar(), zero, m, d);
+  Value k = matrix(half, 0, keys, depth, pitch, false);
+  Value v = matrix(half, 1, keys, depth, pitch, coin());
+  Value noScores = constant({m, n}, f32, 0), noMaxima = constant({m}, f32, 0);
+  Value noSums = constant({m, d}, f32, 0), step = number(n);
+  auto loop = scf::ForOp::create(builder, loc, zero, keys, step, ValueRange{noSums, noMaxima});
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value at = loop.getInductionVar(), sum = loop.getRegionIterArg(0),
+        greatest = loop.getRegionIterArg(1);
+  Value turnedKeys = turned(load(k, at, zero, n, d));
+  Value scores =
+      op<tile::DotOp>(noScores.getType(), q, turnedKeys, noScores, tile::Precision::TF32);
+  auto reduce =
+      tile::ReduceOp::create(builder, loc, TypeRange{noMaxima.getType()}, ValueRange{scores}, 1);
+  {
+    OpBuilder::InsertionGuard inner(builder);
+    Block *block = builder.createBlock(&reduce.getCombiner());
+    block->addArguments({f32, f32}, {loc, loc});
+    Value larger = op<arith::MaximumFOp>(block->getArgument(0), block->getArgument(1));
+    tile::YieldOp::create(builder, loc, larger);
+  }
+  greatest = op<arith::MaximumFOp>(greatest, reduce.getResult(0));
+  Value column = op<tile::ExpandDimsOp>(tileOf({m, 1}, f32), greatest, 1);
+  Value everywhere = op<tile::BroadcastOp>(tileOf({m, n}, f32), column);
+  Value below = op<arith::SubFOp>(scores, everywhere);
+  Value weights = options.exact ? whole(cast(below, i32()), 3, half) : cast(below, half);
+  Value values = load(v, at, zero, n, d);
+  Value next = op<tile::DotOp>(sum.getType(), weights, values, sum, tile::Precision::TF32);
+  scf::YieldOp::create(builder, loc, ValueRange{next, greatest});
+  return loop.getResult(pick(3) ? 0 : 1);
+}
+
+} // namespace sectile::fuzz

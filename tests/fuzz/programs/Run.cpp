@@ -1,0 +1,198 @@
+// Inputs, the two ways to run, and the comparison.
+#include "tests/fuzz/programs/Run.h"
+#include "codegen/virtual/VirtualObject.h"
+#include "runtime/interpreter/Interpreter.h"
+#include "runtime/virtual/Machine.h"
+#include "runtime/virtual/Program.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace sectile::fuzz {
+
+namespace {
+
+constexpr uint8_t untouched = 0x5a;
+
+uint64_t encode(Type element, double value) {
+  llvm::APFloat number(value);
+  bool lossy;
+  number.convert(mlir::cast<FloatType>(element).getFloatSemantics(),
+                 llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+uint64_t someNumber(Type element, bool exact, std::mt19937_64 &random) {
+  if (element.isInteger(1))
+    return random() % 2;
+  if (isa<IntegerType>(element)) // small and large ones
+    return static_cast<uint64_t>(static_cast<int64_t>(random()) >> random() % 64);
+  if (exact)
+    return encode(element, double(random() % 9) - 4);
+  if (random() % 64 == 0) // any at all
+    return random();
+  return encode(element, std::ldexp(double(random() % 4096) - 2048, -9 - int(random() % 4)));
+}
+
+/// Memory with the buffers of a case, of a machine.
+struct Buffers {
+  Buffers(vgpu::DeviceMemory &memory, const Inputs &inputs) {
+    for (const std::vector<uint8_t> &buffer : inputs.buffers) {
+      addresses.push_back(memory.allocate(buffer.size()));
+      std::memcpy(addresses.back(), buffer.data(), buffer.size());
+    }
+    for (const std::vector<uint8_t> &buffer : inputs.buffers) {
+      size_t bytes = buffer.size() / inputElements * outputElements;
+      addresses.push_back(memory.allocate(bytes));
+      std::memset(addresses.back(), untouched, bytes);
+      sizes.push_back(bytes);
+    }
+  }
+  Outputs outputs() const {
+    Outputs result;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      auto *first = static_cast<const uint8_t *>(addresses[sizes.size() + i]);
+      result.buffers.emplace_back(first, first + sizes[i]);
+    }
+    return result;
+  }
+  std::vector<void *> addresses;
+  std::vector<size_t> sizes; ///< of those written to
+};
+
+llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
+                                     const Setting &setting) {
+  Target target = llvm::cantFail(Target::get(setting.target));
+  OwningOpRef<ModuleOp> copy = module.clone();
+  auto artifact = compile(*copy, target, setting.compile, /*forVirtualDevice=*/true);
+  if (!artifact)
+    return artifact.takeError();
+  auto object = vgpu::VirtualObject::deserialize(artifact->bytes);
+  if (!object)
+    return llvm::createStringError("the artifact cannot be read");
+  auto program = vgpu::Program::load(std::move(*object));
+  if (!program)
+    return program.takeError();
+  vgpu::Machine machine(target.warpSize);
+  Buffers buffers(machine.memory(), inputs);
+  std::vector<void *> arguments;
+  for (void *&address : buffers.addresses)
+    arguments.push_back(&address);
+  int32_t n = inputs.n, m = inputs.m;
+  arguments.insert(arguments.end(), {&n, &m});
+  vgpu::LaunchShape shape;
+  shape.grid[0] = inputs.options.programs;
+  shape.block[0] = artifact->threads;
+  shape.sharedBytes = artifact->sharedBytes;
+  vgpu::LaunchOptions launch;
+  launch.seed = setting.schedule;
+  launch.hostThreads = 1;
+  vgpu::LaunchResult result = machine.launch(**program, shape, arguments.data(), launch);
+  if (result.finding)
+    return llvm::createStringError(result.finding->text());
+  return buffers.outputs();
+}
+
+/// Whether two elements are as good as the same: any NaN is one, and so is either zero.
+bool agree(Type element, uint64_t a, uint64_t b) {
+  auto type = dyn_cast<FloatType>(element);
+  if (a == b || !type)
+    return a == b;
+  unsigned bits = type.getWidth();
+  llvm::APFloat x(type.getFloatSemantics(), llvm::APInt(bits, a)),
+      y(type.getFloatSemantics(), llvm::APInt(bits, b));
+  return (x.isNaN() && y.isNaN()) || (x.isZero() && y.isZero());
+}
+
+std::string show(Type element, uint64_t word) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << llvm::format_hex(word, 2 + 2 * bytesOf(element));
+  if (auto type = dyn_cast<FloatType>(element)) {
+    llvm::SmallString<32> number;
+    llvm::APFloat(type.getFloatSemantics(), llvm::APInt(type.getWidth(), word)).toString(number);
+    out << " (" << number << ")";
+  }
+  return text;
+}
+
+} // namespace
+
+Inputs makeInputs(MLIRContext *context, uint64_t seed, const GeneratorOptions &options) {
+  std::mt19937_64 random(seed + 77);
+  Inputs inputs;
+  inputs.options = options;
+  for (Type element : elementTypes(context)) {
+    unsigned bytes = bytesOf(element);
+    std::vector<uint8_t> buffer(inputElements * bytes);
+    for (int64_t i = 0; i < inputElements; ++i) {
+      uint64_t number = someNumber(element, options.exact, random);
+      std::memcpy(&buffer[i * bytes], &number, bytes);
+    }
+    inputs.buffers.push_back(std::move(buffer));
+  }
+  return inputs;
+}
+
+llvm::Expected<Outputs> interpret(ModuleOp module, const Inputs &inputs) {
+  interpreter::Program program(module);
+  if (program.problem())
+    return llvm::createStringError(*program.problem());
+  vgpu::DeviceMemory memory;
+  Buffers buffers(memory, inputs);
+  std::vector<uint64_t> arguments;
+  for (void *address : buffers.addresses)
+    arguments.push_back(reinterpret_cast<uint64_t>(address));
+  for (int32_t number : {inputs.n, inputs.m})
+    arguments.push_back(static_cast<uint32_t>(number));
+  interpreter::Outcome outcome =
+      program.run({{uint32_t(inputs.options.programs), 1, 1}, arguments, memory.ranges()});
+  if (outcome.finding)
+    return llvm::createStringError(outcome.finding->text());
+  return buffers.outputs();
+}
+
+Setting Setting::of(uint64_t seed, llvm::StringRef target) {
+  std::mt19937_64 random(seed ^ 0xabcdef);
+  Setting setting;
+  setting.target = target.str();
+  setting.compile.warps = 1u << random() % 4;
+  setting.compile.stages = 1 + random() % 4;
+  setting.schedule = random() % 3 ? seed + 1 : 0;
+  return setting;
+}
+
+std::string Setting::text() const {
+  return target + ", " + std::to_string(compile.warps) + " warps, " +
+         std::to_string(compile.stages) + " stages";
+}
+
+std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
+                                      const Outputs &expected, const Setting &setting) {
+  auto got = runOnMachine(module, inputs, setting);
+  if (!got) {
+    std::string why = llvm::toString(got.takeError());
+    // What a program may not ask for: more shared memory than there is, some reshapes.
+    for (const char *refusal : {"shared memory, ", "odd factors", "elements for each of"})
+      if (why.find(refusal) != std::string::npos)
+        return std::nullopt;
+    return why;
+  }
+  for (auto [i, element] : llvm::enumerate(elementTypes(module.getContext()))) {
+    unsigned bytes = bytesOf(element);
+    for (int64_t at = 0; at < outputElements; ++at) {
+      uint64_t is = 0, wanted = 0;
+      std::memcpy(&is, &got->buffers[i][at * bytes], bytes);
+      std::memcpy(&wanted, &expected.buffers[i][at * bytes], bytes);
+      if (!agree(element, is, wanted)) {
+        std::string type;
+        llvm::raw_string_ostream(type) << element;
+        return "wrong: element " + std::to_string(at) + " of " + type + " is " + show(element, is) +
+               ", not " + show(element, wanted);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace sectile::fuzz

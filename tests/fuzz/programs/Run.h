@@ -1,0 +1,40 @@
+// One random kernel on its inputs: by the interpreter, and compiled for a virtual GPU.
+#pragma once
+#include "codegen/Compiler.h"
+#include "tests/fuzz/programs/Generator.h"
+
+namespace sectile::fuzz {
+
+/// What kernels read, and the two numbers they take.
+struct Inputs {
+  std::vector<std::vector<uint8_t>> buffers; ///< one per element type
+  int32_t n = 13, m = 57;
+  GeneratorOptions options;
+};
+
+Inputs makeInputs(mlir::MLIRContext *context, uint64_t seed, const GeneratorOptions &options);
+
+/// What is in the buffers that kernels write to, afterwards; one per element type.
+struct Outputs {
+  std::vector<std::vector<uint8_t>> buffers;
+};
+
+/// Errors are faults of the program.
+llvm::Expected<Outputs> interpret(mlir::ModuleOp module, const Inputs &inputs);
+
+/// How and where a kernel is compiled and run.
+struct Setting {
+  std::string target;
+  CompileOptions compile;
+  uint64_t schedule = 0;
+
+  /// One for each seed.
+  static Setting of(uint64_t seed, llvm::StringRef target);
+  std::string text() const;
+};
+
+/// What the compiled kernel does otherwise than `expected`, or nothing.
+std::optional<std::string> difference(mlir::ModuleOp module, const Inputs &inputs,
+                                      const Outputs &expected, const Setting &setting);
+
+} // namespace sectile::fuzz
