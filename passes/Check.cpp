@@ -34,6 +34,8 @@ std::string refusalOf(Type type) {
       return "has elements of a type that is not computed with";
     if (!tile.hasStaticShape())
       return "has a shape that is not known";
+    if (tile.getRank() == 0)
+      return "has no axes: a single number is a scalar";
     int64_t elements = 1;
     for (int64_t extent : tile.getShape()) {
       if (extent < 1)

@@ -6,6 +6,7 @@
 // left alone. In a checked kernel promises are verified and not used: they are gone afterwards.
 #include "ir/DebugLog.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Check.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -371,6 +372,8 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
     func::FuncOp kernel = getOperation();
     if (!kernel->hasAttr(StringRef(debuglog::checkedAttr)))
       return;
+    if (failed(checkTiles(kernel)))
+      return signalPassFailure();
     AddressArithmetic arithmetic(kernel);
     Intervals intervals;
     // All are chosen before anything is added.

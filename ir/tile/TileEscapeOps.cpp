@@ -51,9 +51,14 @@ LogicalResult HintOp::verify() {
       continue;
     if (numbers->size() != axes)
       return emitOpError("has ") << numbers->size() << " numbers for " << axes << " axes";
-    if (llvm::any_of(*numbers, [](int64_t number) { return number < 1; }))
-      return emitOpError("promises numbers of at least 1");
+    if (llvm::any_of(*numbers, [](int64_t number) { return number < 1 || number > INT32_MAX; }))
+      return emitOpError("promises numbers of at least 1, in 32 bits");
   }
+  for (auto lengths : {getContiguous(), getConstant()})
+    for (auto [extent, length] :
+         llvm::zip(shapeOf(getSource().getType()), lengths.value_or(ArrayRef<int64_t>())))
+      if (extent % length != 0)
+        return emitOpError("promises runs of ") << length << " along an axis of " << extent;
   return success();
 }
 

@@ -4,6 +4,7 @@
 // RUN: not sectile-opt --assign-layouts %t/threads.mlir 2>&1 | FileCheck %s --check-prefix=THREADS
 // RUN: not sectile-opt --lower-views %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
 // RUN: not sectile-opt --lower-views %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not sectile-opt --lower-views %t/axes.mlir 2>&1 | FileCheck %s --check-prefix=AXES
 // RUN: not sectile-opt --lower-views %t/element.mlir 2>&1 | FileCheck %s --check-prefix=ELEMENT
 // RUN: not sectile-opt --lower-views %t/large.mlir 2>&1 | FileCheck %s --check-prefix=LARGE
 // RUN: not sectile-opt --assign-layouts %t/registers.mlir 2>&1 | FileCheck %s --check-prefix=REGISTERS
@@ -32,6 +33,12 @@ func.func @f(%n: i32 {tile.divisible = 0 : i64}) attributes {tile.kernel} { retu
 // EMPTY: 'tensor<0xi32>' is empty
 func.func @f() attributes {tile.kernel} {
   %0 = tile.arange 0 : tensor<0xi32>
+  return
+}
+//--- axes.mlir
+// AXES: 'tensor<i32>' has no axes
+func.func @f(%x: i32) attributes {tile.kernel} {
+  %0 = tile.splat %x : i32 -> tensor<i32>
   return
 }
 //--- element.mlir

@@ -371,3 +371,19 @@ func.func @print(%x: i32) {
   tile.print "x", %x : i32 {isUnsigned = array<i1: true, false>}
   return
 }
+
+// -----
+
+func.func @hint_runs(%x: tensor<100xi32>) {
+  // expected-error @below {{'tile.hint' op promises runs of 8 along an axis of 100}}
+  %0 = tile.hint %x {contiguous = array<i64: 8>} : tensor<100xi32>
+  return
+}
+
+// -----
+
+func.func @hint_none(%x: tensor<96xi32>) {
+  // expected-error @below {{'tile.hint' op promises numbers of at least 1, in 32 bits}}
+  %0 = tile.hint %x {divisible = array<i64: 0>} : tensor<96xi32>
+  return
+}
