@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace sectile {
 
-static std::string nameOf(Type element, bool isUnsigned) {
+std::string debugTypeName(Type element, bool isUnsigned) {
   return llvm::TypeSwitch<Type, std::string>(element)
       .Case([&](IntegerType type) -> std::string {
         if (type.getWidth() == 1)
@@ -51,7 +51,8 @@ static DebugSite print(Location location, StringRef text, bool hex, const Types 
   site.hex = hex;
   for (Type type : types) {
     bool natural = !isUnsigned.empty() && isUnsigned[site.values.size()];
-    site.values.push_back({nameOf(tile::elementType(type), natural), tile::shapeOf(type).vec()});
+    site.values.push_back(
+        {debugTypeName(tile::elementType(type), natural), tile::shapeOf(type).vec()});
   }
   return site;
 }

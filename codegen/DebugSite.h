@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
-namespace mlir::func {
+namespace mlir {
+class Type;
+namespace func {
 class FuncOp;
-} // namespace mlir::func
+} // namespace func
+} // namespace mlir
 
 namespace sectile {
 
@@ -37,6 +40,9 @@ struct DebugSite {
 
   friend bool operator==(const DebugSite &, const DebugSite &) = default;
 };
+
+/// How an element's type is named in a printed value.
+std::string debugTypeName(mlir::Type element, bool isUnsigned);
 
 DebugSite debugSiteOf(tile::AssertOp op);
 DebugSite debugSiteOf(tile::PrintOp op);

@@ -207,6 +207,14 @@ std::string formatPrint(std::string_view kernel, const ProgramId &program, const
   return numbersOnly ? text + "\n" : text + rows;
 }
 
+std::string formatValue(const DebugValue &value, const void *elements) {
+  const std::vector<std::string> texts =
+      elementTexts(value, false, static_cast<const char *>(elements));
+  if (value.shape.empty())
+    return value.type + " " + texts.front() + "\n";
+  return value.type + listText(value.shape) + "\n" + rowsOf(value, texts);
+}
+
 void deliverPrint(std::string_view text) {
   if (text.empty())
     return;

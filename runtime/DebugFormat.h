@@ -20,6 +20,9 @@ size_t valueStart(const DebugSite &site, size_t value);
 std::string formatPrint(std::string_view kernel, const ProgramId &program, const DebugSite &site,
                         const void *values);
 
+/// A value with its type, lines that end with a newline; its elements in row-major order.
+std::string formatValue(const DebugValue &value, const void *elements);
+
 /// Gives text to the handler, or to standard output.
 void deliverPrint(std::string_view text);
 

@@ -1,6 +1,6 @@
 // Atomic operations. Programs run one after the other, so that reading and writing back is enough.
 #include "ir/tile/Tile.h"
-#include "runtime/interpreter/Run.h"
+#include "runtime/interpreter/Bounds.h"
 #include <cmath>
 
 using namespace mlir;
@@ -43,6 +43,28 @@ uint64_t combine(tile::AtomicKind kind, const ElementType &type, uint64_t before
   llvm_unreachable("every kind is listed");
 }
 
+/// With bounds: what memory holds after an update, and the result, which depends on the order of
+/// all programs' updates.
+void boundUpdate(Run &run, tile::AtomicKind kind, Elements &result, const Elements &value, size_t i,
+                 uint64_t address) {
+  if (!run.bounds())
+    return;
+  setBound(result, i, anything);
+  const double before = run.bounds()->at(address), added = value.boundAt(i);
+  double bound = before == 0 && added == 0 ? 0 : anything;
+  if (kind == tile::AtomicKind::FAdd) {
+    SumBound sum(*value.type.format);
+    sum.add(result.asDouble(i), before);
+    sum.add(value.asDouble(i), added);
+    bound = sum.of(result.asDouble(i) + value.asDouble(i));
+  } else if (kind == tile::AtomicKind::FMax || kind == tile::AtomicKind::FMin) {
+    bound = std::max(before, added);
+  } else if (kind == tile::AtomicKind::Exchange) {
+    bound = anything;
+  }
+  run.bounds()->set(address, bound);
+}
+
 /// Calls f(element, address) where pointers are not masked off.
 template <class F> void eachPointer(Run &run, const Elements &pointers, Value mask, F f) {
   const Elements *on = mask ? &run.get(mask) : nullptr;
@@ -54,6 +76,9 @@ template <class F> void eachPointer(Run &run, const Elements &pointers, Value ma
 void update(Run &run, Operation &op) {
   auto atomic = cast<tile::AtomicRMWOp>(op);
   const Elements &pointers = run.get(atomic.getPtr()), &value = run.get(atomic.getValue());
+  for (Value decides : {Value(atomic.getPtr()), atomic.getMask()})
+    if (decides)
+      run.requireCertain(op, decides);
   Elements result(value.type, pointers.shape);
   eachPointer(run, pointers, atomic.getMask(), [&](size_t i, uint64_t address) {
     checkOffset(run, op, pointers, i);
@@ -68,12 +93,16 @@ void compareAndSwap(Run &run, Operation &op) {
   auto atomic = cast<tile::AtomicCasOp>(op);
   const Elements &pointers = run.get(atomic.getPtr()), &value = run.get(atomic.getValue()),
                  &expected = run.get(atomic.getExpected());
+  for (Value decides : {Value(atomic.getPtr()), atomic.getMask()})
+    if (decides)
+      run.requireCertain(op, decides);
   Elements result(value.type, pointers.shape);
   eachPointer(run, pointers, atomic.getMask(), [&](size_t i, uint64_t address) {
     checkOffset(run, op, pointers, i);
     result.words[i] = run.read(op, address, value.type, i, pointers.shape);
     if (result[i] == expected[i])
       run.write(op, address, value.type, value[i], i, pointers.shape);
+    boundUpdate(run, tile::AtomicKind::Exchange, result, value, i, address);
   });
   run.set(op.getResult(0), std::move(result));
 }

@@ -1,7 +1,9 @@
 // Reductions, scans, histograms and maps. A combiner that is arithmetic alone works on whole slices
 // of tiles at once, one that branches on one element at a time.
 #include "ir/tile/Tile.h"
-#include "runtime/interpreter/Run.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "runtime/interpreter/Bounds.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -86,14 +88,103 @@ Values combine(Run &run, Block &combiner, Values left, ArrayRef<ElementsRef> rig
   return apply(run, combiner, left);
 }
 
+/// With bounds: what results may be when elements are combined in another order.
+class OrderBounds {
+public:
+  OrderBounds(Run &run, Block &combiner, ArrayRef<ElementsRef> sources)
+      : on(run.bounds() != nullptr) {
+    if (!on)
+      return;
+    const unsigned n = unsigned(sources.size());
+    for (unsigned i = 0; i < n; ++i) {
+      Value yielded = combiner.getTerminator()->getOperand(i);
+      Operation *last = yielded.getDefiningOp();
+      const bool ofBoth = last && last->getNumOperands() == 2 &&
+                          ((last->getOperand(0) == combiner.getArgument(i) &&
+                            last->getOperand(1) == combiner.getArgument(n + i)) ||
+                           (last->getOperand(1) == combiner.getArgument(i) &&
+                            last->getOperand(0) == combiner.getArgument(n + i)));
+      if (ofBoth && isa<arith::AddFOp>(last))
+        kinds.push_back(Kind::Sum);
+      else if (ofBoth && isa<arith::MulFOp>(last))
+        kinds.push_back(Kind::Product);
+      else
+        kinds.push_back(roundsIn(combiner) ? Kind::Unknown : Kind::Exact);
+      sums.push_back({});
+    }
+  }
+
+  void add(ArrayRef<ElementsRef> slice) {
+    for (size_t i = 0; i < kinds.size(); ++i)
+      if (kinds[i] == Kind::Sum) {
+        if (sums[i].empty())
+          sums[i].assign(slice[i]->size(), SumBound(*slice[i]->type.format));
+        for (size_t e = 0; e < slice[i]->size(); ++e)
+          sums[i][e].add(slice[i]->asDouble(e), slice[i]->boundAt(e));
+      }
+    ++count;
+  }
+
+  /// What was combined up to here, with bounds.
+  Values of(ArrayRef<ElementsRef> combined) const {
+    Values results(combined);
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      if (kinds[i] == Kind::Exact || count == 1)
+        continue;
+      Elements result = *combined[i];
+      for (size_t e = 0; e < result.size(); ++e) {
+        if (kinds[i] == Kind::Unknown) {
+          setBound(result, e, anything);
+        } else if (kinds[i] == Kind::Sum) {
+          setBound(result, e, sums[i][e].of(result.asDouble(e)));
+        } else {
+          const double value = result.asDouble(e),
+                       own = 4 * double(count) * result.type.format->halfUlp(value);
+          setBound(result, e,
+                   std::isfinite(value) && value != 0 ? result.boundAt(e) + own : anything);
+        }
+      }
+      results[i] = std::make_shared<const Elements>(std::move(result));
+    }
+    return results;
+  }
+
+private:
+  enum class Kind { Exact, Sum, Product, Unknown };
+
+  static bool roundsIn(Block &block) {
+    return block
+        .walk([](Operation *op) {
+          const bool exact =
+              isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp,
+                  arith::NegFOp, arith::SelectOp, arith::ConstantOp, arith::ExtFOp>(op);
+          const bool isFloat = llvm::any_of(op->getResultTypes(), [](Type type) {
+            return isa<FloatType>(tile::elementType(type));
+          });
+          return isFloat && !exact ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  bool on;
+  size_t count = 0;
+  SmallVector<Kind> kinds;
+  SmallVector<std::vector<SumBound>> sums;
+};
+
 void reduce(Run &run, Operation &op) {
   auto reduce = cast<tile::ReduceOp>(op);
   const Values sources = run.passedBy(op.getOperands());
   const Slices slices(sources[0]->shape, reduce.getAxis());
-  Values sum = slices.of(sources, 0);
-  for (size_t i = 1; i < slices.length; ++i)
-    sum = combine(run, reduce.getCombiner().front(), sum, slices.of(sources, i));
-  run.setResults(op, sum);
+  Block &combiner = reduce.getCombiner().front();
+  OrderBounds bounds(run, combiner, sources);
+  Values sum;
+  for (size_t i = 0; i < slices.length; ++i) {
+    const Values slice = slices.of(sources, i);
+    sum = i ? combine(run, combiner, sum, slice) : slice;
+    bounds.add(slice);
+  }
+  run.setResults(op, bounds.of(sum));
 }
 
 void scan(Run &run, Operation &op) {
@@ -103,13 +194,16 @@ void scan(Run &run, Operation &op) {
   SmallVector<Elements> results;
   for (const ElementsRef &source : sources)
     results.push_back(Elements(source->type, source->shape));
+  Block &combiner = scan.getCombiner().front();
+  OrderBounds bounds(run, combiner, sources);
   Values sum;
   for (size_t i = 0; i < slices.length; ++i) {
     const size_t at = scan.getReverse() ? slices.length - 1 - i : i;
     Values slice = slices.of(sources, at);
-    sum = i ? combine(run, scan.getCombiner().front(), sum, slice) : slice;
+    sum = i ? combine(run, combiner, sum, slice) : slice;
+    bounds.add(slice);
     const std::vector<size_t> places = slices.places(at);
-    for (auto [result, value] : llvm::zip_equal(results, sum))
+    for (auto [result, value] : llvm::zip_equal(results, bounds.of(sum)))
       for (size_t e = 0; e < places.size(); ++e) {
         result.words[places[e]] = (*value)[e];
         if (!value->bounds.empty()) {

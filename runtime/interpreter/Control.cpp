@@ -11,6 +11,8 @@ namespace {
 
 void forLoop(Run &run, Operation &op) {
   auto loop = cast<scf::ForOp>(op);
+  for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+    run.requireCertain(op, bound);
   const ElementType type = run.get(loop.getLowerBound()).type;
   const int64_t begin = run.number(loop.getLowerBound()), end = run.number(loop.getUpperBound()),
                 step = run.number(loop.getStep());
@@ -34,6 +36,7 @@ void whileLoop(Run &run, Operation &op) {
   SmallVector<ElementsRef> carried = run.passedBy(loop.getInits());
   while (true) {
     SmallVector<ElementsRef> tested = run.call(*loop.getBeforeBody(), carried);
+    run.requireCertain(op, loop.getConditionOp().getCondition());
     carried.assign(tested.begin() + 1, tested.end());
     if (!(*tested[0])[0])
       break;
@@ -44,6 +47,7 @@ void whileLoop(Run &run, Operation &op) {
 
 void branch(Run &run, Operation &op) {
   auto branch = cast<scf::IfOp>(op);
+  run.requireCertain(op, branch.getCondition());
   Region &taken = run.word(branch.getCondition()) ? branch.getThenRegion() : branch.getElseRegion();
   if (!taken.empty())
     run.setResults(op, run.call(taken.front(), {}));

@@ -1,7 +1,7 @@
 // Matrix products: exact products, added up in the accumulator's type in the order of k.
 #include "ir/tile/Tile.h"
+#include "runtime/interpreter/Bounds.h"
 #include "runtime/interpreter/Products.h"
-#include "runtime/interpreter/Run.h"
 #include <array>
 #include <bit>
 #include <cmath>
@@ -75,6 +75,46 @@ void multiplyIntegers(const Elements &a, const Elements &b, Elements &sums, size
       }
 }
 
+/// What rounding operands of 32 bits may take from a product, as a part of it.
+double lostBy(tile::Precision precision) {
+  switch (precision) {
+  case tile::Precision::IEEE:
+    return 0;
+  case tile::Precision::TF32:
+    return 0x1p-9;
+  case tile::Precision::TF32x3:
+    return 0x1p-19;
+  case tile::Precision::BF16x3:
+    return 0x1p-13;
+  case tile::Precision::BF16x6:
+    return 0x1p-20;
+  }
+  llvm_unreachable("every precision is listed");
+}
+
+/// Bounds of matrix products: sums in any order, of products that are exact but for what rounding
+/// the operands takes from them. Operands that no rounding changes lose nothing.
+void boundSums(const Matrices &x, const Elements &a, const Elements &b, size_t batch, double lost,
+               const Elements &acc, Elements &sums) {
+  auto fits = [](double value) { return toBF16(value) == value; };
+  for (size_t i = 0; i < x.m; ++i)
+    for (size_t j = 0; j < x.n; ++j) {
+      const size_t at = (batch * x.m + i) * x.n + j;
+      SumBound sum(*sums.type.format);
+      sum.add(acc.asDouble(at), acc.boundAt(at));
+      for (size_t l = 0; l < x.k; ++l) {
+        const double left = x.a[i * x.k + l], right = x.b[l * x.n + j];
+        const double leftBound = a.boundAt((batch * x.m + i) * x.k + l),
+                     rightBound = b.boundAt((batch * x.k + l) * x.n + j);
+        const double taken = (fits(left) && fits(right) ? 0 : lost * std::fabs(left * right)) +
+                             std::fabs(std::fma(left, right, -left * right));
+        sum.add(left * right, std::fabs(left) * rightBound + std::fabs(right) * leftBound +
+                                  leftBound * rightBound + taken);
+      }
+      setBound(sums, at, sum.of(sums.asDouble(at)));
+    }
+}
+
 void dot(Run &run, Operation &op) {
   auto dot = cast<tile::DotOp>(op);
   const Elements &a = run.get(dot.getA()), &b = run.get(dot.getB());
@@ -84,6 +124,7 @@ void dot(Run &run, Operation &op) {
   if (!sums.type.format) {
     multiplyIntegers(a, b, sums, batches, m, n, k);
   } else {
+    const Elements acc = sums;
     const bool several = a.type.format == &f32Format;
     const Parts left = operandParts(a, dot.getPrecision()),
                 right = operandParts(b, dot.getPrecision());
@@ -91,7 +132,15 @@ void dot(Run &run, Operation &op) {
       for (auto [p, q] : several ? pairsFor(dot.getPrecision()) : pairsFor(tile::Precision::IEEE))
         multiply({left[p].data() + batch * m * k, right[q].data() + batch * k * n, m, n, k},
                  *sums.type.format, sums.words.data() + batch * m * n);
+    if (run.bounds())
+      for (size_t batch = 0; batch < batches; ++batch)
+        boundSums(
+            {a.asDoubles().data() + batch * m * k, b.asDoubles().data() + batch * k * n, m, n, k},
+            a, b, batch, several ? lostBy(dot.getPrecision()) : 0, acc, sums);
   }
+  if (run.bounds() && !sums.type.format &&
+      !(a.bounds.empty() && b.bounds.empty() && sums.bounds.empty()))
+    sums.bounds.assign(sums.size(), anything);
   run.set(op.getResult(0), std::move(sums));
 }
 
@@ -142,7 +191,20 @@ void dotScaled(Run &run, Operation &op) {
   for (size_t j = 0; j < n; ++j)
     for (size_t l = 0; l < k; ++l)
       columns[l * n + j] = right[j * k + l];
-  multiply({left.data(), columns.data(), m, n, k}, f32Format, sums.words.data());
+  const Elements acc = sums;
+  const Matrices operands{left.data(), columns.data(), m, n, k};
+  multiply(operands, f32Format, sums.words.data());
+  if (run.bounds()) {
+    // Scales may be applied to sums of 32 products.
+    const bool certain = llvm::all_of(op.getOperands(), [&](Value operand) {
+      return operand == dot.getAcc() || run.get(operand).bounds.empty();
+    });
+    if (certain)
+      boundSums(operands, Elements({32}, {int64_t(m), int64_t(k)}),
+                Elements({32}, {int64_t(k), int64_t(n)}), 0, 0, acc, sums);
+    else
+      sums.bounds.assign(sums.size(), anything);
+  }
   run.set(op.getResult(0), std::move(sums));
 }
 

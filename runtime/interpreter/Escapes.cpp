@@ -67,6 +67,7 @@ void hint(Run &run, Operation &op) {
 }
 
 void assertion(Run &run, Operation &op) {
+  run.requireCertain(op, op.getOperand(0));
   const Elements &condition = run.get(op.getOperand(0));
   for (size_t i = 0; i < condition.size(); ++i)
     if (!condition[i])

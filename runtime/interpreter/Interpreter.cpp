@@ -3,7 +3,8 @@
 #include "codegen/common/DebugInfo.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/interpreter/Run.h"
+#include "runtime/interpreter/Bounds.h"
+#include "runtime/interpreter/Watching.h"
 #include <algorithm>
 #include <cstring>
 
@@ -92,9 +93,22 @@ Outcome Program::run(const Launch &launch, const Options &options) const {
           runOne({x, y, z});
   } catch (Fault &fault) {
     outcome.finding = std::move(fault.finding);
+  } catch (const Uncertain &uncertain) {
+    outcome.uncertain = uncertain.op->getName().getStringRef().str();
+    if (FileLineColLoc line = lineOf(uncertain.op->getLoc()))
+      *outcome.uncertain +=
+          (" at " + line.getFilename().getValue() + ":" + Twine(line.getLine())).str();
   }
   return outcome;
 }
+
+Run::Run(const Program &program, const Launch &launch, const Options &options,
+         Allocations &allocations)
+    : launch(launch), options(options), program(program), allocations(allocations) {
+  if (!options.watches.empty())
+    watch = std::make_unique<LineWatch>(*this, options.watches);
+}
+Run::~Run() = default;
 
 //===-- Operations in order -------------------------------------------------------------------===//
 
@@ -106,11 +120,26 @@ void Run::runProgram(const GridExtents &which) {
   runBlock(function.getBody().front());
 }
 
-void Run::run(Operation &op) { program.table.find(op.getName())->second(*this, op); }
+void Run::run(Operation &op) {
+  program.table.find(op.getName())->second(*this, op);
+  if (options.bounds)
+    addBounds(*this, op);
+  if (options.trapNan)
+    checkNan(*this, op);
+  if (watch)
+    watch->saw(op);
+}
+
+void Run::requireCertain(Operation &op, Value value) const {
+  if (llvm::any_of(get(value).bounds, [](double bound) { return bound != 0; }))
+    throw Uncertain{&op};
+}
 
 Operation &Run::runBlock(Block &block) {
   for (Operation &op : block.without_terminator())
     run(op);
+  if (watch)
+    watch->leave();
   return *block.getTerminator();
 }
 

@@ -10,8 +10,10 @@
 #include "llvm/ADT/DenseMap.h"
 #include <functional>
 #include <optional>
+#include <sectile/interpreter.h>
 #include <sectile/report.h>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace sectile::interpreter {
@@ -20,10 +22,40 @@ using runtime::GridExtents;
 
 class Run;
 
+/// How far off what memory holds may be, on a device; see runtime/interpreter/Bounds.h.
+class MemoryBounds {
+public:
+  /// Of the element at this address. Infinite: it may be anything.
+  double at(uint64_t address) const {
+    auto found = bounds.find(address);
+    return found == bounds.end() ? 0 : found->second;
+  }
+  void set(uint64_t address, double bound) {
+    if (bound == 0)
+      bounds.erase(address);
+    else
+      bounds[address] = bound;
+  }
+
+private:
+  std::unordered_map<uint64_t, double> bounds;
+};
+
+/// A line of source to stop at.
+struct Watch {
+  std::string file; ///< the end of its path
+  unsigned line = 0;
+  LineHandler handler;
+};
+
 struct Options {
   /// Takes what programs print, whole lines of it; standard output, or the handler that is set,
   /// where there is none.
   std::function<void(std::string_view text)> print;
+  /// Where it is given: keeps account of how far off a device's results may be.
+  MemoryBounds *bounds = nullptr;
+  std::vector<Watch> watches;
+  bool trapNan = false; ///< an operation that makes a NaN of numbers ends the launch
 };
 
 /// Where a kernel runs and on what. Arguments are words: addresses are the host's, of memory within
@@ -40,6 +72,9 @@ struct Outcome {
   std::optional<vgpu::Finding> finding;
   std::optional<AssertionError::Failure> assertion; ///< the first
   size_t failed = 0;                                ///< programs that failed an assertion
+  /// With bounds: what the program does depends on numbers that devices may differ in; the launch
+  /// ended there. Says where.
+  std::optional<std::string> uncertain;
 };
 
 /// A module with one kernel, and the functions it calls, ready to run. The module must outlive it.

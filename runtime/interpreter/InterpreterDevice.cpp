@@ -3,7 +3,7 @@
 #include "ir/tile/Tile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/interpreter/Interpreter.h"
+#include "runtime/interpreter/Watching.h"
 #include <cstring>
 
 using namespace mlir;
@@ -75,8 +75,10 @@ void InterpreterDevice::run(const LoadedKernel &kernel, const GridExtents &grid,
   std::vector<uint64_t> words(argumentCount(kernel));
   for (size_t i = 0; i < words.size(); ++i)
     std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
-  interpreter::Outcome outcome =
-      static_cast<const InterpretedKernel &>(kernel).program.run({grid, words, theMemory.ranges()});
+  interpreter::Options options;
+  interpreter::watchAsAsked(options);
+  interpreter::Outcome outcome = static_cast<const InterpretedKernel &>(kernel).program.run(
+      {grid, words, theMemory.ranges()}, options);
   if (outcome.assertion)
     debugLogs.post(stream, AssertionError(std::move(*outcome.assertion), outcome.failed - 1));
   if (outcome.finding)

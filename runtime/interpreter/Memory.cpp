@@ -1,5 +1,6 @@
 // Pointers, views, loads and stores.
 #include "ir/tile/Tile.h"
+#include "runtime/interpreter/Bounds.h"
 #include "runtime/interpreter/Elementwise.h"
 
 using namespace mlir;
@@ -36,6 +37,7 @@ void load(Run &run, Operation &op) {
   const Elements &pointers = run.get(load.getPtr());
   const Elements *mask = load.getMask() ? &run.get(load.getMask()) : nullptr;
   const Elements *other = load.getOther() ? &run.get(load.getOther()) : nullptr;
+  run.requireCertain(op, load.getPtr());
   Elements result(ElementType::of(op.getResult(0).getType()), pointers.shape);
   for (size_t i = 0; i < result.size(); ++i) {
     if (mask && !(*mask)[i]) {
@@ -44,7 +46,16 @@ void load(Run &run, Operation &op) {
     }
     checkOffset(run, op, pointers, i);
     result.words[i] = run.read(op, pointers[i], result.type, i, pointers.shape);
+    if (run.bounds())
+      setBound(result, i, run.bounds()->at(pointers[i]));
   }
+  if (run.bounds())
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (mask && mask->boundAt(i) != 0)
+        setBound(result, i, anything);
+      else if (mask && !(*mask)[i] && other)
+        setBound(result, i, other->boundAt(i));
+    }
   run.set(op.getResult(0), std::move(result));
 }
 
@@ -52,11 +63,16 @@ void store(Run &run, Operation &op) {
   auto store = cast<tile::StoreOp>(op);
   const Elements &pointers = run.get(store.getPtr()), &value = run.get(store.getValue());
   const Elements *mask = store.getMask() ? &run.get(store.getMask()) : nullptr;
-  for (size_t i = 0; i < pointers.size(); ++i)
-    if (!mask || (*mask)[i]) {
+  run.requireCertain(op, store.getPtr());
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    const bool writes = !mask || (*mask)[i], certain = !mask || mask->boundAt(i) == 0;
+    if (writes) {
       checkOffset(run, op, pointers, i);
       run.write(op, pointers[i], value.type, value[i], i, pointers.shape);
     }
+    if (run.bounds() && (writes || !certain))
+      run.bounds()->set(pointers[i], certain ? value.boundAt(i) : anything);
+  }
 }
 
 /// A view's value: its address, extents and strides, as 64-bit numbers.
@@ -83,6 +99,8 @@ void loadBlock(Run &run, Operation &op) {
   eachInside(run, op, load.getView(), load.getOffsets(), result.shape,
              [&](size_t i, uint64_t address) {
                result.words[i] = run.read(op, address, result.type, i, result.shape);
+               if (run.bounds())
+                 setBound(result, i, run.bounds()->at(address));
              });
   run.set(op.getResult(0), std::move(result));
 }
@@ -93,6 +111,8 @@ void storeBlock(Run &run, Operation &op) {
   eachInside(run, op, store.getView(), store.getOffsets(), value.shape,
              [&](size_t i, uint64_t address) {
                run.write(op, address, value.type, value[i], i, value.shape);
+               if (run.bounds())
+                 run.bounds()->set(address, value.boundAt(i));
              });
 }
 
@@ -114,6 +134,7 @@ void eachInside(Run &run, Operation &op, Value viewed, ValueRange offsets, Array
       ElementType::of(cast<tile::ViewType>(viewed.getType()).getElement()).bytes();
   SmallVector<int64_t, 4> start, at(rank, 0);
   for (Value offset : offsets) {
+    run.requireCertain(op, offset);
     if (run.get(offset).wrappedAt(0) & wrappedSigned)
       run.fail(vgpu::FindingKind::Overflow, op, overflow);
     start.push_back(run.number(offset));

@@ -19,6 +19,7 @@ struct FailedAssertion {
   AssertionError::Failure failure;
 };
 
+class LineWatch;
 class Run;
 using Evaluate = void (*)(Run &, mlir::Operation &);
 using Table = llvm::StringMap<Evaluate>;
@@ -50,8 +51,8 @@ private:
 class Run {
 public:
   Run(const Program &program, const Launch &launch, const Options &options,
-      Allocations &allocations)
-      : launch(launch), options(options), program(program), allocations(allocations) {}
+      Allocations &allocations);
+  ~Run();
 
   /// One program, from the kernel's first operation to its last.
   void runProgram(const GridExtents &id);
@@ -62,6 +63,8 @@ public:
     assert(found != values.end() && "a value is used before it is made");
     return found->second;
   }
+  /// What was just made, to add to it.
+  Elements &amend(mlir::Value value) { return const_cast<Elements &>(get(value)); }
   void set(mlir::Value value, ElementsRef elements) { values[value] = std::move(elements); }
   void set(mlir::Value value, Elements elements) {
     set(value, std::make_shared<const Elements>(std::move(elements)));
@@ -83,6 +86,10 @@ public:
   void write(mlir::Operation &op, uint64_t address, ElementType type, uint64_t word, size_t element,
              llvm::ArrayRef<int64_t> shape);
 
+  /// Gives up where an element of this value is not certain, for what is done depends on it.
+  void requireCertain(mlir::Operation &op, mlir::Value value) const;
+  MemoryBounds *bounds() const { return options.bounds; }
+
   [[noreturn]] void fail(vgpu::FindingKind kind, mlir::Operation &op, const std::string &message,
                          const std::string &place = "") const;
 
@@ -100,6 +107,7 @@ private:
   const Program &program;
   Allocations &allocations;
   llvm::DenseMap<mlir::Value, ElementsRef> values;
+  std::unique_ptr<LineWatch> watch;
 };
 
 /// Fails where the address of an element was computed from an integer that did not fit.

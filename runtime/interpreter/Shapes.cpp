@@ -1,6 +1,6 @@
 // Operations that make tiles, change shapes and move elements.
 #include "ir/tile/Tile.h"
-#include "runtime/interpreter/Run.h"
+#include "runtime/interpreter/Bounds.h"
 
 using namespace mlir;
 
@@ -124,7 +124,14 @@ void gather(Run &run, Operation &op) {
       element += (d == axis ? index : at[d]) * strides[d];
     from[i] = size_t(element);
   });
-  run.set(op.getResult(0), source.pick(resultShape(op), from));
+  Elements result = source.pick(resultShape(op), from);
+  if (!indices.bounds.empty()) {
+    result.bounds.resize(result.size());
+    for (size_t i = 0; i < result.size(); ++i)
+      if (indices.boundAt(i) != 0)
+        result.bounds[i] = anything;
+  }
+  run.set(op.getResult(0), std::move(result));
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <sectile/config.h>
 #include <sectile/device.h>
 #include <sectile/error.h>
+#include <sectile/interpreter.h>
 #include <sectile/kernel.h>
 #include <sectile/language.h>
 #include <sectile/report.h>
