@@ -81,10 +81,23 @@ mlir::Value fromMemory(Trace &trace, mlir::Location loc, Kind kind, mlir::Value 
                                constantOf(trace, loc, value.getType(), 0));
 }
 
+void checkLoad(Access access, Location where) {
+  if (access.cache == Cache::write_back || access.cache == Cache::write_through)
+    fail(where, "Cache::write_back and Cache::write_through are for stores: loads have all_levels, "
+                "global, streaming and uncached");
+}
+
+void checkStore(Access access, Location where) {
+  if (access.cache == Cache::all_levels)
+    fail(where, "Cache::all_levels is for loads: stores have global, streaming, uncached, "
+                "write_back and write_through");
+}
+
 Value load(const Value &ptr, Kind kind, const Operand &mask, const Operand &other, Access access,
            Location where) {
   Trace &trace = Trace::current(where);
   mlir::Location loc = trace.location(where);
+  checkLoad(access, where);
   if (!other.none && mask.none)
     fail(where, "sc::load has `other` without a mask: it is what masked elements give");
   mlir::Value from = trace.get(ptr, where);
@@ -104,6 +117,7 @@ void store(const Value &ptr, Kind kind, const Operand &value, const Operand &mas
            Location where) {
   Trace &trace = Trace::current(where);
   mlir::Location loc = trace.location(where);
+  checkStore(access, where);
   if (value.none)
     fail(where, "sc::store has no value to store");
   mlir::Value to = trace.get(ptr, where);

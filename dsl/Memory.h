@@ -14,6 +14,12 @@ tile::AtomicKind atomicKindOf(AtomicOp op, Kind kind);
 tile::Order orderOf(Atomic how);
 tile::Scope scopeOf(Atomic how);
 
+/// Whether a tile of a view can have this shape.
+void checkTileShape(std::span<const int64_t> shape, Location where);
+/// Not every use of the caches is one of loads, or of stores.
+void checkLoad(Access access, Location where);
+void checkStore(Access access, Location where);
+
 /// Memory holds a bool as a byte, 0 or 1; everything else as it is.
 mlir::Type memoryElement(Trace &trace, Kind kind);
 /// The mask in the pointers' shape, null for none; pointers grow to the mask's.

@@ -54,7 +54,7 @@ struct BlockOf {
 };
 } // namespace
 
-static void checkShape(std::span<const int64_t> shape, Location where) {
+void checkTileShape(std::span<const int64_t> shape, Location where) {
   for (int64_t extent : shape)
     if (extent < 1 || extent > (int64_t{1} << 24))
       fail(where, "a tile of " + shapeText({shape.data(), shape.size()}) +
@@ -64,7 +64,7 @@ static void checkShape(std::span<const int64_t> shape, Location where) {
 static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int64_t> shape,
                        std::span<const Operand> offsets, bool tiles) {
   Location where = offsets[0].where;
-  checkShape(shape, where);
+  checkTileShape(shape, where);
   mlir::Location loc = trace.location(where);
   OpBuilder &builder = trace.builder;
   BlockOf result;
@@ -95,6 +95,7 @@ Value loadBlock(const ViewHandle &view, std::span<const int64_t> shape,
   Location where = offsets[0].where;
   Trace &trace = Trace::current(where);
   mlir::Location loc = trace.location(where);
+  checkLoad(access, where);
   BlockOf block = blockOf(trace, view, shape, offsets, tiles);
   mlir::Type element = memoryElement(trace, view.kind);
   TypedAttr pad;
@@ -114,6 +115,7 @@ void storeBlock(const ViewHandle &view, std::span<const int64_t> shape,
   Location where = value.where;
   Trace &trace = Trace::current(where);
   mlir::Location loc = trace.location(where);
+  checkStore(access, where);
   BlockOf block = blockOf(trace, view, shape, offsets, tiles);
   mlir::Value stored = valueForMemory(trace, loc, view.kind, value, {shape.data(), shape.size()},
                                       "a tile stored to a view");

@@ -37,8 +37,10 @@ static Target withFp8(Target t) {
   return t;
 }
 
-static Target withBf16Atomics(Target t) {
+/// What came with sm_90.
+static Target sinceHopper(Target t) {
   t.bf16Atomics = true;
+  t.dependentLaunch = true;
   return t;
 }
 
@@ -63,9 +65,9 @@ static const std::vector<Target> &table() {
     t.push_back(nvidia("sm_80", 163, 164, 108, "ptx80"));
     t.push_back(nvidia("sm_86", 99, 100, 84, "ptx80"));
     t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, "ptx84")));
-    t.push_back(withBf16Atomics(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
-    t.push_back(withBf16Atomics(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
-    t.push_back(withBf16Atomics(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
     t.push_back(amd("gfx90a", 64, 104));
     t.push_back(amd("gfx942", 64, 304));
     Target mi350 = amd("gfx950", 64, 256);

@@ -267,7 +267,7 @@ private:
         Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
         mask = narrowed(builder, load, mask, inside);
         cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
-                                 load.getCache(), IntegerAttr());
+                                 load.getCache(), load.getEviction(), IntegerAttr());
       }
       cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
     }

@@ -211,9 +211,10 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     if (auto padding = op.getPaddingAttr())
       other = arith::ConstantOp::create(builder, op.getLoc(),
                                         DenseElementsAttr::get(op.getType(), Attribute(padding)));
-    auto load =
-        tile::LoadOp::create(builder, op.getLoc(), op.getType(), ptr, mask, other, op.getCache(),
-                             op.getEviction(), /*isVolatile=*/false, /*vector=*/IntegerAttr());
+    auto load = tile::LoadOp::create(builder, op.getLoc(), op.getType(), ptr, mask, other,
+                                     op.getCache(), op.getEviction(),
+                                     /*isVolatile=*/op.getCache() == tile::Cache::Volatile,
+                                     /*vector=*/IntegerAttr());
     op.replaceAllUsesWith(load.getResult());
     op.erase();
   }

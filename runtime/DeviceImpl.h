@@ -15,6 +15,7 @@ namespace sectile::runtime {
 
 struct GridExtents {
   unsigned x = 1, y = 1, z = 1;
+  bool dependent = false; ///< the blocks may start before the kernel ahead of them is done
 };
 
 /// A kernel on a device, ready to launch.

@@ -274,7 +274,8 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < state.masks.size(); ++i)
     arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
-  const runtime::GridExtents extents{grid.x, grid.y, grid.z};
+  const runtime::GridExtents extents{grid.x, grid.y, grid.z,
+                                     packed.options.dependent || options_.dependent};
   if (kernel->debug)
     return device.debugLogs.launch(*kernel, extents, arguments, state.masks.size(),
                                    stream.native());

@@ -94,6 +94,7 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
   GlobalAccess access;
   access.align = llvm::Align(bytes);
   access.cache = op.getCache();
+  access.eviction = op.getEviction();
   auto forAll = [&](function_ref<void(unsigned)> copy) {
     for (unsigned reg = 0; reg < layout.numRegisters(); reg += vector)
       if (first.empty() || first[reg] == reg) {

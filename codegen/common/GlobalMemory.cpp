@@ -89,6 +89,7 @@ void KernelEmitter::emitStore(tile::StoreOp op) {
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();
   access.eviction = op.getEviction();
+  access.isVolatile = op.getCache() == tile::Cache::Volatile;
   for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
     if (!first.empty() && first[reg] < reg)
       continue;

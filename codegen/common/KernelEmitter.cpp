@@ -329,6 +329,8 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::AtomicRMWOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::AtomicCasOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::BarrierOp) { hooks.memoryBarrier(b); })
+      .Case([&](tile::WaitDependenciesOp) { hooks.waitDependencies(b); })
+      .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b); })
       .Default([&](Operation *) { known = false; });
   return result;
 }

@@ -20,6 +20,16 @@ inline constexpr llvm::StringLiteral nvLoad = "sectile.nv.load.";
 /// Writes a T, aligned to its size; no access where the predicate is false. T as in nvLoad.
 inline constexpr llvm::StringLiteral nvStore = "sectile.nv.store.";
 
+/// void sectile.nv.copy.<bytes>(ptr addrspace(3) to, ptr addrspace(1) from, i32 read, i32 hints)
+/// cp.async of 4, 8 or 16 bytes, of which `read` are read and the others zeros, with an eviction
+/// priority.
+inline constexpr llvm::StringLiteral nvCopy = "sectile.nv.copy.";
+
+/// void sectile.nv.wait_dependencies() and void sectile.nv.launch_dependents()
+/// PTX's griddepcontrol, for which LLVM's intrinsics let accesses of memory move across.
+inline constexpr llvm::StringLiteral nvWaitDependencies = "sectile.nv.wait_dependencies";
+inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dependents";
+
 /// T sectile.nv.atomic.<operation>.<type>(ptr addrspace(1) address, T value, i1 predicate, i32
 /// scope) and T sectile.nv.cas.<type>(address, T expected, T value, i1 predicate, i32 scope)
 /// PTX's atom.<operation>.<type> and atom.cas.<type>: what was there before, zero and no access

@@ -79,17 +79,28 @@ Value *TargetHooks::valueUnderBranch(IRBuilder<> &b, Value *predicate, function_
   return result;
 }
 
+/// LLVM's one hint: what is used once need not stay in the caches.
+static Instruction *hinted(IRBuilder<> &b, const GlobalAccess &access, Instruction *instruction) {
+  if (access.cache == tile::Cache::Streaming || access.eviction == tile::Eviction::First)
+    instruction->setMetadata(LLVMContext::MD_nontemporal,
+                             MDNode::get(b.getContext(), {ConstantAsMetadata::get(b.getInt32(1))}));
+  return instruction;
+}
+
 Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Type *type,
                                     Value *other) {
   return valueUnderBranch(
       b, access.predicate,
-      [&] { return b.CreateAlignedLoad(type, access.pointer, access.align, access.isVolatile); },
+      [&] {
+        LoadInst *load = b.CreateAlignedLoad(type, access.pointer, access.align, access.isVolatile);
+        return hinted(b, access, load);
+      },
       other);
 }
 
 void TargetHooks::storeUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Value *value) {
   auto store = [&] {
-    b.CreateAlignedStore(value, access.pointer, access.align, access.isVolatile);
+    hinted(b, access, b.CreateAlignedStore(value, access.pointer, access.align, access.isVolatile));
   };
   if (access.predicate)
     underBranch(b, access.predicate, store);

@@ -90,6 +90,11 @@ public:
   /// them: a release before an atomic operation, an acquire after one.
   void fence(llvm::IRBuilder<> &b, llvm::AtomicOrdering order, tile::Scope scope) const;
 
+  /// Waits for the launches that this one depends on, and lets those start that depend on this one.
+  /// Nothing where launches do not overlap.
+  virtual void waitDependencies(llvm::IRBuilder<> &) const {}
+  virtual void launchDependents(llvm::IRBuilder<> &) const {}
+
   /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
   /// Only for targets with Target::asyncCopy, as the next two.
   virtual void asyncCopy(llvm::IRBuilder<> &b, const GlobalAccess &from, llvm::Value *to,

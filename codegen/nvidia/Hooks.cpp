@@ -105,6 +105,15 @@ public:
                    b.getInt32(unsigned(access.scope))});
   }
 
+  void waitDependencies(IRBuilder<> &b) const override {
+    if (target.dependentLaunch)
+      control(b, pseudo::nvWaitDependencies);
+  }
+  void launchDependents(IRBuilder<> &b) const override {
+    if (target.dependentLaunch)
+      control(b, pseudo::nvLaunchDependents);
+  }
+
   void asyncCopy(IRBuilder<> &b, const GlobalAccess &from, Value *to,
                  unsigned bytes) const override {
     bool throughL1 = from.cache == tile::Cache::AllLevels;
@@ -115,7 +124,11 @@ public:
     // The bytes that are not read are filled with zeros.
     Value *read = from.predicate ? b.CreateSelect(from.predicate, b.getInt32(bytes), b.getInt32(0))
                                  : b.getInt32(bytes);
-    b.CreateIntrinsic(id, {to, from.pointer, read});
+    if (from.eviction == tile::Eviction::Normal)
+      b.CreateIntrinsic(id, {to, from.pointer, read});
+    else
+      pseudo(b, pseudo::nvCopy + Twine(bytes), b.getVoidTy(),
+             {to, from.pointer, read, hintsOf(b, from)});
   }
 
   void asyncCommit(IRBuilder<> &b) const override {
@@ -238,6 +251,14 @@ private:
   static Value *hintsOf(IRBuilder<> &b, const GlobalAccess &access) {
     return b.getInt32(
         pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile));
+  }
+
+  /// A call that all of memory is in order before and after.
+  static void control(IRBuilder<> &b, StringRef name) {
+    Module &module = *b.GetInsertBlock()->getModule();
+    FunctionCallee callee = module.getOrInsertFunction(name, b.getVoidTy());
+    cast<Function>(callee.getCallee())->setDoesNotThrow();
+    b.CreateCall(callee);
   }
 
   static Value *pseudo(IRBuilder<> &b, const Twine &called, Type *result,

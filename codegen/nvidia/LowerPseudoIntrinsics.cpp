@@ -58,22 +58,40 @@ const char *cacheOfStore(uint32_t hints) {
   }
 }
 
-/// PTX has eviction priorities for accesses without a cache operator only.
-std::string modifiers(const char *cache, uint32_t hints) {
-  if (pseudo::isVolatile(hints))
-    return ".volatile.global";
+/// How an access is to use the caches, in PTX: what stands behind the instruction's name, and which
+/// policy of the L2 cache comes as its last operand. Priorities in L1 go with no cache operator,
+/// and nothing goes with a volatile access.
+struct Modifiers {
   std::string text = ".global";
-  if (*cache)
-    return text + cache;
-  switch (tile::Eviction(pseudo::evictionOf(hints))) {
-  case tile::Eviction::First:
-    return text + ".L1::evict_first";
-  case tile::Eviction::Last:
-    return text + ".L1::evict_last";
-  case tile::Eviction::Normal:
-    break;
+  tile::Eviction policy = tile::Eviction::Normal;
+
+  Modifiers(const char *cache, uint32_t hints) {
+    if (pseudo::isVolatile(hints)) {
+      text = ".volatile.global";
+      return;
+    }
+    text += cache;
+    policy = tile::Eviction(pseudo::evictionOf(hints));
+    if (policy == tile::Eviction::Normal)
+      return;
+    if (!*cache)
+      text += policy == tile::Eviction::First ? ".L1::evict_first" : ".L1::evict_last";
+    text += ".L2::cache_hint";
   }
-  return text;
+};
+
+/// A policy of the L2 cache, made once per kernel at its start.
+Value *policyOf(Function &kernel, tile::Eviction eviction) {
+  StringRef name = eviction == tile::Eviction::First ? "evict_first" : "evict_last";
+  BasicBlock &entry = kernel.getEntryBlock();
+  for (Instruction &instruction : entry)
+    if (instruction.getName() == name)
+      return &instruction;
+  IRBuilder<> b(&entry, entry.getFirstInsertionPt());
+  auto *assembly = InlineAsm::get(FunctionType::get(b.getInt64Ty(), false),
+                                  ("createpolicy.fractional.L2::" + name + ".b64 $0, 1.0;").str(),
+                                  "=l", /*hasSideEffects=*/false);
+  return b.CreateCall(assembly, {}, name);
 }
 
 /// `{$first, $first+1, …}`, or the operand itself when there is one.
@@ -105,16 +123,22 @@ void lowerLoad(CallInst &call) {
   Value *address = call.getArgOperand(0), *predicate = call.getArgOperand(1);
   uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
   AsmType type(b, call.getType());
+  Modifiers modifiers(cacheOfLoad(hints), hints);
+  bool hasPolicy = modifiers.policy != tile::Eviction::Normal;
   // The results start as `other`: operands tied to them.
-  std::string text = "@$" + std::to_string(type.words + 1) + " ld" +
-                     modifiers(cacheOfLoad(hints), hints) + type.suffix + " " +
-                     operands(0, type.words) + ", [$" + std::to_string(type.words) + "];";
+  std::string text = "@$" + std::to_string(type.words + 1) + " ld" + modifiers.text + type.suffix +
+                     " " + operands(0, type.words) + ", [$" + std::to_string(type.words) + "]" +
+                     (hasPolicy ? ", $" + std::to_string(2 * type.words + 2) : "") + ";";
   std::string constraints = repeated((std::string("=") + type.constraint).c_str(), type.words);
   constraints += ",l,b";
   for (unsigned i = 0; i < type.words; ++i)
     constraints += "," + std::to_string(i);
   SmallVector<Value *> arguments{address, predicate};
   arguments.append(wordsOf(b, call.getArgOperand(2), type));
+  if (hasPolicy) {
+    constraints += ",l";
+    arguments.push_back(policyOf(*call.getFunction(), modifiers.policy));
+  }
   SmallVector<Type *> argumentTypes, words(type.words, type.word);
   for (Value *argument : arguments)
     argumentTypes.push_back(argument->getType());
@@ -133,17 +157,45 @@ void lowerStore(CallInst &call) {
   IRBuilder<> b(&call);
   uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
   AsmType type(b, call.getArgOperand(1)->getType());
-  std::string text = "@$1 st" + modifiers(cacheOfStore(hints), hints) + type.suffix + " [$0], " +
-                     operands(2, type.words) + ";";
+  Modifiers modifiers(cacheOfStore(hints), hints);
+  bool hasPolicy = modifiers.policy != tile::Eviction::Normal;
+  std::string text = "@$1 st" + modifiers.text + type.suffix + " [$0], " + operands(2, type.words) +
+                     (hasPolicy ? ", $" + std::to_string(type.words + 2) : "") + ";";
+  std::string constraints = "l,b," + repeated(type.constraint, type.words);
   SmallVector<Value *> arguments{call.getArgOperand(0), call.getArgOperand(2)};
   arguments.append(wordsOf(b, call.getArgOperand(1), type));
+  if (hasPolicy) {
+    constraints += ",l";
+    arguments.push_back(policyOf(*call.getFunction(), modifiers.policy));
+  }
   SmallVector<Type *> argumentTypes;
   for (Value *argument : arguments)
     argumentTypes.push_back(argument->getType());
   auto *assembly = InlineAsm::get(FunctionType::get(b.getVoidTy(), argumentTypes, false), text,
-                                  "l,b," + repeated(type.constraint, type.words),
-                                  /*hasSideEffects=*/true);
+                                  constraints, /*hasSideEffects=*/true);
   b.CreateCall(assembly, arguments);
+}
+
+void lowerCopy(CallInst &call, StringRef bytes) {
+  IRBuilder<> b(&call);
+  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  bool throughL1 = bytes != "16" || tile::Cache(pseudo::cacheOf(hints)) == tile::Cache::AllLevels;
+  std::string text = std::string("cp.async.") + (throughL1 ? "ca" : "cg") +
+                     ".shared.global.L2::cache_hint [$0], [$1], " + bytes.str() + ", $2, $3;";
+  Value *policy = policyOf(*call.getFunction(), tile::Eviction(pseudo::evictionOf(hints)));
+  Value *to = b.CreatePtrToInt(call.getArgOperand(0), b.getInt32Ty());
+  auto *type = FunctionType::get(
+      b.getVoidTy(),
+      {to->getType(), call.getArgOperand(1)->getType(), b.getInt32Ty(), b.getInt64Ty()}, false);
+  b.CreateCall(InlineAsm::get(type, text, "r,l,r,l", /*hasSideEffects=*/true),
+               {to, call.getArgOperand(1), call.getArgOperand(2), policy});
+}
+
+void lowerControl(CallInst &call, StringRef what) {
+  IRBuilder<> b(&call);
+  auto *type = FunctionType::get(b.getVoidTy(), false);
+  b.CreateCall(InlineAsm::get(type, ("griddepcontrol." + what + ";").str(), "~{memory}",
+                              /*hasSideEffects=*/true));
 }
 
 const char *scopeOf(Value *scope) {
@@ -205,6 +257,15 @@ void lowerPseudoIntrinsics(Module &module) {
       lower = lowerLoad;
     else if (name.starts_with(pseudo::nvStore))
       lower = lowerStore;
+    else if (name.starts_with(pseudo::nvCopy))
+      lower = [](CallInst &call) {
+        StringRef name = call.getCalledFunction()->getName();
+        lowerCopy(call, name.drop_front(pseudo::nvCopy.size()));
+      };
+    else if (name == pseudo::nvWaitDependencies)
+      lower = [](CallInst &call) { lowerControl(call, "wait"); };
+    else if (name == pseudo::nvLaunchDependents)
+      lower = [](CallInst &call) { lowerControl(call, "launch_dependents"); };
     else if (name.starts_with(pseudo::nvAtomic))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();

@@ -385,6 +385,9 @@ constexpr IntrinsicRule nvidia[] = {
     // Predicated accesses and atomics.
     {"sectile.nv.load.*", predicatedLoad},
     {"sectile.nv.store.*", predicatedStore},
+    {"sectile.nv.copy.4", asyncCopy, 4},
+    {"sectile.nv.copy.8", asyncCopy, 8},
+    {"sectile.nv.copy.16", asyncCopy, 16},
     {"sectile.nv.atomic.*", atomicUpdate},
     {"sectile.nv.cas.*", atomicExchange},
 
@@ -508,7 +511,10 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},
     {"llvm.nvvm.prefetchu.*", nothing},
+    // Streams run one kernel after the other.
     {"llvm.nvvm.griddepcontrol.*", nothing},
+    {"sectile.nv.wait_dependencies", nothing},
+    {"sectile.nv.launch_dependents", nothing},
     {"llvm.nvvm.setmaxnreg.*", nothing},
 };
 

@@ -138,7 +138,9 @@ def Cta_AsyncCopyOp : Cta_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite<Cta
     bytes.
   }];
   let arguments = (ins TensorOf<[Tile_PtrType]>:$ptr, Cta_BufferType:$buffer, Optional<TensorOf<[I1]>>:$mask,
-                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache, OptionalAttr<I32Attr>:$vector);
+                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
+                       DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
+                       OptionalAttr<I32Attr>:$vector);
   let assemblyFormat = [{
     $ptr `,` $buffer (`mask` $mask^)? attr-dict `:` type($ptr) `,` qualified(type($buffer)) (`mask` type($mask)^)?
   }];

@@ -96,6 +96,8 @@ LogicalResult LoadBlockOp::verify() {
 void LoadBlockOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   effects.emplace_back(MemoryEffects::Read::get());
+  if (getCache() == Cache::Volatile)
+    effects.emplace_back(MemoryEffects::Write::get());
 }
 
 LogicalResult StoreBlockOp::verify() {

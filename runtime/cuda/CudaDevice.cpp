@@ -68,9 +68,10 @@ public:
             "asking for the device's attributes");
       return static_cast<unsigned>(value);
     };
-    target = Target::forComputeCapability(attribute(cuda::attributeMajor),
-                                          attribute(cuda::attributeMinor))
-                 .name;
+    const Target chip = Target::forComputeCapability(attribute(cuda::attributeMajor),
+                                                     attribute(cuda::attributeMinor));
+    target = chip.name;
+    launchesOverlap = chip.dependentLaunch;
     limits.warp_size = attribute(cuda::attributeWarpSize);
     limits.max_threads = attribute(cuda::attributeMaxThreads);
     limits.max_shared_bytes = attribute(cuda::attributeMaxSharedOptIn);
@@ -239,9 +240,19 @@ public:
       return;
     checkGrid(kernel, grid);
     CurrentContext current(context);
-    const CUresult error = driver().cuLaunchKernel(
-        static_cast<const CudaKernel &>(kernel).function, grid.x, grid.y, grid.z, kernel.threads, 1,
-        1, kernel.sharedBytes, static_cast<CUstream>(stream), arguments, nullptr);
+    const CUfunction function = static_cast<const CudaKernel &>(kernel).function;
+    const auto in = static_cast<CUstream>(stream);
+    CUresult error = cuda::success;
+    if (grid.dependent && launchesOverlap) {
+      CudaLaunchAttribute overlap{cuda::launchProgrammaticSerialization, {}};
+      overlap.value.programmaticSerializationAllowed = 1;
+      const CudaLaunchConfig config{
+          grid.x, grid.y, grid.z, kernel.threads, 1, 1, kernel.sharedBytes, in, &overlap, 1};
+      error = driver().cuLaunchKernelEx(&config, function, arguments, nullptr);
+    } else {
+      error = driver().cuLaunchKernel(function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
+                                      kernel.sharedBytes, in, arguments, nullptr);
+    }
     if (error)
       fail(error, name, "launching kernel '" + kernel.name + "'");
   }
@@ -268,6 +279,7 @@ private:
   }
 
   CUcontext context = nullptr;
+  bool launchesOverlap = false;
 };
 
 } // namespace

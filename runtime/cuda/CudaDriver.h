@@ -28,7 +28,25 @@ inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWa
 inline constexpr int functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
 inline constexpr int captureThreadLocal = 1;
+inline constexpr int launchProgrammaticSerialization = 6;
 } // namespace cuda
+
+/// CUlaunchAttribute and CUlaunchConfig, of which we set one attribute.
+struct CudaLaunchAttribute {
+  int id;
+  alignas(8) union {
+    char all[64];
+    int programmaticSerializationAllowed;
+  } value;
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72 && offsetof(CudaLaunchAttribute, value) == 8);
+struct CudaLaunchConfig {
+  unsigned gridX, gridY, gridZ, threadsX, threadsY, threadsZ, sharedBytes;
+  CUstream stream;
+  CudaLaunchAttribute *attributes;
+  unsigned attributeCount;
+};
+static_assert(sizeof(CudaLaunchConfig) == 56 && offsetof(CudaLaunchConfig, stream) == 32);
 
 struct CudaDriver {
 #define CUDA_FUNCTION(name, symbol, parameters) CUresult(*name) parameters = nullptr;

@@ -538,10 +538,8 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
   static_cast<Function *>(function)->maxDynamicShared = value;
   return success;
 }
-int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned tx, unsigned ty,
-                   unsigned tz, unsigned shared, void *stream, void **arguments, void **) {
-  ENTER(true)
-
+static int launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned tx, unsigned ty,
+                  unsigned tz, unsigned shared, void *stream, void **arguments, bool dependent) {
   auto *function = static_cast<Function *>(handle);
   if (!gx || !gy || !gz || tx * ty * tz > 1024 ||
       static_cast<int>(shared) > function->maxDynamicShared)
@@ -562,7 +560,7 @@ int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned
     std::memcpy(&launch, arguments[1], sizeof launch);
   }
   return submit(stream, [=] {
-    driver().last = {{gx, gy, gz}, tx, shared, stream};
+    driver().last = {{gx, gy, gz}, tx, shared, stream, dependent};
     if (log)
       writeLog(log, launch, gx);
     if (!adds)
@@ -574,5 +572,38 @@ int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned
       pointers[2][i] = pointers[0][i] + pointers[1][i];
     return success;
   });
+}
+int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned tx, unsigned ty,
+                   unsigned tz, unsigned shared, void *stream, void **arguments, void **) {
+  ENTER(true)
+
+  return launch(handle, gx, gy, gz, tx, ty, tz, shared, stream, arguments, false);
+}
+// The layout of CUlaunchConfig and CUlaunchAttribute, written down once more.
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  int value[16];
+};
+struct LaunchConfig {
+  unsigned grid[3], threads[3], shared;
+  void *stream;
+  LaunchAttribute *attributes;
+  unsigned count;
+};
+int cuLaunchKernelEx(const LaunchConfig *config, void *handle, void **arguments, void **) {
+  ENTER(true)
+
+  constexpr int programmaticStreamSerialization = 6;
+  bool dependent = false;
+  for (unsigned i = 0; i < config->count; ++i) {
+    const LaunchAttribute &attribute = config->attributes[i];
+    if (attribute.id != programmaticStreamSerialization)
+      return invalidValue;
+    dependent = attribute.value[0] == 1;
+  }
+  return launch(handle, config->grid[0], config->grid[1], config->grid[2], config->threads[0],
+                config->threads[1], config->threads[2], config->shared, config->stream, arguments,
+                dependent);
 }
 }

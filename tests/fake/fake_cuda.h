@@ -12,6 +12,7 @@ int fakeCudaLive();
 struct FakeLaunch {
   unsigned grid[3], threads, sharedBytes;
   void *stream;
+  bool dependent;
 };
 // The last launch that ran.
 FakeLaunch fakeCudaLastLaunch();

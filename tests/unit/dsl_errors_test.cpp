@@ -72,6 +72,30 @@ TEST(Errors, Types) {
                HasSubstr("sc::when takes one bool, not a tile of [4]"));
 }
 
+static sc::View<float, 1> line(const sc::Ptr<float> &x, const sc::Int &n) { return {x, {n}, {1}}; }
+
+TEST(Errors, CacheHints) {
+  EXPECT_FAULT(sc::load(x, {}, {}, {.cache = sc::Cache::write_through}),
+               HasSubstr("Cache::write_back and Cache::write_through are for stores"));
+  EXPECT_FAULT(sc::store(x, 1, {}, {.cache = sc::Cache::all_levels}),
+               HasSubstr("Cache::all_levels is for loads"));
+  EXPECT_FAULT(line(x, n).tile(8).access({.cache = sc::Cache::write_back}).load(0),
+               HasSubstr("are for stores"));
+  EXPECT_FAULT(line(x, n).tile(8).access({.cache = sc::Cache::all_levels}).store(0, 1),
+               HasSubstr("is for loads"));
+}
+
+TEST(Errors, Rows) {
+  EXPECT_FAULT(line(x, n).tile(8).gather(sc::arange(0, 4)),
+               HasSubstr("gather of a tile of [8]: the rows have the shape [8], not [4]"));
+  EXPECT_FAULT(line(x, n).tile(8).gather(n), HasSubstr("the rows have the shape [8], not []"));
+  EXPECT_FAULT(line(x, n).tile(8).scatter(sc::zeros<float>(8), 1),
+               HasSubstr("scatter: the rows are a tile of integers"));
+  EXPECT_FAULT(line(x, n).tile(8).gather(3), HasSubstr("gather: the rows are a tile of integers"));
+  EXPECT_FAULT(line(x, n).tile(8).scatter(sc::arange(0, 8), sc::zeros<float>(4)),
+               HasSubstr("a tile scattered to a view of shape [4] does not fit into [8]"));
+}
+
 TEST(Errors, Atomics) {
   EXPECT_FAULT(sc::atomic_add(x, sc::zeros<float>(8)),
                HasSubstr("sc::atomic_add: the value of shape [8] does not fit into []"));

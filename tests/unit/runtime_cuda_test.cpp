@@ -238,6 +238,28 @@ TEST_F(RuntimeCuda, LaunchesAKernel) {
   EXPECT_EQ(calls("cuLaunchKernel"), before) << "an empty grid launches nothing";
 }
 
+TEST_F(RuntimeCuda, DependentLaunchesOverlapWhereTheChipCan) {
+  auto kernel = impl->load(artifact("quiet"));
+  GridExtents grid{4, 2, 1, /*dependent=*/true};
+  impl->launch(*kernel, grid, nullptr, device.stream().native());
+  EXPECT_TRUE(lastLaunch().dependent);
+  EXPECT_EQ(lastLaunch().grid[0], 4u);
+  EXPECT_EQ(lastLaunch().grid[1], 2u);
+  EXPECT_EQ(lastLaunch().threads, 128u);
+  EXPECT_EQ(lastLaunch().stream, device.stream().native());
+  grid.dependent = false;
+  impl->launch(*kernel, grid, nullptr, device.stream().native());
+  EXPECT_FALSE(lastLaunch().dependent);
+
+  Device older = Device::open("cuda:1"); // sm_86
+  auto there = older.impl()->load(artifact("quiet"));
+  const int extended = calls("cuLaunchKernelEx");
+  grid.dependent = true;
+  older.impl()->launch(*there, grid, nullptr, older.stream().native());
+  EXPECT_FALSE(lastLaunch().dependent);
+  EXPECT_EQ(calls("cuLaunchKernelEx"), extended);
+}
+
 TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {
   auto kernel = impl->load(artifact("quiet"));
   impl->launch(*kernel, GridExtents{}, nullptr, device.stream().native());

@@ -5,6 +5,7 @@
 #include <sectile/control.h>
 #include <sectile/create.h>
 #include <sectile/debug.h>
+#include <sectile/dependencies.h>
 #include <sectile/function.h>
 #include <sectile/grid.h>
 #include <sectile/hints.h>

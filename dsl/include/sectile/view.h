@@ -23,6 +23,11 @@ Value loadBlock(const ViewHandle &view, std::span<const std::int64_t> shape,
                 Access access);
 void storeBlock(const ViewHandle &view, std::span<const std::int64_t> shape,
                 std::span<const Operand> offsets, bool tiles, const Operand &value, Access access);
+Value gatherRows(const ViewHandle &view, std::span<const std::int64_t> shape,
+                 std::span<const Operand> places, bool tiles, const Literal *padding,
+                 Access access);
+void scatterRows(const ViewHandle &view, std::span<const std::int64_t> shape,
+                 std::span<const Operand> places, bool tiles, const Operand &value, Access access);
 Value atomicBlock(AtomicOp op, const ViewHandle &view, std::span<const std::int64_t> shape,
                   std::span<const Operand> offsets, bool tiles, const Operand &value, Atomic how);
 // ptr + Σ indices[i] * strides[i], in 64 bits.
@@ -55,6 +60,22 @@ public:
     write(std::array<Operand, rank>{offset...}, false, value);
   }
 
+  // The same with a tile of row numbers in place of the first index: row i of the tile is row
+  // rows[i] of the view. Rows that the view does not have load as padding, and are not stored.
+  Tile<Value_> gather(Always<D, Operand>... rowsAndIndex) const {
+    return gathered(std::array<Operand, rank>{rowsAndIndex...}, true);
+  }
+  Tile<Value_> gather_at(Always<D, Operand>... rowsAndOffset) const {
+    return gathered(std::array<Operand, rank>{rowsAndOffset...}, false);
+  }
+  // Of rows that appear twice one is stored, it is not said which.
+  void scatter(Always<D, Operand>... rowsAndIndex, Operand value) const {
+    scattered(std::array<Operand, rank>{rowsAndIndex...}, true, value);
+  }
+  void scatter_at(Always<D, Operand>... rowsAndOffset, Operand value) const {
+    scattered(std::array<Operand, rank>{rowsAndOffset...}, false, value);
+  }
+
   // Atomic operations on the block, as those on pointers. Elements beyond the view's edges are left
   // out, and zero in the result.
 #define SECTILE_ATOMIC(name, op, check)                                                            \
@@ -82,6 +103,16 @@ protected:
   Tile<Value_> read(const std::array<Operand, rank> &offsets, bool tiles) const {
     return Tile<Value_>(
         loadBlock(view_.handle(), shape_, offsets, tiles, padded_ ? &padding_ : nullptr, access_));
+  }
+  Tile<Value_> gathered(const std::array<Operand, rank> &places, bool tiles) const {
+    return Tile<Value_>(
+        gatherRows(view_.handle(), shape_, places, tiles, padded_ ? &padding_ : nullptr, access_));
+  }
+  void scattered(const std::array<Operand, rank> &places, bool tiles, const Operand &value) const {
+    static_assert(
+        !std::is_const_v<T>,
+        "a View<const T, N> cannot be stored to: make the kernel's parameter a View<T, N>");
+    scatterRows(view_.handle(), shape_, places, tiles, value, access_);
   }
   void write(const std::array<Operand, rank> &offsets, bool tiles, const Operand &value) const {
     static_assert(

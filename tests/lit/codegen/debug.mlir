@@ -9,7 +9,7 @@
 // CHECK: @%p[[HOLDS]] bra
 // CHECK: @%p{{[0-9]+}} st.global.b32
 // CHECK: ret;
-// CHECK: atom.{{.*}}global.{{.*}}add.u64 {{.*}}[%rd{{[0-9]+}}+24], 1;
+// CHECK: atom.relaxed.gpu.global.add.u64
 
 // AMD-LABEL: check:
 // AMD: global_store_dword
@@ -21,7 +21,7 @@
 // LLVM: assert.failed:
 // LLVM: icmp eq i32 %{{.*}}, 0
 // LLVM: assert.report:
-// LLVM: atomicrmw add ptr addrspace(1) %{{.*}}, i64 1 syncscope("device") monotonic
+// LLVM: call i64 @sectile.nv.atomic.add.u64(ptr addrspace(1) %{{.*}}, i64 1, i1 true, i32 1)
 // LLVM: icmp ult i64 %{{.*}}, 64
 // LLVM: assert.end:
 // LLVM-NEXT: ret void
@@ -38,7 +38,7 @@ module attributes {cta.target = "sm_80"} {
   }
 
 // CHECK-LABEL: .entry print
-// CHECK: atom.{{.*}}global.{{.*}}add.u64 {{.*}}[%rd{{[0-9]+}}], 48;
+// CHECK: atom.relaxed.gpu.global.add.u64
 // CHECK: st.shared.b64 [sectile_shared+16],
 // CHECK: bar.sync
 // CHECK: ld.shared.b64 {{.*}}, [sectile_shared+16];
