@@ -214,6 +214,9 @@ Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options)
   if (options.cpu.empty())
     for (const auto &[name, enabled] : sys::getHostCPUFeatures())
       features += (features.empty() ? "" : ",") + std::string(enabled ? "+" : "-") + name.str();
+  // The host's conversions to bf16 take subnormal numbers for zero; no chip of ours does.
+  if (triple.isX86())
+    features += std::string(features.empty() ? "" : ",") + "-avx512bf16,-avxneconvert";
   TargetOptions targetOptions;
   targetOptions.AllowFPOpFusion = FPOpFusion::Standard; // fuses only what the IR marks `contract`
   targetOptions.EmitStackSizeSection = true;

@@ -181,6 +181,12 @@ TEST(Intrinsics, HalfArithmeticOfTheHost) {
 )",
                     1.0f + 0x1p-11f, 1.0f),
             0x3c01u);
+  // A subnormal number stays one, whatever instructions the host has.
+  EXPECT_EQ(compute("  %x = fptrunc float %a to bfloat\n"
+                    "  %i = bitcast bfloat %x to i16\n"
+                    "  %r = zext i16 %i to i32\n",
+                    0x1.64p-127f),
+            0x0059u);
   EXPECT_EQ(computeFloat("llvm.exp2.f32(float %a)", 4.0f), 16.0f);
   EXPECT_NEAR(computeFloat("llvm.sin.f32(float %a)", 1.0f), std::sin(1.0), 1e-7);
 }
