@@ -319,7 +319,7 @@ void Generator::branch(unsigned depth) {
 
 void Generator::statement(unsigned depth) {
   Value tile = someTile();
-  switch (pick(18)) {
+  switch (pick(20)) {
   case 0: {
     Shape shape = someShape();
     return keep(makeTile(shape, someElement()));
@@ -341,24 +341,27 @@ void Generator::statement(unsigned depth) {
   case 11:
     return keep(reduced(tile));
   case 12:
-    if (shapeOf(tile).size() == 2)
+    if (shapeOf(tile).size() > 1)
       keep(dot(tile));
     return;
   case 13:
-    if (depth < 2)
-      keep(matmul());
-    return;
-  case 14:
-    if (depth < 2)
-      keep(attention());
-    return;
-  case 15:
-    if (depth < 2)
-      pick(3) ? loop(depth) : whileLoop();
-    return;
+    return keep(call(tile));
   default:
-    if (depth < 2)
-      branch(depth);
+    break;
+  }
+  if (depth > 1)
+    return;
+  switch (pick(6)) {
+  case 0:
+    return keep(matmul());
+  case 1:
+    return keep(attention());
+  case 2:
+    return atomic();
+  case 3:
+    return pick(3) ? loop(depth) : whileLoop();
+  default:
+    return branch(depth);
   }
 }
 

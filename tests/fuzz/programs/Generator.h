@@ -82,6 +82,10 @@ private:
   // Moving and combining elements (Tiles.cpp)
   mlir::Value reshaped(mlir::Value tile);
   mlir::Value reduced(mlir::Value tile);
+  mlir::Value scanned(mlir::Value tile);
+  mlir::Value moved(mlir::Value tile);
+  mlir::Value histogram(mlir::Value tile);
+  void addCombiner(mlir::Region &region, mlir::ValueRange sources, unsigned kind);
   llvm::SmallVector<mlir::Value> combiner(mlir::Block &block, mlir::Type element, unsigned kind);
 
   // Matrix products (Products.cpp)
@@ -94,6 +98,10 @@ private:
   mlir::Value accumulated(mlir::Value sums);
   mlir::Value matmul();
   mlir::Value attention();
+
+  // Atomic operations and calls (Effects.cpp)
+  void atomic();
+  mlir::Value call(mlir::Value tile);
 
   // Control flow (Generator.cpp)
   void statement(unsigned depth);
@@ -108,6 +116,7 @@ private:
   mlir::Location loc;
   llvm::SmallVector<mlir::Type> elements;
   mlir::func::FuncOp kernel;
+  std::vector<mlir::func::FuncOp> functions;
   std::vector<mlir::Value> tiles, scalars;  ///< visible at the builder's place; scalars are i32
   std::vector<int64_t> extents;             ///< few, so that tiles meet others of their shape
   llvm::SmallVector<mlir::Type> favourites; ///< likewise

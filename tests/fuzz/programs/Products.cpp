@@ -5,27 +5,37 @@ using namespace mlir;
 
 namespace sectile::fuzz {
 
+/// With the last two axes swapped.
 Value Generator::turned(Value tile) {
-  auto type = mlir::cast<RankedTensorType>(tile.getType());
-  return op<tile::PermuteOp>(
-      tileOf({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), tile,
-      ArrayRef<int32_t>{1, 0});
+  Shape shape(shapeOf(tile));
+  unsigned rank = shape.size();
+  SmallVector<int32_t> order = llvm::to_vector(llvm::seq<int32_t>(0, rank));
+  std::swap(order[rank - 1], order[rank - 2]);
+  std::swap(shape[rank - 1], shape[rank - 2]);
+  return op<tile::PermuteOp>(tileOf(shape, elementOf(tile)), tile, ArrayRef<int32_t>(order));
 }
 
 /// A dot of tiles that there are, which is as exact as it has to be: its operands are small whole
-/// numbers then.
+/// numbers then. Of rank 3 it is one of several matrices.
 Value Generator::dot(Value like) {
   Type operands[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF32Type(),
                      builder.getI8Type(),  builder.getF64Type(),  elements[9],
                      elements[10]};
   Type element = oneOf(operands);
-  int64_t m = shapeOf(like)[0], k = shapeOf(like)[1], n = oneOf(extents);
-  if (m * n > 4096)
+  Shape matrices(shapeOf(like).drop_back(2));
+  int64_t m = shapeOf(like).drop_back().back(), k = shapeOf(like).back(), n = oneOf(extents);
+  if (llvm::product_of(matrices) * std::max(m, k) * n > 4096)
     n = 16;
+  auto shaped = [&](int64_t rows, int64_t columns) {
+    Shape shape = matrices;
+    shape.append({rows, columns});
+    return shape;
+  };
   auto operand = [&](int64_t rows, int64_t columns) -> Value {
+    Shape shape = shaped(rows, columns);
     if (!options.exact)
-      return someTileOf({rows, columns}, element);
-    return whole(someTileOf({rows, columns}, i32()), 3, element);
+      return someTileOf(shape, element);
+    return whole(someTileOf(shape, i32()), 3, element);
   };
   Value a = coin() ? operand(m, k) : turned(operand(k, m));
   Value b = coin() ? operand(k, n) : turned(operand(n, k));
@@ -33,9 +43,11 @@ Value Generator::dot(Value like) {
              : element.isF64()                 ? element
              : element.isF16() && pick(3) == 0 ? element
                                                : builder.getF32Type();
-  Value acc = options.exact ? whole(someTileOf({m, n}, i32()), 6, sum) : someTileOf({m, n}, sum);
-  auto precision = coin() ? tile::Precision::TF32 : tile::Precision::IEEE;
-  return op<tile::DotOp>(acc.getType(), a, b, acc, precision);
+  Shape shape = shaped(m, n);
+  Value acc = options.exact ? whole(someTileOf(shape, i32()), 6, sum) : someTileOf(shape, sum);
+  using enum tile::Precision;
+  static constexpr tile::Precision precisions[] = {TF32, TF32, IEEE, TF32x3, BF16x3, BF16x6};
+  return op<tile::DotOp>(acc.getType(), a, b, acc, oneOf(precisions));
 }
 
 /// A view of an input of 64 by 64 elements, one row after the other or one column after the other.

@@ -4,6 +4,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/Program.h"
+#include <cmath>
 #include <cstring>
 
 using namespace mlir;
@@ -94,14 +95,23 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
 }
 
 /// Whether two elements are as good as the same: any NaN is one, and so is either zero.
-bool agree(Type element, uint64_t a, uint64_t b) {
+bool agree(Type element, uint64_t a, uint64_t b, double bound) {
   auto type = dyn_cast<FloatType>(element);
-  if (a == b || !type)
-    return a == b;
+  if (a == b || std::isinf(bound))
+    return true;
+  if (!type)
+    return false;
   unsigned bits = type.getWidth();
   llvm::APFloat x(type.getFloatSemantics(), llvm::APInt(bits, a)),
       y(type.getFloatSemantics(), llvm::APInt(bits, b));
-  return (x.isNaN() && y.isNaN()) || (x.isZero() && y.isZero());
+  if ((x.isNaN() && y.isNaN()) || (x.isZero() && y.isZero()))
+    return true;
+  if (bound == 0)
+    return false;
+  bool lossy;
+  for (llvm::APFloat *number : {&x, &y})
+    number->convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return std::fabs(x.convertToDouble() - y.convertToDouble()) <= bound;
 }
 
 std::string show(Type element, uint64_t word) {
@@ -134,7 +144,7 @@ Inputs makeInputs(MLIRContext *context, uint64_t seed, const GeneratorOptions &o
   return inputs;
 }
 
-llvm::Expected<Outputs> interpret(ModuleOp module, const Inputs &inputs) {
+llvm::Expected<std::optional<Outputs>> interpret(ModuleOp module, const Inputs &inputs) {
   interpreter::Program program(module);
   if (program.problem())
     return llvm::createStringError(*program.problem());
@@ -145,11 +155,23 @@ llvm::Expected<Outputs> interpret(ModuleOp module, const Inputs &inputs) {
     arguments.push_back(reinterpret_cast<uint64_t>(address));
   for (int32_t number : {inputs.n, inputs.m})
     arguments.push_back(static_cast<uint32_t>(number));
+  interpreter::MemoryBounds bounds;
+  interpreter::Options options;
+  options.bounds = &bounds;
   interpreter::Outcome outcome =
-      program.run({{uint32_t(inputs.options.programs), 1, 1}, arguments, memory.ranges()});
+      program.run({{uint32_t(inputs.options.programs), 1, 1}, arguments, memory.ranges()}, options);
   if (outcome.finding)
     return llvm::createStringError(outcome.finding->text());
-  return buffers.outputs();
+  if (outcome.uncertain)
+    return std::nullopt;
+  Outputs outputs = buffers.outputs();
+  for (size_t i = 0; i < outputs.buffers.size(); ++i) {
+    size_t bytes = outputs.buffers[i].size() / outputElements;
+    std::vector<double> &ofBuffer = outputs.bounds.emplace_back();
+    for (int64_t at = 0; at < outputElements; ++at)
+      ofBuffer.push_back(bounds.at(arguments[inputs.buffers.size() + i] + at * bytes));
+  }
+  return outputs;
 }
 
 Setting Setting::of(uint64_t seed, llvm::StringRef target) {
@@ -184,7 +206,8 @@ std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
       uint64_t is = 0, wanted = 0;
       std::memcpy(&is, &got->buffers[i][at * bytes], bytes);
       std::memcpy(&wanted, &expected.buffers[i][at * bytes], bytes);
-      if (!agree(element, is, wanted)) {
+      double bound = expected.bounds[i][at];
+      if (!agree(element, is, wanted, bound)) {
         std::string type;
         llvm::raw_string_ostream(type) << element;
         return "wrong: element " + std::to_string(at) + " of " + type + " is " + show(element, is) +

@@ -14,13 +14,16 @@ struct Inputs {
 
 Inputs makeInputs(mlir::MLIRContext *context, uint64_t seed, const GeneratorOptions &options);
 
-/// What is in the buffers that kernels write to, afterwards; one per element type.
+/// What is in the buffers that kernels write to, afterwards; one per element type. By the
+/// interpreter also how far off each element may be elsewhere; infinite where it may be anything.
 struct Outputs {
   std::vector<std::vector<uint8_t>> buffers;
+  std::vector<std::vector<double>> bounds;
 };
 
-/// Errors are faults of the program.
-llvm::Expected<Outputs> interpret(mlir::ModuleOp module, const Inputs &inputs);
+/// Nothing where what the program does depends on numbers that devices may differ in. Errors are
+/// faults of the program.
+llvm::Expected<std::optional<Outputs>> interpret(mlir::ModuleOp module, const Inputs &inputs);
 
 /// How and where a kernel is compiled and run.
 struct Setting {

@@ -79,14 +79,26 @@ SmallVector<Value> Generator::combiner(Block &block, Type element, unsigned kind
   }
 }
 
+void Generator::addCombiner(Region &region, ValueRange sources, unsigned kind) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&region);
+  for (unsigned side = 0; side < 2; ++side)
+    for (Value source : sources)
+      block->addArgument(elementOf(source), loc);
+  SmallVector<Value> yields = combiner(*block, elementOf(sources[0]), kind);
+  tile::YieldOp::create(builder, loc, yields);
+}
+
+/// A tile to combine along an axis, or two for the last kinds.
+static bool takesTwo(unsigned kind, Type element) { return kind > 4 && isa<IntegerType>(element); }
+
 Value Generator::reduced(Value tile) {
   if (isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(tile)))
     tile = cast(tile, someFloat());
   Shape shape(shapeOf(tile));
-  Type element = elementOf(tile);
   unsigned axis = pick(shape.size()), kind = pick(7);
   SmallVector<Value> sources = {tile};
-  if (kind > 4 && isa<IntegerType>(element)) {
+  if (takesTwo(kind, elementOf(tile))) {
     Type companion = someInteger();
     sources.push_back(someTileOf(shape, companion));
   }
@@ -95,15 +107,7 @@ Value Generator::reduced(Value tile) {
   for (Value source : sources)
     results.push_back(shape.empty() ? elementOf(source) : Type(tileOf(shape, elementOf(source))));
   auto reduce = tile::ReduceOp::create(builder, loc, results, sources, axis);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    Block *block = builder.createBlock(&reduce.getCombiner());
-    for (unsigned side = 0; side < 2; ++side)
-      for (Value source : sources)
-        block->addArgument(elementOf(source), loc);
-    SmallVector<Value> yields = combiner(*block, element, kind);
-    tile::YieldOp::create(builder, loc, yields);
-  }
+  addCombiner(reduce.getCombiner(), sources, kind);
   Value result = reduce.getResult(pick(sources.size()));
   // A single number becomes one of the scalars, or a tile of them.
   if (!shape.empty())
@@ -112,6 +116,70 @@ Value Generator::reduced(Value tile) {
   if (coin())
     return scalar;
   return splat(result, someShape());
+}
+
+Value Generator::scanned(Value tile) {
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(tile)))
+    tile = cast(tile, someFloat());
+  ArrayRef<int64_t> shape = shapeOf(tile);
+  unsigned axis = pick(shape.size()), kind = pick(7);
+  SmallVector<Value> sources = {tile};
+  if (takesTwo(kind, elementOf(tile))) {
+    Type companion = someInteger();
+    sources.push_back(someTileOf(shape, companion));
+  }
+  auto scan = tile::ScanOp::create(builder, loc, TypeRange(ValueRange(sources)), sources, axis,
+                                   /*reverse=*/coin(), /*scratch=*/IntegerAttr());
+  addCombiner(scan.getCombiner(), sources, kind);
+  return scan.getResult(pick(sources.size()));
+}
+
+/// Joins, splits, and gathers along an axis.
+Value Generator::moved(Value tile) {
+  Shape shape(shapeOf(tile));
+  Type element = elementOf(tile);
+  bool even = shape.back() == 2;
+  switch (pick(even ? 4 : 2)) {
+  case 0: {
+    if (shape.size() == 3)
+      return reduced(tile);
+    Value other = someTileOf(shape, element);
+    shape.push_back(2);
+    return op<tile::JoinOp>(tileOf(shape, element), tile, other);
+  }
+  case 1: {
+    unsigned axis = pick(shape.size());
+    int64_t from = shape[axis];
+    if (coin()) {
+      shape[axis] = oneOf(extents);
+      if (llvm::product_of(shape) > 4096)
+        shape[axis] = from;
+    }
+    // Remainders by a power of two within the axis.
+    Value indices = someTileOf(shape, i32());
+    indices =
+        op<arith::AndIOp>(indices, constant(shape, i32(), llvm::bit_floor(uint64_t(from)) - 1));
+    return op<tile::GatherOp>(tileOf(shape, element), tile, indices, axis, IntegerAttr());
+  }
+  default: {
+    shape.pop_back();
+    if (shape.empty())
+      return reduced(tile);
+    Type half = tileOf(shape, element);
+    auto split = tile::SplitOp::create(builder, loc, half, half, tile);
+    return split->getResult(pick(2));
+  }
+  }
+}
+
+Value Generator::histogram(Value tile) {
+  ArrayRef<int64_t> shape = shapeOf(tile);
+  Value numbers = cast(tile, i32());
+  if (coin())
+    numbers = op<arith::AndIOp>(numbers, constant(shape, i32(), 31));
+  Value mask = coin() ? someMask(shape) : Value();
+  static constexpr int64_t bins[] = {1, 2, 8, 16, 32, 48, 128};
+  return op<tile::HistogramOp>(tileOf({oneOf(bins)}, i32()), numbers, mask, IntegerAttr());
 }
 
 } // namespace sectile::fuzz
