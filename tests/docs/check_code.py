@@ -1,12 +1,14 @@
 # Code in the documents is the code of the compiled examples: check_code.py ROOT
 # A block after `<!-- code: FILE REGION -->` must equal the lines of FILE between `// [REGION]` and
-# `// [/REGION]`; every C++ block of docs/tutorial.md must have such a line. With --update the blocks
+# `// [/REGION]`; every C++ block of the documents below must have such a line. With --update the blocks
 # are rewritten instead.
 import os
 import re
 import sys
 import textwrap
 
+# The documents, and how many blocks each has at least.
+DOCUMENTS = {"docs/tutorial.md": 5, "docs/debugging.md": 3}
 BLOCK = re.compile(r"(?:<!-- code: (\S+) (\S+) -->\n)?```cpp\n(.*?)```", re.S)
 
 
@@ -43,14 +45,17 @@ def main(root, rewrite):
         with open(os.path.join(root, path)) as file:
             return file.read()
 
-    if rewrite:
-        text = update(read("docs/tutorial.md"), read)
-        with open(os.path.join(root, "docs/tutorial.md"), "w") as file:
-            file.write(text)
-    count, complaints = check(read("docs/tutorial.md"), read)
-    print(f"{count} blocks")
-    print("\n".join(complaints))
-    return 1 if complaints or count < 5 else 0
+    failed = False
+    for document, least in DOCUMENTS.items():
+        if rewrite:
+            text = update(read(document), read)
+            with open(os.path.join(root, document), "w") as file:
+                file.write(text)
+        count, complaints = check(read(document), read)
+        print(f"{document}: {count} blocks")
+        print("\n".join(complaints))
+        failed |= bool(complaints) or count < least
+    return int(failed)
 
 
 def self_test():

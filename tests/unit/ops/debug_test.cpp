@@ -307,6 +307,38 @@ TEST_P(DeviceAssert, GuardsLoadsOfALoop) {
   EXPECT_EQ(c.download()[0], 96);
 }
 
+TEST_P(DeviceAssert, InFunctionsAndWhileLoops) {
+  constexpr unsigned line = __LINE__ + 3;
+  const Function digit{"digit", [](Tile<int> n, Int place) {
+                         auto value = n % 10;
+                         device_assert(value != 7, "no sevens");
+                         device_print("digit ", place, value);
+                         return value;
+                       }};
+  Kernel kernel{"digits", [&](Ptr<int> sums, Tile<int> n) {
+                  Tile<int> sum = 0;
+                  Int place = 0;
+                  loop_while([&] { return n > 0; },
+                             [&] {
+                               sum += digit(n, place);
+                               n = n / 10;
+                               place += 1;
+                             });
+                  store(sums, sum);
+                }};
+  Printed printed;
+  auto sums = device.upload(std::vector<int>{-1});
+  kernel.launch(device.stream(), 1, sums, 321);
+  EXPECT_THAT(sums.download(), ElementsAre(6));
+  EXPECT_EQ(printed.take(), "digits (0, 0, 0): digit 0, 1\n"
+                            "digits (0, 0, 0): digit 1, 2\n"
+                            "digits (0, 0, 0): digit 2, 3\n");
+  kernel.launch(device.stream(), 1, sums, 271);
+  EXPECT_EQ(thrownBy([&] { device.synchronize(); }).line(), line);
+  EXPECT_EQ(printed.take(), "digits (0, 0, 0): digit 0, 1\n");
+  EXPECT_THAT(sums.download(), ElementsAre(6));
+}
+
 TEST_P(DeviceAssert, OfCapturedLaunches) {
   auto result = device.upload(std::vector<int>(3));
   upToTwo().launch(device.stream(), 3, result, 3);
