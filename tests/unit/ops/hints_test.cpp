@@ -12,7 +12,9 @@ using testing::Not;
 
 namespace {
 
+// Said in every launch, whatever the environment says.
 LaunchOptions checked() { return {.checked = true}; }
+LaunchOptions unchecked() { return {.checked = false}; }
 
 /// What a launch and the wait for it say: an assertion, or what the interpreter finds by itself.
 struct Report {
@@ -48,8 +50,8 @@ TEST(Hints, MultipleOfWidensLoads) {
   const float *x = nullptr;
   float *y = nullptr;
   const int *start = nullptr;
-  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, start), Not(HasSubstr("ld.global.v4")));
-  EXPECT_THAT(promised.emit("sm_80", "ptx", x, y, start), HasSubstr("ld.global.v4"));
+  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, start, unchecked()), Not(HasSubstr("ld.global.v4")));
+  EXPECT_THAT(promised.emit("sm_80", "ptx", x, y, start, unchecked()), HasSubstr("ld.global.v4"));
 }
 
 TEST(Hints, RunsWidenLoadsInEitherOrder) {
@@ -66,7 +68,9 @@ TEST(Hints, RunsWidenLoadsInEitherOrder) {
   half *y = nullptr;
   const int *places = nullptr;
   // Four halves of a thread in one access.
-  auto ptx = [&](const auto &kernel) { return kernel.emit("sm_80", "ptx", x, y, places); };
+  auto ptx = [&](const auto &kernel) {
+    return kernel.emit("sm_80", "ptx", x, y, places, unchecked());
+  };
   EXPECT_THAT(ptx(plain), Not(HasSubstr("ld.global.v2")));
   EXPECT_THAT(ptx(unaligned), Not(HasSubstr("ld.global.v2")));
   EXPECT_THAT(ptx(one), HasSubstr("ld.global.v2"));
@@ -84,8 +88,8 @@ TEST(Hints, ConstantRunsWidenMaskedAccesses) {
   };
   Kernel plain{"plain", body(false)}, promised{"promised", body(true)};
   float *y = nullptr;
-  EXPECT_THAT(plain.emit("sm_80", "ptx", y, 36), Not(HasSubstr("st.global.v4")));
-  EXPECT_THAT(promised.emit("sm_80", "ptx", y, 36), HasSubstr("st.global.v4"));
+  EXPECT_THAT(plain.emit("sm_80", "ptx", y, 36, unchecked()), Not(HasSubstr("st.global.v4")));
+  EXPECT_THAT(promised.emit("sm_80", "ptx", y, 36, unchecked()), HasSubstr("st.global.v4"));
 }
 
 TEST(Hints, AssumptionsWidenAccesses) {
@@ -102,8 +106,8 @@ TEST(Hints, AssumptionsWidenAccesses) {
   Kernel plain{"plain", body(false)}, promised{"promised", body(true)};
   const float *x = nullptr;
   float *y = nullptr;
-  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, 511, 3), Not(HasSubstr(".v4")));
-  const std::string ptx = promised.emit("sm_80", "ptx", x, y, 511, 3);
+  EXPECT_THAT(plain.emit("sm_80", "ptx", x, y, 511, 3, unchecked()), Not(HasSubstr(".v4")));
+  const std::string ptx = promised.emit("sm_80", "ptx", x, y, 511, 3, unchecked());
   EXPECT_THAT(ptx, HasSubstr("ld.global.v4"));
   EXPECT_THAT(ptx, HasSubstr("st.global.v4"));
 }
@@ -145,7 +149,7 @@ TEST_P(Promises, AreVerifiedWhereChecked) {
   };
   std::vector<int> all(32);
   if (GetParam() != "interpreter") { // which always verifies
-    EXPECT_EQ(run(all, 5, {}), "");
+    EXPECT_EQ(run(all, 5, unchecked()), "");
   }
   EXPECT_EQ(run(all, 5, checked()), "what sc::assume promises does not hold");
   EXPECT_THAT(run(all, 4, checked()), HasSubstr("sc::contiguous promises"));
@@ -238,7 +242,7 @@ TEST_P(CheckedOffsets, WhatIsWideOrSmallHasNoChecks) {
   Kernel narrow{"narrow", [](Ptr<float> x, Int row, Int stride) { store(x + row * stride, 1.0f); }};
   EXPECT_THAT(narrow.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4, checked()),
               HasSubstr("cta.assert"));
-  EXPECT_THAT(narrow.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4),
+  EXPECT_THAT(narrow.emit("sm_80", "tile", static_cast<float *>(nullptr), 3, 4, unchecked()),
               Not(HasSubstr("cta.assert")));
 }
 
