@@ -26,6 +26,11 @@ def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
   let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
 }
 
+def ExpandScaledDots : Pass<"expand-scaled-dots", "::mlir::func::FuncOp"> {
+  let summary = "decode and scale the operands of dots in the microscaling formats";
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def SelectMma : Pass<"select-mma", "::mlir::func::FuncOp"> {
   let summary = "turn every dot into the target's matrix instructions, or fused multiply-adds where it has none";
   let dependentDialects = ["::sectile::cta::CtaDialect"];

@@ -20,6 +20,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSimplify());
   if (last == Stage::Tile)
     return;
+  kernel.addPass(createExpandScaledDots());
   kernel.addPass(createSelectMma());
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());

@@ -22,24 +22,28 @@ double toBF16(double value) { return bf16Format.decode(bf16Format.encode(value))
 
 using Parts = std::vector<std::vector<double>>;
 
-/// Each number as a sum of numbers of lower precision, the largest first.
+/// Each number as a sum of numbers of lower precision, the largest first. After them the first once
+/// more, but zero where it is not finite: only the product of the first parts can be infinite or
+/// NaN, as an infinity times what rounding left of the other number is not the number's.
 Parts partsOf(std::vector<double> values, size_t count, double (*round)(double)) {
-  Parts parts(count, std::vector<double>(values.size()));
-  for (size_t i = 0; i < values.size(); ++i)
+  Parts parts(count + 1, std::vector<double>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
     for (size_t p = 0; p < count; ++p) {
       parts[p][i] = round(values[i]);
       // The rest of an infinity, or of what became one, is nothing.
       values[i] = std::isfinite(parts[p][i]) ? values[i] - parts[p][i] : 0;
     }
+    parts[count][i] = std::isfinite(parts[0][i]) ? parts[0][i] : 0;
+  }
   return parts;
 }
 
 /// The pairs of parts that are multiplied: the smallest products first, for sums lose the least so.
 std::vector<std::array<size_t, 2>> pairsFor(tile::Precision precision) {
   if (precision == tile::Precision::BF16x6)
-    return {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
+    return {{2, 3}, {1, 1}, {3, 2}, {1, 3}, {3, 1}, {0, 0}};
   if (precision == tile::Precision::TF32x3 || precision == tile::Precision::BF16x3)
-    return {{1, 0}, {0, 1}, {0, 0}};
+    return {{1, 2}, {2, 1}, {0, 0}};
   return {{0, 0}};
 }
 

@@ -133,6 +133,31 @@ TEST(Errors, Dot) {
                HasSubstr("cannot accumulate in f16: the accumulator is float"));
 }
 
+TEST(Errors, DotScaled) {
+  using E4 = sc::float8_e4m3;
+  EXPECT_FAULT(
+      sc::dot_scaled(sc::zeros<E4>(16, 64), sc::no_scale, sc::zeros<E4>(32, 16), sc::no_scale),
+      HasSubstr("sc::dot_scaled of [16, 64] and [32, 16]: the inner extents 64 and 32 "));
+  EXPECT_FAULT(sc::dot_scaled(sc::zeros<E4>(16), sc::no_scale, sc::zeros<E4>(32, 16), sc::no_scale),
+               HasSubstr("operands are [M, K] and [K, N]"));
+  EXPECT_FAULT(auto bytes = sc::zeros<std::uint8_t>(16, 32);
+               sc::dot_scaled(bytes, sc::no_scale, sc::zeros<E4>(32, 16), sc::no_scale),
+               HasSubstr("a byte of packed e2m1 is two along K"));
+  EXPECT_FAULT(
+      auto scale = sc::zeros<std::uint8_t>(16, 1);
+      sc::dot_scaled(sc::zeros<E4>(16, 64), scale, sc::zeros<E4>(64, 16), sc::no_scale),
+      HasSubstr("takes scales of [16, 2] for its first operand, [M, K / 32], not [16, 1]"));
+  EXPECT_FAULT(auto scale = sc::zeros<std::uint8_t>(2, 8);
+               sc::dot_scaled(sc::zeros<E4>(16, 64), sc::no_scale, sc::zeros<E4>(64, 8), scale),
+               HasSubstr("takes scales of [8, 2] for its second operand, [N, K / 32], not [2, 8]"));
+  EXPECT_FAULT(auto scale = sc::zeros<std::uint8_t>(16, 1);
+               sc::dot_scaled(sc::zeros<E4>(16, 48), scale, sc::zeros<E4>(48, 16), sc::no_scale),
+               HasSubstr("K = 48 is no multiple of 32"));
+  EXPECT_FAULT(sc::dot_scaled(sc::zeros<E4>(16, 64), sc::no_scale, sc::zeros<E4>(64, 16),
+                              sc::no_scale, sc::zeros<float>(16, 8)),
+               HasSubstr("gives [16, 16], but its accumulator is [16, 8]"));
+}
+
 TEST(Errors, Reductions) {
   EXPECT_FAULT(
       sc::reduce(sc::zeros<float>(8), 0, [&](auto a, auto b) { return a + b * sc::load(x); }),

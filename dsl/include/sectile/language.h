@@ -6,6 +6,7 @@
 #include <sectile/create.h>
 #include <sectile/debug.h>
 #include <sectile/dependencies.h>
+#include <sectile/dot_scaled.h>
 #include <sectile/function.h>
 #include <sectile/grid.h>
 #include <sectile/hints.h>

@@ -192,6 +192,8 @@ TEST_P(Dot, FetchedAhead) {
 }
 
 TEST_P(Dot, ExtentsThatThreadsCannotShareOut) {
+  if (GetParam() == "interpreter")
+    GTEST_SKIP() << "has no threads";
   sc::Kernel kernel{"odd_extents", [](sc::Ptr<float> p) {
                       auto x = sc::load(p + places(0, 61, 61));
                       sc::store(p + places(0, 61, 61), sc::dot(x, x));
