@@ -189,8 +189,6 @@ const llvm::StringMap<BoundOf> &floatBounds() {
     t["math.tanh"] = ofFunction<[](double x) { return std::tanh(x); }, 4>;
     t["math.erf"] = ofFunction<[](double x) { return std::erf(x); }, 8>;
     t["math.sin"] = t["math.cos"] = ofWave;
-    t["math.copysign"] = t["math.powf"] = t["math.atan2"] = ofUnknown;
-    t["math.tan"] = t["math.atan"] = t["math.cbrt"] = ofUnknown;
     return t;
   }();
   return table;
@@ -346,6 +344,9 @@ void addBounds(Run &run, Operation &op) {
       run.requireCertain(op, operand);
     return;
   }
+  auto isFloat = [](Type type) { return isa<FloatType>(tile::elementType(type)); };
+  if (llvm::any_of(op.getOperandTypes(), isFloat) && llvm::any_of(op.getResultTypes(), isFloat))
+    return boundFloats(run, op, ofUnknown);
   boundIntegers(run, op);
 }
 
