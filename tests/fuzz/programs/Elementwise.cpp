@@ -108,7 +108,16 @@ Value Generator::combineIntegers(Value a, Value b) {
       return op<arith::XOrIOp>(a, b);
     }
   }
-  switch (pick(17)) {
+  switch (pick(18)) {
+  case 13: {
+    // The high half of a product.
+    Type type = a.getType();
+    if (bits < 32)
+      return op<arith::MulIOp>(a, b);
+    if (coin())
+      return arith::MulSIExtendedOp::create(builder, loc, type, type, a, b).getHigh();
+    return arith::MulUIExtendedOp::create(builder, loc, type, type, a, b).getHigh();
+  }
   case 0:
     return op<arith::AddIOp>(a, b);
   case 1:
@@ -138,7 +147,11 @@ Value Generator::combineIntegers(Value a, Value b) {
   default: {
     // Divisors from 1 to 16: neither zero nor minus one.
     Value divisor = op<arith::AddIOp>(lowBits(b, 15), constant(shape, element, 1));
-    switch (pick(4)) {
+    switch (pick(6)) {
+    case 4:
+      return op<arith::FloorDivSIOp>(a, divisor);
+    case 5:
+      return op<arith::CeilDivSIOp>(a, divisor);
     case 0:
       return op<arith::DivSIOp>(a, divisor);
     case 1:
@@ -153,7 +166,7 @@ Value Generator::combineIntegers(Value a, Value b) {
 }
 
 Value Generator::combineFloats(Value a, Value b) {
-  switch (pick(options.exact ? 7 : 10)) {
+  switch (pick(options.exact ? 7 : 11)) {
   case 0:
     return op<arith::AddFOp>(a, b);
   case 1:
@@ -168,6 +181,8 @@ Value Generator::combineFloats(Value a, Value b) {
     return op<arith::MinimumFOp>(a, b);
   case 6:
     return op<arith::MaximumFOp>(a, b);
+  case 10:
+    return op<arith::RemFOp>(a, b);
   case 7:
     return op<math::FmaOp>(a, b, someTileOf(shapeOf(a), elementOf(a)));
   default:
@@ -193,13 +208,31 @@ Value Generator::combine(Value a, Value b) {
 /// A function of one tile.
 Value Generator::change(Value tile) {
   Type element = elementOf(tile);
+  unsigned bits = element.getIntOrFloatBitWidth();
+  if (bits > 1 && pick(6) == 0) {
+    SmallVector<Type> others;
+    for (Type other : elements)
+      if (other != element && other.getIntOrFloatBitWidth() == bits)
+        others.push_back(other);
+    return op<arith::BitcastOp>(tileOf(shapeOf(tile), oneOf(others)), tile);
+  }
   if (isSmallFloat(element))
     return cast(change(cast(tile, builder.getF32Type())), element);
   if (!isa<FloatType>(element)) {
-    Value all = constant(shapeOf(tile), element, -1);
-    return op<arith::XOrIOp>(tile, all);
+    switch (bits < 32 ? 0 : pick(4)) {
+    case 1:
+      return op<math::CtPopOp>(tile);
+    case 2:
+      return op<math::CountLeadingZerosOp>(tile);
+    case 3:
+      return op<math::AbsIOp>(tile);
+    default: {
+      Value all = constant(shapeOf(tile), element, -1);
+      return op<arith::XOrIOp>(tile, all);
+    }
+    }
   }
-  switch (pick(options.exact ? 6 : 12)) {
+  switch (pick(options.exact ? 8 : 20)) {
   case 0:
     return op<arith::NegFOp>(tile);
   case 1:
@@ -213,17 +246,33 @@ Value Generator::change(Value tile) {
   case 5:
     return op<math::SqrtOp>(tile);
   case 6:
-    return op<math::ExpOp>(tile);
+    return op<math::RoundOp>(tile);
   case 7:
-    return op<math::Exp2Op>(tile);
+    return op<math::TruncOp>(tile);
   case 8:
-    return op<math::LogOp>(tile);
+    return op<math::ExpOp>(tile);
   case 9:
-    return op<math::TanhOp>(tile);
+    return op<math::Exp2Op>(tile);
   case 10:
+    return op<math::LogOp>(tile);
+  case 11:
+    return op<math::TanhOp>(tile);
+  case 12:
     return op<math::RsqrtOp>(tile);
-  default:
+  case 13:
     return op<math::ErfOp>(tile);
+  case 14:
+    return op<math::SinOp>(tile);
+  case 15:
+    return op<math::CosOp>(tile);
+  case 16:
+    return op<math::Log2Op>(tile);
+  case 17:
+    return op<math::Log10Op>(tile);
+  case 18:
+    return op<math::Log1pOp>(tile);
+  default:
+    return op<math::ExpM1Op>(tile);
   }
 }
 

@@ -278,6 +278,8 @@ void Generator::loop(unsigned depth) {
   trips = op<arith::AndIOp>(trips, number(3));
   Value first = coin() ? number(0) : number(-int64_t(pick(5))), step = number(1 + pick(2));
   auto loop = scf::ForOp::create(builder, loc, first, trips, step, inits);
+  if (pick(3) == 0)
+    loop->setAttr("cta.unroll", builder.getI32IntegerAttr(1 + pick(4)));
   std::vector<Value> outerTiles = tiles, outerScalars = scalars;
   {
     OpBuilder::InsertionGuard guard(builder);

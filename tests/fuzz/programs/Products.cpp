@@ -88,6 +88,8 @@ Value Generator::matmul() {
   auto loop = scf::ForOp::create(builder, loc, first, depth, step, ValueRange{zero});
   if (pick(3) == 0)
     loop->setAttr("cta.stages", builder.getI32IntegerAttr(1 + pick(4)));
+  if (pick(4) == 0)
+    loop->setAttr("cta.unroll", builder.getI32IntegerAttr(1 + pick(4)));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value at = loop.getInductionVar();
