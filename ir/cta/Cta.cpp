@@ -1,5 +1,6 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
+#include "ir/tile/Verify.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -270,7 +271,9 @@ LogicalResult AsyncCopyOp::verify() {
   if (ptr.getShape() != buffer.getShape() ||
       cast<tile::PtrType>(ptr.getElementType()).getElement() != buffer.getElement())
     return emitOpError("pointers ") << ptr << " do not fit the buffer " << buffer;
-  return success();
+  if (getMask() && failed(tile::sameTile(*this, ptr, getMask().getType(), "pointers and mask")))
+    return failure();
+  return tile::verifyVector(*this, getVector());
 }
 
 LogicalResult RecordOp::verify() {

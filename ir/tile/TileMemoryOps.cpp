@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace sectile::tile;
 
+LogicalResult sectile::tile::verifyVector(Operation *op, std::optional<uint32_t> vector) {
+  if (vector && (!llvm::isPowerOf2_32(*vector) || *vector > 16))
+    return op->emitOpError() << "moves vectors of 1, 2, 4, 8 or 16 elements, not of "
+                             << int32_t(*vector);
+  return success();
+}
+
 LogicalResult AddPtrOp::verify() {
   return sameTile(*this, getPtr().getType(), getOffset().getType(), "pointers and offsets");
 }
@@ -40,7 +47,7 @@ LogicalResult LoadOp::verify() {
                                  << getOther().getType();
   if (getOther() && !getMask())
     return emitOpError("has `other` without a mask");
-  return success();
+  return verifyVector(*this, getVector());
 }
 
 void LoadOp::getEffects(
@@ -62,7 +69,7 @@ LogicalResult StoreOp::verify() {
   if (getMask() &&
       failed(sameTile(*this, getPtr().getType(), getMask().getType(), "pointers and mask")))
     return failure();
-  return success();
+  return verifyVector(*this, getVector());
 }
 
 LogicalResult MakeViewOp::verify() {

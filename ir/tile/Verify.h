@@ -8,6 +8,9 @@ namespace sectile::tile {
 
 /// Whether two types have the same shape and encoding, whatever their elements.
 mlir::LogicalResult sameTile(mlir::Operation *op, mlir::Type a, mlir::Type b, llvm::StringRef what);
+/// That the `vector` of a memory access, where it is set, is a number of elements that can go at
+/// once.
+mlir::LogicalResult verifyVector(mlir::Operation *op, std::optional<uint32_t> vector);
 /// What a load through a pointer, or through a tile of them, gives.
 mlir::Type pointee(mlir::Type ptr);
 

@@ -387,3 +387,19 @@ func.func @hint_none(%x: tensor<96xi32>) {
   %0 = tile.hint %x {divisible = array<i64: 0>} : tensor<96xi32>
   return
 }
+
+// -----
+
+func.func @load_vector(%p: tensor<96x!tile.ptr<f32>>) {
+  // expected-error @below {{'tile.load' op moves vectors of 1, 2, 4, 8 or 16 elements, not of 0}}
+  %0 = tile.load %p {vector = 0 : i32} : tensor<96x!tile.ptr<f32>> -> tensor<96xf32>
+  return
+}
+
+// -----
+
+func.func @store_vector(%p: tensor<96x!tile.ptr<f32>>, %x: tensor<96xf32>) {
+  // expected-error @below {{'tile.store' op moves vectors of 1, 2, 4, 8 or 16 elements, not of 3}}
+  tile.store %p, %x {vector = 3 : i32} : tensor<96x!tile.ptr<f32>>, tensor<96xf32>
+  return
+}
