@@ -1,13 +1,17 @@
-// The checked mode: 32-bit arithmetic that feeds an address and could overflow is done again in 64
-// bits and compared, and promises about values become assertions.
+// The checked mode: arithmetic below 64 bits that feeds an address and could overflow is done again
+// in 64 bits and compared, and promises about values become assertions.
 //
-// What feeds addresses is found backwards, from the offsets of pointers and views through
-// arithmetic, shapes, branches and loops. Arithmetic whose operands are known to be small enough is
-// left alone. In a checked kernel promises are verified and not used: they are gone afterwards.
+// What feeds addresses is found backwards, from the offsets of pointers and views through sums,
+// products, shifts, conversions, shapes, branches and loops; what is divided, compared or taken
+// apart by bits may wrap. Arithmetic whose operands are known to be small enough is left alone.
+// From there whether it overflowed is followed forwards to the accesses, where a mask may hide it;
+// where it goes through a loop, a branch or a view instead, it must not overflow at all. In a
+// checked kernel promises are verified and not used: they are gone afterwards.
 #include "ir/DebugLog.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/IR/IRMapping.h"
 #include "passes/Check.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Intervals.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -20,118 +24,6 @@ using namespace mlir;
 using namespace sectile;
 
 namespace {
-
-/// Numbers from `low` to `high`. Wide enough for whatever 64 bits hold.
-struct Interval {
-  __int128 low, high;
-
-  bool fits(unsigned bits) const {
-    __int128 limit = __int128(1) << (bits - 1);
-    return low >= -limit && high < limit;
-  }
-  static Interval ofBits(unsigned bits) {
-    __int128 limit = __int128(1) << (bits - 1);
-    return {-limit, limit - 1};
-  }
-};
-
-/// What an integer can be, as a signed number.
-class Intervals {
-public:
-  Interval of(Value value) {
-    auto [known, isNew] = intervals.try_emplace(value, widest(value));
-    if (!isNew) // a value carried by a loop depends on itself
-      return known->second;
-    Interval found = infer(value);
-    if (!found.fits(bitsOf(value)))
-      found = widest(value);
-    return intervals[value] = found;
-  }
-
-private:
-  static unsigned bitsOf(Value value) {
-    Type element = tile::elementType(value.getType());
-    return element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
-  }
-  static Interval widest(Value value) { return Interval::ofBits(bitsOf(value)); }
-
-  Interval infer(Value value) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-      if (!loop || argument != loop.getInductionVar())
-        return widest(value);
-      return {of(loop.getLowerBound()).low, of(loop.getUpperBound()).high - 1};
-    }
-    Operation *op = value.getDefiningOp();
-    auto operand = [&](unsigned i) { return of(op->getOperand(i)); };
-    return TypeSwitch<Operation *, Interval>(op)
-        .Case([&](arith::ConstantOp constant) {
-          APInt number;
-          if (!matchPattern(constant.getResult(), m_ConstantInt(&number)))
-            return widest(value);
-          return Interval{number.getSExtValue(), number.getSExtValue()};
-        })
-        .Case([&](tile::ProgramIdOp id) {
-          return Interval{0, id.getAxis() == 0 ? 0x7fff'fffe : 0xfffe};
-        })
-        .Case([&](tile::NumProgramsOp n) {
-          return Interval{1, n.getAxis() == 0 ? 0x7fff'ffff : 0xffff};
-        })
-        .Case([&](tile::ArangeOp range) {
-          int64_t start = int32_t(range.getStart());
-          return Interval{start, start + range.getType().getShape()[0] - 1};
-        })
-        .Case<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
-              tile::PermuteOp, tile::HintOp, arith::ExtSIOp>([&](auto) { return operand(0); })
-        .Case([&](arith::ExtUIOp extend) {
-          Interval from = operand(0);
-          return from.low >= 0 ? from : Interval{0, (__int128(1) << bitsOf(extend.getIn())) - 1};
-        })
-        .Case([&](arith::AddIOp) {
-          return Interval{operand(0).low + operand(1).low, operand(0).high + operand(1).high};
-        })
-        .Case([&](arith::SubIOp) {
-          return Interval{operand(0).low - operand(1).high, operand(0).high - operand(1).low};
-        })
-        .Case([&](arith::MulIOp) {
-          Interval a = operand(0), b = operand(1);
-          // Products of 64-bit numbers may leave even this.
-          if (!a.fits(63) || !b.fits(63))
-            return widest(value);
-          __int128 products[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
-          return Interval{*std::ranges::min_element(products), *std::ranges::max_element(products)};
-        })
-        .Case([&](arith::DivSIOp) {
-          Interval a = operand(0), b = operand(1);
-          if (b.low < 1)
-            return widest(value);
-          return Interval{a.low < 0 ? a.low : a.low / b.high,
-                          a.high < 0 ? a.high / b.high : a.high / b.low};
-        })
-        .Case([&](arith::RemSIOp) {
-          Interval a = operand(0), b = operand(1);
-          if (b.low < 1)
-            return widest(value);
-          return Interval{a.low < 0 ? std::max(a.low, 1 - b.high) : 0,
-                          a.high < 0 ? 0 : std::min(a.high, b.high - 1)};
-        })
-        .Case([&](arith::MinSIOp) {
-          return Interval{std::min(operand(0).low, operand(1).low),
-                          std::min(operand(0).high, operand(1).high)};
-        })
-        .Case([&](arith::MaxSIOp) {
-          return Interval{std::max(operand(0).low, operand(1).low),
-                          std::max(operand(0).high, operand(1).high)};
-        })
-        .Case([&](arith::SelectOp) {
-          return Interval{std::min(operand(1).low, operand(2).low),
-                          std::max(operand(1).high, operand(2).high)};
-        })
-        .Default([&](Operation *) { return widest(value); });
-  }
-
-  DenseMap<Value, Interval> intervals;
-};
 
 /// Whether an operation is in the program itself, where it can be followed by an assertion, and not
 /// in a combiner.
@@ -152,7 +44,7 @@ public:
       // What counts elements of a view is an operand of an operation on views.
       else if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<tile::ViewType>))
         for (Value operand : op->getOperands())
-          if (operand.getType().isInteger(32))
+          if (operand.getType().isInteger())
             need(operand, false);
     });
   }
@@ -169,9 +61,12 @@ private:
     unsigned number = cast<OpResult>(value).getResultNumber();
     TypeSwitch<Operation *>(op)
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp>([&](auto) {
-          if (tile::elementType(value.getType()).isInteger(32))
-            found.insert({op, isUnsigned});
+          addArithmetic(op, isUnsigned);
           needAll(op->getOperands(), isUnsigned);
+        })
+        .Case([&](arith::TruncIOp truncate) {
+          addArithmetic(op, isUnsigned);
+          need(truncate.getIn(), isUnsigned);
         })
         .Case([&](arith::ExtSIOp extend) { need(extend.getIn(), false); })
         .Case([&](arith::ExtUIOp extend) { need(extend.getIn(), true); })
@@ -189,12 +84,17 @@ private:
         .Case<scf::WhileOp>(
             [&](scf::WhileOp loop) { need(loop.getConditionOp().getArgs()[number], isUnsigned); })
         .Default([&](Operation *) {
-          // Shapes, quotients, minima and what else computes on integers.
-          bool computes = isa<arith::ArithDialect, tile::TileDialect>(op->getDialect()) &&
-                          isMemoryEffectFree(op) && op->getNumRegions() == 0;
-          if (computes && !isa<arith::TruncIOp, arith::CmpIOp, arith::CmpFOp>(op))
+          // What moves elements about.
+          if (isa<tile::TileDialect>(op->getDialect()) && isMemoryEffectFree(op) &&
+              op->getNumRegions() == 0)
             needAll(op->getOperands(), isUnsigned);
         });
+  }
+
+  void addArithmetic(Operation *op, bool isUnsigned) {
+    unsigned bits = tile::elementType(op->getResult(0).getType()).getIntOrFloatBitWidth();
+    if (bits > 1 && bits < 64)
+      found.insert({op, isUnsigned});
   }
 
   void needAll(OperandRange values, bool isUnsigned) {
@@ -226,29 +126,164 @@ private:
   DenseSet<Value> seen;
 };
 
-/// Builds the checks at one place.
+/// One operation's overflow, from where it happens to where it matters.
+class Overflow {
+public:
+  Overflow(Operation *op, bool isUnsigned)
+      : op(op), isUnsigned(isUnsigned), builder(op->getContext()), loc(op->getLoc()) {}
+
+  static bool isPossible(Operation *op, bool isUnsigned, Intervals &intervals) {
+    Interval exact = intervals.exact(op);
+    bool mayBeNegative = llvm::any_of(op->getOperands(),
+                                      [&](Value operand) { return intervals.of(operand).low < 0; });
+    if (isUnsigned && (mayBeNegative || exact.low < 0))
+      return true;
+    return !exact.fits(bits(op->getResult(0)) + (isUnsigned ? 1 : 0));
+  }
+
+  void check() {
+    builder.setInsertionPointAfter(op);
+    unsigned paths = 0;
+    bool isFollowed = canFollow(op->getResult(0), paths);
+    Value overflowed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, exact(),
+                                             widened(op->getResult(0)));
+    if (isFollowed)
+      follow(op->getResult(0), overflowed);
+    else
+      assertNot(overflowed);
+  }
+
+private:
+  static unsigned bits(Value value) {
+    return tile::elementType(value.getType()).getIntOrFloatBitWidth();
+  }
+
+  /// More ways to accesses than these are not worth a check each.
+  static constexpr unsigned maxPaths = 16;
+
+  static bool keepsPlaces(Operation *user) {
+    return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, arith::ExtSIOp,
+               arith::ExtUIOp, arith::TruncIOp, tile::AddPtrOp, tile::HintOp>(user);
+  }
+  static bool isShape(Operation *user) {
+    return isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
+               tile::PermuteOp>(user);
+  }
+  static bool isAccess(Operation *user) {
+    return isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp>(user);
+  }
+
+  /// Whether all ways of a value to an address are through operations that `follow` knows.
+  static bool canFollow(Value value, unsigned &paths) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (isAccess(user)) {
+        if (use.getOperandNumber() == 0 && ++paths > maxPaths)
+          return false;
+      } else if (keepsPlaces(user) || isShape(user) || isa<arith::SelectOp>(user)) {
+        if (!canFollow(user->getResult(0), paths))
+          return false;
+      } else if (!isa<arith::ArithDialect>(user->getDialect()) &&
+                 !isa<tile::ReduceOp, tile::ScanOp, tile::AssertOp, tile::PrintOp>(user)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // `overflowed`: for each element of the value whether it comes of an overflow.
+  void follow(Value value, Value overflowed) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      uses.push_back(&use);
+    for (OpOperand *use : uses) {
+      Operation *user = use->getOwner();
+      builder.setInsertionPointAfter(user);
+      if (isAccess(user)) {
+        if (use->getOperandNumber() == 0)
+          checkAccess(user, overflowed);
+      } else if (keepsPlaces(user)) {
+        follow(user->getResult(0), overflowed);
+      } else if (isShape(user)) {
+        IRMapping map;
+        map.map(value, overflowed);
+        Value moved = builder.clone(*user, map)->getResult(0);
+        moved.setType(tile::withElementType(moved.getType(), builder.getI1Type()));
+        follow(user->getResult(0), moved);
+      } else if (auto select = dyn_cast<arith::SelectOp>(user)) {
+        Value none = constant(overflowed.getType(), false);
+        bool isFirst = use->getOperandNumber() == 1;
+        Value chosen =
+            arith::SelectOp::create(builder, loc, select.getCondition(),
+                                    isFirst ? overflowed : none, isFirst ? none : overflowed);
+        follow(select.getResult(), chosen);
+      }
+    }
+  }
+
+  void checkAccess(Operation *access, Value overflowed) {
+    builder.setInsertionPoint(access);
+    Value mask = TypeSwitch<Operation *, Value>(access)
+                     .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp>(
+                         [](auto op) { return op.getMask(); });
+    if (mask)
+      overflowed = arith::AndIOp::create(builder, loc, overflowed, mask);
+    assertNot(overflowed);
+  }
+
+  void assertNot(Value overflowed) {
+    Value holds =
+        arith::XOrIOp::create(builder, loc, overflowed, constant(overflowed.getType(), true));
+    std::string width = std::to_string(bits(op->getResult(0)));
+    std::string message =
+        isa<arith::TruncIOp>(op)
+            ? "a number that feeds an address does not fit into " + width + " bits"
+            : (isa<arith::AddIOp>(op)   ? "a sum of "
+               : isa<arith::SubIOp>(op) ? "a difference of "
+               : isa<arith::MulIOp>(op) ? "a product of "
+                                        : "a shift of ") +
+                  width +
+                  " bits that feeds an address overflows: widen an operand with "
+                  "sc::cast<std::int64_t>, or use a View";
+    tile::AssertOp::create(builder, loc, holds, message);
+  }
+
+  Value constant(Type type, bool value) {
+    TypedAttr attr = builder.getBoolAttr(value);
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      attr = DenseElementsAttr::get(tensor, value);
+    return arith::ConstantOp::create(builder, loc, attr);
+  }
+
+  Value widened(Value value) {
+    Type type = tile::withElementType(value.getType(), builder.getI64Type());
+    if (type == value.getType())
+      return value;
+    return isUnsigned ? Value(arith::ExtUIOp::create(builder, loc, type, value))
+                      : Value(arith::ExtSIOp::create(builder, loc, type, value));
+  }
+
+  Value exact() {
+    Value a = widened(op->getOperand(0));
+    if (isa<arith::TruncIOp>(op))
+      return a;
+    Value b = widened(op->getOperand(1));
+    return TypeSwitch<Operation *, Value>(op)
+        .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp>(
+            [&](auto op) -> Value { return decltype(op)::create(builder, loc, a, b); });
+  }
+
+  Operation *op;
+  bool isUnsigned;
+  OpBuilder builder;
+  Location loc;
+};
+
+/// Builds the checks of promises at one place.
 class Checks {
 public:
   explicit Checks(Operation *op) : builder(op->getContext()), loc(op->getLoc()) {
     builder.setInsertionPointAfter(op);
-  }
-
-  void overflow(Operation *op, bool isUnsigned) {
-    Value sum = op->getResult(0);
-    Value a = widened(op->getOperand(0), isUnsigned), b = widened(op->getOperand(1), isUnsigned);
-    Value exact = TypeSwitch<Operation *, Value>(op)
-                      .Case([&](arith::AddIOp) { return make<arith::AddIOp>(a, b); })
-                      .Case([&](arith::SubIOp) { return make<arith::SubIOp>(a, b); })
-                      .Case([&](arith::MulIOp) { return make<arith::MulIOp>(a, b); })
-                      .Case([&](arith::ShLIOp) { return make<arith::ShLIOp>(a, b); });
-    StringRef what = isa<arith::AddIOp>(op)   ? "sum"
-                     : isa<arith::SubIOp>(op) ? "difference"
-                     : isa<arith::MulIOp>(op) ? "product"
-                                              : "shift";
-    assertEqual(exact, widened(sum, isUnsigned),
-                "a " + what +
-                    " of 32 bits that feeds an address overflows: widen an operand with "
-                    "sc::cast<std::int64_t>, or use a View");
   }
 
   void assumption(tile::AssumeOp op) {
@@ -283,12 +318,6 @@ public:
 
 private:
   template <class Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
-
-  Value widened(Value value, bool isUnsigned) {
-    Type type = tile::withElementType(value.getType(), builder.getI64Type());
-    return isUnsigned ? Value(arith::ExtUIOp::create(builder, loc, type, value))
-                      : Value(arith::ExtSIOp::create(builder, loc, type, value));
-  }
 
   Value number(Type type, int64_t value) {
     TypedAttr attr = builder.getIntegerAttr(tile::elementType(type), value);
@@ -379,7 +408,7 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
     // All are chosen before anything is added.
     SmallVector<std::pair<Operation *, bool>> unsafe;
     for (auto [op, isUnsigned] : arithmetic.found)
-      if (isInProgram(op) && canOverflow(op, isUnsigned, intervals))
+      if (isInProgram(op) && Overflow::isPossible(op, isUnsigned, intervals))
         unsafe.push_back({op, isUnsigned});
     SmallVector<Operation *> promises;
     kernel.walk([&](Operation *op) {
@@ -387,7 +416,7 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
         promises.push_back(op);
     });
     for (auto [op, isUnsigned] : unsafe)
-      Checks(op).overflow(op, isUnsigned);
+      Overflow(op, isUnsigned).check();
     for (Operation *op : promises) {
       if (auto assumption = dyn_cast<tile::AssumeOp>(op)) {
         Checks(op).assumption(assumption);
@@ -397,27 +426,6 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
       }
       op->erase();
     }
-  }
-
-  static bool canOverflow(Operation *op, bool isUnsigned, Intervals &intervals) {
-    Interval a = intervals.of(op->getOperand(0)), b = intervals.of(op->getOperand(1));
-    if (isUnsigned && (a.low < 0 || b.low < 0))
-      return true;
-    __int128 factors[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
-    Interval exact =
-        TypeSwitch<Operation *, Interval>(op)
-            .Case([&](arith::AddIOp) { return Interval{a.low + b.low, a.high + b.high}; })
-            .Case([&](arith::SubIOp) { return Interval{a.low - b.high, a.high - b.low}; })
-            .Case([&](arith::MulIOp) {
-              return Interval{*std::ranges::min_element(factors),
-                              *std::ranges::max_element(factors)};
-            })
-            .Case([&](arith::ShLIOp) {
-              if (b.low < 0 || b.high > 31)
-                return Interval::ofBits(64);
-              return Interval{a.low << b.high, a.high << b.high};
-            });
-    return isUnsigned && exact.low < 0 ? true : !exact.fits(isUnsigned ? 33 : 32);
   }
 };
 

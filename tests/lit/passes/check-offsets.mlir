@@ -19,10 +19,14 @@ func.func @checked(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel, tile.ch
   // CHECK: %[[B:.*]] = arith.extsi %[[I]] : i32 to i64
   // CHECK: %[[EXACT:.*]] = arith.muli %[[A]], %[[B]] : i64
   // CHECK: %[[WIDE:.*]] = arith.extsi %[[PRODUCT]] : i32 to i64
-  // CHECK: %[[SAME:.*]] = arith.cmpi eq, %[[EXACT]], %[[WIDE]]
-  // CHECK: tile.assert %[[SAME]], "a product of 32 bits that feeds an address overflows
+  // CHECK: %[[OVER:.*]] = arith.cmpi ne, %[[EXACT]], %[[WIDE]]
+  // CHECK: tile.addptr
+  // CHECK: %[[HOLDS:.*]] = arith.xori %[[OVER]], %{{.*}} : i1
+  // CHECK: tile.assert %[[HOLDS]], "a product of 32 bits that feeds an address overflows
+  // CHECK: tile.load
   %0 = arith.muli %i, %i : i32
   %1 = tile.addptr %p, %0 : !tile.ptr<f32>, i32
+  %loaded = tile.load %1 : !tile.ptr<f32> -> f32
   // What feeds no address, and what is small, are left alone.
   // CHECK-NOT: tile.assert
   %2 = arith.addi %i, %i : i32
@@ -31,6 +35,41 @@ func.func @checked(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel, tile.ch
   %3 = arith.muli %range, %c16 : tensor<64xi32>
   %4 = tile.splat %p : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>>
   %5 = tile.addptr %4, %3 : tensor<64x!tile.ptr<f32>>, tensor<64xi32>
+  %6 = tile.load %5 : tensor<64x!tile.ptr<f32>> -> tensor<64xf32>
+  // What is divided may wrap.
+  %7 = arith.addi %i, %i : i32
+  %8 = arith.remui %7, %i : i32
+  %9 = tile.addptr %p, %8 : !tile.ptr<f32>, i32
+  tile.store %9, %loaded : !tile.ptr<f32>, f32
+  return
+}
+
+// Followed to the access, where the mask hides what is not read; narrower types, conversions.
+// CHECK-LABEL: func.func @masked
+// CHECK-SAME: %[[P:[^:]*]]: tensor<64x!tile.ptr<f32>>, %[[I:[^:]*]]: i16, %[[M:[^:]*]]: tensor<64xi1>, %[[W:[^:]*]]: tensor<64xi64>
+func.func @masked(%p: tensor<64x!tile.ptr<f32>>, %i: i16, %m: tensor<64xi1>, %w: tensor<64xi64>, %c: i1) attributes {tile.kernel, tile.checked} {
+  // CHECK: arith.addi %[[I]], %[[I]] : i16
+  // CHECK: %[[OVER:.*]] = arith.cmpi ne
+  // CHECK: tile.splat %{{.*}} : i16
+  // CHECK: %[[ALL:.*]] = tile.splat %[[OVER]] : i1 -> tensor<64xi1>
+  // CHECK: arith.select %{{.*}} : tensor<64xi16>
+  // CHECK: %[[CHOSEN:.*]] = arith.select %{{.*}}, %[[ALL]], %{{.*}} : tensor<64xi1>
+  // CHECK: tile.addptr
+  // CHECK: %[[SEEN:.*]] = arith.andi %[[CHOSEN]], %[[M]] : tensor<64xi1>
+  // CHECK: %[[HOLDS:.*]] = arith.xori %[[SEEN]]
+  // CHECK: tile.assert %[[HOLDS]], "a sum of 16 bits
+  // CHECK: tile.load
+  %0 = arith.addi %i, %i : i16
+  %1 = tile.splat %0 : i16 -> tensor<64xi16>
+  %zero = arith.constant dense<0> : tensor<64xi16>
+  %2 = arith.select %c, %1, %zero : tensor<64xi16>
+  %3 = tile.addptr %p, %2 : tensor<64x!tile.ptr<f32>>, tensor<64xi16>
+  %4 = tile.load %3 mask %m : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> -> tensor<64xf32>
+  // CHECK: arith.trunci %[[W]]
+  // CHECK: tile.assert %{{.*}}, "a number that feeds an address does not fit into 32 bits"
+  %5 = arith.trunci %w : tensor<64xi64> to tensor<64xi32>
+  %6 = tile.addptr %p, %5 : tensor<64x!tile.ptr<f32>>, tensor<64xi32>
+  tile.store %6, %4 : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
   return
 }
 

@@ -232,6 +232,41 @@ TEST_P(CheckedOffsets, OfATileThroughLoopsAndBranches) {
   EXPECT_THAT(report.index, ElementsAre(2));
 }
 
+TEST_P(CheckedOffsets, WhatAMaskHidesMayOverflow) {
+  Kernel kernel{"masked", [](Ptr<const int> x, Ptr<int> y, Int row, Int stride) {
+                  auto i = arange(0, 32);
+                  auto taken = i == 0 || i == row;
+                  auto offset = expand(i * stride, 1) + expand(i, 0) * 2;
+                  auto value = load(x + offset, expand(taken, 1));
+                  store(y + where(i == 0, i * stride, 0), sum(value, 1), i == 0);
+                }};
+  auto x = device.upload(std::vector<int>(64, 3)), y = device.upload(std::vector<int>(1));
+  constexpr int stride = 1 << 30;
+  kernel.launch(device.stream(), 1, x, y, 0, stride, checked());
+  EXPECT_THAT(y.download(), ElementsAre(96));
+  // Four times the stride is 2^32, which would be taken for 0.
+  const Report report =
+      reportOf(device, [&] { kernel.launch(device.stream(), 1, x, y, 4, stride, checked()); });
+  EXPECT_THAT(report.text,
+              testing::AnyOf(HasSubstr("a product of 32 bits"), HasSubstr("did not fit")));
+}
+
+TEST_P(CheckedOffsets, WhatIsHashedMayWrap) {
+  Kernel kernel{"hash", [](Ptr<int> x, Tile<std::uint32_t> key) {
+                  auto hashed = (cast<std::uint32_t>(arange(0, 32)) + key) * 2654435761u;
+                  store(x + hashed % 64u, 1);
+                  store(x + (hashed >> 26), 1);
+                }};
+  auto x = device.upload(std::vector<int>(64));
+  kernel.launch(device.stream(), 1, x, 12345u, checked());
+  const std::vector<int> got = x.download();
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::uint32_t hashed = (i + 12345u) * 2654435761u;
+    EXPECT_EQ(got[hashed % 64], 1);
+    EXPECT_EQ(got[hashed >> 26], 1);
+  }
+}
+
 TEST_P(CheckedOffsets, WhatIsWideOrSmallHasNoChecks) {
   Kernel kernel{"wide", [](Ptr<float> x, Int row, Int stride) {
                   auto i = arange(0, 32) + arange(0, 32) * 7 + program_id(1) * 64;
