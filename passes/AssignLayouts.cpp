@@ -37,7 +37,7 @@ class Rewriter {
 public:
   Rewriter(func::FuncOp kernel, LayoutProblem &problem) : kernel(kernel), problem(problem) {}
 
-  LogicalResult run() {
+  void run() {
     SmallVector<Operation *> cheapOps, others;
     kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
       bool isCheap = op->getNumResults() == 1 && problem.isCheap(op->getResult(0));
@@ -53,16 +53,11 @@ public:
         }
     for (Operation *op : others)
       retype(op);
-    for (auto &[operand, type] : wanted) {
-      Value tile = tileOf(operand->get(), type);
-      if (!tile)
-        return failure();
-      operand->set(tile);
-    }
+    for (auto &[operand, type] : wanted)
+      operand->set(tileOf(operand->get(), type));
     for (Operation *op : llvm::reverse(cheapOps))
       if (op->use_empty())
         op->erase();
-    return success();
   }
 
 private:
@@ -105,14 +100,8 @@ private:
       if (!isTile(operand.get()))
         continue;
       std::optional<Layout> layout = operandLayout(operand, *cta::layoutOf(type));
-      if (!layout) {
-        op->emitError("cannot do this where the odd factors of the extents do not line up");
-        return {};
-      }
-      Value source = tileOf(operand.get(), typeIn(operand.get(), *layout));
-      if (!source)
-        return {};
-      operands.map(operand.get(), source);
+      assert(layout && "cheap operations are those whose operands' layouts follow");
+      operands.map(operand.get(), tileOf(operand.get(), typeIn(operand.get(), *layout)));
     }
     OpBuilder builder(op);
     Operation *copy = builder.clone(*op, operands);
@@ -143,33 +132,14 @@ private:
   llvm::DenseMap<std::pair<Value, Type>, Value> tiles;
 };
 
-// A layout repeats its core along odd factors of extents; registers cannot enumerate the repeats in
-// another order.
-LogicalResult checkReshapes(func::FuncOp kernel) {
-  WalkResult result =
-      kernel.walk([](tile::ReshapeOp op) {
-        ArrayRef<int64_t> from = op.getSource().getType().getShape(), to = op.getType().getShape();
-        SmallVector<unsigned> order = llvm::to_vector(llvm::seq<unsigned>(0, from.size()));
-        if (sharedPlain(from, order).reshape(to))
-          return WalkResult::advance();
-        op.emitError("a tile of ")
-            << tile::shapeText(from) << " cannot be reshaped to " << tile::shapeText(to)
-            << ": the odd factors of its extents would change places with powers of two";
-        return WalkResult::interrupt();
-      });
-  return failure(result.wasInterrupted());
-}
-
 struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target) || failed(checkPlain(getOperation(), *target)) ||
-        failed(checkReshapes(getOperation())))
+    if (failed(target) || failed(checkPlain(getOperation(), *target)))
       return signalPassFailure();
     LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
     problem.solve();
-    if (failed(Rewriter(getOperation(), problem).run()))
-      signalPassFailure();
+    Rewriter(getOperation(), problem).run();
   }
 };
 

@@ -5,7 +5,10 @@
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Gf2.h"
 #include "ir/layout/Reduction.h"
+#include "ir/layout/Scan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/LayoutRules.h"
+#include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -21,6 +24,7 @@ static constexpr double costOfAccess = 4;
 static constexpr double costOfSector = 4;
 static constexpr double costOfShuffle = 5;
 static constexpr double costOfWavefront = 2;
+static constexpr double costOfMeeting = 50; // a barrier between writing and reading
 static constexpr double costOfMatrixInstruction = 16;
 static constexpr unsigned sectorBytes = 32;
 
@@ -37,8 +41,13 @@ static double costPerElement(Operation *op) {
     return 20;
   if (isa_and_nonnull<math::MathDialect>(op->getDialect()))
     return 4;
-  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp, tile::ReshapeOp>(op))
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp, tile::JoinOp, tile::SplitOp>(op))
     return 0;
+  // Each element alone to a place in shared memory, or from there.
+  if (isa<tile::GatherOp, tile::HistogramOp>(op))
+    return 2 * costOfWavefront;
+  if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
+    return staysInThreads(reshape) ? 0 : 2 * costOfWavefront;
   return 1;
 }
 
@@ -49,6 +58,7 @@ double LayoutCosts::of(Operation *op, const Layout &layout) const {
       .Case([&](tile::AtomicRMWOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
       .Case([&](tile::AtomicCasOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
       .Case([&](tile::ReduceOp reduce) { return ofReduce(reduce, layout); })
+      .Case([&](tile::ScanOp scan) { return ofScan(scan, layout); })
       .Case([&](cta::DotOp dot) { return ofDot(dot, layout); })
       .Case([&](cta::AllocOp alloc) { return ofBuffer(alloc.getType(), layout, true); })
       .Case([&](cta::LocalStoreOp store) {
@@ -123,6 +133,23 @@ static unsigned productsOf(cta::DotOp dot) {
   }
 }
 
+double LayoutCosts::ofScan(tile::ScanOp scan, const Layout &layout) const {
+  std::optional<ScanPlan> plan = planScan(layout, scan.getAxis());
+  if (!plan)
+    return 0; // a layout that it never gets
+  unsigned runs = plan->runs.size() * layout.numRepeats();
+  double cost = 0;
+  for (const ScanPlan::Level &level : plan->levels) {
+    cost += 2 * runs; // carries
+    if (level.in == In::Lane)
+      cost += runs * costOfShuffle;
+    else if (level.in == In::Warp)
+      cost +=
+          costOfMeeting + double(plan->totals.size() << level.bits.size()) * (costOfWavefront + 2);
+  }
+  return scan.getNumOperands() * (2 * plan->layout.numRegisters() + cost);
+}
+
 double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
   auto shapeOf = [](Type type) {
     auto buffer = dyn_cast<cta::BufferType>(type);
@@ -176,7 +203,14 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
       .Case([&](tile::StoreOp store) { proposeForMemory(store.getPtr(), store.getMask(), result); })
       .Case([&](tile::AtomicRMWOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
       .Case([&](tile::AtomicCasOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
-      .Case([&](cta::DotOp dot) { proposeForDot(dot, result); });
+      .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
+      // These cannot be done in any layout.
+      .Case([&](tile::JoinOp join) {
+        result.push_back(withPairs(plain(join.getA().getType()), join.getType().getShape()));
+      })
+      .Case([&](tile::ScanOp scan) {
+        result.push_back(plain(cast<RankedTensorType>(scan.getSources()[0].getType())));
+      });
   return result;
 }
 

@@ -34,6 +34,7 @@ private:
   double ofMemory(mlir::Value ptr, mlir::Value mask, const Layout &layout) const;
   double ofAtomic(mlir::Value ptr, const Layout &layout) const;
   double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;
+  double ofScan(tile::ScanOp scan, const Layout &layout) const;
   double ofDot(cta::DotOp dot, const Layout &layout) const;
   double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
   void proposeForMemory(mlir::Value ptr, mlir::Value mask,

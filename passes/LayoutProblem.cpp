@@ -2,6 +2,7 @@
 #include "passes/LayoutProblem.h"
 #include "ir/layout/Conversion.h"
 #include "passes/LayoutRules.h"
+#include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -51,7 +52,8 @@ void LayoutProblem::findCheapTiles() {
       return;
     bool isSimple =
         isa<tile::ArangeOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp,
-            tile::ReshapeOp, tile::AddPtrOp, tile::HintOp>(op) ||
+            tile::AddPtrOp, tile::HintOp>(op) ||
+        (isa<tile::ReshapeOp>(op) && staysInThreads(cast<tile::ReshapeOp>(op))) ||
         (isa<arith::ArithDialect>(op->getDialect()) &&
          !isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::DivFOp>(op));
     if (!isSimple)
@@ -152,7 +154,10 @@ const Layout *LayoutProblem::required(OpOperand &operand) {
 }
 
 unsigned LayoutProblem::valueLayout(unsigned node, unsigned layout) {
-  auto reduce = dyn_cast_or_null<tile::ReduceOp>(nodes[node].op);
+  Operation *op = nodes[node].op;
+  if (auto histogram = dyn_cast_or_null<tile::HistogramOp>(op))
+    return table.idOf(plain(histogram.getType()));
+  auto reduce = dyn_cast_or_null<tile::ReduceOp>(op);
   if (!reduce)
     return layout;
   auto [entry, isNew] = reducedMemo.try_emplace({layout, reduce.getAxis()}, none);
@@ -164,14 +169,14 @@ unsigned LayoutProblem::valueLayout(unsigned node, unsigned layout) {
   return entry->second;
 }
 
-// Operations that take their tiles in their own layout and give none, or another.
-static bool takesOwnLayout(Operation *op) {
-  return !op || isa<tile::ReduceOp, tile::StoreOp, cta::AllocOp, cta::LocalStoreOp>(op);
+bool LayoutProblem::takesOwnLayout(Operation *op) {
+  return op &&
+         isa<tile::ReduceOp, tile::HistogramOp, tile::StoreOp, cta::AllocOp, cta::LocalStoreOp>(op);
 }
 
 unsigned LayoutProblem::operandLayoutOf(OpOperand &operand, unsigned node, unsigned layout) {
   Operation *op = nodes[node].op;
-  if (takesOwnLayout(op))
+  if (!op || takesOwnLayout(op))
     return layout;
   auto [entry, isNew] = requiredMemo.try_emplace({&operand, layout}, none);
   if (!isNew)
@@ -184,14 +189,16 @@ unsigned LayoutProblem::operandLayoutOf(OpOperand &operand, unsigned node, unsig
 
 unsigned LayoutProblem::followingLayout(OpOperand &operand, unsigned node, unsigned layout) {
   Operation *op = nodes[node].op;
-  if (takesOwnLayout(op))
+  if (!op || takesOwnLayout(op))
     return layout;
   std::optional<Layout> following = resultLayout(op, operand, table[layout]);
   return following ? table.idOf(*following) : none;
 }
 
 bool LayoutProblem::accepts(const Node &node, unsigned layout) const {
-  return layout != none && (!node.onlyProposals || llvm::is_contained(node.proposals, layout));
+  if (layout == none || (node.op && !canRunIn(node.op, table[layout])))
+    return false;
+  return !node.onlyProposals || llvm::is_contained(node.proposals, layout);
 }
 
 double LayoutProblem::costOfNode(unsigned index, unsigned layout) {

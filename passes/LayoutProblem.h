@@ -79,6 +79,8 @@ private:
   // Layout numbers along an edge: of a node's values, of an operand given its owner's layout (none
   // when any will do), and back.
   unsigned valueLayout(unsigned node, unsigned layout);
+  /// Whether a node's layout is that of its operands, from which its values' follows.
+  static bool takesOwnLayout(mlir::Operation *op);
   unsigned operandLayoutOf(mlir::OpOperand &operand, unsigned node, unsigned layout);
   unsigned followingLayout(mlir::OpOperand &operand, unsigned node, unsigned layout);
   bool accepts(const Node &node, unsigned layout) const;

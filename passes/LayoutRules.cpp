@@ -1,5 +1,6 @@
 // How the layouts of an operation's operands and results depend on each other.
 #include "passes/LayoutRules.h"
+#include "ir/layout/Scan.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -73,6 +74,28 @@ Layout multiplyAddOperandLayout(const Layout &sums, ArrayRef<int64_t> shape, uns
   return Layout::fromPacked(Layout::Kind::Distributed, shape, bases).withoutDuplicateRegisters();
 }
 
+Layout withPairs(const Layout &layout, ArrayRef<int64_t> shape) {
+  return layout.expandDim(layout.rank()).broadcast(shape);
+}
+
+// Whether a register bit, and nothing else, tells the two apart that are next to each other along
+// the last axis, of extent 2.
+static bool hasPairsInThreads(const Layout &layout) {
+  unsigned last = layout.rank() - 1, holders = 0;
+  for (In in : distributedIns)
+    for (uint32_t vector : layout.packed(in))
+      if (layout.along(vector, last) && (in != In::Register || vector != 1 || ++holders > 1))
+        return false;
+  return holders == 1;
+}
+
+bool canRunIn(Operation *op, const Layout &layout) {
+  return TypeSwitch<Operation *, bool>(op)
+      .Case([&](tile::JoinOp) { return hasPairsInThreads(layout); })
+      .Case([&](tile::ScanOp scan) { return planScan(layout, scan.getAxis()).has_value(); })
+      .Default([](Operation *) { return true; });
+}
+
 std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
   Operation *op = operand.getOwner();
   auto type = dyn_cast<RankedTensorType>(operand.get().getType());
@@ -97,6 +120,12 @@ std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
         return result.permute(inverse);
       })
       .Case([&](tile::ReshapeOp) { return result.reshape(type.getShape()); })
+      .Case(
+          [&](tile::JoinOp) { return result.squeeze(type.getRank()).withoutDuplicateRegisters(); })
+      .Case([&](tile::SplitOp) { return withPairs(result, type.getShape()); })
+      .Case([&](tile::GatherOp) {
+        return operand.getOperandNumber() == 0 ? std::nullopt : std::optional(result);
+      })
       .Case([&](cta::DotOp dot) -> std::optional<Layout> {
         if (operand.getOperandNumber() == 2)
           return result;
@@ -104,7 +133,8 @@ std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
           return std::nullopt;
         return dotOperandLayout(dot, result, operand.getOperandNumber());
       })
-      .Case<tile::ReduceOp, cta::ConvertLayoutOp, cta::AllocOp>([&](auto) { return std::nullopt; })
+      .Case<tile::ReduceOp, tile::HistogramOp, cta::ConvertLayoutOp, cta::AllocOp>(
+          [&](auto) { return std::nullopt; })
       .Default([&](Operation *) { return result; });
 }
 
@@ -120,6 +150,15 @@ std::optional<Layout> resultLayout(Operation *op, OpOperand &operand, const Layo
         return layout.permute(order);
       })
       .Case([&](tile::ReshapeOp) { return layout.reshape(type.getShape()); })
+      .Case([&](tile::JoinOp) { return withPairs(layout, type.getShape()); })
+      .Case([&](tile::SplitOp) -> std::optional<Layout> {
+        if (!hasPairsInThreads(layout))
+          return std::nullopt;
+        return layout.squeeze(type.getRank()).withoutDuplicateRegisters();
+      })
+      .Case([&](tile::GatherOp) {
+        return operand.getOperandNumber() == 0 ? std::nullopt : std::optional(layout);
+      })
       .Case([&](tile::ReduceOp reduce) {
         return layout.squeeze(reduce.getAxis()).withoutDuplicateRegisters();
       })

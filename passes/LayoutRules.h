@@ -18,6 +18,13 @@ Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned oper
 /// along `kept` (0 for A, 1 for B) what the sums have, along the inner dimension everything.
 Layout multiplyAddOperandLayout(const Layout &sums, llvm::ArrayRef<int64_t> shape, unsigned kept);
 
+/// The layout of a join's result, and of a split's operand, by that of the other side: the last
+/// axis, of extent 2, is the highest of a core's register bits.
+Layout withPairs(const Layout &layout, llvm::ArrayRef<int64_t> shape);
+
+/// Whether an operation can be done with its tiles in this layout; most can in any.
+bool canRunIn(mlir::Operation *op, const Layout &layout);
+
 /// The layout an operand must have for the result to have `result`; nothing when any will do, or
 /// none would (a reshape whose repeats do not line up). For operations without results that take
 /// tiles (stores), `result` is the layout of all of them. Operations with regions are not asked.

@@ -40,8 +40,8 @@ void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
       auto found = producer.find(operand->get());
       if (found == producer.end())
         continue;
-      // A reduction's layout does not follow from its result's.
-      if (!isa_and_nonnull<tile::ReduceOp>(nodes[found->second].op))
+      // The layout of what is reduced does not follow from the result's.
+      if (!takesOwnLayout(nodes[found->second].op))
         reach(found->second, operandLayoutOf(*operand, index, id));
     }
     for (Value value : node.values) {
@@ -75,9 +75,8 @@ void LayoutProblem::propose() {
   for (unsigned index : order)
     if (nodes[index].candidates.empty()) {
       const Node &node = nodes[index];
-      Value tile = node.op && isa<tile::ReduceOp>(node.op) ? node.operands.front()->get()
-                   : node.values.empty()                   ? node.operands.front()->get()
-                                                           : node.values.front();
+      Value tile = takesOwnLayout(node.op) || node.values.empty() ? node.operands.front()->get()
+                                                                  : node.values.front();
       addLabel(index, table.idOf(plain(cast<RankedTensorType>(tile.getType()))));
     }
 }

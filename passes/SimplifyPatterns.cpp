@@ -3,6 +3,7 @@
 #include "passes/SimplifyPatterns.h"
 #include "ir/cta/Cta.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/analysis/SharedMemory.h"
 
 using namespace mlir;
 
@@ -29,6 +30,10 @@ template <typename Op> struct SameTwice : OpRewritePattern<Op> {
     auto first = op.getSource().template getDefiningOp<Op>();
     if (!first)
       return rewriter.notifyMatchFailure(op, "source is made by another operation");
+    // Once a reshape through shared memory has a layout of its own, it is not undone for nothing.
+    if constexpr (std::is_same_v<Op, tile::ReshapeOp>)
+      if (cta::layoutOf(op.getType()) && !(staysInThreads(op) && staysInThreads(first)))
+        return rewriter.notifyMatchFailure(op, "elements change threads");
     rewriter.modifyOpInPlace(op, [&] { op.getSourceMutable().assign(first.getSource()); });
     return success();
   }

@@ -210,6 +210,18 @@ llvm::Value *KernelEmitter::isWriter(Type type) {
   return known;
 }
 
+void KernelEmitter::under(llvm::Value *condition, function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto *inside = llvm::BasicBlock::Create(b.getContext(), "inside", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "after", kernel);
+  b.CreateCondBr(condition, inside, after);
+  b.SetInsertPoint(inside);
+  body();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
 llvm::Value *KernelEmitter::sharedAddress(uint32_t offset) {
   llvm::GlobalVariable *array = module.getGlobalVariable("sectile_shared");
   if (!array) {
@@ -307,6 +319,9 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::ReshapeOp reshape) { result = emitReshape(reshape); })
       .Case([&](tile::BroadcastOp broadcast) { result = emitBroadcast(broadcast); })
       .Case([&](tile::PermuteOp permute) { result = emitPermute(permute); })
+      .Case([&](tile::JoinOp join) { result = emitJoin(join); })
+      .Case([&](tile::SplitOp split) { result = emitSplit(split); })
+      .Case([&](tile::GatherOp gather) { result = emitGather(*this, gather); })
       .Case([&](tile::AddPtrOp add) {
         llvm::Type *element =
             memoryTypeOf(cast<tile::PtrType>(tile::elementType(add.getType())).getElement());
@@ -322,6 +337,8 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
         define(add, std::move(sums));
       })
       .Case([&](tile::ReduceOp reduce) { result = emitReduce(*this, reduce); })
+      .Case([&](tile::ScanOp scan) { result = emitScan(*this, scan); })
+      .Case([&](tile::HistogramOp histogram) { result = emitHistogram(*this, histogram); })
       .Case([&](tile::LoadOp load) { result = emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Case([&](tile::AssumeOp assume) { b.CreateAssumption(scalar(assume.getCondition())); })

@@ -68,6 +68,8 @@ public:
   /// Whether this thread is the one that writes its elements, where several hold the same; nullptr
   /// when every thread is.
   llvm::Value *isWriter(const Layout &layout);
+  /// Emits what happens only where the condition holds; nullptr is everywhere.
+  void under(llvm::Value *condition, llvm::function_ref<void()> body);
 
   /// The same for a tile's or a scalar's type. Every thread has a scalar: the first one writes it.
   llvm::Value *isWriter(mlir::Type type);
@@ -103,6 +105,8 @@ private:
   mlir::LogicalResult emitReshape(tile::ReshapeOp op);
   mlir::LogicalResult emitBroadcast(tile::BroadcastOp op);
   mlir::LogicalResult emitPermute(tile::PermuteOp op);
+  mlir::LogicalResult emitJoin(tile::JoinOp op);
+  mlir::LogicalResult emitSplit(tile::SplitOp op);
   mlir::LogicalResult rename(mlir::Operation *op, const Layout &natural,
                              llvm::ArrayRef<llvm::Value *> values, mlir::Value result);
 

@@ -1,4 +1,5 @@
 // tile.reduce: within threads, then between lanes, then between warps.
+#include "codegen/common/Combiner.h"
 #include "codegen/common/Conversions.h"
 #include "passes/analysis/SharedMemory.h"
 
@@ -8,13 +9,11 @@ namespace sectile {
 
 namespace {
 
-/// One partial result: a value per reduced tile.
-using Partial = SmallVector<llvm::Value *, 2>;
-
 class Reducer {
 public:
   Reducer(KernelEmitter &emitter, tile::ReduceOp op)
-      : emitter(emitter), op(op), plan(planOf(op)), commutes(isCommutative(op)) {}
+      : emitter(emitter), op(op), plan(planOf(op)), combine(emitter, op.getCombiner()),
+        commutes(combine.isCommutative()) {}
 
   LogicalResult run() {
     if (failed(inThreads()) || failed(acrossLanes()) || failed(acrossWarps()))
@@ -38,30 +37,6 @@ public:
   }
 
 private:
-  /// Whether the combiner is one operation that does not care which side is which.
-  static bool isCommutative(tile::ReduceOp op) {
-    Block &body = op.getCombiner().front();
-    if (op.getNumOperands() != 1 || !llvm::hasNItems(body, 2))
-      return false;
-    Operation &first = body.front();
-    return first.hasTrait<OpTrait::IsCommutative>() && first.getNumOperands() == 2 &&
-           first.getOperand(0) != first.getOperand(1);
-  }
-
-  FailureOr<Partial> combine(const Partial &left, const Partial &right) {
-    Block &body = op.getCombiner().front();
-    for (unsigned i = 0; i < left.size(); ++i) {
-      emitter.define(body.getArgument(i), {left[i]});
-      emitter.define(body.getArgument(left.size() + i), {right[i]});
-    }
-    if (failed(emitter.emitBlock(body)))
-      return failure();
-    Partial result;
-    for (Value value : cast<tile::YieldOp>(body.getTerminator()).getValues())
-      result.push_back(emitter.scalar(value));
-    return result;
-  }
-
   /// Neighbours first: a tree is shorter than a chain, and rounds less.
   FailureOr<Partial> combineAll(SmallVector<Partial> parts) {
     while (parts.size() > 1) {
@@ -171,6 +146,7 @@ private:
   KernelEmitter &emitter;
   tile::ReduceOp op;
   GatherPlan plan;
+  Combiner combine;
   bool commutes;
   SmallVector<Partial> partials; ///< by register of the plan's result
 };

@@ -1,5 +1,6 @@
 // Operations on shapes: registers change their names, nothing moves.
-#include "codegen/common/KernelEmitter.h"
+#include "codegen/common/Conversions.h"
+#include "passes/LayoutRules.h"
 
 using namespace mlir;
 
@@ -52,7 +53,7 @@ LogicalResult KernelEmitter::rename(Operation *op, const Layout &natural,
 LogicalResult KernelEmitter::emitReshape(tile::ReshapeOp op) {
   auto natural = cta::layoutOf(op.getSource().getType())->reshape(op.getType().getShape());
   if (!natural)
-    return op.emitError("the elements of a thread do not keep their places under this reshape");
+    return emitReshapeThroughScratch(*this, op);
   return rename(op, *natural, registers(op.getSource()), op);
 }
 
@@ -77,6 +78,33 @@ LogicalResult KernelEmitter::emitPermute(tile::PermuteOp op) {
   for (unsigned reg = 0; reg < source.size(); ++reg)
     permuted[layout.permutedRegister(order, reg)] = source[reg];
   return rename(op, layout.permute(order), permuted, op);
+}
+
+LogicalResult KernelEmitter::emitJoin(tile::JoinOp op) {
+  const Layout &layout = *cta::layoutOf(op.getA().getType());
+  Registers joined;
+  for (unsigned repeat = 0; repeat < layout.numRepeats(); ++repeat)
+    for (Value side : {op.getA(), op.getB()}) {
+      auto *from = registers(side).begin() + repeat * layout.coreRegisters();
+      joined.append(from, from + layout.coreRegisters());
+    }
+  return rename(op, withPairs(layout, op.getType().getShape()), joined, op.getResult());
+}
+
+LogicalResult KernelEmitter::emitSplit(tile::SplitOp op) {
+  const Layout &layout = *cta::layoutOf(op.getFirst().getType());
+  const Layout &given = *cta::layoutOf(op.getSource().getType());
+  auto from = registersInThread(given, withPairs(layout, given.shape()));
+  if (!from)
+    return op.emitError("the halves are not in the same threads under ") << given.text();
+  Registers first, second;
+  for (auto [reg, source] : llvm::enumerate(*from)) {
+    bool isSecond = reg / layout.coreRegisters() % 2;
+    (isSecond ? second : first).push_back(registers(op.getSource())[source]);
+  }
+  define(op.getFirst(), std::move(first));
+  define(op.getSecond(), std::move(second));
+  return success();
 }
 
 } // namespace sectile

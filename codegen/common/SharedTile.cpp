@@ -160,30 +160,20 @@ void storeShared(KernelEmitter &emitter, ArrayRef<llvm::Value *> values, const L
   SharedAccess access = planSharedAccess(buffer, distributed, 8 * bytesOf(memoryType),
                                          /*isStore=*/true, banksOf(emitter.target));
   llvm::Type *words = wordsOf(memoryType, access.vector);
-  llvm::BasicBlock *after = nullptr;
-  if (llvm::Value *writer = emitter.isWriter(distributed)) {
-    llvm::Function *kernel = b.GetInsertBlock()->getParent();
-    auto *inside = llvm::BasicBlock::Create(b.getContext(), "write", kernel);
-    after = llvm::BasicBlock::Create(b.getContext(), "written", kernel);
-    b.CreateCondBr(writer, inside, after);
-    b.SetInsertPoint(inside);
-  }
-  SharedPlaces places(emitter, distributed, buffer, bytesOf(memoryType), base);
-  for (unsigned repeat = 0; repeat < distributed.numRepeats(); ++repeat) {
-    unsigned first = repeat * distributed.coreRegisters();
-    for (unsigned i = 0; i < access.registers.size(); i += access.vector) {
-      SmallVector<llvm::Value *> elements;
-      for (unsigned reg : ArrayRef(access.registers).slice(i, access.vector))
-        elements.push_back(emitter.toMemory(values[first + reg]));
-      b.CreateAlignedStore(packWords(b, elements, words),
-                           places.address(first + access.registers[i]),
-                           llvm::Align(access.vector * bytesOf(memoryType)));
+  emitter.under(emitter.isWriter(distributed), [&] {
+    SharedPlaces places(emitter, distributed, buffer, bytesOf(memoryType), base);
+    for (unsigned repeat = 0; repeat < distributed.numRepeats(); ++repeat) {
+      unsigned first = repeat * distributed.coreRegisters();
+      for (unsigned i = 0; i < access.registers.size(); i += access.vector) {
+        SmallVector<llvm::Value *> elements;
+        for (unsigned reg : ArrayRef(access.registers).slice(i, access.vector))
+          elements.push_back(emitter.toMemory(values[first + reg]));
+        b.CreateAlignedStore(packWords(b, elements, words),
+                             places.address(first + access.registers[i]),
+                             llvm::Align(access.vector * bytesOf(memoryType)));
+      }
     }
-  }
-  if (after) {
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-  }
+  });
 }
 
 } // namespace sectile

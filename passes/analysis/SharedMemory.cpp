@@ -1,5 +1,6 @@
 // What operations do to shared memory: which of them occupy it, and what each reads and writes.
 #include "passes/analysis/SharedMemory.h"
+#include "ir/layout/Builders.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Kernel.h"
@@ -79,21 +80,57 @@ SharingPlan sharingPlanOf(Operation *op) {
   return plan;
 }
 
-Scratch scratchOf(Operation *op) {
-  if (auto convert = dyn_cast<cta::ConvertLayoutOp>(op)) {
-    ConversionPlan plan = planOf(convert);
-    if (plan.kind == ConversionPlan::Kind::Scratch)
-      return {plan.scratch.bytes, !plan.scratch.withinWarps};
-  } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
-    if (int64_t bytes = planOf(reduce).bytes)
-      return {bytes, true};
-  } else if (isa<cta::RecordOp>(op)) {
-    return {sizeof(uint64_t), true}; // the place that one thread got, for all of them
-  } else if (isDoneOnce(op)) {
-    if (int64_t bytes = sharingPlanOf(op).bytes)
-      return {bytes, true};
+std::optional<ScanScratch> planOf(tile::ScanOp scan) {
+  const Layout *layout = cta::layoutOf(scan.getSources()[0].getType());
+  std::optional<ScanPlan> plan = layout ? planScan(*layout, scan.getAxis()) : std::nullopt;
+  if (!plan)
+    return std::nullopt;
+  ScanScratch result{*std::move(plan), {}, 0};
+  for (Value source : scan.getSources()) {
+    result.offsets.push_back(result.bytes);
+    int64_t slots = result.plan.totals.size() * result.plan.slotsPerTotal;
+    result.bytes += llvm::alignTo(slots * elementBytes(elementBits(source.getType())), 16);
   }
-  return {};
+  return result;
+}
+
+bool staysInThreads(tile::ReshapeOp reshape) {
+  auto from = reshape.getSource().getType(), to = reshape.getType();
+  if (const Layout *layout = cta::layoutOf(from))
+    return layout->reshape(to.getShape()).has_value();
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, from.getRank()));
+  return sharedPlain(from.getShape(), order).reshape(to.getShape()).has_value();
+}
+
+static int64_t bytesOf(Type tile) {
+  return cast<RankedTensorType>(tile).getNumElements() * elementBytes(elementBits(tile));
+}
+
+Scratch scratchOf(Operation *op) {
+  auto acrossWarps = [](int64_t bytes) { return Scratch{bytes, bytes != 0}; };
+  return llvm::TypeSwitch<Operation *, Scratch>(op)
+      .Case([&](cta::ConvertLayoutOp convert) {
+        ConversionPlan plan = planOf(convert);
+        return plan.kind == ConversionPlan::Kind::Scratch
+                   ? Scratch{plan.scratch.bytes, !plan.scratch.withinWarps}
+                   : Scratch{};
+      })
+      .Case([&](tile::ReduceOp reduce) { return acrossWarps(planOf(reduce).bytes); })
+      .Case([&](tile::ScanOp scan) {
+        std::optional<ScanScratch> plan = planOf(scan);
+        return acrossWarps(plan ? plan->bytes : 0);
+      })
+      .Case(
+          [&](tile::GatherOp gather) { return acrossWarps(bytesOf(gather.getSource().getType())); })
+      .Case([&](tile::HistogramOp histogram) { return acrossWarps(bytesOf(histogram.getType())); })
+      .Case([&](tile::ReshapeOp reshape) {
+        return acrossWarps(staysInThreads(reshape) ? 0 : bytesOf(reshape.getType()));
+      })
+      // The place that one thread got, for all of them.
+      .Case([&](cta::RecordOp) { return acrossWarps(sizeof(uint64_t)); })
+      .Default([&](Operation *other) {
+        return acrossWarps(isDoneOnce(other) ? sharingPlanOf(other).bytes : 0);
+      });
 }
 
 int64_t sharedBytes(Operation *op) {
@@ -104,9 +141,10 @@ int64_t sharedBytes(Operation *op) {
   return scratchOf(op).bytes;
 }
 
-// Operations of `tile` have another name for it: their other attributes are about values.
+// The operations of `tile` have another name for it: their other attributes are about values.
 static StringRef offsetName(Operation *op) {
-  return isa<tile::TileDialect>(op->getDialect()) ? StringRef("scratch") : StringRef("offset");
+  return isa_and_nonnull<tile::TileDialect>(op->getDialect()) ? StringRef("scratch")
+                                                              : StringRef("offset");
 }
 
 std::optional<int64_t> sharedOffset(Operation *op) {

@@ -5,6 +5,7 @@
 #include "ir/cta/Cta.h"
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Reduction.h"
+#include "ir/layout/Scan.h"
 
 namespace sectile {
 
@@ -41,6 +42,18 @@ struct SharingPlan {
 bool isDoneOnce(mlir::Operation *op);
 /// For operations that are done once; those have one result.
 SharingPlan sharingPlanOf(mlir::Operation *op);
+
+/// How a scan runs, and where in its scratch the totals of each source begin. Nothing when the
+/// layout is none for scans.
+struct ScanScratch {
+  ScanPlan plan;
+  llvm::SmallVector<int64_t, 2> offsets;
+  int64_t bytes = 0;
+};
+std::optional<ScanScratch> planOf(tile::ScanOp scan);
+
+/// Whether a reshape leaves elements in their threads; else it goes through scratch.
+bool staysInThreads(tile::ReshapeOp reshape);
 
 /// Shared memory that an operation uses between its own writes and reads, and nobody else.
 struct Scratch {

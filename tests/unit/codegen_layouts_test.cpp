@@ -1,11 +1,12 @@
-// Conversions, shared buffers and reductions between random layouts, as generated code on virtual
-// GPUs: every element must arrive.
+// Conversions, shared buffers, reductions and scans between random layouts, as generated code on
+// virtual GPUs: every element must arrive.
 #include "codegen/Artifact.h"
 #include "codegen/Compiler.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
 #include "codegen/virtual/HostCompiler.h"
 #include "ir/layout/Reduction.h"
+#include "ir/layout/Scan.h"
 #include "layout_random.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -252,6 +253,76 @@ TEST_P(CodegenLayouts, ReductionsSeeEveryElementOnce) {
       EXPECT_EQ(y[i], sum + 1000 * largest) << "result " << i << "\n" << text << random.message();
     }
   }
+}
+
+// The combiner composes maps x -> a x + b, so that the order of elements cannot be mistaken.
+TEST_P(CodegenLayouts, ScansKeepTheOrder) {
+  unsigned across = 0;
+  for (unsigned round = 0; round < 40 && !HasFailure(); ++round) {
+    int64_t m = int64_t(1) << random.below(6), n = int64_t(1) << random.below(6);
+    if (random.below(3) == 0)
+      (random.coin() ? m : n) *= 3;
+    // Unit vectors dealt at random; where there are too few, places replicate.
+    Layout::PackedBases bases;
+    llvm::SmallVector<uint32_t, 16> vectors;
+    for (int64_t bit = 1; bit < ((m & -m) * (n & -n)); bit *= 2)
+      vectors.push_back(bit);
+    vectors.resize(std::max<size_t>(vectors.size(), place.laneBits + warpBits), 0);
+    std::shuffle(vectors.begin(), vectors.end(), random.engine);
+    for (uint32_t vector : vectors) {
+      In in = bases[unsigned(In::Lane)].size() < place.laneBits ? In::Lane
+              : bases[unsigned(In::Warp)].size() < warpBits     ? In::Warp
+                                                                : In::Register;
+      bases[unsigned(in)].push_back(vector);
+    }
+    std::shuffle(bases[unsigned(In::Lane)].begin(), bases[unsigned(In::Lane)].end(), random.engine);
+    const int64_t shape[] = {m, n};
+    Layout layout = Layout::fromPacked(Layout::Kind::Distributed, shape, bases);
+    unsigned axis = random.below(2);
+    auto plan = planScan(layout, axis);
+    if (!plan)
+      continue; // warps at two levels
+    across += plan->acrossWarps();
+    bool reverse = random.coin();
+    std::string tile = tensor(layout, "i32");
+    auto flat = layout.reshape({m * n});
+    if (!flat)
+      continue; // an odd factor behind a power of two
+    std::string text =
+        head(place.target, warps(), "i32") + load(*flat, "i32") +
+        "  %t = tile.reshape %v : " + tensor(*flat, "i32") + " -> " + tile +
+        "\n  %one = arith.constant dense<1> : " + tile +
+        "\n  %three = arith.constant dense<3> : " + tile + "\n  %f = arith.ori %t, %one : " + tile +
+        "\n  %g = arith.shrui %t, %three : " + tile + "\n  %s:2 = tile.scan %f, %g " +
+        std::to_string(axis) + (reverse ? " reverse" : "") + " : (" + tile + ", " + tile +
+        ") -> (" + tile + ", " + tile + R"code() {
+  ^bb0(%a: i32, %b: i32, %c: i32, %d: i32):
+    %e = arith.muli %a, %c : i32
+    %h = arith.muli %b, %c : i32
+    %i = arith.addi %h, %d : i32
+    tile.yield %e, %i : i32, i32
+  }
+  %x2 = arith.xori %s#0, %s#1 : )code" +
+        tile + "\n  %w = tile.reshape %x2 : " + tile + " -> " + tensor(*flat, "i32") + "\n" +
+        store(*flat, "i32");
+    std::vector<int32_t> x(m * n);
+    for (int32_t &value : x)
+      value = int32_t(random.engine());
+    std::vector<int32_t> y = runKernel(place.target, text, warps(), x, x.size());
+    for (int64_t line = 0; line < (axis ? m : n) && !HasFailure(); ++line) {
+      uint32_t factor = 1, sum = 0;
+      for (int64_t step = 0, extent = axis ? n : m; step < extent && !HasFailure(); ++step) {
+        int64_t at = reverse ? extent - 1 - step : step;
+        int64_t element = axis ? line * n + at : at * n + line;
+        uint32_t own = uint32_t(x[element]);
+        factor *= own | 1;
+        sum = sum * (own | 1) + (own >> 3);
+        EXPECT_EQ(uint32_t(y[element]), factor ^ sum) << "element " << element << "\n"
+                                                      << text << random.message();
+      }
+    }
+  }
+  EXPECT_TRUE(warpBits == 0 || across > 0) << random.message();
 }
 
 } // namespace
