@@ -171,6 +171,58 @@ TEST(Errors, Reductions) {
   EXPECT_FAULT(sc::reduce(std::tuple(sc::zeros<float>(8), n), 0,
                           [](auto a, auto b, auto, auto) { return std::tuple(a, b); }),
                HasSubstr("needs one shape, not [8] and []"));
+  EXPECT_FAULT(sc::sum(sc::zeros<float>(8, 4), {0, -2}),
+               HasSubstr("a reduction along axis 0 twice: name each axis once"));
+  EXPECT_FAULT(sc::sum(sc::zeros<float>(8, 4), {0, 2}), HasSubstr("axis 2 of a tile of rank 2"));
+  EXPECT_FAULT(sc::argmax(sc::zeros<float>(8), 1), HasSubstr("axis 1 of a tile of rank 1"));
+}
+
+TEST(Errors, Scans) {
+  EXPECT_FAULT(sc::cumsum(sc::zeros<float>(8), 1),
+               HasSubstr("a scan along axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::cumsum(n, 0), HasSubstr("a scan along axis 0 of a tile of rank 0"));
+  EXPECT_FAULT(sc::associative_scan(sc::zeros<float>(8), 0,
+                                    [&](auto a, auto b) { return a + b * sc::load(x); }),
+               HasSubstr("the combiner of a scan may only compute"));
+  EXPECT_FAULT(sc::associative_scan(std::tuple(sc::zeros<float>(8), sc::zeros<float>(4)), 0,
+                                    [](auto a, auto b, auto, auto) { return std::tuple(a, b); }),
+               HasSubstr("a scan of several tiles needs one shape, not [8] and [4]"));
+}
+
+TEST(Errors, Moving) {
+  EXPECT_FAULT(sc::join(sc::zeros<float>(8), sc::zeros<float>(4)),
+               HasSubstr("sc::join: the shapes [8] and [4] do not fit together"));
+  EXPECT_FAULT(sc::split(sc::zeros<float>(2, 8)),
+               HasSubstr("sc::split of [2, 8]: the last axis must have extent 2; sc::reshape"));
+  EXPECT_FAULT(sc::split(n), HasSubstr("sc::split of []: the last axis must have extent 2"));
+  EXPECT_FAULT(sc::interleave(sc::zeros<float>(8), sc::zeros<float>(4)),
+               HasSubstr("sc::interleave: the shapes [8] and [4]"));
+  EXPECT_FAULT(sc::cat(sc::zeros<float>(8), sc::zeros<float>(4), 0),
+               HasSubstr("sc::cat of [8] and [4]: the two must have one shape"));
+  EXPECT_FAULT(sc::cat(sc::zeros<float>(8), sc::zeros<float>(8), 1),
+               HasSubstr("sc::cat along axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::flip(sc::zeros<float>(8), 1),
+               HasSubstr("sc::flip along axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::squeeze(sc::zeros<float>(8, 1), 0),
+               HasSubstr("sc::squeeze of axis 0 of [8, 1]: its extent is 8, not 1"));
+  EXPECT_FAULT(sc::gather(sc::zeros<float>(8, 4), sc::zeros<int>(4, 8), 1),
+               HasSubstr("sc::gather of [8, 4] by indices of [4, 8] along axis 1"));
+  EXPECT_FAULT(sc::gather(sc::zeros<float>(8), sc::zeros<int>(8), 1),
+               HasSubstr("sc::gather along axis 1 of a tile of rank 1"));
+}
+
+TEST(Errors, Sorting) {
+  EXPECT_FAULT(sc::sort(sc::zeros<float>(8), 1),
+               HasSubstr("sc::sort along axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::sort(std::tuple(sc::zeros<float>(8), sc::zeros<int>(4)), 0),
+               HasSubstr("sc::sort of several tiles needs one shape, not [8] and [4]"));
+  EXPECT_FAULT(sc::topk(sc::zeros<float>(8), 9, 0),
+               HasSubstr("sc::topk of 9 among 8 elements along axis 0"));
+  EXPECT_FAULT(sc::topk(sc::zeros<float>(8), 0, 0), HasSubstr("k is at least 1"));
+  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 0), HasSubstr("sc::histogram of 0 bins"));
+  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, n), HasSubstr("a mask is bool, not Int"));
+  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, sc::arange(0, 4) < 2),
+               HasSubstr("sc::histogram and its mask: the shapes [8] and [4]"));
 }
 
 //===-- Control flow

@@ -13,8 +13,11 @@
 #include <sectile/integers.h>
 #include <sectile/math.h>
 #include <sectile/memory.h>
+#include <sectile/move.h>
 #include <sectile/random.h>
 #include <sectile/reduce.h>
+#include <sectile/scan.h>
 #include <sectile/shape.h>
+#include <sectile/sort.h>
 #include <sectile/tile.h>
 #include <sectile/view.h>

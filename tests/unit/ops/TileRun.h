@@ -1,0 +1,59 @@
+// Runs a function of tiles in a kernel: whole tiles in, a whole tile out.
+#pragma once
+#include "tests/unit/ops/Devices.h"
+#include <gmock/gmock.h>
+
+namespace sectile::test {
+
+using Shape = std::vector<std::int64_t>;
+
+inline std::size_t elementsOf(std::span<const std::int64_t> shape) {
+  std::size_t count = 1;
+  for (std::int64_t extent : shape)
+    count *= static_cast<std::size_t>(extent);
+  return count;
+}
+
+// Row-major numbers of a tile's elements.
+inline Int numbersOf(std::span<const std::int64_t> shape) {
+  Int result = 0;
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+    Int along = arange(0, shape[d]);
+    for (std::size_t behind = d + 1; behind < shape.size(); ++behind)
+      along = expand(along, -1);
+    result = result + along * stride;
+  }
+  return result;
+}
+
+template <class T> Buffer<T> uploaded(const Device &device, const std::vector<T> &values) {
+  if constexpr (std::same_as<T, bool>) { // std::vector<bool> has no memory to copy
+    const std::vector<unsigned char> bytes(values.begin(), values.end());
+    auto buffer = device.allocate<bool>(bytes.size());
+    buffer.memory().upload(bytes.data());
+    return buffer;
+  } else {
+    return device.upload(values);
+  }
+}
+
+// function(tile) of a tile of `shape` that holds `in`; the result's elements, row-major.
+template <class Out, class In, class F>
+std::vector<Out> runOn(const Device &device, const std::vector<In> &in, const Shape &shape,
+                       std::size_t results, F function, unsigned warps = 4) {
+  using Stored = std::conditional_t<std::same_as<Out, bool>, std::uint8_t, Out>;
+  Kernel kernel{"tiles", [=](Ptr<const In> x, Ptr<Stored> y) {
+                  auto result = function(load(x + numbersOf(shape)));
+                  if constexpr (std::same_as<Stored, Out>)
+                    store(y + numbersOf(result.shape()), result);
+                  else
+                    store(y + numbersOf(result.shape()), cast<Stored>(result));
+                }};
+  auto out = device.allocate<Stored>(results);
+  kernel.launch(device.stream(), 1, uploaded(device, in), out, {.warps = warps});
+  const std::vector<Stored> got = out.download();
+  return std::vector<Out>(got.begin(), got.end());
+}
+
+} // namespace sectile::test
