@@ -1,6 +1,6 @@
 // Runs a function of tiles in a kernel: whole tiles in, a whole tile out.
 #pragma once
-#include "tests/unit/ops/Devices.h"
+#include "Apply.h"
 #include <gmock/gmock.h>
 
 namespace sectile::test {
@@ -25,17 +25,6 @@ inline Int numbersOf(std::span<const std::int64_t> shape) {
     result = result + along * stride;
   }
   return result;
-}
-
-template <class T> Buffer<T> uploaded(const Device &device, const std::vector<T> &values) {
-  if constexpr (std::same_as<T, bool>) { // std::vector<bool> has no memory to copy
-    const std::vector<unsigned char> bytes(values.begin(), values.end());
-    auto buffer = device.allocate<bool>(bytes.size());
-    buffer.memory().upload(bytes.data());
-    return buffer;
-  } else {
-    return device.upload(values);
-  }
 }
 
 // function(tile) of a tile of `shape` that holds `in`; the result's elements, row-major.

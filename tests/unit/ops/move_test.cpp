@@ -1,5 +1,5 @@
 // Moving elements within tiles, on every device: each element must arrive where it belongs.
-#include "tests/unit/ops/TileRun.h"
+#include "TileRun.h"
 #include <numeric>
 
 using namespace sectile;

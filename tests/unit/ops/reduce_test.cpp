@@ -1,5 +1,5 @@
 // Reductions, on every device: ties, NaN, several axes, every type.
-#include "tests/unit/ops/TileRun.h"
+#include "TileRun.h"
 #include <cmath>
 
 using namespace sectile;

@@ -1,5 +1,5 @@
 // Scans along axes, on every device, against loops on the host.
-#include "tests/unit/ops/TileRun.h"
+#include "TileRun.h"
 #include <cmath>
 
 using namespace sectile;

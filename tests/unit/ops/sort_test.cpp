@@ -1,5 +1,5 @@
 // Sorting and counting, on every device, against the standard library.
-#include "tests/unit/ops/TileRun.h"
+#include "TileRun.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
