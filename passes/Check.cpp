@@ -198,7 +198,10 @@ static std::string oddExtents(RankedTensorType tile, int64_t threads) {
     shared *= power;
   }
   int64_t held = each * llvm::divideCeil(shared, threads);
-  if (held <= mostRegisters || each == 1 || tile.getNumElements() > mostRegisters * threads)
+  // Twice what an even share would be, or a few, is nothing to speak of.
+  int64_t fine = std::max<int64_t>(256, 2 * llvm::divideCeil(each * shared, threads));
+  if (held <= std::min(fine, mostRegisters) || each == 1 ||
+      tile.getNumElements() > mostRegisters * threads)
     return {};
   auto isFine = [](int64_t extent) { return extent / (extent & -extent) < 16; };
   std::string instead;

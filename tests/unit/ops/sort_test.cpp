@@ -200,7 +200,7 @@ TEST_P(Sort, Histogram) {
   checkHistogram<std::int32_t>(device, {512}, 32);
   checkHistogram<std::int32_t>(device, {48}, 40);
   checkHistogram<std::int32_t>(device, {16, 80}, 1);
-  checkHistogram<std::int32_t>(device, {4, 4}, 1000);
+  checkHistogram<std::int32_t>(device, {4, 4}, 1024);
   checkHistogram<std::uint32_t>(device, {96}, 16);
   checkHistogram<std::int64_t>(device, {64}, 37);
   checkHistogram<std::uint64_t>(device, {64}, 37);
