@@ -144,36 +144,53 @@ template <class T, class A, class F> Tile<Sum<T>> reduceWide(const Tile<T> &x, A
   const Location where = lineOf(axes);
   return cast<Sum<T>>(reduceOurs(cast<Wide<T>>(x, where), axes, combiner), where);
 }
-template <class T> constexpr bool checkBits() {
+template <class T, class A> Tile<Sum<T>> sumOf(const Tile<T> &x, A axes) {
+  return reduceWide(x, axes, [](auto a, auto b) { return a + b; });
+}
+template <class T, class A> Tile<Sum<T>> prodOf(const Tile<T> &x, A axes) {
+  return reduceWide(x, axes, [](auto a, auto b) { return a * b; });
+}
+template <class T, class A> Tile<T> xor_sumOf(const Tile<T> &x, A axes) {
   static_assert(isInteger(kindOf<T>()) || isBool(kindOf<T>()),
                 "sc::xor_sum works on bits: use integers, or sc::bitcast");
-  return true;
+  return reduceOurs(x, axes, [](auto a, auto b) { return a ^ b; });
+}
+template <class T, class A> Tile<T> maxOf(const Tile<T> &x, A axes, Nan nan = Nan::ignore) {
+  return reduceOurs(x, axes, [nan](auto a, auto b) { return maximum(a, b, nan); });
+}
+template <class T, class A> Tile<T> minOf(const Tile<T> &x, A axes, Nan nan = Nan::ignore) {
+  return reduceOurs(x, axes, [nan](auto a, auto b) { return minimum(a, b, nan); });
 }
 } // namespace detail
 
-// Each in two forms: along axes, and of all elements.
-#define SECTILE_REDUCTION(name, result, parameters, body)                                          \
-  template <class T> result name(const Tile<T> &x, detail::Axes axes parameters) { body; }         \
+// Each along axes, or of all elements.
+#define SECTILE_REDUCTION_FUNCTION(name, Result)                                                   \
+  template <class T> Tile<Result> name(const Tile<T> &x, detail::Axes axes) {                      \
+    return detail::name##Of(x, axes);                                                              \
+  }                                                                                                \
   template <class T>                                                                               \
-  result name(const Tile<T> &x, detail::Location axes = detail::Location::current()) {             \
-    [[maybe_unused]] constexpr Nan nan = Nan::ignore;                                              \
-    body;                                                                                          \
+  Tile<Result> name(const Tile<T> &x, detail::Location where = detail::Location::current()) {      \
+    return detail::name##Of(x, where);                                                             \
   }
-#define SECTILE_NAN , Nan nan = Nan::ignore
-SECTILE_REDUCTION(sum, Tile<detail::Sum<T>>, ,
-                  return detail::reduceWide(x, axes, [](auto a, auto b) { return a + b; }))
-SECTILE_REDUCTION(prod, Tile<detail::Sum<T>>, ,
-                  return detail::reduceWide(x, axes, [](auto a, auto b) { return a * b; }))
-SECTILE_REDUCTION(max, Tile<T>, SECTILE_NAN,
-                  return detail::reduceOurs(x, axes,
-                                            [=](auto a, auto b) { return maximum(a, b, nan); }))
-SECTILE_REDUCTION(min, Tile<T>, SECTILE_NAN,
-                  return detail::reduceOurs(x, axes,
-                                            [=](auto a, auto b) { return minimum(a, b, nan); }))
-SECTILE_REDUCTION(xor_sum, Tile<T>, , static_assert(detail::checkBits<T>());
-                  return detail::reduceOurs(x, axes, [](auto a, auto b) { return a ^ b; }))
-#undef SECTILE_NAN
-#undef SECTILE_REDUCTION
+SECTILE_REDUCTION_FUNCTION(sum, detail::Sum<T>)
+SECTILE_REDUCTION_FUNCTION(prod, detail::Sum<T>)
+SECTILE_REDUCTION_FUNCTION(xor_sum, T)
+#undef SECTILE_REDUCTION_FUNCTION
+
+template <class T> Tile<T> max(const Tile<T> &x, detail::Axes axes, Nan nan = Nan::ignore) {
+  return detail::maxOf(x, axes, nan);
+}
+template <class T>
+Tile<T> max(const Tile<T> &x, detail::Location where = detail::Location::current()) {
+  return detail::maxOf(x, where);
+}
+template <class T> Tile<T> min(const Tile<T> &x, detail::Axes axes, Nan nan = Nan::ignore) {
+  return detail::minOf(x, axes, nan);
+}
+template <class T>
+Tile<T> min(const Tile<T> &x, detail::Location where = detail::Location::current()) {
+  return detail::minOf(x, where);
+}
 
 // Whether some element, or every element, holds.
 inline Tile<bool> any(const Tile<bool> &x, detail::Axes axes) {

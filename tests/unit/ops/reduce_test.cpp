@@ -155,4 +155,20 @@ TEST_P(Reduce, TheOthers) {
       96);
 }
 
+TEST_P(Reduce, Softmax) {
+  const auto in = someValues<float>(16 * 48);
+  auto got = runOn<float>(device, in, {16, 48}, in.size(), [](auto x) {
+    auto e = exp(x - expand(max(x, 1), 1));
+    return e / expand(sum(e, 1), 1);
+  });
+  const auto lines = linesOf(in, {16, 48}, 1);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    double sum = 0;
+    for (float x : lines[i])
+      sum += std::exp(static_cast<double>(x) - 3);
+    for (std::size_t j = 0; j < 48; ++j)
+      EXPECT_NEAR(got[i * 48 + j], std::exp(static_cast<double>(lines[i][j]) - 3) / sum, 1e-6);
+  }
+}
+
 } // namespace
