@@ -21,7 +21,8 @@ Value zero(OpBuilder &builder, Location loc, Type type) {
 /// could be done.
 bool remove(Operation *op, unsigned way) {
   // Combiners stay associative.
-  if (op->hasTrait<OpTrait::IsTerminator>() || isa<tile::ReduceOp>(op->getParentOp()) ||
+  if (op->hasTrait<OpTrait::IsTerminator>() ||
+      isa<tile::ReduceOp, tile::ScanOp>(op->getParentOp()) ||
       isa<func::FuncOp, arith::ConstantOp>(op))
     return false;
   OpBuilder builder(op);
@@ -73,30 +74,36 @@ void eraseUnused(ModuleOp module) {
 
 OwningOpRef<ModuleOp> reduce(ModuleOp program, function_ref<bool(ModuleOp)> fails) {
   OwningOpRef<ModuleOp> best = program.clone();
-  bool smaller = true;
-  while (smaller) {
-    smaller = false;
+  // Many at once to begin with, as every trial is a compile.
+  for (unsigned chunk = 64; chunk > 0;) {
+    bool smaller = false;
     for (unsigned way = 0; way < 2; ++way)
-      for (unsigned i = 0;; ++i) {
+      for (unsigned i = 0;; i += chunk) {
         OwningOpRef<ModuleOp> trial = best->clone();
-        // The i-th operation from the end: what is computed last is missed least.
+        // From the i-th operation from the end on: what is computed last is missed least.
         llvm::DenseSet<Operation *> kept = addressing(*trial);
         SmallVector<Operation *> ops;
-        trial->walk<WalkOrder::PreOrder>([&](Operation *op) {
+        trial->walk([&](Operation *op) {
           if (op->getParentOp() && !kept.contains(op))
             ops.push_back(op);
         });
         if (i >= ops.size())
           break;
-        if (!remove(ops[ops.size() - 1 - i], way))
+        bool removed = false;
+        // Several at once only of those that have nothing inside.
+        for (Operation *op : llvm::reverse(ArrayRef(ops).drop_back(i).take_back(chunk)))
+          if (chunk == 1 || op->getNumRegions() == 0)
+            removed |= remove(op, way);
+        if (!removed)
           continue;
         eraseUnused(*trial);
         if (failed(verify(*trial)) || !fails(*trial))
           continue;
         best = std::move(trial);
         smaller = true;
-        i = i ? i - 1 : 0;
       }
+    if (!smaller)
+      chunk /= 4;
   }
   return best;
 }
