@@ -321,7 +321,7 @@ void Generator::branch(unsigned depth) {
 
 void Generator::statement(unsigned depth) {
   Value tile = someTile();
-  switch (pick(20)) {
+  switch (pick(24)) {
   case 0: {
     Shape shape = someShape();
     return keep(makeTile(shape, someElement()));
@@ -342,6 +342,13 @@ void Generator::statement(unsigned depth) {
   case 10:
   case 11:
     return keep(reduced(tile));
+  case 14:
+    return keep(scanned(tile));
+  case 15:
+  case 16:
+    return keep(moved(tile));
+  case 17:
+    return keep(histogram(tile));
   case 12:
     if (shapeOf(tile).size() > 1)
       keep(dot(tile));
