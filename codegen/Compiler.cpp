@@ -2,6 +2,7 @@
 #include "codegen/Compiler.h"
 #include "codegen/BuildId.h"
 #include "codegen/Optimizer.h"
+#include "codegen/UserCode.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
 #include "codegen/nvidia/LowerPseudoIntrinsics.h"
@@ -94,6 +95,7 @@ public:
   Stopwatch watch;
 
   llvm::LLVMContext llvmContext;
+  AssemblerErrors assemblerErrors{llvmContext};
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> llvmModule;
   std::string assembly; ///< PTX or AMDGCN
@@ -210,6 +212,8 @@ llvm::Error Compilation::emitAndOptimize() {
     return created.takeError();
   machine = std::move(*created);
   llvmModule->setDataLayout(machine->createDataLayout());
+  if (llvm::Error failed = linkLibraries(module, *llvmModule))
+    return failed;
   optimize(*llvmModule, *machine);
   watch.mark("optimize");
   return llvm::Error::success();
@@ -221,6 +225,8 @@ llvm::Error Compilation::assemble() {
   if (!emitted)
     return emitted.takeError();
   assembly = std::move(*emitted);
+  if (llvm::Error error = assemblerErrors.take(module))
+    return error;
   watch.mark("codegen");
   return llvm::Error::success();
 }
@@ -228,6 +234,9 @@ llvm::Error Compilation::assemble() {
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
                                 const CompileOptions &options, Form form, CompileTimes *times) {
   Compilation compilation(module, target, options, times);
+  if (form > Form::Cta)
+    if (llvm::Error error = checkAssembly(module, target, form == Form::Virtual))
+      return error;
   if (llvm::Error error = compilation.runPasses(form == Form::Tile ? Stage::Tile : Stage::Cta))
     return error;
   if (form == Form::Tile || form == Form::Cta)
@@ -244,6 +253,8 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     auto object = emitObject(*compilation.llvmModule, *compilation.machine);
     if (!object)
       return object.takeError();
+    if (llvm::Error error = compilation.assemblerErrors.take(module))
+      return error;
     compilation.watch.mark("codegen");
     auto linked = linkCodeObject(*object);
     compilation.watch.mark("lld");

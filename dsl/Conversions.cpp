@@ -40,6 +40,12 @@ mlir::Type elementTypeOf(Trace &trace, Kind kind) {
     return Float8E4M3FNType::get(builder.getContext());
   case Kind::float8_e5m2:
     return Float8E5M2Type::get(builder.getContext());
+  case Kind::float8_e4m3fnuz:
+    return Float8E4M3FNUZType::get(builder.getContext());
+  case Kind::float8_e5m2fnuz:
+    return Float8E5M2FNUZType::get(builder.getContext());
+  case Kind::float8_e4m3b11fnuz:
+    return Float8E4M3B11FNUZType::get(builder.getContext());
   case Kind::float16:
     return builder.getF16Type();
   case Kind::bfloat16:

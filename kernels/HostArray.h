@@ -58,6 +58,12 @@ template <class Function> decltype(auto) withType(DType dtype, Function &&functi
     return function(float8_e4m3(0.0f));
   case DType::float8_e5m2:
     return function(float8_e5m2(0.0f));
+  case DType::float8_e4m3fnuz:
+    return function(float8_e4m3fnuz(0.0f));
+  case DType::float8_e5m2fnuz:
+    return function(float8_e5m2fnuz(0.0f));
+  case DType::float8_e4m3b11fnuz:
+    return function(float8_e4m3b11fnuz(0.0f));
   case DType::float16:
     return function(half(0.0f));
   case DType::bfloat16:

@@ -23,8 +23,8 @@ bool isElement(Type type) {
     return integer.isSignless() && llvm::is_contained({1, 8, 16, 32, 64}, integer.getWidth());
   if (auto ptr = dyn_cast<tile::PtrType>(type))
     return isElement(ptr.getElement());
-  return isa<Float16Type, BFloat16Type, Float32Type, Float64Type, Float8E4M3FNType, Float8E5M2Type>(
-      type);
+  return isa<Float16Type, BFloat16Type, Float32Type, Float64Type, Float8E4M3FNType, Float8E5M2Type,
+             Float8E4M3FNUZType, Float8E5M2FNUZType, Float8E4M3B11FNUZType>(type);
 }
 
 /// Why values cannot be of a type, or nothing.

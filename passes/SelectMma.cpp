@@ -42,7 +42,7 @@ std::optional<MmaElement> mmaElement(Type type, tile::Precision precision) {
   return std::nullopt;
 }
 
-bool isFp8(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
+bool isFp8(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; }
 
 struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   void runOnOperation() override {

@@ -1,5 +1,6 @@
 // What stands behind Kernel: the way of a launch to a loaded kernel, and the compile where there is
 // none yet.
+#include "codegen/UserCode.h"
 #include "dsl/Trace.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
@@ -193,6 +194,7 @@ runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &t
   if (packed.describeConfig)
     key.options += " " + packed.describeConfig(packed.config);
   key.options += " arguments" + describe(traced.arguments);
+  key.options += describeLibraries(*traced.module);
   llvm::raw_string_ostream out(key.ir);
   mlir::OpPrintingFlags flags;
   if (device.namesLines())

@@ -62,10 +62,16 @@ static std::optional<DType> dtypeOfDLPack(int code, int bits) {
     return bits == 16 ? std::optional(DType::bfloat16) : std::nullopt;
   case 6:
     return bits == 8 ? std::optional(DType::boolean) : std::nullopt;
+  case 9:
+    return bits == 8 ? std::optional(DType::float8_e4m3b11fnuz) : std::nullopt;
   case 10:
     return bits == 8 ? std::optional(DType::float8_e4m3) : std::nullopt;
+  case 11:
+    return bits == 8 ? std::optional(DType::float8_e4m3fnuz) : std::nullopt;
   case 12:
     return bits == 8 ? std::optional(DType::float8_e5m2) : std::nullopt;
+  case 13:
+    return bits == 8 ? std::optional(DType::float8_e5m2fnuz) : std::nullopt;
   default:
     return std::nullopt;
   }

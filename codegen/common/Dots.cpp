@@ -116,7 +116,7 @@ public:
     if (!number) {
       llvm::IRBuilder<> &b = emitter.b;
       llvm::Value *value = reader.get(reg);
-      if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
+      if (isFp8(element))
         value = widen(b, value, SmallFloat::of(element));
       number = type->isIntegerTy() ? b.CreateSExt(value, type) : b.CreateFPCast(value, type);
     }

@@ -195,7 +195,6 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::SubFOp) { return contracted(Ops::FSub); })
       .Case([&](arith::MulFOp) { return contracted(Ops::FMul); })
       .Case([&](arith::DivFOp) { return binary(Ops::FDiv); })
-      .Case([&](arith::RemFOp) { return binary(Ops::FRem); })
       .Case([&](arith::NegFOp) -> Make { return [this](Args v) { return b.CreateFNeg(v[0]); }; })
       .Case([&](arith::MaximumFOp) { return intrinsic(Intrinsic::maximum); })
       .Case([&](arith::MinimumFOp) { return intrinsic(Intrinsic::minimum); })
@@ -232,37 +231,41 @@ KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
   auto cast = [&](Cast opcode) -> Make {
     return [this, opcode, to](Args v) { return b.CreateCast(opcode, v[0], to); };
   };
-  bool fromSmall = isa<Float8E4M3FNType, Float8E5M2Type>(fromType);
-  bool toSmall = isa<Float8E4M3FNType, Float8E5M2Type>(toType);
+  bool fromSmall = isFp8(fromType), toSmall = isFp8(toType);
+  auto convert = [&](FloatRounding how) -> Make {
+    return [this, fromType, toType, how](Args v) {
+      return convertFloat(b, v[0], fromType, toType, how);
+    };
+  };
   return llvm::TypeSwitch<Operation *, Make>(&op)
-      .Case([&](arith::ExtFOp) -> Make {
-        if (!fromSmall)
-          return cast(Cast::FPExt);
-        SmallFloat kind = SmallFloat::of(fromType);
-        return [this, kind, to](Args v) { return b.CreateFPCast(widen(b, v[0], kind), to); };
-      })
+      .Case([&](arith::ExtFOp) { return convert({}); })
       .Case([&](arith::TruncFOp o) -> Make {
-        auto mode = o.getRoundingmode();
-        if (mode && *mode != arith::RoundingMode::to_nearest_even)
+        auto mode = o.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even);
+        if (mode != arith::RoundingMode::to_nearest_even &&
+            mode != arith::RoundingMode::toward_zero)
           return nullptr;
-        if (!toSmall)
-          return cast(Cast::FPTrunc);
-        SmallFloat kind = SmallFloat::of(toType);
-        return
-            [this, kind](Args v) { return narrow(b, b.CreateFPCast(v[0], b.getFloatTy()), kind); };
+        // 8-bit floats saturate, unless told otherwise.
+        return convert({mode == arith::RoundingMode::toward_zero ? tile::Rounding::TowardZero
+                                                                 : tile::Rounding::NearestEven,
+                        toSmall});
       })
+      .Case([&](tile::PtrToIntOp) { return cast(Cast::PtrToInt); })
+      .Case([&](tile::IntToPtrOp) { return cast(Cast::IntToPtr); })
+      .Case([&](tile::FpCastOp o) { return convert({o.getRounding(), o.getSaturate()}); })
       .Case([&](arith::ExtSIOp) { return cast(Cast::SExt); })
       .Case([&](arith::ExtUIOp) { return cast(Cast::ZExt); })
       .Case([&](arith::TruncIOp) { return cast(Cast::Trunc); })
       .Case<arith::SIToFPOp, arith::UIToFPOp>([&](auto o) -> Make {
         bool isSigned = isa<arith::SIToFPOp>(o);
+        if (toType.isBF16() && fromType.getIntOrFloatBitWidth() > 24)
+          return [this, isSigned](Args v) { return integerToBF16(b, v[0], isSigned); };
         if (!toSmall)
           return cast(isSigned ? Cast::SIToFP : Cast::UIToFP);
         SmallFloat kind = SmallFloat::of(toType);
         return [this, kind, isSigned](Args v) {
           llvm::Type *wide = b.getFloatTy();
-          return narrow(b, isSigned ? b.CreateSIToFP(v[0], wide) : b.CreateUIToFP(v[0], wide),
-                        kind);
+          return narrow(b, isSigned ? b.CreateSIToFP(v[0], wide) : b.CreateUIToFP(v[0], wide), kind,
+                        {.saturate = true});
         };
       })
       .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto o) -> Make {
@@ -306,7 +309,32 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
       return narrow ? b.CreateFPTrunc(result, type) : result;
     };
   };
+  auto computedOfTwo =
+      [&](llvm::Value *(*make)(functions::Builder &, llvm::Value *, llvm::Value *)) -> Make {
+    return [this, make](Args v) {
+      llvm::Type *type = v[0]->getType();
+      bool narrow = type->isHalfTy() || type->isBFloatTy();
+      functions::Builder builder(b, hooks);
+      auto wide = [&](llvm::Value *x) { return narrow ? b.CreateFPExt(x, b.getFloatTy()) : x; };
+      llvm::Value *x = wide(v[0]), *y = wide(v[1]);
+      llvm::Value *result = make(builder, x, y);
+      return narrow ? b.CreateFPTrunc(result, type) : result;
+    };
+  };
   return llvm::TypeSwitch<Operation *, Make>(&op)
+      .Case([&](arith::RemFOp) { return computedOfTwo(functions::remainder); })
+      .Case([&](math::Atan2Op) { return computedOfTwo(functions::atan2); })
+      .Case([&](math::PowFOp) { return computedOfTwo(functions::pow); })
+      .Case([&](math::TanOp) { return computed(functions::tan); })
+      .Case([&](math::AsinOp) { return computed(functions::asin); })
+      .Case([&](math::AcosOp) { return computed(functions::acos); })
+      .Case([&](math::AtanOp) { return computed(functions::atan); })
+      .Case([&](math::SinhOp) { return computed(functions::sinh); })
+      .Case([&](math::CoshOp) { return computed(functions::cosh); })
+      .Case([&](math::AsinhOp) { return computed(functions::asinh); })
+      .Case([&](math::AcoshOp) { return computed(functions::acosh); })
+      .Case([&](math::AtanhOp) { return computed(functions::atanh); })
+      .Case([&](math::CbrtOp) { return computed(functions::cbrt); })
       .Case([&](math::AbsFOp) { return unary(Intrinsic::fabs); })
       .Case([&](math::FloorOp) { return unary(Intrinsic::floor); })
       .Case([&](math::CeilOp) { return unary(Intrinsic::ceil); })
@@ -318,7 +346,16 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
             [this](Args v) { return b.CreateBinaryIntrinsic(Intrinsic::abs, v[0], b.getFalse()); };
       })
       .Case([&](math::CopySignOp) -> Make {
-        return [this](Args v) { return b.CreateCopySign(v[0], v[1]); };
+        return [this](Args v) -> llvm::Value * {
+          llvm::Type *type = v[0]->getType();
+          if (type->getPrimitiveSizeInBits() > 16)
+            return b.CreateCopySign(v[0], v[1]);
+          // LLVM cannot copy signs between all types of 16 bits.
+          llvm::Type *word = b.getInt16Ty();
+          llvm::Value *magnitude = b.CreateAnd(b.CreateBitCast(v[0], word), 0x7fff);
+          llvm::Value *sign = b.CreateAnd(b.CreateBitCast(v[1], word), 0x8000);
+          return b.CreateBitCast(b.CreateOr(magnitude, sign), type);
+        };
       })
       .Case([&](math::FmaOp) -> Make {
         return [this](Args v) {
@@ -368,7 +405,56 @@ template <class Op> void KernelEmitter::emitExtendedMultiply(Op op, bool isSigne
   define(op.getHigh(), std::move(highs));
 }
 
+bool KernelEmitter::emitFp8Pairs(Operation &op) {
+  if (!isa<arith::ExtFOp, arith::TruncFOp, tile::FpCastOp>(op) || !hooks.convertsFp8())
+    return false;
+  Value source = op.getOperand(0), result = op.getResult(0);
+  Type from = tile::elementType(source.getType()), to = tile::elementType(result.getType());
+  auto isUsual = [](Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); };
+  bool narrows = isUsual(to) && !isFp8(from);
+  if (!narrows && !(isUsual(from) && !isFp8(to)))
+    return false;
+  if (auto cast = dyn_cast<tile::FpCastOp>(op);
+      cast &&
+      (!cast.getSaturate() || (narrows && cast.getRounding() != tile::Rounding::NearestEven)))
+    return false;
+  if (auto truncate = dyn_cast<arith::TruncFOp>(op);
+      truncate && truncate.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
+                      arith::RoundingMode::to_nearest_even)
+    return false;
+
+  Registers in = registers(source), out(in.size());
+  SmallVector<unsigned> distinct = distinctRegisters(result.getType());
+  for (unsigned i = 0; i < distinct.size(); i += 2) {
+    unsigned low = distinct[i], high = distinct[std::min<size_t>(i + 1, distinct.size() - 1)];
+    if (narrows) {
+      auto single = [&](llvm::Value *x) {
+        return from.isF64() ? narrowDouble(b, x, /*odd=*/true) : b.CreateFPCast(x, b.getFloatTy());
+      };
+      llvm::Value *x = single(in[low]), *y = high == low ? x : single(in[high]);
+      llvm::Value *pair = hooks.narrowFp8(b, x, y, isa<Float8E5M2Type>(to));
+      out[low] = b.CreateTrunc(pair, b.getInt8Ty());
+      out[high] = b.CreateTrunc(b.CreateLShr(pair, high == low ? 0 : 8), b.getInt8Ty());
+    } else {
+      llvm::Type *i16 = b.getInt16Ty();
+      llvm::Value *pair = b.CreateZExt(in[low], i16);
+      if (high != low)
+        pair = b.CreateOr(pair, b.CreateShl(b.CreateZExt(in[high], i16), 8));
+      llvm::Value *halves = hooks.widenFp8(b, pair, isa<Float8E5M2Type>(from));
+      for (unsigned reg : {low, high})
+        out[reg] = convertFloat(b, b.CreateExtractElement(halves, uint64_t(reg == low ? 0 : 1)),
+                                Float16Type::get(op.getContext()), to,
+                                {.saturate = isa<tile::FpCastOp>(op)});
+    }
+  }
+  copyRegisters(result.getType(), out);
+  define(result, std::move(out));
+  return true;
+}
+
 LogicalResult KernelEmitter::emitElementwise(Operation &op) {
+  if (emitFp8Pairs(op))
+    return success();
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     return emitConstant(constant);
   if (auto multiply = dyn_cast<arith::MulUIExtendedOp>(op))
@@ -382,11 +468,9 @@ LogicalResult KernelEmitter::emitElementwise(Operation &op) {
   if (!make)
     make = function(op);
   bool smallArithmetic =
-      !isa<arith::SelectOp, arith::BitcastOp, arith::ExtFOp, arith::TruncFOp, arith::FPToSIOp,
-           arith::FPToUIOp, arith::SIToFPOp, arith::UIToFPOp>(op) &&
-      llvm::any_of(op.getOperandTypes(), [](Type type) {
-        return isa<Float8E4M3FNType, Float8E5M2Type>(tile::elementType(type));
-      });
+      !isa<arith::SelectOp, arith::BitcastOp, arith::ExtFOp, arith::TruncFOp, tile::FpCastOp,
+           arith::FPToSIOp, arith::FPToUIOp, arith::SIToFPOp, arith::UIToFPOp>(op) &&
+      llvm::any_of(op.getOperandTypes(), [](Type type) { return isFp8(tile::elementType(type)); });
   if (!make || op.getNumResults() != 1 || smallArithmetic) {
     InFlightDiagnostic error = op.emitError("code generation has no code for '")
                                << op.getName() << "'";

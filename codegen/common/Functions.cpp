@@ -1,6 +1,6 @@
 // Functions of f32 and f64 numbers. Polynomial coefficients are Chebyshev fits made for the ranges
 // named beside them, or the plain Taylor series where that converges fast enough.
-#include "codegen/common/Functions.h"
+#include "codegen/common/FunctionMath.h"
 #include <cmath>
 #include <numbers>
 
@@ -10,57 +10,13 @@ namespace sectile::functions {
 
 namespace {
 
-/// Arithmetic on values of one float type, in the order it is written.
-class Math {
-public:
-  Math(Builder &builder, Value *x)
-      : b(builder.b), hooks(builder.hooks), type(x->getType()), isDouble(type->isDoubleTy()),
-        bits(IntegerType::get(b.getContext(), isDouble ? 64 : 32)) {}
-
-  IRBuilder<> &b;
-  const TargetHooks &hooks;
-  Type *type;
-  bool isDouble;
-  IntegerType *bits;
-
-  Value *number(double value) const { return ConstantFP::get(type, value); }
-  Value *infinity() const { return ConstantFP::getInfinity(type); }
-  Value *notANumber() const { return ConstantFP::getNaN(type); }
-  Value *integer(int64_t value) const { return ConstantInt::getSigned(bits, value); }
-  Value *fma(Value *x, Value *y, Value *z) const {
-    return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, z});
-  }
-  Value *fma(Value *x, double y, Value *z) const { return fma(x, number(y), z); }
-  Value *abs(Value *x) const { return b.CreateUnaryIntrinsic(Intrinsic::fabs, x); }
-  Value *round(Value *x) const { return b.CreateUnaryIntrinsic(Intrinsic::rint, x); }
-  /// Coefficients from the highest power down.
-  Value *polynomial(Value *x, ArrayRef<double> coefficients) const {
-    Value *sum = number(coefficients.front());
-    for (double coefficient : coefficients.drop_front())
-      sum = fma(sum, x, number(coefficient));
-    return sum;
-  }
-  Value *asBits(Value *x) const { return b.CreateBitCast(x, bits); }
-  Value *asNumber(Value *x) const { return b.CreateBitCast(x, type); }
-  unsigned mantissaBits() const { return isDouble ? 52 : 23; }
-  int bias() const { return isDouble ? 1023 : 127; }
-  /// 2^n for an integral number n in the range of normal numbers.
-  Value *powerOfTwo(Value *n) const {
-    Value *exponent = b.CreateAdd(b.CreateFPToSI(n, bits), integer(bias()));
-    return asNumber(b.CreateShl(exponent, mantissaBits()));
-  }
-  Value *clamp(Value *x, double low, double high) const {
-    x = b.CreateBinaryIntrinsic(Intrinsic::maxnum, x, number(low));
-    return b.CreateBinaryIntrinsic(Intrinsic::minnum, x, number(high));
-  }
-};
-
 constexpr double ln2High = 0x1.62e42fefp-1,
                  ln2Low = 0x1.473de6af278edp-34;                    // 33 bits, then the rest
 constexpr float ln2HighF = 0x1.62e4p-1f, ln2LowF = 0x1.7f7d1cp-20f; // 16 bits, then the rest
 constexpr float log2eHighF = 0x1.715476p+0f, log2eLowF = 0x1.4ae0cp-26f;
 
-/// e^r for |r| up to ln(2) / 2, in f64: thirteen terms of the series.
+} // namespace
+
 Value *smallExp(const Math &m, Value *r) {
   double coefficients[14], factorial = 1;
   for (int n = 0; n < 14; factorial *= ++n)
@@ -68,19 +24,15 @@ Value *smallExp(const Math &m, Value *r) {
   return m.polynomial(r, coefficients);
 }
 
-/// y · 2^n in two steps, so that neither factor leaves the normal numbers.
-Value *scaleDouble(const Math &m, Value *y, Value *n) {
+Value *scaled(const Math &m, Value *y, Value *n) {
   Value *half = m.b.CreateUnaryIntrinsic(Intrinsic::floor, m.b.CreateFMul(n, m.number(0.5)));
   y = m.b.CreateFMul(y, m.powerOfTwo(half));
   return m.b.CreateFMul(y, m.powerOfTwo(m.b.CreateFSub(n, half)));
 }
 
-/// NaN stays NaN, though the clamped argument is a number.
 Value *keepNaN(const Math &m, Value *x, Value *result) {
   return m.b.CreateSelect(m.b.CreateFCmpUNO(x, x), x, result);
 }
-
-} // namespace
 
 Value *sqrt(Builder &builder, Value *x) {
   return builder.b.CreateUnaryIntrinsic(Intrinsic::sqrt, x);
@@ -99,7 +51,7 @@ Value *exp2(Builder &builder, Value *x) {
   Value *bounded = m.clamp(x, -1100, 1100);
   Value *n = m.round(bounded);
   Value *fraction = m.b.CreateFMul(m.b.CreateFSub(bounded, n), m.number(std::numbers::ln2));
-  return keepNaN(m, x, scaleDouble(m, smallExp(m, fraction), n));
+  return keepNaN(m, x, scaled(m, smallExp(m, fraction), n));
 }
 
 Value *exp(Builder &builder, Value *x) {
@@ -108,7 +60,7 @@ Value *exp(Builder &builder, Value *x) {
     Value *bounded = m.clamp(x, -750, 750);
     Value *n = m.round(m.b.CreateFMul(bounded, m.number(std::numbers::log2e)));
     Value *r = m.fma(n, -ln2Low, m.fma(n, -ln2High, bounded));
-    return keepNaN(m, x, scaleDouble(m, smallExp(m, r), n));
+    return keepNaN(m, x, scaled(m, smallExp(m, r), n));
   }
   // x · log2(e) = n + f with a small f that is right to the last bit; 2^n is exact. Beyond the
   // clamp f takes the rest, up to infinity.
@@ -202,7 +154,8 @@ Value *log1p(Builder &builder, Value *x) {
   // What the sum lost, relative to it.
   Value *lost = b.CreateFDiv(b.CreateFSub(x, b.CreateFSub(sum, one)), sum);
   Value *sound = b.CreateAnd(b.CreateFCmpOGT(sum, m.number(0)), b.CreateFCmpOLT(sum, m.infinity()));
-  return b.CreateFAdd(log(builder, sum), b.CreateSelect(sound, lost, m.number(0)));
+  Value *result = b.CreateFAdd(log(builder, sum), b.CreateSelect(sound, lost, m.number(0)));
+  return b.CreateSelect(b.CreateFCmpOEQ(x, m.number(0)), x, result);
 }
 
 namespace {
@@ -219,37 +172,39 @@ std::pair<Value *, Value *> reduceAngle(const Math &m, Value *x, ArrayRef<double
 constexpr double halfPiF[] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
 constexpr double halfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b8p-110};
 
-/// sin(x + quarters · π/2).
-Value *sine(Builder &builder, Value *x, unsigned quarters) {
+/// An angle less a multiple of π/2, and the multiple.
+std::pair<Value *, Value *> reduced(Builder &builder, Value *x) {
   Math m(builder, x);
   IRBuilder<> &b = m.b;
-  Value *rest, *quarter;
-  if (m.isDouble) {
-    std::tie(rest, quarter) = reduceAngle(m, x, halfPi);
-  } else {
-    // Large angles are reduced in f64; few kernels ever get there.
-    std::tie(rest, quarter) = reduceAngle(m, x, halfPiF);
-    BasicBlock *before = b.GetInsertBlock();
-    Function *function = before->getParent();
-    auto *large = BasicBlock::Create(b.getContext(), "large", function);
-    auto *after = BasicBlock::Create(b.getContext(), "reduced", function);
-    b.CreateCondBr(b.CreateFCmpOGT(m.abs(x), m.number(48039)), large, after);
-    b.SetInsertPoint(large);
-    Value *wide = b.CreateFPExt(x, b.getDoubleTy());
-    auto [wideRest, wideQuarter] = reduceAngle(Math(builder, wide), wide, halfPi);
-    Value *largeRest = b.CreateFPTrunc(wideRest, m.type);
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-    auto merge = [&](Value *usual, Value *other) {
-      PHINode *phi = b.CreatePHI(usual->getType(), 2);
-      phi->addIncoming(usual, before);
-      phi->addIncoming(other, large);
-      return phi;
-    };
-    rest = merge(rest, largeRest);
-    quarter = merge(quarter, wideQuarter);
-  }
-  quarter = b.CreateAdd(quarter, b.getInt32(quarters));
+  if (m.isDouble)
+    return reduceAngle(m, x, halfPi);
+  // Large angles are reduced in f64; few kernels ever get there.
+  auto [rest, quarter] = reduceAngle(m, x, halfPiF);
+  BasicBlock *before = b.GetInsertBlock();
+  Function *function = before->getParent();
+  auto *large = BasicBlock::Create(b.getContext(), "large", function);
+  auto *after = BasicBlock::Create(b.getContext(), "reduced", function);
+  b.CreateCondBr(b.CreateFCmpOGT(m.abs(x), m.number(48039)), large, after);
+  b.SetInsertPoint(large);
+  Value *wide = b.CreateFPExt(x, b.getDoubleTy());
+  auto [wideRest, wideQuarter] = reduceAngle(Math(builder, wide), wide, halfPi);
+  Value *largeRest = b.CreateFPTrunc(wideRest, m.type);
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  auto merge = [&](Value *usual, Value *other) {
+    PHINode *phi = b.CreatePHI(usual->getType(), 2);
+    phi->addIncoming(usual, before);
+    phi->addIncoming(other, large);
+    return phi;
+  };
+  Value *angle = merge(rest, largeRest);
+  return {angle, merge(quarter, wideQuarter)};
+}
+
+/// sin(rest + (quarter + quarters) · π/2).
+Value *sine(const Math &m, std::pair<Value *, Value *> angle, unsigned quarters) {
+  IRBuilder<> &b = m.b;
+  Value *rest = angle.first, *quarter = b.CreateAdd(angle.second, b.getInt32(quarters));
   Value *z = b.CreateFMul(rest, rest);
   // Fits of (sin(x)/x - 1)/x² and (cos(x) - 1 + x²/2)/x⁴ over x² up to (π/4)².
   Value *sineFit =
@@ -273,8 +228,22 @@ Value *sine(Builder &builder, Value *x, unsigned quarters) {
 }
 } // namespace
 
-Value *sin(Builder &builder, Value *x) { return sine(builder, x, 0); }
-Value *cos(Builder &builder, Value *x) { return sine(builder, x, 1); }
+/// Zero keeps its sign, which the reduction loses.
+static Value *keepZero(const Math &m, Value *x, Value *result) {
+  return m.b.CreateSelect(m.b.CreateFCmpOEQ(x, m.number(0)), x, result);
+}
+
+Value *sin(Builder &builder, Value *x) {
+  Math m(builder, x);
+  return keepZero(m, x, sine(m, reduced(builder, x), 0));
+}
+Value *cos(Builder &builder, Value *x) { return sine(Math(builder, x), reduced(builder, x), 1); }
+Value *tan(Builder &builder, Value *x) {
+  Math m(builder, x);
+  auto angle = reduced(builder, x);
+  Value *above = sine(m, angle, 0), *below = sine(m, angle, 1);
+  return keepZero(m, x, m.b.CreateFDiv(above, below));
+}
 
 Value *tanh(Builder &builder, Value *x) {
   Math m(builder, x);

@@ -24,7 +24,21 @@ llvm::Value *log10(Builder &builder, llvm::Value *x);
 llvm::Value *log1p(Builder &builder, llvm::Value *x);
 llvm::Value *sin(Builder &builder, llvm::Value *x);
 llvm::Value *cos(Builder &builder, llvm::Value *x);
+llvm::Value *tan(Builder &builder, llvm::Value *x);
+llvm::Value *asin(Builder &builder, llvm::Value *x);
+llvm::Value *acos(Builder &builder, llvm::Value *x);
+llvm::Value *atan(Builder &builder, llvm::Value *x);
+llvm::Value *atan2(Builder &builder, llvm::Value *y, llvm::Value *x);
+llvm::Value *sinh(Builder &builder, llvm::Value *x);
+llvm::Value *cosh(Builder &builder, llvm::Value *x);
 llvm::Value *tanh(Builder &builder, llvm::Value *x);
+llvm::Value *asinh(Builder &builder, llvm::Value *x);
+llvm::Value *acosh(Builder &builder, llvm::Value *x);
+llvm::Value *atanh(Builder &builder, llvm::Value *x);
+llvm::Value *pow(Builder &builder, llvm::Value *x, llvm::Value *y);
+llvm::Value *cbrt(Builder &builder, llvm::Value *x);
+/// x less the multiple of y towards zero: exact.
+llvm::Value *remainder(Builder &builder, llvm::Value *x, llvm::Value *y);
 llvm::Value *erf(Builder &builder, llvm::Value *x);
 
 } // namespace sectile::functions

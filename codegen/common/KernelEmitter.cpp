@@ -5,6 +5,7 @@
 #include "codegen/common/Conversions.h"
 #include "codegen/common/DebugLog.h"
 #include "codegen/common/Dots.h"
+#include "codegen/common/SmallFloats.h"
 #include "passes/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
@@ -87,7 +88,7 @@ llvm::Type *KernelEmitter::typeOf(Type element) {
       .Case([&](BFloat16Type) { return llvm::Type::getBFloatTy(context); })
       .Case([&](Float32Type) { return llvm::Type::getFloatTy(context); })
       .Case([&](Float64Type) { return llvm::Type::getDoubleTy(context); })
-      .Case<Float8E4M3FNType, Float8E5M2Type>([&](Type) { return b.getInt8Ty(); })
+      .Case<FloatType>([&](Type type) { return isFp8(type) ? b.getInt8Ty() : nullptr; })
       .Case([&](tile::PtrType) { return llvm::PointerType::get(context, 1); })
       .Default([](Type) { return nullptr; });
 }
@@ -339,6 +340,11 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::ReduceOp reduce) { result = emitReduce(*this, reduce); })
       .Case([&](tile::ScanOp scan) { result = emitScan(*this, scan); })
       .Case([&](tile::HistogramOp histogram) { result = emitHistogram(*this, histogram); })
+      .Case([&](tile::MapOp map) { result = emitMap(map); })
+      .Case([&](tile::InlineAsmOp assembly) { result = emitInlineAsm(assembly); })
+      .Case([&](tile::ExternCallOp call) { emitExternCall(call); })
+      .Case<tile::FpCastOp, tile::PtrToIntOp, tile::IntToPtrOp>(
+          [&](auto) { result = emitElementwise(op); })
       .Case([&](tile::LoadOp load) { result = emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Case([&](tile::AssumeOp assume) { b.CreateAssumption(scalar(assume.getCondition())); })

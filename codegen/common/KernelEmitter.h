@@ -96,9 +96,20 @@ private:
   Elementwise conversion(mlir::Operation &op);
   Elementwise function(mlir::Operation &op);
   mlir::LogicalResult emitElementwise(mlir::Operation &op);
+  /// Conversions of 8-bit floats two at a time, where the chip has them; false where it has not.
+  bool emitFp8Pairs(mlir::Operation &op);
   mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
   template <class Op> void emitExtendedMultiply(Op op, bool isSigned);
   llvm::Constant *constantOf(mlir::Attribute value, mlir::Type type);
+
+  // Element by element, with code of the user's.
+  mlir::LogicalResult emitMap(tile::MapOp op);
+  mlir::LogicalResult emitInlineAsm(tile::InlineAsmOp op);
+  void emitExternCall(tile::ExternCallOp op);
+  /// The registers of a tile that hold different elements.
+  llvm::SmallVector<unsigned> distinctRegisters(mlir::Type type);
+  /// All registers, where those that differ are known.
+  void copyRegisters(mlir::Type type, Registers &values);
 
   // Shapes.
   void emitArange(tile::ArangeOp op);

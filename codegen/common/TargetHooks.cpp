@@ -38,6 +38,13 @@ Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }
 
+Value *TargetHooks::narrowFp8(IRBuilder<> &, Value *, Value *, bool) const {
+  llvm_unreachable("conversions of 8-bit floats on a target that has none");
+}
+Value *TargetHooks::widenFp8(IRBuilder<> &, Value *, bool) const {
+  llvm_unreachable("conversions of 8-bit floats on a target that has none");
+}
+
 Value *TargetHooks::exp2(IRBuilder<> &b, Value *x) const {
   return b.CreateUnaryIntrinsic(Intrinsic::exp2, x);
 }

@@ -123,6 +123,13 @@ public:
   virtual llvm::Value *exp2(llvm::IRBuilder<> &b, llvm::Value *x) const;
   virtual llvm::Value *rsqrt(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
 
+  /// Whether the chip converts 8-bit floats: e4m3fn, or e5m2 where `e5m2`.
+  virtual bool convertsFp8() const { return false; }
+  /// Two f32 rounded to nearest even, saturating, as an i16; and two in an i16 as two f16.
+  virtual llvm::Value *narrowFp8(llvm::IRBuilder<> &b, llvm::Value *low, llvm::Value *high,
+                                 bool e5m2) const;
+  virtual llvm::Value *widenFp8(llvm::IRBuilder<> &b, llvm::Value *pair, bool e5m2) const;
+
 protected:
   /// What LLVM calls a scope.
   virtual llvm::StringRef scopeName(tile::Scope scope) const = 0;

@@ -157,6 +157,19 @@ public:
     return b.CreateIntrinsic(Intrinsic::nvvm_rsqrt_approx_f, {x});
   }
 
+  // The chips that multiply 8-bit floats are those that convert them.
+  bool convertsFp8() const override { return target.mmaFor(MmaElement::F8E4M3); }
+
+  Value *narrowFp8(IRBuilder<> &b, Value *low, Value *high, bool e5m2) const override {
+    return b.CreateIntrinsic(
+        e5m2 ? Intrinsic::nvvm_ff_to_e5m2x2_rn : Intrinsic::nvvm_ff_to_e4m3x2_rn, {high, low});
+  }
+
+  Value *widenFp8(IRBuilder<> &b, Value *pair, bool e5m2) const override {
+    return b.CreateIntrinsic(
+        e5m2 ? Intrinsic::nvvm_e5m2x2_to_f16x2_rn : Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {pair});
+  }
+
 private:
   StringRef scopeName(tile::Scope scope) const override {
     switch (scope) {

@@ -1,4 +1,5 @@
 // Verifiers of the `tile` operations beside the computation.
+#include "ir/tile/Assembly.h"
 #include "ir/tile/Tile.h"
 #include "ir/tile/Verify.h"
 
@@ -9,10 +10,18 @@ LogicalResult FpCastOp::verify() {
   return sameTile(*this, getSource().getType(), getResult().getType(), "source and result");
 }
 
+LogicalResult PtrToIntOp::verify() {
+  return sameTile(*this, getSource().getType(), getResult().getType(), "source and result");
+}
+
+LogicalResult IntToPtrOp::verify() {
+  return sameTile(*this, getSource().getType(), getResult().getType(), "source and result");
+}
+
 static LogicalResult verifyElements(Operation *op) {
-  if (op->getNumResults() == 0)
+  if (op->getNumResults() + op->getNumOperands() == 0)
     return success();
-  Type first = op->getResult(0).getType();
+  Type first = op->getNumResults() ? op->getResult(0).getType() : op->getOperand(0).getType();
   for (Type type : llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
                                             llvm::to_vector(op->getResultTypes())))
     if (failed(sameTile(op, type, first, "operands and results")))
@@ -27,7 +36,15 @@ unknownEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect
   effects.emplace_back(MemoryEffects::Write::get());
 }
 
-LogicalResult InlineAsmOp::verify() { return verifyElements(*this); }
+LogicalResult InlineAsmOp::verify() {
+  if (failed(verifyElements(*this)))
+    return failure();
+  std::string why;
+  if (!AssemblyRegisters::get(getConstraints(), getPack(), getResultTypes(), getOperandTypes(),
+                              why))
+    return emitOpError(why);
+  return success();
+}
 
 void InlineAsmOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {

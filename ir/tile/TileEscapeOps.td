@@ -9,12 +9,28 @@ include "ir/tile/TileTypes.td"
 def Tile_FpCastOp : Tile_Op<"fp_cast", [Pure, Elementwise, Scalarizable, Vectorizable, Tensorizable]> {
   let summary = "a float as another float type, rounded as told";
   let description = [{
-    Between any two float types. What is too large becomes infinity, or NaN where the type has none; with `saturate`
-    the largest number of its sign (infinities too). NaN stays NaN.
+    Between any two float types, rounded once. What is too large becomes infinity, or NaN where the type has none; with
+    `saturate` the largest number of its sign. Rounded toward zero, only infinity is too large. NaN stays NaN.
   }];
   let arguments = (ins AnyTypeOf<[AnyFloat, TensorOf<[AnyFloat]>]>:$source,
                        DefaultValuedAttr<Tile_Rounding, "Rounding::NearestEven">:$rounding, UnitAttr:$saturate);
   let results = (outs AnyTypeOf<[AnyFloat, TensorOf<[AnyFloat]>]>:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PtrToIntOp : Tile_Op<"ptr_to_int", [Pure, Elementwise, Scalarizable, Vectorizable, Tensorizable]> {
+  let summary = "addresses, in bytes, as integers";
+  let arguments = (ins Tile_Ptrs:$source);
+  let results = (outs AnyTypeOf<[I64, TensorOf<[I64]>]>:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_IntToPtrOp : Tile_Op<"int_to_ptr", [Pure, Elementwise, Scalarizable, Vectorizable, Tensorizable]> {
+  let summary = "pointers at addresses in bytes";
+  let arguments = (ins AnyTypeOf<[I64, TensorOf<[I64]>]>:$source);
+  let results = (outs Tile_Ptrs:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }

@@ -18,32 +18,32 @@ SECTILE_CONFIG(SoftmaxConfig, block, warps, whole)
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 template <class T>
-Kernel softmax{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
-                 auto row = program_id(0);
-                 auto from = x.at(row).tile(config.block).padding(-infinity);
-                 auto to = y.at(row).tile(config.block);
-                 if (config.whole) {
-                   auto values = cast<float>(from.load(0));
-                   auto weights = exp(values - max(values, 0));
-                   to.store(0, weights / sum(weights, 0));
-                   return;
-                 }
-                 // Online: the largest value so far and the sum relative to it, then a second pass
-                 // that writes.
-                 auto blocks = cdiv(x.extent(1), config.block);
-                 Float largest = -infinity, total = 0.0f;
-                 for (auto block : range(0, blocks)) {
-                   auto values = cast<float>(from.load(block));
-                   Float before = largest;
-                   largest = maximum(largest, max(values, 0));
-                   // As long as all is -inf the differences would be NaN, though a larger value may
-                   // come.
-                   auto base = where(largest == -infinity, 0.0f, largest);
-                   total = total * exp(before - base) + sum(exp(values - base), 0);
-                 }
-                 for (auto block : range(0, blocks))
-                   to.store(block, exp(cast<float>(from.load(block)) - largest) / total);
-               }};
+Kernel softmaxKernel{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
+                       auto row = program_id(0);
+                       auto from = x.at(row).tile(config.block).padding(-infinity);
+                       auto to = y.at(row).tile(config.block);
+                       if (config.whole) {
+                         auto values = cast<float>(from.load(0));
+                         auto weights = exp(values - max(values, 0));
+                         to.store(0, weights / sum(weights, 0));
+                         return;
+                       }
+                       // Online: the largest value so far and the sum relative to it, then a second
+                       // pass that writes.
+                       auto blocks = cdiv(x.extent(1), config.block);
+                       Float largest = -infinity, total = 0.0f;
+                       for (auto block : range(0, blocks)) {
+                         auto values = cast<float>(from.load(block));
+                         Float before = largest;
+                         largest = maximum(largest, max(values, 0));
+                         // As long as all is -inf the differences would be NaN, though a larger
+                         // value may come.
+                         auto base = where(largest == -infinity, 0.0f, largest);
+                         total = total * exp(before - base) + sum(exp(values - base), 0);
+                       }
+                       for (auto block : range(0, blocks))
+                         to.store(block, exp(cast<float>(from.load(block)) - largest) / total);
+                     }};
 
 } // namespace
 
@@ -77,7 +77,7 @@ KernelSpec sectile::softmaxSpec() {
                                static_cast<int>(config.at("warps")),
                                extents[1] <= config.at("block")};
     forDType<float, half, bfloat16>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(softmax<T>, extents[1] ? extents[0] : 0, tensorOf<T, 2>(memory[0], extents),
+      use(softmaxKernel<T>, extents[1] ? extents[0] : 0, tensorOf<T, 2>(memory[0], extents),
           tensorOf<T, 2>(memory[1], extents), chosen);
     });
   };

@@ -174,6 +174,8 @@ void addConversions(Table &table) {
   table["arith.select"] = select;
   table["arith.constant"] = constant;
   table["tile.fp_cast"] = fpCast;
+  table["tile.ptr_to_int"] = sameBits;
+  table["tile.int_to_ptr"] = sameBits;
 }
 
 } // namespace sectile::interpreter

@@ -161,10 +161,17 @@ void addFloats(Table &table) {
   table["math.sin"] = unary<[](double x) { return std::sin(x); }>;
   table["math.cos"] = unary<[](double x) { return std::cos(x); }>;
   table["math.tan"] = unary<[](double x) { return std::tan(x); }>;
+  table["math.asin"] = unary<[](double x) { return std::asin(x); }>;
+  table["math.acos"] = unary<[](double x) { return std::acos(x); }>;
   table["math.atan"] = unary<[](double x) { return std::atan(x); }>;
   table["math.sqrt"] = unary<[](double x) { return std::sqrt(x); }>;
   table["math.rsqrt"] = unary<[](double x) { return 1 / std::sqrt(x); }>;
   table["math.cbrt"] = unary<[](double x) { return std::cbrt(x); }>;
+  table["math.sinh"] = unary<[](double x) { return std::sinh(x); }>;
+  table["math.cosh"] = unary<[](double x) { return std::cosh(x); }>;
+  table["math.asinh"] = unary<[](double x) { return std::asinh(x); }>;
+  table["math.acosh"] = unary<[](double x) { return std::acosh(x); }>;
+  table["math.atanh"] = unary<[](double x) { return std::atanh(x); }>;
   table["math.tanh"] = unary<[](double x) { return std::tanh(x); }>;
   table["math.erf"] = unary<[](double x) { return std::erf(x); }>;
   table["math.floor"] = unary<[](double x) { return std::floor(x); }>;

@@ -161,9 +161,10 @@ TEST(Functions, EveryCast) {
         std::type_identity<std::int64_t>(), std::type_identity<std::uint8_t>(),
         std::type_identity<std::uint16_t>(), std::type_identity<std::uint32_t>(),
         std::type_identity<std::uint64_t>(), std::type_identity<sc::float8_e4m3>(),
-        std::type_identity<sc::float8_e5m2>(), std::type_identity<sc::half>(),
-        std::type_identity<sc::bfloat16>(), std::type_identity<float>(),
-        std::type_identity<double>());
+        std::type_identity<sc::float8_e5m2>(), std::type_identity<sc::float8_e4m3fnuz>(),
+        std::type_identity<sc::float8_e5m2fnuz>(), std::type_identity<sc::float8_e4m3b11fnuz>(),
+        std::type_identity<sc::half>(), std::type_identity<sc::bfloat16>(),
+        std::type_identity<float>(), std::type_identity<double>());
   };
   types([&]<class A>(std::type_identity<A>) {
     types([&]<class B>(std::type_identity<B>) {
@@ -172,7 +173,7 @@ TEST(Functions, EveryCast) {
       count += ir.find("tile.store") != std::string::npos;
     });
   });
-  EXPECT_EQ(count, 15 * 15);
+  EXPECT_EQ(count, 18 * 18);
 }
 
 //===-- Shapes, dots, reductions

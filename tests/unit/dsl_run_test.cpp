@@ -276,8 +276,8 @@ template <class... A> struct Types {
 
 TEST_P(LanguageRun, EveryCast) {
   Types<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-        std::uint32_t, std::uint64_t, float8_e4m3, float8_e5m2, half, bfloat16, float,
-        double>::all(device);
+        std::uint32_t, std::uint64_t, float8_e4m3, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz,
+        float8_e4m3b11fnuz, half, bfloat16, float, double>::all(device);
 }
 
 //===-- Shapes and reductions

@@ -83,7 +83,8 @@ TEST_F(Npy, EveryDtypeAndShapeComesBack) {
 
 TEST_F(Npy, SmallFloatsAreWrittenRawAndNamedAgain) {
   const std::vector<double> values{1, -2.5, 0.125};
-  for (DType dtype : {DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2}) {
+  for (DType dtype : {DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2,
+                      DType::float8_e4m3fnuz, DType::float8_e5m2fnuz, DType::float8_e4m3b11fnuz}) {
     writeNpy(path("b.npy"), HostArray(dtype, {3}, values));
     HostArray back = readNpy(path("b.npy"));
     EXPECT_EQ(back.dtype, size_of(dtype) == 2 ? DType::uint16 : DType::uint8);

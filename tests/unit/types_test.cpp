@@ -7,7 +7,8 @@
 using namespace sectile;
 
 template <class T> class SmallFloatTest : public testing::Test {};
-using SmallFloats = testing::Types<half, bfloat16, float8_e4m3, float8_e5m2>;
+using SmallFloats = testing::Types<half, bfloat16, float8_e4m3, float8_e5m2, float8_e4m3fnuz,
+                                   float8_e5m2fnuz, float8_e4m3b11fnuz>;
 TYPED_TEST_SUITE(SmallFloatTest, SmallFloats);
 
 template <class T> constexpr unsigned codes = 1u << (8 * sizeof(T));
@@ -52,6 +53,12 @@ TEST(Types, Overflow) {
   EXPECT_EQ(static_cast<float>(float8_e4m3(-INFINITY)), -448.0f);
   EXPECT_EQ(static_cast<float>(float8_e5m2(INFINITY)), 57344.0f);
   EXPECT_TRUE(std::isnan(static_cast<float>(float8_e4m3(NAN))));
+  EXPECT_EQ(static_cast<float>(float8_e4m3fnuz(1e9f)), 240.0f);
+  EXPECT_EQ(static_cast<float>(float8_e5m2fnuz(-INFINITY)), -57344.0f);
+  EXPECT_EQ(static_cast<float>(float8_e4m3b11fnuz(31.5f)), 30.0f);
+  EXPECT_EQ(float8_e4m3fnuz(-NAN).bits, 0x80);
+  EXPECT_EQ(float8_e5m2fnuz(-0.0).bits, 0);
+  EXPECT_EQ(float8_e4m3b11fnuz(-1e-9).bits, 0);
 }
 
 TEST(Types, DoubleIsRoundedOnce) {
@@ -65,6 +72,11 @@ TEST(Types, Limits) {
   static_assert(std::numeric_limits<bfloat16>::max_exponent == 128);
   static_assert(std::numeric_limits<float8_e4m3>::max_exponent == 9);
   static_assert(std::numeric_limits<float8_e5m2>::max_exponent == 16);
+  static_assert(std::numeric_limits<float8_e4m3fnuz>::max_exponent == 8 &&
+                std::numeric_limits<float8_e4m3fnuz>::min_exponent == -6);
+  static_assert(std::numeric_limits<float8_e5m2fnuz>::max_exponent == 16);
+  static_assert(std::numeric_limits<float8_e4m3b11fnuz>::max_exponent == 5 &&
+                !std::numeric_limits<float8_e4m3b11fnuz>::has_infinity);
   static_assert(static_cast<float>(H::min()) == 0x1p-14f &&
                 static_cast<float>(H::denorm_min()) == 0x1p-24f);
   static_assert(static_cast<float>(H::epsilon()) == 0x1p-10f);
@@ -81,5 +93,7 @@ TEST(Types, DTypes) {
   static_assert(!Element<long double> && !Element<void *>);
   static_assert(size_of(DType::bfloat16) == 2 && name_of(DType::float8_e5m2) == "f8e5m2");
   static_assert(name_of(DType::uint64) == "u64" && name_of(DType::float64) == "f64");
+  static_assert(dtype_of<float8_e4m3b11fnuz> == DType::float8_e4m3b11fnuz &&
+                name_of(DType::float8_e4m3b11fnuz) == "f8e4m3b11fnuz");
   static_assert(is_floating(DType::float16) && !is_floating(DType::uint64));
 }

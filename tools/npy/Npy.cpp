@@ -162,6 +162,9 @@ std::string_view kindOf(DType dtype) {
   case DType::uint8:
   case DType::float8_e4m3:
   case DType::float8_e5m2:
+  case DType::float8_e4m3fnuz:
+  case DType::float8_e5m2fnuz:
+  case DType::float8_e4m3b11fnuz:
     return "|u1";
   case DType::uint16:
   case DType::bfloat16:
@@ -305,8 +308,7 @@ void reinterpret(HostArray &array, DType dtype, const std::string &path) {
   if (array.dtype == dtype)
     return;
   DType raw = size_of(dtype) == 2 ? DType::uint16 : DType::uint8;
-  bool named = dtype == DType::bfloat16 || dtype == DType::float16 || dtype == DType::float8_e4m3 ||
-               dtype == DType::float8_e5m2;
+  bool named = is_floating(dtype) && size_of(dtype) <= 2;
   if (!named || array.dtype != raw)
     throw InputError("'" + path + "' holds " + std::string(name_of(array.dtype)) +
                      ", which cannot be taken as " + std::string(name_of(dtype)) +

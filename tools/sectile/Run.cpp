@@ -25,7 +25,8 @@ std::map<std::string, DType> rawDtypes(const CommandLine &line, const KernelSpec
     std::optional<DType> dtype = parseDType(value);
     if (!dtype)
       throw InputError("--dtype: there is no dtype '" + value +
-                       "'; raw arrays can be bf16, f16, f8e4m3 or f8e5m2");
+                       "'; raw arrays can be bf16, f16, f8e4m3, f8e5m2, f8e4m3fnuz, f8e5m2fnuz or "
+                       "f8e4m3b11fnuz");
     result[name] = *dtype;
   }
   return result;

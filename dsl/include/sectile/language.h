@@ -3,14 +3,18 @@
 #include <sectile/atomic.h>
 #include <sectile/config.h>
 #include <sectile/control.h>
+#include <sectile/convert.h>
 #include <sectile/create.h>
 #include <sectile/debug.h>
 #include <sectile/dependencies.h>
 #include <sectile/dot_scaled.h>
+#include <sectile/elementary.h>
+#include <sectile/escape.h>
 #include <sectile/function.h>
 #include <sectile/grid.h>
 #include <sectile/hints.h>
 #include <sectile/integers.h>
+#include <sectile/map.h>
 #include <sectile/math.h>
 #include <sectile/memory.h>
 #include <sectile/move.h>
@@ -19,5 +23,7 @@
 #include <sectile/scan.h>
 #include <sectile/shape.h>
 #include <sectile/sort.h>
+#include <sectile/softmax.h>
+#include <sectile/static.h>
 #include <sectile/tile.h>
 #include <sectile/view.h>

@@ -29,6 +29,9 @@ enum class Kind : std::uint8_t {
   uint64 = static_cast<int>(DType::uint64),
   float8_e4m3 = static_cast<int>(DType::float8_e4m3),
   float8_e5m2 = static_cast<int>(DType::float8_e5m2),
+  float8_e4m3fnuz = static_cast<int>(DType::float8_e4m3fnuz),
+  float8_e5m2fnuz = static_cast<int>(DType::float8_e5m2fnuz),
+  float8_e4m3b11fnuz = static_cast<int>(DType::float8_e4m3b11fnuz),
   float16 = static_cast<int>(DType::float16),
   bfloat16 = static_cast<int>(DType::bfloat16),
   float32 = static_cast<int>(DType::float32),
@@ -66,7 +69,7 @@ constexpr Kind promote(Kind a, Kind b) {
   if (isFloat(a) != isFloat(b))
     return isFloat(a) ? a : b;
   if (isFloat(a)) {
-    if (bitsOf(a) == bitsOf(b)) // f16 with bf16, e4m3 with e5m2: neither holds the other
+    if (bitsOf(a) == bitsOf(b)) // f16 with bf16, two of fp8: neither holds the other
       return Kind::float32;
     return bitsOf(a) > bitsOf(b) ? a : b;
   }
@@ -120,8 +123,7 @@ private:
 };
 
 template <class A>
-concept Number = std::is_arithmetic_v<A> || std::same_as<A, half> || std::same_as<A, bfloat16> ||
-                 std::same_as<A, float8_e4m3> || std::same_as<A, float8_e5m2>;
+concept Number = std::is_arithmetic_v<A> || (Element<A> && !std::is_const_v<A>);
 
 // A C++ number in a kernel: it takes the type of the tile it meets.
 struct Literal {

@@ -403,3 +403,19 @@ func.func @store_vector(%p: tensor<96x!tile.ptr<f32>>, %x: tensor<96xf32>) {
   tile.store %p, %x {vector = 3 : i32} : tensor<96x!tile.ptr<f32>>, tensor<96xf32>
   return
 }
+
+// -----
+
+func.func @assembly_registers(%x: tensor<64xf32>) {
+  // expected-error @+1 {{'tile.inline_asm' op the constraints name 2 registers for operands, and these fill 1}}
+  %0 = tile.inline_asm "t", "=f,f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @address_shape(%x: tensor<64xi64>) {
+  // expected-error @+1 {{'tile.int_to_ptr' op source and result}}
+  %0 = tile.int_to_ptr %x : tensor<64xi64> -> tensor<32x!tile.ptr<f32>>
+  return
+}

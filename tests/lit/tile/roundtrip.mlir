@@ -145,9 +145,13 @@ func.func @products(%a: tensor<2x16x32xf16>, %b: tensor<2x32x8xf16>, %c: tensor<
 }
 
 // CHECK-LABEL: func.func @escapes
-func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64xi1>) {
+func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64xi1>, %w: tensor<64xi64>) {
   // CHECK: tile.fp_cast %{{.*}} {rounding = 1 : i32, saturate} : tensor<64xf32> -> tensor<64xf8E5M2>
   %0 = tile.fp_cast %x {rounding = 1 : i32, saturate} : tensor<64xf32> -> tensor<64xf8E5M2>
+  // CHECK: %[[P:.*]] = tile.int_to_ptr %{{.*}} : tensor<64xi64> -> tensor<64x!tile.ptr<f32>>
+  %p = tile.int_to_ptr %w : tensor<64xi64> -> tensor<64x!tile.ptr<f32>>
+  // CHECK: tile.ptr_to_int %[[P]] : tensor<64x!tile.ptr<f32>> -> tensor<64xi64>
+  %i = tile.ptr_to_int %p : tensor<64x!tile.ptr<f32>> -> tensor<64xi64>
   // CHECK: tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>
   %1 = tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
   // CHECK: tile.extern_call "cube" from "lib.bc" pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>

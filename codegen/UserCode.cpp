@@ -1,0 +1,209 @@
+// Checks and links what a kernel brings along.
+#include "codegen/UserCode.h"
+#include "codegen/KernelError.h"
+#include "ir/tile/Assembly.h"
+#include "ir/tile/Tile.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
+#include <map>
+
+using namespace mlir;
+using llvm::Error, llvm::StringRef;
+
+namespace sectile {
+
+static Error wrong(Location where, const Twine &message) {
+  auto line = where->findInstanceOf<FileLineColLoc>();
+  return llvm::make_error<KernelError>(KernelError::Kind::Kernel,
+                                       line ? line.getFilename().str() : std::string(),
+                                       line ? line.getLine() : 0, message.str());
+}
+
+Error checkAssembly(ModuleOp module, const Target &target, bool forVirtualDevice) {
+  Error error = Error::success();
+  module.walk([&](tile::InlineAsmOp op) {
+    std::optional<Vendor> vendor = tile::vendorOfConstraints(op.getConstraints());
+    auto nameOf = [](Vendor vendor) { return vendor == Vendor::Nvidia ? "NVIDIA" : "AMD"; };
+    Error found = Error::success();
+    if (vendor && vendor != target.vendor)
+      found = wrong(op.getLoc(), Twine("sc::inline_asm: the constraints \"") + op.getConstraints() +
+                                     "\" name registers of " + nameOf(*vendor) + "'s chips, and " +
+                                     target.name + " is one of " + nameOf(target.vendor) + "'s");
+    else if (forVirtualDevice)
+      found = wrong(op.getLoc(), "sc::inline_asm runs on chips only: the virtual GPU does not read "
+                                 "assembly; write these elements in the language there");
+    if (!found)
+      return WalkResult::advance();
+    llvm::consumeError(std::move(error));
+    error = std::move(found);
+    return WalkResult::interrupt();
+  });
+  return error;
+}
+
+AssemblerErrors::AssemblerErrors(llvm::LLVMContext &context) {
+  struct Handler : llvm::DiagnosticHandler {
+    explicit Handler(std::shared_ptr<Report> report) : report(std::move(report)) {}
+    bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+      if (info.getSeverity() != llvm::DS_Error)
+        return false;
+      if (report->message.empty()) {
+        llvm::raw_string_ostream out(report->message);
+        if (const auto *text = llvm::dyn_cast<llvm::DiagnosticInfoSrcMgr>(&info)) {
+          report->line = text->getLocCookie();
+          out << text->getSMDiag().getMessage();
+        } else {
+          llvm::DiagnosticPrinterRawOStream printer(out);
+          info.print(printer);
+        }
+      }
+      return true;
+    }
+    std::shared_ptr<Report> report;
+  };
+  context.setDiagnosticHandler(std::make_unique<Handler>(report));
+}
+
+Error AssemblerErrors::take(ModuleOp module) {
+  if (report->message.empty())
+    return Error::success();
+  Location where = module.getLoc();
+  module.walk([&](tile::InlineAsmOp op) {
+    auto line = op.getLoc()->findInstanceOf<FileLineColLoc>();
+    if (line && line.getLine() == report->line)
+      where = op.getLoc();
+  });
+  return wrong(where, "sc::inline_asm: the assembler says '" + report->message + "'");
+}
+
+//===-- Libraries -----------------------------------------------------------------------------===//
+
+namespace {
+
+std::string signature(llvm::FunctionType *type) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << *type;
+  return text;
+}
+
+/// Errors at the line of a call.
+Error wrongCall(const llvm::Instruction &call, const Twine &message) {
+  const llvm::DILocation *line = call.getDebugLoc();
+  return llvm::make_error<KernelError>(KernelError::Kind::Kernel,
+                                       line ? line->getFilename().str() : std::string(),
+                                       line ? line->getLine() : 0, message.str());
+}
+
+/// Parts of the kernel from now on: for its chip, its own, and inlined.
+void adopt(llvm::Module &library, const llvm::Module &code) {
+  library.setTargetTriple(code.getTargetTriple());
+  library.setDataLayout(code.getDataLayout());
+  for (StringRef name : {"llvm.used", "llvm.compiler.used"})
+    if (llvm::GlobalVariable *used = library.getGlobalVariable(name))
+      used->eraseFromParent();
+  llvm::StripDebugInfo(library);
+  while (!library.named_metadata_empty())
+    library.named_metadata_begin()->eraseFromParent();
+  for (llvm::Function &function : library) {
+    for (StringRef name : {"target-cpu", "target-features", "tune-cpu", "probe-stack",
+                           "stack-protector-buffer-size"})
+      function.removeFnAttr(name);
+    function.setComdat(nullptr);
+    if (function.isDeclaration())
+      continue;
+    function.removeFnAttr(llvm::Attribute::NoInline);
+    function.removeFnAttr(llvm::Attribute::OptimizeNone);
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+    function.setCallingConv(llvm::CallingConv::C);
+  }
+}
+
+} // namespace
+
+Error linkLibraries(ModuleOp module, llvm::Module &code) {
+  std::map<std::string, llvm::SmallVector<tile::ExternCallOp>> byLibrary;
+  module.walk([&](tile::ExternCallOp op) { byLibrary[op.getLibrary().str()].push_back(op); });
+  for (auto &[path, calls] : byLibrary) {
+    Location first = calls.front().getLoc();
+    auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false);
+    if (!file)
+      return wrong(first, "sc::extern_call: the library " + path +
+                              " cannot be read: " + file.getError().message());
+    auto library = llvm::parseBitcodeFile(**file, code.getContext());
+    if (!library)
+      return wrong(first, "sc::extern_call: " + path +
+                              " is not LLVM bitcode of a version that is "
+                              "understood: " +
+                              llvm::toString(library.takeError()));
+    std::vector<std::string> wanted;
+    for (tile::ExternCallOp op : calls) {
+      llvm::Function *callee = (*library)->getFunction(op.getSymbol());
+      if (!callee || callee->isDeclaration())
+        return wrong(op.getLoc(),
+                     "sc::extern_call: " + path + " defines no function '" + op.getSymbol() + "'");
+      wanted.push_back(op.getSymbol().str());
+      llvm::Function *declared = code.getFunction(op.getSymbol());
+      if (!declared)
+        continue; // its result is not used
+      for (llvm::User *user : declared->users())
+        if (auto *call = dyn_cast<llvm::CallInst>(user);
+            call && call->getFunctionType() != callee->getFunctionType())
+          return wrongCall(*call, "sc::extern_call: '" + op.getSymbol() + "' is " +
+                                      signature(callee->getFunctionType()) + " in " + path +
+                                      ", and is called as " + signature(call->getFunctionType()));
+      // Two libraries may not both define what the kernel calls.
+      if (!declared->isDeclaration())
+        return wrong(op.getLoc(), "sc::extern_call: '" + op.getSymbol() +
+                                      "' comes from two libraries: " + path + " and another");
+    }
+    std::vector<std::string> before;
+    for (llvm::Function &function : code)
+      if (!function.isDeclaration())
+        before.push_back(function.getName().str());
+    adopt(**library, code);
+    if (llvm::Linker::linkModules(code, std::move(*library), llvm::Linker::Flags::LinkOnlyNeeded))
+      return wrong(first, "sc::extern_call: " + path + " does not link with the kernel");
+    for (llvm::GlobalObject &object : code.global_objects())
+      if (!object.isDeclaration() && !llvm::is_contained(before, object.getName()))
+        object.setLinkage(llvm::GlobalValue::InternalLinkage);
+    for (llvm::Function &function : code)
+      if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
+          !function.getName().starts_with("sectile"))
+        if (auto *call = dyn_cast<llvm::CallInst>(*function.user_begin());
+            call && !llvm::is_contained(before, call->getFunction()->getName()))
+          return wrong(first, "sc::extern_call: " + path + " calls '" + function.getName() +
+                                  "', which it does not define");
+  }
+  return Error::success();
+}
+
+std::string describeLibraries(ModuleOp module) {
+  std::map<std::string, std::string> hashes;
+  module.walk([&](tile::ExternCallOp op) {
+    std::string &hash = hashes[op.getLibrary().str()];
+    if (!hash.empty())
+      return;
+    auto file = llvm::MemoryBuffer::getFile(op.getLibrary(), /*IsText=*/false);
+    hash = "unreadable";
+    if (file) {
+      llvm::SHA256 sha;
+      sha.update((*file)->getBuffer());
+      hash = llvm::toHex(sha.final(), /*LowerCase=*/true);
+    }
+  });
+  std::string text;
+  for (const auto &[path, hash] : hashes)
+    text += " library " + path + " " + hash;
+  return text;
+}
+
+} // namespace sectile

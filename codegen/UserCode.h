@@ -1,0 +1,41 @@
+// Code that a kernel brings along: inline assembly, and functions of LLVM bitcode libraries.
+#ifndef SECTILE_CODEGEN_USERCODE_H
+#define SECTILE_CODEGEN_USERCODE_H
+
+#include "ir/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/Module.h"
+#include <string>
+
+namespace sectile {
+
+/// KernelError where assembly is another vendor's, or anything's on the virtual GPU, which runs no
+/// assembly.
+llvm::Error checkAssembly(mlir::ModuleOp module, const Target &target, bool forVirtualDevice);
+
+/// Remembers the first error that LLVM reports of a module's code: an assembler that refuses a
+/// text.
+class AssemblerErrors {
+public:
+  explicit AssemblerErrors(llvm::LLVMContext &context);
+  /// KernelError for what was reported, at the line of the text.
+  llvm::Error take(mlir::ModuleOp module);
+
+private:
+  struct Report {
+    std::string message;
+    uint64_t line = 0;
+  };
+  std::shared_ptr<Report> report = std::make_shared<Report>();
+};
+
+/// Links the functions that the kernel calls into its code; KernelError where a library, a function
+/// or its type is not what the kernel says.
+llvm::Error linkLibraries(mlir::ModuleOp module, llvm::Module &code);
+
+/// What the module's libraries hold, by hash; empty without any. Part of cache keys.
+std::string describeLibraries(mlir::ModuleOp module);
+
+} // namespace sectile
+
+#endif
