@@ -2,6 +2,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "runtime/interpreter/Elementwise.h"
+#include <algorithm>
 #include <bit>
 
 using namespace mlir;
@@ -171,7 +172,14 @@ template <auto f> void unary(Run &run, Operation &op) {
   run.set(op.getResult(0), std::move(result));
 }
 
-/// Bits of an element as if it had 64.
+constexpr auto minS = [](int64_t a, int64_t b, unsigned) { return std::min(a, b); };
+constexpr auto maxS = [](int64_t a, int64_t b, unsigned) { return std::max(a, b); };
+constexpr auto minU = [](uint64_t a, uint64_t b, unsigned) { return std::min(a, b); };
+constexpr auto maxU = [](uint64_t a, uint64_t b, unsigned) { return std::max(a, b); };
+constexpr auto magnitude = [](uint64_t a, unsigned bits) -> uint64_t {
+  return a >> (bits - 1) ? ~a + 1 : a;
+};
+/// Of an element's bits, not of the word's.
 constexpr auto leadingZeros = [](uint64_t a, unsigned bits) -> uint64_t {
   return uint64_t(std::countl_zero(a)) - (64 - bits);
 };
@@ -196,18 +204,15 @@ void addIntegers(Table &table) {
   table["arith.remui"] = division<[](uint64_t a, uint64_t b, unsigned) { return a % b; }, false>;
   table["arith.ceildivui"] =
       division<[](uint64_t a, uint64_t b, unsigned) { return a / b + (a % b != 0); }, false>;
-  table["arith.minsi"] = signedBinary<[](int64_t a, int64_t b, unsigned) { return a < b ? a : b; }>;
-  table["arith.maxsi"] = signedBinary<[](int64_t a, int64_t b, unsigned) { return a > b ? a : b; }>;
-  table["arith.minui"] =
-      unsignedBinary<[](uint64_t a, uint64_t b, unsigned) { return a < b ? a : b; }>;
-  table["arith.maxui"] =
-      unsignedBinary<[](uint64_t a, uint64_t b, unsigned) { return a > b ? a : b; }>;
+  table["arith.minsi"] = signedBinary<minS>;
+  table["arith.maxsi"] = signedBinary<maxS>;
+  table["arith.minui"] = unsignedBinary<minU>;
+  table["arith.maxui"] = unsignedBinary<maxU>;
   table["arith.cmpi"] = compare;
   table["arith.mulsi_extended"] = extendedProduct<true>;
   table["arith.mului_extended"] = extendedProduct<false>;
   table["arith.addui_extended"] = addExtended;
-  table["math.absi"] =
-      unary<[](uint64_t a, unsigned bits) { return a >> (bits - 1) ? ~a + 1 : a; }>;
+  table["math.absi"] = unary<magnitude>;
   table["math.ctpop"] = unary<[](uint64_t a, unsigned) { return uint64_t(std::popcount(a)); }>;
   table["math.ctlz"] = unary<leadingZeros>;
   table["math.cttz"] = unary<[](uint64_t a, unsigned bits) {
