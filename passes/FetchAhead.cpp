@@ -31,7 +31,38 @@ void readBuffer(OpBuilder &builder, const BufferUse &use, Value buffer) {
   use.operand->set(buffer);
 }
 
+SmallVector<Operation *> FetchedLoad::readers() const {
+  SmallVector<Operation *> readers;
+  for (const BufferUse &use : uses)
+    readers.push_back(use.operand->getOwner());
+  if (uses.empty())
+    llvm::append_range(readers, tile::LoadOp(load)->getUsers());
+  return readers;
+}
+
 namespace {
+
+/// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
+/// to. The reads are where `builder` is; gives the last.
+Operation *readTile(OpBuilder &builder, tile::LoadOp load, Value buffer) {
+  DenseMap<Type, cta::LocalLoadOp> tiles;
+  Operation *last = nullptr;
+  auto tileOf = [&](Type type) {
+    cta::LocalLoadOp &tile = tiles[type];
+    if (!tile)
+      last = tile = cta::LocalLoadOp::create(builder, load.getLoc(), type, buffer);
+    return tile;
+  };
+  for (OpOperand &use : llvm::make_early_inc_range(load->getUses())) {
+    auto convert = dyn_cast<cta::ConvertLayoutOp>(use.getOwner());
+    cta::LocalLoadOp tile = tileOf(convert ? Type(convert.getType()) : load.getType());
+    if (convert)
+      convert.replaceAllUsesWith(tile.getResult());
+    else
+      use.set(tile);
+  }
+  return last;
+}
 
 /// What a loop computes the addresses and masks of some loads from: operations of its body, in
 /// order, and the numbers of the values it carries.
@@ -120,6 +151,7 @@ private:
     Operation *consumer; ///< in the loop's body
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
+    Operation *lastTile = nullptr; ///< the last read of a tile, once made
   };
 
   // Of two stages, a copy has less than an iteration to arrive: what is needed later in the body
@@ -128,8 +160,8 @@ private:
   void makeGroups(ArrayRef<FetchedLoad> loads) {
     for (const FetchedLoad &load : loads) {
       Operation *consumer = nullptr;
-      for (const BufferUse &use : load.uses) {
-        Operation *user = loop.getBody()->findAncestorOpInBlock(*use.operand->getOwner());
+      for (Operation *reader : load.readers()) {
+        Operation *user = loop.getBody()->findAncestorOpInBlock(*reader);
         if (!consumer || user->isBeforeInBlock(consumer))
           consumer = user;
       }
@@ -209,6 +241,7 @@ private:
     Block::BlockArgListType arguments = loop.getRegionIterArgs();
     use = arguments.back();
     Operation *terminator = loop.getBody()->getTerminator();
+    SmallVector<std::tuple<Group *, tile::LoadOp, Value>> tiles;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
       // From the second group on, this iteration has issued already.
@@ -218,9 +251,12 @@ private:
         types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
       auto wait =
           cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, ahead);
-      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers()))
+      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);
+        if (load->uses.empty())
+          tiles.push_back({&group, load->load, buffer});
+      }
       if (i != 0)
         continue;
       Type type = loop.getInductionVar().getType();
@@ -245,6 +281,11 @@ private:
       OpBuilder end(terminator);
       yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
       terminator->insertOperands(terminator->getNumOperands(), yielded);
+    }
+    // Only now, as addresses may be computed from what is loaded.
+    for (auto &[group, load, buffer] : tiles) {
+      OpBuilder builder(group->consumer);
+      group->lastTile = readTile(builder, load, buffer);
     }
   }
 
@@ -287,7 +328,7 @@ private:
 
   // Says of each group that it has been read, after its last reader.
   void release(const Group &group) {
-    Operation *last = nullptr;
+    Operation *last = group.lastTile;
     for (const FetchedLoad *load : group.loads)
       for (const BufferUse &reader : load->uses) {
         Operation *user = loop.getBody()->findAncestorOpInBlock(*reader.operand->getOwner());

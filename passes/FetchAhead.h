@@ -16,11 +16,15 @@ struct BufferUse {
 /// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
 void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
 
-/// A load in a loop's body whose tile is only read from shared memory, in the same loop.
+/// A load in a loop's body whose tile is read from shared memory, in the same loop: by the `uses`,
+/// and where there are none by whatever takes it, as a tile.
 struct FetchedLoad {
   tile::LoadOp load;
   cta::BufferType buffer;
   llvm::SmallVector<BufferUse, 2> uses;
+
+  /// What reads the buffer: operations in the loop, at any depth.
+  llvm::SmallVector<mlir::Operation *> readers() const;
 };
 
 /// Why a loop cannot issue this load of its body iterations ahead; empty when it can.

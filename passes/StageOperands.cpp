@@ -13,6 +13,7 @@
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_STAGEOPERANDS
@@ -196,7 +197,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         auto load = root.getDefiningOp<tile::LoadOp>();
         if (!load || load->getBlock() != loop.getBody())
           continue;
-        std::string why = whyNotAsync(load, tile, contiguity);
+        std::string why = whyNotAsync(load, contiguity);
+        if (why.empty())
+          why = whyInRegisters(load, tile);
         if (why.empty())
           why = whyNotAhead(loop, load);
         if (why.empty())
@@ -204,6 +207,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
+      }
+      for (tile::LoadOp load : computedFrom(loop)) {
+        std::string why = whyNotAsync(load, contiguity);
+        if (why.empty())
+          why = whyNotAhead(loop, load);
+        if (why.empty())
+          loads.push_back({load, chooseBuffer(tileType(load), tilesOf(load)), {}});
+        else
+          load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
       for (const FetchedLoad &load : loads)
         staged.erase(Value(tile::LoadOp(load.load)));
@@ -214,12 +226,58 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
   }
 
-  std::string whyNotAsync(tile::LoadOp load, const Staged &tile,
-                          const ContiguityAnalysis &contiguity) {
+  /// Loads of the loop's body that operands of its dots are computed from: converted from another
+  /// type, decoded, scaled. Those that are operands themselves are not among them.
+  SmallVector<tile::LoadOp> computedFrom(scf::ForOp loop) {
+    llvm::SetVector<Operation *> seen;
+    SmallVector<Operation *> work;
+    auto follow = [&](Value value) {
+      Operation *op = value.getDefiningOp();
+      if (op && op->getBlock() == loop.getBody() && isa<RankedTensorType>(value.getType()) &&
+          seen.insert(op))
+        work.push_back(op);
+    };
+    loop.getBody()->walk([&](cta::DotOp dot) {
+      for (unsigned i = 0; i < 2; ++i)
+        if (Value root = dot->getOperand(i); isa<RankedTensorType>(root.getType()))
+          follow(root);
+    });
+    SmallVector<tile::LoadOp> loads;
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      if (auto load = dyn_cast<tile::LoadOp>(op)) {
+        if (!staged.contains(Value(load)))
+          loads.push_back(load);
+      } else if (op->hasTrait<OpTrait::Elementwise>() ||
+                 isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
+                     cta::ConvertLayoutOp>(op)) {
+        llvm::for_each(op->getOperands(), follow);
+      }
+    }
+    llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
+    return loads;
+  }
+
+  /// How the users of a load read its tile.
+  static Staged tilesOf(tile::LoadOp load) {
+    Staged tile;
+    for (Operation *user : load->getUsers()) {
+      auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
+      tile.readers.push_back(*cta::layoutOf(convert ? Type(convert.getType()) : load.getType()));
+    }
+    return tile;
+  }
+
+  std::string whyNotAsync(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
     unsigned vector = vectorLength(contiguity, load.getPtr(), load.getMask(),
                                    *cta::layoutOf(load.getType()), target);
     if (vector * elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
+    return {};
+  }
+
+  /// Why users of a load that dots read from shared memory need it elsewhere as well.
+  static std::string whyInRegisters(tile::LoadOp load, const Staged &tile) {
     SmallVector<Value> values{load};
     while (!values.empty())
       for (OpOperand &use : values.pop_back_val().getUses()) {

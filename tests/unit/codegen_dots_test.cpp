@@ -81,4 +81,37 @@ TEST(Dots, OfSplitOperandsFitIntoRegisters) {
   }
 }
 
+template <class W> void expectFetchedWeights(std::string_view target) {
+  Kernel kernel{"weights",
+                [](View<const half, 2> a, View<const W, 2> w, View<float, 2> c) {
+                  auto acc = zeros<float>(64, 128);
+                  auto i = program_id(0), j = program_id(1);
+                  for (auto k : range(cdiv(a.extent(1), 64)))
+                    acc =
+                        dot(a.tile(64, 64).load(i, k), cast<half>(w.tile(64, 128).load(k, j)), acc);
+                  c.tile(64, 128).store(i, j, acc);
+                },
+                {.warps = 4}};
+  half *a = nullptr;
+  W *w = nullptr;
+  float *c = nullptr;
+  const Tensor<half, 2> left(a, {1024, 1024}, {1024, 1});
+  const Tensor<W, 2> right(w, {1024, 1024}, {1024, 1});
+  const Tensor<float, 2> sums(c, {1024, 1024}, {1024, 1});
+  const std::string cta = kernel.emit(target, "cta", left, right, sums);
+  EXPECT_THAT(cta, testing::ContainsRegex("cta.channel .*64x64xf16"));
+  EXPECT_THAT(cta, testing::ContainsRegex("cta.channel .*64x128x(i8|f8E4M3FN)"));
+  auto result =
+      runPtxas(kernel.emit(target, "ptx", left, right, sums), llvm::cantFail(Target::get(target)));
+  ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
+  EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
+}
+
+TEST(Dots, OfQuantisedWeightsFetchThem) {
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    expectFetchedWeights<std::int8_t>(target);
+    expectFetchedWeights<float8_e4m3>(target);
+  }
+}
+
 } // namespace

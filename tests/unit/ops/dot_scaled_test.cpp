@@ -155,6 +155,39 @@ TEST_P(DotScaled, ScalesFarFromOne) {
   check<std::uint8_t, std::uint8_t>(device, {16, 16, 64}, false, true, 235, 245);
 }
 
+TEST_P(DotScaled, InLoops) {
+  // Steps over K, with packed numbers and their scales fetched as the target can.
+  constexpr int m = 32, n = 32, k = 64, steps = 3;
+  sc::Kernel kernel{
+      "scaled_loop", [](sc::View<const std::uint8_t, 2> a, sc::View<const std::uint8_t, 2> sa,
+                        sc::View<const sc::float8_e4m3, 2> b, sc::View<const std::uint8_t, 2> sb,
+                        sc::Ptr<float> out) {
+        auto acc = sc::zeros<float>(m, n);
+        for (auto i : sc::range(steps))
+          acc = sc::dot_scaled(a.tile(m, k / 2).load(0, i), sa.tile(m, k / 32).load(0, i),
+                               b.tile(k, n).load(i, 0), sb.tile(n, k / 32).load(0, i), acc);
+        sc::store(out + places(m, n), acc);
+      }};
+  const auto a = operand<std::uint8_t>(m, k * steps, false, true, 126, 129, 1);
+  const auto b = operand<sc::float8_e4m3>(n, k * steps, true, true, 126, 129, 2);
+  auto out = device.allocate<float>(m * n);
+  kernel.launch(device.stream(), 1, sc::tensor(device.upload(a.stored), {m, k * steps / 2}),
+                sc::tensor(device.upload(a.scales), {m, k * steps / 32}),
+                sc::tensor(device.upload(b.stored), {k * steps, n}),
+                sc::tensor(device.upload(b.scales), {n, k * steps / 32}), out);
+  const std::vector<float> got = out.download();
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (size_t l = 0; l < k * steps; ++l) {
+        const double term = a.numbers[i * k * steps + l] * b.numbers[j * k * steps + l];
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_NEAR(static_cast<double>(got[i * n + j]), sum, size * k * steps * 0x1p-24);
+    }
+}
+
 TEST_P(DotScaled, NaN) {
   const Shape s{16, 16, 64};
   auto a = operand<std::uint8_t>(s.m, s.k, false, true, 127, 127, 1);

@@ -191,6 +191,84 @@ TEST_P(Dot, FetchedAhead) {
     ASSERT_EQ(got[i], want[i]) << i;
 }
 
+/// A matmul whose second operand is kept in another type, as quantised weights are.
+template <class W>
+void checkConverted(const sc::Device &device, const Extents &e, int steps, int stages) {
+  sc::Kernel kernel{"converted", [=](sc::View<const sc::half, 2> a, sc::View<const W, 2> w,
+                                     sc::Ptr<const float> scales, sc::Ptr<float> out) {
+                      auto acc = sc::zeros<float>(e.m, e.n);
+                      for (auto i : sc::range(0, sc::cdiv(a.extent(1), e.k), {.stages = stages})) {
+                        auto weights = sc::cast<sc::half>(w.tile(e.k, e.n).load(i, 0));
+                        acc = sc::dot(a.tile(e.m, e.k).load(0, i), weights, acc);
+                      }
+                      auto scale = sc::load(scales + sc::arange(0, e.n));
+                      sc::store(out + places(0, e.m, e.n), acc * sc::expand(scale, 0));
+                    }};
+  const int depth = e.k * steps - 3; // the last step is not a whole one
+  const auto a = numbers<sc::half>(e.m * depth, 1);
+  const auto w = numbers<W>(depth * e.n, 2);
+  std::vector<float> scales;
+  for (int i = 0; i < e.n; ++i)
+    scales.push_back(static_cast<float>(1 << i % 3));
+  auto out = device.allocate<float>(static_cast<size_t>(e.m * e.n));
+  kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {e.m, depth}),
+                sc::tensor(device.upload(w), {depth, e.n}), device.upload(scales), out);
+  const std::vector<double> want =
+      product({0, e.m, e.n, depth}, a, w, std::vector<float>(static_cast<size_t>(e.m * e.n)));
+  const std::vector<float> got = out.download();
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(got[i], want[i] * static_cast<double>(scales[i % scales.size()]))
+        << i << " " << e.m << " " << e.n << " " << e.k << " " << stages;
+}
+
+TEST_P(Dot, OfConvertedLoads) {
+  for (int stages : {1, 2, 3}) {
+    checkConverted<std::int8_t>(device, {0, 32, 32, 32}, 5, stages);
+    checkConverted<sc::float8_e4m3>(device, {0, 16, 64, 32}, 4, stages);
+    checkConverted<float>(device, {0, 32, 16, 16}, 3, stages);
+  }
+  checkConverted<std::uint8_t>(device, {0, 48, 80, 16}, 3, 3);
+  checkConverted<sc::float8_e5m2>(device, {0, 1, 16, 16}, 2, 3);
+}
+
+TEST_P(Dot, OfLoadsThatAreUsedTwice) {
+  // The same loads go into the product and into a sum, and the next addresses come from a load.
+  constexpr int m = 16, n = 32, k = 16, steps = 4;
+  sc::Kernel kernel{"used_twice", [](sc::Ptr<const std::int8_t> a, sc::Ptr<const std::int8_t> b,
+                                     sc::Ptr<const int> order, sc::Ptr<float> out, sc::Int count) {
+                      auto acc = sc::zeros<float>(m, n);
+                      auto rest = sc::zeros<float>(m, k);
+                      for (auto i : sc::range(count)) {
+                        auto step = sc::load(order + i);
+                        auto x = sc::load(a + (step * (m * k) + places(0, m, k)));
+                        auto y = sc::load(b + (step * (k * n) + places(0, k, n)));
+                        acc = sc::dot(sc::cast<sc::half>(x), sc::cast<sc::half>(y) * 2, acc);
+                        rest += sc::cast<float>(x);
+                      }
+                      sc::store(out + places(0, m, n), acc + sc::expand(sc::sum(rest, 1), 1));
+                    }};
+  const auto a = numbers<std::int8_t>(steps * m * k, 1), b = numbers<std::int8_t>(steps * k * n, 2);
+  const std::vector<int> order = {2, 0, 3, 1};
+  std::vector<double> want(m * n);
+  for (int step : order) {
+    const std::vector<std::int8_t> x(a.begin() + step * m * k, a.begin() + (step + 1) * m * k);
+    const std::vector<std::int8_t> y(b.begin() + step * k * n, b.begin() + (step + 1) * k * n);
+    const std::vector<double> sums = product({0, m, n, k}, x, y, std::vector<float>(m * n));
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) {
+        want[static_cast<size_t>(i * n + j)] += 2 * sums[static_cast<size_t>(i * n + j)];
+        for (int l = 0; l < k; ++l)
+          want[static_cast<size_t>(i * n + j)] += x[static_cast<size_t>(i * k + l)];
+      }
+  }
+  auto out = device.allocate<float>(m * n);
+  kernel.launch(device.stream(), 1, device.upload(a), device.upload(b), device.upload(order), out,
+                steps);
+  const std::vector<float> got = out.download();
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(got[i], want[i]) << i;
+}
+
 TEST_P(Dot, ExtentsThatThreadsCannotShareOut) {
   if (GetParam() == "interpreter")
     GTEST_SKIP() << "has no threads";
