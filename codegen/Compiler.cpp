@@ -170,7 +170,7 @@ llvm::Error Compilation::runPasses(Stage last) {
   for (auto kernel : module.getOps<func::FuncOp>()) {
     kernel->setAttr(cta::warpsAttr, builder.getI32IntegerAttr(options.warps));
     kernel->setAttr(cta::stagesAttr, builder.getI32IntegerAttr(options.stages));
-    if (!options.debug)
+    if (!options.debug && !options.checked)
       kernel->setAttr(StringRef(debuglog::withoutAttr), builder.getUnitAttr());
     if (options.checked)
       kernel->setAttr(StringRef(debuglog::checkedAttr), builder.getUnitAttr());

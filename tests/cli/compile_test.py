@@ -25,6 +25,16 @@ def test_text_forms():
     assert ".entry" in done("compile", "softmax", "--target", "sm_80", "--emit", "ptx").out
 
 
+def test_checks_by_environment():
+    def code(**env):
+        return done("compile", "vector_add", "--target", "sm_80", "--emit", "cta", env=env).out
+
+    assert "cta.assert" not in code()
+    assert "cta.assert" in code(SECTILE_CHECKED="1")
+    assert "cta.assert" in code(SECTILE_CHECKED="1", SECTILE_DEBUG="0")
+    assert "cta.assert" not in code(SECTILE_CHECKED="0")
+
+
 def test_nothing_for_the_interpreter():
     refused("compile", "softmax", "--target", "interpreter", "--emit", "ptx", says="nothing to compile for it")
 

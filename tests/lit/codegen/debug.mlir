@@ -56,4 +56,18 @@ module attributes {cta.target = "sm_80"} {
     tile.store %place, %x mask %fits : !tile.ptr<i32>, i32 mask i1
     return
   }
+
+// Promises: an assumption is LLVM's, a hint has no code.
+// LLVM-LABEL: define ptx_kernel void @promise
+// LLVM: %[[HOLDS:.*]] = icmp sgt i32 %0, 0
+// LLVM-NEXT: call void @llvm.assume(i1 %[[HOLDS]])
+// LLVM-NEXT: call void @sectile.nv.store.i32(ptr addrspace(1) %{{.*}}, i32 %0,
+  func.func @promise(%n: i32, %p: !tile.ptr<i32>) attributes {tile.kernel, cta.warps = 4 : i32} {
+    %c0 = arith.constant 0 : i32
+    %holds = arith.cmpi sgt, %n, %c0 : i32
+    tile.assume %holds
+    %same = tile.hint %n {divisible = array<i64: 4>} : i32
+    tile.store %p, %same : !tile.ptr<i32>, i32
+    return
+  }
 }
