@@ -415,7 +415,7 @@ func.func @assembly_registers(%x: tensor<64xf32>) {
 // -----
 
 func.func @address_shape(%x: tensor<64xi64>) {
-  // expected-error @+1 {{'tile.int_to_ptr' op source and result}}
+  // expected-error @+1 {{'tile.int_to_ptr' op all non-scalar operands/results must have the same shape}}
   %0 = tile.int_to_ptr %x : tensor<64xi64> -> tensor<32x!tile.ptr<f32>>
   return
 }
