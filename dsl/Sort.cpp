@@ -44,6 +44,11 @@ public:
     return getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
   }
 
+  /// Formats without it use its code for their only NaN.
+  static bool hasMinusZeroIn(FloatType type) {
+    return !APFloat::getNaN(type.getFloatSemantics()).bitcastToAPInt().isSignMask();
+  }
+
   /// Integers in whose unsigned order the elements are to be.
   mlir::Value codesOf(mlir::Value x, Kind kind, bool descending) {
     if (isBool(kind))
@@ -52,18 +57,28 @@ public:
     uint64_t sign = uint64_t(1) << (bits - 1);
     if (isFloat(kind)) {
       auto type = cast<FloatType>(getElementTypeOrSelf(x.getType()));
+      bool hasMinusZero = hasMinusZeroIn(type);
       x = builder.createOrFold<arith::BitcastOp>(loc, withBits(x, bits), x);
       // One NaN for all, with every bit but the sign set.
       APFloat top = APFloat::getLargest(type.getFloatSemantics());
       if (APFloat infinity = APFloat::getInf(type.getFloatSemantics()); infinity.isInfinity())
         top = infinity;
-      mlir::Value magnitude = make<arith::AndIOp>(x, constant(x, sign - 1));
-      mlir::Value isNan = compare(arith::CmpIPredicate::ugt, magnitude,
-                                  constant(x, top.bitcastToAPInt().getZExtValue()));
-      x = select(isNan, constant(x, sign - 1), x);
+      if (hasMinusZero) {
+        mlir::Value magnitude = make<arith::AndIOp>(x, constant(x, sign - 1));
+        mlir::Value isNan = compare(arith::CmpIPredicate::ugt, magnitude,
+                                    constant(x, top.bitcastToAPInt().getZExtValue()));
+        x = select(isNan, constant(x, sign - 1), x);
+      }
       // Of negative numbers all bits turn, of others the sign.
       mlir::Value spread = make<arith::ShRSIOp>(x, constant(x, bits - 1));
       x = make<arith::XOrIOp>(x, make<arith::OrIOp>(spread, constant(x, sign)));
+      // The code of minus zero, right below zero's, is that of NaN: it goes to the top.
+      if (!hasMinusZero) {
+        mlir::Value isNan = compare(arith::CmpIPredicate::eq, x, constant(x, sign - 1));
+        mlir::Value isAbove = compare(arith::CmpIPredicate::uge, x, constant(x, sign));
+        mlir::Value number = select(isAbove, make<arith::SubIOp>(x, constant(x, 1)), x);
+        x = select(isNan, constant(x, ~uint64_t(0)), number);
+      }
     } else if (isInteger(kind) && !isUnsigned(kind)) {
       x = make<arith::XOrIOp>(x, constant(x, sign));
     }
@@ -75,6 +90,12 @@ public:
     unsigned bits = bitsOf(x);
     uint64_t sign = uint64_t(1) << (bits - 1);
     if (isFloat(kind)) {
+      if (!hasMinusZeroIn(cast<FloatType>(element))) {
+        mlir::Value isNan = compare(arith::CmpIPredicate::eq, x, constant(x, ~uint64_t(0)));
+        mlir::Value isAbove = compare(arith::CmpIPredicate::uge, x, constant(x, sign - 1));
+        mlir::Value number = select(isAbove, make<arith::AddIOp>(x, constant(x, 1)), x);
+        x = select(isNan, constant(x, sign - 1), number);
+      }
       mlir::Value spread = inverted(make<arith::ShRSIOp>(x, constant(x, bits - 1)));
       x = make<arith::XOrIOp>(x, make<arith::OrIOp>(spread, constant(x, sign)));
       return builder.createOrFold<arith::BitcastOp>(loc,
@@ -156,8 +177,8 @@ private:
       others.push_back(partnerOf(tile, distance));
     // The lower of two takes the smaller, in blocks that are sorted upwards.
     auto isZero = [&](int64_t bit) {
-      return compare(arith::CmpIPredicate::eq, make<arith::AndIOp>(at, constant(at, bit)),
-                     constant(at, 0));
+      mlir::Value masked = make<arith::AndIOp>(at, constant(at, bit));
+      return compare(arith::CmpIPredicate::eq, masked, constant(at, 0));
     };
     mlir::Value takesSmaller = isZero(distance);
     if (size < shape[axis]) {

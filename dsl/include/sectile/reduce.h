@@ -224,7 +224,8 @@ std::tuple<Tile<T>, Tile<std::int32_t>> best(const Tile<T> &x, const Extent &axi
           equal = equal || (aIsNan && bIsNan);
         }
         const Tile<bool> left = wins || (equal && (tie == Tie::first ? i < j : i > j));
-        return std::tuple(sectile::where(left, a, b), sectile::where(left, i, j));
+        const Tile<T> element = sectile::where(left, a, b);
+        return std::tuple(element, sectile::where(left, i, j));
       },
       true);
 }

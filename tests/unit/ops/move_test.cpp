@@ -117,8 +117,9 @@ TEST_P(Move, SqueezeAndRavel) {
   auto got = moved(device, {3, 1, 16}, 48, [](auto x) { return squeeze(x, 1) + 1; });
   auto flat = moved(device, {16, 48}, 768, [](auto x) { return ravel(x) + 1; });
   for (std::size_t i = 0; i < 768; ++i) {
-    if (i < 48)
+    if (i < 48) {
       ASSERT_EQ(got[i], i + 1);
+    }
     ASSERT_EQ(flat[i], i + 1);
   }
 }

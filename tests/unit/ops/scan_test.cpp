@@ -144,8 +144,9 @@ TEST_P(Scan, NanAndZero) {
   EXPECT_TRUE(std::signbit(sums[0]) && sums[0] == 0)
       << "the first element is itself, nothing added";
   for (std::size_t i = 0; i < 64; ++i) {
-    if (i > 0)
+    if (i > 0) {
       EXPECT_EQ(ignored[i], i < 7 ? 1 : 3) << i;
+    }
     EXPECT_EQ(std::isnan(kept[i]), i >= 5) << i;
     EXPECT_EQ(std::isnan(sums[i]), i >= 5) << i;
   }

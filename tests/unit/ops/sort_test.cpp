@@ -108,6 +108,9 @@ TEST_P(Sort, EveryType) {
   checkSort<std::uint64_t>(device, shape, 1);
   checkSort<float8_e4m3>(device, shape, 1);
   checkSort<float8_e5m2>(device, shape, 1);
+  checkSort<float8_e4m3fnuz>(device, shape, 1);
+  checkSort<float8_e5m2fnuz>(device, shape, 1);
+  checkSort<float8_e4m3b11fnuz>(device, shape, 1);
   checkSort<half>(device, shape, 1);
   checkSort<bfloat16>(device, shape, 1);
   checkSort<float>(device, shape, 1);
