@@ -1,5 +1,6 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
 // multiply-adds.
+#include "ir/MmaElements.h"
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -14,32 +15,21 @@ using namespace sectile;
 
 namespace {
 
-/// What matrix units take elements of this type as, if any do.
+/// What matrix units are to take the dot's elements as, if any do.
 std::optional<MmaElement> mmaElement(Type type, tile::Precision precision) {
-  if (type.isF16())
-    return MmaElement::F16;
-  if (type.isBF16())
+  if (!type.isF32())
+    return mmaElementOf(type);
+  switch (precision) {
+  case tile::Precision::TF32:
+  case tile::Precision::TF32x3:
+    return MmaElement::TF32;
+  case tile::Precision::BF16x3:
+  case tile::Precision::BF16x6:
     return MmaElement::BF16;
-  if (type.isF32())
-    switch (precision) {
-    case tile::Precision::TF32:
-    case tile::Precision::TF32x3:
-      return MmaElement::TF32;
-    case tile::Precision::BF16x3:
-    case tile::Precision::BF16x6:
-      return MmaElement::BF16;
-    case tile::Precision::IEEE:
-      return std::nullopt;
-    }
-  if (type.isF64())
-    return MmaElement::F64;
-  if (type.isInteger(8))
-    return MmaElement::I8;
-  if (isa<Float8E4M3FNType>(type))
-    return MmaElement::F8E4M3;
-  if (isa<Float8E5M2Type>(type))
-    return MmaElement::F8E5M2;
-  return std::nullopt;
+  case tile::Precision::IEEE:
+    return std::nullopt;
+  }
+  llvm_unreachable("all precisions are covered");
 }
 
 bool isFp8(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; }

@@ -2,6 +2,7 @@
 #include "codegen/common/Dots.h"
 #include "codegen/common/Fragments.h"
 #include "codegen/common/SmallFloats.h"
+#include "ir/MmaElements.h"
 #include "passes/LayoutRules.h"
 
 using namespace mlir;
@@ -17,24 +18,6 @@ Type elementOf(Value operand) {
 }
 
 //===-- Matrix instructions -------------------------------------------------------------------===//
-
-std::optional<MmaElement> mmaElementOf(Type type) {
-  if (type.isF16())
-    return MmaElement::F16;
-  if (type.isBF16())
-    return MmaElement::BF16;
-  if (type.isF32())
-    return MmaElement::TF32;
-  if (type.isF64())
-    return MmaElement::F64;
-  if (type.isInteger(8))
-    return MmaElement::I8;
-  if (isa<Float8E4M3FNType>(type))
-    return MmaElement::F8E4M3;
-  if (isa<Float8E5M2Type>(type))
-    return MmaElement::F8E5M2;
-  return std::nullopt;
-}
 
 /// Coordinates of an operand's element: the matrix that the sum is of, then row and column.
 Coordinates inMatrix(ArrayRef<int64_t> sum, int64_t row, int64_t column) {
