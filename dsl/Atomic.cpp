@@ -60,7 +60,8 @@ Value atomic(AtomicOp op, const Value &ptr, Kind kind, const Operand &value, con
   mlir::Value by = given(trace, loc, kind, value, to, nameOf(op), "value", where);
   return trace.wrap(tile::AtomicRMWOp::create(trace.builder, loc, by.getType(),
                                               atomicKindOf(op, kind), to, by, maskValue,
-                                              orderOf(how), scopeOf(how)));
+                                              orderOf(how), scopeOf(how),
+                                              /*vector=*/IntegerAttr()));
 }
 
 Value atomicCas(const Value &ptr, Kind kind, const Operand &expected, const Operand &value,

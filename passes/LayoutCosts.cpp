@@ -53,10 +53,12 @@ static double costPerElement(Operation *op) {
 
 double LayoutCosts::of(Operation *op, const Layout &layout) const {
   return llvm::TypeSwitch<Operation *, double>(op)
-      .Case([&](tile::LoadOp load) { return ofMemory(load.getPtr(), load.getMask(), layout); })
-      .Case([&](tile::StoreOp store) { return ofMemory(store.getPtr(), store.getMask(), layout); })
-      .Case([&](tile::AtomicRMWOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
-      .Case([&](tile::AtomicCasOp atomic) { return ofAtomic(atomic.getPtr(), layout); })
+      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) {
+        Value ptr = access.getPtr();
+        return ofMemory(ptr, vectorLength(analysis, ptr, access.getMask(), layout, target), layout);
+      })
+      .Case<tile::AtomicRMWOp, tile::AtomicCasOp>(
+          [&](auto atomic) { return ofAtomic(atomic, atomic.getPtr(), layout); })
       .Case([&](tile::ReduceOp reduce) { return ofReduce(reduce, layout); })
       .Case([&](tile::ScanOp scan) { return ofScan(scan, layout); })
       .Case([&](cta::DotOp dot) { return ofDot(dot, layout); })
@@ -89,16 +91,25 @@ static double sectorsPerInstruction(const Layout &layout, const Contiguity &know
   return 1u << sectors.rank();
 }
 
-double LayoutCosts::ofMemory(Value ptr, Value mask, const Layout &layout) const {
-  unsigned vector = vectorLength(analysis, ptr, mask, layout, target);
+double LayoutCosts::ofMemory(Value ptr, unsigned vector, const Layout &layout) const {
   unsigned bytes = elementBitsOf(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement()) / 8;
   double sectors = sectorsPerInstruction(layout, analysis[ptr], bytes, vector);
   return layout.numRegisters() / vector * (costOfAccess + sectors * costOfSector);
 }
 
-// Each element by itself, and where several warps hold the same one, a round through shared memory.
-double LayoutCosts::ofAtomic(Value ptr, const Layout &layout) const {
-  double cost = ofMemory(ptr, {}, layout);
+// Elements that one atomic operation of a thread works on.
+static unsigned widestAtomic(Operation *op) {
+  auto update = dyn_cast<tile::AtomicRMWOp>(op);
+  return update && update.getKind() == tile::AtomicKind::FAdd &&
+                 elementBitsOf(update.getType()) == 16
+             ? 2
+             : 1;
+}
+
+// Where several warps hold the same element, the result takes a round through shared memory.
+double LayoutCosts::ofAtomic(Operation *op, Value ptr, const Layout &layout) const {
+  unsigned vector = std::min(vectorLength(analysis, ptr, {}, layout, target), widestAtomic(op));
+  double cost = ofMemory(ptr, vector, layout);
   if (layout.freeBits(In::Warp))
     cost += layout.numRegisters() * 2 * costOfWavefront;
   return cost;
@@ -199,10 +210,13 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
   SmallVector<Layout, 4> result;
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](tile::LoadOp load) { proposeForMemory(load.getPtr(), load.getMask(), result); })
-      .Case([&](tile::StoreOp store) { proposeForMemory(store.getPtr(), store.getMask(), result); })
-      .Case([&](tile::AtomicRMWOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
-      .Case([&](tile::AtomicCasOp op) { proposeForMemory(op.getPtr(), op.getMask(), result); })
+      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) {
+        unsigned widest = target.maxVectorBits / 8 / stepOf(access.getPtr().getType());
+        proposeForMemory(access.getPtr(), access.getMask(), std::max(1u, widest), result);
+      })
+      .Case<tile::AtomicRMWOp, tile::AtomicCasOp>([&](auto atomic) {
+        proposeForMemory(atomic.getPtr(), atomic.getMask(), widestAtomic(atomic), result);
+      })
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       // These cannot be done in any layout.
       .Case([&](tile::JoinOp join) {
@@ -224,7 +238,7 @@ Layout LayoutCosts::plain(RankedTensorType type) const {
 
 // Vectors and lanes along the dimension that is contiguous in memory. The warps go on along it, or
 // along the slowest dimension first, which leaves sums along the fastest within warps.
-void LayoutCosts::proposeForMemory(Value ptr, Value mask,
+void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
                                    SmallVectorImpl<Layout> &proposals) const {
   auto type = cast<RankedTensorType>(ptr.getType());
   const Contiguity &known = analysis[ptr];
@@ -232,7 +246,6 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask,
   llvm::sort(order, [&](unsigned a, unsigned b) {
     return std::pair(known[a].contiguity, a) > std::pair(known[b].contiguity, b);
   });
-  unsigned widest = std::max<unsigned>(1, target.maxVectorBits / 8 / stepOf(ptr.getType()));
   unsigned vector =
       order.empty() ? 1 : std::min(widest, vectorLength(analysis, ptr, mask, order[0]));
   unsigned threads = target.warpSize * warps;

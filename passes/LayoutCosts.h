@@ -31,13 +31,13 @@ public:
   static constexpr double ofWaiting = 200;
 
 private:
-  double ofMemory(mlir::Value ptr, mlir::Value mask, const Layout &layout) const;
-  double ofAtomic(mlir::Value ptr, const Layout &layout) const;
+  double ofMemory(mlir::Value ptr, unsigned vector, const Layout &layout) const;
+  double ofAtomic(mlir::Operation *op, mlir::Value ptr, const Layout &layout) const;
   double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;
   double ofScan(tile::ScanOp scan, const Layout &layout) const;
   double ofDot(cta::DotOp dot, const Layout &layout) const;
   double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
-  void proposeForMemory(mlir::Value ptr, mlir::Value mask,
+  void proposeForMemory(mlir::Value ptr, mlir::Value mask, unsigned widest,
                         llvm::SmallVectorImpl<Layout> &proposals) const;
   void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
 

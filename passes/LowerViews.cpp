@@ -221,7 +221,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
 
   void replace(OpBuilder &builder, tile::AtomicBlockOp op, Value ptr, Value mask) {
     auto atomic = tile::AtomicRMWOp::create(builder, op.getLoc(), op.getType(), op.getKind(), ptr,
-                                            op.getValue(), mask, op.getOrder(), op.getScope());
+                                            op.getValue(), mask, op.getOrder(), op.getScope(),
+                                            /*vector=*/IntegerAttr());
     op.replaceAllUsesWith(atomic.getResult());
     op.erase();
   }

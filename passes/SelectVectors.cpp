@@ -2,6 +2,7 @@
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -34,6 +35,15 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
                                         << " bytes at once; asynchronous copies move 4, 8 or 16";
       return success();
     };
+    // 16-bit floats are added in pairs, of which a chip's word has two.
+    auto pair = [&](tile::AtomicRMWOp op) {
+      const Layout *layout = cta::layoutOf(op.getType());
+      if (!layout || op.getKind() != tile::AtomicKind::FAdd || elementBits(op.getType()) != 16)
+        return;
+      if (vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target) > 1)
+        op.setVectorAttr(Builder(op).getI32IntegerAttr(2));
+    };
+    getOperation().walk(pair);
     WalkResult result = getOperation().walk([&](Operation *op) {
       return TypeSwitch<Operation *, WalkResult>(op)
           .Case<tile::LoadOp, tile::StoreOp, cta::AsyncCopyOp>(

@@ -168,6 +168,20 @@ struct StoreOfConstantMask : OpRewritePattern<tile::StoreOp> {
   }
 };
 
+template <typename Op> struct AtomicOfConstantMask : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    std::optional<bool> mask = constantMask(op.getMask());
+    if (!mask)
+      return rewriter.notifyMatchFailure(op, "has no mask, or one that is not constant");
+    if (*mask)
+      rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().clear(); });
+    else
+      rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, rewriter.getZeroAttr(op.getType()));
+    return success();
+  }
+};
+
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
@@ -175,7 +189,8 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
                ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
                SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
-               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask, StoreOfConstantMask>(
+               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask, StoreOfConstantMask,
+               AtomicOfConstantMask<tile::AtomicRMWOp>, AtomicOfConstantMask<tile::AtomicCasOp>>(
       patterns.getContext());
 }
 

@@ -66,9 +66,10 @@ LogicalResult shareResult(KernelEmitter &emitter, Operation *op, Registers &valu
   return success();
 }
 
-/// Does `one` for every register whose element this thread is the one to work on.
+/// Does `one` for every register whose element this thread is the one to work on, or for the first
+/// of `together` such registers; it adds their results.
 template <typename Op, typename One>
-static LogicalResult emitEach(KernelEmitter &emitter, Op op, One one) {
+static LogicalResult emitEach(KernelEmitter &emitter, Op op, unsigned together, One one) {
   llvm::IRBuilder<> &b = emitter.b;
   const TargetHooks &hooks = emitter.hooks;
   tile::Order order = op.getOrder();
@@ -86,16 +87,17 @@ static LogicalResult emitEach(KernelEmitter &emitter, Op op, One one) {
   AtomicAccess access;
   access.scope = op.getScope();
   Registers results;
-  for (unsigned reg = 0; reg < pointers.size(); ++reg) {
+  for (unsigned reg = 0; reg < pointers.size(); reg += together) {
     if (!first.empty() && first[reg] < reg) {
-      results.push_back(results[first[reg]]);
+      for (unsigned i = 0; i < together; ++i)
+        results.push_back(results[first[reg + i]]);
       continue;
     }
     access.pointer = pointers[reg];
     access.predicate = masks ? (*masks)[reg] : nullptr;
     if (writer)
       access.predicate = access.predicate ? b.CreateAnd(writer, access.predicate) : writer;
-    results.push_back(one(access, reg));
+    one(access, reg, results);
   }
   if (order == tile::Order::Acquire || order == tile::Order::AcquireRelease) {
     hooks.fence(b, llvm::AtomicOrdering::Acquire, op.getScope());
@@ -108,22 +110,41 @@ static LogicalResult emitEach(KernelEmitter &emitter, Op op, One one) {
 }
 
 LogicalResult emitAtomic(KernelEmitter &emitter, tile::AtomicRMWOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
   Registers &given = emitter.registers(op.getValue());
-  return emitEach(emitter, op, [&](const AtomicAccess &access, unsigned reg) {
-    return emitter.hooks.atomicUpdate(emitter.b, access, op.getKind(), given[reg]);
-  });
+  unsigned together = op.getVector().value_or(1);
+  return emitEach(
+      emitter, op, together, [&](const AtomicAccess &access, unsigned reg, Registers &results) {
+        auto update = [&](llvm::Value *value) {
+          return emitter.hooks.atomicUpdate(b, access, op.getKind(), value);
+        };
+        if (together == 1) {
+          results.push_back(update(given[reg]));
+          return;
+        }
+        llvm::Type *element = given[reg]->getType();
+        llvm::Value *all = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, together));
+        for (unsigned i = 0; i < together; ++i)
+          all = b.CreateInsertElement(all, given[reg + i], i);
+        all = update(all);
+        for (unsigned i = 0; i < together; ++i)
+          results.push_back(b.CreateExtractElement(all, i));
+      });
 }
 
 LogicalResult emitAtomic(KernelEmitter &emitter, tile::AtomicCasOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   Registers &expected = emitter.registers(op.getExpected());
   Registers &given = emitter.registers(op.getValue());
-  return emitEach(emitter, op, [&](const AtomicAccess &access, unsigned reg) {
-    llvm::Type *type = given[reg]->getType(), *bits = b.getIntNTy(type->getPrimitiveSizeInBits());
-    llvm::Value *before = b.CreateBitCast(expected[reg], bits);
-    llvm::Value *value = b.CreateBitCast(given[reg], bits);
-    return b.CreateBitCast(emitter.hooks.atomicExchange(b, access, before, value), type);
-  });
+  return emitEach(emitter, op, 1,
+                  [&](const AtomicAccess &access, unsigned reg, Registers &results) {
+                    llvm::Type *type = given[reg]->getType();
+                    llvm::Type *bits = b.getIntNTy(type->getPrimitiveSizeInBits());
+                    llvm::Value *before = b.CreateBitCast(expected[reg], bits);
+                    llvm::Value *value = b.CreateBitCast(given[reg], bits);
+                    llvm::Value *found = emitter.hooks.atomicExchange(b, access, before, value);
+                    results.push_back(b.CreateBitCast(found, type));
+                  });
 }
 
 } // namespace sectile

@@ -78,8 +78,8 @@ public:
   virtual void store(llvm::IRBuilder<> &b, const GlobalAccess &access,
                      llvm::Value *value) const = 0;
 
-  /// Combines memory with a number, as one; gives what was there before, zero where the predicate
-  /// is false.
+  /// Combines memory with a number, or a vector of two 16-bit floats each by itself, as one; gives
+  /// what was there before, zero where the predicate is false.
   virtual llvm::Value *atomicUpdate(llvm::IRBuilder<> &b, const AtomicAccess &access,
                                     tile::AtomicKind kind, llvm::Value *value) const = 0;
   /// Writes an integer where memory holds the expected one; gives what was there before, zero where

@@ -190,10 +190,15 @@ private:
     switch (kind) {
     case Kind::Add:
       return "add.u" + bits;
-    case Kind::FAdd:
-      if (type->isBFloatTy())
-        return target.bf16Atomics ? "add.noftz.bf16" : "";
-      return (type->isHalfTy() ? "add.noftz.f" : "add.f") + bits;
+    case Kind::FAdd: {
+      Type *element = type->getScalarType();
+      if (element->getPrimitiveSizeInBits() > 16)
+        return "add.f" + bits;
+      if (element->isBFloatTy() && !target.bf16Atomics)
+        return "";
+      return std::string("add.noftz.") + (element->isHalfTy() ? "f16" : "bf16") +
+             (type->isVectorTy() ? "x2" : "");
+    }
     case Kind::Max:
       return "max.s" + bits;
     case Kind::Min:

@@ -93,10 +93,11 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>
     Where the mask is false nothing happens and the result is zero. `fadd`, `fmax` and `fmin` work on floats, the others
     on integers (`exchange` on both). `fmax` and `fmin` ignore a NaN beside a number. Elements of one tile that meet at
     one address are combined in no particular order. Integers have 32 or 64 bits; floats are f16, bf16, f32 or f64.
+    `vector` is set once layouts are known, where two registers of a thread are added to neighbours in memory at once.
   }];
   let arguments = (ins Tile_AtomicKind:$kind, Tile_Ptrs:$ptr, Tile_Values:$value, Optional<Tile_Mask>:$mask,
                        DefaultValuedAttr<Tile_Order, "Order::AcquireRelease">:$order,
-                       DefaultValuedAttr<Tile_Scope, "Scope::Device">:$scope);
+                       DefaultValuedAttr<Tile_Scope, "Scope::Device">:$scope, OptionalAttr<I32Attr>:$vector);
   let results = (outs Tile_Values:$result);
   let assemblyFormat = [{
     $kind `,` $ptr `,` $value (`mask` $mask^)? attr-dict `:` type($ptr) `,` type($value) (`mask` type($mask)^)? `->`

@@ -69,6 +69,29 @@ func.func @without_results(%i: !tile.ptr<i32>, %l: !tile.ptr<i64>, %f: !tile.ptr
   return
 }
 
+// Neighbours of 16 bits are added in pairs.
+// PTX-LABEL: .entry pairs
+// PTX: red.relaxed.gpu.global.add.noftz.f16x2
+// SM90: red.relaxed.gpu.global.add.noftz.bf16x2
+// SM80: atom.relaxed.gpu.global.cas.b32
+// PTX: ret
+// AMD-LABEL: pairs:
+// AMD: global_atomic_pk_add_f16
+// AMD: global_atomic_pk_add_bf16
+func.func @pairs(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %q: !tile.ptr<bf16> {tile.divisible = 16 : i64}, %x: f16,
+                 %y: bf16) attributes {tile.kernel, cta.warps = 1 : i32} {
+  %i = tile.arange 0 : tensor<128xi32>
+  %ps = tile.splat %p : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
+  %pa = tile.addptr %ps, %i : tensor<128x!tile.ptr<f16>>, tensor<128xi32>
+  %qs = tile.splat %q : !tile.ptr<bf16> -> tensor<128x!tile.ptr<bf16>>
+  %qa = tile.addptr %qs, %i : tensor<128x!tile.ptr<bf16>>, tensor<128xi32>
+  %xs = tile.splat %x : f16 -> tensor<128xf16>
+  %ys = tile.splat %y : bf16 -> tensor<128xbf16>
+  tile.atomic_rmw fadd, %pa, %xs {order = 0 : i32} : tensor<128x!tile.ptr<f16>>, tensor<128xf16> -> tensor<128xf16>
+  tile.atomic_rmw fadd, %qa, %ys {order = 0 : i32} : tensor<128x!tile.ptr<bf16>>, tensor<128xbf16> -> tensor<128xbf16>
+  return
+}
+
 // Half of the lanes hold what the other half does: they get it from those.
 // PTX-LABEL: .entry within_a_warp
 // PTX-NOT: st.shared

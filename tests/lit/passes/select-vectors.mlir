@@ -27,6 +27,29 @@ module attributes {cta.target = "sm_80"} {
     return
   }
 
+  // Two halves are added at once where they share a word; nothing else of an atomic operation is wide.
+  // CHECK-LABEL: func.func @atomics
+  func.func @atomics(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %q: !tile.ptr<f32> {tile.divisible = 16 : i64},
+                     %r: !tile.ptr<f16>) attributes {cta.warps = 4 : i32} {
+    %i = tile.arange 0 : tensor<1024xi32, #eight>
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<1024x!tile.ptr<f16>, #eight>
+    %pi = tile.addptr %ps, %i : tensor<1024x!tile.ptr<f16>, #eight>, tensor<1024xi32, #eight>
+    %qs = tile.splat %q : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>, #eight>
+    %qi = tile.addptr %qs, %i : tensor<1024x!tile.ptr<f32>, #eight>, tensor<1024xi32, #eight>
+    %rs = tile.splat %r : !tile.ptr<f16> -> tensor<1024x!tile.ptr<f16>, #eight>
+    %ri = tile.addptr %rs, %i : tensor<1024x!tile.ptr<f16>, #eight>, tensor<1024xi32, #eight>
+    %h = arith.constant dense<1.0> : tensor<1024xf16, #eight>
+    %f = arith.constant dense<1.0> : tensor<1024xf32, #eight>
+    // CHECK: tile.atomic_rmw fadd, {{.*}} {vector = 2 : i32}
+    %0 = tile.atomic_rmw fadd, %pi, %h : tensor<1024x!tile.ptr<f16>, #eight>, tensor<1024xf16, #eight> -> tensor<1024xf16, #eight>
+    // CHECK-NOT: vector
+    %1 = tile.atomic_rmw fadd, %qi, %f : tensor<1024x!tile.ptr<f32>, #eight>, tensor<1024xf32, #eight> -> tensor<1024xf32, #eight>
+    %2 = tile.atomic_rmw fmax, %pi, %h : tensor<1024x!tile.ptr<f16>, #eight>, tensor<1024xf16, #eight> -> tensor<1024xf16, #eight>
+    // The address is a multiple of two bytes only.
+    %3 = tile.atomic_rmw fadd, %ri, %h : tensor<1024x!tile.ptr<f16>, #eight>, tensor<1024xf16, #eight> -> tensor<1024xf16, #eight>
+    return
+  }
+
   // CHECK-LABEL: func.func @layout_decides
   // CHECK-NOT: vector
   func.func @layout_decides(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}) attributes {cta.warps = 4 : i32} {

@@ -114,3 +114,18 @@ func.func @conversions(%t: tensor<64xf32, #a>, %x: f32)
   %4 = cta.convert_layout %k : tensor<64xf32, #a> -> tensor<64xf32, #b>
   return %1, %3, %2, %4 : tensor<64xf32, #c>, tensor<64xf32, #b>, tensor<64xf32, #a>, tensor<64xf32, #b>
 }
+
+// Atomic operations under a constant mask.
+// CHECK-LABEL: func.func @constant_masks_of_atomics
+// CHECK: %[[ZERO:.*]] = arith.constant 0 : i32
+// CHECK: tile.atomic_rmw add, %{{.*}}, %{{.*}} : !tile.ptr<i32>, i32 -> i32
+// CHECK-NOT: tile.atomic
+// CHECK: return %{{.*}}, %[[ZERO]], %[[ZERO]]
+func.func @constant_masks_of_atomics(%p: !tile.ptr<i32>, %x: i32) -> (i32, i32, i32) {
+  %true = arith.constant true
+  %false = arith.constant false
+  %0 = tile.atomic_rmw add, %p, %x mask %true : !tile.ptr<i32>, i32 mask i1 -> i32
+  %1 = tile.atomic_rmw add, %p, %x mask %false : !tile.ptr<i32>, i32 mask i1 -> i32
+  %2 = tile.atomic_cas %p, %x, %x mask %false : !tile.ptr<i32>, i32 mask i1 -> i32
+  return %0, %1, %2 : i32, i32, i32
+}

@@ -78,10 +78,12 @@ template <class T> std::string bytesOf(const std::vector<T> &values) {
 
 // Every element of memory meets one of the tile, except where the mask is false.
 template <class T>
-void checkEach(const sc::Device &device, Op op, int extent, unsigned warps, sc::Atomic how = {}) {
+void checkEach(const sc::Device &device, Op op, int extent, unsigned warps, sc::Atomic how = {},
+               bool masked = true) {
   sc::Kernel kernel{"each", [=](sc::Ptr<T> memory, sc::Ptr<const T> values, sc::Ptr<T> before) {
                       auto i = sc::arange(0, extent);
-                      auto got = update(op, memory + i, sc::load(values + i), i % 3 != 1, how);
+                      auto mask = masked ? i % 3 != 1 : i >= 0;
+                      auto got = update(op, memory + i, sc::load(values + i), mask, how);
                       sc::store(before + i, got);
                     }};
   const auto count = static_cast<size_t>(extent);
@@ -91,7 +93,7 @@ void checkEach(const sc::Device &device, Op op, int extent, unsigned warps, sc::
   kernel.launch(device.stream(), 1, memory, device.upload(values), before, {.warps = warps});
   std::vector<T> wantMemory = start, wantBefore(count, T(0));
   for (size_t i = 0; i < count; ++i)
-    if (i % 3 != 1) {
+    if (!masked || i % 3 != 1) {
       wantMemory[i] = combined(op, start[i], values[i]);
       wantBefore[i] = start[i];
     }
@@ -120,6 +122,14 @@ TEST_P(Atomics, OnEveryType) {
   checkKinds<double>(device, {33 * 2});
   checkKinds<sc::half>(device, {1, 48});
   checkKinds<sc::bfloat16>(device, {4, 160});
+}
+
+// Two of them share a word, so that they can be added at once.
+TEST_P(Atomics, OnNeighboursOf16Bits) {
+  for (int extent : {512, 1024, 768}) {
+    checkEach<sc::half>(device, Op::add, extent, 1, {sc::MemoryOrder::relaxed}, /*masked=*/false);
+    checkEach<sc::bfloat16>(device, Op::add, extent, 2, {}, /*masked=*/false);
+  }
 }
 
 TEST_P(Atomics, OneWarpAndMany) {
