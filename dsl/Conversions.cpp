@@ -197,6 +197,16 @@ mlir::Type commonElement(Trace &trace, Kind kind, ArrayRef<const Operand *> oper
   return trace.builder.getIntegerType(width);
 }
 
+/// To a float of fewer bits. Those of 8 bits saturate, which upstream's truncation does not where
+/// it folds constants.
+static mlir::Value narrowed(OpBuilder &builder, mlir::Location loc, mlir::Type type,
+                            mlir::Value value) {
+  if (getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 8)
+    return builder.createOrFold<arith::TruncFOp>(loc, type, value);
+  return tile::FpCastOp::create(builder, loc, type, value, tile::Rounding::NearestEven,
+                                /*saturate=*/true);
+}
+
 mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind from, Kind to,
                     mlir::Type toElement) {
   OpBuilder &builder = trace.builder;
@@ -221,11 +231,11 @@ mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind fr
     if (fromBits == toBits) { // of two formats of one size neither holds the other
       mlir::Type middle = tile::withElementType(type, builder.getF32Type());
       value = arith::ExtFOp::create(builder, loc, middle, value);
-      return arith::TruncFOp::create(builder, loc, type, value);
+      return narrowed(builder, loc, type, value);
     }
     if (toBits > fromBits)
       return builder.createOrFold<arith::ExtFOp>(loc, type, value);
-    return builder.createOrFold<arith::TruncFOp>(loc, type, value);
+    return narrowed(builder, loc, type, value);
   }
   if (isFloat(from)) {
     if (fromBits == 8)
@@ -243,7 +253,7 @@ mlir::Value convert(Trace &trace, mlir::Location loc, mlir::Value value, Kind fr
       value = builder.createOrFold<arith::UIToFPOp>(loc, type, value);
     else
       value = builder.createOrFold<arith::SIToFPOp>(loc, type, value);
-    return type == result ? value : builder.createOrFold<arith::TruncFOp>(loc, result, value);
+    return type == result ? value : narrowed(builder, loc, result, value);
   }
   if (toBits < fromBits)
     return builder.createOrFold<arith::TruncIOp>(loc, type, value);

@@ -85,6 +85,7 @@ void update(Run &run, Operation &op) {
     result.words[i] = run.read(op, address, value.type, i, pointers.shape);
     run.write(op, address, value.type, combine(atomic.getKind(), value.type, result[i], value[i]),
               i, pointers.shape);
+    boundUpdate(run, atomic.getKind(), result, value, i, address);
   });
   run.set(op.getResult(0), std::move(result));
 }
@@ -116,6 +117,7 @@ void updateBlock(Run &run, Operation &op) {
         result.words[i] = run.read(op, address, value.type, i, value.shape);
         run.write(op, address, value.type,
                   combine(atomic.getKind(), value.type, result[i], value[i]), i, value.shape);
+        boundUpdate(run, atomic.getKind(), result, value, i, address);
       });
   run.set(op.getResult(0), std::move(result));
 }

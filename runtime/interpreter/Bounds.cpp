@@ -27,17 +27,17 @@ void setBound(Elements &result, size_t i, double bound) {
 }
 
 void SumBound::add(double value, double bound) {
-  magnitudes += std::fabs(value) + bound;
+  (std::isfinite(value) ? magnitudes : infinite) += std::fabs(value) + bound;
   errors += bound;
   lowestBit = std::min(lowestBit, lowestBitOf(value));
   ++count;
 }
 
 double SumBound::of(double result) const {
-  if (!std::isfinite(magnitudes) || !std::isfinite(result))
-    return errors == 0 && std::isnan(magnitudes) == std::isnan(result) ? 0 : anything;
-  if (magnitudes >= format->decode(format->largest()))
-    return anything; // some order may overflow
+  if (!(magnitudes < format->decode(format->largest())))
+    return anything; // some order may overflow, with either sign
+  if (infinite != 0)
+    return errors == 0 && std::isnan(infinite) == std::isnan(result) ? 0 : anything;
   const int digits = int(format->mantissaBits) + 1;
   if (errors == 0 && (magnitudes == 0 || std::ilogb(magnitudes) - lowestBit < digits))
     return 0;

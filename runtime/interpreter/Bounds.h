@@ -34,7 +34,8 @@ public:
 
 private:
   const FloatFormat *format;
-  double magnitudes = 0, errors = 0;
+  double magnitudes = 0, infinite = 0; ///< of the summands, apart from those that are no numbers
+  double errors = 0;
   int lowestBit = std::numeric_limits<int>::max();
   size_t count = 0;
 };

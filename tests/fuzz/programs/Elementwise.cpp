@@ -20,7 +20,7 @@ Value Generator::whole(Value tile, int64_t bits, Type element) {
   if (!isSmallFloat(element))
     return op<arith::SIToFPOp>(tileOf(shape, element), cut);
   cut = op<arith::SIToFPOp>(tileOf(shape, builder.getF32Type()), cut);
-  return op<arith::TruncFOp>(tileOf(shape, element), cut);
+  return cast(cut, element);
 }
 
 //===-- Conversions ---------------------------------------------------------------------------===//
@@ -47,8 +47,13 @@ Value Generator::cast(Value tile, Type to) {
     return tile;
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
   Type f32 = builder.getF32Type();
+  // Truncations to fp8 are spelled so that they say what becomes of large numbers.
+  if (isa<FloatType>(from) && isa<FloatType>(to) && (isSmallFloat(to) || pick(6) == 0)) {
+    auto rounding = coin() ? tile::Rounding::NearestEven : tile::Rounding::TowardZero;
+    return op<tile::FpCastOp>(type, tile, rounding, /*saturate=*/coin());
+  }
   // fp8 has a way to f32 only.
-  if ((isSmallFloat(from) && to != f32) || (isSmallFloat(to) && from != f32))
+  if ((isSmallFloat(from) && to != f32) || isSmallFloat(to))
     return cast(cast(tile, f32), to);
   if (isa<FloatType>(from) && isa<FloatType>(to)) {
     if (fromBits == toBits)

@@ -423,3 +423,16 @@ TEST(ConversionsCode, OfChips) {
 }
 
 } // namespace
+
+// What is known while compiling saturates like what is not.
+TEST_P(Conversions, ConstantsTo8Bits) {
+  const std::vector<float> x(3, 0.0f);
+  const auto e4m3 =
+      apply<float8_e4m3>(device, [](auto a) { return cast<float8_e4m3>(full_like(a, 1e6f)); }, x);
+  const auto e5m2 =
+      apply<float8_e5m2>(device, [](auto a) { return cast<float8_e5m2>(full_like(a, -1e6f)); }, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(exact(e4m3[i]).convertToDouble(), 448);
+    EXPECT_EQ(exact(e5m2[i]).convertToDouble(), -57344);
+  }
+}
