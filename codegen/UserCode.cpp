@@ -95,12 +95,16 @@ std::string signature(llvm::FunctionType *type) {
   return text;
 }
 
-/// Errors at the line of a call.
-Error wrongCall(const llvm::Instruction &call, const Twine &message) {
-  const llvm::DILocation *line = call.getDebugLoc();
-  return llvm::make_error<KernelError>(KernelError::Kind::Kernel,
-                                       line ? line->getFilename().str() : std::string(),
-                                       line ? line->getLine() : 0, message.str());
+llvm::Type *numberType(Type element, llvm::LLVMContext &context) {
+  if (element.isF16())
+    return llvm::Type::getHalfTy(context);
+  if (element.isBF16())
+    return llvm::Type::getBFloatTy(context);
+  if (element.isF32())
+    return llvm::Type::getFloatTy(context);
+  if (element.isF64())
+    return llvm::Type::getDoubleTy(context);
+  return llvm::Type::getIntNTy(context, element.getIntOrFloatBitWidth());
 }
 
 /// Parts of the kernel from now on: for its chip, its own, and inlined.
@@ -129,6 +133,14 @@ void adopt(llvm::Module &library, const llvm::Module &code) {
 
 } // namespace
 
+llvm::FunctionType *typeOfCall(tile::ExternCallOp call, llvm::LLVMContext &context) {
+  llvm::SmallVector<llvm::Type *> types;
+  for (Value operand : call.getOperands())
+    types.push_back(numberType(tile::elementType(operand.getType()), context));
+  return llvm::FunctionType::get(numberType(tile::elementType(call.getType()), context), types,
+                                 /*isVarArg=*/false);
+}
+
 Error linkLibraries(ModuleOp module, llvm::Module &code) {
   std::map<std::string, llvm::SmallVector<tile::ExternCallOp>> byLibrary;
   module.walk([&](tile::ExternCallOp op) { byLibrary[op.getLibrary().str()].push_back(op); });
@@ -144,22 +156,19 @@ Error linkLibraries(ModuleOp module, llvm::Module &code) {
                               " is not LLVM bitcode of a version that is "
                               "understood: " +
                               llvm::toString(library.takeError()));
-    std::vector<std::string> wanted;
     for (tile::ExternCallOp op : calls) {
       llvm::Function *callee = (*library)->getFunction(op.getSymbol());
       if (!callee || callee->isDeclaration())
         return wrong(op.getLoc(),
                      "sc::extern_call: " + path + " defines no function '" + op.getSymbol() + "'");
-      wanted.push_back(op.getSymbol().str());
+      if (llvm::FunctionType *type = typeOfCall(op, code.getContext());
+          type != callee->getFunctionType())
+        return wrong(op.getLoc(), "sc::extern_call: '" + op.getSymbol() + "' is " +
+                                      signature(callee->getFunctionType()) + " in " + path +
+                                      ", and is called as " + signature(type));
       llvm::Function *declared = code.getFunction(op.getSymbol());
       if (!declared)
         continue; // its result is not used
-      for (llvm::User *user : declared->users())
-        if (auto *call = dyn_cast<llvm::CallInst>(user);
-            call && call->getFunctionType() != callee->getFunctionType())
-          return wrongCall(*call, "sc::extern_call: '" + op.getSymbol() + "' is " +
-                                      signature(callee->getFunctionType()) + " in " + path +
-                                      ", and is called as " + signature(call->getFunctionType()));
       // Two libraries may not both define what the kernel calls.
       if (!declared->isDeclaration())
         return wrong(op.getLoc(), "sc::extern_call: '" + op.getSymbol() +

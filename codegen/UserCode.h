@@ -3,6 +3,7 @@
 #define SECTILE_CODEGEN_USERCODE_H
 
 #include "ir/Target.h"
+#include "ir/tile/Tile.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
 #include <string>
@@ -28,6 +29,9 @@ private:
   };
   std::shared_ptr<Report> report = std::make_shared<Report>();
 };
+
+/// The type of the function that is called.
+llvm::FunctionType *typeOfCall(tile::ExternCallOp call, llvm::LLVMContext &context);
 
 /// Links the functions that the kernel calls into its code; KernelError where a library, a function
 /// or its type is not what the kernel says.

@@ -1,5 +1,6 @@
 // Code of the user's for each element: functions with control flow, inline assembly, functions of
 // bitcode libraries.
+#include "codegen/UserCode.h"
 #include "codegen/common/KernelEmitter.h"
 #include "ir/tile/Assembly.h"
 #include "llvm/IR/InlineAsm.h"
@@ -161,12 +162,8 @@ LogicalResult KernelEmitter::emitInlineAsm(tile::InlineAsmOp op) {
 //===-- Libraries -----------------------------------------------------------------------------===//
 
 void KernelEmitter::emitExternCall(tile::ExternCallOp op) {
-  llvm::Type *result = typeOf(tile::elementType(op.getType()));
-  SmallVector<llvm::Type *> types;
-  for (Value operand : op.getOperands())
-    types.push_back(typeOf(tile::elementType(operand.getType())));
-  llvm::FunctionCallee callee = module.getOrInsertFunction(
-      op.getSymbol(), llvm::FunctionType::get(result, types, /*isVarArg=*/false));
+  llvm::FunctionCallee callee =
+      module.getOrInsertFunction(op.getSymbol(), typeOfCall(op, b.getContext()));
   const Layout *layout = cta::layoutOf(op.getType());
   Registers values(layout ? layout->numRegisters() : 1);
   for (unsigned reg : distinctRegisters(op.getType())) {

@@ -1,7 +1,7 @@
 // Promises and assertions, which the interpreter verifies, and prints.
 #include "ir/tile/Tile.h"
 #include "runtime/DebugFormat.h"
-#include "runtime/interpreter/Run.h"
+#include "runtime/interpreter/Elementwise.h"
 #include <cstring>
 
 using namespace mlir;
@@ -89,11 +89,28 @@ void print(Run &run, Operation &op) {
   run.options.print ? run.options.print(text) : runtime::deliverPrint(text);
 }
 
+/// A function of a library, compiled for the host, for each element.
+void externCall(Run &run, Operation &op) {
+  const vgpu::HostLibraries::Function function = run.hostFunction(op);
+  Elements result = resultFor(run, op);
+  std::vector<Lanes> operands;
+  for (Value operand : op.getOperands())
+    operands.emplace_back(run.get(operand));
+  std::vector<uint64_t> arguments(operands.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    for (size_t j = 0; j < operands.size(); ++j)
+      arguments[j] = operands[j][i];
+    function(arguments.data(), &result.words[i]);
+  }
+  run.set(op.getResult(0), std::move(result));
+}
+
 } // namespace
 
 void addEscapes(Table &table) {
   table["tile.assume"] = assume;
   table["tile.hint"] = hint;
+  table["tile.extern_call"] = externCall;
   table["tile.assert"] = assertion;
   table["tile.print"] = print;
 }

@@ -43,10 +43,6 @@ static std::string whyUnknown(Operation &op) {
   if (isa<tile::InlineAsmOp>(op))
     return place + "sc::inline_asm is a chip's assembly, which means nothing to the interpreter: "
                    "run this kernel on a device";
-  if (auto call = dyn_cast<tile::ExternCallOp>(op))
-    return place + "'" + call.getSymbol().str() +
-           "' is a chip's own function, which means nothing to the interpreter: run this kernel "
-           "on a device";
   return place + "the interpreter does not know " + op.getName().getStringRef().str();
 }
 
@@ -62,6 +58,10 @@ Program::Program(ModuleOp module) {
     theProblem = "the module has no kernel";
     return;
   }
+  if (auto compiled = vgpu::HostLibraries::compile(module))
+    libraries = std::move(*compiled);
+  else
+    theProblem = llvm::toString(compiled.takeError());
   module.walk([&](Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>() || isa<ModuleOp, func::FuncOp>(op))
       return;
@@ -118,6 +118,10 @@ void Run::runProgram(const GridExtents &which) {
   for (auto [parameter, argument] : llvm::zip_equal(function.getArguments(), launch.arguments))
     set(parameter, Elements::scalar(ElementType::of(parameter.getType()), argument));
   runBlock(function.getBody().front());
+}
+
+vgpu::HostLibraries::Function Run::hostFunction(Operation &op) const {
+  return program.libraries->function(op);
 }
 
 void Run::run(Operation &op) {

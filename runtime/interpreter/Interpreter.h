@@ -3,6 +3,7 @@
 #ifndef SECTILE_RUNTIME_INTERPRETER_INTERPRETER_H
 #define SECTILE_RUNTIME_INTERPRETER_INTERPRETER_H
 
+#include "codegen/virtual/HostLibraries.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/virtual/Finding.h"
@@ -98,6 +99,7 @@ private:
   mlir::Operation *theKernel = nullptr;
   std::string theName;
   std::optional<std::string> theProblem;
+  std::shared_ptr<const vgpu::HostLibraries> libraries; ///< where functions of some are called
   llvm::DenseMap<mlir::OperationName, Evaluate> table; ///< of the operations that occur
 };
 

@@ -48,6 +48,8 @@ llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const Compi
       if (isa<tile::AssertOp, tile::PrintOp>(op))
         op->erase();
     });
+  if (auto libraries = vgpu::HostLibraries::compile(module); !libraries)
+    return libraries.takeError();
   interpreter::Program program(module);
   if (program.problem())
     return llvm::createStringError(*program.problem());

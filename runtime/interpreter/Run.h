@@ -80,6 +80,9 @@ public:
   llvm::SmallVector<ElementsRef> call(mlir::Block &block, llvm::ArrayRef<ElementsRef> arguments);
   void setResults(mlir::Operation &op, llvm::ArrayRef<ElementsRef> results);
 
+  /// What a call of a library's function calls.
+  vgpu::HostLibraries::Function hostFunction(mlir::Operation &op) const;
+
   /// Memory, after checks. `element` is an element of a tile of `shape`.
   uint64_t read(mlir::Operation &op, uint64_t address, ElementType type, size_t element,
                 llvm::ArrayRef<int64_t> shape);

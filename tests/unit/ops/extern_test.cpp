@@ -1,5 +1,5 @@
-// Functions of bitcode libraries, on every virtual device, with libraries made here; and inline
-// assembly, which runs on chips only.
+// Functions of bitcode libraries on every device, with libraries made here; and inline assembly,
+// which runs on chips only.
 #include "Apply.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
@@ -67,10 +67,8 @@ protected:
                                        ("sectile-extern-" + std::to_string(getpid()) + "-" +
                                         std::to_string(std::hash<std::string>()(GetParam())));
 };
-INSTANTIATE_TEST_SUITE_P(
-    Devices, Extern,
-    testing::ValuesIn(sectile::test::devices("virtual:sm_80,virtual:sm_90a,virtual:gfx942")),
-    sectile::test::testName);
+INSTANTIATE_TEST_SUITE_P(Devices, Extern, testing::ValuesIn(sectile::test::devices()),
+                         sectile::test::testName);
 
 TEST_P(Extern, CallsFunctionsOfALibrary) {
   Device device = Device::open(GetParam());
@@ -186,6 +184,18 @@ TEST_P(Extern, AssemblyRunsOnChipsOnly) {
         bytes);
     for (size_t i = 0; i < bytes.size(); ++i)
       EXPECT_EQ(inverted[i], static_cast<std::uint8_t>(~bytes[i]));
+    return;
+  }
+  if (GetParam() == "interpreter") {
+    try {
+      apply<float>(
+          device, [](auto a) { return inline_asm<float>("add.f32 $0, $1, $1;", "=f,f", a); },
+          std::vector<float>{1});
+      ADD_FAILURE() << "assembly runs on the interpreter";
+    } catch (const CompileError &error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("extern_test.cpp:"),
+                                      HasSubstr("means nothing to the interpreter")));
+    }
     return;
   }
   const bool isAmd = GetParam().find("gfx") != std::string::npos;
