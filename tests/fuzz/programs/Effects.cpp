@@ -42,7 +42,8 @@ void Generator::atomic() {
   Value mask = coin() ? someMask(shape) : Value();
   tile::Order order = oneOf(orders);
   tile::Scope scope = oneOf(scopes);
-  Value before = op<tile::AtomicRMWOp>(value.getType(), kind, ptr, value, mask, order, scope);
+  Value before =
+      op<tile::AtomicRMWOp>(value.getType(), kind, ptr, value, mask, order, scope, IntegerAttr());
   // The interpreter does not know that no other program meets it.
   if (apart && pick(4) == 0)
     keep(before);
