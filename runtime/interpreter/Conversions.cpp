@@ -63,7 +63,10 @@ void floatToFloat(Run &run, Operation &op, Rounding rounding, bool saturate) {
 /// Conversions to 8 bits by arith saturate, as the hardware's do.
 void castFloat(Run &run, Operation &op) {
   const bool small = ElementType::of(op.getResult(0).getType()).bits == 8;
-  floatToFloat(run, op, Rounding::NearestEven, small);
+  auto truncate = dyn_cast<arith::TruncFOp>(op);
+  const bool towardZero =
+      truncate && truncate.getRoundingmode() == arith::RoundingMode::toward_zero;
+  floatToFloat(run, op, towardZero ? Rounding::TowardZero : Rounding::NearestEven, small);
 }
 
 void fpCast(Run &run, Operation &op) {

@@ -301,6 +301,20 @@ TEST(Integers, WrapAndDivideTowardZero) {
                           5, 1, -3, -4));
 }
 
+TEST(Casts, RoundAsTold) {
+  EXPECT_THAT(integers(R"(
+    %a = arith.constant dense<[1.0009, -1.0009, 70000.0]> : tensor<3xf32>
+    %near = arith.truncf %a : tensor<3xf32> to tensor<3xf16>
+    %zero = arith.truncf %a toward_zero : tensor<3xf32> to tensor<3xf16>
+    %x = arith.bitcast %near : tensor<3xf16> to tensor<3xi16>
+    %y = arith.bitcast %zero : tensor<3xf16> to tensor<3xi16>
+    %xi = arith.extui %x : tensor<3xi16> to tensor<3xi32>
+    %yi = arith.extui %y : tensor<3xi16> to tensor<3xi32>
+    %r = tile.join %xi, %yi : tensor<3xi32> -> tensor<3x2xi32>)",
+                       6, "3x2"),
+              ElementsAre(0x3c01, 0x3c00, 0xbc01, 0xbc00, 0x7c00, 0x7bff));
+}
+
 //===-- Dots ----------------------------------------------------------------------------------===//
 
 TEST(Dots, OfSeveralMatrices) {
