@@ -135,6 +135,8 @@ LogicalResult AtomicRMWOp::verify() {
                               << pointee(getPtr().getType());
   if (getMask() && failed(sameTile(*this, type, getMask().getType(), "values and mask")))
     return failure();
+  if (failed(verifyVector(*this, getVector())))
+    return failure();
   return verifyAtomic(*this, getKind(), elementType(type));
 }
 

@@ -419,3 +419,11 @@ func.func @address_shape(%x: tensor<64xi64>) {
   %0 = tile.int_to_ptr %x : tensor<64xi64> -> tensor<32x!tile.ptr<f32>>
   return
 }
+
+// -----
+
+func.func @atomic_vector(%p: tensor<96x!tile.ptr<f32>>, %x: tensor<96xf32>) {
+  // expected-error @below {{'tile.atomic_rmw' op moves vectors of 1, 2, 4, 8 or 16 elements, not of -2}}
+  %0 = tile.atomic_rmw fadd, %p, %x {vector = -2 : i32} : tensor<96x!tile.ptr<f32>>, tensor<96xf32> -> tensor<96xf32>
+  return
+}
