@@ -188,7 +188,15 @@ std::pair<Value *, Value *> reduced(Builder &builder, Value *x) {
   b.SetInsertPoint(large);
   Value *wide = b.CreateFPExt(x, b.getDoubleTy());
   auto [wideRest, wideQuarter] = reduceAngle(Math(builder, wide), wide, halfPi);
-  Value *largeRest = b.CreateFPTrunc(wideRest, m.type);
+  // Beyond what f64 can reduce the rest is any number, and the polynomials would leave ±1 far
+  // behind.
+  auto limited = [&](Value *rest) {
+    Value *most = ConstantFP::get(b.getDoubleTy(), 0x1.921fb54442d18p-1);
+    Value *least = ConstantFP::get(b.getDoubleTy(), -0x1.921fb54442d18p-1);
+    rest = b.CreateSelect(b.CreateFCmpOGT(rest, most), most, rest);
+    return b.CreateSelect(b.CreateFCmpOLT(rest, least), least, rest);
+  };
+  Value *largeRest = b.CreateFPTrunc(limited(wideRest), m.type);
   b.CreateBr(after);
   b.SetInsertPoint(after);
   auto merge = [&](Value *usual, Value *other) {
