@@ -1,5 +1,6 @@
 // Gather and scatter on views: rows at places that a tile gives.
 #include "dsl/Memory.h"
+#include "ir/tile/Build.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <sectile/view.h>
@@ -101,25 +102,14 @@ private:
     steps = builder.createOrFold<arith::MulIOp>(loc, steps, stride);
     SmallVector<int64_t> extents(tile::shapeOf(ptrs.getType()));
     extents[d] = shape[d];
-    ptrs = tile::AddPtrOp::create(builder, loc, broadcastTo(trace, loc, ptrs, extents),
-                                  broadcastTo(trace, loc, alongDim(steps, d), extents));
+    mlir::Value offsets = tile::alongDim(builder, loc, steps, d, shape.size());
+    offsets = broadcastTo(trace, loc, offsets, extents);
+    ptrs = broadcastTo(trace, loc, ptrs, extents);
+    ptrs = tile::AddPtrOp::create(builder, loc, ptrs, offsets);
   }
   void addMask(unsigned d, mlir::Value part) {
-    part = broadcastTo(trace, loc, alongDim(part, d), shape);
+    part = broadcastTo(trace, loc, tile::alongDim(builder, loc, part, d, shape.size()), shape);
     mask = mask ? mlir::Value(arith::AndIOp::create(builder, loc, mask, part)) : part;
-  }
-
-  /// A tile of rank 1 as one of the view's rank that extends along dimension `d`.
-  mlir::Value alongDim(mlir::Value tile, unsigned d) {
-    for (unsigned axis = 0; axis < shape.size(); ++axis) {
-      if (axis == d)
-        continue;
-      auto type = cast<RankedTensorType>(tile.getType());
-      SmallVector<int64_t> extents(type.getShape());
-      extents.insert(extents.begin() + axis, 1);
-      tile = tile::ExpandDimsOp::create(builder, loc, type.clone(extents), tile, axis);
-    }
-    return tile;
   }
 
   Trace &trace;

@@ -4,6 +4,7 @@
 // block, 0 … n-1 times stride. The scalar part goes into the pointer first: what is left per
 // element is then the same in every iteration of a loop over blocks, and is hoisted. Likewise the
 // mask compares 0 … n-1 with what is left of the extent.
+#include "ir/tile/Build.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Check.h"
 #include "passes/Passes.h"
@@ -60,7 +61,8 @@ public:
     for (unsigned d = 0; d < shape.size(); ++d) {
       extents[d] = shape[d];
       ptr = broadcast(ptr, extents);
-      Value steps = broadcast(alongDim(within(d, view.getStrides()[d]), d), extents);
+      Value steps = within(d, view.getStrides()[d]);
+      steps = broadcast(tile::alongDim(builder, loc, steps, d, shape.size()), extents);
       ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr, steps);
     }
     return ptr;
@@ -79,7 +81,7 @@ public:
         inside = arith::AndIOp::create(builder, loc, inside,
                                        compare(arith::CmpIPredicate::sge, d, before));
       }
-      inside = broadcast(alongDim(inside, d), shape);
+      inside = broadcast(tile::alongDim(builder, loc, inside, d, shape.size()), shape);
       all = all ? Value(arith::AndIOp::create(builder, loc, all, inside)) : inside;
     }
     return all;
@@ -131,19 +133,6 @@ private:
     Value steps = range(d);
     return arith::CmpIOp::create(builder, loc, predicate, steps,
                                  tile::SplatOp::create(builder, loc, steps.getType(), bound));
-  }
-
-  /// A tile of rank 1 as one of the block's rank that extends along dimension `d`.
-  Value alongDim(Value tile, unsigned d) {
-    for (unsigned axis = 0; axis < shape.size(); ++axis) {
-      if (axis == d)
-        continue;
-      auto type = cast<RankedTensorType>(tile.getType());
-      SmallVector<int64_t> extents(type.getShape());
-      extents.insert(extents.begin() + axis, 1);
-      tile = tile::ExpandDimsOp::create(builder, loc, type.clone(extents), tile, axis);
-    }
-    return tile;
   }
 
   Value broadcast(Value tile, ArrayRef<int64_t> extents) {

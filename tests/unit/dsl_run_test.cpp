@@ -1,6 +1,6 @@
 // The language's meaning: each operation compiled and run on the virtual GPU, against C++ on the
 // host.
-#include "ops/Devices.h"
+#include "ops/Apply.h"
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -17,16 +17,7 @@ SECTILE_INSTANTIATE_ON(LanguageRun, "interpreter,virtual:sm_80,virtual:gfx942");
 
 constexpr int count = 64;
 
-template <class T> Buffer<T> uploaded(const Device &device, const std::vector<T> &values) {
-  if constexpr (std::same_as<T, bool>) { // std::vector<bool> has no memory to copy
-    const std::vector<unsigned char> bytes(values.begin(), values.end());
-    auto buffer = device.allocate<bool>(bytes.size());
-    buffer.memory().upload(bytes.data());
-    return buffer;
-  } else {
-    return device.upload(values);
-  }
-}
+using test::uploaded;
 
 // Runs operations on x and y, all in one kernel, and gives their results as doubles, one row each.
 template <class T, class... Op>
