@@ -41,17 +41,8 @@ void map(std::span<const Value *const> sources, std::span<Value> results, const 
   for (mlir::Value &tile : tiles)
     tile = broadcastTo(trace, loc, tile, shape);
 
-  Trace::Frame frame;
-  trace.open(frame, where);
-  struct Closing {
-    Trace &trace;
-    Trace::Frame &frame;
-    bool done = false;
-    ~Closing() {
-      if (!done)
-        trace.abandon(frame);
-    }
-  } closing{trace, frame};
+  OpenFrame open(trace, where);
+  Trace::Frame &frame = open.frame;
   Block &body = frame.region->front();
   SmallVector<mlir::Type> types;
   {
@@ -77,7 +68,7 @@ void map(std::span<const Value *const> sources, std::span<Value> results, const 
     tile::YieldOp::create(builder, loc, yields);
   }
   checkFunction(body, where);
-  closing.done = true;
+  open.closed();
   Region *region = frame.region.get();
   trace.close(frame, [&](mlir::Value value) {
     return region->isAncestor(value.getParentRegion()) ? mlir::Value() : value;

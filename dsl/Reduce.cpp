@@ -51,17 +51,8 @@ static std::unique_ptr<Region> traceCombiner(Trace &trace, ArrayRef<mlir::Type> 
                                              const Combiner &combiner, StringRef what,
                                              Location where) {
   mlir::Location loc = trace.location(where);
-  Trace::Frame frame;
-  trace.open(frame, where);
-  struct Closing {
-    Trace &trace;
-    Trace::Frame &frame;
-    bool done = false;
-    ~Closing() {
-      if (!done)
-        trace.abandon(frame);
-    }
-  } closing{trace, frame};
+  OpenFrame open(trace, where);
+  Trace::Frame &frame = open.frame;
   Block &body = frame.region->front();
   size_t n = elements.size();
   {
@@ -86,7 +77,7 @@ static std::unique_ptr<Region> traceCombiner(Trace &trace, ArrayRef<mlir::Type> 
   if (combiner.ours)
     for (Operation &op : body)
       op.setLoc(loc);
-  closing.done = true;
+  open.closed();
   Block *block = &body;
   trace.close(frame, [&](mlir::Value value) {
     return value.getParentBlock() == block ? mlir::Value() : value;

@@ -103,6 +103,26 @@ private:
   Trace *outer; // the trace this thread was in before
 };
 
+/// A frame that is given up when it goes out of scope before `closed` was said: an exception
+/// passes.
+class OpenFrame {
+public:
+  OpenFrame(Trace &trace, Location where) : trace(trace) { trace.open(frame, where); }
+  OpenFrame(const OpenFrame &) = delete;
+  OpenFrame &operator=(const OpenFrame &) = delete;
+  ~OpenFrame() {
+    if (!done)
+      trace.abandon(frame);
+  }
+  void closed() { done = true; }
+
+  Trace::Frame frame;
+
+private:
+  Trace &trace;
+  bool done = false;
+};
+
 //===-- Building, for the other files of this folder
 //---------------------------------------------===//
 
