@@ -1,6 +1,7 @@
 // The folder is opened once and every file is reached through that descriptor, so that nobody can
 // put another folder in its place between the check and the use.
 #include "runtime/DiskStore.h"
+#include "runtime/OwnFiles.h"
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -16,6 +17,8 @@ namespace sectile::runtime {
 namespace {
 
 constexpr std::string_view temporarySuffix = ".tmp", badSuffix = ".bad", lockName = "lock";
+// The tuner's database shares the folder; its files are no entries, and nothing here removes them.
+constexpr std::string_view databasePrefix = "tuning.";
 constexpr int64_t second = 1'000'000'000;
 
 class File {
@@ -45,18 +48,6 @@ bool writeAll(int file, std::string_view bytes) {
   return true;
 }
 
-// Makes a folder and the ones above it.
-void makeFolders(const std::string &path) {
-  for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
-    mkdir(path.substr(0, slash).c_str(), 0700);
-  mkdir(path.c_str(), 0700);
-}
-
-bool isSymbolicLink(const std::string &path) {
-  struct stat info;
-  return lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
-}
-
 int64_t nanoseconds(const timespec &time) { return time.tv_sec * second + time.tv_nsec; }
 
 int64_t now() {
@@ -82,18 +73,12 @@ flock range(std::string_view name, short type) {
 
 DiskStore::DiskStore(std::string folder, uint64_t maxBytes)
     : path(std::move(folder)), maxBytes(maxBytes) {
-  while (path.size() > 1 && path.back() == '/') // "link/" would be followed.
+  while (path.size() > 1 && path.back() == '/')
     path.pop_back();
-  if (path.empty() || path.front() != '/') {
-    fail("'" + path + "' is not an absolute path");
-    return;
-  }
-  makeFolders(path);
-  directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  std::string why;
+  directory = openOwnFolder(path, why);
   if (directory < 0)
-    fail(path + ": " + (isSymbolicLink(path) ? "it is a symbolic link" : std::strerror(errno)));
-  else if (!trusted(directory, path, true))
-    close(std::exchange(directory, -1));
+    fail(why);
 }
 
 DiskStore::~DiskStore() {
@@ -112,23 +97,17 @@ bool DiskStore::fail(const std::string &why) {
   return false;
 }
 
-bool DiskStore::trusted(int file, const std::string &what, bool directoryWanted) {
+bool DiskStore::trusted(int file, const std::string &what) {
   struct stat info;
-  if (fstat(file, &info) != 0)
-    return fail(what + ": " + std::strerror(errno));
-  if (directoryWanted ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
-    return fail(what + ": it is not a " + (directoryWanted ? "folder" : "file"));
-  if (info.st_uid != geteuid())
-    return fail(what + ": it belongs to another user");
-  if (info.st_mode & 022)
-    return fail(what + ": others can write to it");
-  return true;
+  const std::string fault =
+      fstat(file, &info) == 0 ? distrust(info, false) : std::string(std::strerror(errno));
+  return fault.empty() || fail(what + ": " + fault);
 }
 
 std::optional<std::string> DiskStore::read(std::string_view name) {
   const std::string entry(name);
   const File file(openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file || !trusted(file, path + "/" + entry, false))
+  if (!file || !trusted(file, path + "/" + entry))
     return std::nullopt;
   std::string bytes;
   char block[65536];
@@ -219,8 +198,8 @@ std::vector<DiskStore::Entry> DiskStore::entries() const {
   while (const dirent *item = readdir(listing)) {
     struct stat info;
     const std::string_view name = item->d_name;
-    if (name == lockName || fstatat(directory, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(info.st_mode))
+    if (name == lockName || name.starts_with(databasePrefix) ||
+        fstatat(directory, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
       continue;
     found.push_back(
         {std::string(name), static_cast<uint64_t>(info.st_size), nanoseconds(info.st_mtim)});

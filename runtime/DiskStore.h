@@ -68,7 +68,7 @@ public:
   void prune(uint64_t maxBytes);
 
 private:
-  bool trusted(int file, const std::string &what, bool directoryWanted);
+  bool trusted(int file, const std::string &what);
   bool fail(const std::string &why);
 
   std::string path;

@@ -328,6 +328,15 @@ TEST_F(CompileCacheTest, TheOldestGoWhenTheFolderIsFull) {
   EXPECT_TRUE(store.read("d"));
 }
 
+TEST_F(CompileCacheTest, TheTunersDatabaseIsNoEntry) {
+  DiskStore store(folder, 1000);
+  std::ofstream(folder / "tuning.sqlite") << std::string(2000, 'x');
+  ASSERT_TRUE(store.write("a", "x"));
+  store.prune(0);
+  EXPECT_TRUE(store.entries().empty());
+  EXPECT_TRUE(fs::exists(folder / "tuning.sqlite"));
+}
+
 TEST_F(CompileCacheTest, WhatADeadWriterLeftGoesAfterAnHour) {
   DiskStore store(folder, 1000);
   std::ofstream(folder / "old.1.tmp") << "x";
