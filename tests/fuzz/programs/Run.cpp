@@ -1,11 +1,13 @@
 // Inputs, the two ways to run, and the comparison.
 #include "tests/fuzz/programs/Run.h"
 #include "codegen/virtual/VirtualObject.h"
+#include "runtime/DeviceImpl.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/Program.h"
 #include <cmath>
 #include <cstring>
+#include <sectile/buffer.h>
 
 using namespace mlir;
 
@@ -60,6 +62,42 @@ struct Buffers {
   std::vector<void *> addresses;
   std::vector<size_t> sizes; ///< of those written to
 };
+
+/// On a device of the machine, whose name the setting has in place of a target.
+llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const Setting &setting) {
+  Device opened = Device::open(setting.target);
+  runtime::DeviceImpl &device = *opened.impl();
+  OwningOpRef<ModuleOp> copy = module.clone();
+  auto artifact = device.compile(*copy, setting.compile, nullptr);
+  if (!artifact)
+    return artifact.takeError();
+  std::unique_ptr<runtime::LoadedKernel> kernel = device.load(*artifact);
+  std::vector<Buffer<uint8_t>> buffers;
+  for (const std::vector<uint8_t> &buffer : inputs.buffers)
+    buffers.push_back(opened.upload(buffer));
+  for (const std::vector<uint8_t> &buffer : inputs.buffers)
+    buffers.push_back(opened.upload(
+        std::vector<uint8_t>(buffer.size() / inputElements * outputElements, untouched)));
+  std::vector<uint64_t> words;
+  for (const Buffer<uint8_t> &buffer : buffers)
+    words.push_back(reinterpret_cast<uint64_t>(buffer.data()));
+  for (int32_t number : {inputs.n, inputs.m})
+    words.push_back(static_cast<uint32_t>(number));
+  std::vector<void *> arguments;
+  for (uint64_t &word : words)
+    arguments.push_back(&word);
+  try {
+    device.launch(*kernel, {static_cast<unsigned>(inputs.options.programs), 1, 1}, arguments.data(),
+                  opened.stream().native());
+    opened.synchronize();
+  } catch (const DeviceError &error) {
+    return llvm::createStringError(error.what());
+  }
+  Outputs outputs;
+  for (size_t i = inputs.buffers.size(); i < buffers.size(); ++i)
+    outputs.buffers.push_back(buffers[i].download());
+  return outputs;
+}
 
 llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
                                      const Setting &setting) {
@@ -191,7 +229,8 @@ std::string Setting::text() const {
 
 std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
                                       const Outputs &expected, const Setting &setting) {
-  auto got = runOnMachine(module, inputs, setting);
+  auto got =
+      setting.isChip() ? runOnChip(module, inputs, setting) : runOnMachine(module, inputs, setting);
   if (!got) {
     std::string why = llvm::toString(got.takeError());
     // What a program may not ask for: more shared memory than there is, some reshapes.

@@ -1,4 +1,4 @@
-// One random kernel on its inputs: by the interpreter, and compiled for a virtual GPU.
+// One random kernel on its inputs: by the interpreter, and compiled for a virtual GPU or a chip.
 #pragma once
 #include "codegen/Compiler.h"
 #include "tests/fuzz/programs/Generator.h"
@@ -27,12 +27,13 @@ llvm::Expected<std::optional<Outputs>> interpret(mlir::ModuleOp module, const In
 
 /// How and where a kernel is compiled and run.
 struct Setting {
-  std::string target;
+  std::string target; ///< of a virtual GPU, as "sm_80", or a device of the machine, as "cuda:0"
   CompileOptions compile;
   uint64_t schedule = 0;
 
   /// One for each seed.
   static Setting of(uint64_t seed, llvm::StringRef target);
+  bool isChip() const { return target.find(':') != std::string::npos; }
   std::string text() const;
 };
 
