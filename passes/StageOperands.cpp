@@ -219,11 +219,21 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       }
       for (const FetchedLoad &load : loads)
         staged.erase(Value(tile::LoadOp(load.load)));
-      if (!loads.empty())
+      if (!loads.empty()) {
         fetchAhead(loop, loads, stages);
-      else if (own)
+        findRoots();
+      } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
+      }
     }
+  }
+
+  /// A loop that was given more to carry is another operation, and its results are other values.
+  void findRoots() {
+    llvm::MapVector<Value, Staged> found;
+    for (auto &[root, tile] : staged)
+      found[originOfOperand(tile.uses.front().operand->get()).root] = std::move(tile);
+    staged = std::move(found);
   }
 
   /// Loads of the loop's body that operands of its dots are computed from: converted from another

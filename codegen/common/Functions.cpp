@@ -159,13 +159,20 @@ Value *log1p(Builder &builder, Value *x) {
 }
 
 namespace {
-/// x - q·π/2 with the nearest q, which is given as an i32 modulo 4 and more.
+/// x - q·π/2 with the nearest q, which is given as an i32 modulo 4 and more. Beyond what the parts
+/// of π/2 can reduce the rest is any number between -1 and 1: polynomials of others leave ±1 far
+/// behind.
 std::pair<Value *, Value *> reduceAngle(const Math &m, Value *x, ArrayRef<double> halfPi) {
   Value *q = m.round(m.b.CreateFMul(x, m.number(2 / std::numbers::pi)));
   Value *rest = x, *minus = m.b.CreateFNeg(q);
   for (double part : halfPi)
     rest = m.fma(minus, part, rest);
-  Value *number = m.b.CreateFPToSI(q, m.bits);
+  if (m.isDouble) {
+    Value *most = m.number(1), *least = m.number(-1);
+    rest = m.b.CreateSelect(m.b.CreateFCmpOGT(rest, most), most, rest);
+    rest = m.b.CreateSelect(m.b.CreateFCmpOLT(rest, least), least, rest);
+  }
+  Value *number = m.b.CreateFreeze(m.b.CreateFPToSI(q, m.bits));
   return {rest, m.b.CreateTrunc(number, m.b.getInt32Ty())};
 }
 
@@ -188,15 +195,7 @@ std::pair<Value *, Value *> reduced(Builder &builder, Value *x) {
   b.SetInsertPoint(large);
   Value *wide = b.CreateFPExt(x, b.getDoubleTy());
   auto [wideRest, wideQuarter] = reduceAngle(Math(builder, wide), wide, halfPi);
-  // Beyond what f64 can reduce the rest is any number, and the polynomials would leave ±1 far
-  // behind.
-  auto limited = [&](Value *rest) {
-    Value *most = ConstantFP::get(b.getDoubleTy(), 0x1.921fb54442d18p-1);
-    Value *least = ConstantFP::get(b.getDoubleTy(), -0x1.921fb54442d18p-1);
-    rest = b.CreateSelect(b.CreateFCmpOGT(rest, most), most, rest);
-    return b.CreateSelect(b.CreateFCmpOLT(rest, least), least, rest);
-  };
-  Value *largeRest = b.CreateFPTrunc(limited(wideRest), m.type);
+  Value *largeRest = b.CreateFPTrunc(wideRest, m.type);
   b.CreateBr(after);
   b.SetInsertPoint(after);
   auto merge = [&](Value *usual, Value *other) {

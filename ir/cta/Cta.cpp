@@ -259,9 +259,14 @@ LogicalResult WaitOp::verify() {
   if (getChannels().size() != getBuffers().size())
     return emitOpError("waits for ")
            << getChannels().size() << " channels and gives " << getBuffers().size() << " buffers";
-  for (auto [channel, buffer] : llvm::zip(getChannels(), getBuffers()))
-    if (failed(verifySlot(*this, cast<ChannelType>(channel.getType()), buffer.getType())))
+  for (auto [channel, buffer] : llvm::zip(getChannels(), getBuffers())) {
+    auto type = cast<ChannelType>(channel.getType());
+    if (failed(verifySlot(*this, type, buffer.getType())))
       return failure();
+    if (int64_t ahead = getAheadAttr().getInt(); ahead < 0 || ahead >= int64_t(type.getDepth()))
+      return emitOpError("has ") << ahead << " later uses committed in a ring of "
+                                 << type.getDepth();
+  }
   return success();
 }
 

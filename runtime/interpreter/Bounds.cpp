@@ -110,8 +110,14 @@ double ofExtremum(const Given &g, double result, const FloatFormat &) {
   return std::max(g.e[0], g.e[1]);
 }
 
+/// One of 16 bits may be rounded to 32 bits before.
 double ofFma(const Given &g, double result, const FloatFormat &format) {
-  return rounded(productError(g) + g.e[2], result, format);
+  const double error = productError(g) + g.e[2];
+  if (error != 0 || format.bits >= 32)
+    return rounded(error, result, format);
+  const double sum = multiplyAddToOdd(g.x[0], g.x[1], g.x[2]);
+  const double twice = format.decode(format.encode(f32Format.decode(f32Format.encode(sum))));
+  return twice == result || std::isnan(twice) ? 0 : std::fabs(twice - result);
 }
 
 double unchanged(const Given &g, double, const FloatFormat &) { return g.e[0]; }
@@ -152,10 +158,12 @@ double ofFunction(const Given &g, double result, const FloatFormat &format) {
 double ofWave(const Given &g, double result, const FloatFormat &format) {
   if (std::isnan(result))
     return g.e[0] == 0 ? 0 : anything;
-  if (std::fabs(g.x[0]) > 48039)
-    return std::fabs(g.x[0]) > 0x1p30 ? 2 : 2e-6;
+  const double reach = std::fabs(g.x[0]) + g.e[0];
+  if (reach > 0x1p30)
+    return 2;
   // Close to a root what counts is the argument's reduction.
-  return std::min(2.0, g.e[0] + 8 * format.halfUlp(result) + 1e-9);
+  const double reduction = reach > 48039 ? 2e-6 : 1e-9, change = std::min(2.0, g.e[0] + reduction);
+  return std::min(2.0, change + 8 * format.halfUlp(std::fabs(result) + change));
 }
 
 double ofUnknown(const Given &, double, const FloatFormat &) { return anything; }

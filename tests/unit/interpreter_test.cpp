@@ -587,6 +587,29 @@ TEST(Bounds, OfFunctions) {
   EXPECT_LT(e.bound, 1e-5);
   const Bounded root = bounded("%r = math.sqrt %x : f32", 2.5f, 0, 0);
   EXPECT_EQ(root.bound, 0); // rounded correctly everywhere
+  // A large argument that is off itself, by more than its reduction is.
+  const Bounded sine = bounded("%e = math.expm1 %x : f32\n%r = math.sin %e : f32", 15, 0, 0);
+  EXPECT_GT(sine.bound, 0.5);
+  EXPECT_LE(sine.bound, 2);
+}
+
+TEST(Bounds, OfShortMultiplyAdds) {
+  auto multiplyAdd = [](float x, float y, float z) {
+    return bounded(R"(
+      %a = arith.truncf %x : f32 to bf16
+      %b = arith.truncf %y : f32 to bf16
+      %c = arith.truncf %z : f32 to bf16
+      %m = math.fma %a, %b, %c : bf16
+      %r = arith.extf %m : bf16 to f32)",
+                   x, y, z);
+  };
+  EXPECT_EQ(multiplyAdd(3, 5, 7).bound, 0);
+  EXPECT_EQ(multiplyAdd(129, 5, 0x1p-30f).bound, 0); // not close to halfway
+  // 152² is halfway between two numbers; of what is added f32 has no digit.
+  const Bounded tie = multiplyAdd(152, 152, 0x1p-30f);
+  EXPECT_EQ(tie.value, 23168);
+  EXPECT_GE(tie.bound, 128);
+  EXPECT_LT(tie.bound, 129);
 }
 
 TEST(Bounds, OfDecisions) {

@@ -189,5 +189,23 @@ func.func @wait_type(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
 
 // -----
 
+#plain = #cta.layout<"4, shared [(1) (2)]">
+func.func @wait_negative(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
+  // expected-error @+1 {{'cta.wait' op has -1 later uses committed in a ring of 2}}
+  %0 = cta.wait %c[%i] ahead -1 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
+  return
+}
+
+// -----
+
+#plain = #cta.layout<"4, shared [(1) (2)]">
+func.func @wait_beyond(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
+  // expected-error @+1 {{'cta.wait' op has 2 later uses committed in a ring of 2}}
+  %0 = cta.wait %c[%i] ahead 2 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{shared memory does not hold 'index'}}
 func.func private @buffer_of_index(!cta.buffer<2xindex, #cta.layout<"2, shared [(1)]">>)
