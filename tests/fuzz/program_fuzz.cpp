@@ -8,6 +8,7 @@
 #include "tests/fuzz/programs/Run.h"
 #include <fstream>
 #include <iostream>
+#include <sys/resource.h>
 
 using namespace mlir;
 using namespace sectile;
@@ -40,6 +41,8 @@ private:
     Limits limits;
     limits.seconds = options.seconds;
     limits.batch = 100;
+    if (Setting::isChip(target)) // Drivers set addresses aside for all memory there is.
+      limits.bytes = RLIM_INFINITY;
     return limits;
   }
 

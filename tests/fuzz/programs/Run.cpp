@@ -229,8 +229,8 @@ std::string Setting::text() const {
 
 std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
                                       const Outputs &expected, const Setting &setting) {
-  auto got =
-      setting.isChip() ? runOnChip(module, inputs, setting) : runOnMachine(module, inputs, setting);
+  auto got = Setting::isChip(setting.target) ? runOnChip(module, inputs, setting)
+                                             : runOnMachine(module, inputs, setting);
   if (!got) {
     std::string why = llvm::toString(got.takeError());
     // What a program may not ask for: more shared memory than there is, some reshapes.

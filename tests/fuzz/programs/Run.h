@@ -33,7 +33,7 @@ struct Setting {
 
   /// One for each seed.
   static Setting of(uint64_t seed, llvm::StringRef target);
-  bool isChip() const { return target.find(':') != std::string::npos; }
+  static bool isChip(llvm::StringRef target) { return target.contains(':'); }
   std::string text() const;
 };
 
