@@ -234,8 +234,8 @@ llvm::Error Compilation::assemble() {
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
                                 const CompileOptions &options, Form form, CompileTimes *times) {
   Compilation compilation(module, target, options, times);
-  if (form > Form::Cta)
-    if (llvm::Error error = checkAssembly(module, target, form == Form::Virtual))
+  if (form > Form::Tile)
+    if (llvm::Error error = resolveAssembly(module, target, form == Form::Virtual))
       return error;
   if (llvm::Error error = compilation.runPasses(form == Form::Tile ? Stage::Tile : Stage::Cta))
     return error;

@@ -27,26 +27,56 @@ static Error wrong(Location where, const Twine &message) {
                                        line ? line.getLine() : 0, message.str());
 }
 
-Error checkAssembly(ModuleOp module, const Target &target, bool forVirtualDevice) {
-  Error error = Error::success();
-  module.walk([&](tile::InlineAsmOp op) {
-    std::optional<Vendor> vendor = tile::vendorOfConstraints(op.getConstraints());
-    auto nameOf = [](Vendor vendor) { return vendor == Vendor::Nvidia ? "NVIDIA" : "AMD"; };
-    Error found = Error::success();
-    if (vendor && vendor != target.vendor)
-      found = wrong(op.getLoc(), Twine("sc::inline_asm: the constraints \"") + op.getConstraints() +
-                                     "\" name registers of " + nameOf(*vendor) + "'s chips, and " +
-                                     target.name + " is one of " + nameOf(target.vendor) + "'s");
-    else if (forVirtualDevice)
-      found = wrong(op.getLoc(), "sc::inline_asm runs on chips only: the virtual GPU does not read "
-                                 "assembly; write these elements in the language there");
-    if (!found)
-      return WalkResult::advance();
-    llvm::consumeError(std::move(error));
-    error = std::move(found);
-    return WalkResult::interrupt();
-  });
-  return error;
+/// Why the assembly does not run; empty if it does.
+static std::string whyNot(tile::InlineAsmOp op, const Target &target, bool forVirtualDevice) {
+  std::optional<Vendor> vendor = tile::vendorOfConstraints(op.getConstraints());
+  auto nameOf = [](Vendor vendor) { return vendor == Vendor::Nvidia ? "NVIDIA" : "AMD"; };
+  if (vendor && vendor != target.vendor)
+    return ("the constraints \"" + op.getConstraints() + "\" name registers of " + nameOf(*vendor) +
+            "'s chips, and " + target.name + " is one of " + nameOf(target.vendor) + "'s")
+        .str();
+  return forVirtualDevice ? "the virtual GPU does not read assembly" : "";
+}
+
+/// A function of elements where the assembly was.
+static void replaceByMeaning(tile::InlineAsmOp op) {
+  OpBuilder builder(op);
+  if (isa<RankedTensorType>(op.getResult(0).getType())) {
+    auto map = tile::MapOp::create(builder, op.getLoc(), op.getResultTypes(), op.getOperands());
+    map.getFunction().takeBody(op.getMeaning());
+    op->replaceAllUsesWith(map);
+  } else { // numbers: the function's operations themselves
+    Block &body = op.getMeaning().front();
+    for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), op.getOperands()))
+      argument.replaceAllUsesWith(operand);
+    Operation *yield = body.getTerminator();
+    op->replaceAllUsesWith(yield->getOperands());
+    yield->erase();
+    op->getBlock()->getOperations().splice(op->getIterator(), body.getOperations());
+  }
+  op.erase();
+}
+
+Error resolveAssembly(ModuleOp module, const Target &target, bool forVirtualDevice) {
+  SmallVector<tile::InlineAsmOp> texts;
+  module.walk<WalkOrder::PreOrder>([&](tile::InlineAsmOp op) { texts.push_back(op); });
+  llvm::SmallPtrSet<Operation *, 4> gone; // in meanings that no one needs
+  for (tile::InlineAsmOp op : texts) {
+    if (gone.contains(op))
+      continue;
+    const std::string why = whyNot(op, target, forVirtualDevice);
+    if (why.empty()) {
+      op.getMeaning().walk([&](tile::InlineAsmOp inner) { gone.insert(inner); });
+      op.getMeaning().getBlocks().clear();
+    } else if (!op.getMeaning().empty()) {
+      replaceByMeaning(op);
+    } else {
+      return wrong(op.getLoc(), "sc::inline_asm: " + why +
+                                    "; say what the text computes by a function before the "
+                                    "operands, and it runs there too");
+    }
+  }
+  return Error::success();
 }
 
 AssemblerErrors::AssemblerErrors(llvm::LLVMContext &context) {

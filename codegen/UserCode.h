@@ -10,9 +10,9 @@
 
 namespace sectile {
 
-/// KernelError where assembly is another vendor's, or anything's on the virtual GPU, which runs no
-/// assembly.
-llvm::Error checkAssembly(mlir::ModuleOp module, const Target &target, bool forVirtualDevice);
+/// Puts the meaning in place of assembly that does not run: another vendor's, or any on the virtual
+/// GPU. KernelError where such assembly has no meaning.
+llvm::Error resolveAssembly(mlir::ModuleOp module, const Target &target, bool forVirtualDevice);
 
 /// Remembers the first error that LLVM reports of a module's code: an assembler that refuses a
 /// text.

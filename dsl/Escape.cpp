@@ -1,5 +1,5 @@
 // Inline assembly and functions of bitcode libraries.
-#include "dsl/Trace.h"
+#include "dsl/Mapping.h"
 #include "ir/tile/Assembly.h"
 #include "ir/tile/Tile.h"
 #include <sectile/escape.h>
@@ -23,7 +23,7 @@ static SmallVector<mlir::Value> broadcastAll(Trace &trace, std::span<const Value
 
 void inlineAsm(const Text &text, std::string_view constraints, AsmOptions options,
                std::span<const Value *const> operands, std::span<const Kind> kinds,
-               std::span<Value> results) {
+               std::span<Value> results, const Mapping *meaning) {
   Trace &trace = Trace::current(text.where);
   if (options.pack < 1)
     fail(text.where, "sc::inline_asm: a run of the text takes one element at least, not " +
@@ -39,9 +39,18 @@ void inlineAsm(const Text &text, std::string_view constraints, AsmOptions option
   if (!tile::AssemblyRegisters::get(constraints, static_cast<unsigned>(options.pack), types,
                                     TypeRange(ValueRange(values)), why))
     fail(text.where, "sc::inline_asm: " + why);
+  std::unique_ptr<Region> region;
+  if (meaning) {
+    auto elements = llvm::map_to_vector(
+        values, [](mlir::Value value) { return getElementTypeOrSelf(value.getType()); });
+    region = traceMapping(trace, *meaning, results.size(), elements,
+                          "the meaning of sc::inline_asm", text.where);
+  }
   auto op = tile::InlineAsmOp::create(trace.builder, trace.location(text.where), types, text.text,
                                       constraints, static_cast<uint32_t>(options.pack),
                                       options.pure, values);
+  if (region)
+    op.getMeaning().takeBody(*region);
   for (size_t i = 0; i < results.size(); ++i)
     results[i] = trace.wrap(op.getResult(i));
 }

@@ -116,16 +116,19 @@ LogicalResult MapOp::verify() {
   return success();
 }
 
-LogicalResult MapOp::verifyRegions() {
-  Block &body = getFunction().front();
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+LogicalResult sectile::tile::verifyFunction(Operation *op, Block &body, StringRef what) {
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
   auto elements = [](TypeRange types) {
     return llvm::map_to_vector(types, [](Type type) { return elementType(type); });
   };
-  if (!yield || elements(getSources().getTypes()) != llvm::to_vector(body.getArgumentTypes()) ||
-      elements(getResults().getTypes()) != llvm::to_vector(yield.getValues().getTypes()))
-    return emitOpError("function takes one element per tile and yields one per result");
+  if (!yield || elements(op->getOperandTypes()) != llvm::to_vector(body.getArgumentTypes()) ||
+      elements(op->getResultTypes()) != llvm::to_vector(yield.getValues().getTypes()))
+    return op->emitOpError(what) << " takes one element per tile and yields one per result";
   return success();
+}
+
+LogicalResult MapOp::verifyRegions() {
+  return verifyFunction(*this, getFunction().front(), "function");
 }
 
 LogicalResult DotScaledOp::verify() {

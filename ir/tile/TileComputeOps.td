@@ -101,8 +101,9 @@ def Tile_MapOp : Tile_Op<"map", [Pure, SingleBlock, RecursiveMemoryEffects]> {
   let hasRegionVerifier = 1;
 }
 
-def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp", "MapOp"]>]> {
-  let summary = "ends a combiner or the function of a map";
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp", "MapOp",
+                                                                               "InlineAsmOp"]>]> {
+  let summary = "ends a combiner, the function of a map or the meaning of assembly";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "$values attr-dict `:` type($values)";
 }

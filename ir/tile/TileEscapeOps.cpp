@@ -46,6 +46,14 @@ LogicalResult InlineAsmOp::verify() {
   return success();
 }
 
+LogicalResult InlineAsmOp::verifyRegions() {
+  if (getMeaning().empty())
+    return success();
+  if (getNumResults() == 0)
+    return emitOpError("has a meaning, but no result");
+  return verifyFunction(*this, getMeaning().front(), "meaning");
+}
+
 void InlineAsmOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   if (!getPure())

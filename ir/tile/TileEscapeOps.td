@@ -40,16 +40,19 @@ def Tile_InlineAsmOp : Tile_Op<"inline_asm", [DeclareOpInterfaceMethods<MemoryEf
   let description = [{
     Each run of the text takes `pack` consecutive elements of every operand and gives as many of every result; elements
     below 32 bits are packed into 32-bit registers. Operands of the text are numbered results first. A `pure` text has
-    no effects beside its results and may be run again, moved or dropped.
+    no effects beside its results and may be run again, moved or dropped. The region, if there is one, says what the text
+    computes, as the function of a `map` does: it is run where the text cannot be.
   }];
   let arguments = (ins StrAttr:$text, StrAttr:$constraints, ConfinedAttr<I32Attr, [IntPositive]>:$pack, UnitAttr:$pure,
                        Variadic<Tile_Values>:$operands_);
   let results = (outs Variadic<Tile_Values>:$results);
+  let regions = (region MaxSizedRegion<1>:$meaning);
   let assemblyFormat = [{
     $text `,` $constraints `,` $pack (`pure` $pure^)? `(` $operands_ `)` attr-dict `:`
-    functional-type($operands_, $results)
+    functional-type($operands_, $results) (`meaning` $meaning^)?
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 def Tile_ExternCallOp : Tile_Op<"extern_call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {

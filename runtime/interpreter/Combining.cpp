@@ -216,9 +216,11 @@ void scan(Run &run, Operation &op) {
     run.set(result, std::move(value));
 }
 
+/// The region of a `map`, and the meaning of assembly.
 void map(Run &run, Operation &op) {
-  run.setResults(
-      op, apply(run, cast<tile::MapOp>(op).getFunction().front(), run.passedBy(op.getOperands())));
+  Block &function = op.getRegion(0).front();
+  run.setResults(op, op.getNumOperands() ? apply(run, function, run.passedBy(op.getOperands()))
+                                         : run.call(function, {}));
 }
 
 void histogram(Run &run, Operation &op) {
@@ -239,6 +241,7 @@ void addCombining(Table &table) {
   table["tile.reduce"] = reduce;
   table["tile.scan"] = scan;
   table["tile.map"] = map;
+  table["tile.inline_asm"] = map;
   table["tile.histogram"] = histogram;
 }
 

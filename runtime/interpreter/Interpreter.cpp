@@ -41,8 +41,9 @@ static std::string whyUnknown(Operation &op) {
   if (FileLineColLoc line = lineOf(op.getLoc()))
     place = (line.getFilename().getValue() + ":" + Twine(line.getLine()) + ": ").str();
   if (isa<tile::InlineAsmOp>(op))
-    return place + "sc::inline_asm is a chip's assembly, which means nothing to the interpreter: "
-                   "run this kernel on a device";
+    return place +
+           "sc::inline_asm: a chip's assembly means nothing to the interpreter; say what the "
+           "text computes by a function before the operands, and it runs here too";
   return place + "the interpreter does not know " + op.getName().getStringRef().str();
 }
 
@@ -66,7 +67,8 @@ Program::Program(ModuleOp module) {
     if (op->hasTrait<OpTrait::IsTerminator>() || isa<ModuleOp, func::FuncOp>(op))
       return;
     auto found = allOperations().find(op->getName().getStringRef());
-    if (found != allOperations().end())
+    auto assembly = dyn_cast<tile::InlineAsmOp>(op);
+    if (found != allOperations().end() && !(assembly && assembly.getMeaning().empty()))
       table[op->getName()] = found->second;
     else if (!theProblem)
       theProblem = whyUnknown(*op);

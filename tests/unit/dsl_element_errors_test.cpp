@@ -89,6 +89,15 @@ TEST(ElementErrors, Assembly) {
   EXPECT_FAULT(sc::inline_asm<float>("t", "=f,f", {.pack = 0}, sc::load(x)),
                HasSubstr("takes one element at least, not 0"));
   EXPECT_FAULT(sc::inline_asm<>("t", "f", sc::load(x)), HasSubstr("say {.pure = false}"));
+  EXPECT_FAULT(
+      sc::inline_asm<float>(
+          "t", "=f,f", [&](sc::Float v) { return sc::load(x) + v; }, sc::load(x)),
+      HasSubstr("the meaning of sc::inline_asm only computes, and this one has an effect"));
+  EXPECT_FAULT(
+      auto t = sc::zeros<float>(8);
+      sc::inline_asm<float>(
+          "t", "=f,f", [&](sc::Float) { return t; }, sc::load(x)),
+      HasSubstr("the meaning of sc::inline_asm returns single numbers, not a tile of [8]"));
   EXPECT_FAULT(sc::extern_call<float>("llvm.sqrt", "lib.bc", sc::load(x)),
                HasSubstr("is not the name of a function of a library"));
 }

@@ -13,7 +13,7 @@ using namespace sectile;
 namespace {
 
 class LanguageRun : public test::OnDevice {};
-SECTILE_INSTANTIATE_ON(LanguageRun, "interpreter,virtual:sm_80,virtual:gfx942");
+SECTILE_INSTANTIATE_ON(LanguageRun, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
 constexpr int count = 64;
 

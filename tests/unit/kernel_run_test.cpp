@@ -34,7 +34,8 @@ Kernel copy{"copy", [](View<const T, 2> from, View<T, 2> to) {
             }};
 
 class KernelRun : public test::OnDevice {};
-SECTILE_INSTANTIATE_ON(KernelRun, "interpreter,virtual:sm_80,virtual:sm_90,virtual:gfx942,virtual:gfx1100");
+SECTILE_INSTANTIATE_ON(KernelRun,
+                       "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
 
 TEST_P(KernelRun, ScalarsAndPointers) {
   for (int n : {1, 7, 256, 1000}) {

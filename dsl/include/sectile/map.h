@@ -36,20 +36,22 @@ template <class... T> struct Mapped<std::tuple<Tile<T>...>> {
   }
 };
 
+template <class... T, class F> Mapping mappingOf(F &f) {
+  using Shape = Mapped<std::remove_cvref_t<std::invoke_result_t<F &, T...>>>;
+  return {&f, [](void *object, [[maybe_unused]] const Value *in, Value *out) {
+            [&]<std::size_t... I>(std::index_sequence<I...>) {
+              Shape::spread((*static_cast<F *>(object))(T(in[I])...), out);
+            }(std::index_sequence_for<T...>());
+          }};
+}
+
 template <class F, class... T> auto mapTiles(F &f, Location where, const Tile<T> &...tiles) {
   static_assert(std::is_invocable_v<F &, Tile<T>...>,
                 "the function of sc::map takes one number of each tile's element type");
   using Shape = Mapped<std::remove_cvref_t<std::invoke_result_t<F &, Tile<T>...>>>;
   const Value *sources[] = {&tiles.handle()...};
   Value results[Shape::count];
-  map(sources, results,
-      {&f,
-       [](void *object, const Value *in, Value *out) {
-         [&]<std::size_t... I>(std::index_sequence<I...>) {
-           Shape::spread((*static_cast<F *>(object))(Tile<T>(in[I])...), out);
-         }(std::index_sequence_for<T...>());
-       }},
-      where);
+  map(sources, results, mappingOf<Tile<T>...>(f), where);
   return Shape::gather(results);
 }
 } // namespace detail

@@ -414,6 +414,28 @@ func.func @assembly_registers(%x: tensor<64xf32>) {
 
 // -----
 
+func.func @assembly_meaning(%x: tensor<64xf32>) {
+  // expected-error @+1 {{'tile.inline_asm' op meaning takes one element per tile and yields one per result}}
+  %0 = tile.inline_asm "t", "=f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32> meaning {
+  ^bb0(%e: f32):
+    tile.yield %e, %e : f32, f32
+  }
+  return
+}
+
+// -----
+
+func.func @assembly_meaning_of_nothing(%x: tensor<64xf32>) {
+  // expected-error @+1 {{'tile.inline_asm' op has a meaning, but no result}}
+  tile.inline_asm "t", "f", 1 (%x) : (tensor<64xf32>) -> () meaning {
+  ^bb0(%e: f32):
+    tile.yield :
+  }
+  return
+}
+
+// -----
+
 func.func @address_shape(%x: tensor<64xi64>) {
   // expected-error @+1 {{'tile.int_to_ptr' op all non-scalar operands/results must have the same shape}}
   %0 = tile.int_to_ptr %x : tensor<64xi64> -> tensor<32x!tile.ptr<f32>>

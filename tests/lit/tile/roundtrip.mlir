@@ -154,6 +154,15 @@ func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64
   %i = tile.ptr_to_int %p : tensor<64x!tile.ptr<f32>> -> tensor<64xi64>
   // CHECK: tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>
   %1 = tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
+  // CHECK: tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32> meaning {
+  // CHECK-NEXT: ^bb0(%[[E:.*]]: f32):
+  // CHECK-NEXT: %[[L:.*]] = math.log2 %[[E]] : f32
+  // CHECK-NEXT: tile.yield %[[L]] : f32
+  %meant = tile.inline_asm "lg2.approx.f32 $0, $1;", "=f,f", 1 pure (%x) : (tensor<64xf32>) -> tensor<64xf32> meaning {
+  ^bb0(%e: f32):
+    %l = math.log2 %e : f32
+    tile.yield %l : f32
+  }
   // CHECK: tile.extern_call "cube" from "lib.bc" pure(%{{.*}}) : (tensor<64xf32>) -> tensor<64xf32>
   %2 = tile.extern_call "cube" from "lib.bc" pure (%x) : (tensor<64xf32>) -> tensor<64xf32>
   // CHECK: tile.assume %{{.*}}

@@ -1,5 +1,5 @@
 // Functions of bitcode libraries on every device, with libraries made here; and inline assembly,
-// which runs on chips only.
+// which runs on chips only, and its meaning elsewhere.
 #include "Apply.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
@@ -13,6 +13,7 @@ using namespace sectile;
 using sectile::test::apply;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -194,17 +195,82 @@ TEST_P(Extern, AssemblyRunsOnChipsOnly) {
       ADD_FAILURE() << "assembly runs on the interpreter";
     } catch (const CompileError &error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("extern_test.cpp:"),
-                                      HasSubstr("means nothing to the interpreter")));
+                                      HasSubstr("means nothing to the interpreter"),
+                                      HasSubstr("by a function before the operands")));
     }
     return;
   }
   const bool isAmd = GetParam().find("gfx") != std::string::npos;
+  const auto refused = AllOf(HasSubstr("the virtual GPU does not read assembly"),
+                             HasSubstr("by a function before the operands"));
   if (isAmd)
-    EXPECT_CALL_FAULT(inline_asm<float>("v_add_f32 $0, $1, $1", "=v,v", x),
-                      HasSubstr("sc::inline_asm runs on chips only"));
+    EXPECT_CALL_FAULT(inline_asm<float>("v_add_f32 $0, $1, $1", "=v,v", x), refused);
   else
-    EXPECT_CALL_FAULT(inline_asm<float>("add.f32 $0, $1, $1;", "=f,f", x),
-                      HasSubstr("sc::inline_asm runs on chips only"));
+    EXPECT_CALL_FAULT(inline_asm<float>("add.f32 $0, $1, $1;", "=f,f", x), refused);
+}
+
+// Meanings are what runs everywhere but on the chips that the texts are for.
+TEST_P(Extern, AssemblyWithAMeaning) {
+  Device device = Device::open(GetParam());
+  const std::vector<std::uint32_t> x = {0, 1, 0xffffffff, 0x10203040};
+  const auto ones = apply<std::uint32_t>(
+      device,
+      [](auto a) {
+        return inline_asm<std::uint32_t>(
+            "popc.b32 $0, $1;", "=r,r",
+            [](Scalar<std::uint32_t> word) {
+              Scalar<std::uint32_t> bits = 0;
+              loop_while([&] { return word != 0; },
+                         [&] {
+                           bits += word & 1;
+                           word = word >> 1;
+                         });
+              return bits;
+            },
+            a);
+      },
+      x);
+  EXPECT_EQ(ones, (std::vector<std::uint32_t>{0, 1, 32, 5}));
+
+  // Several at once, several results, operands that broadcast, a number of the kernel's.
+  std::vector<half> a, b;
+  for (int i = 0; i < 300; ++i) {
+    a.emplace_back(static_cast<float>(i % 17));
+    b.emplace_back(static_cast<float>(i % 5) - 2);
+  }
+  const auto pairs = apply<half>(
+      device,
+      [](auto u, auto v) {
+        auto [sum, product] = inline_asm<half, half>(
+            "add.f16x2 $0, $2, $3; mul.f16x2 $1, $2, $3;", "=&r,=r,r,r", {.pack = 2},
+            [](Scalar<half> p, Scalar<half> q) { return std::tuple(p + q, p * q); }, u, v);
+        auto three = cast<half>(num_programs(0)) * half(1.5f);
+        auto scaled = inline_asm<half>(
+            "mul.f16x2 $0, $1, $2;", "=r,r,r", {.pack = 2},
+            [](Scalar<half> p, Scalar<half> q) { return p * q; }, u, three);
+        return std::array{sum, product, scaled};
+      },
+      a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float p = static_cast<float>(a[i]), q = static_cast<float>(b[i]);
+    EXPECT_EQ(static_cast<float>(pairs[i]), p + q);
+    EXPECT_EQ(static_cast<float>(pairs[a.size() + i]), p * q);
+    EXPECT_EQ(static_cast<float>(pairs[2 * a.size() + i]), p * 3);
+  }
+
+  // Of one number, and of none.
+  const auto numbers = apply<std::int32_t>(
+      device,
+      [](auto u) {
+        auto product = inline_asm<std::int32_t>(
+            "mul.lo.s32 $0, $1, $1;", "=r,r", [](Scalar<std::int32_t> n) { return n * n; },
+            cast<std::int32_t>(program_id(0)) + 7);
+        auto five = inline_asm<std::int32_t>("mov.s32 $0, 5;", "=r",
+                                             [] { return Scalar<std::int32_t>(5); });
+        return u + product + five;
+      },
+      std::vector<std::int32_t>{1, -1});
+  EXPECT_EQ(numbers, (std::vector<std::int32_t>{55, 53}));
 }
 
 // A kernel of one float tile in, one out, as the text of a form.
@@ -268,6 +334,31 @@ TEST(Assembly, OfAnotherVendor) {
                     HasSubstr("name registers of NVIDIA's chips, and gfx942 is one of AMD's")));
   EXPECT_THAT(emitFault("sm_80", "ptx", amd),
               HasSubstr("name registers of AMD's chips, and sm_80 is one of NVIDIA's"));
+}
+
+TEST(Assembly, WithAMeaning) {
+  auto logarithm = [](auto x) {
+    return inline_asm<float>("lg2.approx.f32 $0, $1;", "=f,f", [](Float y) { return log2(y); }, x);
+  };
+  EXPECT_THAT(
+      emitted("sm_80", "ptx", logarithm),
+      AllOf(HasSubstr("lg2.approx.f32 %r"), Not(HasSubstr("fma")), Not(HasSubstr("mul.f32"))));
+  EXPECT_THAT(emitted("gfx942", "amdgcn", logarithm),
+              AllOf(Not(HasSubstr("lg2.approx")), HasSubstr("v_fma_f32")));
+  // The other vendor's chips run the meaning, which may be assembly again.
+  auto square = [](auto x) {
+    return inline_asm<float>(
+        "mul.rn.ftz.f32 $0, $1, $1;", "=f,f",
+        [](Float y) {
+          return inline_asm<float>(
+              "v_mul_legacy_f32 $0, $1, $1", "=v,v", [](Float z) { return z * z; }, y);
+        },
+        x);
+  };
+  EXPECT_THAT(emitted("gfx942", "amdgcn", square),
+              AllOf(HasSubstr("v_mul_legacy_f32"), Not(HasSubstr("mul.rn.ftz"))));
+  EXPECT_THAT(emitted("sm_90a", "ptx", square),
+              AllOf(HasSubstr("mul.rn.ftz.f32 %r"), Not(HasSubstr("v_mul_legacy"))));
 }
 
 TEST(Assembly, ThatTheAssemblerRefuses) {

@@ -94,18 +94,20 @@ TEST_P(Reduce, Nan) {
 TEST_P(Reduce, SeveralAxes) {
   const Shape shape{4, 3, 16};
   const auto in = someValues<std::int32_t>(192);
-  std::vector<std::int32_t> sums(3), least(64, 100);
+  std::vector<std::int32_t> sums(3), least(64, 1000), most(64, -1000);
   std::int32_t all = 0;
   for (std::size_t i = 0; i < 192; ++i) {
     sums[i / 16 % 3] += in[i];
     all += in[i];
-    std::int32_t &m = least[i / 48 * 16 + i % 16];
-    m = std::min(m, in[i]);
+    const std::size_t column = i / 48 * 16 + i % 16;
+    least[column] = std::min(least[column], in[i]);
+    most[column] = std::max(most[column], in[i]);
   }
   EXPECT_EQ(runOn<std::int32_t>(device, in, shape, 3, [](auto x) { return sum(x, {0, 2}); }), sums);
   EXPECT_EQ(runOn<std::int32_t>(device, in, shape, 3, [](auto x) { return sum(x, {-1, 0}); }),
             sums);
   EXPECT_EQ(runOn<std::int32_t>(device, in, shape, 64, [](auto x) { return min(x, {1}); }), least);
+  EXPECT_EQ(runOn<std::int32_t>(device, in, shape, 64, [](auto x) { return max(x, {1}); }), most);
   EXPECT_EQ(runOn<std::int32_t>(device, in, shape, 1, [](auto x) { return sum(x, {0, 1, 2}); })[0],
             all);
   EXPECT_EQ(runOn<std::int32_t>(
