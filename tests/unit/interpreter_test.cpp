@@ -491,7 +491,7 @@ TEST(Mistakes, AssemblyMeansNothing) {
                                                         context.get());
   ASSERT_TRUE(module);
   EXPECT_THAT(interpreter::Program(*module).problem().value_or(""),
-              HasSubstr("is a chip's assembly, which means nothing to the interpreter"));
+              HasSubstr("a chip's assembly means nothing to the interpreter"));
 }
 
 //===-- Watching ------------------------------------------------------------------------------===//

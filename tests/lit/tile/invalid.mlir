@@ -429,7 +429,7 @@ func.func @assembly_meaning_of_nothing(%x: tensor<64xf32>) {
   // expected-error @+1 {{'tile.inline_asm' op has a meaning, but no result}}
   tile.inline_asm "t", "f", 1 (%x) : (tensor<64xf32>) -> () meaning {
   ^bb0(%e: f32):
-    tile.yield :
+    "tile.yield"() : () -> ()
   }
   return
 }
