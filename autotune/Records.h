@@ -3,7 +3,9 @@
 #define SECTILE_AUTOTUNE_RECORDS_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,6 +53,21 @@ struct Measurement {
   Toolchain toolchain;
   int64_t when = 0; ///< seconds since 1970
 };
+
+/// Why measurements of one toolchain are stale under another: "driver 550.54, now 560.1". Empty
+/// where they are not.
+std::string staleness(const Toolchain &then, const Toolchain &now);
+
+/// "m=512 n=512"
+std::string describe(const ShapeKey &shape);
+
+/// "good", "hopeless", "wrong", "failed", "does not fit"
+std::string_view name(Verdict verdict);
+/// The verdict of that name.
+std::optional<Verdict> parseVerdict(std::string_view name);
+
+/// Good ones first, by their medians.
+void sortBestFirst(std::vector<Measurement> &measurements);
 
 } // namespace sectile::autotune
 
