@@ -11,6 +11,16 @@
 
 namespace sectile {
 
+/// What the code takes of a chip, as far as it is known before a driver has compiled it: of PTX
+/// next to nothing.
+struct Resources {
+  unsigned registers = 0;         ///< of one thread; 0 where nobody knows
+  unsigned spillBytes = 0;        ///< of one thread
+  unsigned staticSharedBytes = 0; ///< of one block, beside what is given at the launch
+
+  friend bool operator==(const Resources &, const Resources &) = default;
+};
+
 struct Artifact {
   std::string target;       ///< "sm_90a"
   std::string kind;         ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
@@ -18,6 +28,9 @@ struct Artifact {
   std::string bytes;        ///< the code, in the form that kind says
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
+  Resources resources;
+  std::string irHash;             ///< of the IR it was compiled from, without source locations
+  double compileMilliseconds = 0; ///< that the compile took
   /// Where it asserts or prints: it then takes the debug log's address and a number for the launch
   /// as two more arguments.
   std::vector<DebugSite> debugSites;

@@ -1,8 +1,11 @@
-// Finds the note that the linker left in the library.
+// Finds the notes that the linker left in what is loaded.
 #include "codegen/BuildId.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include <algorithm>
 #include <cstring>
 #include <link.h>
+#include <sys/auxv.h>
 
 namespace {
 
@@ -21,29 +24,72 @@ std::string idInNotes(const char *note, const char *end) {
   return "";
 }
 
-int visit(dl_phdr_info *info, size_t, void *result) {
-  bool ours = false;
-  std::string id;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr) &segment = info->dlpi_phdr[i];
-    const char *start = reinterpret_cast<const char *>(info->dlpi_addr + segment.p_vaddr);
-    if (segment.p_type == PT_LOAD)
-      ours |= &anchor >= start && &anchor < start + segment.p_memsz;
-    if (segment.p_type == PT_NOTE && id.empty())
-      id = idInNotes(start, start + segment.p_memsz);
+std::string idOf(const dl_phdr_info &object) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr) &segment = object.dlpi_phdr[i];
+    const char *start = reinterpret_cast<const char *>(object.dlpi_addr + segment.p_vaddr);
+    if (segment.p_type == PT_NOTE)
+      if (std::string id = idInNotes(start, start + segment.p_memsz); !id.empty())
+        return id;
   }
-  if (ours)
-    *static_cast<std::string *>(result) = id;
-  return ours;
+  return "";
+}
+
+bool contains(const dl_phdr_info &object, uintptr_t address) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr) &segment = object.dlpi_phdr[i];
+    const uintptr_t start = object.dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && address >= start && address < start + segment.p_memsz)
+      return true;
+  }
+  return false;
+}
+
+/// Calls `use` with everything that is loaded, until it says true.
+void forEachObject(llvm::function_ref<bool(const dl_phdr_info &)> use) {
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *use) -> int {
+        return (*static_cast<llvm::function_ref<bool(const dl_phdr_info &)> *>(use))(*info);
+      },
+      &use);
 }
 
 } // namespace
 
+std::optional<sectile::CodePlace> sectile::placeOf(const void *code) {
+  const auto address = reinterpret_cast<uintptr_t>(code);
+  std::optional<CodePlace> place;
+  forEachObject([&](const dl_phdr_info &object) {
+    if (!contains(object, address))
+      return false;
+    if (std::string id = idOf(object); !id.empty())
+      place = CodePlace{std::move(id), address - object.dlpi_addr};
+    return true;
+  });
+  return place;
+}
+
+std::optional<std::vector<std::string>> sectile::loadedBuildIds() {
+  const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
+  std::vector<std::string> ids;
+  bool all = true;
+  forEachObject([&](const dl_phdr_info &object) {
+    if (vdso && contains(object, vdso))
+      return false;
+    ids.push_back(idOf(object));
+    all = !ids.back().empty();
+    return !all;
+  });
+  if (!all)
+    return std::nullopt;
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 const std::string &sectile::libraryBuildId() {
   static const std::string id = [] {
-    std::string found;
-    dl_iterate_phdr(visit, &found);
-    return found;
+    const auto place = placeOf(&anchor);
+    return place ? place->buildId : "";
   }();
   return id;
 }

@@ -1,14 +1,29 @@
-// Which build of the library this is.
+// Which build of the library this is, and of the program around it.
 #ifndef SECTILE_CODEGEN_BUILDID_H
 #define SECTILE_CODEGEN_BUILDID_H
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace sectile {
 
 /// The linker's hash of this library's contents, in hexadecimal: code that one build compiled must
 /// not be taken for another's, though both call themselves by the same version.
 const std::string &libraryBuildId();
+
+/// The hashes of all executables and libraries that are loaded into this process, sorted; nothing
+/// where one of them has none. The kernel's own page of code does not count.
+std::optional<std::vector<std::string>> loadedBuildIds();
+
+/// Where a function lies: in which build of an executable or library, and how far from its start.
+/// Nothing where that has no build ID.
+struct CodePlace {
+  std::string buildId;
+  uint64_t offset;
+};
+std::optional<CodePlace> placeOf(const void *code);
 
 } // namespace sectile
 

@@ -286,6 +286,16 @@ static unsigned sharedBytes(func::FuncOp kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
+static Resources resourcesOf(Form form, const std::string &bytes) {
+  Resources resources;
+  if (form == Form::Hsaco)
+    return resourcesOfCodeObject(bytes);
+  if (form == Form::Virtual)
+    if (auto object = vgpu::VirtualObject::deserialize(bytes))
+      resources.staticSharedBytes = object->staticSharedBytes;
+  return resources;
+}
+
 Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileOptions &options,
                            bool forVirtualDevice, CompileTimes *times) {
   Form form = forVirtualDevice                  ? Form::Virtual
@@ -302,6 +312,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.bytes = std::move(*bytes);
   artifact.threads = options.warps * target.warpSize;
   artifact.sharedBytes = sharedBytes(kernel);
+  artifact.resources = resourcesOf(form, artifact.bytes);
   artifact.debugSites = debugSitesOf(kernel);
   return artifact;
 }

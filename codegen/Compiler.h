@@ -45,6 +45,8 @@ public:
   mlir::MLIRContext &operator*() const { return *context; }
   mlir::MLIRContext *operator->() const { return context.get(); }
   mlir::MLIRContext *get() const { return context.get(); }
+  /// How many contexts this process has made.
+  static unsigned created();
 
 private:
   std::unique_ptr<mlir::MLIRContext> context;

@@ -1,6 +1,7 @@
 // The pool of MLIR contexts.
 #include "codegen/Compiler.h"
 #include "ir/Dialects.h"
+#include <atomic>
 #include <mutex>
 
 using namespace mlir;
@@ -15,7 +16,10 @@ Pool &pool() {
   static auto *pool = new Pool;
   return *pool;
 }
+std::atomic<unsigned> contexts = 0;
 } // namespace
+
+unsigned sectile::ContextLease::created() { return contexts; }
 
 sectile::ContextLease::ContextLease() {
   {
@@ -26,6 +30,7 @@ sectile::ContextLease::ContextLease() {
       return;
     }
   }
+  ++contexts;
   DialectRegistry registry;
   registerDialects(registry);
   // Compiles run side by side, a context each; threads within one would only get in their way.

@@ -64,6 +64,7 @@ void callFunction(const FunctionDesc &function, std::span<const Value *const> ar
                   std::span<Value> results, Location where) {
   Trace &trace = Trace::current(where);
   TracedFunctions &functions = *trace.functions;
+  functions.stateless &= function.stateless;
   SmallVector<mlir::Value> values;
   for (const Value *argument : arguments)
     values.push_back(trace.get(*argument, where));

@@ -80,7 +80,7 @@ static mlir::Value prologue(Trace &trace, mlir::Location loc, const FlatArgument
 }
 
 OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization> specializations,
-                            const void *config, MLIRContext *context) {
+                            const void *config, MLIRContext *context, bool *stateless) {
   context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
                        tile::TileDialect>();
   // The module outlives the trace, whose unfinished frames may use its values.
@@ -135,6 +135,8 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
   if (failed(verify(*module)))
     throw CompileError("a fault of the compiler, not of the kernel " + std::string(kernel.name) +
                        ": its trace is not valid. " + complaint);
+  if (stateless)
+    *stateless = kernel.stateless && functions.stateless;
   return module;
 }
 

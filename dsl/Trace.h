@@ -15,10 +15,12 @@ namespace sectile::detail {
 
 /// `tile` IR of the kernel, verified: a module with one `func.func` that has `tile.kernel`. The
 /// specializations are those of the flattened arguments. What the body throws passes through;
-/// CompileError tells what is wrong with the kernel.
+/// CompileError tells what is wrong with the kernel. `stateless` becomes whether neither the
+/// kernel's lambda nor those of the functions that it called capture anything.
 mlir::OwningOpRef<mlir::ModuleOp> trace(const KernelDesc &kernel,
                                         llvm::ArrayRef<ArgSpecialization> specializations,
-                                        const void *config, mlir::MLIRContext *context);
+                                        const void *config, mlir::MLIRContext *context,
+                                        bool *stateless = nullptr);
 
 [[noreturn]] void fail(Location where, const llvm::Twine &message);
 
@@ -33,6 +35,7 @@ struct TracedFunctions {
   mlir::ModuleOp module;
   std::map<Key, mlir::Operation *> traced;
   std::vector<std::uint64_t> open; ///< those that are being traced, outermost first
+  bool stateless = true;           ///< none of those that were called captures anything
 };
 
 class Trace {

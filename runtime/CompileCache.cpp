@@ -1,110 +1,22 @@
 // The compile cache. On disk an entry is a file named by the hash of its key; it holds the key,
-// which is compared, and the artifact, which has a checksum. Nothing in it depends on where the
-// folder lies.
+// which is compared. Nothing in it depends on where the folder lies.
 #include "runtime/CompileCache.h"
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <elf.h>
 #include <iostream>
-#include <link.h>
-#include <sectile/version.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace sectile::runtime {
 namespace {
 
-constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'c'};
 constexpr std::chrono::seconds patience{60};
+// Of keys with one hash so many are kept, NAME, NAME-1, …
+constexpr unsigned maxCollisions = 8;
 
-std::string hexadecimal(const unsigned char *bytes, size_t size) {
-  static const char digits[] = "0123456789abcdef";
-  std::string text;
-  for (size_t i = 0; i < size; ++i) {
-    text += digits[bytes[i] >> 4];
-    text += digits[bytes[i] & 15];
-  }
-  return text;
-}
-
-// The build ID the linker gave this very library: two builds of one version do not share entries.
-std::string buildId() {
-  std::string id;
-  struct Search {
-    std::string *id;
-    uintptr_t inside;
-  } search{&id, reinterpret_cast<uintptr_t>(&buildId)};
-  dl_iterate_phdr(
-      [](dl_phdr_info *object, size_t, void *data) {
-        auto *search = static_cast<Search *>(data);
-        bool here = false;
-        for (int i = 0; i < object->dlpi_phnum; ++i) {
-          const auto &part = object->dlpi_phdr[i];
-          const uintptr_t start = object->dlpi_addr + part.p_vaddr;
-          here |= part.p_type == PT_LOAD && search->inside >= start &&
-                  search->inside < start + part.p_memsz;
-        }
-        for (int i = 0; here && i < object->dlpi_phnum; ++i) {
-          const auto &part = object->dlpi_phdr[i];
-          if (part.p_type != PT_NOTE)
-            continue;
-          const auto *note =
-              reinterpret_cast<const unsigned char *>(object->dlpi_addr + part.p_vaddr);
-          const auto *end = note + part.p_memsz;
-          while (note + sizeof(ElfW(Nhdr)) <= end) {
-            ElfW(Nhdr) header;
-            std::memcpy(&header, note, sizeof header);
-            const auto *content = note + sizeof header + (header.n_namesz + 3u) / 4 * 4;
-            if (header.n_type == NT_GNU_BUILD_ID && content + header.n_descsz <= end)
-              *search->id = hexadecimal(content, header.n_descsz);
-            note = content + (header.n_descsz + 3u) / 4 * 4;
-          }
-        }
-        return static_cast<int>(here);
-      },
-      &search);
-  return id;
-}
-
-const std::string &compilerVersion() {
-  static const std::string version =
-      std::string(sectile::version()) + " llvm " + llvm_version() + " build " + buildId();
-  return version;
-}
-
-std::string hashOf(std::string_view key) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(key.data(), key.size()));
-  return hexadecimal(canonical.digest, sizeof canonical.digest);
-}
-
-std::string makeEntry(const std::string &key, const Artifact &artifact) {
-  const uint64_t keySize = key.size();
-  std::string entry(magic, sizeof magic);
-  entry.append(reinterpret_cast<const char *>(&keySize), sizeof keySize);
-  return entry + key + serialize(artifact);
-}
-
-// The artifact of an entry, if the entry is whole and is of this key.
-std::optional<Artifact> readEntry(std::string_view entry, std::string_view key) {
-  uint64_t keySize = 0;
-  constexpr size_t headerSize = sizeof magic + sizeof keySize;
-  if (entry.size() < headerSize || std::memcmp(entry.data(), magic, sizeof magic) != 0)
-    return std::nullopt;
-  std::memcpy(&keySize, entry.data() + sizeof magic, sizeof keySize);
-  entry.remove_prefix(headerSize);
-  if (keySize != key.size() || entry.substr(0, key.size()) != key)
-    return std::nullopt;
-  return deserialize(entry.substr(key.size()));
+std::string candidate(EntryKind kind, const std::string &hash, unsigned number) {
+  return hash + (number ? "-" + std::to_string(number) : "") + std::string(suffixOf(kind));
 }
 
 } // namespace
-
-std::string CacheKey::text() const {
-  return "kernel " + kernel + "\ntarget " + target + "\noptions " + options + "\ncompiler " +
-         compilerVersion() + "\n\n" + ir;
-}
 
 std::string CompileCache::defaultFolder() {
   if (const char *folder = std::getenv("SECTILE_CACHE_DIR"))
@@ -125,7 +37,7 @@ CompileCache &CompileCache::get() {
   return *cache;
 }
 
-CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes) {
+CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes, Hash hash) : hash(hash) {
   if (folder.empty())
     return;
   store = std::make_unique<DiskStore>(folder, maxBytes);
@@ -136,7 +48,8 @@ CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes) {
 }
 
 std::shared_ptr<const Artifact> CompileCache::get(const CacheKey &key,
-                                                  const std::function<Artifact()> &compile) {
+                                                  const std::function<Artifact()> &compile,
+                                                  const Recipe &recipe) {
   const std::string text = key.text();
   std::shared_ptr<Slot> slot;
   {
@@ -151,39 +64,111 @@ std::shared_ptr<const Artifact> CompileCache::get(const CacheKey &key,
     ++memoryHits;
     return slot->artifact;
   }
-  const std::string name = store ? hashOf(text) : "";
-  if ((slot->artifact = load(name, text)))
+  const std::string name = store ? hash(text) : "";
+  const auto wanted = [&](std::string_view other) { return other == text; };
+  if ((slot->artifact = load(name, wanted)))
     return slot->artifact;
   // Somebody else may be compiling it: look again once the lock is ours.
   DiskStore::Lock diskLock;
   if (store) {
     diskLock = store->lock(name, patience);
-    if ((slot->artifact = load(name, text)))
+    if ((slot->artifact = load(name, wanted)))
       return slot->artifact;
   }
-  auto artifact = std::make_shared<const Artifact>(compile());
+  const auto start = std::chrono::steady_clock::now();
+  StoredKernel kernel{compile(), recipe.options, recipe.source};
+  kernel.artifact.compileMilliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   ++compiles;
-  if (store && !store->write(name, makeEntry(text, *artifact)))
-    warnOnce("compiled kernels cannot be kept: " + store->problem());
-  slot->artifact = artifact;
-  return artifact;
+  if (store)
+    write(EntryKind::Kernel, name, text, encode(kernel));
+  slot->artifact = std::make_shared<const Artifact>(std::move(kernel.artifact));
+  return slot->artifact;
 }
 
-std::shared_ptr<const Artifact> CompileCache::load(const std::string &name,
-                                                   const std::string &key) {
+CompileCache::Place CompileCache::find(EntryKind kind, const std::string &hash,
+                                       const std::function<bool(std::string_view key)> &wanted) {
+  Place free;
+  for (unsigned i = 0; i < maxCollisions; ++i) {
+    Place place{candidate(kind, hash, i), nullptr, {}};
+    std::optional<std::string> bytes = store->read(place.name);
+    if (bytes) {
+      place.bytes = std::make_shared<const std::string>(std::move(*bytes));
+      const std::optional<DecodedEntry> entry = decodeEntry(*place.bytes);
+      if (entry && entry->kind == kind) {
+        if (wanted(entry->key)) {
+          place.content = entry->content;
+          return place;
+        }
+        continue;
+      }
+      setAside(place.name);
+    }
+    if (free.name.empty())
+      free.name = place.name;
+    if (!bytes)
+      break;
+  }
+  if (free.name.empty())
+    free.name = candidate(kind, hash, maxCollisions - 1);
+  return free;
+}
+
+std::shared_ptr<const Artifact>
+CompileCache::load(const std::string &hash,
+                   const std::function<bool(std::string_view key)> &wanted) {
   if (!store)
     return nullptr;
-  const std::optional<std::string> entry = store->read(name);
-  if (!entry)
+  const Place place = find(EntryKind::Kernel, hash, wanted);
+  if (!place.bytes)
     return nullptr;
-  if (std::optional<Artifact> artifact = readEntry(*entry, key)) {
+  if (std::optional<StoredKernel> kernel = decodeKernel(place.content)) {
     ++diskHits;
-    return std::make_shared<const Artifact>(std::move(*artifact));
+    return std::make_shared<const Artifact>(std::move(kernel->artifact));
   }
+  setAside(place.name);
+  return nullptr;
+}
+
+void CompileCache::write(EntryKind kind, const std::string &hash, const std::string &key,
+                         const std::string &content) {
+  const Place place = find(kind, hash, [&](std::string_view other) { return other == key; });
+  if (!store->write(place.name, encodeEntry(kind, key, content)))
+    warnOnce("compiled kernels cannot be kept: " + store->problem());
+}
+
+std::optional<LaunchRecord> CompileCache::findLaunch(const std::string &launchKey) {
+  if (!store)
+    return std::nullopt;
+  const Place place = find(EntryKind::Launch, hash(launchKey),
+                           [&](std::string_view key) { return key == launchKey; });
+  if (!place.bytes)
+    return std::nullopt;
+  std::optional<LaunchRecord> record = decodeLaunch(place.content);
+  if (!record)
+    setAside(place.name);
+  return record;
+}
+
+std::shared_ptr<const Artifact> CompileCache::get(const LaunchRecord &launch) {
+  return load(launch.entry,
+              [&](std::string_view key) { return digestOf(key) == launch.keyDigest; });
+}
+
+void CompileCache::rememberLaunch(const std::string &launchKey, const CacheKey &key,
+                                  const std::string &irHash) {
+  if (!store)
+    return;
+  const std::string text = key.text();
+  const LaunchRecord record{hash(text), digestOf(text), irHash};
+  if (findLaunch(launchKey) != record)
+    write(EntryKind::Launch, hash(launchKey), launchKey, encode(record));
+}
+
+void CompileCache::setAside(const std::string &name) {
   store->setAside(name);
   warnOnce("a damaged entry of the compile cache was set aside, its kernel is compiled anew: " +
            store->folder() + "/" + name + ".bad");
-  return nullptr;
 }
 
 void CompileCache::warnOnce(const std::string &text) {

@@ -2,7 +2,7 @@
 #ifndef SECTILE_RUNTIME_COMPILECACHE_H
 #define SECTILE_RUNTIME_COMPILECACHE_H
 
-#include "codegen/Artifact.h"
+#include "runtime/CacheEntry.h"
 #include "runtime/DiskStore.h"
 #include <atomic>
 #include <functional>
@@ -13,15 +13,10 @@
 
 namespace sectile::runtime {
 
-/// Everything that the compiled code depends on. Two keys are the same only if their texts are.
-struct CacheKey {
-  std::string kernel;  ///< name, for people
-  std::string target;  ///< name and features
-  std::string options; ///< configuration, specialisation, warps, stages
-  std::string ir;      ///< printed without locations
-
-  /// All of it and the compiler's version, as `sectile cache show` prints it.
-  std::string text() const;
+/// What it takes to compile a kernel again, and is no part of its key.
+struct Recipe {
+  CompileOptions options;
+  std::string source; ///< the IR with its locations
 };
 
 class CompileCache {
@@ -33,14 +28,24 @@ public:
   /// The folder get() uses; empty for none.
   static std::string defaultFolder();
 
-  /// `folder` empty: memory only.
-  explicit CompileCache(const std::string &folder, uint64_t maxBytes = uint64_t{1} << 30);
+  using Hash = std::string (*)(std::string_view key);
+  /// `folder` empty: memory only. `hash` names entries; keys that it gives one name are told apart
+  /// all the same.
+  explicit CompileCache(const std::string &folder, uint64_t maxBytes = uint64_t{1} << 30,
+                        Hash hash = contentHash);
 
   /// The artifact for this key, compiled if neither memory nor disk has it. Of all threads and
   /// processes that ask for one key at once, one compiles. What `compile` throws goes to the
   /// caller, and nothing is kept.
-  std::shared_ptr<const Artifact> get(const CacheKey &key,
-                                      const std::function<Artifact()> &compile);
+  std::shared_ptr<const Artifact> get(const CacheKey &key, const std::function<Artifact()> &compile,
+                                      const Recipe &recipe = {});
+
+  /// What the launch index on disk says of a launch; `launchKey` is all that identifies it.
+  std::optional<LaunchRecord> findLaunch(const std::string &launchKey);
+  /// The kernel that a launch needs, if it is still there.
+  std::shared_ptr<const Artifact> get(const LaunchRecord &launch);
+  /// Makes findLaunch() find the kernel of this key.
+  void rememberLaunch(const std::string &launchKey, const CacheKey &key, const std::string &irHash);
 
   struct Counts {
     uint64_t memoryHits, diskHits, compiles;
@@ -56,12 +61,25 @@ private:
     std::shared_ptr<const Artifact> artifact;
   };
 
-  std::shared_ptr<const Artifact> load(const std::string &name, const std::string &key);
+  /// Where the entry of a key is, with its content, or where it is to be written.
+  struct Place {
+    std::string name;
+    std::shared_ptr<const std::string> bytes; ///< null where there is none
+    std::string_view content;                 ///< within bytes
+  };
+  Place find(EntryKind kind, const std::string &hash,
+             const std::function<bool(std::string_view key)> &wanted);
+  std::shared_ptr<const Artifact> load(const std::string &hash,
+                                       const std::function<bool(std::string_view key)> &wanted);
+  void write(EntryKind kind, const std::string &hash, const std::string &key,
+             const std::string &content);
+  void setAside(const std::string &name);
   void warnOnce(const std::string &text);
 
   std::mutex mutex;
   std::unordered_map<std::string, std::shared_ptr<Slot>> slots; ///< by the key's whole text
   std::unique_ptr<DiskStore> store;
+  const Hash hash;
   std::atomic<uint64_t> memoryHits = 0, diskHits = 0, compiles = 0;
   std::atomic<bool> warned = false;
 };

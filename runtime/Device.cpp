@@ -111,10 +111,11 @@ Stream Device::new_stream() const {
 
 namespace runtime {
 
-std::string DeviceImpl::codeKey() const {
-  const Target chip = llvm::cantFail(Target::get(target));
+std::string codeKeyOf(const Target &chip) {
   return chip.name + " " + chip.cpu + " " + chip.features;
 }
+
+std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
 
 llvm::Expected<Artifact> DeviceImpl::compile(mlir::ModuleOp module, const CompileOptions &options,
                                              CompileTimes *times) const {

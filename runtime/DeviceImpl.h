@@ -36,6 +36,9 @@ public:
   const std::shared_ptr<DebugKernel> debug;
 };
 
+/// All of a chip that compiled code depends on.
+std::string codeKeyOf(const Target &chip);
+
 class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
 public:
   virtual ~DeviceImpl() = default;

@@ -97,17 +97,18 @@ bool DiskStore::fail(const std::string &why) {
   return false;
 }
 
-bool DiskStore::trusted(int file, const std::string &what) {
-  struct stat info;
-  const std::string fault =
-      fstat(file, &info) == 0 ? distrust(info, false) : std::string(std::strerror(errno));
-  return fault.empty() || fail(what + ": " + fault);
+std::optional<std::string> DiskStore::read(std::string_view name) { return read(name, true); }
+std::optional<std::string> DiskStore::peek(std::string_view name) const {
+  return read(name, false);
 }
 
-std::optional<std::string> DiskStore::read(std::string_view name) {
+std::optional<std::string> DiskStore::read(std::string_view name, bool mark) const {
+  if (!usable())
+    return std::nullopt;
   const std::string entry(name);
   const File file(openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file || !trusted(file, path + "/" + entry))
+  struct stat info;
+  if (!file || fstat(file, &info) != 0 || !distrust(info, false).empty())
     return std::nullopt;
   std::string bytes;
   char block[65536];
@@ -121,8 +122,9 @@ std::optional<std::string> DiskStore::read(std::string_view name) {
       break;
     bytes.append(block, static_cast<size_t>(got));
   }
-  futimens(file, nullptr); // In a read-only folder the order of use is not kept: then nothing is
-                           // removed either.
+  if (mark)
+    futimens(file, nullptr); // In a read-only folder the order of use is not kept: then nothing is
+                             // removed either.
   return bytes;
 }
 

@@ -55,6 +55,8 @@ public:
 
   /// The entry's bytes. A read marks the entry as used now.
   std::optional<std::string> read(std::string_view name);
+  /// The same, without marking it.
+  std::optional<std::string> peek(std::string_view name) const;
   /// Writes beside, syncs and renames. False, and problem() says why, when that could not be done.
   bool write(std::string_view name, std::string_view bytes);
   /// Takes a damaged entry out of the way; it stays in the folder as NAME.bad.
@@ -68,7 +70,7 @@ public:
   void prune(uint64_t maxBytes);
 
 private:
-  bool trusted(int file, const std::string &what);
+  std::optional<std::string> read(std::string_view name, bool mark) const;
   bool fail(const std::string &why);
 
   std::string path;

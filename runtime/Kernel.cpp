@@ -4,10 +4,13 @@
 #include "dsl/Trace.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
+#include "runtime/LaunchKey.h"
 #include "runtime/Specialization.h"
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <sectile/kernel.h>
 
 namespace sectile {
@@ -167,11 +170,12 @@ struct TracedKernel {
   ContextLease context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<detail::ArgSpecialization> arguments;
+  bool stateless = false; // no lambda that was traced captures anything
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed)
       : arguments(specializations(countingBits(desc.args), packed.words)) {
     const auto start = std::chrono::steady_clock::now();
-    module = detail::trace(desc, arguments, packed.config, context.get());
+    module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
     if (timesSink)
       timesSink->emplace_back("trace", std::chrono::duration<double, std::milli>(
                                            std::chrono::steady_clock::now() - start)
@@ -179,29 +183,83 @@ struct TracedKernel {
   }
 };
 
-runtime::CacheKey cacheKey(const detail::KernelDesc &desc, const TracedKernel &traced,
-                           const DeviceImpl &device, const CompileOptions &options,
-                           const detail::PackedLaunch &packed) {
-  runtime::CacheKey key;
-  key.kernel = desc.name;
-  key.target = device.codeKey();
-  key.options =
-      "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
-  if (!options.debug)
-    key.options += " debug=0";
-  if (options.checked)
-    key.options += " checked=1";
-  if (packed.describeConfig)
-    key.options += " " + packed.describeConfig(packed.config);
-  key.options += " arguments" + describe(traced.arguments);
-  key.options += describeLibraries(*traced.module);
-  llvm::raw_string_ostream out(key.ir);
+std::string print(mlir::ModuleOp module, bool locations) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
   mlir::OpPrintingFlags flags;
-  if (device.namesLines())
+  if (locations)
     flags.enableDebugInfo();
-  traced.module.get()->print(out, flags);
-  return key;
+  module.print(out, flags);
+  return text;
 }
+
+// One launch, on its way from what identifies it to the key of its code.
+class KeyedLaunch {
+public:
+  KeyedLaunch(const detail::KernelDesc &desc, const DeviceImpl &device,
+              const CompileOptions &options, const detail::PackedLaunch &packed)
+      : desc(desc), device(device), options(options), packed(packed), target(device.codeKey()) {
+    if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off)
+      return;
+    indexKey = runtime::launchKey(desc, target, options,
+                                  describe(specializations(countingBits(desc.args), packed.words)),
+                                  {packed.configWords, packed.configCount});
+    if (indexKey)
+      record = runtime::CompileCache::get().findLaunch(*indexKey);
+  }
+
+  // What the index says, where a trace need not be compared with it.
+  const std::optional<runtime::LaunchRecord> &known() const {
+    static const std::optional<runtime::LaunchRecord> none;
+    return runtime::launchIndexMode() == runtime::LaunchIndexMode::Check ? none : record;
+  }
+
+  TracedKernel &trace() {
+    traced.emplace(desc, packed);
+    const mlir::ModuleOp module = *traced->module;
+    const std::string libraries = describeLibraries(module);
+    key.kernel = desc.name;
+    key.target = target;
+    key.options =
+        "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
+    if (!options.debug)
+      key.options += " debug=0";
+    if (options.checked)
+      key.options += " checked=1";
+    if (packed.describeConfig)
+      key.options += " " + packed.describeConfig(packed.config);
+    key.options += " arguments" + describe(traced->arguments) + libraries;
+    key.ir = print(module, device.namesLines());
+    irHash = runtime::contentHash(device.namesLines() ? print(module, false) : key.ir);
+    if (indexKey && traced->stateless && libraries.empty())
+      index();
+    return *traced;
+  }
+
+  runtime::CacheKey key; // once it was traced
+  std::string irHash;
+
+private:
+  void index() {
+    if (record && record->irHash != irHash)
+      throw CompileError(
+          desc.where.file_name(), desc.where.line(),
+          "kernel '" + std::string(desc.name) +
+              "' is not what it was when the launch index recorded it: its trace depends on more "
+              "than its arguments, its configuration and the program's code. Set "
+              "SECTILE_LAUNCH_INDEX=0, or make what it reads a part of its configuration");
+    runtime::CompileCache::get().rememberLaunch(*indexKey, key, irHash);
+  }
+
+  const detail::KernelDesc &desc;
+  const DeviceImpl &device;
+  const CompileOptions &options;
+  const detail::PackedLaunch &packed;
+  const std::string target;
+  std::optional<std::string> indexKey;
+  std::optional<runtime::LaunchRecord> record;
+  std::optional<TracedKernel> traced;
+};
 
 void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs,
                  const detail::Owner *owners, const DeviceImpl &device) {
@@ -233,6 +291,8 @@ struct KernelState {
 
   const std::vector<uint8_t> masks;
   runtime::SpecializationTable table;
+  std::mutex mutex; ///< guards what follows
+  std::map<std::vector<uint64_t>, std::string> codeHashes;
 };
 
 KernelBase::~KernelBase() { delete state_.load(std::memory_order_acquire); }
@@ -250,15 +310,22 @@ KernelState &KernelBase::state() const {
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options) {
-  TracedKernel traced(desc, packed);
-  const auto artifact =
-      runtime::CompileCache::get().get(cacheKey(desc, traced, device, options, packed), [&] {
-        llvm::Expected<Artifact> compiled = device.compile(*traced.module, options, timesSink);
-        if (!compiled)
-          rethrow(compiled.takeError(), desc.name);
-        return std::move(*compiled);
-      });
-  return table.insert(key.get(), device.load(*artifact));
+  runtime::CompileCache &cache = runtime::CompileCache::get();
+  KeyedLaunch launch(desc, device, options, packed);
+  if (launch.known())
+    if (const auto artifact = cache.get(*launch.known()))
+      return table.insert(key.get(), device.load(*artifact));
+  TracedKernel &traced = launch.trace();
+  // The compile changes the module.
+  const runtime::Recipe recipe{options, device.namesLines() ? "" : print(*traced.module, true)};
+  const auto compile = [&] {
+    llvm::Expected<Artifact> compiled = device.compile(*traced.module, options, timesSink);
+    if (!compiled)
+      rethrow(compiled.takeError(), desc.name);
+    compiled->irHash = launch.irHash;
+    return std::move(*compiled);
+  };
+  return table.insert(key.get(), device.load(*cache.get(launch.key, compile, recipe)));
 }
 
 void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
@@ -296,6 +363,32 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   if (!text)
     rethrow(text.takeError(), desc_.name);
   return std::move(*text);
+}
+
+std::string KernelBase::codeHash(const Device &device, const PackedLaunch &packed) const {
+  const CompileOptions options = resolve(packed.options, options_);
+  KernelState &state = this->state();
+  const Key key(*device.impl(), state.masks, packed, options);
+  const std::vector<uint64_t> words(key.get().begin(), key.get().end());
+  std::lock_guard lock(state.mutex);
+  std::string &hash = state.codeHashes[words];
+  if (hash.empty()) {
+    KeyedLaunch launch(desc_, *device.impl(), options, packed);
+    if (launch.known()) {
+      hash = launch.known()->irHash;
+    } else {
+      launch.trace();
+      hash = launch.irHash;
+    }
+  }
+  return hash;
+}
+
+std::string KernelBase::cacheKey(const Device &device, const PackedLaunch &packed) const {
+  const CompileOptions options = resolve(packed.options, options_);
+  KeyedLaunch launch(desc_, *device.impl(), options, packed);
+  launch.trace();
+  return launch.key.text();
 }
 
 void throwDoesNotFit(const std::string &value, std::string_view type) {

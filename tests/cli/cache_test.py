@@ -24,7 +24,7 @@ def entries(folder):
         os.path.join(root, name)
         for root, _, names in os.walk(folder)
         for name in names
-        if os.path.getsize(os.path.join(root, name)) > 1000
+        if os.path.getsize(os.path.join(root, name)) > 1000 and "." not in name
     )
 
 

@@ -93,7 +93,7 @@ TEST_F(CompileCacheTest, EveryPartOfTheKeyCounts) {
   keys[4].ir = "module { }";
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(cache.get(keys[i], compiler(std::to_string(i)))->bytes, std::to_string(i));
-  EXPECT_THAT(key().text(), HasSubstr("compiler 0."));
+  EXPECT_THAT(key().text(), HasSubstr("compiler sectile 0."));
   EXPECT_THAT(key().text(), HasSubstr("llvm 22"));
   EXPECT_GT(key().text().find("\n", key().text().find("build ")), key().text().find("build ") + 20)
       << "the library has no build ID";

@@ -26,12 +26,13 @@ int sectile::tool::runInfo(const CommandLine &) {
   } else if (!disk->usable()) {
     table.row({"cache", disk->folder() + " is not used: " + disk->problem()});
   } else {
-    std::size_t bytes = 0;
-    const auto entries = disk->entries();
-    for (const auto &entry : entries)
+    std::size_t bytes = 0, kernels = 0;
+    for (const auto &entry : disk->entries()) {
       bytes += entry.bytes;
-    table.row({"cache", disk->folder() + ": " + std::to_string(entries.size()) + " kernels, " +
-                            mebibytes(bytes)});
+      kernels += runtime::namesKernel(entry.name);
+    }
+    table.row({"cache",
+               disk->folder() + ": " + std::to_string(kernels) + " kernels, " + mebibytes(bytes)});
   }
   table.print(std::cout);
   std::cout << "devices\n";

@@ -15,6 +15,7 @@ struct FunctionDesc {
   std::string name;
   std::uint64_t id; // one for each sc::Function; copies share it
   Location where;   // of its definition
+  bool stateless;   // the lambda captures nothing
 };
 
 // The lambda without its type: makes its parameters of the function's arguments, calls it, and
@@ -116,7 +117,8 @@ template <class M> struct FunctionCall {
 template <class R, class C, class... P> class FunctionCall<R (C::*)(P...) const> {
 public:
   FunctionCall(std::string_view name, C lambda, Location where)
-      : desc_{std::string(name), newFunctionId(), where}, lambda_(std::move(lambda)) {}
+      : desc_{std::string(name), newFunctionId(), where, std::is_empty_v<C>},
+        lambda_(std::move(lambda)) {}
 
   R operator()(const std::remove_cvref_t<P> &...argument,
                Location where = Location::current()) const {

@@ -63,6 +63,7 @@ struct KernelDesc {
   void (*body)(const void *function, const TraceArguments &arguments, const void *config);
   const void *function;
   Location where = Location::current(); // of the kernel's definition
+  bool stateless = false;               // the lambda captures nothing
 };
 
 // One parameter: its specification, and how it is made of flattened arguments. A class that is none
@@ -183,7 +184,7 @@ template <class F> struct Signature {
 
   static KernelDesc describe(std::string_view name, const F &function,
                              Location where = Location::current()) {
-    return {name, args, &Signature::body, &function, where};
+    return {name, args, &Signature::body, &function, where, std::is_empty_v<F>};
   }
 };
 

@@ -70,6 +70,8 @@ protected:
   void launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
   std::string emit(std::string_view target, std::string_view form,
                    const PackedLaunch &packed) const;
+  std::string codeHash(const Device &device, const PackedLaunch &packed) const;
+  std::string cacheKey(const Device &device, const PackedLaunch &packed) const;
 
 private:
   KernelState &state() const;
@@ -119,6 +121,39 @@ public:
   {
     return pack({}, options, arguments...,
                 [&](const PackedLaunch &packed) { return KernelBase::emit(target, form, packed); });
+  }
+
+  // The hash of the kernel's IR as a launch with these arguments has it, without source lines: what
+  // measurements of it are good for. A process that finds it in the cache's index does not trace.
+  std::string code_hash(const Device &device, const Arg<I> &...arguments, const Config &config = {},
+                        LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    return pack(config, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::codeHash(device, packed); });
+  }
+  std::string code_hash(const Device &device, const Arg<I> &...arguments,
+                        LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    return pack({}, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::codeHash(device, packed); });
+  }
+
+  // The whole key under which the compile cache keeps what a launch with these arguments runs.
+  std::string cache_key(const Device &device, const Arg<I> &...arguments, const Config &config = {},
+                        LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    return pack(config, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::cacheKey(device, packed); });
+  }
+  std::string cache_key(const Device &device, const Arg<I> &...arguments,
+                        LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    return pack({}, options, arguments...,
+                [&](const PackedLaunch &packed) { return KernelBase::cacheKey(device, packed); });
   }
 
 protected:

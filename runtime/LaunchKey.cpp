@@ -1,0 +1,46 @@
+// Puts the launch index's keys together.
+#include "runtime/LaunchKey.h"
+#include "codegen/BuildId.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cstdlib>
+#include <string_view>
+
+namespace sectile::runtime {
+
+LaunchIndexMode launchIndexMode() {
+  static const LaunchIndexMode mode = [] {
+    const char *value = std::getenv("SECTILE_LAUNCH_INDEX");
+    const std::string_view text = value ? value : "";
+    return text == "0"       ? LaunchIndexMode::Off
+           : text == "check" ? LaunchIndexMode::Check
+                             : LaunchIndexMode::On;
+  }();
+  return mode;
+}
+
+std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std::string &target,
+                                     const CompileOptions &options,
+                                     const std::string &specialization,
+                                     std::span<const uint64_t> configWords) {
+  if (!kernel.stateless)
+    return std::nullopt;
+  const auto place = placeOf(reinterpret_cast<const void *>(kernel.body));
+  const auto objects = loadedBuildIds();
+  if (!place || !objects)
+    return std::nullopt;
+  std::string text = "launch of kernel " + std::string(kernel.name) + "\ntarget " + target +
+                     "\noptions warps=" + std::to_string(options.warps) +
+                     " stages=" + std::to_string(options.stages) +
+                     " debug=" + std::to_string(options.debug) +
+                     " checked=" + std::to_string(options.checked) + "\nconfiguration";
+  for (uint64_t word : configWords)
+    text += " " + llvm::utohexstr(word, /*LowerCase=*/true);
+  text += "\narguments" + specialization + "\ncompiler " + compilerVersion() + "\ndefined at " +
+          kernel.where.file_name() + ":" + std::to_string(kernel.where.line()) + "\ntraced by " +
+          place->buildId + "+" + llvm::utohexstr(place->offset, /*LowerCase=*/true) + "\nprogram";
+  for (const std::string &id : *objects)
+    text += "\n" + id;
+  return text;
+}
+
+} // namespace sectile::runtime
