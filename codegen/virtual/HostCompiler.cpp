@@ -6,7 +6,9 @@
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
@@ -199,6 +201,54 @@ void eraseDeadFunctions(Module &module, Function &entry) {
   }
 }
 
+// LLVM's maximum and minimum for x86 take a signalling NaN for a number where the other operand is
+// known to be one.
+void keepSignallingNaNs(Function &function) {
+  SmallVector<IntrinsicInst *> extrema;
+  for (Instruction &instruction : instructions(function))
+    if (auto *call = dyn_cast<IntrinsicInst>(&instruction))
+      if (call->getIntrinsicID() == Intrinsic::maximum ||
+          call->getIntrinsicID() == Intrinsic::minimum)
+        extrema.push_back(call);
+  for (IntrinsicInst *extremum : extrema) {
+    IRBuilder<> builder(extremum->getNextNode());
+    Value *isNaN = builder.CreateFCmpUNO(extremum->getArgOperand(0), extremum->getArgOperand(1));
+    Value *kept = builder.CreateSelect(isNaN, ConstantFP::getNaN(extremum->getType()), extremum);
+    extremum->replaceUsesWithIf(kept, [&](Use &use) { return use.getUser() != kept; });
+  }
+}
+
+// Instruction selection orders a block's instructions as one graph, in time that grows with its
+// square and worse. Long blocks are cut by branches that LLVM cannot see through, or it would join
+// the pieces again.
+void cutLongBlocks(Function &function) {
+  constexpr unsigned most = 1000;
+  LLVMContext &context = function.getContext();
+  Type *word = Type::getInt32Ty(context);
+  InlineAsm *opaque = InlineAsm::get(FunctionType::get(word, {word}, false), "", "=r,0", false);
+  BasicBlock *never = nullptr;
+  SmallVector<BasicBlock *> blocks(llvm::make_pointer_range(function));
+  for (BasicBlock *block : blocks)
+    for (;;) {
+      BasicBlock::iterator at = block->getFirstNonPHIOrDbgOrAlloca();
+      unsigned count = 0;
+      while (count < most && at != block->end() && !at->isTerminator())
+        ++at, ++count;
+      if (count < most)
+        break;
+      BasicBlock *rest = block->splitBasicBlock(at);
+      if (!never) {
+        never = BasicBlock::Create(context, "never", &function);
+        new UnreachableInst(context, never);
+      }
+      block->getTerminator()->eraseFromParent();
+      IRBuilder<> builder(block);
+      Value *zero = builder.CreateCall(opaque, {builder.getInt32(0)});
+      builder.CreateCondBr(builder.CreateIsNull(zero), rest, never);
+      block = rest;
+    }
+}
+
 Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -293,6 +343,8 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
     return error;
   eraseDeadFunctions(*module, *entry);
   StripDebugInfo(*module);
+  keepSignallingNaNs(*entry);
+  cutLongBlocks(*entry);
   listGlobals(*module);
 
   std::string problem;

@@ -125,6 +125,21 @@ TEST(Intrinsics, MinimumAndMaximum) {
   EXPECT_EQ(computeFloat("llvm.nvvm.fmax.ftz.f(float %a, float %b)", -infinity, 0x1p-140f), 0.0f);
 }
 
+// Whatever kind of NaN it is, beside what cannot be one.
+TEST(Intrinsics, SignallingNaNsStay) {
+  const auto signalling = std::bit_cast<float>(0x7fa00000u);
+  for (const char *function : {"maximum", "minimum"})
+    EXPECT_TRUE(
+        std::isnan(std::bit_cast<float>(compute(std::string("  %i = fptosi float %b to i32\n"
+                                                            "  %n = uitofp i32 %i to float\n"
+                                                            "  %f = call float @llvm.") +
+                                                    function +
+                                                    ".f32(float %a, float %n)\n"
+                                                    "  %r = bitcast float %f to i32\n",
+                                                signalling, 27))))
+        << function;
+}
+
 TEST(Intrinsics, IntegersFromFloats) {
   auto convert = [](const char *mode, float value) {
     return int32_t(
