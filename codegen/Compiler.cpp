@@ -2,6 +2,7 @@
 #include "codegen/Compiler.h"
 #include "codegen/BuildId.h"
 #include "codegen/Optimizer.h"
+#include "codegen/Registers.h"
 #include "codegen/UserCode.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
@@ -294,6 +295,32 @@ static Resources resourcesOf(Form form, const std::string &bytes) {
     if (auto object = vgpu::VirtualObject::deserialize(bytes))
       resources.staticSharedBytes = object->staticSharedBytes;
   return resources;
+}
+
+Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &target,
+                                             const CompileOptions &options) {
+  ResourceEstimate estimate;
+  estimate.threads = options.warps * target.warpSize;
+  if (estimate.threads > target.maxThreads) {
+    estimate.excess = std::to_string(estimate.threads) + " threads; " + target.name + " has " +
+                      std::to_string(target.maxThreads);
+    return estimate;
+  }
+  Compilation compilation(module, target, options, nullptr);
+  llvm::Error error = llvm::handleErrors(compilation.runPasses(Stage::Placed),
+                                         [&](std::unique_ptr<KernelError> failure) -> llvm::Error {
+                                           if (failure->kind != KernelError::Kind::Resources)
+                                             return llvm::Error(std::move(failure));
+                                           estimate.excess = failure->message;
+                                           return llvm::Error::success();
+                                         });
+  if (error)
+    return error;
+  func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  estimate.sharedBytes = sharedBytes(kernel);
+  estimate.registers = countRegisters(kernel);
+  kernel.walk([&](cta::DotOp dot) { estimate.plainDots += !dot.getInstruction(); });
+  return estimate;
 }
 
 Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileOptions &options,

@@ -65,6 +65,20 @@ llvm::Expected<Artifact> compile(mlir::ModuleOp module, const Target &target,
                                  const CompileOptions &options, bool forVirtualDevice,
                                  CompileTimes *times = nullptr);
 
+/// What a kernel will need of the chip, before code is made for it.
+struct ResourceEstimate {
+  unsigned threads = 0;     ///< of one block
+  unsigned sharedBytes = 0; ///< of one block; exact
+  unsigned registers = 0;   ///< of one thread, for tiles and addresses; see docs/autotuner.md
+  unsigned plainDots = 0;   ///< products that no matrix instruction computes
+  std::string excess;       ///< why the chip cannot hold a block; empty where it can
+};
+
+/// Runs the passes as far as resources depend on them. The module is changed. Errors as those of
+/// compileTo().
+llvm::Expected<ResourceEstimate> estimateResources(mlir::ModuleOp module, const Target &target,
+                                                   const CompileOptions &options);
+
 /// Everything about this compiler that its output depends on: versions of Sectile and LLVM. Part of
 /// cache keys.
 std::string compilerVersion();

@@ -29,6 +29,8 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
+  if (last == Stage::Placed)
+    return;
   kernel.addPass(createInsertBarriers());
   kernel.addPass(createUnrollLoops());
 }
@@ -47,6 +49,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<Stage> last{
       *this, "stage", llvm::cl::desc("how far to go"), llvm::cl::init(Stage::Cta),
       llvm::cl::values(clEnumValN(Stage::Tile, "tile", "simplified tile IR without views"),
+                       clEnumValN(Stage::Placed, "placed", "shared memory has its places"),
                        clEnumValN(Stage::Cta, "cta", "ready for code generation"))};
 };
 } // namespace

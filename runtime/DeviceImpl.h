@@ -23,6 +23,7 @@ class LoadedKernel {
 public:
   explicit LoadedKernel(const Artifact &artifact)
       : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes),
+        resources(artifact.resources),
         debug(artifact.debugSites.empty() ? nullptr
                                           : std::make_shared<DebugKernel>(
                                                 DebugKernel{artifact.entry, artifact.debugSites})) {
@@ -32,6 +33,7 @@ public:
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  Resources resources; ///< as far as they are known
   /// Of a kernel that asserts or prints: it is launched through DebugLogs.
   const std::shared_ptr<DebugKernel> debug;
 };
@@ -49,6 +51,8 @@ public:
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
 
+  /// Of the driver under it; empty where there is none.
+  virtual std::string driverVersion() { return ""; }
   virtual MemoryInfo memory() = 0;
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void free(uint64_t address) noexcept = 0;

@@ -4,6 +4,7 @@
 #include "dsl/Trace.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
+#include "runtime/LaunchAccess.h"
 #include "runtime/LaunchKey.h"
 #include "runtime/Specialization.h"
 #include <chrono>
@@ -21,8 +22,6 @@ using runtime::LoadedKernel;
 namespace {
 
 thread_local CompileTimes *timesSink = nullptr;
-
-constexpr unsigned defaultWarps = 4, defaultStages = 3;
 
 // What is known of one flattened argument, three bits of a key.
 constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4;
@@ -93,8 +92,10 @@ bool isSet(const char *variable, bool otherwise) {
 
 CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel) {
   CompileOptions options;
-  options.warps = launch.warps ? launch.warps : kernel.warps ? kernel.warps : defaultWarps;
-  options.stages = launch.stages ? launch.stages : kernel.stages ? kernel.stages : defaultStages;
+  options.warps = launch.warps ? launch.warps : kernel.warps ? kernel.warps : detail::defaultWarps;
+  options.stages = launch.stages   ? launch.stages
+                   : kernel.stages ? kernel.stages
+                                   : detail::defaultStages;
   static const bool debug = isSet("SECTILE_DEBUG", true), checked = isSet("SECTILE_CHECKED", false);
   options.debug = launch.debug.value_or(kernel.debug.value_or(debug));
   options.checked = launch.checked.value_or(kernel.checked.value_or(checked));
@@ -328,17 +329,21 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
   return table.insert(key.get(), device.load(*cache.get(launch.key, compile, recipe)));
 }
 
+const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed) const {
+  const CompileOptions options = resolve(packed.options, options_);
+  KernelState &state = this->state();
+  const Key key(device, state.masks, packed, options);
+  const LoadedKernel *kernel = state.table.find(key.get());
+  return kernel ? *kernel : *loadKernel(state.table, desc_, device, key, packed, options);
+}
+
 void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
   DeviceImpl &device = *stream.impl()->device;
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  const CompileOptions options = resolve(packed.options, options_);
+  const LoadedKernel *kernel = &prepare(device, packed);
   KernelState &state = this->state();
-  const Key key(device, state.masks, packed, options);
-  const LoadedKernel *kernel = state.table.find(key.get());
-  if (!kernel)
-    kernel = loadKernel(state.table, desc_, device, key, packed, options);
 
   void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < state.masks.size(); ++i)
@@ -396,4 +401,35 @@ void throwDoesNotFit(const std::string &value, std::string_view type) {
 }
 
 } // namespace detail
+
+namespace runtime {
+
+const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
+  return launch.kernel->prepare(*device.impl(), launch.packed());
+}
+
+void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {
+  launch.kernel->launch(stream, launch.grid, launch.packed());
+}
+
+CompileOptions LaunchAccess::options(const detail::BoundLaunch &launch) {
+  return resolve(launch.options, launch.kernel->options_);
+}
+
+std::string LaunchAccess::codeHash(const detail::BoundLaunch &launch, const Device &device) {
+  // Of any arguments: no address and no integer is a multiple of 16, or 1, or large.
+  constexpr uint64_t nothingKnown = 3;
+  const std::vector<uint64_t> words(launch.words.size(), nothingKnown);
+  detail::PackedLaunch packed = launch.packed();
+  packed.words = words.data();
+  return launch.kernel->codeHash(device, packed);
+}
+
+void LaunchAccess::trace(const detail::BoundLaunch &launch,
+                         llvm::function_ref<void(mlir::ModuleOp)> use) {
+  const TracedKernel traced(launch.kernel->desc_, launch.packed());
+  use(*traced.module);
+}
+
+} // namespace runtime
 } // namespace sectile

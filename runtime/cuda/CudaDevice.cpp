@@ -81,6 +81,12 @@ public:
     check(driver().cuDevicePrimaryCtxRetain(&context, device), "taking the device's context");
   }
 
+  std::string driverVersion() override {
+    int version = 0;
+    check(driver().cuDriverGetVersion(&version), "asking for the driver's version");
+    return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+
   MemoryInfo memory() override {
     MemoryInfo info{};
     call("asking for the memory there is", driver().cuMemGetInfo, &info.free_bytes,

@@ -13,6 +13,8 @@
 namespace sectile::runtime {
 namespace {
 
+thread_local vgpu::Counters *countersSink = nullptr;
+
 class VirtualKernel : public LoadedKernel {
 public:
   VirtualKernel(const Artifact &artifact, std::unique_ptr<vgpu::Program> program)
@@ -91,12 +93,15 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     how = options;
   }
+  how.counters |= countersSink != nullptr;
   vgpu::LaunchResult result =
       theMachine.launch(*static_cast<const VirtualKernel &>(kernel).program, shape, arguments, how);
   if (printCounters && !result.finding)
     std::fprintf(stderr, "%s: %s\n%s", name.c_str(),
                  static_cast<const VirtualKernel &>(kernel).program->kernel().c_str(),
                  result.counters.text().c_str());
+  if (countersSink)
+    *countersSink = result.counters;
   {
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
@@ -104,6 +109,10 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   if (result.finding)
     throw KernelFault(name, std::move(*result.finding));
 }
+
+VirtualDevice::RecordCounters::RecordCounters(vgpu::Counters &counters)
+    : before(std::exchange(countersSink, &counters)) {}
+VirtualDevice::RecordCounters::~RecordCounters() { countersSink = before; }
 
 void VirtualDevice::setOptions(const vgpu::LaunchOptions &newOptions) {
   std::lock_guard lock(mutex);

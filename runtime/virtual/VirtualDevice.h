@@ -26,6 +26,18 @@ public:
   /// What the last launch counted.
   vgpu::Counters lastCounters() const;
 
+  /// While it lives, `counters` has what this thread's last launch on a virtual device counted,
+  /// whatever other threads launch.
+  class RecordCounters {
+  public:
+    explicit RecordCounters(vgpu::Counters &counters);
+    ~RecordCounters();
+    RecordCounters(const RecordCounters &) = delete;
+
+  private:
+    vgpu::Counters *before;
+  };
+
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMachine.memory(); }
   size_t argumentCount(const LoadedKernel &kernel) const override;

@@ -25,7 +25,14 @@ concept DLPackTensor = requires(const D &tensor) {
 // Whose memory an argument is, as far as that is known.
 struct Owner {
   const runtime::DeviceImpl *device = nullptr;
-  int dlpackDevice = 0; // DLPack's number of the kind of device, or 0
+  int dlpackDevice = 0;      // DLPack's number of the kind of device, or 0
+  std::uint64_t address = 0; // these two of the buffer that the argument is in or of
+  std::size_t bytes = 0;
+
+  Owner() = default;
+  Owner(const Memory &memory)
+      : device(memory.owner()), address(memory.address()), bytes(memory.bytes()) {}
+  explicit Owner(int dlpackDevice) : dlpackDevice(dlpackDevice) {}
 };
 
 // Throws LaunchError when the tensor has other elements or another rank (-1: any) than the kernel's
@@ -51,7 +58,7 @@ template <class T> class Argument<Ptr<T>> {
 
 public:
   Argument(const Buffer<Plain> &buffer)
-      : address_(buffer.memory().address()), owner_{buffer.memory().owner()} {}
+      : address_(buffer.memory().address()), owner_(buffer.memory()) {}
   template <class U>
     requires fits<U>
   Argument(U *pointer) : address_(reinterpret_cast<std::uintptr_t>(pointer)) {}
@@ -60,7 +67,7 @@ public:
   Argument(std::span<U, N> span) : Argument(span.data()) {}
   template <DLPackTensor D>
   Argument(const D &tensor)
-      : address_(dlpackAddress(tensor)), owner_{nullptr, int(tensor.device.device_type)} {
+      : address_(dlpackAddress(tensor)), owner_(int(tensor.device.device_type)) {
     checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
                 -1);
   }
@@ -94,13 +101,13 @@ public:
       : Argument(tensor, 0) {}
   Argument(const Buffer<Plain> &buffer)
     requires(N == 1)
-      : address_(buffer.memory().address()), owner_{buffer.memory().owner()} {
+      : address_(buffer.memory().address()), owner_(buffer.memory()) {
     lengths_[0] = static_cast<std::int64_t>(buffer.size());
     lengths_[1] = 1;
   }
   template <DLPackTensor D>
   Argument(const D &tensor)
-      : address_(dlpackAddress(tensor)), owner_{nullptr, int(tensor.device.device_type)} {
+      : address_(dlpackAddress(tensor)), owner_(int(tensor.device.device_type)) {
     checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
                 N);
     std::int64_t stride = 1;
@@ -130,7 +137,7 @@ public:
 private:
   template <class U>
   Argument(const Tensor<U, N> &tensor, int)
-      : address_(reinterpret_cast<std::uintptr_t>(tensor.data())), owner_{tensor.memory().owner()} {
+      : address_(reinterpret_cast<std::uintptr_t>(tensor.data())), owner_(tensor.memory()) {
     for (int i = 0; i < N; ++i) {
       lengths_[i] = tensor.extent(i);
       lengths_[N + i] = tensor.stride(i);

@@ -2,12 +2,19 @@
 // and compiles it; later ones look the result up, without a lock or an allocation.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <sectile/argument.h>
 #include <sectile/config.h>
 #include <sectile/stream.h>
+#include <vector>
 
 namespace sectile {
+
+namespace runtime {
+class LoadedKernel;
+struct LaunchAccess;
+} // namespace runtime
 
 // How many programs run, along up to three axes. An empty grid runs none.
 struct Grid {
@@ -41,6 +48,7 @@ struct LaunchOptions {
 
 namespace detail {
 
+inline constexpr unsigned defaultWarps = 4, defaultStages = 3;         // of kernels that do not say
 inline constexpr std::size_t maxArguments = 126, maxConfigFields = 48; // of one kernel, flattened
 
 // A launch without types.
@@ -54,6 +62,25 @@ struct PackedLaunch {
   LaunchOptions options;
 };
 
+class KernelBase;
+
+// A launch that is kept instead of done: all that its arguments and its configuration were.
+struct BoundLaunch {
+  const KernelBase *kernel = nullptr;
+  Grid grid;
+  std::vector<std::uint64_t> words;
+  std::vector<Owner> owners; // one per parameter
+  std::shared_ptr<const void> config;
+  std::vector<std::uint64_t> configWords;
+  std::string (*describeConfig)(const void *config) = nullptr;
+  LaunchOptions options;
+
+  PackedLaunch packed() const {
+    return {words.data(),       owners.data(),  config.get(), configWords.data(),
+            configWords.size(), describeConfig, options};
+  }
+};
+
 struct KernelState; // in the library
 
 // What all kernels share.
@@ -65,6 +92,8 @@ public:
   ~KernelBase();
 
   std::string_view name() const { return desc_.name; }
+  std::span<const ArgSpec> arguments() const { return desc_.args; }
+  const LaunchOptions &options() const { return options_; }
 
 protected:
   void launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
@@ -74,7 +103,10 @@ protected:
   std::string cacheKey(const Device &device, const PackedLaunch &packed) const;
 
 private:
+  friend struct runtime::LaunchAccess;
   KernelState &state() const;
+  const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device,
+                                       const PackedLaunch &packed) const;
 
   KernelDesc desc_;
   LaunchOptions options_;
@@ -156,10 +188,40 @@ public:
                 [&](const PackedLaunch &packed) { return KernelBase::cacheKey(device, packed); });
   }
 
+  // The launch, kept for later. The kernel and what the arguments point to must still be there
+  // then.
+  BoundLaunch bind(Grid grid, const Arg<I> &...arguments, const Config &config = {},
+                   LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    return pack(config, options, arguments..., [&](const PackedLaunch &packed) {
+      BoundLaunch bound = keep(grid, packed);
+      bound.config = std::make_shared<const Config>(config);
+      return bound;
+    });
+  }
+  BoundLaunch bind(Grid grid, const Arg<I> &...arguments, LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    return pack({}, options, arguments...,
+                [&](const PackedLaunch &packed) { return keep(grid, packed); });
+  }
+
 protected:
   using KernelBase::KernelBase;
 
 private:
+  BoundLaunch keep(Grid grid, const PackedLaunch &packed) const {
+    return {this,
+            grid,
+            {packed.words, packed.words + words},
+            {packed.owners, packed.owners + sizeof...(I)},
+            nullptr,
+            {packed.configWords, packed.configWords + packed.configCount},
+            packed.describeConfig,
+            packed.options};
+  }
+
   static constexpr std::size_t words = (std::size_t{0} + ... + flattenedCount(Signature::args[I]));
   static_assert(words <= maxArguments, "a kernel with more arguments than a device can be given");
 

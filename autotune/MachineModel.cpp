@@ -1,0 +1,53 @@
+// The table of machine models; docs/autotuner.md names the source of each number.
+#include "autotune/MachineModel.h"
+
+namespace sectile::autotune {
+namespace {
+
+struct Entry {
+  const char *target;
+  MachineModel model;
+};
+
+constexpr Entry table[] = {
+    {"sm_80", {"A100 SXM 80 GB", 108, 1.41, 2039, 5120, 40, 128, 2048, 32, 1024, 512, 2048, 0, 64}},
+    {"sm_86", {"RTX A6000", 84, 1.80, 768, 2560, 6, 128, 1536, 16, 512, 256, 1024, 0, 2}},
+    {"sm_89", {"RTX 4090", 128, 2.52, 1008, 2560, 72, 128, 1536, 24, 256, 128, 1024, 512, 2}},
+    {"sm_90a", {"H100 SXM", 132, 1.83, 3352, 5120, 50, 128, 2048, 32, 1280, 640, 2560, 2560, 80}},
+    {"sm_100", {"B200", 148, 1.85, 8000, 5120, 126, 128, 2048, 32, 1280, 640, 2560, 2560, 64}},
+    {"sm_120", {"RTX 5090", 170, 2.41, 1792, 2560, 96, 128, 1536, 24, 256, 128, 1024, 512, 2}},
+    {"gfx90a", {"MI210", 104, 1.70, 1638, 4096, 8, 64, 2048, 32, 0, 0, 0, 0, 0}},
+    {"gfx942", {"MI300X", 304, 2.10, 5300, 8192, 256, 64, 2048, 32, 0, 0, 0, 0, 0}},
+    {"gfx950", {"MI355X", 256, 2.40, 8000, 8192, 256, 64, 2048, 32, 0, 0, 0, 0, 0}},
+    {"gfx1100", {"RX 7900 XTX", 96, 2.50, 960, 3072, 6, 128, 1024, 32, 0, 0, 0, 0, 0}},
+    {"gfx1201", {"RX 9070 XT", 64, 2.97, 645, 2048, 8, 128, 1024, 32, 0, 0, 0, 0, 0}},
+};
+
+} // namespace
+
+unsigned MachineModel::perClock(MmaElement element) const {
+  switch (element) {
+  case MmaElement::F16:
+  case MmaElement::BF16:
+    return f16;
+  case MmaElement::TF32:
+    return tf32;
+  case MmaElement::I8:
+    return int8;
+  case MmaElement::F8E4M3:
+  case MmaElement::F8E5M2:
+    return fp8;
+  case MmaElement::F64:
+    return f64;
+  }
+  llvm_unreachable("an unknown matrix element");
+}
+
+const MachineModel &machineModel(const Target &target) {
+  for (const Entry &entry : table)
+    if (target.name == entry.target)
+      return entry.model;
+  llvm_unreachable("a target without a machine model");
+}
+
+} // namespace sectile::autotune

@@ -1,0 +1,66 @@
+// Copies of what a kernel writes, so that candidates run on the same input and the user's memory
+// stays as it is; and whether two candidates wrote the same.
+#ifndef SECTILE_AUTOTUNE_OUTPUTS_H
+#define SECTILE_AUTOTUNE_OUTPUTS_H
+
+#include <optional>
+#include <sectile/buffer.h>
+#include <sectile/kernel.h>
+#include <sectile/tuning.h>
+
+namespace sectile::autotune {
+
+/// One argument that the kernel writes, and the whole memory it lies in.
+struct OutputMemory {
+  size_t argument; ///< its position
+  DType dtype;
+  uint64_t address;
+  size_t bytes;
+};
+
+/// The outputs of a launch: those that the options name, else all that are not const. Throws
+/// LaunchError where one is memory of unknown size, or no memory at all.
+std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch,
+                                    const AutotuneOptions &options);
+
+/// What all outputs hold, in order.
+using OutputBytes = std::vector<std::vector<char>>;
+
+class OutputCopies {
+public:
+  OutputCopies(const Device &device, std::vector<OutputMemory> outputs);
+
+  /// The launch with its outputs in the copies, and everything else that lies in the same memory.
+  detail::BoundLaunch redirected(detail::BoundLaunch launch) const;
+  /// Fills the copies with what the user's memory holds.
+  void restore(const Stream &stream) const;
+  /// Waits for all work of the device.
+  OutputBytes download() const;
+
+  const std::vector<OutputMemory> &outputs() const { return list; }
+
+private:
+  /// Memory of the user's that outputs share, and its copy.
+  struct Region {
+    uint64_t begin, end;
+    detail::Memory memory;
+    uint64_t copy; ///< as far from a multiple of 256 as `begin`
+  };
+  const Region *find(uint64_t address) const;
+
+  Device device;
+  std::vector<OutputMemory> list;
+  std::vector<Region> regions;
+};
+
+/// Nothing where `actual` is as good as `expected`, else what is wrong, in a sentence.
+std::optional<std::string> compareOutputs(const std::vector<OutputMemory> &outputs,
+                                          const OutputBytes &expected, const OutputBytes &actual,
+                                          std::optional<double> tolerance);
+
+/// The usual tolerance of an element type.
+double toleranceOf(DType dtype);
+
+} // namespace sectile::autotune
+
+#endif

@@ -1,0 +1,120 @@
+// The static estimate and the compiling of candidates.
+#include "autotune/Prepare.h"
+#include "runtime/CompileTimes.h"
+#include "runtime/LaunchAccess.h"
+
+namespace sectile::autotune {
+
+using runtime::LaunchAccess;
+
+TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
+                const AutotuneOptions &options) {
+  TuningKey key;
+  key.kernel = std::string(reference.kernel->name());
+  key.code = LaunchAccess::codeHash(reference, device);
+  key.device = device.name().starts_with("virtual:") ? device.name() : device.description();
+  for (const detail::ArgSpec &spec : reference.kernel->arguments()) {
+    key.dtypes += key.dtypes.empty() ? "" : " ";
+    key.dtypes += spec.kind == detail::ArgKind::index ? "index" : name_of(spec.dtype);
+  }
+  key.shape = options.bucket({reference.kernel->arguments(), reference.words.data()});
+  return key;
+}
+
+Toolchain toolchainOf(const Device &device) {
+  return {compilerVersion(), device.impl()->driverVersion()};
+}
+
+Preparation::Preparation(const TuningTask &task, const Device &device, unsigned threads)
+    : task(task), device(device),
+      threads(threads ? threads : std::max(1u, std::thread::hardware_concurrency())),
+      prepared(task.names.size()), done(task.names.size()) {}
+
+void Preparation::estimate(const std::function<bool()> &over,
+                           const std::function<void(size_t)> &progress) {
+  std::atomic<size_t> begun = 0, finished = 0;
+  auto work = [&](bool shows) {
+    for (size_t i; !over() && (i = begun++) < prepared.size();) {
+      look(i);
+      ++finished;
+      if (shows)
+        progress(finished);
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i)
+    others.emplace_back(work, false);
+  work(true);
+  for (std::thread &other : others)
+    other.join();
+}
+
+void Preparation::look(size_t candidate) {
+  Prepared &result = prepared[candidate];
+  try {
+    const detail::BoundLaunch launch = task.bind(candidate);
+    const CompileOptions options = LaunchAccess::options(launch);
+    result.stages = options.stages;
+    result.irHash = LaunchAccess::codeHash(launch, device);
+    LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+      llvm::Expected<ResourceEstimate> estimate =
+          estimateResources(module, llvm::cantFail(Target::get(device.target())), options);
+      if (!estimate) // compiling says it better
+        return llvm::consumeError(estimate.takeError());
+      result.sharedBytes = estimate->sharedBytes;
+      result.registers = estimate->registers;
+      result.plainDots = estimate->plainDots;
+      result.excess = estimate->excess;
+    });
+  } catch (...) {
+    result.error = std::current_exception();
+  }
+}
+
+void Preparation::start(std::vector<size_t> candidates) {
+  order = std::move(candidates);
+  for (unsigned i = 0; i < threads; ++i)
+    workers.emplace_back([this] {
+      for (size_t i; !stopped && (i = next++) < order.size();) {
+        compile(order[i]);
+        std::lock_guard lock(mutex);
+        done[order[i]] = true;
+        changed.notify_all();
+      }
+    });
+}
+
+void Preparation::compile(size_t candidate) {
+  Prepared &result = prepared[candidate];
+  if (result.error)
+    return;
+  try {
+    CompileTimes times;
+    {
+      runtime::RecordCompileTimes record(times);
+      result.kernel = &LaunchAccess::prepare(task.bind(candidate), device);
+    }
+    double milliseconds = 0;
+    for (const auto &[stage, time] : times)
+      milliseconds += time;
+    // Where there is no more than a trace, the code was there already.
+    result.compileMilliseconds = times.size() > 1 ? milliseconds : 0;
+    result.sharedBytes = result.kernel->sharedBytes;
+  } catch (...) {
+    result.error = std::current_exception();
+  }
+}
+
+void Preparation::wait(size_t candidate) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return done[candidate]; });
+}
+
+void Preparation::stop() {
+  stopped = true;
+  for (std::thread &worker : workers)
+    worker.join();
+  workers.clear();
+}
+
+} // namespace sectile::autotune

@@ -1,0 +1,434 @@
+// One tuning. What cannot fit is dropped by the static estimate, the rest is compiled by all cores
+// while this thread measures what is ready, in order.
+#include "autotune/Session.h"
+#include "autotune/Interrupt.h"
+#include "autotune/Measure.h"
+#include "autotune/Prepare.h"
+#include "autotune/Progress.h"
+#include "runtime/LaunchAccess.h"
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace sectile::autotune {
+namespace {
+
+constexpr unsigned fewRuns = 3, manyRuns = 20;
+constexpr double hopelessFactor = 1.5; // slower than the best by this, after a few runs
+
+using Clock = std::chrono::steady_clock;
+
+std::string timeText(double microseconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g us", microseconds);
+  return text;
+}
+
+/// A sequence that is the same on every machine.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed) {}
+  size_t below(size_t bound) {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (z ^ z >> 31) % bound;
+  }
+
+private:
+  uint64_t state;
+};
+
+/// Bytes of all buffers that a launch's arguments are in.
+uint64_t footprintOf(const detail::BoundLaunch &launch) {
+  std::set<std::pair<uint64_t, size_t>> seen;
+  uint64_t bytes = 0;
+  for (const detail::Owner &owner : launch.owners)
+    if (owner.bytes && seen.emplace(owner.address, owner.bytes).second)
+      bytes += owner.bytes;
+  return bytes;
+}
+
+/// Times on one device are taken one at a time.
+std::mutex &measuring() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+class Session {
+public:
+  Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
+      : task(task), options(options), store(store), device(task.stream.device()),
+        toolchain(toolchainOf(device)), copies(device, outputsOf(task.bind(0), options)),
+        stopwatch(task.stream, copies, footprintOf(task.bind(0))),
+        progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
+                 task.key.kernel + " " + describe(task.key.shape)),
+        results(task.names.size()), isKnown(task.names.size()), samples(task.names.size()) {}
+
+  TuneReport run();
+
+private:
+  bool over() {
+    return interrupt.caught() || !problem.empty() ||
+           (options.seconds > 0 &&
+            std::chrono::duration<double>(Clock::now() - start).count() > options.seconds);
+  }
+  void takeKnown(const Preparation &preparation);
+  std::vector<size_t> chosen(const Preparation &preparation);
+  void drop(const Preparation &preparation);
+  void measureReference(Preparation &preparation);
+  void check(Preparation &preparation, size_t candidate);
+  void timeFew(Preparation &preparation, size_t candidate);
+  void timeMany(Preparation &preparation, size_t candidate);
+  void halve(Preparation &preparation, std::vector<size_t> left);
+  void fail(size_t candidate, const std::exception &error);
+  bool deviceWorks();
+
+  LoadedCandidate loaded(const Preparation &preparation, size_t candidate) const {
+    const Prepared &prepared = preparation.at(candidate);
+    return {copies.redirected(task.bind(candidate)), prepared.kernel, prepared.registers,
+            prepared.stages};
+  }
+  Measurement &result(const Preparation &preparation, size_t candidate);
+  void record(size_t candidate);
+  std::optional<double> bestTime() const;
+  std::string bestText() const;
+  void settle(Measurement &measurement, const Timing &timing) {
+    measurement.median = timing.median;
+    measurement.spread = timing.spread;
+    measurement.runs = timing.runs;
+  }
+
+  const TuningTask &task;
+  const AutotuneOptions &options;
+  Database &store;
+  const Device device;
+  const Toolchain toolchain;
+  OutputCopies copies;
+  Stopwatch stopwatch;
+  Progress progress;
+  CatchInterrupt interrupt;
+  const Clock::time_point start = Clock::now();
+
+  std::vector<std::optional<Measurement>> results; ///< of every candidate that has one
+  std::vector<bool> isKnown;                       ///< from the store
+  std::vector<std::vector<double>> samples;
+  OutputBytes expected;
+  size_t done = 0, total = 0; ///< that are measured
+  std::string problem;
+};
+
+void Session::takeKnown(const Preparation &preparation) {
+  for (const Measurement &measurement : store.lookup(task.key)) {
+    const auto found = std::find(task.names.begin(), task.names.end(), measurement.config);
+    if (found == task.names.end() || !(measurement.toolchain == toolchain))
+      continue;
+    const size_t candidate = static_cast<size_t>(found - task.names.begin());
+    if (measurement.irHash != preparation.at(candidate).irHash)
+      continue;
+    results[candidate] = measurement;
+    isKnown[candidate] = true;
+  }
+}
+
+Measurement &Session::result(const Preparation &preparation, size_t candidate) {
+  std::optional<Measurement> &result = results[candidate];
+  if (result)
+    return *result;
+  const Prepared &prepared = preparation.at(candidate);
+  result.emplace();
+  result->config = task.names[candidate];
+  result->compileMilliseconds = prepared.compileMilliseconds;
+  result->sharedBytes = prepared.sharedBytes;
+  if (prepared.kernel) {
+    result->registers = prepared.kernel->resources.registers;
+    result->spillBytes = prepared.kernel->resources.spillBytes;
+  }
+  result->irHash = prepared.irHash;
+  result->toolchain = toolchain;
+  return *result;
+}
+
+void Session::record(size_t candidate) {
+  Measurement &measurement = *results[candidate];
+  measurement.when = std::chrono::duration_cast<std::chrono::seconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+  store.record(task.key, measurement);
+}
+
+std::optional<double> Session::bestTime() const {
+  std::optional<double> best;
+  for (const auto &result : results)
+    if (result && result->verdict == Verdict::Good && (!best || result->median < *best))
+      best = result->median;
+  return best;
+}
+
+std::string Session::bestText() const {
+  const Measurement *best = nullptr;
+  for (const auto &result : results)
+    if (result && result->verdict == Verdict::Good && (!best || result->median < best->median))
+      best = &*result;
+  return best ? timeText(best->median) + " " + best->config : "";
+}
+
+// What cannot fit is a result as well.
+void Session::drop(const Preparation &preparation) {
+  const unsigned usual = preparation.at(0).plainDots;
+  for (size_t i = 1; i < task.names.size(); ++i) {
+    const Prepared &prepared = preparation.at(i);
+    std::string why = prepared.excess;
+    if (why.empty() && prepared.plainDots > usual)
+      why = "its tiles do not fit the matrix instructions that the reference configuration's do";
+    if (results[i] || why.empty())
+      continue;
+    Measurement &measurement = result(preparation, i);
+    measurement.verdict = Verdict::DoesNotFit;
+    measurement.message = why;
+    record(i);
+  }
+}
+
+// What is to be measured, in order, after the reference.
+std::vector<size_t> Session::chosen(const Preparation &preparation) {
+  std::vector<size_t> left;
+  for (size_t i = 1; i < task.names.size(); ++i)
+    if (!results[i])
+      left.push_back(i);
+  if (options.strategy == Strategy::random) {
+    Random random(options.seed);
+    for (size_t i = left.size(); i > 1; --i)
+      std::swap(left[i - 1], left[random.below(i)]);
+  } else if (options.strategy == Strategy::halving) {
+    std::sort(left.begin(), left.end(), [&](size_t a, size_t b) {
+      return std::pair(preparation.at(a).cost, a) < std::pair(preparation.at(b).cost, b);
+    });
+  }
+  if (options.candidates && left.size() > options.candidates)
+    left.resize(options.candidates);
+  return left;
+}
+
+void Session::fail(size_t candidate, const std::exception &error) {
+  Measurement &measurement = *results[candidate];
+  measurement.verdict = Verdict::Failed;
+  measurement.message = error.what();
+  if (dynamic_cast<const DeviceError *>(&error) && !deviceWorks())
+    problem = std::string("after '") + task.names[candidate] +
+              "' the device can do no more: " + error.what();
+}
+
+bool Session::deviceWorks() {
+  try {
+    const detail::Memory memory(device, 4);
+    const uint32_t word = 0x5ec711e;
+    uint32_t back = 0;
+    memory.upload(&word);
+    memory.download(&back);
+    return back == word;
+  } catch (const DeviceError &) {
+    return false;
+  }
+}
+
+void Session::measureReference(Preparation &preparation) {
+  preparation.wait(0);
+  if (preparation.at(0).error)
+    std::rethrow_exception(preparation.at(0).error);
+  if (const std::string &excess = preparation.at(0).excess; !excess.empty())
+    throw LaunchError(excess);
+  std::lock_guard lock(measuring());
+  const LoadedCandidate reference = loaded(preparation, 0);
+  expected = stopwatch.run(reference);
+  if (results[0])
+    return;
+  settle(result(preparation, 0), stopwatch.time(reference, manyRuns, samples[0]));
+  record(0);
+}
+
+// Runs it once, and holds what it wrote against what the reference wrote.
+void Session::check(Preparation &preparation, size_t candidate) {
+  preparation.wait(candidate);
+  Measurement &measurement = result(preparation, candidate);
+  std::lock_guard lock(measuring());
+  try {
+    if (preparation.at(candidate).error)
+      std::rethrow_exception(preparation.at(candidate).error);
+    const LoadedCandidate ready = loaded(preparation, candidate);
+    const OutputBytes written = stopwatch.run(ready);
+    if (auto why = compareOutputs(copies.outputs(), expected, written, options.tolerance)) {
+      measurement.verdict = Verdict::Wrong;
+      measurement.message = *why;
+      return;
+    }
+    settle(measurement, stopwatch.time(ready, fewRuns, samples[candidate]));
+  } catch (const std::exception &error) {
+    fail(candidate, error);
+  }
+}
+
+void Session::timeFew(Preparation &preparation, size_t candidate) {
+  check(preparation, candidate);
+  record(candidate);
+  progress.show("measured", ++done, total, bestText());
+}
+
+void Session::timeMany(Preparation &preparation, size_t candidate) {
+  const std::optional<double> best = bestTime();
+  check(preparation, candidate);
+  Measurement &measurement = *results[candidate];
+  if (measurement.verdict == Verdict::Good && !stopwatch.estimates()) {
+    if (best && measurement.median > hopelessFactor * *best) {
+      measurement.verdict = Verdict::Hopeless;
+      measurement.message = "after " + std::to_string(measurement.runs) + " runs at " +
+                            timeText(measurement.median) + ", the best at " + timeText(*best);
+    } else {
+      std::lock_guard lock(measuring());
+      try {
+        settle(measurement, stopwatch.time(loaded(preparation, candidate), manyRuns - fewRuns,
+                                           samples[candidate]));
+      } catch (const std::exception &error) {
+        fail(candidate, error);
+      }
+    }
+  }
+  record(candidate);
+  progress.show("measured", ++done, total, bestText());
+}
+
+// Twice the runs for the better half, until two are left.
+void Session::halve(Preparation &preparation, std::vector<size_t> left) {
+  for (size_t candidate : left) {
+    if (over())
+      return;
+    timeFew(preparation, candidate);
+  }
+  if (stopwatch.estimates())
+    return;
+  std::erase_if(left, [&](size_t i) { return results[i]->verdict != Verdict::Good; });
+  for (unsigned runs = 2 * fewRuns; left.size() > 2; runs *= 2) {
+    std::sort(left.begin(), left.end(), [&](size_t a, size_t b) {
+      return std::pair(results[a]->median, a) < std::pair(results[b]->median, b);
+    });
+    const double best = results[left.front()]->median;
+    const size_t keep = (left.size() + 1) / 2;
+    for (size_t i = keep; i < left.size(); ++i) {
+      Measurement &measurement = *results[left[i]];
+      measurement.verdict = Verdict::Hopeless;
+      measurement.message = "in the slower half after " + std::to_string(measurement.runs) +
+                            " runs; the best then took " + timeText(best);
+      record(left[i]);
+    }
+    left.resize(keep);
+    for (size_t candidate : left) {
+      if (over())
+        return;
+      std::lock_guard lock(measuring());
+      try {
+        settle(*results[candidate],
+               stopwatch.time(loaded(preparation, candidate), runs, samples[candidate]));
+      } catch (const std::exception &error) {
+        fail(candidate, error);
+      }
+      record(candidate);
+    }
+    std::erase_if(left, [&](size_t i) { return results[i]->verdict != Verdict::Good; });
+  }
+}
+
+TuneReport Session::run() {
+  Preparation preparation(task, device, options.threads);
+  preparation.estimate(
+      [&] { return over(); },
+      [&](size_t count) { progress.show("looked at", count, task.names.size(), ""); });
+  std::vector<size_t> left;
+  if (!over()) {
+    takeKnown(preparation);
+    drop(preparation);
+    left = chosen(preparation);
+    total = left.size();
+    if (!left.empty() || !results[0]) {
+      std::vector<size_t> order = left;
+      order.insert(order.begin(), 0);
+      preparation.start(order);
+      measureReference(preparation);
+    }
+  }
+  if (options.strategy == Strategy::halving)
+    halve(preparation, left);
+  else
+    for (size_t candidate : left) {
+      if (over())
+        break;
+      timeMany(preparation, candidate);
+    }
+  preparation.stop();
+
+  TuneReport report;
+  report.kernel = task.key.kernel;
+  report.device = task.key.device;
+  report.bucket = task.key.shape;
+  report.interrupted = interrupt.caught();
+  report.problem = problem;
+  const std::optional<double> best = bestTime();
+  bool found = false;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i])
+      continue;
+    const Measurement &m = *results[i];
+    if (!found && m.verdict == Verdict::Good && m.median == best) {
+      report.best = report.rows.size();
+      found = true;
+    }
+    report.rows.push_back({m.config, static_cast<TuneVerdict>(m.verdict), m.message, m.median,
+                           m.spread, m.runs, m.compileMilliseconds, m.registers, m.spillBytes,
+                           m.sharedBytes, isKnown[i]});
+  }
+  return report;
+}
+
+} // namespace
+
+TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database &store) {
+  if (task.stream.device().name() == "interpreter")
+    throw LaunchError("the interpreter takes no time that could be measured: tune on a device or a "
+                      "virtual one, as in virtual:sm_90");
+  return Session(task, options, store).run();
+}
+
+std::optional<size_t> bestOf(const std::vector<std::string> &names,
+                             const std::vector<Measurement> &known) {
+  std::optional<size_t> best;
+  double time = std::numeric_limits<double>::infinity();
+  for (const Measurement &measurement : known) {
+    const auto found = std::find(names.begin(), names.end(), measurement.config);
+    if (measurement.verdict != Verdict::Good || found == names.end())
+      continue;
+    const size_t candidate = static_cast<size_t>(found - names.begin());
+    // Of equals the first of the space, in whatever order they are known.
+    if (measurement.median < time || (measurement.median == time && candidate < *best)) {
+      best = candidate;
+      time = measurement.median;
+    }
+  }
+  return best;
+}
+
+bool isTuned(const std::vector<std::string> &names, const std::vector<Measurement> &known,
+             const AutotuneOptions &options) {
+  size_t count = 0, measured = 0;
+  for (const std::string &name : names)
+    for (const Measurement &measurement : known)
+      if (measurement.config == name) {
+        ++count;
+        measured += measurement.verdict != Verdict::DoesNotFit;
+      }
+  if (options.seconds > 0)
+    return measured > 0;
+  return count == names.size() || (options.candidates && measured > options.candidates);
+}
+
+} // namespace sectile::autotune

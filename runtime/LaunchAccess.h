@@ -1,0 +1,28 @@
+// LaunchAccess: what the library does with a kept launch beside launching it at once.
+#ifndef SECTILE_RUNTIME_LAUNCHACCESS_H
+#define SECTILE_RUNTIME_LAUNCHACCESS_H
+
+#include "codegen/Compiler.h"
+#include "runtime/DeviceImpl.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <sectile/kernel.h>
+
+namespace sectile::runtime {
+
+struct LaunchAccess {
+  /// Compiles the kernel and loads it, unless that has been done. It stays loaded.
+  static const LoadedKernel &prepare(const detail::BoundLaunch &launch, const Device &device);
+  static void launch(const detail::BoundLaunch &launch, const Stream &stream);
+  /// With the kernel's own options and the defaults where the launch says nothing.
+  static CompileOptions options(const detail::BoundLaunch &launch);
+
+  /// Hash of the kernel's IR, of whatever arguments, without source lines.
+  static std::string codeHash(const detail::BoundLaunch &launch, const Device &device);
+  /// Traces the kernel and hands the module to `use`, which may change it.
+  static void trace(const detail::BoundLaunch &launch,
+                    llvm::function_ref<void(mlir::ModuleOp)> use);
+};
+
+} // namespace sectile::runtime
+
+#endif
