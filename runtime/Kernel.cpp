@@ -2,6 +2,7 @@
 // none yet.
 #include "codegen/UserCode.h"
 #include "dsl/Trace.h"
+#include "runtime/Activities.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
 #include "runtime/LaunchAccess.h"
@@ -262,6 +263,13 @@ private:
   std::optional<TracedKernel> traced;
 };
 
+// "m=128 n=64 warps=4 stages=3".
+std::string summary(const CompileOptions &options, const detail::PackedLaunch &packed) {
+  std::string text = packed.describeConfig ? packed.describeConfig(packed.config) + " " : "";
+  return text + "warps=" + std::to_string(options.warps) +
+         " stages=" + std::to_string(options.stages);
+}
+
 void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs,
                  const detail::Owner *owners, const DeviceImpl &device) {
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -311,22 +319,45 @@ KernelState &KernelBase::state() const {
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options) {
+  using Kind = Activity::Kind;
+  runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
+  const auto load = [&](const Artifact &artifact) {
+    auto loaded = device.load(artifact);
+    activities.done(Kind::load, "load");
+    return table.insert(key.get(), std::move(loaded));
+  };
   KeyedLaunch launch(desc, device, options, packed);
   if (launch.known())
-    if (const auto artifact = cache.get(*launch.known()))
-      return table.insert(key.get(), device.load(*artifact));
+    if (const auto artifact = cache.get(*launch.known())) {
+      activities.done(Kind::cache, "index hit");
+      return load(*artifact);
+    }
   TracedKernel &traced = launch.trace();
+  activities.done(Kind::trace, "trace");
   // The compile changes the module.
   const runtime::Recipe recipe{options, device.namesLines() ? "" : print(*traced.module, true)};
+  bool hit = true;
   const auto compile = [&] {
-    llvm::Expected<Artifact> compiled = device.compile(*traced.module, options, timesSink);
-    if (!compiled)
+    hit = false;
+    activities.done(Kind::cache, "miss");
+    CompileTimes stages;
+    llvm::Expected<Artifact> compiled =
+        device.compile(*traced.module, options, timesSink || activities ? &stages : nullptr);
+    activities.done(Kind::compile, stages);
+    if (timesSink)
+      timesSink->insert(timesSink->end(), stages.begin(), stages.end());
+    if (!compiled) {
+      activities.done(Kind::compile, "failed");
       rethrow(compiled.takeError(), desc.name);
+    }
     compiled->irHash = launch.irHash;
+    activities.begin();
     return std::move(*compiled);
   };
-  return table.insert(key.get(), device.load(*cache.get(launch.key, compile, recipe)));
+  const auto artifact = cache.get(launch.key, compile, recipe);
+  activities.done(Kind::cache, hit ? "hit" : "store");
+  return load(*artifact);
 }
 
 const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed) const {

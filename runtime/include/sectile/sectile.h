@@ -1,5 +1,6 @@
 // All of Sectile: the language, devices, kernels.
 #pragma once
+#include <sectile/activity.h>
 #include <sectile/buffer.h>
 #include <sectile/config.h>
 #include <sectile/device.h>
