@@ -7,23 +7,38 @@
 using namespace sectile;
 using namespace sectile::tool;
 
+static void row(Table &table, const Command &command) {
+  std::string words(command.name);
+  for (std::string_view word : command.positional)
+    words += " " + std::string(word);
+  table.row({"  " + words, std::string(command.summary)});
+}
+
 int sectile::tool::runHelp(const CommandLine &line) {
+  Table table;
   if (auto name = line.argument(0)) {
-    for (const Command &command : commands())
-      if (command.name == *name) {
+    const std::string both = *name + " " + line.argument(1).value_or("");
+    bool any = false;
+    for (const Command &command : commands()) {
+      if (command.name == *name || command.name == both) {
         std::cout << usage(command);
         return 0;
       }
-    throw InputError("there is no command '" + *name + "'; `sectile help` lists them");
+      if (!line.argument(1) && command.name.starts_with(both)) {
+        row(table, command);
+        any = true;
+      }
+    }
+    if (!any)
+      throw InputError("there is no command '" + (line.argument(1) ? both : *name) +
+                       "'; `sectile help` lists them");
+    std::cout << "usage: sectile " << *name << " WORD [ARGUMENT...]\n\n";
+    table.print(std::cout);
+    return 0;
   }
   std::cout << "usage: sectile COMMAND [ARGUMENT...]\n\n";
-  Table table;
-  for (const Command &command : commands()) {
-    std::string words(command.name);
-    for (std::string_view word : command.positional)
-      words += " " + std::string(word);
-    table.row({"  " + words, std::string(command.summary)});
-  }
+  for (const Command &command : commands())
+    row(table, command);
   table.print(std::cout);
   std::cout << "\n  --version    the versions of Sectile and of the LLVM inside it\n"
                "\nExit status: 0 done, 1 the work failed, 2 the command line or an input was "

@@ -2,6 +2,8 @@
 // status: 0 done, 1 the work failed, 2 the command line or an input was wrong.
 #include "kernels/InputError.h"
 #include "tools/sectile/Commands.h"
+#include "tools/sectile/cache/Cache.h"
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -12,6 +14,8 @@ using namespace sectile::tool;
 
 static constexpr std::string_view device =
     "cuda:0, hip:0, virtual:sm_90, interpreter and so on; the best there is if not given";
+
+static const Flag json{"--json", {}, "print JSON"};
 
 const std::vector<Command> &sectile::tool::commands() {
   static const std::vector<Command> all{
@@ -55,7 +59,60 @@ const std::vector<Command> &sectile::tool::commands() {
        {{"--device", "DEV", "the virtual device to measure; virtual:sm_90 if not given"},
         {"--json", "FILE", "write the figures there, too"}},
        runBench},
-      {"help", {"[COMMAND]"}, "What the commands are, or how one of them is used.", {}, runHelp},
+      {"cache list",
+       {"[KERNEL]"},
+       "Lists compiled kernels and measured problems; those of one kernel.",
+       {json},
+       runCacheList},
+      {"cache show",
+       {"ENTRY"},
+       "Shows an entry of the compile cache: its key, its IR, its code, what it needs.",
+       {{"--ir", {}, "print the IR only"}, {"--code", {}, "print the code only"}, json},
+       runCacheShow},
+      {"cache best",
+       {"KERNEL"},
+       "Compares the measured configurations of a kernel, shape by shape.",
+       {{"--device", "NAME", "measurements of this device only"},
+        {"--dtypes", "DTYPES", "of these dtypes only, as \"f16 f16 f16\""},
+        {"--top", "N", "rows of the comparison; 10 if not given"},
+        {"--plot", "FILE", "draw the search spaces into a .svg or .html file"},
+        json},
+       runCacheBest},
+      {"cache verify",
+       {},
+       "Checks every entry and every measurement; status 1 where one is damaged.",
+       {{"--recompile", {}, "compile every kernel from its entry and compare"}, json},
+       runCacheVerify},
+      {"cache prune",
+       {},
+       "Removes what is damaged, was set aside, or is more than the size limit.",
+       {{"--limit", "MIB", "the size limit; SECTILE_CACHE_LIMIT if not given"},
+        {"--unused", "DAYS", "kernels unused for so long, too"},
+        {"--stale", {}, "measurements made with another compiler, too"},
+        json},
+       runCachePrune},
+      {"cache clear",
+       {"[KERNEL]"},
+       "Removes all kernels and measurements; those of one kernel.",
+       {{"--kernels", {}, "compiled kernels only"},
+        {"--measurements", {}, "measurements only"},
+        json},
+       runCacheClear},
+      {"cache export",
+       {"FILE", "[KERNEL]"},
+       "Writes measurements into a .json file, or compiled kernels into any other.",
+       {},
+       runCacheExport},
+      {"cache import",
+       {"FILE"},
+       "Takes over what export wrote. Compiled kernels will run: import those you trust.",
+       {},
+       runCacheImport},
+      {"help",
+       {"[COMMAND]", "[WORD]"},
+       "What the commands are, or how one of them is used.",
+       {},
+       runHelp},
   };
   return all;
 }
@@ -67,21 +124,30 @@ static int dispatch(std::vector<std::string_view> words) {
     std::cout << "sectile " << version() << " (LLVM " << llvm_version() << ")\n";
     return 0;
   }
+  const bool help = std::find_if(words.begin(), words.end(), [](std::string_view word) {
+                      return word == "--help" || word == "-h";
+                    }) != words.end();
+  const std::string first(words.front());
+  const std::string two = words.size() > 1 ? first + " " + std::string(words[1]) : first;
+  std::string known, below;
   for (const Command &command : commands()) {
-    if (command.name != words.front())
-      continue;
-    for (std::string_view word : words)
-      if (word == "--help" || word == "-h") {
+    if (command.name == first || command.name == two) {
+      if (help)
         std::cout << usage(command);
-        return 0;
-      }
-    return command.run(CommandLine(command, std::span(words).subspan(1)));
-  }
-  std::string known;
-  for (const Command &command : commands())
+      return help ? 0
+                  : command.run(CommandLine(
+                        command, std::span(words).subspan(command.name == first ? 1 : 2)));
+    }
     known += (known.empty() ? "" : ", ") + std::string(command.name);
-  throw InputError("there is no command '" + std::string(words.front()) + "'; the commands are " +
-                   known);
+    if (command.name.starts_with(first + " "))
+      below += (below.empty() ? "" : ", ") + std::string(command.name.substr(first.size() + 1));
+  }
+  if (help && !below.empty())
+    return dispatch({"help", words.front()});
+  if (!below.empty())
+    throw InputError((words.size() > 1 ? "there is no command '" + two + "'; " : "") + first +
+                     " takes one of " + below);
+  throw InputError("there is no command '" + first + "'; the commands are " + known);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,292 @@
+# `sectile cache`: what its commands print is what there is, recomputed here; files go out and come back.
+import json
+import os
+import re
+import subprocess
+import sys
+
+from cli import done, main, refused, sectile, write_npy
+
+SECTILE_OPT = os.path.abspath(sys.argv[3])
+FAKE_CUDA = sys.argv[2]  # a driver on host memory: kernels for it are compiled to PTX
+
+
+def cache(folder="cache"):
+    return {"SECTILE_CACHE_DIR": os.path.abspath(folder), "SECTILE_CUDA_LIBRARY": FAKE_CUDA, "SECTILE_TUNING_PATH": ""}
+
+
+def run_add(device="virtual:sm_80", folder="cache", size=256):
+    write_npy("x.npy", "<f4", (64,), range(64))
+    done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "1", "--config", f"size={size}", "--device",
+         device, env=cache(folder))  # fmt: skip
+
+
+def listing(folder="cache", *words):
+    return json.loads(done("cache", "list", "--json", *words, env=cache(folder)).out)
+
+
+def read(path, mode="r"):
+    with open(path, mode) as file:
+        return file.read()
+
+
+def write(path, data):
+    with open(path, "wb" if isinstance(data, bytes) else "w") as file:
+        file.write(data)
+
+
+def measurement(config, median, verdict="good", **more):
+    return {"config": config, "verdict": verdict, "message": "" if verdict == "good" else "so it was", "median_us": median,
+            "spread_us": 0.5, "runs": 20, "compile_ms": 100, "registers": 64, "spill_bytes": 0, "shared_bytes": 1024,
+            "ir": "abc", "compiler": "older", "driver": "", "time": 1700000000, **more}  # fmt: skip
+
+
+def problem(m, measurements, **more):
+    return {"kernel": "matmul", "code": "c0de", "device": "virtual:sm_90", "dtypes": "f16 f16 f16",
+            "shape": [{"name": "M", "extent": m}, {"name": "N", "extent": 64}], "measurements": measurements,
+            **more}  # fmt: skip
+
+
+SPACE = [(m, n, warps) for m in (32, 64, 128) for n in (32, 64) for warps in (4, 8)]
+
+
+def fill(path="measured.json", folder="cache"):
+    """Two shapes of a space of twelve; for M=512 the second takes a quarter more than the best."""
+    name = "m={} n={} warps={}".format
+    first = [measurement(name(*c), 8 + 2 * i) for i, c in enumerate(SPACE[:9])]
+    first += [measurement(name(*SPACE[9]), 1, "wrong"), measurement(name(*SPACE[10]), 0, "failed"),
+              measurement(name(*SPACE[11]), 0, "does not fit")]  # fmt: skip
+    second = [measurement(name(*c), 100 - i) for i, c in enumerate(SPACE)]
+    problems = [problem(512, first), problem(1024, second)]
+    write(path, json.dumps({"format": "sectile measurements", "version": 1, "problems": problems}))
+    return done("cache", "import", path, env=cache(folder))
+
+
+def test_an_empty_cache():
+    assert listing()["kernels"] == [] and listing()["problems"] == []
+    assert "0 kernels" in done("cache", "list", env=cache()).out
+    assert "0 kernels" in done("cache", "verify", env=cache()).out
+    done("cache", "prune", env=cache())
+    done("cache", "clear", env=cache())
+    refused("cache", "show", "abc", says="no entry 'abc'", env=cache())
+    refused("cache", "best", "matmul", says="nothing was measured of 'matmul'", env=cache())
+
+
+def test_there_must_be_a_folder():
+    for word in (["list"], ["show", "x"], ["best", "x"], ["verify"], ["prune"], ["clear"], ["export", "x.json"]):
+        refused("cache", *word, says="memory only", env={"SECTILE_CACHE_DIR": ""})
+    os.mkdir("open")
+    os.chmod("open", 0o777)
+    refused("cache", "list", says="others can write to it", env=cache("open"))
+
+
+def test_words():
+    refused("cache", says="list, show, best")
+    refused("cache", "lst", says=("'cache lst'", "list, show, best"))
+    assert "cache prune" in done("help", "cache").out
+    assert "--limit MIB" in done("help", "cache", "prune").out
+    assert "usage: sectile cache show ENTRY" in done("cache", "show", "--help").out
+
+
+def test_list_says_what_the_folder_has():
+    for size in (256, 512):
+        run_add(size=size)
+    run_add("cuda:0")
+    fill()
+    listed = listing()
+    files = {name: os.path.getsize(os.path.join("cache", name)) for name in os.listdir("cache")}
+    kernels = {name: size for name, size in files.items() if re.fullmatch("[0-9a-f]{32}", name)}
+    assert {entry["entry"]: entry["bytes"] for entry in listed["kernels"]} == kernels
+    assert sorted(entry["form"] for entry in listed["kernels"]) == ["ptx", "virtual", "virtual"]
+    assert [p["shape"][0]["extent"] for p in listed["problems"]] == [512, 1024]
+    out = done("cache", "list", env=cache()).out
+    for word in ("3 kernels", "size=256", "size=512", "2 measured problems", "M=512 N=64", "m=32 n=32 warps=4", "8.00 us",
+                 "stale"):  # fmt: skip
+        assert word in out, (word, out)
+    assert listing("cache", "vector_add")["problems"] == [] and len(listing("cache", "vector_add")["kernels"]) == 3
+    assert listing("cache", "matmul")["kernels"] == [] and len(listing("cache", "matmul")["problems"]) == 2
+
+
+def plain(ir):
+    """IR as sectile-opt prints it, without locations."""
+    write("ir.mlir", ir)
+    return subprocess.run([SECTILE_OPT, "ir.mlir"], capture_output=True, text=True, check=True).stdout
+
+
+def test_show_is_true():
+    """Everything that `show` prints, made again: by `compile`, by the configuration, by a recompile."""
+    run_add("cuda:0")
+    (entry,) = listing()["kernels"]
+    shown = json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)
+    words = ["vector_add", "--target", shown["chip"], "--config", "size=256"]
+    code = done("compile", *words, "--emit", "ptx").out
+    assert shown["code"] == code and shown["code_bytes"] == len(code)
+    assert plain(shown["ir_with_locations"]) == plain(shown["ir"])
+    assert "loc(" not in shown["ir"] and "@vector_add" in shown["ir"]
+    assert shown["key"] == (
+        f"kernel vector_add\ntarget {shown['target']}\noptions {shown['options']}\n"
+        f"compiler {shown['compiler']}\n\n{shown['ir']}"
+    )
+    assert f".entry {shown['symbol']}(" in code
+    assert shown["threads"] == 32 * int(re.search(r"warps=(\d+)", shown["options"])[1])
+    assert f".reqntid {shown['threads']}" in code
+    assert "size=256" in shown["options"] and shown["chip"] in shown["target"]
+    version = done("--version").out.split()
+    assert version[1] in shown["compiler"] and version[3].rstrip(")") in shown["compiler"]
+    for field in set(shown) & set(entry):
+        assert shown[field] == entry[field], field
+    text = done("cache", "show", entry["entry"][:6], env=cache()).out
+    for field in ("kernel", "target", "options", "compiler", "ir", "ir_hash", "code", "symbol"):
+        assert shown[field] in text, field
+    assert done("cache", "show", entry["entry"], "--code", env=cache()).out == code
+    assert done("cache", "show", entry["entry"], "--ir", env=cache()).out == shown["ir"]
+    assert "all is well" in done("cache", "verify", "--recompile", env=cache()).out
+    refused("cache", "show", entry["entry"], "--ir", "--code", says="only one", env=cache())
+
+
+def test_show_of_other_forms():
+    run_add()
+    run_add("interpreter")
+    for entry in listing()["kernels"]:
+        shown = json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)
+        assert shown["form"] == entry["form"] and shown["code"] and "vector_add" in shown["ir"]
+        done("cache", "show", entry["entry"], env=cache())
+
+
+def test_verify_finds_damage():
+    run_add()
+    fill()
+    (entry,) = listing()["kernels"]
+    path = os.path.join("cache", entry["entry"])
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        file.write(b"damage")
+    result = sectile("cache", "verify", env=cache())
+    assert result.status == 1 and entry["entry"] in result.out and "1 faults" in result.out, result.out
+    assert listing()["others"][0]["state"].startswith("damaged")
+    refused("cache", "show", entry["entry"], says="is damaged", env=cache())
+    assert "removed 1 files" in done("cache", "prune", env=cache()).out
+    assert sectile("cache", "verify", env=cache()).status == 0
+
+
+def test_verify_finds_damaged_measurements():
+    fill()
+    path = "cache/tuning.sqlite"
+    data = read(path, "rb")
+    assert data.count(b"m=64 n=64 warps=8") >= 1
+    write(path, data.replace(b"m=64 n=64 warps=8", b"m=64 n=65 warps=8"))
+    result = sectile("cache", "verify", "--json", env=cache())
+    assert result.status == 1 and "m=64 n=65 warps=8" in " ".join(json.loads(result.out)["faults"])
+    assert len(listing()["problems"][1]["measurements"]) == 11
+    done("cache", "prune", env=cache())
+    assert sectile("cache", "verify", env=cache()).status == 0
+
+
+def test_prune_and_clear():
+    run_add(size=256)
+    run_add(size=512)
+    fill()
+    assert json.loads(done("cache", "prune", "--json", env=cache()).out) == {"bytes": 0, "files": 0, "measurements": 0}
+    assert json.loads(done("cache", "prune", "--unused", "1", "--json", env=cache()).out)["files"] == 0
+    assert json.loads(done("cache", "prune", "--stale", "--json", env=cache()).out)["measurements"] == 24
+    fill()
+    pruned = json.loads(done("cache", "prune", "--limit", "0", "--json", env=cache()).out)
+    assert pruned["files"] >= 2 and listing()["kernels"] == [] and len(listing()["problems"]) == 2
+    run_add()
+    done("cache", "clear", "matmul", env=cache())
+    assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
+    fill()
+    done("cache", "clear", "--kernels", env=cache())
+    assert listing()["kernels"] == [] and len(listing()["problems"]) == 2
+    run_add()
+    done("cache", "clear", "--measurements", env=cache())
+    assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
+    done("cache", "clear", env=cache())
+    assert listing()["kernels"] == []
+
+
+def test_measurements_go_out_and_come_back():
+    assert "imported 24 measurements" in fill().err
+    done("cache", "export", "out.json", env=cache())
+    done("cache", "import", "out.json", env=cache("other"))
+    done("cache", "export", "again.json", env=cache("other"))
+    assert read("out.json") == read("again.json")
+    assert "0 measurements" in done("cache", "import", "out.json", env=cache("other")).err
+    done("cache", "export", "none.json", "softmax", env=cache())
+    assert json.loads(read("none.json"))["problems"] == []
+    # as a layer below another folder
+    layered = {**cache("third"), "SECTILE_TUNING_PATH": os.path.abspath("out.json")}
+    rows = json.loads(done("cache", "list", "--json", env=layered).out)["problems"]
+    assert [row["origin"] for row in rows] == [os.path.abspath("out.json")] * 2
+    assert "winner" in done("cache", "best", "matmul", env=layered).out
+
+
+def test_import_refuses_what_is_wrong():
+    fill()
+    data = json.loads(read("measured.json"))
+    data["problems"][1]["measurements"][3]["runs"] = -1
+    write("wrong.json", json.dumps(data))
+    refused("cache", "import", "wrong.json", says=("wrong.json", "problems[1].measurements[3].runs"), env=cache("new"))
+    assert listing("new")["problems"] == []
+    write("cut.json", read("measured.json")[:-20])
+    refused("cache", "import", "cut.json", says="cut.json", env=cache("new"))
+    refused("cache", "import", "none.json", says="none.json", env=cache("new"))
+    refused("cache", "export", "none/x.json", says="none/x.json", env=cache("new"))
+
+
+def test_kernels_go_out_and_come_back():
+    run_add()
+    done("cache", "export", "kernels.bin", env=cache())
+    assert "imported 1 kernels" in done("cache", "import", "kernels.bin", env=cache("other")).err
+    assert [e["entry"] for e in listing("other")["kernels"]] == [e["entry"] for e in listing()["kernels"]]
+    data = bytearray(read("kernels.bin", "rb"))
+    data[len(data) // 2] ^= 1
+    write("damaged.bin", bytes(data))
+    refused("cache", "import", "damaged.bin", says="damaged.bin", env=cache("third"))
+    assert listing("third")["kernels"] == []
+
+
+def test_best():
+    fill()
+    rows = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
+    assert [row["winner"] for row in rows] == ["m=32 n=32 warps=4", "m=128 n=64 warps=8"]
+    assert [row["good"] for row in rows] == [9, 12]
+    assert abs(rows[0]["margin"] - 0.25) < 1e-9 and abs(rows[1]["margin"] - 1 / 89) < 1e-9
+    out = done("cache", "best", "matmul", env=cache()).out
+    for word in ("matmul on virtual:sm_90", "8.00 us", "25.0%", "89.00 us", "1.1%", "stale", "1.00x"):
+        assert word in out, (word, out)
+    assert out.count("warps=") == 2 + 10
+    assert done("cache", "best", "matmul", "--top", "3", env=cache()).out.count("warps=") == 2 + 3
+    # Those good for both shapes first: of these the one with the least mean.
+    table = out[out.index("configuration") :].splitlines()
+    assert table[1].startswith("m=32 n=32 warps=4 ") and table[1].split()[-2:] == ["1.00x", "1.12x"]
+    refused("cache", "best", "matmul", "--device", "cuda:7", says="nothing was measured", env=cache())
+    assert "1024" in done("cache", "best", "matmul", "--dtypes", "f16 f16 f16", env=cache()).out
+
+
+def test_heat_map():
+    from xml.etree import ElementTree
+
+    fill()
+    done("cache", "best", "matmul", "--plot", "map.svg", env=cache())
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse("map.svg").getroot()
+    tips = [element.findtext(svg + "title") for element in root.iter(svg + "rect")]
+    tips = [tip for tip in tips if tip]
+    assert len(tips) == 24
+    assert "m=32 n=32 warps=8: 10.00 us, 1.25 times the best" in tips
+    assert "m=128 n=64 warps=8: does not fit: so it was" in tips
+    words = [element.text for element in root.iter(svg + "text")]
+    for word in ("m=32", "n=64 warps=4", "W", "F", "-", "best: m=32 n=32 warps=4, 8.00 us"):
+        assert word in words, (word, words)
+    # Cells do not lie on each other.
+    places = [(e.get("x"), e.get("y")) for e in root.iter(svg + "rect") if e.findtext(svg + "title")]
+    assert len(set(places)) == 24
+    done("cache", "best", "matmul", "--plot", "map.html", env=cache())
+    html = read("map.html")
+    assert html.startswith("<!DOCTYPE html>") and read("map.svg") in html
+    refused("cache", "best", "matmul", "--plot", "map.png", says="map.png", env=cache())
+    refused("cache", "best", "matmul", "--plot", "none/map.svg", says="none/map.svg", env=cache())
+
+
+main(globals())

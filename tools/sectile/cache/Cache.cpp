@@ -1,0 +1,73 @@
+// Finding the cache and its entries, and figures in words.
+#include "tools/sectile/cache/Cache.h"
+#include "kernels/InputError.h"
+#include "runtime/CompileCache.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+
+namespace sectile::tool {
+
+uint64_t cacheLimit() {
+  const char *limit = std::getenv("SECTILE_CACHE_LIMIT");
+  return (limit ? std::strtoull(limit, nullptr, 10) : 1024) << 20;
+}
+
+runtime::DiskStore &cacheFolder() {
+  const std::string folder = runtime::CompileCache::defaultFolder();
+  if (folder.empty())
+    throw InputError("there is no cache folder: kernels and measurements are kept in memory only");
+  static runtime::DiskStore store(folder, cacheLimit());
+  if (!store.usable())
+    throw InputError("the cache folder is not used: " + store.problem());
+  return store;
+}
+
+runtime::CachedKernel findEntry(std::string_view name) {
+  runtime::DiskStore &store = cacheFolder();
+  std::vector<std::string> found;
+  for (const auto &entry : store.entries())
+    if (runtime::namesKernel(entry.name) && entry.name.starts_with(name))
+      found.push_back(entry.name);
+  if (found.empty())
+    throw InputError("the cache has no entry '" + std::string(name) +
+                     "': `sectile cache list` shows what it has");
+  if (found.size() > 1 && found.front() != name)
+    throw InputError(std::to_string(found.size()) + " entries begin with '" + std::string(name) +
+                     "': give more of the name");
+  std::optional<runtime::CachedKernel> kernel = runtime::readCachedKernel(store, found.front());
+  if (!kernel)
+    throw InputError("the entry '" + found.front() + "' is damaged");
+  return std::move(*kernel);
+}
+
+std::string timeText(int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm parts;
+  char text[32];
+  if (!gmtime_r(&time, &parts) || !std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts))
+    return std::to_string(seconds);
+  return text;
+}
+
+std::string bytesText(uint64_t bytes) {
+  if (bytes < 10240)
+    return std::to_string(bytes) + " bytes";
+  return bytes < 10240 * 1024 ? std::to_string(bytes >> 10) + " KiB"
+                              : std::to_string(bytes >> 20) + " MiB";
+}
+
+std::string microseconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 100 ? "%.2f us" : "%.1f us", value);
+  return text;
+}
+
+std::string configuration(const runtime::CacheKey &key) {
+  return key.options.substr(0, key.options.find(" arguments"));
+}
+
+void printJson(llvm::json::Value value) { std::cout << llvm::formatv("{0:2}\n", value).str(); }
+
+} // namespace sectile::tool

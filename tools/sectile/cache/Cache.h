@@ -1,0 +1,34 @@
+// The commands `sectile cache WORD`, and what they share.
+#pragma once
+#include "autotune/Database.h"
+#include "runtime/CacheInspection.h"
+#include "tools/sectile/CommandLine.h"
+#include "llvm/Support/JSON.h"
+
+namespace sectile::tool {
+
+int runCacheList(const CommandLine &line);
+int runCacheShow(const CommandLine &line);
+int runCacheBest(const CommandLine &line);
+int runCacheVerify(const CommandLine &line);
+int runCachePrune(const CommandLine &line);
+int runCacheClear(const CommandLine &line);
+int runCacheExport(const CommandLine &line);
+int runCacheImport(const CommandLine &line);
+
+// The folder of the compile cache. Throws InputError where there is none or it cannot be used.
+runtime::DiskStore &cacheFolder();
+// SECTILE_CACHE_LIMIT in bytes.
+uint64_t cacheLimit();
+
+// The entry that is named so, or whose name alone begins so. Throws InputError.
+runtime::CachedKernel findEntry(std::string_view name);
+
+std::string timeText(int64_t seconds); // "2026-03-01 17:05:09", UTC
+std::string bytesText(uint64_t bytes); // "17 KiB"
+std::string microseconds(double value);
+// The options of a key without how its arguments were specialised.
+std::string configuration(const runtime::CacheKey &key);
+void printJson(llvm::json::Value value);
+
+} // namespace sectile::tool

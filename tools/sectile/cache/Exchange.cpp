@@ -1,0 +1,66 @@
+// `sectile cache export` and `import`: measurements as JSON, compiled kernels as an archive.
+#include "autotune/Exchange.h"
+#include "kernels/InputError.h"
+#include "tools/File.h"
+#include "tools/sectile/cache/Cache.h"
+#include <iostream>
+
+using namespace sectile;
+using namespace sectile::tool;
+using autotune::Database;
+using autotune::Problem;
+
+static bool holdsMeasurements(const std::string &path) { return path.ends_with(".json"); }
+
+static void exportMeasurements(const std::string &path, const std::string &kernel) {
+  std::vector<Problem> own;
+  size_t measurements = 0;
+  for (Problem &problem : Database::get().problems(kernel))
+    if (problem.origin == Database::get().file()) {
+      measurements += problem.measurements.size();
+      own.push_back(std::move(problem));
+    }
+  writeFile(path, {autotune::toJson(own)});
+  std::cerr << "exported " << own.size() << " problems, " << measurements << " measurements\n";
+}
+
+static void exportKernels(const std::string &path, const std::string &kernel) {
+  runtime::DiskStore &store = cacheFolder();
+  std::vector<std::string> names;
+  for (const runtime::ListedEntry &entry : runtime::listCache(store))
+    if (entry.kind == runtime::ListedEntry::Kernel &&
+        (kernel.empty() || entry.parts.kernel == kernel))
+      names.push_back(entry.name);
+  std::string problem;
+  if (!runtime::exportCache(store, names, path, problem))
+    throw InputError(problem);
+  std::cerr << "exported " << names.size() << " kernels\n";
+}
+
+int sectile::tool::runCacheExport(const CommandLine &line) {
+  cacheFolder();
+  const std::string path = *line.argument(0), kernel = line.argument(1).value_or("");
+  checkWritable(path);
+  (holdsMeasurements(path) ? exportMeasurements : exportKernels)(path, kernel);
+  return 0;
+}
+
+int sectile::tool::runCacheImport(const CommandLine &line) {
+  runtime::DiskStore &store = cacheFolder();
+  const std::string path = *line.argument(0);
+  if (holdsMeasurements(path)) {
+    llvm::Expected<Database::Imported> result = Database::get().import(readFile(path));
+    if (!result)
+      throw InputError("'" + path + "': " + llvm::toString(result.takeError()));
+    std::cerr << "imported " << result->added + result->replaced << " measurements ("
+              << result->replaced << " in place of earlier ones), " << result->kept
+              << " were here from later\n";
+    return 0;
+  }
+  std::string problem;
+  const std::optional<runtime::Imported> result = runtime::importCache(store, path, problem);
+  if (!result)
+    throw InputError(problem);
+  std::cerr << "imported " << result->added << " kernels, " << result->present << " were here\n";
+  return 0;
+}
