@@ -18,6 +18,7 @@ struct MachineModel {
   unsigned maxBlocks;        ///< resident on a unit
   /// Multiply-adds per clock and unit of matrix instructions; 0: none. As mma.sync reaches them.
   unsigned f16, tf32, int8, fp8, f64;
+  unsigned publishedF16; ///< the same for f16, of the best instructions that the chip has
 
   unsigned perClock(MmaElement element) const;
 };

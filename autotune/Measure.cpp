@@ -6,21 +6,31 @@
 
 namespace sectile::autotune {
 
+CacheFlush::CacheFlush(const Device &device) {
+  constexpr double leastMegabytes = 64;
+  const Target target = llvm::cantFail(Target::get(device.target()));
+  const double bytes = std::max(leastMegabytes, 2 * machineModel(target).cacheMegabytes) * 1e6;
+  larger = detail::Memory(device, static_cast<size_t>(bytes) / 16 * 16);
+}
+
+void CacheFlush::run(const Stream &stream) const {
+  const uint32_t pattern = 0;
+  larger.fill(&pattern, sizeof pattern, &stream);
+}
+
 Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint)
     : stream(stream), copies(copies), footprint(footprint),
       isVirtual(dynamic_cast<runtime::VirtualDevice *>(stream.device().impl().get())),
       target(llvm::cantFail(Target::get(stream.device().target()))) {
-  if (isVirtual)
-    return;
-  constexpr double leastMegabytes = 64;
-  const double bytes = std::max(leastMegabytes, 2 * machineModel(target).cacheMegabytes) * 1e6;
-  flushed = detail::Memory(stream.device(), static_cast<size_t>(bytes) / 16 * 16);
+  if (!isVirtual)
+    flush.emplace(stream.device());
 }
 
 OutputBytes Stopwatch::run(const LoadedCandidate &candidate) {
   copies.restore(stream);
   {
-    runtime::VirtualDevice::RecordCounters record(counters);
+    runtime::VirtualDevice::WatchLaunches watch(
+        [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) { counters = counted; });
     runtime::LaunchAccess::launch(candidate.launch, stream);
   }
   stream.synchronize();
@@ -42,7 +52,7 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
   std::vector<std::pair<Event, Event>> marks;
   for (unsigned i = 0; i < count; ++i) {
     copies.restore(stream);
-    flush();
+    flush->run(stream);
     Event from = stream.record();
     runtime::LaunchAccess::launch(candidate.launch, stream);
     marks.emplace_back(std::move(from), stream.record());
@@ -53,24 +63,19 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
   return summarize(samples);
 }
 
-// What a run before it left in L2 is not there any more.
-void Stopwatch::flush() const {
-  const uint32_t pattern = 0;
-  flushed.fill(&pattern, sizeof pattern, &stream);
+double quantile(std::span<const double> samples, double part) {
+  const double place = part * static_cast<double>(samples.size() - 1);
+  const size_t below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, samples.size() - 1);
+  return samples[below] + (place - static_cast<double>(below)) * (samples[above] - samples[below]);
 }
 
 Timing summarize(std::vector<double> samples) {
   if (samples.empty())
     return {};
   std::sort(samples.begin(), samples.end());
-  auto at = [&](double part) {
-    const double place = part * static_cast<double>(samples.size() - 1);
-    const size_t below = static_cast<size_t>(place);
-    const size_t above = std::min(below + 1, samples.size() - 1);
-    return samples[below] +
-           (place - static_cast<double>(below)) * (samples[above] - samples[below]);
-  };
-  return {at(0.5), at(0.75) - at(0.25), static_cast<unsigned>(samples.size())};
+  return {quantile(samples, 0.5), quantile(samples, 0.75) - quantile(samples, 0.25),
+          static_cast<unsigned>(samples.size())};
 }
 
 } // namespace sectile::autotune

@@ -5,6 +5,8 @@
 #include "autotune/CostModel.h"
 #include "autotune/Outputs.h"
 #include "runtime/DeviceImpl.h"
+#include <optional>
+#include <span>
 
 namespace sectile::autotune {
 
@@ -21,6 +23,16 @@ struct LoadedCandidate {
   unsigned stages;
 };
 
+/// Takes what a run left in L2 out of it.
+class CacheFlush {
+public:
+  explicit CacheFlush(const Device &device);
+  void run(const Stream &stream) const;
+
+private:
+  detail::Memory larger; ///< than L2
+};
+
 class Stopwatch {
 public:
   Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint);
@@ -35,16 +47,17 @@ public:
   Timing time(const LoadedCandidate &candidate, unsigned count, std::vector<double> &samples);
 
 private:
-  void flush() const;
-
   Stream stream;
   const OutputCopies &copies;
   uint64_t footprint;
   bool isVirtual;
   Target target;
-  detail::Memory flushed;  ///< larger than L2
-  vgpu::Counters counters; ///< of the last run on a virtual device
+  std::optional<CacheFlush> flush; ///< on a real device
+  vgpu::Counters counters;         ///< of the last run on a virtual device
 };
+
+/// Of sorted samples, one at least, between the two next to it.
+double quantile(std::span<const double> samples, double part);
 
 /// Median and interquartile range.
 Timing summarize(std::vector<double> samples);

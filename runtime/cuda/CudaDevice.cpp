@@ -78,6 +78,10 @@ public:
     limits.multiprocessors = attribute(cuda::attributeMultiprocessors);
     for (int i = 0; i < 3; ++i)
       limits.max_grid[i] = attribute(cuda::attributeMaxGridX + i);
+    int kilohertz = 0, bits = 0; // Memory moves data at both edges of its clock.
+    if (!driver().cuDeviceGetAttribute(&kilohertz, cuda::attributeMemoryClock, device) &&
+        !driver().cuDeviceGetAttribute(&bits, cuda::attributeMemoryBusWidth, device))
+      limits.memory_gigabytes = 2e-6 * kilohertz * bits / 8;
     check(driver().cuDevicePrimaryCtxRetain(&context, device), "taking the device's context");
   }
 

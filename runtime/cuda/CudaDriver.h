@@ -23,7 +23,8 @@ using CUgraphExec = struct CudaGraphExec *;
 namespace cuda {
 inline constexpr CUresult success = 0, errorOutOfMemory = 2, errorNotReady = 600;
 inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWarpSize = 10,
-                     attributeMultiprocessors = 16, attributeMajor = 75, attributeMinor = 76,
+                     attributeMultiprocessors = 16, attributeMemoryClock = 36,
+                     attributeMemoryBusWidth = 37, attributeMajor = 75, attributeMinor = 76,
                      attributeMaxSharedOptIn = 97;
 inline constexpr int functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;

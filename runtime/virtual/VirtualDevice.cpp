@@ -13,7 +13,7 @@
 namespace sectile::runtime {
 namespace {
 
-thread_local vgpu::Counters *countersSink = nullptr;
+thread_local VirtualDevice::WatchLaunches *watcher = nullptr;
 
 class VirtualKernel : public LoadedKernel {
 public:
@@ -93,15 +93,15 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     how = options;
   }
-  how.counters |= countersSink != nullptr;
+  how.counters |= watcher != nullptr;
   vgpu::LaunchResult result =
       theMachine.launch(*static_cast<const VirtualKernel &>(kernel).program, shape, arguments, how);
   if (printCounters && !result.finding)
     std::fprintf(stderr, "%s: %s\n%s", name.c_str(),
                  static_cast<const VirtualKernel &>(kernel).program->kernel().c_str(),
                  result.counters.text().c_str());
-  if (countersSink)
-    *countersSink = result.counters;
+  if (watcher)
+    watcher->launch(kernel, result.counters);
   {
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
@@ -110,9 +110,9 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     throw KernelFault(name, std::move(*result.finding));
 }
 
-VirtualDevice::RecordCounters::RecordCounters(vgpu::Counters &counters)
-    : before(std::exchange(countersSink, &counters)) {}
-VirtualDevice::RecordCounters::~RecordCounters() { countersSink = before; }
+VirtualDevice::WatchLaunches::WatchLaunches(Launch launch)
+    : launch(std::move(launch)), before(std::exchange(watcher, this)) {}
+VirtualDevice::WatchLaunches::~WatchLaunches() { watcher = before; }
 
 void VirtualDevice::setOptions(const vgpu::LaunchOptions &newOptions) {
   std::lock_guard lock(mutex);

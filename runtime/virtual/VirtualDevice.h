@@ -4,6 +4,7 @@
 
 #include "runtime/HostDevice.h"
 #include "runtime/virtual/Machine.h"
+#include <functional>
 #include <mutex>
 #include <string_view>
 
@@ -26,16 +27,19 @@ public:
   /// What the last launch counted.
   vgpu::Counters lastCounters() const;
 
-  /// While it lives, `counters` has what this thread's last launch on a virtual device counted,
+  /// While it lives, what this thread launches on virtual devices is counted and handed over,
   /// whatever other threads launch.
-  class RecordCounters {
+  class WatchLaunches {
   public:
-    explicit RecordCounters(vgpu::Counters &counters);
-    ~RecordCounters();
-    RecordCounters(const RecordCounters &) = delete;
+    using Launch = std::function<void(const LoadedKernel &, const vgpu::Counters &)>;
+    explicit WatchLaunches(Launch launch);
+    ~WatchLaunches();
+    WatchLaunches(const WatchLaunches &) = delete;
 
   private:
-    vgpu::Counters *before;
+    friend VirtualDevice;
+    Launch launch;
+    WatchLaunches *before;
   };
 
 private:

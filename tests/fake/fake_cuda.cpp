@@ -260,6 +260,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   case 16:
     *value = d.multiprocessors;
     return success;
+  case 36: // memory clock, kHz
+    *value = 2619000;
+    return success;
+  case 37: // memory bus, bits
+    *value = 5120;
+    return success;
   case 75:
     *value = d.major;
     return success;

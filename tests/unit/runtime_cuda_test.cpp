@@ -63,6 +63,7 @@ TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
   EXPECT_EQ(device.target(), "sm_90a");
   EXPECT_EQ(device.limits().max_shared_bytes, 232448u);
   EXPECT_EQ(device.limits().multiprocessors, 132u);
+  EXPECT_NEAR(device.limits().memory_gigabytes, 3352, 1); // 2 * 2.619 GHz * 640 bytes
   EXPECT_EQ(device.limits().max_grid[0], 0x7fffffffu);
   EXPECT_EQ(Device::open("cuda:1").target(), "sm_86");
   EXPECT_EQ(Device::open("cuda"), device);

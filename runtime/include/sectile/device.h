@@ -24,6 +24,7 @@ struct DeviceLimits {
   unsigned max_threads = 1024;          // of one block
   std::size_t max_shared_bytes = 49152; // of one block
   unsigned multiprocessors = 1;
+  double memory_gigabytes = 0; // per second, as the driver says; 0 where it does not
   unsigned max_grid[3] = {0x7fff'ffff, 65535, 65535};
 };
 

@@ -1,0 +1,181 @@
+// Sweeps of benchmarks: what is run, what is kept, and every form in which it is shown.
+#include "autotune/Plot.h"
+#include "llvm/Support/JSON.h"
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <regex>
+#include <sectile/bench.h>
+
+using namespace sectile;
+using namespace sectile::bench;
+
+namespace {
+
+Timing took(double microseconds) {
+  return {microseconds, 0.9 * microseconds, 1.2 * microseconds, 7};
+}
+
+Sweep additions() {
+  Sweep sweep;
+  sweep.title = "a + b";
+  sweep.axis = "n";
+  sweep.values = powers_of_two(10, 12);
+  sweep.metric = Metric::gigabytes;
+  sweep.work = [](std::int64_t n) { return Work{double(n), 12.0 * double(n)}; };
+  sweep.peak = Peak{0, 4};
+  return sweep;
+}
+
+// One is quick, one fails at 2048.
+std::vector<Provider> providers() {
+  return {{"ours", [](std::int64_t n) { return took(double(n) / 100); }},
+          {"theirs, the <old> one", [](std::int64_t n) {
+             if (n == 2048)
+               throw Error("no \"room\"");
+             return took(double(n) / 50);
+           }}};
+}
+
+size_t count(const std::string &text, const std::string &what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1))
+    ++found;
+  return found;
+}
+
+TEST(BenchSweep, RunsSizeBySizeAndSaysSoBefore) {
+  std::string order;
+  bench::run(additions(), providers(), [&](const std::string &provider, std::int64_t n) {
+    order += provider.substr(0, 1) + std::to_string(n) + " ";
+  });
+  EXPECT_EQ(order, "o1024 t1024 o2048 t2048 o4096 t4096 ");
+}
+
+TEST(BenchSweep, TableHasRatesTheRooflineAndWhatFailed) {
+  // 12 bytes per element: 1024 elements in 10.24 us are 1.2 GB/s.
+  EXPECT_EQ(bench::run(additions(), providers()).text(),
+            "a + b (GB/s)\n"
+            "   n  ours  theirs, the <old> one  roofline\n"
+            "1024  1.20                 0.6000      4.00\n"
+            "2048  1.20                      -      4.00\n"
+            "4096  1.20                 0.6000      4.00\n"
+            "theirs, the <old> one at n=2048: no \"room\"\n");
+}
+
+TEST(BenchSweep, TableSaysWhereNothingWasTimed) {
+  Sweep sweep = additions();
+  sweep.metric = Metric::microseconds;
+  sweep.peak.reset();
+  const Results results =
+      bench::run(sweep, {{"model", [](std::int64_t) { return Timing{5, 5, 5, 0}; }}});
+  EXPECT_EQ(results.text().substr(0, results.text().find('\n')), "a + b (us, by the cost model)");
+}
+
+TEST(BenchSweep, CsvQuotesWhatNeedsIt) {
+  EXPECT_EQ(bench::run(additions(), providers()).csv(),
+            "n,provider,median_us,low_us,high_us,runs,GB/s,error\n"
+            "1024,ours,10.240,9.216,12.288,7,1.200000,\n"
+            "1024,\"theirs, the <old> one\",20.480,18.432,24.576,7,0.600000,\n"
+            "2048,ours,20.480,18.432,24.576,7,1.200000,\n"
+            "2048,\"theirs, the <old> one\",,,,,,\"no \"\"room\"\"\"\n"
+            "4096,ours,40.960,36.864,49.152,7,1.200000,\n"
+            "4096,\"theirs, the <old> one\",81.920,73.728,98.304,7,0.600000,\n");
+}
+
+TEST(BenchSweep, JsonHoldsAllOfIt) {
+  auto json = llvm::json::parse(bench::run(additions(), providers()).json());
+  ASSERT_TRUE(bool(json)) << llvm::toString(json.takeError());
+  const llvm::json::Object &all = *json->getAsObject();
+  EXPECT_EQ(all.getString("unit"), "GB/s");
+  EXPECT_EQ(all.getArray("roofline")->size(), 3u);
+  const llvm::json::Object &theirs = *(*all.getArray("providers"))[1].getAsObject();
+  EXPECT_EQ(theirs.getString("name"), "theirs, the <old> one");
+  const llvm::json::Array &points = *theirs.getArray("points");
+  EXPECT_EQ(points[1].getAsObject()->getString("error"), "no \"room\"");
+  EXPECT_DOUBLE_EQ(*points[2].getAsObject()->getNumber("median_us"), 81.92);
+  EXPECT_DOUBLE_EQ(*points[2].getAsObject()->getNumber("figure"), 0.6);
+}
+
+TEST(BenchSweep, SvgDrawsEveryLineInsideTheFrame) {
+  const std::string svg = bench::run(additions(), providers()).svg();
+  EXPECT_EQ(count(svg, "<polyline"), 3u); // two providers and the roofline
+  EXPECT_EQ(count(svg, "<circle"), 5u);   // one point failed
+  EXPECT_EQ(count(svg, "<svg"), count(svg, "</svg>"));
+  EXPECT_NE(svg.find(">theirs, the &lt;old&gt; one<"), svg.npos);
+  EXPECT_NE(svg.find(">roofline<"), svg.npos);
+  EXPECT_NE(svg.find(">GB/s<"), svg.npos);
+  EXPECT_NE(svg.find(">4096<"), svg.npos);
+  const std::regex circle("cx=\"([0-9.]+)\" cy=\"([0-9.]+)\"");
+  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), circle); it != std::sregex_iterator();
+       ++it) {
+    const double x = std::stod((*it)[1]), y = std::stod((*it)[2]);
+    EXPECT_TRUE(x >= 80 && x <= 740) << x;
+    EXPECT_TRUE(y >= 50 && y <= 400) << y;
+  }
+  EXPECT_EQ(svg.find("nan"), svg.npos);
+}
+
+TEST(BenchSweep, PlotsOfNothingAndOfOnePointAreWhole) {
+  Plot plot;
+  plot.title = "empty";
+  plot.horizontal = {"x", true};
+  plot.vertical = {"y", true};
+  EXPECT_EQ(drawSvg(plot).find("nan"), std::string::npos);
+  plot.lines = {{"one", {{0, 1, 1, 1}, {8, 5, 5, 5}}, false}}; // zero has no logarithm
+  const std::string svg = drawSvg(plot);
+  EXPECT_EQ(count(svg, "<circle"), 1u);
+  EXPECT_EQ(svg.find("nan"), svg.npos);
+  EXPECT_EQ(svg.find("inf"), svg.npos);
+}
+
+TEST(BenchSweep, PeakIsTheSlowerOfComputingAndMoving) {
+  const Peak peak{100, 1000}; // 1e8 flops and 1e6 bytes per microsecond
+  EXPECT_DOUBLE_EQ(peak.least_us({2e8, 1e6}), 2);
+  EXPECT_DOUBLE_EQ(peak.least_us({2e8, 3e6}), 3);
+  EXPECT_DOUBLE_EQ(Peak{}.least_us({1, 1}), 0);
+}
+
+TEST(BenchSweep, RefusesWhatMakesNoSense) {
+  const auto error = [](const Sweep &sweep, std::vector<Provider> providers = {}) -> std::string {
+    try {
+      bench::run(sweep, providers);
+    } catch (const Error &e) {
+      return e.what();
+    }
+    return "";
+  };
+  Sweep sweep = additions();
+  sweep.values = {};
+  EXPECT_EQ(error(sweep), "the sweep 'a + b' has no sizes");
+  sweep.values = {4, 2};
+  EXPECT_EQ(error(sweep), "the sizes of the sweep 'a + b' must ascend");
+  sweep.values = {0, 2};
+  EXPECT_EQ(error(sweep), "the sweep 'a + b' has the size 0 on a logarithmic axis");
+  sweep = additions();
+  sweep.work = nullptr;
+  EXPECT_EQ(error(sweep), "the sweep 'a + b' asks for rates or a roofline: say in `work` what is "
+                          "done at a size");
+  EXPECT_EQ(error(additions(), {{"none", nullptr}}),
+            "the provider 'none' of the sweep 'a + b' runs nothing");
+}
+
+TEST(BenchSweep, WritesTheFormThatTheNameAsksFor) {
+  const Results results = bench::run(additions(), providers());
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "bench_sweep_test";
+  std::filesystem::create_directories(folder);
+  const std::pair<const char *, std::string> forms[] = {{"a.csv", results.csv()},
+                                                        {"a.json", results.json()},
+                                                        {"a.svg", results.svg()},
+                                                        {"a.txt", results.text()}};
+  for (const auto &[name, content] : forms) {
+    results.write(folder / name);
+    std::ifstream file(folder / name);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
+  }
+  EXPECT_THROW(results.write(folder / "none" / "a.csv"), Error);
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace
