@@ -6,11 +6,15 @@
 #include <gtest/gtest.h>
 #include <regex>
 #include <sectile/bench.h>
+#include <sectile/sectile.h>
 
 using namespace sectile;
 using namespace sectile::bench;
 
 namespace {
+
+const bool chosen = setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0 &&
+                    setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
 Timing took(double microseconds) {
   return {microseconds, 0.9 * microseconds, 1.2 * microseconds, 7};
@@ -127,6 +131,58 @@ TEST(BenchSweep, PlotsOfNothingAndOfOnePointAreWhole) {
   EXPECT_EQ(count(svg, "<circle"), 1u);
   EXPECT_EQ(svg.find("nan"), svg.npos);
   EXPECT_EQ(svg.find("inf"), svg.npos);
+}
+
+Kernel increment{"increment", [](Ptr<float> x) {
+                   auto at = x + program_id(0) * 128 + arange(0, 128);
+                   store(at, load(at) + 1.f);
+                 }};
+
+TEST(BenchTime, OnAVirtualDeviceTheWorkRunsOnceAndTheModelAddsItsLaunchesUp) {
+  const Device device = Device::open("virtual:sm_90");
+  const auto x = device.upload(std::vector<float>(4096 * 128));
+  unsigned calls = 0;
+  const auto launches = [&](unsigned programs, unsigned times) {
+    return bench::time(device.stream(), [&] {
+      ++calls;
+      for (unsigned i = 0; i < times; ++i)
+        increment.launch(device.stream(), {programs}, x);
+    });
+  };
+  const Timing one = launches(4096, 1), two = launches(4096, 2), small = launches(64, 1);
+  EXPECT_EQ(calls, 3u);
+  EXPECT_EQ(one.runs, 0u);
+  EXPECT_DOUBLE_EQ(two.median, 2 * one.median);
+  EXPECT_LT(small.median, one.median);
+  // 4 MiB moved at 3352 GB/s, at least.
+  EXPECT_GT(one.median, 4 * 1048576 / 3352e3);
+  EXPECT_EQ(x.download()[0], 4); // 1 + 2 + 1 launches reached it
+}
+
+TEST(BenchTime, OnADeviceRunsAreWarmedUpAndTimedByEvents) {
+  const Device device = Device::open("cuda:0");
+  unsigned calls = 0;
+  const Timing timing =
+      bench::time(device.stream(), [&] { ++calls; }, {.warmup_ms = 0, .total_ms = 0});
+  EXPECT_EQ(timing.runs, 5u);
+  EXPECT_EQ(calls, 1u + 5 + 5 + 5);
+  EXPECT_LE(timing.low, timing.median);
+  EXPECT_LE(timing.median, timing.high);
+}
+
+TEST(BenchTime, TheInterpreterHasNone) {
+  const Device device = Device::interpreter();
+  EXPECT_THROW(bench::time(device.stream(), [] {}), Error);
+  EXPECT_THROW(bench::peak_of(device), Error);
+}
+
+TEST(BenchTime, PeaksAreThePublishedOnes) {
+  const auto peak = [](const char *device) { return bench::peak_of(Device::open(device)); };
+  EXPECT_NEAR(peak("virtual:sm_90").teraflops, 989, 5);
+  EXPECT_NEAR(peak("virtual:sm_80").teraflops, 312, 2);
+  EXPECT_NEAR(peak("virtual:gfx942").teraflops, 1307, 5);
+  EXPECT_NEAR(peak("virtual:sm_80").gigabytes, 2039, 1);
+  EXPECT_NEAR(peak("cuda:0").gigabytes, 3352, 1); // by the driver
 }
 
 TEST(BenchSweep, PeakIsTheSlowerOfComputingAndMoving) {
