@@ -1,8 +1,9 @@
 // Line plots as SVG.
 #include "autotune/Plot.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "autotune/Svg.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace sectile {
@@ -12,8 +13,6 @@ constexpr double width = 760, height = 460, left = 80, right = 20, top = 50, bot
                  legendRow = 18;
 constexpr const char *colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                    "#e69f00", "#56b4e9", "#f0e442", "#000000"};
-
-std::string number(double value) { return llvm::formatv("{0:f1}", value).str(); }
 
 // A tick's label: as short as it can be and still right.
 std::string label(double value) {
@@ -94,44 +93,7 @@ private:
   double low = std::numeric_limits<double>::infinity(), high = -low;
 };
 
-std::string text(double x, double y, const std::string &content, const char *anchor,
-                 const char *more = "") {
-  return llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"{2}\"{3}>{4}</text>\n", x, y,
-                       anchor, more, escapeXml(content))
-      .str();
-}
-
-std::string segment(double x1, double y1, double x2, double y2, const char *stroke,
-                    const char *more = "") {
-  return llvm::formatv("<line x1=\"{0:f1}\" y1=\"{1:f1}\" x2=\"{2:f1}\" y2=\"{3:f1}\" "
-                       "stroke=\"{4}\"{5}/>\n",
-                       x1, y1, x2, y2, stroke, more)
-      .str();
-}
-
 } // namespace
-
-std::string escapeXml(const std::string &text) {
-  std::string result;
-  for (const char c : text)
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    default:
-      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  return result;
-}
 
 std::string drawSvg(const Plot &plot) {
   Scale x(plot.horizontal, left, width - right), y(plot.vertical, height - bottom, top);
@@ -148,62 +110,44 @@ std::string drawSvg(const Plot &plot) {
   x.settle(/*fromZero=*/false);
   y.settle(/*fromZero=*/true);
 
-  std::string svg = llvm::formatv("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:f0}\" "
-                                  "height=\"{1:f0}\" viewBox=\"0 0 {0:f0} {1:f0}\" "
-                                  "font-family=\"sans-serif\" font-size=\"12\">\n"
-                                  "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-                                  width, height)
-                        .str();
-  svg += text(width / 2, 24, plot.title, "middle", " font-size=\"16\"");
+  Svg svg(width, height);
+  const Svg::Style grid{.stroke = "#e0e0e0"}, frame{.stroke = "black"};
+  const double foot = height - bottom, edge = width - right;
+  svg.text(width / 2, 24, plot.title, Svg::Middle, 16);
   for (const double tick : x.ticks()) {
-    svg += segment(x.at(tick), top, x.at(tick), height - bottom, "#e0e0e0");
-    svg += text(x.at(tick), height - bottom + 18, label(tick), "middle");
+    svg.line({{x.at(tick), top}, {x.at(tick), foot}}, grid);
+    svg.text(x.at(tick), foot + 18, label(tick), Svg::Middle);
   }
   for (const double tick : y.ticks()) {
-    svg += segment(left, y.at(tick), width - right, y.at(tick), "#e0e0e0");
-    svg += text(left - 6, y.at(tick) + 4, label(tick), "end");
+    svg.line({{left, y.at(tick)}, {edge, y.at(tick)}}, grid);
+    svg.text(left - 6, y.at(tick) + 4, label(tick), Svg::End);
   }
-  svg += segment(left, height - bottom, width - right, height - bottom, "black");
-  svg += segment(left, top, left, height - bottom, "black");
-  svg += text((left + width - right) / 2, height - 16, plot.horizontal.label, "middle");
-  svg +=
-      text(0, 0, plot.vertical.label, "middle",
-           (" transform=\"translate(20 " + number((top + height - bottom) / 2) + ") rotate(-90)\"")
-               .c_str());
+  svg.line({{left, top}, {left, foot}, {edge, foot}}, frame);
+  svg.text((left + edge) / 2, height - 16, plot.horizontal.label, Svg::Middle, 12);
+  svg.text(20, (top + foot) / 2, plot.vertical.label, Svg::Middle, 12, /*turned=*/true);
 
   size_t index = 0;
   for (const PlotLine &line : plot.lines) {
-    const char *colour =
-        line.dashed ? "#606060" : colours[index % (sizeof colours / sizeof *colours)];
-    const char *dashes = line.dashed ? " stroke-dasharray=\"6 4\"" : "";
-    std::string points, upper, lower;
-    for (const PlotPoint &point : line.points)
-      if (shown(point)) {
-        const std::string at = number(x.at(point.x));
-        points += at + "," + number(y.at(point.y)) + " ";
-        upper += at + "," + number(y.at(point.high)) + " ";
-        lower = at + "," + number(y.at(point.low)) + " " + lower;
-      }
-    if (!line.dashed)
-      svg += llvm::formatv("<polygon points=\"{0}{1}\" fill=\"{2}\" fill-opacity=\"0.15\"/>\n",
-                           upper, lower, colour)
-                 .str();
-    svg += llvm::formatv("<polyline points=\"{0}\" fill=\"none\" stroke=\"{1}\" "
-                         "stroke-width=\"2\"{2}/>\n",
-                         points, colour, dashes)
-               .str();
-    for (const PlotPoint &point : line.points)
-      if (shown(point) && !line.dashed)
-        svg += llvm::formatv("<circle cx=\"{0:f1}\" cy=\"{1:f1}\" r=\"3\" fill=\"{2}\"/>\n",
-                             x.at(point.x), y.at(point.y), colour)
-                   .str();
-    const double row = top + 14 + legendRow * double(index);
-    svg += segment(left + 10, row - 4, left + 34, row - 4, colour,
-                   (std::string(" stroke-width=\"2\"") + dashes).c_str());
-    svg += text(left + 40, row, line.name, "start");
-    ++index;
+    const Svg::Style stroke{.stroke = line.dashed ? "#606060" : colours[index % std::size(colours)],
+                            .width = 2,
+                            .dashes = line.dashed ? "6 4" : ""};
+    const Svg::Style spread{.stroke = stroke.stroke};
+    std::vector<std::pair<double, double>> points;
+    for (const PlotPoint &point : line.points) {
+      if (!shown(point))
+        continue;
+      points.emplace_back(x.at(point.x), y.at(point.y));
+      if (line.dashed)
+        continue;
+      svg.line({{x.at(point.x), y.at(point.low)}, {x.at(point.x), y.at(point.high)}}, spread);
+      svg.circle(x.at(point.x), y.at(point.y), 3, {.fill = stroke.stroke});
+    }
+    svg.line(points, stroke);
+    const double row = top + 14 + legendRow * double(index++);
+    svg.line({{left + 10, row - 4}, {left + 34, row - 4}}, stroke);
+    svg.text(left + 40, row, line.name);
   }
-  return svg + "</svg>\n";
+  return svg.str();
 }
 
 } // namespace sectile

@@ -14,7 +14,7 @@ struct PlotAxis {
 
 struct PlotPoint {
   double x, y;
-  double low, high; ///< drawn as a band where they differ
+  double low, high; ///< the spread, a line from one to the other
 };
 
 struct PlotLine {
@@ -33,9 +33,6 @@ struct Plot {
 /// (Okabe and Ito, "Color universal design", 2008). Points that an axis cannot show, zero on a
 /// logarithmic one, are left out.
 std::string drawSvg(const Plot &plot);
-
-/// Text as XML wants it.
-std::string escapeXml(const std::string &text);
 
 } // namespace sectile
 
