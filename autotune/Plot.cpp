@@ -9,7 +9,7 @@
 namespace sectile {
 namespace {
 
-constexpr double width = 760, height = 460, left = 80, right = 20, top = 50, bottom = 60,
+constexpr double width = 900, height = 460, left = 80, right = 170, top = 50, bottom = 60,
                  legendRow = 18;
 constexpr const char *colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                    "#e69f00", "#56b4e9", "#f0e442", "#000000"};
@@ -113,7 +113,7 @@ std::string drawSvg(const Plot &plot) {
   Svg svg(width, height);
   const Svg::Style grid{.stroke = "#e0e0e0"}, frame{.stroke = "black"};
   const double foot = height - bottom, edge = width - right;
-  svg.text(width / 2, 24, plot.title, Svg::Middle, 16);
+  svg.text((left + edge) / 2, 24, plot.title, Svg::Middle, 16);
   for (const double tick : x.ticks()) {
     svg.line({{x.at(tick), top}, {x.at(tick), foot}}, grid);
     svg.text(x.at(tick), foot + 18, label(tick), Svg::Middle);
@@ -144,8 +144,8 @@ std::string drawSvg(const Plot &plot) {
     }
     svg.line(points, stroke);
     const double row = top + 14 + legendRow * double(index++);
-    svg.line({{left + 10, row - 4}, {left + 34, row - 4}}, stroke);
-    svg.text(left + 40, row, line.name);
+    svg.line({{edge + 14, row - 4}, {edge + 36, row - 4}}, stroke);
+    svg.text(edge + 42, row, line.name);
   }
   return svg.str();
 }

@@ -114,7 +114,7 @@ TEST(BenchSweep, SvgDrawsEveryLineInsideTheFrame) {
   for (auto it = std::sregex_iterator(svg.begin(), svg.end(), circle); it != std::sregex_iterator();
        ++it) {
     const double x = std::stod((*it)[1]), y = std::stod((*it)[2]);
-    EXPECT_TRUE(x >= 80 && x <= 740) << x;
+    EXPECT_TRUE(x >= 80 && x <= 730) << x;
     EXPECT_TRUE(y >= 50 && y <= 400) << y;
   }
   EXPECT_EQ(svg.find("nan"), svg.npos);
