@@ -53,11 +53,17 @@ void boundUpdate(Run &run, tile::AtomicKind kind, Elements &result, const Elemen
   const double before = run.bounds()->at(address), added = value.boundAt(i);
   double bound = before == 0 && added == 0 ? 0 : anything;
   if (kind == tile::AtomicKind::FAdd) {
-    SumBound sum(*value.type.format);
-    sum.add(result.asDouble(i), before);
-    sum.add(value.asDouble(i), added);
-    bound = sum.of(result.asDouble(i) + value.asDouble(i));
-  } else if (kind == tile::AtomicKind::FMax || kind == tile::AtomicKind::FMin) {
+    // All summands count: those of a small sum may be large in another order.
+    std::shared_ptr<SumBound> &sum = run.bounds()->sumAt(address);
+    if (!sum) {
+      sum = std::make_shared<SumBound>(*value.type.format);
+      sum->add(result.asDouble(i), before);
+    }
+    sum->add(value.asDouble(i), added);
+    run.bounds()->keep(address, sum->of(result.asDouble(i) + value.asDouble(i)));
+    return;
+  }
+  if (kind == tile::AtomicKind::FMax || kind == tile::AtomicKind::FMin) {
     bound = std::max(before, added);
   } else if (kind == tile::AtomicKind::Exchange) {
     bound = anything;

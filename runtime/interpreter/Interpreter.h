@@ -22,6 +22,7 @@ namespace sectile::interpreter {
 using runtime::GridExtents;
 
 class Run;
+class SumBound;
 
 /// How far off what memory holds may be, on a device; see runtime/interpreter/Bounds.h.
 class MemoryBounds {
@@ -32,6 +33,13 @@ public:
     return found == bounds.end() ? 0 : found->second;
   }
   void set(uint64_t address, double bound) {
+    sums.erase(address);
+    keep(address, bound);
+  }
+  /// The summands of an element that is only added to since it was last set; nullptr for none.
+  std::shared_ptr<SumBound> &sumAt(uint64_t address) { return sums[address]; }
+  /// The bound of such an element.
+  void keep(uint64_t address, double bound) {
     if (bound == 0)
       bounds.erase(address);
     else
@@ -40,6 +48,7 @@ public:
 
 private:
   std::unordered_map<uint64_t, double> bounds;
+  std::unordered_map<uint64_t, std::shared_ptr<SumBound>> sums;
 };
 
 /// A line of source to stop at.
@@ -100,7 +109,7 @@ private:
   std::string theName;
   std::optional<std::string> theProblem;
   std::shared_ptr<const vgpu::HostLibraries> libraries; ///< where functions of some are called
-  llvm::DenseMap<mlir::OperationName, Evaluate> table; ///< of the operations that occur
+  llvm::DenseMap<mlir::OperationName, Evaluate> table;  ///< of the operations that occur
 };
 
 } // namespace sectile::interpreter

@@ -83,7 +83,7 @@ private:
 
   /// What two findings of one bug have in common.
   static std::string kindOf(const Finding &finding) {
-    for (const char *kind : {"wrong", "interpreter", "signal", "no end"})
+    for (const char *kind : {"wrong", "interpreter", "assertion", "signal", "no end"})
       if (finding.what.rfind(kind, 0) == 0)
         return kind;
     return finding.what.substr(0, 60);

@@ -650,4 +650,19 @@ TEST(Bounds, OfSums) {
   EXPECT_TRUE(std::isinf(sum("3.0e38, 3.0e38, -3.0e38, -3.0e38").bound));
 }
 
+TEST(Bounds, OfSumsInMemory) {
+  auto sum = [](const std::string &values) {
+    return bounded("%v = arith.constant dense<[" + values + R"(]> : tensor<4xf32>
+      %p = tile.splat %out : !tile.ptr<f32> -> tensor<4x!tile.ptr<f32>>
+      %o = tile.atomic_rmw fadd, %p, %v : tensor<4x!tile.ptr<f32>>, tensor<4xf32> -> tensor<4xf32>
+      %r = tile.load %out : !tile.ptr<f32> -> f32)",
+                   0, 0, 0);
+  };
+  EXPECT_EQ(sum("1.0, 2.0, 1024.0, -0.5").bound, 0);
+  // Each sum is exact in this order, but not in others.
+  const Bounded open = sum("16777216.0, -16777216.0, 1.0, 1.0");
+  EXPECT_EQ(open.value, 2);
+  EXPECT_GE(open.bound, 2);
+}
+
 } // namespace

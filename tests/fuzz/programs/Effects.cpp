@@ -5,13 +5,39 @@ using namespace mlir;
 
 namespace sectile::fuzz {
 
+/// What to add to memory: of sums that have to come out the same in every order, small whole
+/// numbers.
+Value Generator::addend(Value tile, Type element) {
+  if (!options.exact || isa<IntegerType>(element))
+    return cast(tile, element);
+  return whole(cast(tile, i32()), 4, element);
+}
+
+static tile::AtomicKind kindFor(Type element, size_t choice) {
+  using enum tile::AtomicKind;
+  static constexpr tile::AtomicKind ofIntegers[] = {Add, Max, Min, UMax, UMin, And, Or, Xor},
+                                    ofFloats[] = {FAdd, FMax, FMin};
+  return isa<FloatType>(element) ? ofFloats[choice % 3] : ofIntegers[choice % 8];
+}
+
+static Type someAtomicElement(Builder &builder, size_t choice) {
+  Type elements[] = {builder.getI32Type(), builder.getI32Type(),  builder.getI64Type(),
+                     builder.getF16Type(), builder.getBF16Type(), builder.getF32Type(),
+                     builder.getF32Type(), builder.getF64Type()};
+  return elements[choice % 8];
+}
+
+static constexpr tile::Order orders[] = {tile::Order::Relaxed, tile::Order::Acquire,
+                                         tile::Order::Release, tile::Order::AcquireRelease};
+static constexpr tile::Scope scopes[] = {tile::Scope::Device, tile::Scope::System};
+
 /// On places of their own the result is kept; where elements meet, or programs, what is left in
-/// memory is the same in every order.
+/// memory is the same in every order, but for the rounding of sums.
 void Generator::atomic() {
-  Type element = coin() ? i32() : Type(builder.getI64Type());
+  Type element = someAtomicElement(builder, pick(8));
   Value value = someTile();
   ArrayRef<int64_t> shape = shapeOf(value);
-  value = cast(value, element);
+  value = addend(value, element);
   bool apart = coin();
   int64_t places = apart ? llvm::product_of(shape) * options.programs : 64;
   int64_t first = stored[element];
@@ -32,13 +58,10 @@ void Generator::atomic() {
   index = op<arith::AddIOp>(index, constant(shape, i32(), first));
   Value ptr = splat(output(element), shape);
   ptr = op<tile::AddPtrOp>(ptr.getType(), ptr, index);
-  using enum tile::AtomicKind;
-  static constexpr tile::AtomicKind kinds[] = {Add, Max, Min, UMax, UMin, And, Or, Xor};
   // Of one kind, as different ones do not commute.
-  tile::AtomicKind kind = apart && pick(4) == 0 ? Exchange : oneOf(kinds);
-  static constexpr tile::Order orders[] = {tile::Order::Relaxed, tile::Order::Acquire,
-                                           tile::Order::Release, tile::Order::AcquireRelease};
-  static constexpr tile::Scope scopes[] = {tile::Scope::Device, tile::Scope::System};
+  tile::AtomicKind kind = kindFor(element, pick(24));
+  if (apart && bytesOf(element) >= 4 && pick(4) == 0)
+    kind = tile::AtomicKind::Exchange;
   Value mask = coin() ? someMask(shape) : Value();
   tile::Order order = oneOf(orders);
   tile::Scope scope = oneOf(scopes);
@@ -47,6 +70,26 @@ void Generator::atomic() {
   // The interpreter does not know that no other program meets it.
   if (apart && pick(4) == 0)
     keep(before);
+}
+
+/// On a block of a view that the program has for itself, some of which may lie outside of it.
+void Generator::atomicBlock() {
+  Type element = someAtomicElement(builder, pick(8));
+  Value value = someTile();
+  ArrayRef<int64_t> shape = shapeOf(value);
+  value = addend(value, element);
+  int64_t n = llvm::product_of(shape), first = stored[element];
+  if (first + n * options.programs > outputElements)
+    return;
+  stored[element] += n * options.programs;
+  Value view = ownBlock(shape, element, n, first);
+  SmallVector<Value> offsets;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    offsets.push_back(number(0));
+  tile::AtomicKind kind = kindFor(element, pick(24));
+  tile::Order order = oneOf(orders);
+  tile::Scope scope = oneOf(scopes);
+  op<tile::AtomicBlockOp>(value.getType(), kind, view, offsets, value, order, scope);
 }
 
 /// A function of two tiles, made now or before.

@@ -6,8 +6,6 @@ using namespace mlir;
 
 namespace sectile::fuzz {
 
-static bool isSmallFloat(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
-
 /// Numbers of i32 cut to so many bits, centred at zero, as another type.
 Value Generator::whole(Value tile, int64_t bits, Type element) {
   ArrayRef<int64_t> shape = shapeOf(tile);
@@ -30,11 +28,7 @@ Value Generator::floatToInteger(Value tile, Type element) {
   unsigned bits = element.getIntOrFloatBitWidth();
   bool isUnsigned = pick(3) == 0;
   double most = bits == 8 ? 100 : bits == 16 || elementOf(tile).isF16() ? 30000 : 1 << 20;
-  auto limit = [&](double value) -> Value {
-    if (isa<RankedTensorType>(tile.getType()))
-      return constant(shapeOf(tile), elementOf(tile), value);
-    return op<arith::ConstantOp>(builder.getFloatAttr(tile.getType(), value));
-  };
+  auto limit = [&](double value) { return constant(shapeOf(tile), elementOf(tile), value); };
   tile = op<arith::MinNumFOp>(tile, limit(most));
   tile = op<arith::MaxNumFOp>(tile, limit(isUnsigned ? 0 : -most));
   Type type = tile::withElementType(tile.getType(), element);
@@ -69,8 +63,7 @@ Value Generator::cast(Value tile, Type to) {
     return from.isInteger(1) || pick(3) == 0 ? op<arith::UIToFPOp>(type, tile)
                                              : op<arith::SIToFPOp>(type, tile);
   if (to.isInteger(1)) {
-    Value zero =
-        isa<RankedTensorType>(tile.getType()) ? constant(shapeOf(tile), from, 0) : number(0, from);
+    Value zero = constant(shapeOf(tile), from, 0);
     return op<arith::CmpIOp>(arith::CmpIPredicate::ne, tile, zero);
   }
   if (fromBits > toBits)
@@ -219,7 +212,7 @@ Value Generator::change(Value tile) {
     for (Type other : elements)
       if (other != element && other.getIntOrFloatBitWidth() == bits)
         others.push_back(other);
-    return op<arith::BitcastOp>(tileOf(shapeOf(tile), oneOf(others)), tile);
+    return op<arith::BitcastOp>(tile::withElementType(tile.getType(), oneOf(others)), tile);
   }
   if (isSmallFloat(element))
     return cast(change(cast(tile, builder.getF32Type())), element);

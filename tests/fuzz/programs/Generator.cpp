@@ -17,10 +17,15 @@ SmallVector<Type> elementTypes(MLIRContext *context) {
           b.getF32Type(),
           b.getF64Type(),
           Float8E4M3FNType::get(context),
-          Float8E5M2Type::get(context)};
+          Float8E5M2Type::get(context),
+          Float8E4M3FNUZType::get(context),
+          Float8E5M2FNUZType::get(context),
+          Float8E4M3B11FNUZType::get(context)};
 }
 
 unsigned bytesOf(Type element) { return (element.getIntOrFloatBitWidth() + 7) / 8; }
+
+bool isSmallFloat(Type element) { return isa<FloatType>(element) && bytesOf(element) == 1; }
 
 static constexpr int64_t mostElements = 4096;
 
@@ -90,12 +95,14 @@ Value Generator::number(int64_t value, Type type) {
   return op<arith::ConstantOp>(builder.getIntegerAttr(type ? type : i32(), value));
 }
 
+/// Without a shape a scalar.
 Value Generator::constant(ArrayRef<int64_t> shape, Type element, double value) {
-  auto type = tileOf(shape, element);
-  Attribute attr = isa<FloatType>(element)
-                       ? Attribute(builder.getFloatAttr(element, value))
+  TypedAttr attr = isa<FloatType>(element)
+                       ? TypedAttr(builder.getFloatAttr(element, value))
                        : builder.getIntegerAttr(element, static_cast<int64_t>(value));
-  return op<arith::ConstantOp>(DenseElementsAttr::get(type, attr));
+  if (shape.empty())
+    return op<arith::ConstantOp>(attr);
+  return op<arith::ConstantOp>(DenseElementsAttr::get(tileOf(shape, element), Attribute(attr)));
 }
 
 Value Generator::splat(Value scalar, ArrayRef<int64_t> shape) {
@@ -131,6 +138,8 @@ Value Generator::rowMajor(ArrayRef<int64_t> shape) {
 }
 
 Value Generator::makeTile(ArrayRef<int64_t> shape, Type element) {
+  if (shape.empty())
+    return cast(someScalar(), element);
   switch (pick(5)) {
   case 0:
     return cast(splat(someScalar(), shape), element);
@@ -200,6 +209,22 @@ Value Generator::block(ArrayRef<int64_t> shape, Type element) {
                                tile::Eviction::Normal);
 }
 
+/// A view of n elements of an output that a program has for itself; some may lie outside.
+Value Generator::ownBlock(ArrayRef<int64_t> shape, Type element, int64_t n, int64_t first) {
+  Value id = op<tile::ProgramIdOp>(i32(), 0);
+  Value start = op<arith::MulIOp>(id, number(n));
+  start = op<arith::AddIOp>(start, number(first));
+  Value base = op<tile::AddPtrOp>(output(element).getType(), output(element), start);
+  SmallVector<Value> sizes, strides;
+  int64_t stride = n;
+  for (int64_t extent : shape) {
+    stride /= extent;
+    sizes.push_back(number(extent - (coin() ? pick(extent) : 0)));
+    strides.push_back(number(stride));
+  }
+  return op<tile::MakeViewOp>(tile::ViewType::get(shape.size(), element), base, sizes, strides);
+}
+
 /// Each program of the grid has its own part of what is stored.
 void Generator::store(Value tile) {
   ArrayRef<int64_t> shape = shapeOf(tile);
@@ -208,26 +233,18 @@ void Generator::store(Value tile) {
   if (first + n * options.programs > outputElements)
     return;
   stored[element] += n * options.programs;
-  Value id = op<tile::ProgramIdOp>(i32(), 0);
-  Value start = op<arith::MulIOp>(id, number(n));
-  start = op<arith::AddIOp>(start, number(first));
   if (pick(3) == 0) {
-    // Through a view, of which some may lie outside.
-    Value base = op<tile::AddPtrOp>(output(element).getType(), output(element), start);
-    SmallVector<Value> sizes, strides, offsets;
-    int64_t stride = n;
-    for (int64_t extent : shape) {
-      stride /= extent;
-      sizes.push_back(number(extent - (coin() ? pick(extent) : 0)));
-      strides.push_back(number(stride));
+    Value view = ownBlock(shape, element, n, first);
+    SmallVector<Value> offsets;
+    for (size_t axis = 0; axis < shape.size(); ++axis)
       offsets.push_back(number(0));
-    }
-    auto type = tile::ViewType::get(shape.size(), element);
-    Value view = op<tile::MakeViewOp>(type, base, sizes, strides);
     tile::StoreBlockOp::create(builder, loc, view, offsets, tile, tile::Cache::Default,
                                tile::Eviction::Normal);
     return;
   }
+  Value id = op<tile::ProgramIdOp>(i32(), 0);
+  Value start = op<arith::MulIOp>(id, number(n));
+  start = op<arith::AddIOp>(start, number(first));
   Value ptr = splat(output(element), shape);
   Value index = rowMajor(shape), from = splat(start, shape);
   index = op<arith::AddIOp>(index, from);
@@ -321,7 +338,7 @@ void Generator::branch(unsigned depth) {
 
 void Generator::statement(unsigned depth) {
   Value tile = someTile();
-  switch (pick(24)) {
+  switch (pick(26)) {
   case 0: {
     Shape shape = someShape();
     return keep(makeTile(shape, someElement()));
@@ -349,6 +366,10 @@ void Generator::statement(unsigned depth) {
     return keep(moved(tile));
   case 17:
     return keep(histogram(tile));
+  case 18:
+    return keep(sorted(tile));
+  case 19:
+    return keep(mapped(tile));
   case 12:
     if (shapeOf(tile).size() > 1)
       keep(dot(tile));
@@ -360,13 +381,17 @@ void Generator::statement(unsigned depth) {
   }
   if (depth > 1)
     return;
-  switch (pick(6)) {
+  switch (pick(8)) {
   case 0:
     return keep(matmul());
   case 1:
     return keep(attention());
   case 2:
     return atomic();
+  case 6:
+    return atomicBlock();
+  case 7:
+    return keep(scaledDot());
   case 3:
     return pick(3) ? loop(depth) : whileLoop();
   default:

@@ -13,6 +13,8 @@ namespace sectile::fuzz {
 /// read from, then one of each to write to, then two numbers.
 llvm::SmallVector<mlir::Type> elementTypes(mlir::MLIRContext *context);
 unsigned bytesOf(mlir::Type element);
+/// The floats of 8 bits.
+bool isSmallFloat(mlir::Type element);
 
 /// Elements of each buffer.
 inline constexpr int64_t inputElements = 1 << 13, outputElements = 1 << 15;
@@ -64,6 +66,7 @@ private:
   mlir::Value block(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::Value input(mlir::Type element);
   mlir::Value output(mlir::Type element);
+  mlir::Value ownBlock(llvm::ArrayRef<int64_t> shape, mlir::Type element, int64_t n, int64_t first);
   void store(mlir::Value tile);
 
   // Element by element (Elementwise.cpp)
@@ -88,9 +91,17 @@ private:
   void addCombiner(mlir::Region &region, mlir::ValueRange sources, unsigned kind);
   llvm::SmallVector<mlir::Value> combiner(mlir::Block &block, mlir::Type element, unsigned kind);
 
+  // Orders of elements, and functions of single ones (Networks.cpp)
+  mlir::Value partnerOf(mlir::Value tile, unsigned axis, int64_t distance);
+  mlir::Value sorted(mlir::Value tile);
+  mlir::Value mapped(mlir::Value tile);
+  mlir::Value mapBody(mlir::Value first);
+
   // Matrix products (Products.cpp)
   mlir::Value turned(mlir::Value tile);
   mlir::Value dot(mlir::Value like);
+  mlir::Value scales(int64_t rows, int64_t k);
+  mlir::Value scaledDot();
   mlir::Value matrix(mlir::Type element, unsigned part, mlir::Value rows, mlir::Value columns,
                      mlir::Value pitch, bool byColumns);
   mlir::Value load(mlir::Value view, mlir::Value row, mlir::Value column, int64_t rows,
@@ -101,6 +112,8 @@ private:
 
   // Atomic operations and calls (Effects.cpp)
   void atomic();
+  void atomicBlock();
+  mlir::Value addend(mlir::Value tile, mlir::Type element);
   mlir::Value call(mlir::Value tile);
 
   // Control flow (Generator.cpp)

@@ -26,6 +26,8 @@ Value Generator::dot(Value like) {
   int64_t m = shapeOf(like).drop_back().back(), k = shapeOf(like).back(), n = oneOf(extents);
   if (llvm::product_of(matrices) * std::max(m, k) * n > 4096)
     n = 16;
+  if (llvm::product_of(matrices) * std::max(m, k) * n > 16384)
+    return like;
   auto shaped = [&](int64_t rows, int64_t columns) {
     Shape shape = matrices;
     shape.append({rows, columns});
@@ -48,6 +50,35 @@ Value Generator::dot(Value like) {
   using enum tile::Precision;
   static constexpr tile::Precision precisions[] = {TF32, TF32, IEEE, TF32x3, BF16x3, BF16x6};
   return op<tile::DotOp>(acc.getType(), a, b, acc, oneOf(precisions));
+}
+
+/// Codes of powers of two for each 32 elements of K.
+Value Generator::scales(int64_t rows, int64_t k) {
+  Type i8 = builder.getI8Type();
+  Value codes = someTileOf({rows, k / 32}, i8);
+  if (!options.exact && pick(4) == 0)
+    return codes; // any at all
+  codes = op<arith::AndIOp>(codes, constant(shapeOf(codes), i8, 3));
+  return op<arith::AddIOp>(codes, constant(shapeOf(codes), i8, 125));
+}
+
+/// A product of the microscaling formats.
+Value Generator::scaledDot() {
+  static constexpr int64_t rows[] = {1, 8, 16, 32, 24, 48}, depths[] = {32, 64, 96, 128};
+  Type operands[] = {elements[9], elements[10], builder.getF16Type(), builder.getBF16Type(),
+                     builder.getI8Type()};
+  int64_t m = oneOf(rows), n = oneOf(rows), k = oneOf(depths);
+  Type left = oneOf(operands), right = oneOf(operands), f32 = builder.getF32Type();
+  auto operand = [&](Type element, int64_t height, int64_t width) -> Value {
+    if (element.isInteger(8) || !options.exact)
+      return someTileOf({height, width}, element);
+    return whole(someTileOf({height, width}, i32()), 3, element);
+  };
+  Value a = operand(left, m, left.isInteger(8) ? k / 2 : k);
+  Value b = operand(right, right.isInteger(8) ? k / 2 : k, n);
+  Value aScale = pick(4) ? scales(m, k) : Value(), bScale = pick(4) ? scales(n, k) : Value();
+  Value acc = options.exact ? whole(someTileOf({m, n}, i32()), 6, f32) : someTileOf({m, n}, f32);
+  return op<tile::DotScaledOp>(acc.getType(), a, aScale, b, bScale, acc);
 }
 
 /// A view of an input of 64 by 64 elements, one row after the other or one column after the other.

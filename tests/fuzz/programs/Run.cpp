@@ -1,6 +1,7 @@
 // Inputs, the two ways to run, and the comparison.
 #include "tests/fuzz/programs/Run.h"
 #include "codegen/virtual/VirtualObject.h"
+#include "ir/DebugLog.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/virtual/Machine.h"
@@ -14,8 +15,6 @@ using namespace mlir;
 namespace sectile::fuzz {
 
 namespace {
-
-constexpr uint8_t untouched = 0x5a;
 
 uint64_t encode(Type element, double value) {
   llvm::APFloat number(value);
@@ -44,11 +43,10 @@ struct Buffers {
       addresses.push_back(memory.allocate(buffer.size()));
       std::memcpy(addresses.back(), buffer.data(), buffer.size());
     }
-    for (const std::vector<uint8_t> &buffer : inputs.buffers) {
-      size_t bytes = buffer.size() / inputElements * outputElements;
-      addresses.push_back(memory.allocate(bytes));
-      std::memset(addresses.back(), untouched, bytes);
-      sizes.push_back(bytes);
+    for (const std::vector<uint8_t> &buffer : inputs.before) {
+      addresses.push_back(memory.allocate(buffer.size()));
+      std::memcpy(addresses.back(), buffer.data(), buffer.size());
+      sizes.push_back(buffer.size());
     }
   }
   Outputs outputs() const {
@@ -75,9 +73,8 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
   std::vector<Buffer<uint8_t>> buffers;
   for (const std::vector<uint8_t> &buffer : inputs.buffers)
     buffers.push_back(opened.upload(buffer));
-  for (const std::vector<uint8_t> &buffer : inputs.buffers)
-    buffers.push_back(opened.upload(
-        std::vector<uint8_t>(buffer.size() / inputElements * outputElements, untouched)));
+  for (const std::vector<uint8_t> &buffer : inputs.before)
+    buffers.push_back(opened.upload(buffer));
   std::vector<uint64_t> words;
   for (const Buffer<uint8_t> &buffer : buffers)
     words.push_back(reinterpret_cast<uint64_t>(buffer.data()));
@@ -86,11 +83,16 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
   std::vector<void *> arguments;
   for (uint64_t &word : words)
     arguments.push_back(&word);
+  const runtime::GridExtents grid = {static_cast<unsigned>(inputs.options.programs), 1, 1};
+  const size_t count = arguments.size();
+  arguments.resize(count + 2); // of the debug log
   try {
-    device.launch(*kernel, {static_cast<unsigned>(inputs.options.programs), 1, 1}, arguments.data(),
-                  opened.stream().native());
+    if (kernel->debug)
+      device.debugLogs.launch(*kernel, grid, arguments.data(), count, opened.stream().native());
+    else
+      device.launch(*kernel, grid, arguments.data(), opened.stream().native());
     opened.synchronize();
-  } catch (const DeviceError &error) {
+  } catch (const std::exception &error) {
     return llvm::createStringError(error.what());
   }
   Outputs outputs;
@@ -119,6 +121,12 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
     arguments.push_back(&address);
   int32_t n = inputs.n, m = inputs.m;
   arguments.insert(arguments.end(), {&n, &m});
+  // The checked mode's assertions have a log.
+  auto *log = static_cast<debuglog::Head *>(machine.memory().allocate(debuglog::recordsAt));
+  std::memset(log, 0, debuglog::recordsAt);
+  uint64_t launchNumber = 1;
+  if (!artifact->debugSites.empty())
+    arguments.insert(arguments.end(), {&log, &launchNumber});
   vgpu::LaunchShape shape;
   shape.grid[0] = inputs.options.programs;
   shape.block[0] = artifact->threads;
@@ -129,6 +137,11 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   vgpu::LaunchResult result = machine.launch(**program, shape, arguments.data(), launch);
   if (result.finding)
     return llvm::createStringError(result.finding->text());
+  if (log->failures) {
+    auto *failure = reinterpret_cast<const debuglog::Failure *>(
+        reinterpret_cast<const char *>(log) + debuglog::failuresAt);
+    return llvm::createStringError("assertion: " + artifact->debugSites[failure->site].text);
+  }
   return buffers.outputs();
 }
 
@@ -178,6 +191,11 @@ Inputs makeInputs(MLIRContext *context, uint64_t seed, const GeneratorOptions &o
       std::memcpy(&buffer[i * bytes], &number, bytes);
     }
     inputs.buffers.push_back(std::move(buffer));
+    // A number that atomic operations can start from.
+    const uint64_t before = isa<FloatType>(element) ? encode(element, 20) : 0x5a5a5a5a5a5a5a5a;
+    std::vector<uint8_t> &fresh = inputs.before.emplace_back(outputElements * bytes);
+    for (int64_t i = 0; i < outputElements; ++i)
+      std::memcpy(&fresh[i * bytes], &before, bytes);
   }
   return inputs;
 }
@@ -219,12 +237,13 @@ Setting Setting::of(uint64_t seed, llvm::StringRef target) {
   setting.compile.warps = 1u << random() % 4;
   setting.compile.stages = 1 + random() % 4;
   setting.schedule = random() % 3 ? seed + 1 : 0;
+  setting.compile.checked = random() % 4 == 0;
   return setting;
 }
 
 std::string Setting::text() const {
   return target + ", " + std::to_string(compile.warps) + " warps, " +
-         std::to_string(compile.stages) + " stages";
+         std::to_string(compile.stages) + " stages" + (compile.checked ? ", checked" : "");
 }
 
 std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,

@@ -5,9 +5,9 @@
 
 namespace sectile::fuzz {
 
-/// What kernels read, and the two numbers they take.
+/// What kernels read, what is in the buffers that they write to, and the two numbers they take.
 struct Inputs {
-  std::vector<std::vector<uint8_t>> buffers; ///< one per element type
+  std::vector<std::vector<uint8_t>> buffers, before; ///< one per element type
   int32_t n = 13, m = 57;
   GeneratorOptions options;
 };

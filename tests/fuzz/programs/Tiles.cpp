@@ -93,7 +93,7 @@ void Generator::addCombiner(Region &region, ValueRange sources, unsigned kind) {
 static bool takesTwo(unsigned kind, Type element) { return kind > 4 && isa<IntegerType>(element); }
 
 Value Generator::reduced(Value tile) {
-  if (isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(tile)))
+  if (isSmallFloat(elementOf(tile)))
     tile = cast(tile, someFloat());
   Shape shape(shapeOf(tile));
   unsigned axis = pick(shape.size()), kind = pick(7);
@@ -119,7 +119,7 @@ Value Generator::reduced(Value tile) {
 }
 
 Value Generator::scanned(Value tile) {
-  if (isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(tile)))
+  if (isSmallFloat(elementOf(tile)))
     tile = cast(tile, someFloat());
   ArrayRef<int64_t> shape = shapeOf(tile);
   unsigned axis = pick(shape.size()), kind = pick(7);
