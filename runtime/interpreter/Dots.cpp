@@ -172,6 +172,21 @@ std::vector<double> scaledRows(const Elements &operand, const Elements *scale, s
   return values;
 }
 
+/// Scaled numbers, with how far off they are where they are decoded to bf16: infinite beyond its
+/// range, and of subnormal numbers any part may be lost.
+Elements decodedBounds(std::span<const double> scaled) {
+  Elements result({32}, {int64_t(scaled.size())});
+  const double largest = bf16Format.decode(bf16Format.largest());
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const double size = std::fabs(scaled[i]);
+    if (std::isfinite(size) && size > largest)
+      setBound(result, i, anything);
+    else if (size < 0x1p-126)
+      setBound(result, i, size);
+  }
+  return result;
+}
+
 /// With its two axes swapped.
 Elements turned(const Elements &matrix) {
   const size_t rows = size_t(matrix.shape[0]), columns = size_t(matrix.shape[1]);
@@ -204,8 +219,7 @@ void dotScaled(Run &run, Operation &op) {
       return operand == dot.getAcc() || run.get(operand).bounds.empty();
     });
     if (certain)
-      boundSums(operands, Elements({32}, {int64_t(m), int64_t(k)}),
-                Elements({32}, {int64_t(k), int64_t(n)}), 0, 0, acc, sums);
+      boundSums(operands, decodedBounds(left), decodedBounds(columns), 0, 0, acc, sums);
     else
       sums.bounds.assign(sums.size(), anything);
   }

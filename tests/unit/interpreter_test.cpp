@@ -650,6 +650,27 @@ TEST(Bounds, OfSums) {
   EXPECT_TRUE(std::isinf(sum("3.0e38, 3.0e38, -3.0e38, -3.0e38").bound));
 }
 
+TEST(Bounds, OfScaledDots) {
+  auto product = [](const std::string &code) {
+    return bounded("%s = arith.constant dense<" + code + R"(> : tensor<1x1xi8>
+      %a = arith.constant dense<4.0> : tensor<1x32xf8E4M3FN>
+      %b = arith.constant dense<0.0> : tensor<32x1xf8E4M3FN>
+      %acc = arith.constant dense<3.0> : tensor<1x1xf32>
+      %d = tile.dot_scaled %a scale %s, %b, %acc : tensor<1x32xf8E4M3FN> scale tensor<1x1xi8>,
+           tensor<32x1xf8E4M3FN>, tensor<1x1xf32> -> tensor<1x1xf32>
+      %t = tile.reshape %d : tensor<1x1xf32> -> tensor<1xf32>
+      %r = tile.reduce %t 0 : (tensor<1xf32>) -> f32 {
+      ^bb0(%x0: f32, %x1: f32):
+        tile.yield %x0 : f32
+      })",
+                   0, 0, 0);
+  };
+  EXPECT_EQ(product("127").bound, 0);
+  // Scaled to 2^129 the numbers of the first operand are infinite where they are bf16.
+  EXPECT_EQ(product("-2").value, 3);
+  EXPECT_TRUE(std::isinf(product("-2").bound));
+}
+
 TEST(Bounds, OfSumsInMemory) {
   auto sum = [](const std::string &values) {
     return bounded("%v = arith.constant dense<[" + values + R"(]> : tensor<4xf32>
