@@ -125,7 +125,8 @@ Value unary(UnaryOp op, Kind kind, const Operand &a) {
   mlir::Value value = materialize(trace, a, kind);
   if (op == UnaryOp::bit_not) {
     if (isFloat(kind))
-      fail(a.where, "operator ~ works on integers, not on " + Twine(std::string(nameOf(kind))));
+      fail(a.where, "operator ~ works on integers, not on " + Twine(std::string(nameOf(kind))) +
+                        ": sc::bitcast gives the bits of a float");
     mlir::Value ones = constantOf(trace, loc, value.getType(), -1);
     return trace.wrap(trace.builder.createOrFold<arith::XOrIOp>(loc, value, ones));
   }

@@ -174,7 +174,7 @@ Value scaleByPower(Kind kind, const Operand &x, const Operand &exponent, Locatio
   if (exponent.value &&
       (!isInteger(exponent.kind) || (exponent.kind != Kind::index && bitsOf(exponent.kind) > 32)))
     fail(where, "sc::ldexp: the exponent is an integer of at most 32 bits, not " +
-                    Twine(std::string(nameOf(exponent.kind))));
+                    Twine(std::string(nameOf(exponent.kind))) + ": convert with sc::cast<int>(n)");
   Reals r(trace, kind, where);
   mlir::Value value = r.widened(materialize(trace, x, kind));
   bool isDouble = r.isDouble();

@@ -11,7 +11,8 @@ namespace sectile::detail {
 
 static void checkInteger(Kind kind, const Twine &what, Location where) {
   if (!isInteger(kind))
-    fail(where, what + " works on integers, not on " + Twine(std::string(nameOf(kind))));
+    fail(where, what + " works on integers, not on " + Twine(std::string(nameOf(kind))) +
+                    ": sc::cast<int>(x) converts, sc::bitcast gives the bits of a float");
   if (kind == Kind::index)
     fail(where, what + " depends on how wide its operand is, and an Int is as wide as the launch "
                        "needs it: write sc::cast<std::int32_t>(x) or sc::cast<std::int64_t>(x)");

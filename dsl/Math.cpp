@@ -122,7 +122,7 @@ Value multiplyAdd(Kind kind, const Operand &a, const Operand &b, const Operand &
   Trace &trace = Trace::current(where);
   mlir::Location loc = trace.location(where);
   if (isBool(kind))
-    fail(where, "sc::fma works on numbers, not on bool");
+    fail(where, "sc::fma works on numbers, not on bool: convert with sc::cast<float>(x)");
   Kind computed = kind;
   auto abc = computable(trace, computed, {&a, &b, &c}, "sc::fma", where);
   mlir::Value result;
@@ -154,7 +154,8 @@ Value select(Kind kind, const Operand &condition, const Operand &a, const Operan
 Value ceilDiv(Kind kind, const Operand &a, const Operand &b, Location where) {
   Trace &trace = Trace::current(where);
   if (!isInteger(kind))
-    fail(where, "sc::cdiv divides integers, not " + Twine(std::string(nameOf(kind))));
+    fail(where, "sc::cdiv divides integers, not " + Twine(std::string(nameOf(kind))) +
+                    ": sc::ceil(a / b) is what floats have");
   mlir::Location loc = trace.location(where);
   auto ab = unify(trace, kind, {&a, &b}, "sc::cdiv", where);
   OpBuilder &builder = trace.builder;

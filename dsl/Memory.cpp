@@ -18,7 +18,8 @@ Value advance(const Value &ptr, const Operand &offset, bool backwards) {
   mlir::Location loc = trace.location(offset.where);
   Kind kind = offset.value ? offset.kind : Kind::index;
   if (!isInteger(kind))
-    fail(offset.where, "a pointer moves by integers, not by " + Twine(std::string(nameOf(kind))));
+    fail(offset.where, "a pointer moves by integers, not by " + Twine(std::string(nameOf(kind))) +
+                           ": convert with sc::cast<int>(x)");
   mlir::Value from = trace.get(ptr, offset.where);
   mlir::Value by = materialize(trace, offset, kind);
   // Offsets are signed: an unsigned number gets the room it needs.

@@ -92,7 +92,7 @@ private:
       return operand.literal.type == Literal::Type::natural ? Kind::uint64 : Kind::int64;
     if (!isInteger(operand.kind))
       fail(where, "the " + what + " of a random number is an integer, not " +
-                      Twine(std::string(nameOf(operand.kind))));
+                      Twine(std::string(nameOf(operand.kind))) + ": convert with sc::cast<int>(x)");
     return operand.kind;
   }
 

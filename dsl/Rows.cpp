@@ -81,7 +81,8 @@ private:
   /// The rows' numbers in 64 bits.
   mlir::Value chosenRows(const Operand &rows, StringRef what) {
     if (!rows.value || !isInteger(rows.kind))
-      fail(rows.where, what + ": the rows are a tile of integers");
+      fail(rows.where, what + ": the rows are a tile of integers, as sc::arange(0, " +
+                           Twine(shape[0]) + ") is");
     mlir::Value numbers = trace.get(*rows.value, rows.where);
     if (tile::shapeOf(numbers.getType()) != ArrayRef(shape).take_front())
       fail(rows.where, what + " of a tile of " + shapeText(shape) + ": the rows have the shape [" +

@@ -179,7 +179,8 @@ Value fullLike(Kind kind, const Operand &value, const Value &like, Location wher
   mlir::Value number = unify(trace, kind, {&value}, "sc::full_like", where)[0];
   if (isa<RankedTensorType>(number.getType()))
     fail(where, "sc::full_like takes one number, not a tile of " +
-                    shapeText(tile::shapeOf(number.getType())));
+                    shapeText(tile::shapeOf(number.getType())) +
+                    ": sc::broadcast_to repeats a tile");
   return trace.wrap(broadcastTo(trace, trace.location(where), number, shape));
 }
 

@@ -293,7 +293,8 @@ Value histogram(Kind kind, const Value &x, const Extent &bins, const Operand &ma
   SmallVector<int64_t> shape(tile::shapeOf(value.getType()));
   if (!mask.none) {
     if (!isBool(mask.kind) || !mask.value)
-      fail(mask.where, "sc::histogram: a mask is bool, not " + std::string(nameOf(mask.kind)));
+      fail(mask.where, "sc::histogram: a mask is bool, not " + std::string(nameOf(mask.kind)) +
+                           ": compare first, as in x < n");
     counted = trace.get(*mask.value, mask.where);
     ArrayRef<int64_t> given = tile::shapeOf(counted.getType());
     if (broadcastShape({value, counted}, "sc::histogram and its mask", where) !=

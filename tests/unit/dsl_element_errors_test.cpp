@@ -11,7 +11,8 @@ using testing::HasSubstr;
               __VA_ARGS__)
 
 TEST(ElementErrors, Integers) {
-  EXPECT_FAULT(sc::mulhi(sc::load(x), 2), HasSubstr("sc::mulhi works on integers, not on f32"));
+  EXPECT_FAULT(sc::mulhi(sc::load(x), 2),
+               HasSubstr("sc::mulhi works on integers, not on f32: sc::cast<int>(x) converts"));
   EXPECT_FAULT(sc::mulhi(n, 2), AllOf(HasSubstr("sc::mulhi depends on how wide its operand is"),
                                       HasSubstr("sc::cast<std::int32_t>(x)")));
   EXPECT_FAULT(sc::mulhi(sc::zeros<int>(8), sc::zeros<int>(4)),
@@ -25,8 +26,10 @@ TEST(ElementErrors, Integers) {
 }
 
 TEST(ElementErrors, Random) {
-  EXPECT_FAULT(sc::rand(sc::load(x), n),
-               HasSubstr("the seed of a random number is an integer, not f32"));
+  EXPECT_FAULT(
+      sc::rand(sc::load(x), n),
+      HasSubstr(
+          "the seed of a random number is an integer, not f32: convert with sc::cast<int>(x)"));
   EXPECT_FAULT(sc::randn4x(1, sc::load(x)),
                HasSubstr("the offset of a random number is an integer, not f32"));
   EXPECT_FAULT(sc::randint(0.5, n), HasSubstr("0.5 is not an integer"));
@@ -41,7 +44,8 @@ TEST(ElementErrors, Functions) {
                HasSubstr("sc::atan2: the shapes [8] and [4] do not fit together"));
   EXPECT_FAULT(sc::ldexp(sc::load(x), 0.5), HasSubstr("0.5 is not an integer"));
   EXPECT_FAULT(sc::ldexp(sc::load(x), sc::zeros<float>(4)),
-               HasSubstr("sc::ldexp: the exponent is an integer of at most 32 bits, not f32"));
+               HasSubstr("sc::ldexp: the exponent is an integer of at most 32 bits, not f32: "
+                         "convert with sc::cast<int>(n)"));
 }
 
 TEST(ElementErrors, PackedBools) {
@@ -60,13 +64,14 @@ TEST(ElementErrors, Map) {
   EXPECT_FAULT(auto t = sc::zeros<float>(8);
                sc::map([&](sc::Float) { return t; }, t),
                HasSubstr("returns single numbers, not a tile of [8]"));
-  EXPECT_FAULT(sc::Float sum = 0; sc::map(
-                                      [&](sc::Float v) {
-                                        sum += v;
-                                        return v;
-                                      },
-                                      sc::zeros<float>(8)),
-                                  HasSubstr("may not assign the kernel's variables"));
+  EXPECT_FAULT(sc::Float sum = 0;
+               sc::map(
+                   [&](sc::Float v) {
+                     sum += v;
+                     return v;
+                   },
+                   sc::zeros<float>(8)),
+               HasSubstr("may not assign the kernel's variables: return what it computes"));
   EXPECT_FAULT(sc::map([](sc::Float a, sc::Float b) { return a + b; }, sc::zeros<float>(8),
                        sc::zeros<float>(4)),
                HasSubstr("sc::map: the shapes [8] and [4] do not fit together"));

@@ -29,19 +29,27 @@ TEST(Errors, Shapes) {
   EXPECT_FAULT(sc::reshape(sc::arange(0, 8), 3, 3),
                HasSubstr("sc::reshape of [8] to [3, 3]: the number of elements differs"));
   EXPECT_FAULT(sc::broadcast_to(sc::arange(0, 8), 8, 4), HasSubstr("only extents of 1 repeat"));
-  EXPECT_FAULT(sc::permute(sc::zeros<float>(2, 3), {0, 0}), HasSubstr("once"));
+  EXPECT_FAULT(sc::permute(sc::zeros<float>(2, 3), {0, 0}),
+               HasSubstr("sc::permute of [2, 3]: the order names each axis, 0 to 1, once"));
   EXPECT_FAULT(sc::trans(sc::arange(0, 8)), HasSubstr("this tile has rank 1"));
-  EXPECT_FAULT(sc::expand(sc::arange(0, 8), 3), HasSubstr("axis 3 of a tile of rank 1"));
+  EXPECT_FAULT(sc::expand(sc::arange(0, 8), 3),
+               HasSubstr("sc::expand at axis 3 of a tile of rank 1"));
   EXPECT_FAULT(sc::sum(sc::arange(0, 8), 1), HasSubstr("axis 1 of a tile of rank 1"));
-  EXPECT_FAULT(sc::arange(4, 4), HasSubstr("is empty"));
+  EXPECT_FAULT(sc::arange(4, 4),
+               HasSubstr("sc::arange(4, 4) is empty: the end must be larger than the start"));
+  EXPECT_FAULT(sc::full<int>(sc::arange(0, 4), 8),
+               HasSubstr("sc::full takes one number, not a tile of [4]: sc::broadcast_to"));
+  EXPECT_FAULT(sc::full_like(sc::arange(0, 8), sc::arange(0, 4)),
+               HasSubstr("sc::full_like takes one number, not a tile of [4]: sc::broadcast_to"));
   EXPECT_FAULT(sc::zeros<float>(0, 4), HasSubstr("an extent of 0"));
   EXPECT_FAULT(sc::zeros<float>(1 << 20, 1 << 20), HasSubstr("too large for any chip"));
   EXPECT_FAULT(sc::program_id(3), HasSubstr("a grid has the axes 0, 1 and 2, not 3"));
 }
 
 TEST(Errors, Literals) {
-  EXPECT_FAULT(sc::zeros<std::int8_t>(4) + 256,
-               HasSubstr("256 does not fit into i8 (-128 to 127)"));
+  EXPECT_FAULT(
+      sc::zeros<std::int8_t>(4) + 256,
+      HasSubstr("256 does not fit into i8 (-128 to 127): a number takes the type of the tile"));
   EXPECT_FAULT(sc::zeros<std::uint8_t>(4) + 256, HasSubstr("256 does not fit into u8 (0 to 255)"));
   EXPECT_FAULT(sc::zeros<std::uint8_t>(4) * -1, HasSubstr("-1 does not fit into u8"));
   EXPECT_FAULT(sc::zeros<std::uint64_t>(4) * -1, HasSubstr("-1 does not fit into u64"));
@@ -56,14 +64,24 @@ TEST(Errors, Literals) {
 }
 
 TEST(Errors, Types) {
-  EXPECT_FAULT(sc::zeros<float>(4) & 1, HasSubstr("operator & works on integers, not on f32"));
+  EXPECT_FAULT(sc::zeros<float>(4) & 1,
+               HasSubstr("operator & works on integers, not on f32: sc::bitcast gives the bits"));
   EXPECT_FAULT(~sc::zeros<float>(4), HasSubstr("operator ~ works on integers"));
-  EXPECT_FAULT((n < 3) + (n < 4), HasSubstr("operator + works on numbers, not on bool"));
+  EXPECT_FAULT(
+      (n < 3) + (n < 4),
+      HasSubstr("operator + works on numbers, not on bool: use &, | and ^, or sc::cast<int>(x)"));
+  EXPECT_FAULT(-(n < 3), HasSubstr("works on numbers, not on bool: write !x for the opposite"));
+  EXPECT_FAULT(n && n, HasSubstr("&&, || and ! work on bool, not on Int: compare first"));
+  EXPECT_FAULT(sc::fma(n < 3, n < 4, n < 5),
+               HasSubstr("sc::fma works on numbers, not on bool: convert with sc::cast<float>(x)"));
+  EXPECT_FAULT(sc::cdiv(sc::load(x), 2),
+               HasSubstr("sc::cdiv divides integers, not f32: sc::ceil(a / b)"));
   EXPECT_FAULT(sc::Tile<sc::half> h = 1;
                h += sc::zeros<float>(4),
                HasSubstr("f16 += f32 gives f32, which the variable cannot hold"));
-  EXPECT_FAULT(x + sc::zeros<float>(4), HasSubstr("a pointer moves by integers, not by f32"));
-  EXPECT_FAULT(sc::load(x, n), HasSubstr("a mask is bool, not Int"));
+  EXPECT_FAULT(x + sc::zeros<float>(4),
+               HasSubstr("a pointer moves by integers, not by f32: convert with sc::cast<int>(x)"));
+  EXPECT_FAULT(sc::load(x, n), HasSubstr("a mask is bool, not Int: compare first, as in i < n"));
   EXPECT_FAULT(sc::load(x, {}, 1), HasSubstr("`other` without a mask"));
   EXPECT_FAULT(sc::where(n, 1, sc::zeros<float>(4)),
                HasSubstr("sc::where chooses by bool, not by Int"));
@@ -111,7 +129,8 @@ TEST(Errors, Atomics) {
 
 TEST(Errors, Dot) {
   EXPECT_FAULT(sc::dot(sc::zeros<float>(64, 32), sc::zeros<float>(64, 32)),
-               HasSubstr("sc::dot of [64, 32] and [64, 32]: the inner extents 32 and 64 differ"));
+               HasSubstr("sc::dot of [64, 32] and [64, 32]: the inner extents 32 and 64 differ; "
+                         "operands are [M, K] and [K, N], and sc::trans swaps the axes of one"));
   EXPECT_FAULT(sc::dot(sc::zeros<float>(64), sc::zeros<float>(64, 32)),
                HasSubstr("sc::dot of [64] and [64, 32]: operands are [M, K] and [K, N]"));
   EXPECT_FAULT(sc::dot(sc::zeros<float>(8, 4), sc::zeros<float>(4, 2), sc::zeros<float>(2, 8)),
@@ -220,7 +239,11 @@ TEST(Errors, Sorting) {
                HasSubstr("sc::topk of 9 among 8 elements along axis 0"));
   EXPECT_FAULT(sc::topk(sc::zeros<float>(8), 0, 0), HasSubstr("k is at least 1"));
   EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 0), HasSubstr("sc::histogram of 0 bins"));
-  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, n), HasSubstr("a mask is bool, not Int"));
+  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, n),
+               HasSubstr("sc::histogram: a mask is bool, not Int: compare first, as in x < n"));
+  EXPECT_FAULT(
+      sc::histogram(sc::zeros<int>(8), 4, sc::zeros<bool>(2, 8)),
+      HasSubstr("sc::histogram of [8] with a mask of [2, 8]: the mask has the tile's shape"));
   EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, sc::arange(0, 4) < 2),
                HasSubstr("sc::histogram and its mask: the shapes [8] and [4]"));
 }
@@ -322,6 +345,14 @@ TEST(Errors, ALoopThatWidensAnInt) {
 
 TEST(Errors, Ranges) {
   EXPECT_FAULT(sc::range(0, n, 0), HasSubstr("a step of 0: steps are positive"));
+  EXPECT_FAULT(sc::range(0, n, 1, {.stages = -1}),
+               HasSubstr("sc::range: stages and unroll are not negative"));
+  EXPECT_FAULT(
+      auto once = sc::range(n);
+      for ([[maybe_unused]] auto i : once) {} for ([[maybe_unused]] auto i : once){},
+      HasSubstr("a range is looped over once: write sc::range in the for statement"));
+  EXPECT_FAULT(sc::loop_while([&] { return sc::arange(0, 4) < n; }, [] {}),
+               HasSubstr("the condition of sc::loop_while is one bool, not a tile of [4]"));
   EXPECT_FAULT(sc::static_range(0, 4, 0), HasSubstr("sc::static_range has a step of 0"));
   EXPECT_FAULT(sc::range(0, n, -2), HasSubstr("a step of -2"));
   EXPECT_FAULT(sc::range(0, sc::zeros<float>()), HasSubstr("a bound is an integer, not f32"));

@@ -140,7 +140,8 @@ void when(detail::Operand condition, Then &&then, Otherwise &&otherwise,
 template <class Condition, class Body>
 void loop_while(Condition &&condition, Body &&body,
                 detail::Location where = detail::Location::current()) {
-  static_assert(std::convertible_to<decltype(condition()), Tile<bool>>,
+  using Holds = std::remove_cvref_t<decltype(condition())>;
+  static_assert(std::same_as<Holds, Tile<bool>> || std::same_as<Holds, bool>,
                 "the condition of sc::loop_while is a lambda that returns a traced bool, as in "
                 "[&] { return i < n; }");
   Tile<bool> holds;

@@ -13,7 +13,6 @@ Value bits(BitOp op, Kind kind, const Value &x, Location where);
 // The upper half of the product, which has twice the bits of its operands: those of 32 and 64 bits
 // are one instruction or a few.
 template <class A, class B>
-  requires detail::SomeTile<A, B>
 detail::Result<A, B> mulhi(const A &a, const B &b,
                            detail::Location where = detail::Location::current()) {
   using R = detail::Result<A, B>;

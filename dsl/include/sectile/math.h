@@ -121,14 +121,12 @@ Tile<T> sigmoid(const Tile<T> &x, detail::Location where = detail::Location::cur
 }
 
 template <class A, class B>
-  requires detail::SomeTile<A, B>
 detail::Result<A, B> minimum(const A &a, const B &b, Nan nan = Nan::ignore,
                              detail::Location where = detail::Location::current()) {
   using R = detail::Result<A, B>;
   return R(detail::minMax(false, R::element_kind, {a, where}, {b, where}, nan, where));
 }
 template <class A, class B>
-  requires detail::SomeTile<A, B>
 detail::Result<A, B> maximum(const A &a, const B &b, Nan nan = Nan::ignore,
                              detail::Location where = detail::Location::current()) {
   using R = detail::Result<A, B>;
@@ -153,7 +151,6 @@ detail::Result<A, B, C> fma(const A &a, const B &b, const C &c,
 
 // Element by element: a where the condition holds, else b. Both are computed.
 template <class A, class B>
-  requires detail::SomeTile<A, B>
 detail::Result<A, B> where(detail::Operand condition, const A &a, const B &b,
                            detail::Location where = detail::Location::current()) {
   using R = detail::Result<A, B>;
@@ -185,7 +182,8 @@ template <Element T, Element U>
 Tile<T> bitcast(const Tile<U> &x, detail::Location where = detail::Location::current()) {
   static_assert(size_of(dtype_of<T>) == size_of(dtype_of<U>) &&
                     std::same_as<T, bool> == std::same_as<U, bool>,
-                "sc::bitcast keeps the size of the elements");
+                "sc::bitcast keeps the size of the elements, and bools have no bits: "
+                "sc::cast converts");
   return Tile<T>(detail::bitcast(detail::kindOf<U>(), detail::kindOf<T>(), x.handle(), where));
 }
 

@@ -43,7 +43,8 @@ public:
 
 // Offsets count elements. Ptr<const T> is read only.
 template <class T> class Ptr {
-  static_assert(Element<T>, "not an element type of memory");
+  static_assert(Element<T>, "the elements of memory are bool, integers of 8 to 64 bits, half, "
+                            "bfloat16, float, double or 8-bit floats");
   using Operand = detail::Operand;
   using Arg = detail::PtrArg<T>;
 

@@ -20,7 +20,7 @@ public:
   Axes(std::initializer_list<int> axes, Location where = Location::current())
       : where(where), numbers(axes.begin(), axes.end()) {}
   template <class T> Axes(const Tile<T> &) {
-    static_assert(always_false<T>, "an axis is a number of the host");
+    static_assert(always_false<T>, "an axis is a number of the host, not a traced one");
   }
 
   Location where;

@@ -50,7 +50,9 @@ template <class B> struct TileOperators {
 // A traced value: rank 0 is a single number. Its element type is known to C++, its shape when the
 // kernel is traced, its numbers when the kernel runs.
 template <class T> class Tile : public detail::TileOperators<bool> {
-  static_assert(detail::TileElement<T>, "not an element type of tiles");
+  static_assert(detail::TileElement<T>,
+                "the elements of a tile are bool, integers of 8 to 64 bits, half, "
+                "bfloat16, float, double or 8-bit floats, without const");
 
   using Arg = detail::Arg<T>;
   using Operand = detail::Operand;

@@ -160,8 +160,9 @@ private:
 
 // Strides count elements. Offsets inside a view are computed in 64 bits.
 template <class T, int N> class View {
-  static_assert(Element<T>, "not an element type of memory");
-  static_assert(N >= 1 && N <= 8, "a view has 1 to 8 axes");
+  static_assert(Element<T>, "the elements of memory are bool, integers of 8 to 64 bits, half, "
+                            "bfloat16, float, double or 8-bit floats");
+  static_assert(N >= 1 && N <= 8, "a view has 1 to 8 axes; of one number there is Ptr<T>");
   using Operand = detail::Operand;
   using Location = detail::Location;
 

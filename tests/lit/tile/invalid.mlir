@@ -449,3 +449,71 @@ func.func @atomic_vector(%p: tensor<96x!tile.ptr<f32>>, %x: tensor<96xf32>) {
   %0 = tile.atomic_rmw fadd, %p, %x {vector = -2 : i32} : tensor<96x!tile.ptr<f32>>, tensor<96xf32> -> tensor<96xf32>
   return
 }
+
+// -----
+
+func.func @dot_ranks(%a: tensor<2x8x4xf32>, %b: tensor<4x8xf32>, %c: tensor<8x8xf32>) {
+  // expected-error @below {{'tile.dot' op of [2, 8, 4] and [4, 8] into [8, 8]: the ranks differ}}
+  %0 = tile.dot %a, %b, %c : tensor<2x8x4xf32>, tensor<4x8xf32>, tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @scan_of_nothing() {
+  // expected-error @below {{'tile.scan' op needs a tile to scan}}
+  "tile.scan"() <{axis = 0 : i32}> ({
+    "tile.yield"() : () -> ()
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @map_of_nothing() {
+  // expected-error @below {{'tile.map' op needs a tile to work on, and a result}}
+  "tile.map"() ({
+    "tile.yield"() : () -> ()
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @dot_scaled_operands(%a: tensor<16x64xf32>, %b: tensor<64x8xf8E4M3FN>, %c: tensor<16x8xf32>) {
+  // expected-error @below {{'tile.dot_scaled' op does not take operands of 'f32'}}
+  %0 = tile.dot_scaled %a, %b, %c : tensor<16x64xf32>, tensor<64x8xf8E4M3FN>, tensor<16x8xf32> -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_scaled_accumulator(%a: tensor<16x64xf8E4M3FN>, %b: tensor<64x8xf8E4M3FN>, %c: tensor<8x8xf32>) {
+  // expected-error @below {{'tile.dot_scaled' op accumulator has the wrong shape}}
+  %0 = tile.dot_scaled %a, %b, %c : tensor<16x64xf8E4M3FN>, tensor<64x8xf8E4M3FN>, tensor<8x8xf32> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @hint_axes(%x: tensor<8x8xi32>) {
+  // expected-error @below {{'tile.hint' op has 1 numbers for 2 axes}}
+  %0 = tile.hint %x {divisible = array<i64: 8>} : tensor<8x8xi32>
+  return
+}
+
+// -----
+
+func.func @atomic_kind(%p: tensor<32x!tile.ptr<f32>>, %x: tensor<32xf32>) {
+  // expected-error @below {{'tile.atomic_rmw' op xor does not work on 'f32'}}
+  %0 = tile.atomic_rmw xor, %p, %x : tensor<32x!tile.ptr<f32>>, tensor<32xf32> -> tensor<32xf32>
+  return
+}
+
+// -----
+
+func.func @atomic_block_result(%v: !tile.view<1xf32>, %o: i32, %x: tensor<32xf32>) {
+  // expected-error @below {{'tile.atomic_block' op of 'tensor<32xf32>' gives the same type}}
+  %0 = tile.atomic_block fadd, %v[%o], %x : !tile.view<1xf32>, [i32], tensor<32xf32> -> tensor<16xf32>
+  return
+}

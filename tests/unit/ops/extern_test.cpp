@@ -25,7 +25,7 @@ protected:
 
   /// A library of: cube(float), blend(i32, i32) = factor · a + b through a helper, half of a
   /// double, flip(bool), unfinished(float), which calls what is not there.
-  std::string library(const char *name, int factor = 3) {
+  std::string library(const char *name, int factor = 3, const char *blendName = "blend") {
     llvm::LLVMContext context;
     llvm::Module module("library", context);
     module.setTargetTriple(llvm::Triple("x86_64-unknown-linux-gnu"));
@@ -46,7 +46,7 @@ protected:
                                  b.getInt32(static_cast<unsigned>(factor)), "factor");
     auto *helper = define("helper", b.getInt32Ty(), {b.getInt32Ty()});
     b.CreateRet(b.CreateMul(helper->getArg(0), b.CreateLoad(b.getInt32Ty(), table)));
-    auto *blend = define("blend", b.getInt32Ty(), {b.getInt32Ty(), b.getInt32Ty()});
+    auto *blend = define(blendName, b.getInt32Ty(), {b.getInt32Ty(), b.getInt32Ty()});
     llvm::Value *product = b.CreateCall(helper, {blend->getArg(0)});
     b.CreateRet(b.CreateAdd(product, blend->getArg(1)));
     auto *half = define("half_of", b.getDoubleTy(), {b.getDoubleTy()});
@@ -117,6 +117,19 @@ TEST_P(Extern, TheLibrarysContentCounts) {
   EXPECT_EQ(run(), (std::vector<std::int32_t>{5, 10}));
 }
 
+TEST_P(Extern, LibrariesKeepTheirHelpersApart) {
+  Device device = Device::open(GetParam());
+  const std::string path = library("lib.bc", 3), other = library("other.bc", 5, "mix");
+  const auto sums = apply<std::int32_t>(
+      device,
+      [&](auto u) {
+        return extern_call<std::int32_t>("blend", path, u, u) +
+               100 * extern_call<std::int32_t>("mix", other, u, u);
+      },
+      std::vector<std::int32_t>{1, -2});
+  EXPECT_EQ(sums, (std::vector<std::int32_t>{604, -1208}));
+}
+
 // The message of the CompileError that a kernel's launch ends with.
 template <class F> std::string faultOf(const Device &device, F function, unsigned line) {
   Kernel kernel{"faulty", function};
@@ -161,6 +174,9 @@ TEST_P(Extern, Mistakes) {
                     HasSubstr("and is called as i32 (float)"));
   EXPECT_CALL_FAULT(extern_call<float>("unfinished", path, x),
                     HasSubstr("lib.bc calls 'not_there', which it does not define"));
+  const std::string other = library("other.bc");
+  EXPECT_CALL_FAULT(extern_call<float>("cube", path, x) + extern_call<float>("cube", other, x),
+                    HasSubstr("'cube' comes from two libraries: "));
   EXPECT_CALL_FAULT(extern_call<float>("llvm.sqrt.f32", path, x),
                     HasSubstr("'llvm.sqrt.f32' is not the name of a function of a library"));
 }
@@ -365,7 +381,8 @@ TEST(Assembly, ThatTheAssemblerRefuses) {
   EXPECT_THAT(
       emitFault("gfx942", "hsaco",
                 [](auto x) { return inline_asm<float>("v_no_such_thing $0, $1", "=v,v", x); }),
-      AllOf(HasSubstr("extern_test.cpp:"), HasSubstr("invalid instruction")));
+      AllOf(HasSubstr("extern_test.cpp:"),
+            HasSubstr("sc::inline_asm: the assembler says 'invalid instruction")));
 }
 
 } // namespace
