@@ -3,6 +3,7 @@
 #include "kernels/Registry.h"
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -10,11 +11,14 @@ namespace sectile {
 struct Use {
   const Stream *stream = nullptr;     // launch it there; or, without one,
   std::string target = "", form = ""; // give its code for this target in this form,
-  std::string code = "";              // here
+  std::string code = "";              // here; or
+  std::optional<detail::BoundLaunch> *bound = nullptr; // keep the launch here
 
   template <class Kernel, class... Arguments>
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
-    if (!stream)
+    if (bound)
+      *bound = kernel.bind(grid, arguments...);
+    else if (!stream)
       code = kernel.emit(target, form, arguments...);
     else
       kernel.launch(*stream, grid, arguments...);

@@ -456,6 +456,10 @@ std::string LaunchAccess::codeHash(const detail::BoundLaunch &launch, const Devi
   return launch.kernel->codeHash(device, packed);
 }
 
+CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {
+  return *CacheKey::parse(launch.kernel->cacheKey(device, launch.packed()));
+}
+
 void LaunchAccess::trace(const detail::BoundLaunch &launch,
                          llvm::function_ref<void(mlir::ModuleOp)> use) {
   const TracedKernel traced(launch.kernel->desc_, launch.packed());

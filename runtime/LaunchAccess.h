@@ -3,6 +3,7 @@
 #define SECTILE_RUNTIME_LAUNCHACCESS_H
 
 #include "codegen/Compiler.h"
+#include "runtime/CacheEntry.h"
 #include "runtime/DeviceImpl.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <sectile/kernel.h>
@@ -18,6 +19,8 @@ struct LaunchAccess {
 
   /// Hash of the kernel's IR, of whatever arguments, without source lines.
   static std::string codeHash(const detail::BoundLaunch &launch, const Device &device);
+  /// Under which the compile cache keeps what it runs.
+  static CacheKey cacheKey(const detail::BoundLaunch &launch, const Device &device);
   /// Traces the kernel and hands the module to `use`, which may change it.
   static void trace(const detail::BoundLaunch &launch,
                     llvm::function_ref<void(mlir::ModuleOp)> use);

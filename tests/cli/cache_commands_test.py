@@ -264,6 +264,61 @@ def test_best():
     assert "1024" in done("cache", "best", "matmul", "--dtypes", "f16 f16 f16", env=cache()).out
 
 
+def why(*words):
+    return json.loads(done("cache", "why", *words, "--json", env=cache()).out)
+
+
+def test_why():
+    write_npy("x.npy", "<f4", (64,), range(64))
+    write_npy("odd.npy", "<f4", (63,), range(63))
+    write_npy("half.npy", "<f2", (64,), range(64))
+    base = ["vector_add", "--config", "size=256", "--device", "virtual:sm_80"]
+
+    def files(name):
+        return ["--in", f"x={name}", f"y={name}"]
+
+    answer = why(*base, *files("x.npy"))
+    assert answer["cached"] is False and answer["nearest"] is None and answer["differences"] == []
+    assert "no entry of it" in done("cache", "why", *base, *files("x.npy"), env=cache()).out
+    done("run", *base, *files("x.npy"), "--repeat", "1", env=cache())
+    (entry,) = listing()["kernels"]
+    answer = why(*base, *files("x.npy"))
+    assert answer["cached"] is True and answer["nearest"] == entry["entry"]
+    assert answer["key"] == json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)["key"]
+    assert "would not be compiled" in done("cache", "why", *base, *files("x.npy"), env=cache()).out
+    for words, part, wanted in (
+        (["vector_add", "--config", "size=512", "--device", "virtual:sm_80", *files("x.npy")], "size", "512"),
+        (["vector_add", "--config", "size=256", "warps=8", "--device", "virtual:sm_80", *files("x.npy")], "warps", "8"),
+        (["vector_add", "--config", "size=256", "--device", "virtual:sm_90", *files("x.npy")], "target", "sm_90a"),
+        ([*base, *files("odd.npy")], "arguments", "2:16"),
+        ([*base, *files("half.npy")], "ir line", "f16"),
+    ):
+        answer = why(*words)
+        assert answer["cached"] is False and answer["nearest"] == entry["entry"]
+        found = [d for d in answer["differences"] if d["part"].startswith(part)]
+        assert found and wanted in found[0]["wanted"] and found[0]["wanted"] != found[0]["found"], (words, answer)
+        out = done("cache", "why", *words, env=cache()).out
+        assert "would be compiled" in out and part in out, out
+        # What is said of the key is so: a run makes just that entry.
+        before = {e["entry"] for e in listing()["kernels"]}
+        done("run", *words, "--repeat", "1", env=cache())
+        (new,) = {e["entry"] for e in listing()["kernels"]} - before
+        assert why(*words)["nearest"] == new and why(*words)["cached"] is True
+        os.remove(os.path.join("cache", new))
+
+
+def test_why_of_extents():
+    words = ["matmul", "--shape", "m=64,n=64,k=64", "--dtype", "bf16", "--device", "virtual:sm_80"]
+    assert why(*words)["cached"] is False
+    write_npy("a.npy", "<u2", (64, 64))
+    done("run", "matmul", "--in", "a=a.npy", "b=a.npy", "--dtype", "bf16", "--repeat", "1", "--device", "virtual:sm_80",
+         env=cache())  # fmt: skip
+    assert why(*words)["cached"] is True
+    refused("cache", "why", *words, "--in", "a=a.npy", "b=a.npy", says="--shape", env=cache())
+    refused("cache", "why", "matmul", "--dtype", "a=bf16", says="--dtype", env=cache())
+    refused("cache", "why", "matmull", says="matmul", env=cache())
+
+
 def test_heat_map():
     from xml.etree import ElementTree
 

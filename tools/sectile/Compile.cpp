@@ -6,34 +6,12 @@
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
-#include <charconv>
+#include "tools/sectile/Inputs.h"
 #include <iostream>
 #include <unistd.h>
 
 using namespace sectile;
 using namespace sectile::tool;
-
-// "m=512,n=512": several assignments in one word.
-static std::map<std::string, std::int64_t> parseShape(const CommandLine &line) {
-  std::map<std::string, std::int64_t> extents;
-  for (const auto &[first, rest] : line.assignments("--shape")) {
-    std::string text = first + "=" + rest;
-    for (std::size_t start = 0; start <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', start), text.size());
-      const std::string part = text.substr(start, comma - start);
-      const std::size_t equals = part.find('=');
-      std::int64_t extent = -1;
-      if (equals != std::string::npos)
-        std::from_chars(part.data() + equals + 1, part.data() + part.size(), extent);
-      if (equals == std::string::npos || equals == 0 || extent < 0 ||
-          std::to_string(extent) != part.substr(equals + 1))
-        throw InputError("--shape needs the form AXIS=EXTENT, not '" + part + "'");
-      extents[part.substr(0, equals)] = extent;
-      start = comma + 1;
-    }
-  }
-  return extents;
-}
 
 int sectile::tool::runCompile(const CommandLine &line) {
   const KernelSpec &kernel = findKernel(*line.argument(0));

@@ -4,6 +4,7 @@
 #include "tools/npy/Npy.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
+#include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
 #include <algorithm>
 #include <iostream>
@@ -12,25 +13,6 @@ using namespace sectile;
 using namespace sectile::tool;
 
 namespace {
-
-// The dtypes that --dtype gives to raw arrays: for one input by name, or for all ("").
-std::map<std::string, DType> rawDtypes(const CommandLine &line, const KernelSpec &kernel) {
-  std::map<std::string, DType> result;
-  for (const auto &[name, value] : line.assignments("--dtype", true)) {
-    bool known = name.empty();
-    for (const ArgumentSpec &spec : kernel.arguments)
-      known |= !spec.output && spec.name == name;
-    if (!known)
-      throw InputError("--dtype: " + kernel.name + " has no input '" + name + "'");
-    std::optional<DType> dtype = parseDType(value);
-    if (!dtype)
-      throw InputError("--dtype: there is no dtype '" + value +
-                       "'; raw arrays can be bf16, f16, f8e4m3, f8e5m2, f8e4m3fnuz, f8e5m2fnuz or "
-                       "f8e4m3b11fnuz");
-    result[name] = *dtype;
-  }
-  return result;
-}
 
 // Which file each output goes to, by the output's place among the outputs.
 std::map<std::size_t, std::string> outputFiles(const CommandLine &line, const KernelSpec &kernel) {
@@ -83,26 +65,16 @@ int sectile::tool::runRun(const CommandLine &line) {
   const KernelSpec &kernel = findKernel(*line.argument(0));
   const Config given = parseConfig(kernel, line.assignments("--config"));
   const long repetitions = line.number("--repeat", 1).value_or(1);
-  const auto dtypes = rawDtypes(line, kernel);
   const auto files = outputFiles(line, kernel);
   if (files.empty() && !line.has("--check") && !line.has("--repeat"))
     throw InputError("nothing is asked of the results: give --out NAME=FILE, --check or --repeat");
 
-  std::map<std::string, GivenTensor> types;
-  std::map<std::string, HostArray> arrays;
-  for (const auto &[name, path] : line.assignments("--in")) {
-    HostArray array = readNpy(path);
-    for (const std::string &key : {std::string(), name})
-      if (auto dtype = dtypes.find(key); dtype != dtypes.end())
-        reinterpret(array, dtype->second, path);
-    types[name] = {{array.dtype, array.shape}, path};
-    arrays[name] = std::move(array);
-  }
-  const Invocation call = resolve(kernel, types, line.assignments("--opt"));
+  Inputs read = readInputs(line, kernel);
+  const Invocation call = resolve(kernel, read.types, line.assignments("--opt"));
   std::vector<HostArray> inputs;
   for (const ArgumentSpec &spec : kernel.arguments)
     if (!spec.output)
-      inputs.push_back(std::move(arrays.at(spec.name)));
+      inputs.push_back(std::move(read.arrays.at(spec.name)));
 
   const Device device = openDevice(line.value("--device"));
   const Config config = completeConfig(call, device.target(), given);

@@ -10,6 +10,7 @@ namespace sectile::tool {
 int runCacheList(const CommandLine &line);
 int runCacheShow(const CommandLine &line);
 int runCacheBest(const CommandLine &line);
+int runCacheWhy(const CommandLine &line);
 int runCacheVerify(const CommandLine &line);
 int runCachePrune(const CommandLine &line);
 int runCacheClear(const CommandLine &line);
