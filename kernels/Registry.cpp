@@ -26,6 +26,10 @@ bool sectile::hasMatrixUnits(const std::string &target) {
   return target != "interpreter" && !llvm::cantFail(Target::get(target)).mmaShapes.empty();
 }
 
+std::int64_t sectile::warpSize(const std::string &target) {
+  return target == "interpreter" ? 32 : llvm::cantFail(Target::get(target)).warpSize;
+}
+
 std::optional<DType> sectile::parseDType(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(DType::float64); ++i)
     if (name_of(static_cast<DType>(i)) == name)

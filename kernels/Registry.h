@@ -55,6 +55,13 @@ public:
   std::map<std::string, std::string> values; // of every option; flags as "true" or "false"
 };
 
+// The configurations that the autotuner tries: all combinations of these values that the predicate
+// holds for. Fields without an axis are as the defaults say.
+struct SearchSpace {
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> axes;
+  std::function<bool(const Invocation &, const std::string &target, const Config &)> where;
+};
+
 struct KernelSpec {
   std::string name, summary;
   std::vector<ArgumentSpec> arguments; // inputs first
@@ -70,6 +77,7 @@ struct KernelSpec {
 
   // Good values for all configuration fields on this target.
   std::function<Config(const Invocation &, const std::string &target)> defaults;
+  SearchSpace space = {};
   // Launches it or gives its code, as `use` says; `memory` holds the arguments, in order.
   std::function<void(const Invocation &, const Config &, std::span<const detail::Memory> memory,
                      Use &use)>
@@ -119,6 +127,7 @@ Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 
 // Without them a dot is done by multiply-adds, whose tiles are better small.
 bool hasMatrixUnits(const std::string &target);
+std::int64_t warpSize(const std::string &target);
 
 std::optional<DType> parseDType(std::string_view name);
 std::string dtypeNames(std::span<const DType> dtypes); // "f16, bf16 or f32"

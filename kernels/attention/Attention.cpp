@@ -138,6 +138,15 @@ KernelSpec sectile::attentionSpec() {
                   {"warps", 4},
                   {"stages", 2}};
   };
+  spec.space.axes = {
+      {"m", {16, 32, 64, 128}}, {"n", {16, 32, 64, 128}}, {"warps", {4, 8}}, {"stages", {1, 2, 3}}};
+  // Scores and outputs of one thread.
+  spec.space.where = [](const Invocation &call, const std::string &target, const Config &config) {
+    const std::int64_t threads = config.at("warps") * warpSize(target);
+    const std::int64_t width = ceilDiv(call.extent("D"), 16) * 16;
+    const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+    return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+  };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {
     auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };

@@ -42,6 +42,11 @@ KernelSpec sectile::vectorAddSpec() {
   spec.defaults = [](const Invocation &, const std::string &) {
     return Config{{"size", 1024}, {"warps", 4}};
   };
+  spec.space.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}};
+  spec.space.where = [](const Invocation &, const std::string &target, const Config &config) {
+    const std::int64_t threads = config.at("warps") * warpSize(target);
+    return config.at("size") >= threads && config.at("size") <= 32 * threads;
+  };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {
     const std::int64_t n = elementCount(call.leading);

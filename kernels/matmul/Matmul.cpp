@@ -85,6 +85,17 @@ KernelSpec sectile::matmulSpec() {
     return Config{{"m", tile},  {"n", tile},  {"k", wide ? 16 : 32},
                   {"group", 8}, {"warps", 4}, {"stages", 3}};
   };
+  spec.space.axes = {{"m", {32, 64, 128, 256}},
+                     {"n", {32, 64, 128, 256}},
+                     {"k", {16, 32, 64}},
+                     {"warps", {4, 8}},
+                     {"stages", {2, 3, 4, 5}}};
+  // What keeps each thread busy without more sums than it has registers for.
+  spec.space.where = [](const Invocation &, const std::string &target, const Config &config) {
+    const std::int64_t sums =
+        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
+  };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {
     auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };

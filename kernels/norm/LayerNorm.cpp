@@ -117,6 +117,14 @@ KernelSpec sectile::layerNormSpec() {
         4096);
     return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
   };
+  spec.space.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                     {"warps", {1, 2, 4, 8, 16}}};
+  // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's end.
+  spec.space.where = [](const Invocation &call, const std::string &target, const Config &config) {
+    const std::int64_t block = config.at("block"), threads = config.at("warps") * warpSize(target);
+    return block >= threads && block <= 64 * threads &&
+           (block == 64 || block < 2 * call.extent("N"));
+  };
   spec.apply = [](const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, Use &use) {
     const std::array extents{elementCount(call.leading), call.extent("N")};
