@@ -45,6 +45,8 @@ function(sectile_library)
   add_library(Sectile::sectile ALIAS sectile)
   # The compile cache tells builds apart by it.
   target_link_options(sectile PRIVATE LINKER:--build-id=sha1)
+  # Its launch index knows programs by theirs; not every linker makes one unasked.
+  target_link_options(sectile INTERFACE LINKER:--build-id=sha1)
   set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINKER_LANGUAGE CXX)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})

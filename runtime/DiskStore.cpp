@@ -21,21 +21,6 @@ constexpr std::string_view temporarySuffix = ".tmp", badSuffix = ".bad", lockNam
 constexpr std::string_view databasePrefix = "tuning.";
 constexpr int64_t second = 1'000'000'000;
 
-class File {
-public:
-  explicit File(int descriptor) : descriptor(descriptor) {}
-  File(const File &) = delete;
-  ~File() {
-    if (descriptor >= 0)
-      close(descriptor);
-  }
-  explicit operator bool() const { return descriptor >= 0; }
-  operator int() const { return descriptor; }
-
-private:
-  int descriptor;
-};
-
 bool writeAll(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -106,7 +91,8 @@ std::optional<std::string> DiskStore::read(std::string_view name, bool mark) con
   if (!usable())
     return std::nullopt;
   const std::string entry(name);
-  const File file(openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor file(
+      openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file || fstat(file, &info) != 0 || !distrust(info, false).empty())
     return std::nullopt;
@@ -135,8 +121,8 @@ bool DiskStore::write(std::string_view name, std::string_view bytes) {
   const std::string entry(name), temporary = entry + "." + std::to_string(getpid()) + "." +
                                              std::to_string(counter++) +
                                              std::string(temporarySuffix);
-  const File file(openat(directory, temporary.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const Descriptor file(openat(directory, temporary.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file)
     return fail(path + ": " + std::strerror(errno));
   if (!writeAll(file, bytes) || fsync(file) != 0 ||
@@ -181,7 +167,7 @@ DiskStore::Lock DiskStore::lock(std::string_view name, std::chrono::milliseconds
   flock wanted = range(name, F_WRLCK);
   for (auto pause = std::chrono::microseconds(200); fcntl(file, F_OFD_SETLK, &wanted) != 0;
        pause = std::min(2 * pause, std::chrono::microseconds(20000))) {
-    if ((errno != EAGAIN && errno != EACCES && errno != EINTR) ||
+    if ((errno != EAGAIN && errno != EINTR) ||
         std::chrono::steady_clock::now() > giveUp)
       break; // Then two may do the same work; the entry is right all the same.
     std::this_thread::sleep_for(pause);
@@ -227,6 +213,11 @@ void DiskStore::prune(uint64_t limit) {
     const bool temporary = entry.name.ends_with(temporarySuffix);
     // A young temporary file is being written; an old one was left by a process that died.
     if (temporary ? entry.lastUsed > anHourAgo : total <= limit)
+      continue;
+    // Somebody may have used it since the folder was read.
+    struct stat info;
+    if (fstatat(directory, entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        nanoseconds(info.st_mtim) > entry.lastUsed)
       continue;
     remove(entry.name);
     total -= entry.bytes;

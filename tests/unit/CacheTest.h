@@ -1,0 +1,100 @@
+// What the tests of the compile cache share: a folder of their own, entries whose code follows from
+// their key, other processes, and counts that `./dev test --all` raises.
+#pragma once
+#include "runtime/CacheInspection.h"
+#include "runtime/CompileCache.h"
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace sectile::test {
+
+/// The first, or with SECTILE_TEST_ALL=1 the second.
+inline unsigned count(unsigned usual, unsigned whole) {
+  const char *all = std::getenv("SECTILE_TEST_ALL");
+  return all && std::string_view(all) == "1" ? whole : usual;
+}
+
+inline runtime::CacheKey key(const std::string &ir) { return {"k", "sm_90a", "warps=4", ir}; }
+/// What a key is compiled to: no two to the same, some kilobytes of it.
+inline std::string codeOf(const std::string &ir) {
+  std::string code;
+  while (code.size() < 5000)
+    code += "code of " + ir + ";";
+  return code;
+}
+inline Artifact compiled(const std::string &ir) {
+  Artifact artifact;
+  artifact.target = "sm_90a";
+  artifact.kind = "ptx";
+  artifact.entry = "k";
+  artifact.bytes = codeOf(ir);
+  return artifact;
+}
+
+class CacheTest : public testing::Test {
+protected:
+  CacheTest() {
+    // In memory where that can be: syncing thousands of files takes a disk minutes.
+    std::string name = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    name += "/sectile-cache-XXXXXX";
+    root = mkdtemp(name.data());
+    folder = root / "kernels";
+  }
+  ~CacheTest() override { std::filesystem::remove_all(root); }
+
+  /// Whether the cache gives the right code for a key, compiled or found.
+  static bool serves(runtime::CompileCache &cache, const std::string &ir) {
+    return cache.get(key(ir), [&] { return compiled(ir); })->bytes == codeOf(ir);
+  }
+  /// Every file that a reader would take for an entry is whole, and its code is its key's.
+  static void expectWhole(const std::filesystem::path &folder, bool noneSetAside = true) {
+    const runtime::DiskStore store(folder, uint64_t{1} << 40);
+    ASSERT_TRUE(store.usable()) << store.problem();
+    for (const runtime::ListedEntry &entry : runtime::listCache(store)) {
+      EXPECT_NE(entry.kind, runtime::ListedEntry::Damaged) << entry.name;
+      if (noneSetAside)
+        EXPECT_NE(entry.kind, runtime::ListedEntry::SetAside) << entry.name;
+      if (entry.kind == runtime::ListedEntry::Kernel)
+        EXPECT_EQ(runtime::readCachedKernel(store, entry.name)->artifact.bytes,
+                  codeOf(entry.parts.ir));
+    }
+  }
+
+  std::filesystem::path root, folder;
+};
+
+/// Another process; it ends with what `body` returns. A quiet one's warnings are not seen.
+class Child {
+public:
+  explicit Child(const std::function<int()> &body, bool quiet = false) : pid(fork()) {
+    if (pid != 0)
+      return;
+    if (quiet && !std::freopen("/dev/null", "w", stderr))
+      _exit(99);
+    _exit(body());
+  }
+  Child(Child &&other) noexcept : pid(std::exchange(other.pid, -1)) {}
+  ~Child() {
+    if (pid > 0)
+      wait();
+  }
+  void kill(int signal) const { ::kill(pid, signal); }
+  /// Its exit status; minus the signal where one ended it.
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(pid, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+private:
+  pid_t pid;
+};
+
+} // namespace sectile::test
