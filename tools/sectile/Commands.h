@@ -9,6 +9,7 @@ int runInfo(const CommandLine &line);
 int runList(const CommandLine &line);
 int runRun(const CommandLine &line);
 int runCompile(const CommandLine &line);
+int runTune(const CommandLine &line);
 int runBench(const CommandLine &line);
 int runHelp(const CommandLine &line);
 

@@ -1,6 +1,7 @@
 // Arrays to the device, the launch, arrays back, and the comparison with the reference.
 #include "tools/sectile/Execute.h"
 #include "kernels/InputError.h"
+#include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,13 @@ Device openDevice(const std::optional<std::string> &name) {
   } catch (const DeviceError &error) {
     throw InputError("--device: " + std::string(error.what()));
   }
+}
+
+Config configFor(const Invocation &call, const Device &device, const Config &given) {
+  if (given.empty() && device.name() != "interpreter" && autotune_mode() != AutotuneMode::off)
+    if (std::optional<Config> best = bestKnown(call, device))
+      return *best;
+  return completeConfig(call, device.target(), given);
 }
 
 Execution execute(const Device &device, const Invocation &call, const Config &config,

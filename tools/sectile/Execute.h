@@ -8,6 +8,10 @@ namespace sectile::tool {
 // --device, or the best one. A name that cannot be opened is an InputError.
 Device openDevice(const std::optional<std::string> &name);
 
+// What a launch takes: the configuration given, with the kernel's own choice for the fields that
+// are not; without any the best that is known for such shapes, unless SECTILE_AUTOTUNE is off.
+Config configFor(const Invocation &call, const Device &device, const Config &given);
+
 struct Execution {
   std::vector<HostArray> outputs;
   std::vector<double> milliseconds; // of each repetition: launch and wait, the first compiles too

@@ -77,7 +77,7 @@ int sectile::tool::runRun(const CommandLine &line) {
       inputs.push_back(std::move(read.arrays.at(spec.name)));
 
   const Device device = openDevice(line.value("--device"));
-  const Config config = completeConfig(call, device.target(), given);
+  const Config config = configFor(call, device, given);
   const Execution execution = execute(device, call, config, inputs, repetitions);
 
   for (const auto &[index, path] : files)

@@ -16,6 +16,7 @@ void sectile::tool::Table::print(std::ostream &out) const {
       if (i + 1 < cells.size())
         line.append(widths[i] - cells[i].size() + 2, ' ');
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     out << line << "\n";
   }
 }

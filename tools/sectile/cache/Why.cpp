@@ -19,7 +19,7 @@ static runtime::CacheKey keyOf(const CommandLine &line) {
   std::optional<detail::BoundLaunch> launch;
   Use use;
   use.bound = &launch;
-  kernel.apply(call, completeConfig(call, device.target(), given),
+  kernel.apply(call, configFor(call, device, given),
                std::vector<detail::Memory>(call.tensors.size()), use);
   return runtime::LaunchAccess::cacheKey(*launch, device);
 }

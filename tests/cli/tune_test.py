@@ -1,0 +1,126 @@
+# `sectile tune`: it finds what is fastest, keeps it for other processes, and can be stopped.
+import json
+import os
+import signal
+import subprocess
+
+from cli import SECTILE, done, main, refused, sectile, write_npy
+
+DEVICE = ("--device", "virtual:sm_80")
+SHAPE = "m=64,n=64,k=64"
+
+
+def cache(**more):
+    return {"SECTILE_CACHE_DIR": os.path.abspath("cache"), "SECTILE_TUNING_PATH": "", **more}
+
+
+def tune(*words, kernel="matmul", env=None):
+    return json.loads(done("tune", kernel, *words, "--quiet", "--json", *DEVICE, env=env or cache()).out)
+
+
+def good(report):
+    return {row["config"]: row["median_us"] for row in report["candidates"] if row["verdict"] == "good"}
+
+
+def test_the_best_is_kept():
+    (report,) = tune("--shape", SHAPE, "--candidates", "12")
+    assert report["shape"] == {"M": 64, "N": 64, "K": 64} and report["device"] == "virtual:sm_80"
+    times = good(report)
+    assert len(times) == 13 and times[report["best"]] == min(times.values()) < max(times.values())
+    assert not any(row["known"] for row in report["candidates"] if row["verdict"] == "good")
+    (row,) = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
+    assert row["winner"] == report["best"] and row["measurements"][0]["median_us"] == min(times.values())
+    # Another process measures only what is new.
+    (again,) = tune("--shape", SHAPE, "--candidates", "13")
+    new = {row["config"] for row in again["candidates"] if row["verdict"] == "good" and not row["known"]}
+    assert set(good(again)) - new == set(times) and new
+    out = done("tune", "matmul", "--shape", SHAPE, "--candidates", "13", "--quiet", *DEVICE, env=cache()).out
+    assert again["best"] in out and "over the default" in out
+
+
+def test_a_run_takes_the_best():
+    (report,) = tune("--shape", SHAPE, "--candidates", "12")
+    write_npy("a.npy", "<f2", (60, 64), range(60 * 64))  # of the same bucket
+    write_npy("b.npy", "<f2", (64, 64), range(64 * 64))
+    words = ["run", "matmul", "--in", "a=a.npy", "b=b.npy", "--repeat", "1", *DEVICE]
+
+    def config(*more, **env):
+        line = done(*words, *more, env=cache(**env)).out
+        return set(line[line.index(", ") + 2 : line.index(": ")].split())
+
+    default = set(report["candidates"][0]["config"].split())
+    assert set(report["best"].split()) != default
+    assert config() == set(report["best"].split())
+    assert config(SECTILE_AUTOTUNE="off") == default
+    assert config("--config", *report["candidates"][0]["config"].split()) == default
+
+
+def test_a_file_of_shapes():
+    with open("shapes", "w") as file:
+        file.write("# sizes of a layer\n\nm=64, n=64, k=64\nm=128,n=64,k=64  # wider\n")
+    first, second = tune("--file", "shapes", "--candidates", "2")
+    assert (first["shape"]["M"], second["shape"]["M"]) == (64, 128)
+    out = done("tune", "matmul", "--file", "shapes", "--candidates", "2", "--quiet", *DEVICE, env=cache()).out
+    assert "M=64" in out and "M=128" in out
+
+
+def test_words():
+    def wrong(*words, says):
+        refused("tune", "matmul", *words, *DEVICE, says=says, env=cache())
+
+    wrong("--strategy", "guess", says=("'guess'", "halving"))
+    wrong("--budget", "soon", says=("--budget", "'soon'"))
+    wrong("--budget", "-1", says="--budget")
+    wrong("--shape", "x=3", says="'x'")
+    wrong("--shape", SHAPE, "--file", "shapes", says="--file")
+    wrong("--file", "none", says="none")
+    open("empty", "w").close()
+    wrong("--file", "empty", says="no shapes")
+    with open("wrong", "w") as file:
+        file.write("m=64\nm=sixty\n")
+    wrong("--file", "wrong", says=("wrong:2", "m=sixty"))
+    refused("tune", "matmull", says="matmul", env=cache())
+    refused("tune", "matmul", "--device", "interpreter", says="the interpreter", env=cache())
+
+
+def test_a_budget_is_kept_to():
+    (report,) = tune("--shape", SHAPE, "--budget", "0.001")
+    measured = [row for row in report["candidates"] if row["verdict"] == "good" and not row["known"]]
+    assert len(measured) < 5
+
+
+def test_other_strategies():
+    (halving,) = tune("--shape", SHAPE, "--candidates", "6", "--strategy", "halving")
+    assert halving["best"] in good(halving)
+    (random,) = tune("--shape", SHAPE, "--candidates", "6", "--strategy", "random")
+    assert random["best"] in good(random)
+
+
+def test_two_processes_tune_once():
+    words = [SECTILE, "tune", "matmul", "--shape", SHAPE, "--candidates", "8", "--quiet", "--json", *DEVICE]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **cache()}) for _ in range(2)]
+    reports = [json.loads(process.communicate()[0])[0] for process in both]
+    fresh = [{r["config"] for r in report["candidates"] if not r["known"] and r["verdict"] == "good"} for report in reports]
+    assert sorted(map(len, fresh))[1] == 9, fresh
+    known = reports[0 if len(fresh[0]) < len(fresh[1]) else 1]
+    assert max(fresh, key=len) <= {row["config"] for row in known["candidates"] if row["known"]}
+
+
+def test_ctrl_c_keeps_what_was_measured():
+    words = [SECTILE, "tune", "matmul", "--shape", "m=256,n=256,k=256", *DEVICE]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, **cache()})  # fmt: skip
+    for line in process.stderr:
+        if " measured, best" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.stderr.read()
+    out = process.stdout.read()
+    assert process.wait() == 1, (out, rest)
+    assert "interrupted; what was measured is kept" in rest, rest
+    (row,) = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
+    assert row["good"] >= 1
+    assert sectile("cache", "verify", env=cache()).status == 0
+
+
+main(globals())

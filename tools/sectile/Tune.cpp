@@ -1,0 +1,174 @@
+// `sectile tune`: measures a kernel's configurations for one shape or a file of shapes.
+#include "kernels/Tune.h"
+#include "kernels/InputError.h"
+#include "tools/File.h"
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Inputs.h"
+#include "tools/sectile/Table.h"
+#include "tools/sectile/cache/Cache.h"
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+namespace {
+
+using Extents = std::map<std::string, std::int64_t>;
+using Clock = std::chrono::steady_clock;
+
+// One shape a line, AXIS=EXTENT,...; empty lines and what follows a # do not count.
+std::vector<Extents> readShapes(const std::string &path) {
+  const std::string text = readFile(path);
+  std::vector<Extents> shapes;
+  std::size_t number = 1;
+  for (std::size_t start = 0; start < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    std::string line = text.substr(start, end - start);
+    line.erase(std::min(line.find('#'), line.size()));
+    std::erase_if(line, [](unsigned char c) { return std::isspace(c); });
+    if (!line.empty())
+      shapes.push_back(parseShape(line, path + ":" + std::to_string(number) + ":"));
+    start = end + 1;
+  }
+  if (shapes.empty())
+    throw InputError("--file: '" + path + "' has no shapes");
+  return shapes;
+}
+
+Strategy strategyOf(const CommandLine &line) {
+  const std::string name = line.value("--strategy").value_or("exhaustive");
+  if (name == "exhaustive")
+    return Strategy::exhaustive;
+  if (name == "random")
+    return Strategy::random;
+  if (name == "halving")
+    return Strategy::halving;
+  throw InputError("--strategy: '" + name + "' is none of exhaustive, random, halving");
+}
+
+double budgetOf(const CommandLine &line) {
+  const std::string text = line.value("--budget").value_or("0");
+  char *end;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !(seconds > 0 || (seconds == 0 && !line.has("--budget"))))
+    throw InputError("--budget needs a number of seconds above 0, not '" + text + "'");
+  return seconds;
+}
+
+std::string shapeText(const NamedExtents &extents) {
+  std::string text;
+  for (const auto &[name, extent] : extents)
+    text += (text.empty() ? "" : " ") + name + "=" + std::to_string(extent);
+  return text;
+}
+
+llvm::json::Value json(const TuneReport &report) {
+  llvm::json::Array rows;
+  llvm::json::Object shape;
+  for (const auto &[name, extent] : report.bucket)
+    shape[name] = extent;
+  for (const TuneReport::Row &row : report.rows)
+    rows.push_back(llvm::json::Object{{"config", row.config},
+                                      {"verdict", std::string(name_of(row.verdict))},
+                                      {"message", row.message},
+                                      {"median_us", row.microseconds},
+                                      {"spread_us", row.spread},
+                                      {"runs", row.runs},
+                                      {"compile_ms", row.compile_milliseconds},
+                                      {"registers", row.registers},
+                                      {"spill_bytes", row.spill_bytes},
+                                      {"shared_bytes", row.shared_bytes},
+                                      {"known", row.known}});
+  llvm::json::Object object{{"kernel", report.kernel},
+                            {"device", report.device},
+                            {"shape", std::move(shape)},
+                            {"candidates", std::move(rows)},
+                            {"interrupted", report.interrupted}};
+  if (!report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good)
+    object["best"] = report.rows[report.best].config;
+  return object;
+}
+
+// How many times faster the best is than the kernel's own choice, which is the first row.
+std::string gain(const TuneReport &report) {
+  const TuneReport::Row &first = report.rows.front(), &best = report.rows[report.best];
+  if (first.verdict != TuneVerdict::good || best.microseconds <= 0)
+    return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2fx", first.microseconds / best.microseconds);
+  return text;
+}
+
+void print(const std::vector<TuneReport> &reports) {
+  if (reports.size() == 1)
+    std::cout << reports.front().text() << "\n";
+  Table table;
+  table.row({"shape", "candidates", "measured now", "best", "time", "over the default"});
+  for (const TuneReport &report : reports) {
+    std::size_t now = 0;
+    for (const TuneReport::Row &row : report.rows)
+      now += !row.known && row.verdict != TuneVerdict::does_not_fit;
+    const bool good = !report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good;
+    table.row({shapeText(report.bucket), std::to_string(report.rows.size()), std::to_string(now),
+               good ? report.rows[report.best].config : "none",
+               good ? microseconds(report.rows[report.best].microseconds) : "",
+               good ? gain(report) : ""});
+  }
+  table.print(std::cout);
+}
+
+} // namespace
+
+int sectile::tool::runTune(const CommandLine &line) {
+  const KernelSpec &kernel = findKernel(*line.argument(0));
+  AutotuneOptions options;
+  options.strategy = strategyOf(line);
+  options.candidates = static_cast<std::size_t>(line.number("--candidates", 1).value_or(0));
+  options.quiet = line.has("--quiet");
+  const double budget = budgetOf(line);
+  std::vector<Extents> shapes{parseShape(line)};
+  if (line.has("--file")) {
+    if (line.has("--shape"))
+      throw InputError("only one of --shape and --file can be given");
+    shapes = readShapes(*line.value("--file"));
+  }
+  // All calls are resolved before the first is tuned: a mistake in the last line costs nothing.
+  std::vector<Invocation> calls;
+  for (const Extents &shape : shapes)
+    calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape,
+                                   line.assignments("--opt")));
+  const Device device = openDevice(line.value("--device"));
+  const auto start = Clock::now();
+  std::vector<TuneReport> reports;
+  bool stopped = false;
+  for (const Invocation &call : calls) {
+    if (budget > 0) {
+      options.seconds = budget - std::chrono::duration<double>(Clock::now() - start).count();
+      if (options.seconds <= 0)
+        break;
+    }
+    reports.push_back(tuneKernel(call, device, options));
+    stopped = reports.back().interrupted || !reports.back().problem.empty();
+    if (stopped)
+      break;
+  }
+  if (line.has("--json")) {
+    llvm::json::Array all;
+    for (const TuneReport &report : reports)
+      all.push_back(json(report));
+    printJson(std::move(all));
+  } else {
+    print(reports);
+  }
+  if (stopped)
+    std::cerr << "sectile: "
+              << (reports.back().interrupted ? "interrupted" : reports.back().problem)
+              << "; what was measured is kept\n";
+  else if (reports.size() < calls.size())
+    std::cerr << "sectile: the budget was spent after " << reports.size() << " of " << calls.size()
+              << " shapes\n";
+  return stopped ? 1 : 0;
+}
