@@ -188,11 +188,11 @@ LogicalResult checkTiles(func::FuncOp kernel) {
   });
 }
 
-/// Threads share out powers of two; the odd factors of its extents each of them holds whole. Says
-/// what to write instead where that is too much.
-static std::string oddExtents(RankedTensorType tile, int64_t threads) {
+/// What each thread holds of a tile where that is too much, else 0: threads share out powers of
+/// two, and the odd factors of extents each of them holds whole.
+static int64_t heldOfOdd(ArrayRef<int64_t> shape, int64_t threads) {
   int64_t each = 1, shared = 1;
-  for (int64_t extent : tile.getShape()) {
+  for (int64_t extent : shape) {
     int64_t power = extent & -extent;
     each *= extent / power;
     shared *= power;
@@ -200,26 +200,48 @@ static std::string oddExtents(RankedTensorType tile, int64_t threads) {
   int64_t held = each * llvm::divideCeil(shared, threads);
   // Twice what an even share would be, or a few, is nothing to speak of.
   int64_t fine = std::max<int64_t>(256, 2 * llvm::divideCeil(each * shared, threads));
-  if (held <= std::min(fine, mostRegisters) || each == 1 ||
-      tile.getNumElements() > mostRegisters * threads)
+  return held <= std::min(fine, mostRegisters) || each == 1 ? 0 : held;
+}
+
+/// The nearest extents that may be in place of one, wherever the shape has it.
+static std::string nearestTo(int64_t extent, ArrayRef<int64_t> shape, int64_t threads) {
+  auto works = [&](int64_t other) {
+    SmallVector<int64_t> changed(shape);
+    llvm::replace(changed, extent, other);
+    return heldOfOdd(changed, threads) == 0 &&
+           ShapedType::getNumElements(changed) <= mostRegisters * threads;
+  };
+  std::string found;
+  auto look = [&](int64_t step) {
+    for (int64_t other = extent + step; other > 0 && other <= 2 * extent; other += step)
+      if (works(other)) {
+        found += (found.empty() ? "" : " and ") + std::to_string(other);
+        return;
+      }
+  };
+  look(-1);
+  look(1);
+  return found;
+}
+
+/// Says what to write instead where odd factors of extents are too much.
+static std::string oddExtents(RankedTensorType tile, int64_t threads) {
+  ArrayRef<int64_t> shape = tile.getShape();
+  int64_t held = heldOfOdd(shape, threads);
+  if (held == 0 || tile.getNumElements() > mostRegisters * threads)
     return {};
-  auto isFine = [](int64_t extent) { return extent / (extent & -extent) < 16; };
   std::string instead;
-  for (int64_t extent : tile.getShape()) {
-    if (isFine(extent))
+  for (auto [axis, extent] : llvm::enumerate(shape)) {
+    bool isOdd = extent != (extent & -extent);
+    if (!isOdd || llvm::is_contained(shape.take_front(axis), extent))
       continue;
-    int64_t below = extent, above = extent;
-    while (!isFine(below))
-      --below;
-    while (!isFine(above))
-      ++above;
-    instead += (instead.empty() ? " instead of " : ", instead of ") + std::to_string(extent) +
-               " the nearest that work are " + std::to_string(below) + " and " +
-               std::to_string(above);
+    if (std::string nearest = nearestTo(extent, shape, threads); !nearest.empty())
+      instead += (instead.empty() ? " instead of " : ", or instead of ") + std::to_string(extent) +
+                 " the nearest that work are " + nearest;
   }
   if (instead.empty())
     instead = " use extents with larger powers of two in them";
-  return "a tile of " + tile::shapeText(tile.getShape()) + " is " + std::to_string(held) +
+  return "a tile of " + tile::shapeText(shape) + " is " + std::to_string(held) +
          " elements for each thread, as threads share out powers of two only:" + instead;
 }
 

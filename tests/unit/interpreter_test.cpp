@@ -530,21 +530,23 @@ TEST(Watching, StopsAtALine) {
 TEST(Watching, TrapsOnTheFirstNan) {
   unsigned line = 0;
   Kernel kernel{"nan", [&](Ptr<const float> p, Ptr<float> q) {
-                  auto i = arange(0, 4);
+                  auto i = program_id(0) * 4 + arange(0, 4);
                   auto x = load(p + i) + 1; // a NaN that comes from memory is none of its making
                   line = __LINE__ + 1;
                   auto y = x - x;
                   store(q + i, y + 1);
                 }};
   Device device = Device::interpreter();
-  auto p = device.upload(std::vector<float>{1, NAN, INFINITY, 2}), q = device.allocate<float>(4);
-  kernel.launch(device.stream(), 1, p, q);
+  auto p = device.upload(std::vector<float>{1, NAN, 0, 2, 1, NAN, INFINITY, 2});
+  auto q = device.allocate<float>(8);
+  kernel.launch(device.stream(), 2, p, q);
   interpreter::trap_nan(true);
   const vgpu::Finding finding =
-      foundBy([&](const Device &) { kernel.launch(device.stream(), 1, p, q); });
+      foundBy([&](const Device &) { kernel.launch(device.stream(), 2, p, q); });
   interpreter::trap_nan(false);
   EXPECT_EQ(finding.kind, FindingKind::NotANumber);
   EXPECT_EQ(finding.line, line);
+  EXPECT_EQ(finding.block[0], 1u);
   EXPECT_EQ(finding.element, "[2]");
   EXPECT_EQ(finding.message, "subf of inf and inf gives NaN");
 }

@@ -93,15 +93,17 @@ TEST_P(KernelRun, StridesBeyond32Bits) {
 TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
   if (!GetParam().starts_with("virtual:") && GetParam() != "interpreter")
     GTEST_SKIP() << "a chip does not notice";
-  Kernel beyond{"beyond", [](Ptr<float> p) { store(p + arange(0, 64), 1.0f); }};
+  Kernel beyond{"beyond",
+                [](Ptr<float> p) { store(p + program_id(0) * 32 + arange(0, 64), 1.0f); }};
   const unsigned line = __LINE__ - 1;
-  auto small = device.allocate<float>(63);
+  auto small = device.allocate<float>(3 * 32 - 1); // enough for the first program
   try {
-    beyond.launch(device.stream(), 1, small);
+    beyond.launch(device.stream(), 2, small);
     FAIL() << "nothing was thrown";
   } catch (const runtime::KernelFault &fault) {
     EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds) << fault.what();
     EXPECT_EQ(fault.finding.line, line) << fault.what();
+    EXPECT_EQ(fault.finding.block[0], 1u) << fault.what();
     EXPECT_THAT(fault.what(), HasSubstr("kernel_run_test.cpp"));
   }
 }

@@ -101,7 +101,9 @@ TEST_P(Dot, ExtentsThatAreNoPowersOfTwo) {
                                   {0, 96, 96, 80},
                                   {0, 160, 16, 96},
                                   {0, 16, 176, 16},
-                                  {0, 176, 16, 48}});
+                                  {0, 176, 16, 48},
+                                  {0, 48, 48, 160},
+                                  {0, 16, 16, 176}});
   check<float, float>(device, {{0, 48, 80, 24}, {0, 80, 24, 40}});
   check<std::int8_t, std::int32_t>(device, {{0, 48, 16, 96}, {0, 16, 24, 160}});
   check<double, double>(device, {{0, 24, 40, 12}});

@@ -104,19 +104,65 @@ TEST_P(Extents, OfRankTwo) {
 }
 
 TEST_P(Extents, ThatDoNotWorkSayWhatDoes) {
-  Kernel kernel{"wide", [](Ptr<float> y) { store(y + arange(0, 8191), zeros<float>(8191)); }};
-  auto y = device.allocate<float>(8191);
-  try {
-    kernel.launch(device.stream(), 1, y);
-    device.stream().synchronize();
-  } catch (const std::exception &error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("a tile of [8191] is 8191 elements for each thread"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("the nearest that work are 7680 and 8192"));
-    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("bug")));
-    return;
+  for (auto [extent, nearest] : {std::pair{8191, "8160 and 8192"}, {1001, "1000 and 1004"}}) {
+    unsigned line = 0;
+    Kernel kernel{"wide", [&, n = extent](Ptr<float> y) {
+                    line = __LINE__ + 1;
+                    store(y + arange(0, n), full<float>(3, n));
+                  }};
+    const auto count = static_cast<std::size_t>(extent);
+    auto y = device.allocate<float>(count);
+    if (GetParam() == "interpreter") { // which has no registers
+      kernel.launch(device.stream(), 1, y);
+      EXPECT_EQ(y.download(), std::vector<float>(count, 3));
+      continue;
+    }
+    const std::string number = std::to_string(extent);
+    try {
+      kernel.launch(device.stream(), 1, y);
+      ADD_FAILURE() << "a tile of " << extent << " compiles";
+    } catch (const CompileError &error) {
+      EXPECT_EQ(error.line(), line);
+      EXPECT_THAT(error.what(), testing::HasSubstr("a tile of [" + number + "] is " + number +
+                                                   " elements for each thread"));
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("the nearest that work are " + std::string(nearest)));
+      EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("bug")));
+    }
   }
-  EXPECT_EQ(y.download(), std::vector<float>(8191)); // a device without registers
+}
+
+// What the message names does work.
+TEST_P(Extents, ThatAreNamedWork) {
+  for (int extent : {8160, 8192, 1000, 1004}) {
+    const auto count = static_cast<std::size_t>(extent);
+    EXPECT_EQ(runOn<float>(device, std::vector<float>(count, 2), {extent}, count,
+                           [](auto x) { return x * 2; }),
+              std::vector<float>(count, 4));
+  }
+}
+
+// One extent alone may do, or neither does.
+TEST_P(Extents, OfSeveralAxesThatDoNotWork) {
+  if (GetParam() == "interpreter")
+    return;
+  auto faultOf = [&](Shape shape) -> std::string {
+    try {
+      const std::size_t count = elementsOf(shape);
+      runOn<float>(device, std::vector<float>(count), shape, count, [](auto x) { return x + 1; });
+    } catch (const CompileError &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(faultOf({61, 127}),
+              testing::HasSubstr("instead of 61 the nearest that work are 32 and 64, or instead of "
+                                 "127 the nearest that work are 96 and 128"));
+  EXPECT_EQ(faultOf({61, 96}), "");
+  EXPECT_EQ(faultOf({64, 127}), "");
+  EXPECT_THAT(faultOf({127, 127}), testing::EndsWith("instead of 127 the nearest that work are "
+                                                     "120 and 128"));
+  EXPECT_THAT(faultOf({17, 19, 23}), testing::HasSubstr("use extents with larger powers of two"));
 }
 
 } // namespace

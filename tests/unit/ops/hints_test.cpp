@@ -196,7 +196,9 @@ TEST_P(CheckedOffsets, AProductThatOverflowsIsFound) {
   const Report report =
       reportOf(device, [&] { kernel.launch(device.stream(), 1, x, 70'000, 70'000, checked()); });
   if (GetParam() == "interpreter") { // where the address is used
+    EXPECT_EQ(report.line, line + 2);
     EXPECT_THAT(report.text, HasSubstr("did not fit"));
+    EXPECT_THAT(report.text, HasSubstr("sc::cast<std::int64_t>"));
     return;
   }
   EXPECT_EQ(report.line, line);
@@ -205,6 +207,7 @@ TEST_P(CheckedOffsets, AProductThatOverflowsIsFound) {
 }
 
 TEST_P(CheckedOffsets, OfATileThroughLoopsAndBranches) {
+  constexpr unsigned line = __LINE__ + 4;
   Kernel kernel{"loop", [](Ptr<const int> x, Ptr<int> y, Int n, Int step) {
                   auto offset = arange(0, 16);
                   for (auto k : range(0, n)) {
@@ -225,9 +228,11 @@ TEST_P(CheckedOffsets, OfATileThroughLoopsAndBranches) {
   const Report report =
       reportOf(device, [&] { kernel.launch(device.stream(), 1, x, y, 4, third, checked()); });
   if (GetParam() == "interpreter") {
+    EXPECT_EQ(report.line, line + 2);
     EXPECT_THAT(report.text, HasSubstr("did not fit"));
     return;
   }
+  EXPECT_EQ(report.line, line);
   EXPECT_THAT(report.text, HasSubstr("a sum of 32 bits"));
   EXPECT_THAT(report.index, ElementsAre(2));
 }
