@@ -1,6 +1,6 @@
 // Finds the notes that the linker left in what is loaded.
 #include "codegen/BuildId.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 #include <cstring>
@@ -54,6 +54,18 @@ void forEachObject(llvm::function_ref<bool(const dl_phdr_info &)> use) {
       &use);
 }
 
+/// Where the objects lie that were loaded when this library was.
+const std::vector<uintptr_t> first = [] {
+  std::vector<uintptr_t> found;
+  forEachObject([&](const dl_phdr_info &object) {
+    found.push_back(object.dlpi_addr);
+    return false;
+  });
+  return found;
+}();
+
+bool isFirst(const dl_phdr_info &object) { return llvm::is_contained(first, object.dlpi_addr); }
+
 } // namespace
 
 std::optional<sectile::CodePlace> sectile::placeOf(const void *code) {
@@ -69,12 +81,19 @@ std::optional<sectile::CodePlace> sectile::placeOf(const void *code) {
   return place;
 }
 
-std::optional<std::vector<std::string>> sectile::loadedBuildIds() {
+std::optional<std::vector<std::string>> sectile::buildIdsBelow(const void *code) {
+  bool isPlugin = true;
+  forEachObject([&](const dl_phdr_info &object) {
+    const bool here = contains(object, reinterpret_cast<uintptr_t>(code));
+    if (here)
+      isPlugin = !isFirst(object);
+    return here;
+  });
   const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
   std::vector<std::string> ids;
   bool all = true;
   forEachObject([&](const dl_phdr_info &object) {
-    if (vdso && contains(object, vdso))
+    if ((vdso && contains(object, vdso)) || (!isPlugin && !isFirst(object)))
       return false;
     ids.push_back(idOf(object));
     all = !ids.back().empty();

@@ -13,9 +13,12 @@ namespace sectile {
 /// not be taken for another's, though both call themselves by the same version.
 const std::string &libraryBuildId();
 
-/// The hashes of all executables and libraries that are loaded into this process, sorted; nothing
-/// where one of them has none. The kernel's own page of code does not count.
-std::optional<std::vector<std::string>> loadedBuildIds();
+/// The hashes of the executables and libraries that a function can call, sorted; nothing where one
+/// of them has none. These are all that was loaded when this library was, which is what the program
+/// is linked of; drivers and the like that come later are called through pointers only. For a
+/// function in something that came later itself, a plugin, they are all that is loaded. The
+/// kernel's own page of code does not count.
+std::optional<std::vector<std::string>> buildIdsBelow(const void *code);
 
 /// Where a function lies: in which build of an executable or library, and how far from its start.
 /// Nothing where that has no build ID.

@@ -24,8 +24,9 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
                                      std::span<const uint64_t> configWords) {
   if (!kernel.stateless)
     return std::nullopt;
-  const auto place = placeOf(reinterpret_cast<const void *>(kernel.body));
-  const auto objects = loadedBuildIds();
+  const auto *code = reinterpret_cast<const void *>(kernel.body);
+  const auto place = placeOf(code);
+  const auto objects = buildIdsBelow(code);
   if (!place || !objects)
     return std::nullopt;
   std::string text = "launch of kernel " + std::string(kernel.name) + "\ntarget " + target +

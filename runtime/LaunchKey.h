@@ -20,7 +20,7 @@ enum class LaunchIndexMode {
 LaunchIndexMode launchIndexMode();
 
 /// All that the trace of a kernel can depend on and that is known beforehand: the program's code,
-/// by the build IDs of everything that is loaded, and where in it the kernel is; configuration and
+/// by the build IDs of what the kernel can call, and where in it the kernel is; configuration and
 /// specialisation; target, options and compiler. Nothing where the kernel's lambda captures, or
 /// where the program's code cannot be named.
 std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std::string &target,

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <functional>
 #include <sectile/language.h>
 #include <sectile/sectile.h>
@@ -195,6 +196,17 @@ bool printHash(int) {
   return true;
 }
 
+// The kernel of a library that is loaded now; where it has none, as a driver, one of this program.
+bool runPlugin(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return false;
+  }
+  const auto run = reinterpret_cast<bool (*)(const sc::Device *)>(dlsym(library, "runPlugin"));
+  return run ? run(&device()) : runVectorAdd(1);
+}
+
 const std::pair<const char *, bool (*)(int)> kernels[] = {
     {"vector_add", runVectorAdd}, {"block", runBlock},
     {"matmul", runMatmul},        {"captured", runCaptured},
@@ -210,6 +222,8 @@ int main(int argc, char **argv) {
   const int value = argc > 2 ? std::atoi(argv[2]) : 1;
   bool right = false;
   try {
+    if (argc > 2 && std::strcmp(argv[1], "plugin") == 0)
+      right = runPlugin(argv[2]);
     for (const auto &[name, run] : kernels)
       if (argc > 1 && std::strcmp(argv[1], name) == 0)
         right = run(value);

@@ -1,12 +1,12 @@
 # The launch index: a second process launches without a trace, and never the wrong kernel.
-# warm_start_test.py WARM_START
+# warm_start_test.py WARM_START PLUGIN DRIVER
 import os
 import subprocess
 import sys
 import tempfile
 import traceback
 
-PROGRAM = os.path.abspath(sys.argv[1])
+PROGRAM, PLUGIN, DRIVER = map(os.path.abspath, sys.argv[1:4])
 
 
 def run(*words, program=PROGRAM, fails=False, **variables):
@@ -124,9 +124,9 @@ def test_an_entry_that_names_another_kernel():
     assert not traced(run("vector_add"))
 
 
-def copies_with(change, name):
+def copies_with(change, name, original=PROGRAM):
     """The program with its build ID changed; None where it has none."""
-    with open(PROGRAM, "rb") as file:
+    with open(original, "rb") as file:
         image = bytearray(file.read())
     note = image.find(b"\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00")
     if note < 0:
@@ -138,10 +138,15 @@ def copies_with(change, name):
     return os.path.abspath(name)
 
 
-def test_another_build_of_the_program_is_traced():
-    def other(image, note):
-        image[note + 16] ^= 1
+def other(image, note):
+    image[note + 16] ^= 1
 
+
+def none(image, note):
+    image[note + 8] = 77  # another type of note
+
+
+def test_another_build_of_the_program_is_traced():
     program = copies_with(other, "other")
     assert program, "the program has no build ID"
     run("vector_add")
@@ -152,9 +157,6 @@ def test_another_build_of_the_program_is_traced():
 
 
 def test_a_program_without_a_build_id_is_traced_every_time():
-    def none(image, note):
-        image[note + 8] = 77  # another type of note
-
     program = copies_with(none, "none")
     for _ in range(2):
         assert traced(run("vector_add", program=program))
@@ -179,6 +181,15 @@ def test_sixteen_processes_compile_each_kernel_once():
     compiles = sum(int(line.split("=")[1]) for line in said.splitlines() if line.startswith("compiles="))
     assert compiles == 3, compiles
     assert len(names()) == 3 and len(names(".launch")) == 3, os.listdir("cache")
+
+
+def test_libraries_that_come_later_count_for_their_own_kernels():
+    assert traced(run("plugin", PLUGIN))
+    assert not traced(run("plugin", PLUGIN))
+    assert traced(run("plugin", copies_with(other, "other.so", PLUGIN)))
+    assert traced(run("vector_add"))
+    for library in (DRIVER, copies_with(other, "driver.so", DRIVER), copies_with(none, "none.so", DRIVER)):
+        assert library and not traced(run("plugin", library)), library
 
 
 def test_a_hash_of_the_code_needs_no_trace():
