@@ -38,15 +38,15 @@ inline Artifact compiled(const std::string &ir) {
   return artifact;
 }
 
+/// A new folder, in memory where that can be: syncing thousands of files takes a disk minutes.
+inline std::filesystem::path newFolder() {
+  std::string name = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  name += "/sectile-cache-XXXXXX";
+  return mkdtemp(name.data());
+}
+
 class CacheTest : public testing::Test {
 protected:
-  CacheTest() {
-    // In memory where that can be: syncing thousands of files takes a disk minutes.
-    std::string name = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    name += "/sectile-cache-XXXXXX";
-    root = mkdtemp(name.data());
-    folder = root / "kernels";
-  }
   ~CacheTest() override { std::filesystem::remove_all(root); }
 
   /// Whether the cache gives the right code for a key, compiled or found.
@@ -67,7 +67,7 @@ protected:
     }
   }
 
-  std::filesystem::path root, folder;
+  const std::filesystem::path root = newFolder(), folder = root / "kernels";
 };
 
 /// Another process; it ends with what `body` returns. A quiet one's warnings are not seen.

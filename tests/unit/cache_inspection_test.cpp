@@ -1,14 +1,14 @@
 // Looking into the compile cache: what is listed and shown is what was compiled, verifying compiles
 // it again, and archives carry it elsewhere.
+#include "CacheTest.h"
 #include "codegen/KernelError.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/CacheInspection.h"
-#include "runtime/CompileCache.h"
 #include "runtime/DeviceImpl.h"
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <regex>
 #include <sectile/language.h>
 #include <sectile/sectile.h>
 #include <set>
@@ -33,10 +33,7 @@ Kernel scale{"scale", [](sc::Ptr<float> x, sc::Int n, const Block &block) {
 
 // What the process's cache keeps lies here; it is read through a store of the test's own.
 fs::path processFolder() {
-  static const fs::path folder = [] {
-    char name[] = "/tmp/sectile-inspection-XXXXXX";
-    return fs::path(mkdtemp(name));
-  }();
+  static const fs::path folder = [] { return test::newFolder(); }();
   return folder;
 }
 struct Environment : testing::Environment {
@@ -53,9 +50,10 @@ void launch(const std::string &device, int block) {
 }
 
 // An entry for a chip, as a launch on one would make it.
-void compileFor(CompileCache &cache, const std::string &chip, unsigned warps = 4) {
+void compileFor(CompileCache &cache, const std::string &chip, unsigned warps = 4, int size = 256) {
   const Device traced = Device::open("virtual:sm_80");
-  const std::string text = scale.cache_key(traced, static_cast<float *>(nullptr), 1 << 20);
+  const std::string text =
+      scale.cache_key(traced, static_cast<float *>(nullptr), 1 << 20, {.size = size});
   CacheKey key = CacheKey::parse(text).value();
   const std::string source = key.ir;
   const Target target = llvm::cantFail(Target::get(chip));
@@ -68,6 +66,15 @@ void compileFor(CompileCache &cache, const std::string &chip, unsigned warps = 4
   ASSERT_TRUE(module);
   cache.get(key, [&] { return llvm::cantFail(compile(*module, target, options, false)); },
             {options, source});
+}
+
+// How many of an AMD chip's vector registers the code names: "v7", "v[2:5]".
+unsigned vectorRegisters(const std::string &code) {
+  unsigned count = 0;
+  const std::regex name(R"(\bv(?:\[\d+:)?(\d+))");
+  for (std::sregex_iterator found(code.begin(), code.end(), name), end; found != end; ++found)
+    count = std::max(count, static_cast<unsigned>(std::stoul((*found)[1])) + 1);
+  return count;
 }
 
 class CacheInspectionTest : public testing::Test {
@@ -136,11 +143,23 @@ TEST_F(CacheInspectionTest, CodeForChipsIsShownAndVerified) {
       EXPECT_THAT(code, HasSubstr("scale:\n"));
       EXPECT_THAT(code, HasSubstr("s_endpgm"));
       EXPECT_THAT(code, Not(HasSubstr(".byte")));
-      EXPECT_GT(entry.resources.registers, 0u);
-      EXPECT_LT(entry.resources.registers, 256u);
+      EXPECT_EQ(entry.resources.registers, vectorRegisters(code));
+      EXPECT_EQ(entry.resources.spillBytes, 0u);
     }
     EXPECT_EQ(verify(*kernel).verdict, Verification::Same) << verify(*kernel).message;
   }
+}
+
+TEST_F(CacheInspectionTest, SpillsAreCounted) {
+  CompileCache cache(folder);
+  compileFor(cache, "gfx1100", 1, 16384); // 512 numbers in each thread
+  const ListedEntry entry = kernels(*cache.disk()).at(0);
+  const Resources resources = entry.resources;
+  EXPECT_EQ(resources.registers,
+            vectorRegisters(codeText(readCachedKernel(*cache.disk(), entry.name)->artifact)));
+  EXPECT_GT(resources.registers, 200u);
+  EXPECT_GE(resources.spillBytes, 256u * 4);
+  EXPECT_LT(resources.spillBytes, 2048u * 4);
 }
 
 TEST_F(CacheInspectionTest, VerifyingSeesWhatIsNotTrue) {
