@@ -1,4 +1,5 @@
 // The autotuner on the virtual GPU: what it measures, what it chooses, what it leaves alone.
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <gmock/gmock.h>
@@ -95,6 +96,392 @@ TEST(Autotune, FindsTheBestByTheCostModel) {
   EXPECT_EQ(again.best, report.best);
   for (const auto &row : again.rows)
     EXPECT_TRUE(row.known);
+}
+
+// Writes which configuration ran.
+struct Which {
+  int size = 64, tag = 1;
+};
+SECTILE_CONFIG(Which, size, tag)
+
+auto which = [](Ptr<float> out, Int n, const Which &config) {
+  auto i = program_id(0) * config.size + arange(0, config.size);
+  store(out + i, full<float>(config.tag, config.size), i < n);
+};
+
+// The tag of the configuration that a launch took, and how often a grid was asked for.
+struct Tagged {
+  explicit Tagged(int n) : n(n), out(device.upload(std::vector<float>(n))) {}
+
+  auto grid() {
+    return [this](const Which &config) {
+      ++asked;
+      return (n + config.size - 1) / config.size;
+    };
+  }
+  template <class Tuned> float launch(Tuned &tuned) {
+    tuned.launch(device.stream(), grid(), out, n);
+    return out.download().front();
+  }
+
+  int n;
+  std::atomic<int> asked = 0;
+  Device device = Device::open("virtual:sm_90");
+  Buffer<float> out;
+};
+
+// The larger the tag the fewer blocks, up to 64 of them.
+Space<Which> tags() {
+  return (space(&Which::size, {64, 128, 256}) * space(&Which::tag, {1, 2, 3}))
+      .where([](const Which &config, const LaunchOptions &) {
+        return config.size == 32 << config.tag;
+      });
+}
+
+AutotuneOptions anyTag() {
+  AutotuneOptions options = quiet();
+  options.tolerance = 1e9; // what they write is which they are
+  return options;
+}
+
+TEST(Autotune, ConstraintsSeeWarpsAndStages) {
+  Kernel kernel{"constrained", matmul};
+  std::vector<std::pair<unsigned, unsigned>> seen;
+  const auto space = (sectile::space(&MatmulTile::m, {64}) * warps({2, 8}) * stages({2, 3}))
+                         .where([&](const MatmulTile &tile, const LaunchOptions &options) {
+                           EXPECT_EQ(tile.m, 64);
+                           seen.emplace_back(options.warps, options.stages);
+                           return options.warps == 8;
+                         });
+  Autotuner tuned{kernel, space, quiet()};
+  EXPECT_THAT(seen, testing::ElementsAre(testing::Pair(2, 2), testing::Pair(2, 3),
+                                         testing::Pair(8, 2), testing::Pair(8, 3)));
+  EXPECT_EQ(tuned.candidates().size(), 3u) << "two of the space, and the reference configuration";
+}
+
+TEST(Autotune, WarpsOfAConfigurationAreItsField) {
+  struct Own {
+    int warps = 2;
+  };
+  LaunchOptions options{.warps = 8};
+  Own own;
+  Space<Own>::settle(own, options, {});
+  EXPECT_EQ(own.warps, 8);
+  options = {};
+  Space<Own>::settle(own, options, {});
+  EXPECT_EQ(options.warps, 8u);
+  EXPECT_EQ(options.stages, 3u);
+}
+
+TEST(Autotune, FirstLaunchTunesAndLaterOnesLookUp) {
+  Kernel kernel{"tagged", which};
+  Tagged run(4096);
+  Autotuner tuned{kernel, tags(), anyTag()};
+  const float first = run.launch(tuned);
+  EXPECT_GT(run.asked, 3);
+  run.asked = 0;
+  EXPECT_EQ(run.launch(tuned), first);
+  EXPECT_EQ(run.asked, 1) << "the launch's own";
+
+  Autotuner again{kernel, tags(), anyTag()};
+  run.asked = 0;
+  EXPECT_EQ(run.launch(again), first);
+  EXPECT_LE(run.asked, 2) << "what one tuner has found out, another need not";
+}
+
+TEST(Autotune, OffAndCachedNeverTune) {
+  Kernel kernel{"modes", which};
+  Tagged small(256), large(8192);
+  AutotuneOptions off = anyTag(), cached = anyTag();
+  off.mode = AutotuneMode::off;
+  cached.mode = AutotuneMode::cached;
+  {
+    Autotuner tuned{kernel, tags(), cached};
+    EXPECT_EQ(large.launch(tuned), 1) << "nothing is known: the reference configuration";
+    EXPECT_LE(large.asked, 2);
+  }
+  Autotuner tunes{kernel, tags(), anyTag()};
+  TuneReport report = tunes.tune(small.device.stream(), small.grid(), small.out, small.n);
+  const float best = small.launch(tunes);
+  ASSERT_EQ(report.rows.size(), 3u);
+  EXPECT_NE(best, 1) << report.text();
+  {
+    Autotuner tuned{kernel, tags(), cached};
+    large.asked = 0;
+    EXPECT_EQ(large.launch(tuned), best) << "the nearest bucket";
+    EXPECT_LE(large.asked, 2);
+    EXPECT_EQ(small.launch(tuned), best);
+  }
+  Autotuner tuned{kernel, tags(), off};
+  EXPECT_EQ(small.launch(tuned), 1);
+}
+
+TEST(Autotune, TheEnvironmentSaysTheMode) {
+  EXPECT_EQ(autotune_mode(), AutotuneMode::on);
+  setenv("SECTILE_AUTOTUNE", "cached", 1);
+  EXPECT_EQ(autotune_mode(), AutotuneMode::cached);
+  setenv("SECTILE_AUTOTUNE", "off", 1);
+  EXPECT_EQ(autotune_mode(), AutotuneMode::off);
+  setenv("SECTILE_AUTOTUNE", "maybe", 1);
+  try {
+    autotune_mode();
+    ADD_FAILURE() << "accepted";
+  } catch (const LaunchError &error) {
+    EXPECT_STREQ(error.what(), "SECTILE_AUTOTUNE is 'maybe'; it can be off, cached or on");
+  }
+  unsetenv("SECTILE_AUTOTUNE");
+}
+
+TEST(Autotune, BucketsAreTheRules) {
+  EXPECT_EQ(next_power_of_two(-3), -3);
+  EXPECT_EQ(next_power_of_two(0), 0);
+  EXPECT_EQ(next_power_of_two(1), 1);
+  EXPECT_EQ(next_power_of_two(1000), 1024);
+  EXPECT_EQ(next_power_of_two(1024), 1024);
+
+  Kernel kernel{"bucketed", which};
+  Tagged a(1000), b(1020), c(1030);
+  Autotuner tuned{kernel, tags(), anyTag()};
+  a.launch(tuned);
+  b.launch(tuned);
+  EXPECT_EQ(b.asked, 1) << "the same power of two";
+  c.launch(tuned);
+  EXPECT_GT(c.asked, 3);
+
+  AutotuneOptions own = anyTag();
+  own.bucket = [](const LaunchArguments &arguments) {
+    return NamedExtents{{"thousands", arguments.value(1) / 1000}};
+  };
+  Autotuner thousands{kernel, tags(), own};
+  EXPECT_EQ(thousands.tune(a.device.stream(), a.grid(), a.out, a.n).bucket,
+            (NamedExtents{{"thousands", 1}}));
+  c.asked = 0;
+  c.launch(thousands);
+  EXPECT_EQ(c.asked, 1);
+
+  own.bucket = [](const LaunchArguments &arguments) {
+    return NamedExtents{{"rows", arguments.extent(1, 0)}};
+  };
+  Autotuner wrong{kernel, tags(), own};
+  EXPECT_THROW(a.launch(wrong), LaunchError);
+}
+
+TEST(Autotune, AddingAConfigurationMeasuresOnlyThatOne) {
+  Kernel kernel{"grows", which};
+  Tagged run(2048);
+  Autotuner few{kernel, space(&Which::size, {64, 128}), anyTag()};
+  EXPECT_EQ(few.tune(run.device.stream(), run.grid(), run.out, run.n).rows.size(), 2u);
+  Autotuner more{kernel, space(&Which::size, {64, 128, 512}), anyTag()};
+  run.launch(more);
+  const TuneReport report = more.tune(run.device.stream(), run.grid(), run.out, run.n);
+  ASSERT_EQ(report.rows.size(), 3u);
+  for (const auto &row : report.rows)
+    EXPECT_TRUE(row.known) << "the launch had measured it";
+  Autotuner most{kernel, space(&Which::size, {64, 128, 256, 512}), anyTag()};
+  const TuneReport added = most.tune(run.device.stream(), run.grid(), run.out, run.n);
+  ASSERT_EQ(added.rows.size(), 4u);
+  for (const auto &row : added.rows)
+    EXPECT_EQ(row.known, !row.config.starts_with("size=256")) << row.config;
+}
+
+// Candidates that are wrong, and those that fail in every way that there is.
+struct Trap {
+  int kind = 0;
+};
+SECTILE_CONFIG(Trap, kind)
+
+auto trapped = [](Ptr<const float> x, Ptr<float> y, Int n, const Trap &trap) {
+  static_check(trap.kind != 2, "not like this");
+  auto i = program_id(0) * 64 + arange(0, 64);
+  auto inside = i < n;
+  if (trap.kind == 1) // less to do than for the right result
+    return store(y + i, full<float>(1, 64), inside);
+  if (trap.kind == 3) // beyond the end
+    return store(y + i + 4096, load(x + i, inside) * 2.0f);
+  if (trap.kind == 4)
+    device_assert(n < 10, "too many");
+  if (trap.kind == 5) // right, but for the last bits
+    return store(y + i, load(x + i, inside) * 2.0001f, inside);
+  store(y + i, load(x + i, inside) + load(x + i, inside), inside);
+};
+
+TEST(Autotune, WrongAndFailingCandidatesAreRecordedAndNeverChosen) {
+  Kernel kernel{"trapped", trapped};
+  const Device device = Device::open("virtual:sm_90");
+  std::vector<float> values(256);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i) + 2;
+  auto x = device.upload(values), y = device.upload(std::vector<float>(256, 7));
+  Autotuner tuned{kernel, space(&Trap::kind, {0, 1, 2, 3, 4, 5}), quiet()};
+  const TuneReport report = tuned.tune(device.stream(), Grid(4), x, y, 256);
+  EXPECT_EQ(y.download(), std::vector<float>(256, 7));
+  ASSERT_EQ(report.rows.size(), 6u);
+  EXPECT_TRUE(report.problem.empty());
+  EXPECT_EQ(report.rows[0].verdict, TuneVerdict::good);
+  EXPECT_EQ(report.rows[1].verdict, TuneVerdict::wrong);
+  EXPECT_EQ(report.rows[1].message,
+            "argument 1: 256 of 256 elements differ from the reference configuration's; element 0 "
+            "is 1 instead of 4");
+  EXPECT_EQ(report.rows[2].verdict, TuneVerdict::failed);
+  EXPECT_THAT(report.rows[2].message, HasSubstr("not like this"));
+  EXPECT_EQ(report.rows[3].verdict, TuneVerdict::failed);
+  EXPECT_THAT(report.rows[3].message, HasSubstr("trapped"));
+  EXPECT_EQ(report.rows[4].verdict, TuneVerdict::failed);
+  EXPECT_THAT(report.rows[4].message, HasSubstr("too many"));
+  EXPECT_EQ(report.rows[5].verdict, TuneVerdict::good);
+  const int best = tuned.best(device.stream(), x, y, 256).config.kind;
+  EXPECT_TRUE(best == 0 || best == 5);
+
+  tuned.launch(device.stream(), Grid(4), x, y, 256);
+  EXPECT_NEAR(y.download().back(), 514, 0.1);
+
+  AutotuneOptions strict = quiet();
+  strict.tolerance = 1e-6;
+  Kernel strictly{"strictly", trapped};
+  Autotuner exact{strictly, space(&Trap::kind, {0, 5}), strict};
+  EXPECT_EQ(exact.tune(device.stream(), Grid(4), x, y, 256).rows[1].verdict, TuneVerdict::wrong);
+}
+
+TEST(Autotune, AFailingReferenceIsAnError) {
+  Kernel kernel{"no_reference", [](Ptr<float> x, const Which &config) {
+                  static_check(config.size != 64, "the default does not work");
+                  store(x + arange(0, config.size), zeros<float>(config.size));
+                }};
+  const Device device = Device::open("virtual:sm_90");
+  auto x = device.allocate<float>(1024);
+  Autotuner tuned{kernel, space(&Which::size, {64, 128}), quiet()};
+  EXPECT_THROW(tuned.launch(device.stream(), Grid(1), x), CompileError);
+}
+
+// y += x, in place: each run must see what was there before.
+TEST(Autotune, AccumulatingKernelsAreNotCorrupted) {
+  Kernel plain{"accumulates", [](Ptr<const float> x, Ptr<float> y, Int n, const Which &config) {
+                 auto i = program_id(0) * config.size + arange(0, config.size);
+                 store(y + i, load(y + i, i < n) + load(x + i, i < n), i < n);
+               }};
+  Kernel atomic{"accumulates_all",
+                [](Ptr<const float> x, Ptr<float> y, Int n, const Which &config) {
+                  auto i = program_id(0) * config.size + arange(0, config.size);
+                  atomic_add(y, sum(load(x + i, i < n), 0));
+                }};
+  const Device device = Device::open("virtual:sm_90");
+  auto x = device.upload(std::vector<float>(512, 1));
+  auto grid = [](const Which &config) { return 512 / config.size; };
+  const auto sizes = space(&Which::size, {32, 64, 128, 256});
+  auto y = device.upload(std::vector<float>(512, 5));
+  Autotuner tuned{plain, sizes, quiet()};
+  tuned.launch(device.stream(), grid, x, y, 512);
+  EXPECT_EQ(y.download(), std::vector<float>(512, 6)) << "once, by the launch itself";
+  for (const auto &row : tuned.tune(device.stream(), grid, x, y, 512).rows)
+    EXPECT_EQ(row.verdict, TuneVerdict::good) << row.message;
+
+  auto total = device.upload(std::vector<float>(1, 5));
+  Autotuner all{atomic, sizes, quiet()};
+  all.launch(device.stream(), grid, x, total, 512);
+  EXPECT_EQ(total.download().front(), 517);
+  for (const auto &row : all.tune(device.stream(), grid, x, total, 512).rows)
+    EXPECT_EQ(row.verdict, TuneVerdict::good) << row.message;
+
+  // The output is an input as well, by another argument and from another place of the buffer.
+  auto both = device.upload(std::vector<float>(1024, 2));
+  Kernel shift{"shifts", [](Ptr<const float> x, Ptr<float> y, Int n, const Which &config) {
+                 auto i = program_id(0) * config.size + arange(0, config.size);
+                 store(y + i, load(y + i, i < n) * load(x + i, i < n), i < n);
+               }};
+  Autotuner aliased{shift, sizes, quiet()};
+  aliased.launch(device.stream(), grid, both.slice(256, 512), both.slice(0, 512), 256);
+  std::vector<float> expected(1024, 2);
+  std::fill_n(expected.begin(), 256, 4.0f);
+  EXPECT_EQ(both.download(), expected);
+}
+
+TEST(Autotune, MemoryOfUnknownSizeIsRefused) {
+  Kernel kernel{"bare", which};
+  Tagged run(256);
+  Autotuner tuned{kernel, tags(), anyTag()};
+  try {
+    tuned.tune(run.device.stream(), run.grid(), run.out.data(), run.n);
+    ADD_FAILURE() << "accepted";
+  } catch (const LaunchError &error) {
+    EXPECT_STREQ(error.what(),
+                 "kernel 'bare': argument 0 is written, and its size is not known, so it cannot be "
+                 "tuned on a copy: pass a Buffer or a Tensor of one, or name the arguments that "
+                 "are written in AutotuneOptions::outputs");
+  }
+  AutotuneOptions named = anyTag();
+  named.outputs = std::vector<std::size_t>{1};
+  Autotuner odd{kernel, tags(), named};
+  EXPECT_THROW(odd.tune(run.device.stream(), run.grid(), run.out, run.n), LaunchError);
+}
+
+TEST(Autotune, ThreadsTuneOnce) {
+  Kernel kernel{"threads", which};
+  Tagged first(1024), second(1024);
+  Autotuner tuned{kernel, tags(), anyTag()};
+  float results[2];
+  std::thread other([&] { results[0] = first.launch(tuned); });
+  results[1] = second.launch(tuned);
+  other.join();
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(std::min<int>(first.asked, second.asked), 2)
+      << "one of them asks what is known, and launches";
+}
+
+TEST(Autotune, ResultsAreTheSameEveryTime) {
+  Kernel kernel{"steady", matmul};
+  Product p{64, 64, 64};
+  auto tune = [&](const char *device, Strategy strategy, size_t candidates) {
+    p.device = Device::open(device);
+    p.a = p.random(64, 64, 1);
+    p.b = p.random(64, 64, 2);
+    p.c = p.random(64, 64, 3);
+    AutotuneOptions options = quiet();
+    options.strategy = strategy;
+    options.candidates = candidates;
+    options.seed = 3;
+    Autotuner tuned{kernel, space(&MatmulTile::m, {16, 32, 64}) * space(&MatmulTile::k, {16, 32}),
+                    options};
+    std::vector<std::pair<std::string, double>> times;
+    for (const auto &row : tuned.tune(p.device.stream(), p.grid(), p.a, p.b, p.c).rows)
+      times.emplace_back(row.config, row.microseconds);
+    return times;
+  };
+  const auto all = tune("virtual:sm_80", Strategy::exhaustive, 0);
+  // One chip by two names: the second knows nothing of the first's results.
+  const auto some = tune("virtual:sm_90", Strategy::random, 3);
+  EXPECT_EQ(some.size(), 4u);
+  EXPECT_EQ(tune("virtual:sm_90a", Strategy::random, 3), some);
+  EXPECT_EQ(all.size(), 6u);
+}
+
+TEST(Autotune, CtrlCStopsAndKeepsWhatWasMeasured) {
+  Kernel kernel{"stopped", which};
+  Tagged run(4096);
+  struct sigaction before, after;
+  sigaction(SIGINT, nullptr, &before);
+  AutotuneOptions options = anyTag();
+  options.threads = 1;
+  Autotuner tuned{kernel, space(&Which::size, {64, 128, 256}) * warps({1, 2, 4, 8}), options};
+  // Each candidate's grid is asked for when it is looked at, compiled, and measured.
+  std::atomic<int> asked = 0;
+  auto grid = [&](const Which &config) {
+    if (++asked == 22)
+      std::raise(SIGINT);
+    return (run.n + config.size - 1) / config.size;
+  };
+  const TuneReport report = tuned.tune(run.device.stream(), grid, run.out, run.n);
+  sigaction(SIGINT, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_GE(report.rows.size(), 1u);
+  EXPECT_LT(report.rows.size(), 12u);
+  const TuneReport rest = tuned.tune(run.device.stream(), run.grid(), run.out, run.n);
+  EXPECT_FALSE(rest.interrupted);
+  EXPECT_EQ(rest.rows.size(), 12u);
+  size_t known = 0;
+  for (const auto &row : rest.rows)
+    known += row.known;
+  EXPECT_EQ(known, report.rows.size());
 }
 
 } // namespace
