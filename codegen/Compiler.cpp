@@ -318,7 +318,15 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
     return error;
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   estimate.sharedBytes = sharedBytes(kernel);
-  estimate.registers = countRegisters(kernel);
+  estimate.fewestRegisters = fewestRegisters(kernel);
+  // Accumulation registers take what ordinary ones have no room for.
+  const unsigned most = target.maxRegistersPerThread * (target.warpSize == 64 ? 2 : 1);
+  estimate.registers = std::min(usualRegisters(estimate.fewestRegisters), most);
+  if (estimate.excess.empty() && estimate.fewestRegisters > most)
+    estimate.excess = "kernel '" + kernel.getName().str() + "' holds tiles in " +
+                      std::to_string(estimate.fewestRegisters) + " registers of each thread, " +
+                      target.name + " has " + std::to_string(most) +
+                      ": raise the warps or lower the tile's extents";
   kernel.walk([&](cta::DotOp dot) { estimate.plainDots += !dot.getInstruction(); });
   return estimate;
 }

@@ -67,11 +67,12 @@ llvm::Expected<Artifact> compile(mlir::ModuleOp module, const Target &target,
 
 /// What a kernel will need of the chip, before code is made for it.
 struct ResourceEstimate {
-  unsigned threads = 0;     ///< of one block
-  unsigned sharedBytes = 0; ///< of one block; exact
-  unsigned registers = 0;   ///< of one thread, for tiles and addresses; see docs/autotuner.md
-  unsigned plainDots = 0;   ///< products that no matrix instruction computes
-  std::string excess;       ///< why the chip cannot hold a block; empty where it can
+  unsigned threads = 0;         ///< of one block
+  unsigned sharedBytes = 0;     ///< of one block; exact
+  unsigned fewestRegisters = 0; ///< of one thread: with fewer it spills
+  unsigned registers = 0;       ///< of one thread, as compilers usually make of that
+  unsigned plainDots = 0;       ///< products that no matrix instruction computes
+  std::string excess;           ///< why the chip cannot hold a block; empty where it can
 };
 
 /// Runs the passes as far as resources depend on them. The module is changed. Errors as those of

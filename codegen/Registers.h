@@ -6,9 +6,15 @@
 
 namespace sectile {
 
-/// 32-bit registers of one thread for what is alive at the widest place of a kernel whose tiles
-/// have layouts.
-unsigned countRegisters(mlir::func::FuncOp kernel);
+/// The fewest 32-bit registers of one thread in which a kernel whose tiles have layouts can be done
+/// without spilling: tiles of data that are alive across an operation that no element gets past
+/// alone (a product, a reduction, a loop). Indices, pointers and masks do not count, as they can be
+/// computed anew, nor what an elementwise operation makes for the next.
+unsigned fewestRegisters(mlir::func::FuncOp kernel);
+
+/// What a compiler makes of that, on average: addresses, fragments of operands and copies come on
+/// top.
+unsigned usualRegisters(unsigned fewest);
 
 } // namespace sectile
 

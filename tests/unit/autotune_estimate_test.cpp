@@ -1,0 +1,119 @@
+// The static estimate against what the compiler and ptxas say: shared memory, registers, and what
+// is dropped for them.
+#include "codegen/nvidia/Ptxas.h"
+#include "kernels/Tune.h"
+#include "kernels/Use.h"
+#include "runtime/LaunchAccess.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+namespace {
+
+detail::BoundLaunch launchOf(const Invocation &call, const Config &config) {
+  const std::vector<detail::Memory> none(call.tensors.size());
+  std::optional<detail::BoundLaunch> launch;
+  Use use;
+  use.bound = &launch;
+  call.kernel->apply(call, config, none, use);
+  return std::move(*launch);
+}
+
+ResourceEstimate estimateOf(const detail::BoundLaunch &launch, const Target &target) {
+  ResourceEstimate estimate;
+  runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+    estimate =
+        llvm::cantFail(estimateResources(module, target, runtime::LaunchAccess::options(launch)));
+  });
+  return estimate;
+}
+
+// Some of a kernel's candidates, from all over its space.
+template <class F>
+void forSomeCandidates(const char *targetName, const char *dtype, unsigned count, F &&use) {
+  for (const KernelSpec &kernel : kernelRegistry()) {
+    const Invocation call = resolveTypical(kernel, dtype, {}, {});
+    const std::vector<Config> configs = candidatesFor(call, targetName);
+    for (unsigned i = 0; i < count; ++i) {
+      const Config &config = configs[i * (configs.size() - 1) / (count - 1)];
+      use(launchOf(call, config), kernel.name + " " + describe(kernel, config));
+    }
+  }
+}
+
+TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
+  unsigned compared = 0;
+  for (const char *name : {"sm_80", "sm_90a", "sm_120", "gfx942", "gfx1100"}) {
+    const Target target = llvm::cantFail(Target::get(name));
+    forSomeCandidates(name, "f16", 3, [&](const detail::BoundLaunch &launch, std::string what) {
+      const ResourceEstimate estimate = estimateOf(launch, target);
+      runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+        llvm::Expected<Artifact> artifact =
+            compile(module, target, runtime::LaunchAccess::options(launch), true);
+        if (!artifact) {
+          EXPECT_FALSE(estimate.excess.empty()) << name << " " << what;
+          return llvm::consumeError(artifact.takeError());
+        }
+        const double real = artifact->sharedBytes + artifact->resources.staticSharedBytes;
+        EXPECT_NEAR(estimate.sharedBytes, real, 0.05 * real) << name << " " << what;
+        EXPECT_EQ(estimate.threads, artifact->threads);
+        EXPECT_TRUE(estimate.excess.empty()) << name << " " << what << estimate.excess;
+        ++compared;
+      });
+    });
+  }
+  EXPECT_GT(compared, 50u);
+}
+
+TEST(Estimate, RegistersBoundWhatPtxasUses) {
+  if (!findPtxas())
+    GTEST_SKIP() << "there is no ptxas to compare with";
+  const Target target = llvm::cantFail(Target::get("sm_90a"));
+  for (const char *dtype : {"f16", "f32"})
+    forSomeCandidates(
+        target.name.c_str(), dtype, 3, [&](const detail::BoundLaunch &launch, std::string what) {
+          const ResourceEstimate estimate = estimateOf(launch, target);
+          if (!estimate.excess.empty())
+            return;
+          runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+            const std::string ptx = llvm::cantFail(
+                compileTo(module, target, runtime::LaunchAccess::options(launch), Form::Ptx));
+            const PtxasResult real = llvm::cantFail(runPtxas(ptx, target));
+            EXPECT_LE(estimate.fewestRegisters, real.registers + real.spillStoreBytes / 4) << what;
+            const double ratio = double(estimate.registers) / real.registers;
+            EXPECT_GT(ratio, 1.0 / 3) << what << " " << real.registers;
+            EXPECT_LT(ratio, 2) << what << " " << real.registers;
+          });
+        });
+}
+
+// What is dropped for its registers spills.
+TEST(Estimate, DropsWhatCannotFit) {
+  const Target target = llvm::cantFail(Target::get("sm_90a"));
+  const KernelSpec &matmul = findKernel("matmul");
+  const Invocation call = resolveTypical(matmul, "f16", {}, {});
+  Config config = matmul.defaults(call, target.name);
+  config["m"] = config["n"] = 256;
+  config["stages"] = 2;
+  const ResourceEstimate wide = estimateOf(launchOf(call, config), target);
+  EXPECT_EQ(wide.excess, "kernel 'matmul' holds tiles in 512 registers of each thread, sm_90a has "
+                         "255: raise the warps or lower the tile's extents");
+  if (findPtxas())
+    runtime::LaunchAccess::trace(launchOf(call, config), [&](mlir::ModuleOp module) {
+      const CompileOptions options{.warps = 4, .stages = 2};
+      const std::string ptx = llvm::cantFail(compileTo(module, target, options, Form::Ptx));
+      EXPECT_GT(llvm::cantFail(runPtxas(ptx, target)).spillStoreBytes, 0u);
+    });
+
+  config["m"] = config["n"] = 128;
+  config["k"] = 128;
+  config["stages"] = 5;
+  EXPECT_THAT(estimateOf(launchOf(call, config), target).excess,
+              HasSubstr("needs 320 KiB of shared memory, sm_90a has 227 KiB"));
+  config["warps"] = 64;
+  EXPECT_EQ(estimateOf(launchOf(call, config), target).excess, "2048 threads; sm_90a has 1024");
+}
+
+} // namespace
