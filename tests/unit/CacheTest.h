@@ -1,25 +1,17 @@
-// What the tests of the compile cache share: a folder of their own, entries whose code follows from
-// their key, other processes, and counts that `./dev test --all` raises.
+// What the tests of the compile cache share: a folder of their own, and entries whose code follows
+// from their key.
 #pragma once
 #include "runtime/CacheInspection.h"
 #include "runtime/CompileCache.h"
-#include <cstdio>
+#include "tests/unit/Processes.h"
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 namespace sectile::test {
-
-/// The first, or with SECTILE_TEST_ALL=1 the second.
-inline unsigned count(unsigned usual, unsigned whole) {
-  const char *all = std::getenv("SECTILE_TEST_ALL");
-  return all && std::string_view(all) == "1" ? whole : usual;
-}
 
 inline runtime::CacheKey key(const std::string &ir) { return {"k", "sm_90a", "warps=4", ir}; }
 /// What a key is compiled to: no two to the same, some kilobytes of it.
@@ -68,33 +60,6 @@ protected:
   }
 
   const std::filesystem::path root = newFolder(), folder = root / "kernels";
-};
-
-/// Another process; it ends with what `body` returns. A quiet one's warnings are not seen.
-class Child {
-public:
-  explicit Child(const std::function<int()> &body, bool quiet = false) : pid(fork()) {
-    if (pid != 0)
-      return;
-    if (quiet && !std::freopen("/dev/null", "w", stderr))
-      _exit(99);
-    _exit(body());
-  }
-  Child(Child &&other) noexcept : pid(std::exchange(other.pid, -1)) {}
-  ~Child() {
-    if (pid > 0)
-      wait();
-  }
-  void kill(int signal) const { ::kill(pid, signal); }
-  /// Its exit status; minus the signal where one ended it.
-  int wait() {
-    int status = 0;
-    waitpid(std::exchange(pid, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
-private:
-  pid_t pid;
 };
 
 } // namespace sectile::test

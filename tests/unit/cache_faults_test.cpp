@@ -297,38 +297,6 @@ TEST_F(CacheFaults, AFolderOfSomebodyElseIsNotUsed) {
 //===-- Disks
 //-------------------------------------------------------------------------------------===//
 
-namespace {
-
-constexpr int noMount = 77;
-
-// Runs with a file system of its own in the folder, in another process; skips where none can be
-// mounted.
-void onDisk(const fs::path &folder, const char *options, const std::function<void()> &body) {
-  fs::create_directory(folder);
-  const uid_t user = geteuid();
-  const gid_t group = getegid();
-  Child child([&] {
-    if (unshare(CLONE_NEWNS | (user ? CLONE_NEWUSER : 0)) != 0)
-      return noMount;
-    if (user) {
-      std::ofstream("/proc/self/setgroups") << "deny";
-      std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
-      std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
-    }
-    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", folder.c_str(), "tmpfs", 0, options) != 0)
-      return noMount;
-    body();
-    return testing::Test::HasFailure() ? 1 : 0;
-  });
-  const int status = child.wait();
-  if (status == noMount)
-    GTEST_SKIP() << "no file system can be mounted here";
-  EXPECT_EQ(status, 0);
-}
-
-} // namespace
-
 TEST_F(CacheFaults, AFullDisk) {
   onDisk(folder, "size=128k,mode=700", [&] {
     testing::internal::CaptureStderr();

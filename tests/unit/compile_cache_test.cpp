@@ -1,6 +1,7 @@
 // The compile cache: hits, damage, hostile folders, full disks, and many threads and processes at
 // once.
 #include "runtime/CompileCache.h"
+#include "tests/unit/Processes.h"
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 
 using namespace sectile;
 using namespace sectile::runtime;
+using test::asOrdinaryUser;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -198,20 +200,6 @@ TEST_F(CompileCacheTest, PlantedEntriesAreNotRead) {
   fs::remove(file);
   ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
   EXPECT_EQ(CompileCache(folder).get(key(), compiler("newest"))->bytes, "newest");
-}
-
-// Runs as somebody to whom permissions apply, in a process of its own.
-template <class F> void asOrdinaryUser(const fs::path &owned, F &&body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (geteuid() == 0 && (chown(owned.c_str(), 65534, 65534) || setgid(65534) || setuid(65534)))
-      _exit(2);
-    body();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
 }
 
 TEST_F(CompileCacheTest, AReadOnlyFolderIsReadAndNoMore) {

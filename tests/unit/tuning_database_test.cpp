@@ -2,6 +2,7 @@
 // processes at once, leases, layers and the exchange of measurements as JSON.
 #include "autotune/Database.h"
 #include "autotune/Exchange.h"
+#include "tests/unit/Processes.h"
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -13,11 +14,12 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace sectile::autotune;
+using sectile::test::asOrdinaryUser, sectile::test::Child, sectile::test::count,
+    sectile::test::onDisk;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -58,20 +60,6 @@ std::vector<std::string> configs(const std::vector<Measurement> &measurements) {
 void expectSame(const Measurement &a, const Measurement &b) {
   const Problem p{key(), {a}, ""}, q{key(), {b}, ""};
   EXPECT_EQ(toJson({p}), toJson({q}));
-}
-
-int exitStatus(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
-}
-
-// Runs `body` in a process of its own; what it returns is whether all went well.
-template <class F> pid_t inProcess(F &&body) {
-  const pid_t child = fork();
-  if (child == 0)
-    _exit(body() ? 0 : 1);
-  return child;
 }
 
 class TuningDatabaseTest : public testing::Test {
@@ -385,18 +373,6 @@ TEST_F(TuningDatabaseTest, AFolderBehindALinkIsUsed) {
   EXPECT_EQ(expectWorks(root / "home/cache"), "");
 }
 
-// Runs as somebody to whom permissions apply.
-template <class F> void asOrdinaryUser(const fs::path &owned, F &&body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (geteuid() == 0 && (chown(owned.c_str(), 65534, 65534) || setgid(65534) || setuid(65534)))
-      _exit(2);
-    body();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  EXPECT_EQ(exitStatus(child), 0);
-}
-
 TEST_F(TuningDatabaseTest, AReadOnlyFolderIsReadAndNoMore) {
   asOrdinaryUser(root, [&] {
     fill(folder);
@@ -421,13 +397,12 @@ TEST_F(TuningDatabaseTest, AReadOnlyFolderIsReadAndNoMore) {
 // What a killed process left in the log counts, even where nobody may write.
 TEST_F(TuningDatabaseTest, AReadOnlyFolderIsReadWithItsLog) {
   asOrdinaryUser(root, [&] {
-    const pid_t writer = inProcess([&] {
+    Child writer([&] {
       Database database(folder);
       database.record(key(), measured("a", 10));
-      raise(SIGKILL);
-      return false;
+      return raise(SIGKILL);
     });
-    EXPECT_TRUE(WIFSIGNALED(exitStatus(writer)));
+    EXPECT_EQ(writer.wait(), -SIGKILL);
     EXPECT_GT(fs::file_size(file.string() + "-wal"), 0u);
     chmod(folder.c_str(), 0500);
     EXPECT_THAT(configs(Database(folder).lookup(key())), ElementsAre("a"));
@@ -473,25 +448,64 @@ TEST_F(TuningDatabaseTest, AFullDiskLosesNothingThatWasThere) {
   EXPECT_EQ(expectWorks(folder), "");
 }
 
+TEST_F(TuningDatabaseTest, AFullFileSystem) {
+  onDisk(folder, "size=512k,mode=700", [&] {
+    testing::internal::CaptureStderr();
+    {
+      Database database(folder);
+      size_t kept = 0;
+      for (int i = 0; i < 400; ++i)
+        kept += database.record(key(i), measured(std::string(1000, 'b'), 20));
+      EXPECT_GT(kept, 5u);
+      EXPECT_LT(kept, 400u);
+      for (int i = 0; i < 400; ++i)
+        EXPECT_EQ(database.lookup(key(i)).size(), 1u);
+    }
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(warning, HasSubstr("cannot be kept"));
+    EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << warning;
+    Database database(folder);
+    EXPECT_THAT(database.verify(), IsEmpty());
+    EXPECT_FALSE(database.problems().empty());
+  });
+}
+
+TEST_F(TuningDatabaseTest, ADiskThatIsReadOnly) {
+  onDisk(folder, "size=1m,mode=700", [&] {
+    fill(folder);
+    ASSERT_EQ(mount("none", folder.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    testing::internal::CaptureStderr();
+    Database database(folder);
+    EXPECT_THAT(configs(database.lookup(key())), ElementsAre("a"));
+    const Lease lease = database.claim(key(), 0ms);
+    EXPECT_TRUE(lease);
+    EXPECT_FALSE(database.claim(key(), 0ms));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(database.record(key(), measured("b", 20)));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("Read-only file system"));
+  });
+}
+
 // Many at once ------------------------------------------------------------------------------------
 
 TEST_F(TuningDatabaseTest, ManyProcessesLoseNothing) {
-  constexpr int processes = 24, each = 20;
-  std::vector<pid_t> children;
+  const int processes = static_cast<int>(count(24, 64)), each = 20;
+  std::vector<Child> children;
   for (int i = 0; i < processes; ++i)
-    children.push_back(inProcess([&] {
+    children.emplace_back([&, i] {
       Database database(folder); // all of them make it at once
       bool good = true;
       for (int j = 0; j < each; ++j)
         good &= database.record(key(j), measured(std::to_string(i), i + 1)) &&
                 !database.lookup(key(j)).empty();
-      return good;
-    }));
-  for (pid_t child : children)
-    EXPECT_EQ(exitStatus(child), 0);
+      return good ? 0 : 1;
+    });
+  for (Child &child : children)
+    EXPECT_EQ(child.wait(), 0);
   Database database(folder);
   for (int j = 0; j < each; ++j)
-    EXPECT_EQ(database.lookup(key(j)).size(), size_t{processes});
+    EXPECT_EQ(database.lookup(key(j)).size(), static_cast<size_t>(processes));
   EXPECT_THAT(database.verify(), IsEmpty());
 }
 
@@ -511,39 +525,38 @@ TEST_F(TuningDatabaseTest, ManyThreadsLoseNothing) {
 TEST_F(TuningDatabaseTest, AForkedProcessUsesItToo) {
   Database database(folder);
   database.record(key(), measured("a", 10));
-  std::vector<pid_t> children;
+  std::vector<Child> children;
   for (int i = 0; i < 4; ++i)
-    children.push_back(inProcess([&] {
+    children.emplace_back([&, i] {
       bool good = database.lookup(key()).size() >= 1;
       for (int j = 0; j < 20; ++j)
         good &= database.record(key(), measured("child " + std::to_string(i), j));
-      return good;
-    }));
+      return good ? 0 : 1;
+    });
   for (int j = 0; j < 20; ++j)
     EXPECT_TRUE(database.record(key(), measured("parent", j)));
-  for (pid_t child : children)
-    EXPECT_EQ(exitStatus(child), 0);
+  for (Child &child : children)
+    EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(database.lookup(key()).size(), 6u);
   EXPECT_THAT(database.verify(), IsEmpty());
 }
 
 // Killed at any moment, a writer leaves what it had committed, and never half a measurement.
 TEST_F(TuningDatabaseTest, KillingWritersLosesNoCommittedMeasurement) {
-  const char *rounds = std::getenv("SECTILE_TEST_KILLS");
-  for (int round = 0; round < (rounds ? std::atoi(rounds) : 40); ++round) {
+  for (unsigned round = 0; round < count(40, 1000); ++round) {
     int channel[2];
     ASSERT_EQ(pipe(channel), 0);
-    const pid_t writer = inProcess([&] {
+    Child writer([&] {
       Database database(folder);
       for (int j = 0;; ++j)
         if (!database.record(key(j % 50), measured(std::to_string(j), j)) ||
             write(channel[1], "x", 1) != 1)
-          return false;
+          return 1;
     });
     close(channel[1]);
     std::this_thread::sleep_for(std::chrono::microseconds(1000 + 700 * (round % 20)));
-    kill(writer, SIGKILL);
-    EXPECT_TRUE(WIFSIGNALED(exitStatus(writer)));
+    writer.kill(SIGKILL);
+    EXPECT_EQ(writer.wait(), -SIGKILL);
     int committed = 0;
     char word;
     while (read(channel[0], &word, 1) == 1)
@@ -554,6 +567,41 @@ TEST_F(TuningDatabaseTest, KillingWritersLosesNoCommittedMeasurement) {
       EXPECT_THAT(configs(database.lookup(key(j % 50))), testing::Contains(std::to_string(j)));
     EXPECT_THAT(database.verify(), IsEmpty());
   }
+}
+
+// Noise over the file while many use it: nobody crashes, nothing wrong is read, and it mends.
+TEST_F(TuningDatabaseTest, DamageUnderManyProcesses) {
+  fill(folder);
+  std::vector<Child> children;
+  for (int i = 0; i < 6; ++i)
+    children.emplace_back(
+        [&, i] {
+          Database database(folder);
+          bool good = true;
+          for (int j = 0; j < static_cast<int>(count(150, 1500)); ++j) {
+            database.record(key(j % 30), measured(std::to_string(j % 7), j % 7 + 1));
+            for (const Measurement &m : database.lookup(key((j + i) % 30)))
+              good &= m.config == "a" || m.median == std::stoi(m.config) + 1;
+          }
+          return good ? 0 : 1;
+        },
+        /*quiet=*/true);
+  for (unsigned round = 0; round < count(10, 100); ++round) {
+    std::this_thread::sleep_for(5ms);
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(static_cast<std::streamoff>(round % 3 * 4096 + round * 97 % 4096));
+    stream << std::string(200 * (round % 4 + 1), static_cast<char>('a' + round));
+  }
+  for (Child &child : children)
+    EXPECT_EQ(child.wait(), 0);
+  testing::internal::CaptureStderr();
+  Database(folder).problems(); // the last damage may be met only now
+  testing::internal::GetCapturedStderr();
+  Database database(folder);
+  database.remove([](auto &...) { return false; });
+  EXPECT_TRUE(database.record(key(), measured("b", 20)));
+  EXPECT_THAT(configs(Database(folder).lookup(key())), testing::Contains("b"));
+  EXPECT_THAT(database.verify(), IsEmpty());
 }
 
 // Leases ------------------------------------------------------------------------------------------
@@ -577,9 +625,9 @@ TEST_F(TuningDatabaseTest, OneAtATimeTunesAProblem) {
 
 TEST_F(TuningDatabaseTest, OfManyProcessesOneTunes) {
   const fs::path log = root / "log";
-  std::vector<pid_t> children;
+  std::vector<Child> children;
   for (int i = 0; i < 8; ++i)
-    children.push_back(inProcess([&] {
+    children.emplace_back([&] {
       Database database(folder);
       const Lease lease = database.claim(key(), 30s);
       if (database.lookup(key()).empty()) {
@@ -587,21 +635,21 @@ TEST_F(TuningDatabaseTest, OfManyProcessesOneTunes) {
         std::this_thread::sleep_for(30ms);
         database.record(key(), measured("a", 10));
       }
-      return lease && configs(database.lookup(key())).at(0) == "a";
-    }));
-  for (pid_t child : children)
-    EXPECT_EQ(exitStatus(child), 0);
+      return lease && configs(database.lookup(key())).at(0) == "a" ? 0 : 1;
+    });
+  for (Child &child : children)
+    EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(fs::file_size(log), 1u);
 }
 
 TEST_F(TuningDatabaseTest, ADeadProcesssLeaseIsTakenOver) {
   int channel[2];
   ASSERT_EQ(pipe(channel), 0);
-  const pid_t tuner = inProcess([&] {
+  Child tuner([&] {
     Database database(folder);
     const Lease lease = database.claim(key(), 0ms);
     if (!lease || write(channel[1], "x", 1) != 1)
-      return false;
+      return 1;
     for (;;)
       pause();
   });
@@ -609,8 +657,8 @@ TEST_F(TuningDatabaseTest, ADeadProcesssLeaseIsTakenOver) {
   ASSERT_EQ(read(channel[0], &word, 1), 1);
   Database database(folder);
   EXPECT_FALSE(database.claim(key(), 0ms));
-  kill(tuner, SIGKILL);
-  exitStatus(tuner);
+  tuner.kill(SIGKILL);
+  tuner.wait();
   EXPECT_TRUE(database.claim(key(), 10s));
   close(channel[0]);
   close(channel[1]);
@@ -619,11 +667,11 @@ TEST_F(TuningDatabaseTest, ADeadProcesssLeaseIsTakenOver) {
 TEST_F(TuningDatabaseTest, AForkedProcessDoesNotGiveItsParentsLeaseUp) {
   Database database(folder);
   auto lease = std::make_unique<Lease>(database.claim(key(), 0ms));
-  EXPECT_EQ(exitStatus(inProcess([&] {
-              lease.reset();
-              return !database.claim(key(), 0ms);
-            })),
-            0);
+  Child child([&] {
+    lease.reset();
+    return database.claim(key(), 0ms) ? 1 : 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_FALSE(database.claim(key(), 0ms));
 }
 

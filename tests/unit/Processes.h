@@ -1,0 +1,92 @@
+// Other processes, as tests of what processes share need them: many, killed, of another user, with
+// a disk of their own; and counts that `./dev test --all` raises.
+#pragma once
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <string_view>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+namespace sectile::test {
+
+/// The first, or with SECTILE_TEST_ALL=1 the second.
+inline unsigned count(unsigned usual, unsigned whole) {
+  const char *all = std::getenv("SECTILE_TEST_ALL");
+  return all && std::string_view(all) == "1" ? whole : usual;
+}
+
+/// Another process; it ends with what `body` returns. A quiet one's warnings are not seen.
+class Child {
+public:
+  explicit Child(const std::function<int()> &body, bool quiet = false) : pid(fork()) {
+    if (pid != 0)
+      return;
+    if (quiet && !std::freopen("/dev/null", "w", stderr))
+      _exit(99);
+    _exit(body());
+  }
+  Child(Child &&other) noexcept : pid(std::exchange(other.pid, -1)) {}
+  ~Child() {
+    if (pid > 0)
+      wait();
+  }
+  void kill(int signal) const { ::kill(pid, signal); }
+  /// Its exit status; minus the signal where one ended it.
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(pid, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+private:
+  pid_t pid;
+};
+
+/// Runs as somebody to whom permissions apply, in another process; the folder is theirs.
+inline void asOrdinaryUser(const std::filesystem::path &owned, const std::function<void()> &body) {
+  Child child([&] {
+    if (geteuid() == 0 && (chown(owned.c_str(), 65534, 65534) || setgid(65534) || setuid(65534)))
+      return 2;
+    body();
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+/// Runs with a file system of its own in the folder, in another process; skips where none can be
+/// mounted.
+inline void onDisk(const std::filesystem::path &folder, const char *options,
+                   const std::function<void()> &body) {
+  std::filesystem::create_directory(folder);
+  constexpr int noMount = 77;
+  const uid_t user = geteuid();
+  const gid_t group = getegid();
+  Child child([&] {
+    if (unshare(CLONE_NEWNS | (user ? CLONE_NEWUSER : 0)) != 0)
+      return noMount;
+    if (user) {
+      std::ofstream("/proc/self/setgroups") << "deny";
+      std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+      std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+    }
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder.c_str(), "tmpfs", 0, options) != 0)
+      return noMount;
+    body();
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int status = child.wait();
+  if (status == noMount)
+    GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_EQ(status, 0);
+}
+
+} // namespace sectile::test
