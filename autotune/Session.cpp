@@ -5,6 +5,7 @@
 #include "autotune/Measure.h"
 #include "autotune/Prepare.h"
 #include "autotune/Progress.h"
+#include "runtime/Activities.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <cstdio>
@@ -80,7 +81,7 @@ private:
   void drop(const Preparation &preparation);
   void measureReference(Preparation &preparation);
   void check(Preparation &preparation, size_t candidate);
-  void timeFew(Preparation &preparation, size_t candidate);
+  void time(Preparation &preparation, size_t candidate, unsigned runs);
   void timeMany(Preparation &preparation, size_t candidate);
   void halve(Preparation &preparation, std::vector<size_t> left);
   void fail(size_t candidate, const std::exception &error);
@@ -93,6 +94,7 @@ private:
   }
   Measurement &result(const Preparation &preparation, size_t candidate);
   void record(size_t candidate);
+  template <class Measure> void measure(size_t candidate, Measure &&measure);
   std::optional<double> bestTime() const;
   std::string bestText() const;
   void settle(Measurement &measurement, const Timing &timing) {
@@ -245,8 +247,8 @@ void Session::measureReference(Preparation &preparation) {
   expected = stopwatch.run(reference);
   if (results[0])
     return;
-  settle(result(preparation, 0), stopwatch.time(reference, manyRuns, samples[0]));
-  record(0);
+  measure(0,
+          [&] { settle(result(preparation, 0), stopwatch.time(reference, manyRuns, samples[0])); });
 }
 
 // Runs it once, and holds what it wrote against what the reference wrote.
@@ -270,9 +272,17 @@ void Session::check(Preparation &preparation, size_t candidate) {
   }
 }
 
-void Session::timeFew(Preparation &preparation, size_t candidate) {
-  check(preparation, candidate);
+// One candidate's turn: what comes of it is recorded, shown and told.
+template <class Measure> void Session::measure(size_t candidate, Measure &&measure) {
+  runtime::Activities activity(task.key.kernel, device.name(),
+                               [&] { return task.names[candidate]; });
+  measure();
   record(candidate);
+  const Measurement &measurement = *results[candidate];
+  activity.done(Activity::Kind::tune, "candidate",
+                measurement.verdict == Verdict::Good
+                    ? timeText(measurement.median)
+                    : std::string(name(measurement.verdict)) + ": " + measurement.message);
   progress.show("measured", ++done, total, bestText());
 }
 
@@ -280,23 +290,25 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
   const std::optional<double> best = bestTime();
   check(preparation, candidate);
   Measurement &measurement = *results[candidate];
-  if (measurement.verdict == Verdict::Good && !stopwatch.estimates()) {
-    if (best && measurement.median > hopelessFactor * *best) {
-      measurement.verdict = Verdict::Hopeless;
-      measurement.message = "after " + std::to_string(measurement.runs) + " runs at " +
-                            timeText(measurement.median) + ", the best at " + timeText(*best);
-    } else {
-      std::lock_guard lock(measuring());
-      try {
-        settle(measurement, stopwatch.time(loaded(preparation, candidate), manyRuns - fewRuns,
-                                           samples[candidate]));
-      } catch (const std::exception &error) {
-        fail(candidate, error);
-      }
-    }
+  if (measurement.verdict != Verdict::Good || stopwatch.estimates())
+    return;
+  if (best && measurement.median > hopelessFactor * *best) {
+    measurement.verdict = Verdict::Hopeless;
+    measurement.message = "after " + std::to_string(measurement.runs) + " runs at " +
+                          timeText(measurement.median) + ", the best at " + timeText(*best);
+    return;
   }
-  record(candidate);
-  progress.show("measured", ++done, total, bestText());
+  time(preparation, candidate, manyRuns - fewRuns);
+}
+
+void Session::time(Preparation &preparation, size_t candidate, unsigned runs) {
+  std::lock_guard lock(measuring());
+  try {
+    settle(*results[candidate],
+           stopwatch.time(loaded(preparation, candidate), runs, samples[candidate]));
+  } catch (const std::exception &error) {
+    fail(candidate, error);
+  }
 }
 
 // Twice the runs for the better half, until two are left.
@@ -304,7 +316,7 @@ void Session::halve(Preparation &preparation, std::vector<size_t> left) {
   for (size_t candidate : left) {
     if (over())
       return;
-    timeFew(preparation, candidate);
+    measure(candidate, [&] { check(preparation, candidate); });
   }
   if (stopwatch.estimates())
     return;
@@ -326,13 +338,7 @@ void Session::halve(Preparation &preparation, std::vector<size_t> left) {
     for (size_t candidate : left) {
       if (over())
         return;
-      std::lock_guard lock(measuring());
-      try {
-        settle(*results[candidate],
-               stopwatch.time(loaded(preparation, candidate), runs, samples[candidate]));
-      } catch (const std::exception &error) {
-        fail(candidate, error);
-      }
+      time(preparation, candidate, runs);
       record(candidate);
     }
     std::erase_if(left, [&](size_t i) { return results[i]->verdict != Verdict::Good; });
@@ -349,7 +355,7 @@ TuneReport Session::run() {
     takeKnown(preparation);
     drop(preparation);
     left = chosen(preparation);
-    total = left.size();
+    total = left.size() + !results[0];
     if (!left.empty() || !results[0]) {
       std::vector<size_t> order = left;
       order.insert(order.begin(), 0);
@@ -363,7 +369,7 @@ TuneReport Session::run() {
     for (size_t candidate : left) {
       if (over())
         break;
-      timeMany(preparation, candidate);
+      measure(candidate, [&] { timeMany(preparation, candidate); });
     }
   preparation.stop();
 

@@ -1,5 +1,6 @@
 // What stands behind Autotuner: the choice of a candidate for a launch, by bucket.
 #include "autotune/Session.h"
+#include "runtime/Activities.h"
 #include "runtime/DeviceImpl.h"
 #include <cstdlib>
 #include <map>
@@ -135,13 +136,17 @@ std::size_t AutotunerBase::settle(const Stream &stream, const Bind &bind) {
   const BoundLaunch reference = bind(0);
   const TuningKey key = state.keyOf(reference, device);
   Database &store = Database::get();
+  runtime::Activities activity(key.kernel, device.name(),
+                               [&] { return autotune::describe(key.shape); });
   std::vector<Measurement> known = store.lookup(key);
+  activity.done(Activity::Kind::tune, "lookup", std::to_string(known.size()) + " are known");
   std::size_t candidate = 0;
   if (state.mode == AutotuneMode::on && !autotune::isTuned(state.names, known, state.options)) {
     // Somebody else may be tuning it: look again once it is ours.
     constexpr std::chrono::hours patience{1};
     const auto lease =
         store.claim(key, state.options.wait ? patience : std::chrono::milliseconds(0));
+    activity.done(Activity::Kind::tune, "wait", lease ? "" : "another process tunes it");
     known = store.lookup(key);
     if (!lease)
       return state.known(key, known);

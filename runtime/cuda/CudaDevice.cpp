@@ -236,6 +236,14 @@ public:
     auto kernel = std::make_unique<CudaKernel>(artifact, context, module);
     check(driver().cuModuleGetFunction(&kernel->function, module, artifact.entry.c_str()),
           "finding kernel '" + artifact.entry + "' in its code");
+    auto attribute = [&](int which) {
+      int value = 0;
+      check(driver().cuFuncGetAttribute(&value, which, kernel->function),
+            "asking what kernel '" + artifact.entry + "' takes");
+      return static_cast<unsigned>(value);
+    };
+    kernel->resources.registers = attribute(cuda::functionRegisters);
+    kernel->resources.spillBytes = attribute(cuda::functionLocalBytes);
     if (artifact.sharedBytes > defaultSharedBytes)
       check(driver().cuFuncSetAttribute(kernel->function, cuda::functionMaxDynamicShared,
                                         static_cast<int>(artifact.sharedBytes)),

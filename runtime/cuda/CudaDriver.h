@@ -26,7 +26,7 @@ inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWa
                      attributeMultiprocessors = 16, attributeMemoryClock = 36,
                      attributeMemoryBusWidth = 37, attributeMajor = 75, attributeMinor = 76,
                      attributeMaxSharedOptIn = 97;
-inline constexpr int functionMaxDynamicShared = 8;
+inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
 inline constexpr int captureThreadLocal = 1;
 inline constexpr int launchProgrammaticSerialization = 6;

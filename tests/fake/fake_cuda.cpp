@@ -174,7 +174,11 @@ void writeLog(char *log, uint64_t launch, unsigned programs) {
 extern "C" {
 
 void fakeCudaFail(const char *symbol, int error, int times) {
-  driver().failures[symbol] = {error, times};
+  std::lock_guard lock(driver().mutex);
+  if (times)
+    driver().failures[symbol] = {error, times};
+  else
+    driver().failures.erase(symbol);
 }
 int fakeCudaCalls(const char *symbol) {
   std::lock_guard lock(driver().mutex);
@@ -534,6 +538,14 @@ int cuModuleGetFunction(void **function, void *handle, const char *name) {
   auto &entry = (*functions)[name];
   entry = {name, 49152};
   *function = &entry;
+  return success;
+}
+int cuFuncGetAttribute(int *value, int attribute, void *) {
+  ENTER(true)
+
+  if (attribute != 3 && attribute != 4)
+    return invalidValue;
+  *value = attribute == 4 ? 24 : 0;
   return success;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value) {

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 extern "C" {
-// The next `times` calls of this symbol do nothing and return this error.
+// The next `times` calls of this symbol do nothing and return this error; with 0 it works again.
 void fakeCudaFail(const char *symbol, int error, int times);
 // How often the symbol was called so far; with nullptr, all symbols together.
 int fakeCudaCalls(const char *symbol);
