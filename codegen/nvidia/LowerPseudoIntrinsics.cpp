@@ -118,9 +118,18 @@ std::string repeated(const char *constraint, unsigned count) {
   return text;
 }
 
+/// Whether the predicate is known to be false. No such instruction is left to ptxas: it would work
+/// out itself what tied operands are, and (13.0) it takes wrong halves of constants apart.
+bool neverRuns(Value *predicate) {
+  auto *known = dyn_cast<ConstantInt>(predicate);
+  return known && known->isZero();
+}
+
 void lowerLoad(CallInst &call) {
   IRBuilder<> b(&call);
   Value *address = call.getArgOperand(0), *predicate = call.getArgOperand(1);
+  if (neverRuns(predicate))
+    return call.replaceAllUsesWith(call.getArgOperand(2));
   uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
   AsmType type(b, call.getType());
   Modifiers modifiers(cacheOfLoad(hints), hints);
@@ -154,6 +163,8 @@ void lowerLoad(CallInst &call) {
 }
 
 void lowerStore(CallInst &call) {
+  if (neverRuns(call.getArgOperand(2)))
+    return;
   IRBuilder<> b(&call);
   uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
   AsmType type(b, call.getArgOperand(1)->getType());
@@ -216,6 +227,8 @@ void lowerAtomic(CallInst &call, StringRef name) {
   IRBuilder<> b(&call);
   unsigned count = call.arg_size() - 3; // operands
   Type *type = call.getType();
+  if (neverRuns(call.getArgOperand(count + 1)))
+    return call.replaceAllUsesWith(Constant::getNullValue(type));
   AsmType word(b, b.getIntNTy(type->getPrimitiveSizeInBits()));
   bool reduces = call.use_empty() && count == 1 && !name.starts_with("exch.");
   unsigned first = reduces ? 0 : 1;
