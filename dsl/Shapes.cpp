@@ -106,6 +106,11 @@ static void checkGridAxis(const Extent &axis, StringRef what) {
     fail(axis.where, what + ": a grid has the axes 0, 1 and 2, not " + Twine(axis.number));
 }
 
+void checkGroup(int group, Location where) {
+  if (group < 1)
+    fail(where, "sc::grouped_order: a group has one row of tiles at least, not " + Twine(group));
+}
+
 /// Of the width that indices have in this trace.
 static mlir::Value widened(Trace &trace, mlir::Location loc, mlir::Value value) {
   return convert(trace, loc, value, Kind::index, Kind::index, elementTypeOf(trace, Kind::index));

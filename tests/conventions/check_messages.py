@@ -17,7 +17,8 @@ LITERAL = r'"((?:\\.|[^"\\\n])*)"'
 
 def literals(text):
     """Strings of C++, those that follow each other joined."""
-    return ["".join(re.findall(LITERAL, run)) for run in re.findall(rf"(?:{LITERAL[:1]}(?:\\.|[^\"\\\n])*\"\s*)+", text)]
+    whole = LITERAL.replace("((?:", "(?:(?:")
+    return ["".join(re.findall(LITERAL, run)) for run in re.findall(rf"(?:{whole}\s*)+", text)]
 
 
 def messages(text, begins):

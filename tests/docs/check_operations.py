@@ -1,7 +1,8 @@
 # docs/operations.md is the whole language: check_operations.py ROOT
 # Every function that the public headers of the DSL offer is in the table; every header that a row
 # names declares what the row says; every operation of Triton's has its row. Every test is built,
-# uses what the row says, and runs on the interpreter and the virtual GPUs of DEVICES.
+# uses what the row says, and runs on the interpreter and the virtual GPUs of DEVICES. Every function
+# is misused in a test of errors.
 import os
 import re
 import sys
@@ -14,6 +15,8 @@ HELPERS = set()
 NO_NAMES = {"requires", "decltype", "noexcept", "alignas", "if", "for", "while", "switch"}
 # What every row's test runs on, at least.
 DEVICES = ("interpreter", "virtual:sm_80", "virtual:sm_90a")
+# Tests of errors, under tests/.
+ERRORS = r"unit/dsl_(functions|\w*errors)_test\.cpp|compile_fail/\w+\.cpp"
 # C++'s own words.
 CPP = {"bool", "float", "double", "static_assert", "^"}
 
@@ -23,13 +26,16 @@ int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 
 float8e5 float8e4nv float8e4b8 float8e5b16 float8e4b15 fp4
 program_id num_programs arange full zeros zeros_like cast bitcast broadcast broadcast_to expand_dims reshape permute
 trans join split interleave cat squeeze flip ravel
-load store mask other cache .ca .cg .cs .cv .wb .wt eviction volatile descriptor.load descriptor.store descriptor.gather descriptor.scatter
+load store mask other cache .ca .cg .cs .cv .wb .wt eviction volatile
+descriptor.load descriptor.store descriptor.gather descriptor.scatter
 descriptor.atomic
 dot dot.batched tf32 tf32x3 ieee bf16x3 bf16x6 dot_scaled
-reduce sum max min return_indices argmax argmin tie_break_left xor_sum associative_scan reverse cumsum cumprod sort topk histogram gather map_elementwise
+reduce sum max min return_indices argmax argmin tie_break_left xor_sum
+associative_scan reverse cumsum cumprod sort topk histogram gather map_elementwise
 softmax sigmoid swizzle2d cdiv where
 atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg atomic_cas sem scope
-exp exp2 log log2 sin cos sqrt sqrt_rn rsqrt abs div_rn erf floor ceil fma umulhi clamp minimum maximum propagate_nan tanh libdevice
+exp exp2 log log2 sin cos sqrt sqrt_rn rsqrt abs div_rn erf floor ceil fma umulhi clamp minimum maximum propagate_nan tanh
+libdevice
 philox rand randn randint rand4x randn4x randint4x
 range num_stages loop_unroll_factor flatten warp_specialize disallow_acc_multi_buffer static_range while
 multiple_of max_contiguous max_constancy assume
@@ -138,11 +144,11 @@ def check_test(suite, name, text, usual):
     return complaints, used
 
 
-def check(document, headers, tests, triton, usual, built):
+def check(document, headers, tests, triton, usual, built, errors):
     """headers, tests: name -> text; usual: the devices of tests that name none; built: the text that
-    says which tests are. Returns complaints."""
+    says which tests are; errors: that of the tests of errors. Returns complaints."""
     complaints = []
-    listed, covered = set(), set()
+    listed, covered, misused = set(), set(), set(re.findall(r"(\w+)\s*[(<]", strip_comments(errors)))
     for theirs, ours, header, test in rows(document):
         covered |= set(spans(theirs))
         row = theirs + " | " + ours
@@ -176,6 +182,8 @@ def check(document, headers, tests, triton, usual, built):
         if header not in OTHER:
             for name in sorted(functions(text) - HELPERS - listed):
                 complaints.append(f"{header}: {name} has no row in docs/operations.md")
+            for name in sorted(functions(text) - HELPERS - misused):
+                complaints.append(f"{header}: no test of errors misuses {name}")
     for name in triton:
         if name not in covered:
             complaints.append(f"Triton's {name} has no row in docs/operations.md")
@@ -204,7 +212,9 @@ if __name__ == "__main__":
     tests = read_tree(os.path.join(root, "tests/unit"), ".cpp")
     usual = re.search(r'usual = "([^"]*)"', read(root, "tests/unit/ops/Devices.h"))[1]
     built = read(root, "tests/CMakeLists.txt")
-    complaints = check(document, headers, tests, TRITON, usual, built)
+    everything = read_tree(os.path.join(root, "tests"), ".cpp")
+    errors = [text for name, text in everything.items() if re.fullmatch(ERRORS, name)]
+    complaints = check(document, headers, tests, TRITON, usual, built, "\n".join(errors))
     print(f"{len(list(rows(document)))} rows")
     if complaints:
         print("\n".join(complaints))

@@ -63,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Own, testing::ValuesIn(sectile::test::devices(
 } // namespace
 """
 }
+ERRORS = "EXPECT_FAULT(exp(add<int>(1)), arange(0)); // hidden()"
 USUAL = "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942"
 
 assert functions(HEADER) == {"exp", "add", "arange"}, functions(HEADER)
@@ -76,8 +77,11 @@ used = used_by("Suite", "One", TESTS["t.cpp"])
 assert {"APPLY", "helper", "sum", "add", "exp"} <= used and "unused" not in used and "arange" not in used, used
 
 
-def complaints(table=TABLE, header=HEADER, tests=TESTS, triton=("exp", "add", "arange"), built="x(unit/t.cpp)"):
-    return check(table, {"a.h": header}, tests, triton, USUAL, built)
+NAMES = ("exp", "add", "arange")
+
+
+def complaints(table=TABLE, header=HEADER, tests=TESTS, triton=NAMES, built="x(unit/t.cpp)", errors=ERRORS):
+    return check(table, {"a.h": header}, tests, triton, USUAL, built, errors)
 
 
 assert complaints() == [], complaints()
@@ -93,6 +97,7 @@ for change, word in (
     ({"table": TABLE.replace("Suite.Two", "Suite.Two, Suite.Three")}, "Suite.Three is skipped"),
     ({"table": TABLE.replace("Suite.Two", "Plain.One")}, "Plain.One does not run on interpreter, virtual:sm_80, "),
     ({"table": TABLE.replace("Suite.Two", "Few.One")}, "Few.One does not run on virtual:sm_90a"),
+    ({"errors": "exp(1) + add(2); // arange(3)"}, "no test of errors misuses arange"),
     ({"built": "unit/s.cpp"}, "tests/unit/t.cpp is not built"),
     ({"table": TABLE.replace("`t.cpp` Suite.Two", "somewhere")}, "a test is written"),
     ({"table": TABLE.replace("`t.cpp` Suite.Two", "`u.cpp` Suite.Two")}, "there is no tests/unit/u.cpp"),

@@ -8,6 +8,7 @@ namespace sectile {
 namespace detail {
 Value programId(const Extent &axis);
 Value numPrograms(const Extent &axis);
+void checkGroup(int group, Location where);
 } // namespace detail
 
 // The index of this program along an axis of the grid (0, 1, 2), and the grid's extent.
@@ -20,6 +21,7 @@ inline Int num_programs(detail::Extent axis) { return Int(detail::numPrograms(ax
 inline std::array<Int, 2> grouped_order(const Int &id, const std::array<Int, 2> &tiles, int group,
                                         detail::Location where = detail::Location::current()) {
   using detail::BinaryOp;
+  detail::checkGroup(group, where);
   auto op = [&](BinaryOp name, detail::Operand a, detail::Operand b) {
     return Int(detail::binary(name, detail::Kind::index, a, b));
   };
