@@ -103,6 +103,7 @@ def test_list_says_what_the_folder_has():
     for word in ("3 kernels", "size=256", "size=512", "2 measured problems", "M=512 N=64", "m=32 n=32 warps=4", "8.00 us",
                  "stale"):  # fmt: skip
         assert word in out, (word, out)
+    assert "tuning.sqlite: 2 problems" in done("info", env=cache()).out
     assert listing("cache", "vector_add")["problems"] == [] and len(listing("cache", "vector_add")["kernels"]) == 3
     assert listing("cache", "matmul")["kernels"] == [] and len(listing("cache", "matmul")["problems"]) == 2
 
@@ -317,6 +318,31 @@ def test_why_of_extents():
     refused("cache", "why", *words, "--in", "a=a.npy", "b=a.npy", says="--shape", env=cache())
     refused("cache", "why", "matmul", "--dtype", "a=bf16", says="--dtype", env=cache())
     refused("cache", "why", "matmull", says="matmul", env=cache())
+
+
+def test_another_driver_makes_stale():
+    done("tune", "vector_add", "--candidates", "2", "--quiet", "--device", "cuda:0", env=cache())
+    (row,) = json.loads(done("cache", "best", "vector_add", "--json", env=cache()).out)
+    assert row["stale"] is False and row["measurements"][0]["driver"]
+    assert "stale" not in done("cache", "list", env=cache()).out
+    done("cache", "export", "out.json", env=cache())
+    data = json.loads(read("out.json"))
+    for one in data["problems"][0]["measurements"]:
+        one["driver"] += " before"
+        one["time"] += 1
+    write("out.json", json.dumps(data))
+    done("cache", "import", "out.json", env=cache())
+    (row,) = json.loads(done("cache", "best", "vector_add", "--json", env=cache()).out)
+    assert row["stale"] is True and row["winner"]
+    assert "stale" in done("cache", "list", env=cache()).out
+    # `tune` measures it again: then it is not.
+    done("tune", "vector_add", "--candidates", "2", "--quiet", "--device", "cuda:0", env=cache())
+    (row,) = json.loads(done("cache", "best", "vector_add", "--json", env=cache()).out)
+    assert row["stale"] is False
+    # On a machine without the device the driver says nothing.
+    elsewhere = {**cache(), "SECTILE_CUDA_LIBRARY": ""}
+    (row,) = json.loads(done("cache", "best", "vector_add", "--json", env=elsewhere).out)
+    assert row["stale"] is False
 
 
 def test_heat_map():

@@ -1,4 +1,5 @@
 // `sectile info`: what there is on this machine and in this library.
+#include "autotune/Database.h"
 #include "ir/Target.h"
 #include "runtime/CompileCache.h"
 #include "tools/sectile/Commands.h"
@@ -34,6 +35,12 @@ int sectile::tool::runInfo(const CommandLine &) {
     table.row({"cache",
                disk->folder() + ": " + std::to_string(kernels) + " kernels, " + mebibytes(bytes)});
   }
+  autotune::Database &database = autotune::Database::get();
+  const std::size_t problems = database.problems().size();
+  table.row({"measurements",
+             (database.file().empty() ? "in memory only" : database.file()) + ": " +
+                 std::to_string(problems) + " problems" +
+                 (database.problem().empty() ? "" : "; not used: " + database.problem())});
   table.print(std::cout);
   std::cout << "devices\n";
   Table devices;

@@ -113,7 +113,7 @@ const std::vector<Command> &sectile::tool::commands() {
        "Removes what is damaged, was set aside, or is more than the size limit.",
        {{"--limit", "MIB", "the size limit; SECTILE_CACHE_LIMIT if not given"},
         {"--unused", "DAYS", "kernels unused for so long, too"},
-        {"--stale", {}, "measurements made with another compiler, too"},
+        {"--stale", {}, "measurements made with another compiler or driver, too"},
         json},
        runCachePrune},
       {"cache clear",

@@ -66,9 +66,10 @@ std::optional<double> lead(const Problem &problem) {
   return problem.measurements[1].median / problem.measurements[0].median;
 }
 
-std::string remarks(const Measurement &winner) {
+std::string remarks(const Problem &problem) {
+  const Measurement &winner = problem.measurements.front();
   std::string text = winner.runs == 0 ? "cost model" : "";
-  if (winner.toolchain.compiler != compilerVersion())
+  if (isStale(problem.key, winner))
     text += text.empty() ? "stale" : ", stale";
   return text;
 }
@@ -121,7 +122,7 @@ void print(std::span<const Problem> problems, long most) {
     table.row({autotune::describe(problem.key.shape), good ? winner.config : "none",
                good ? microseconds(winner.median) : "", good ? microseconds(winner.spread) : "",
                second ? percent(*second) : "-", std::to_string(problem.measurements.size()),
-               std::to_string(good), good ? remarks(winner) : ""});
+               std::to_string(good), good ? remarks(problem) : ""});
   }
   table.print(std::cout);
   std::cout << "\n";
@@ -135,8 +136,10 @@ llvm::json::Value json(const std::vector<Problem> &problems) {
     llvm::json::Object &object = *value.getAsObject();
     const size_t good = goodOnes(problem);
     object["good"] = good;
-    if (good)
+    if (good) {
       object["winner"] = problem.measurements[0].config;
+      object["stale"] = isStale(problem.key, problem.measurements[0]);
+    }
     if (const std::optional<double> second = lead(problem))
       object["margin"] = *second - 1;
     list.push_back(std::move(value));

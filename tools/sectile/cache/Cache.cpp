@@ -1,11 +1,14 @@
 // Finding the cache and its entries, and figures in words.
 #include "tools/sectile/cache/Cache.h"
+#include "autotune/Session.h"
 #include "kernels/InputError.h"
 #include "runtime/CompileCache.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cstdio>
 #include <ctime>
 #include <iostream>
+#include <map>
+#include <sectile/device.h>
 
 namespace sectile::tool {
 
@@ -40,6 +43,26 @@ runtime::CachedKernel findEntry(std::string_view name) {
   if (!kernel)
     throw InputError("the entry '" + found.front() + "' is damaged");
   return std::move(*kernel);
+}
+
+// The drivers of the real devices here, by product.
+static const std::map<std::string, std::string> &drivers() {
+  static const auto *known = [] {
+    auto *found = new std::map<std::string, std::string>;
+    for (const Device &device : Device::all())
+      if (const std::string driver = autotune::toolchainOf(device).driver; !driver.empty())
+        found->emplace(device.description(), driver);
+    return found;
+  }();
+  return *known;
+}
+
+bool isStale(const autotune::TuningKey &key, const autotune::Measurement &measurement) {
+  autotune::Toolchain now{compilerVersion(), measurement.toolchain.driver};
+  if (!now.driver.empty())
+    if (const auto here = drivers().find(key.device); here != drivers().end())
+      now.driver = here->second;
+  return !autotune::staleness(measurement.toolchain, now).empty();
 }
 
 std::string timeText(int64_t seconds) {

@@ -25,6 +25,10 @@ uint64_t cacheLimit();
 // The entry that is named so, or whose name alone begins so. Throws InputError.
 runtime::CachedKernel findEntry(std::string_view name);
 
+// Whether it was made with another compiler, or another driver than the device's; one of a device
+// that is not here goes by the compiler alone.
+bool isStale(const autotune::TuningKey &key, const autotune::Measurement &measurement);
+
 std::string timeText(int64_t seconds); // "2026-03-01 17:05:09", UTC
 std::string bytesText(uint64_t bytes); // "17 KiB"
 std::string microseconds(double value);

@@ -91,10 +91,9 @@ int sectile::tool::runCachePrune(const CommandLine &line) {
   for (const auto &entry : after)
     bytes -= std::min(bytes, entry.bytes);
   const bool stale = line.has("--stale");
-  const std::string compiler = compilerVersion();
   const size_t measurements =
-      Database::get().remove([&](const autotune::TuningKey &, const autotune::Measurement &m) {
-        return stale && m.toolchain.compiler != compiler;
+      Database::get().remove([&](const autotune::TuningKey &key, const autotune::Measurement &m) {
+        return stale && isStale(key, m);
       });
   return report(line, before.size() - std::min(before.size(), after.size()), bytes, measurements);
 }

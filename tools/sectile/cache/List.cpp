@@ -65,7 +65,7 @@ void printProblems(const std::vector<autotune::Problem> &problems) {
     const size_t good = goodOnes(problem);
     const autotune::Measurement &best = problem.measurements.front();
     std::string remarks;
-    if (best.toolchain.compiler != compilerVersion())
+    if (isStale(problem.key, best))
       remarks = "stale";
     if (problem.origin != autotune::Database::get().file())
       remarks += (remarks.empty() ? "from " : ", from ") + problem.origin;
