@@ -22,7 +22,7 @@ XXH128_canonical_t checksum(std::string_view bytes) {
   return canonical;
 }
 
-enum Flags : uint32_t { debugFlag = 1, checkedFlag = 2 };
+constexpr uint32_t debugFlag = 1, checkedFlag = 2;
 
 } // namespace
 
@@ -89,8 +89,7 @@ std::string encode(const StoredKernel &kernel) {
   ByteWriter out(bytes);
   out.number(static_cast<uint32_t>(kernel.options.warps));
   out.number(static_cast<uint32_t>(kernel.options.stages));
-  out.number(static_cast<uint32_t>((kernel.options.debug ? debugFlag : 0) |
-                                   (kernel.options.checked ? checkedFlag : 0)));
+  out.number((kernel.options.debug ? debugFlag : 0) | (kernel.options.checked ? checkedFlag : 0));
   out.text(kernel.source);
   return bytes + serialize(kernel.artifact);
 }

@@ -243,7 +243,8 @@ public:
 
 private:
   void index() {
-    if (record && record->irHash != irHash)
+    if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Check && record &&
+        record->irHash != irHash)
       throw CompileError(
           desc.where.file_name(), desc.where.line(),
           "kernel '" + std::string(desc.name) +

@@ -85,6 +85,10 @@ def test_what_depends_on_a_global_is_found_out():
     run("global", 3, SECTILE_LAUNCH_INDEX="check")
     said = run("global", 4, SECTILE_LAUNCH_INDEX="check", fails=True)
     assert "reads_global" in said["err"] and "SECTILE_LAUNCH_INDEX=0" in said["err"], said
+    for name in names():
+        os.remove(os.path.join("cache", name))
+    run("global", 4)  # traced, as its code is gone: no error, and the index is put right
+    run("global", 4, SECTILE_LAUNCH_INDEX="check")
     run("vector_add", SECTILE_LAUNCH_INDEX="check")
     assert traced(run("vector_add", SECTILE_LAUNCH_INDEX="check"))
 

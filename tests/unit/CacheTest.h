@@ -46,16 +46,16 @@ protected:
     return cache.get(key(ir), [&] { return compiled(ir); })->bytes == codeOf(ir);
   }
   /// Every file that a reader would take for an entry is whole, and its code is its key's.
-  static void expectWhole(const std::filesystem::path &folder, bool noneSetAside = true) {
+  static void expectWhole(const std::filesystem::path &folder) {
     const runtime::DiskStore store(folder, uint64_t{1} << 40);
     ASSERT_TRUE(store.usable()) << store.problem();
     for (const runtime::ListedEntry &entry : runtime::listCache(store)) {
       EXPECT_NE(entry.kind, runtime::ListedEntry::Damaged) << entry.name;
-      if (noneSetAside)
-        EXPECT_NE(entry.kind, runtime::ListedEntry::SetAside) << entry.name;
-      if (entry.kind == runtime::ListedEntry::Kernel)
+      EXPECT_NE(entry.kind, runtime::ListedEntry::SetAside) << entry.name;
+      if (entry.kind == runtime::ListedEntry::Kernel) {
         EXPECT_EQ(runtime::readCachedKernel(store, entry.name)->artifact.bytes,
                   codeOf(entry.parts.ir));
+      }
     }
   }
 

@@ -229,8 +229,9 @@ TEST_F(CacheFaults, KeysOfOneHashAreToldApart) {
       ASSERT_TRUE(serves(many, ir(i)));
       many.rememberLaunch("launch " + ir(i), key(ir(i)), ir(i));
       if (const auto launch = many.findLaunch("launch " + ir(i)))
-        if (const auto artifact = many.get(*launch))
+        if (const auto artifact = many.get(*launch)) {
           EXPECT_EQ(artifact->bytes, codeOf(ir(i)));
+        }
     }
   }
   expectWhole(folder);
