@@ -84,10 +84,16 @@ Device Device::interpreter() { return open("interpreter"); }
 
 std::vector<Device> Device::all() {
   std::vector<Device> devices;
+  auto add = [&](const std::string &name) {
+    try {
+      devices.push_back(open(name));
+    } catch (const DeviceError &) { // a chip that no target fits, or one that is in disorder
+    }
+  };
   for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)
-    devices.push_back(open("cuda:" + std::to_string(i)));
+    add("cuda:" + std::to_string(i));
   for (unsigned i = 0, count = runtime::hipDeviceCount(); i < count; ++i)
-    devices.push_back(open("hip:" + std::to_string(i)));
+    add("hip:" + std::to_string(i));
   for (llvm::StringRef target : Target::names())
     devices.push_back(open("virtual:" + target.str()));
   devices.push_back(interpreter());

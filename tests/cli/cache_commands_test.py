@@ -8,11 +8,13 @@ import sys
 from cli import done, main, refused, sectile, write_npy
 
 SECTILE_OPT = os.path.abspath(sys.argv[3])
+FAKE_HIP = sys.argv[4]
 FAKE_CUDA = sys.argv[2]  # a driver on host memory: kernels for it are compiled to PTX
 
 
 def cache(folder="cache"):
-    return {"SECTILE_CACHE_DIR": os.path.abspath(folder), "SECTILE_CUDA_LIBRARY": FAKE_CUDA, "SECTILE_TUNING_PATH": ""}
+    return {"SECTILE_CACHE_DIR": os.path.abspath(folder), "SECTILE_CUDA_LIBRARY": FAKE_CUDA, "SECTILE_HIP_LIBRARY": "",
+            "SECTILE_TUNING_PATH": ""}  # fmt: skip
 
 
 def run_add(device="virtual:sm_80", folder="cache", size=256):
@@ -143,6 +145,37 @@ def test_show_is_true():
     assert done("cache", "show", entry["entry"], "--ir", env=cache()).out == shown["ir"]
     assert "all is well" in done("cache", "verify", "--recompile", env=cache()).out
     refused("cache", "show", entry["entry"], "--ir", "--code", says="only one", env=cache())
+
+
+def test_show_of_a_code_object_is_true():
+    write_npy("x.npy", "<f4", (64,), range(64))
+    env = {**cache(), "SECTILE_HIP_LIBRARY": FAKE_HIP}
+    # The driver loads no code objects; what was compiled for it is in the cache all the same.
+    words = ["--in", "x=x.npy", "--repeat", "1", "--device", "hip:0", "--config", "warps=1"]
+    assert "loading kernel" in sectile("run", "softmax", *words, env=env).err
+    (entry,) = listing()["kernels"]
+    shown = json.loads(done("cache", "show", entry["entry"], "--json", env=env).out)
+    config = [word for word in shown["options"].split(" arguments")[0].split()[2:] if word[:6] in ("block=", "warps=")]
+    assembly = done("compile", "softmax", "--target", shown["chip"], "--config", *config, "--shape", "N=64", "--emit",
+                    "amdgcn").out  # fmt: skip
+
+    def said(field):
+        return int(re.search(rf"\.{field}: +(\d+)", assembly)[1])
+
+    assert shown["form"] == "hsaco" and shown["chip"] == "gfx942"
+    assert shown["registers"] == said("vgpr_count") > 0
+    assert shown["static_shared_bytes"] == said("group_segment_fixed_size")
+    assert shown["spill_bytes"] == said("private_segment_fixed_size") == 0
+    assert shown["threads"] == said("max_flat_workgroup_size")
+    # The disassembly has the instructions of the assembly, in order.
+    def opcodes(text):
+        return re.findall(r"^\s+((?:[sv]|global|buffer|ds|flat)_\w+?)(?:_e32|_e64)?(?:\s|$)", text, re.M)
+
+    wanted = [opcode for opcode in opcodes(assembly) if opcode != "s_nop"]
+    found = [opcode for opcode in opcodes(shown["code"]) if opcode not in ("s_nop", "s_code_end")]
+    assert len(wanted) > 20 and found[: len(wanted)] == wanted, (wanted, found)
+    assert f"{shown['registers']} of one thread" in done("cache", "show", entry["entry"], env=env).out
+    assert "all is well" in done("cache", "verify", "--recompile", env=env).out
 
 
 def test_show_of_other_forms():

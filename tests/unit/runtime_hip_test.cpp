@@ -57,6 +57,8 @@ TEST_F(RuntimeHip, TellsWhatTheDeviceIs) {
   EXPECT_EQ(message<DeviceError>([] { Device::open("hip:2"); }), "hip:2: there are 2 HIP devices");
   EXPECT_THAT(message<DeviceError>([] { Device::open("hip:1"); }),
               HasSubstr("hip:1 (Fake gfx board): unknown target 'gfx9999'"));
+  for (const Device &other : Device::all())
+    EXPECT_NE(other.name(), "hip:1") << "a device that does not open is not among them";
 }
 
 TEST_F(RuntimeHip, MovesAndFillsMemory) {
