@@ -49,26 +49,42 @@ void boundUpdate(Run &run, tile::AtomicKind kind, Elements &result, const Elemen
                  uint64_t address) {
   if (!run.bounds())
     return;
+  MemoryBounds &memory = *run.bounds();
+  using enum tile::AtomicKind;
   setBound(result, i, anything);
-  const double before = run.bounds()->at(address), added = value.boundAt(i);
+  const double before = memory.at(address), added = value.boundAt(i);
   double bound = before == 0 && added == 0 ? 0 : anything;
-  if (kind == tile::AtomicKind::FAdd) {
+  if (!memory.update(address, int(kind), kind != Exchange)) {
+    bound = anything;
+  } else if (kind == FAdd) {
     // All summands count: those of a small sum may be large in another order.
-    std::shared_ptr<SumBound> &sum = run.bounds()->sumAt(address);
+    std::shared_ptr<SumBound> &sum = memory.sumAt(address);
     if (!sum) {
       sum = std::make_shared<SumBound>(*value.type.format);
       sum->add(result.asDouble(i), before);
     }
     sum->add(value.asDouble(i), added);
-    run.bounds()->keep(address, sum->of(result.asDouble(i) + value.asDouble(i)));
-    return;
-  }
-  if (kind == tile::AtomicKind::FMax || kind == tile::AtomicKind::FMin) {
+    bound = sum->of(result.asDouble(i) + value.asDouble(i));
+  } else if (kind == FMax || kind == FMin) {
     bound = std::max(before, added);
-  } else if (kind == tile::AtomicKind::Exchange) {
-    bound = anything;
+  } else if (kind == Exchange) {
+    bound = added;
   }
-  run.bounds()->set(address, bound);
+  memory.keep(address, bound);
+}
+
+/// The same of a swap that took place or did not.
+void boundSwap(Run &run, Elements &result, const Elements &value, const Elements &expected,
+               size_t i, uint64_t address) {
+  if (!run.bounds())
+    return;
+  MemoryBounds &memory = *run.bounds();
+  constexpr int swap = -1; // no AtomicKind
+  setBound(result, i, anything);
+  const bool certain = memory.update(address, swap, /*commute=*/false) && memory.at(address) == 0 &&
+                       expected.boundAt(i) == 0;
+  const bool swapped = result[i] == expected[i];
+  memory.keep(address, !certain ? anything : swapped ? value.boundAt(i) : 0);
 }
 
 /// Calls f(element, address) where pointers are not masked off.
@@ -109,7 +125,7 @@ void compareAndSwap(Run &run, Operation &op) {
     result.words[i] = run.read(op, address, value.type, i, pointers.shape);
     if (result[i] == expected[i])
       run.write(op, address, value.type, value[i], i, pointers.shape);
-    boundUpdate(run, tile::AtomicKind::Exchange, result, value, i, address);
+    boundSwap(run, result, value, expected, i, address);
   });
   run.set(op.getResult(0), std::move(result));
 }

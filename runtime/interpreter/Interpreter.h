@@ -33,12 +33,23 @@ public:
     return found == bounds.end() ? 0 : found->second;
   }
   void set(uint64_t address, double bound) {
-    sums.erase(address);
+    updates.erase(address);
     keep(address, bound);
   }
-  /// The summands of an element that is only added to since it was last set; nullptr for none.
-  std::shared_ptr<SumBound> &sumAt(uint64_t address) { return sums[address]; }
-  /// The bound of such an element.
+
+  /// Atomic updates of an element since it was last set.
+  struct Updates {
+    int kind;                      ///< of the first
+    std::shared_ptr<SumBound> sum; ///< what was added, and to what
+  };
+  /// Takes account of an update. Whether the element is the same in every order of the updates up
+  /// to this one: where there is one, or all are of one kind, of which several `commute`.
+  bool update(uint64_t address, int kind, bool commute) {
+    auto [at, isFirst] = updates.try_emplace(address, Updates{kind, nullptr});
+    return isFirst || (commute && at->second.kind == kind);
+  }
+  std::shared_ptr<SumBound> &sumAt(uint64_t address) { return updates.at(address).sum; }
+  /// The bound of an element that was updated.
   void keep(uint64_t address, double bound) {
     if (bound == 0)
       bounds.erase(address);
@@ -48,7 +59,7 @@ public:
 
 private:
   std::unordered_map<uint64_t, double> bounds;
-  std::unordered_map<uint64_t, std::shared_ptr<SumBound>> sums;
+  std::unordered_map<uint64_t, Updates> updates;
 };
 
 /// A line of source to stop at.

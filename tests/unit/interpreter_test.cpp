@@ -688,4 +688,29 @@ TEST(Bounds, OfSumsInMemory) {
   EXPECT_GE(open.bound, 2);
 }
 
+TEST(Bounds, OfUpdatesThatMeet) {
+  auto update = [](const std::string &kinds) {
+    return bounded("%p = tile.splat %out : !tile.ptr<f32> -> tensor<1x!tile.ptr<f32>>\n"
+                   "%v = tile.splat %x : f32 -> tensor<1xf32>\n" +
+                       kinds + "%r = tile.load %out : !tile.ptr<f32> -> f32",
+                   5, 0, 0);
+  };
+  auto one = [](const std::string &kind) {
+    return "tile.atomic_rmw " + kind +
+           ", %p, %v : tensor<1x!tile.ptr<f32>>, tensor<1xf32> -> tensor<1xf32>\n";
+  };
+  EXPECT_EQ(update(one("exchange")).value, 5);
+  EXPECT_EQ(update(one("exchange")).bound, 0);
+  EXPECT_EQ(update(one("fmax") + one("fmax")).bound, 0);
+  // Other programs' updates may come in between.
+  EXPECT_TRUE(std::isinf(update(one("exchange") + one("exchange")).bound));
+  EXPECT_TRUE(std::isinf(update(one("fadd") + one("fmax")).bound));
+  const std::string swap = "tile.atomic_cas %p, %e, %v : tensor<1x!tile.ptr<f32>>, "
+                           "tensor<1xf32> -> tensor<1xf32>\n",
+                    zero = "%e = arith.constant dense<0.0> : tensor<1xf32>\n";
+  EXPECT_EQ(update(zero + swap).value, 5);
+  EXPECT_EQ(update(zero + swap).bound, 0);
+  EXPECT_TRUE(std::isinf(update(zero + swap + swap).bound));
+}
+
 } // namespace

@@ -27,6 +27,37 @@ static Type someAtomicElement(Builder &builder, size_t choice) {
   return elements[choice % 8];
 }
 
+/// Pointers to elements of an output that the program has for itself; nothing where there are no
+/// more.
+Value Generator::ownPlaces(ArrayRef<int64_t> shape, Type element) {
+  int64_t n = llvm::product_of(shape), first = stored[element];
+  if (first + n * options.programs > outputElements)
+    return {};
+  stored[element] += n * options.programs;
+  Value id = op<tile::ProgramIdOp>(i32(), 0);
+  Value start = op<arith::MulIOp>(id, number(n));
+  Value index = rowMajor(shape);
+  start = splat(start, shape);
+  index = op<arith::AddIOp>(index, start);
+  index = op<arith::AddIOp>(index, constant(shape, i32(), first));
+  Value ptr = splat(output(element), shape);
+  return op<tile::AddPtrOp>(ptr.getType(), ptr, index);
+}
+
+/// Pointers to a few elements of an output that other elements and programs have, too.
+Value Generator::sharedPlaces(ArrayRef<int64_t> shape, Type element) {
+  constexpr int64_t places = 64;
+  int64_t first = stored[element];
+  if (first + places > outputElements)
+    return {};
+  stored[element] += places;
+  Value index = someTileOf(shape, i32());
+  index = op<arith::AndIOp>(index, constant(shape, i32(), places - 1));
+  index = op<arith::AddIOp>(index, constant(shape, i32(), first));
+  Value ptr = splat(output(element), shape);
+  return op<tile::AddPtrOp>(ptr.getType(), ptr, index);
+}
+
 static constexpr tile::Order orders[] = {tile::Order::Relaxed, tile::Order::Acquire,
                                          tile::Order::Release, tile::Order::AcquireRelease};
 static constexpr tile::Scope scopes[] = {tile::Scope::Device, tile::Scope::System};
@@ -39,25 +70,9 @@ void Generator::atomic() {
   ArrayRef<int64_t> shape = shapeOf(value);
   value = addend(value, element);
   bool apart = coin();
-  int64_t places = apart ? llvm::product_of(shape) * options.programs : 64;
-  int64_t first = stored[element];
-  if (first + places > outputElements)
+  Value ptr = apart ? ownPlaces(shape, element) : sharedPlaces(shape, element);
+  if (!ptr)
     return;
-  stored[element] += places;
-  Value index;
-  if (apart) {
-    Value id = op<tile::ProgramIdOp>(i32(), 0);
-    Value start = op<arith::MulIOp>(id, number(llvm::product_of(shape)));
-    index = rowMajor(shape);
-    start = splat(start, shape);
-    index = op<arith::AddIOp>(index, start);
-  } else {
-    index = someTileOf(shape, i32());
-    index = op<arith::AndIOp>(index, constant(shape, i32(), places - 1));
-  }
-  index = op<arith::AddIOp>(index, constant(shape, i32(), first));
-  Value ptr = splat(output(element), shape);
-  ptr = op<tile::AddPtrOp>(ptr.getType(), ptr, index);
   // Of one kind, as different ones do not commute.
   tile::AtomicKind kind = kindFor(element, pick(24));
   if (apart && bytesOf(element) >= 4 && pick(4) == 0)
@@ -70,6 +85,28 @@ void Generator::atomic() {
   // The interpreter does not know that no other program meets it.
   if (apart && pick(4) == 0)
     keep(before);
+}
+
+/// Compares with what memory holds, or with something else.
+void Generator::swap() {
+  Type all[] = {builder.getI16Type(),  i32(),
+                builder.getI64Type(),  builder.getF16Type(),
+                builder.getBF16Type(), builder.getF32Type(),
+                builder.getF64Type()};
+  Type element = oneOf(all);
+  Value value = someTile();
+  Shape shape(shapeOf(value));
+  value = cast(value, element);
+  Value ptr = ownPlaces(shape, element);
+  if (!ptr)
+    return;
+  Value held = constantBits(shape, element, bitsBefore(element));
+  Value other = someTileOf(shape, element), holds = someMask(shape);
+  Value expected = op<arith::SelectOp>(holds, held, other);
+  Value mask = coin() ? someMask(shape) : Value();
+  tile::Order order = oneOf(orders);
+  tile::Scope scope = oneOf(scopes);
+  op<tile::AtomicCasOp>(value.getType(), ptr, expected, value, mask, order, scope);
 }
 
 /// On a block of a view that the program has for itself, some of which may lie outside of it.

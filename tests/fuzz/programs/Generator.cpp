@@ -25,6 +25,19 @@ SmallVector<Type> elementTypes(MLIRContext *context) {
 
 unsigned bytesOf(Type element) { return (element.getIntOrFloatBitWidth() + 7) / 8; }
 
+uint64_t bitsOf(FloatType type, double value) {
+  llvm::APFloat number(value);
+  bool lossy;
+  number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+uint64_t bitsBefore(Type element) {
+  if (auto type = dyn_cast<FloatType>(element))
+    return bitsOf(type, 20);
+  return 0x5a5a5a5a5a5a5a5a;
+}
+
 bool isSmallFloat(Type element) { return isa<FloatType>(element) && bytesOf(element) == 1; }
 
 static constexpr int64_t mostElements = 4096;
@@ -102,6 +115,14 @@ Value Generator::constant(ArrayRef<int64_t> shape, Type element, double value) {
                        : builder.getIntegerAttr(element, static_cast<int64_t>(value));
   if (shape.empty())
     return op<arith::ConstantOp>(attr);
+  return op<arith::ConstantOp>(DenseElementsAttr::get(tileOf(shape, element), Attribute(attr)));
+}
+
+Value Generator::constantBits(ArrayRef<int64_t> shape, Type element, uint64_t bits) {
+  llvm::APInt word = llvm::APInt(64, bits).trunc(element.getIntOrFloatBitWidth());
+  TypedAttr attr = builder.getIntegerAttr(builder.getIntegerType(word.getBitWidth()), word);
+  if (auto type = dyn_cast<FloatType>(element))
+    attr = builder.getFloatAttr(element, llvm::APFloat(type.getFloatSemantics(), word));
   return op<arith::ConstantOp>(DenseElementsAttr::get(tileOf(shape, element), Attribute(attr)));
 }
 
@@ -381,7 +402,7 @@ void Generator::statement(unsigned depth) {
   }
   if (depth > 1)
     return;
-  switch (pick(8)) {
+  switch (pick(9)) {
   case 0:
     return keep(matmul());
   case 1:
@@ -392,6 +413,8 @@ void Generator::statement(unsigned depth) {
     return atomicBlock();
   case 7:
     return keep(scaledDot());
+  case 8:
+    return swap();
   case 3:
     return pick(3) ? loop(depth) : whileLoop();
   default:

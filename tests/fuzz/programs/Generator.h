@@ -13,6 +13,11 @@ namespace sectile::fuzz {
 /// read from, then one of each to write to, then two numbers.
 llvm::SmallVector<mlir::Type> elementTypes(mlir::MLIRContext *context);
 unsigned bytesOf(mlir::Type element);
+/// The bits of every element of the buffers that are written to, before: of floats a number that
+/// atomic operations can start from.
+uint64_t bitsBefore(mlir::Type element);
+/// A number's bits, rounded.
+uint64_t bitsOf(mlir::FloatType type, double value);
 /// The floats of 8 bits.
 bool isSmallFloat(mlir::Type element);
 
@@ -56,6 +61,7 @@ private:
   static mlir::Type elementOf(mlir::Value tile) { return tile::elementType(tile.getType()); }
   mlir::Value number(int64_t value, mlir::Type type = {});
   mlir::Value constant(llvm::ArrayRef<int64_t> shape, mlir::Type element, double value);
+  mlir::Value constantBits(llvm::ArrayRef<int64_t> shape, mlir::Type element, uint64_t bits);
   mlir::Value splat(mlir::Value scalar, llvm::ArrayRef<int64_t> shape);
 
   // Making tiles (Generator.cpp)
@@ -111,7 +117,10 @@ private:
   mlir::Value attention();
 
   // Atomic operations and calls (Effects.cpp)
+  mlir::Value ownPlaces(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value sharedPlaces(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   void atomic();
+  void swap();
   void atomicBlock();
   mlir::Value addend(mlir::Value tile, mlir::Type element);
   mlir::Value call(mlir::Value tile);

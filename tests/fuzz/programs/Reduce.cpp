@@ -51,6 +51,7 @@ llvm::DenseSet<Operation *> addressing(ModuleOp module) {
   module.walk([&](tile::StoreOp store) { work.push_back(store.getPtr()); });
   module.walk([&](tile::StoreBlockOp store) { work.push_back(store.getView()); });
   module.walk([&](tile::AtomicRMWOp atomic) { work.push_back(atomic.getPtr()); });
+  module.walk([&](tile::AtomicCasOp atomic) { work.push_back(atomic.getPtr()); });
   module.walk([&](tile::AtomicBlockOp atomic) { work.push_back(atomic.getView()); });
   while (!work.empty())
     if (Operation *op = work.pop_back_val().getDefiningOp(); op && found.insert(op).second)

@@ -16,24 +16,17 @@ namespace sectile::fuzz {
 
 namespace {
 
-uint64_t encode(Type element, double value) {
-  llvm::APFloat number(value);
-  bool lossy;
-  number.convert(mlir::cast<FloatType>(element).getFloatSemantics(),
-                 llvm::APFloat::rmNearestTiesToEven, &lossy);
-  return number.bitcastToAPInt().getZExtValue();
-}
-
 uint64_t someNumber(Type element, bool exact, std::mt19937_64 &random) {
   if (element.isInteger(1))
     return random() % 2;
   if (isa<IntegerType>(element)) // small and large ones
     return static_cast<uint64_t>(static_cast<int64_t>(random()) >> random() % 64);
+  auto type = cast<FloatType>(element);
   if (exact)
-    return encode(element, double(random() % 9) - 4);
+    return bitsOf(type, double(random() % 9) - 4);
   if (random() % 64 == 0) // any at all
     return random();
-  return encode(element, std::ldexp(double(random() % 4096) - 2048, -9 - int(random() % 4)));
+  return bitsOf(type, std::ldexp(double(random() % 4096) - 2048, -9 - int(random() % 4)));
 }
 
 /// Memory with the buffers of a case, of a machine.
@@ -191,8 +184,7 @@ Inputs makeInputs(MLIRContext *context, uint64_t seed, const GeneratorOptions &o
       std::memcpy(&buffer[i * bytes], &number, bytes);
     }
     inputs.buffers.push_back(std::move(buffer));
-    // A number that atomic operations can start from.
-    const uint64_t before = isa<FloatType>(element) ? encode(element, 20) : 0x5a5a5a5a5a5a5a5a;
+    const uint64_t before = bitsBefore(element);
     std::vector<uint8_t> &fresh = inputs.before.emplace_back(outputElements * bytes);
     for (int64_t i = 0; i < outputElements; ++i)
       std::memcpy(&fresh[i * bytes], &before, bytes);
