@@ -175,6 +175,21 @@ LogicalResult checkBuffers(Operation *op) {
   return success();
 }
 
+/// An access of several registers at once takes whole groups of them.
+LogicalResult checkVector(Operation *op) {
+  auto vector = op->getAttrOfType<IntegerAttr>("vector");
+  if (!vector || op->getNumOperands() == 0)
+    return success();
+  unsigned registers = 1;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+    if (const Layout *layout = cta::layoutOf(type))
+      registers = layout->numRegisters();
+  if (vector.getInt() < 1 || registers % vector.getInt() != 0)
+    return op->emitOpError() << "takes " << vector.getInt() << " at once of " << registers
+                             << " registers";
+  return success();
+}
+
 } // namespace
 
 LogicalResult checkTiles(func::FuncOp kernel) {
@@ -300,7 +315,8 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   if (failed(types))
     return failure();
   WalkResult result = kernel.walk([&](Operation *op) {
-    return succeeded(checkBuffers(op)) ? WalkResult::advance() : WalkResult::interrupt();
+    return succeeded(checkBuffers(op)) && succeeded(checkVector(op)) ? WalkResult::advance()
+                                                                     : WalkResult::interrupt();
   });
   return failure(result.wasInterrupted() || failed(checkDots(kernel, target)));
 }

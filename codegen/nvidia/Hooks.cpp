@@ -88,10 +88,16 @@ public:
   Value *atomicUpdate(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
                       Value *value) const override {
     Type *type = value->getType();
+    // An exchange is one of bits.
+    Type *given = kind == tile::AtomicKind::Exchange
+                      ? b.getIntNTy(type->getPrimitiveSizeInBits().getFixedValue())
+                      : type;
     if (std::string operation = atomicName(kind, type); !operation.empty())
-      return pseudo(b, pseudo::nvAtomic + operation, type,
-                    {access.pointer, value, predicateOf(b, access.predicate),
-                     b.getInt32(unsigned(access.scope))});
+      return b.CreateBitCast(
+          pseudo(b, pseudo::nvAtomic + operation, given,
+                 {access.pointer, b.CreateBitCast(value, given), predicateOf(b, access.predicate),
+                  b.getInt32(unsigned(access.scope))}),
+          type);
     return valueUnderBranch(
         b, access.predicate, [&] { return updateInLoop(b, access, kind, value); },
         Constant::getNullValue(type));

@@ -22,6 +22,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/LowerAtomic.h"
 #include <algorithm>
 #include <mutex>
 
@@ -201,6 +202,47 @@ void eraseDeadFunctions(Module &module, Function &entry) {
   }
 }
 
+// Updates of floats of 16 bits compare what was loaded with what memory holds. LLVM's own expansion
+// lets what was loaded go through f32 on hosts that compute there, which quiets a signalling NaN:
+// it would never be what memory holds.
+void expandShortUpdates(Function &function) {
+  SmallVector<AtomicRMWInst *> updates;
+  for (Instruction &instruction : instructions(function))
+    if (auto *update = dyn_cast<AtomicRMWInst>(&instruction);
+        update && update->isFloatingPointOperation() &&
+        update->getType()->getScalarSizeInBits() <= 16)
+      updates.push_back(update);
+  for (AtomicRMWInst *update : updates) {
+    Type *type = update->getType();
+    Type *bits = Type::getIntNTy(function.getContext(), type->getPrimitiveSizeInBits());
+    BasicBlock *before = update->getParent();
+    BasicBlock *after = before->splitBasicBlock(update->getIterator());
+    auto *loop = BasicBlock::Create(function.getContext(), "update", &function, after);
+    before->getTerminator()->eraseFromParent();
+    IRBuilder<> builder(before);
+    LoadInst *first =
+        builder.CreateAlignedLoad(bits, update->getPointerOperand(), update->getAlign());
+    first->setAtomic(AtomicOrdering::Monotonic, update->getSyncScopeID());
+    builder.CreateBr(loop);
+    builder.SetInsertPoint(loop);
+    PHINode *expected = builder.CreatePHI(bits, 2);
+    Value *updated =
+        buildAtomicRMWValue(update->getOperation(), builder, builder.CreateBitCast(expected, type),
+                            update->getValOperand());
+    Value *exchange = builder.CreateAtomicCmpXchg(
+        update->getPointerOperand(), expected, builder.CreateBitCast(updated, bits),
+        update->getAlign(), update->getOrdering(), AtomicOrdering::Monotonic,
+        update->getSyncScopeID());
+    Value *found = builder.CreateExtractValue(exchange, 0);
+    expected->addIncoming(first, before);
+    expected->addIncoming(found, loop);
+    builder.CreateCondBr(builder.CreateExtractValue(exchange, 1), after, loop);
+    builder.SetInsertPoint(update);
+    update->replaceAllUsesWith(builder.CreateBitCast(found, type));
+    update->eraseFromParent();
+  }
+}
+
 // LLVM's maximum and minimum for x86 take a signalling NaN for a number where the other operand is
 // known to be one.
 void keepSignallingNaNs(Function &function) {
@@ -343,6 +385,7 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
     return error;
   eraseDeadFunctions(*module, *entry);
   StripDebugInfo(*module);
+  expandShortUpdates(*entry);
   keepSignallingNaNs(*entry);
   cutLongBlocks(*entry);
   listGlobals(*module);

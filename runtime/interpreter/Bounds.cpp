@@ -38,8 +38,10 @@ double SumBound::of(double result) const {
     return anything; // some order may overflow, with either sign
   if (infinite != 0)
     return errors == 0 && std::isnan(infinite) == std::isnan(result) ? 0 : anything;
-  const int digits = int(format->mantissaBits) + 1;
-  if (errors == 0 && (magnitudes == 0 || std::ilogb(magnitudes) - lowestBit < digits))
+  const int digits = int(format->mantissaBits) + 1,
+            smallest = 1 - format->bias - int(format->mantissaBits);
+  if (errors == 0 &&
+      (magnitudes == 0 || (std::ilogb(magnitudes) - lowestBit < digits && lowestBit >= smallest)))
     return 0;
   // Matrix units may cut off what does not fit instead of rounding it.
   return errors + 4 * double(count + 1) * format->halfUlp(magnitudes);

@@ -15,6 +15,7 @@
 // RUN: not sectile-opt --place-shared %t/none.mlir 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not sectile-opt --place-shared %t/lanes.mlir 2>&1 | FileCheck %s --check-prefix=LANES
 // RUN: not sectile-opt --place-shared %t/chosen.mlir 2>&1 | FileCheck %s --check-prefix=CHOSEN
+// RUN: not sectile-opt --place-shared %t/vector.mlir 2>&1 | FileCheck %s --check-prefix=VECTOR
 
 //--- warps.mlir
 // WARPS: the number of warps is a power of two, not 3
@@ -122,6 +123,17 @@ func.func @f() attributes {cta.warps = 1 : i32, tile.kernel} {
 module attributes {cta.target = "sm_80"} {
 func.func @f(%b: !cta.buffer<32xi32, #cta.layout<"32, shared [(1) (2) (4) (8) (16)]">>) attributes {cta.warps = 1 : i32, tile.kernel} {
   %0 = cta.local_load %b : !cta.buffer<32xi32, #cta.layout<"32, shared [(1) (2) (4) (8) (16)]">> -> tensor<32xi32, #cta.layout<"32, lane [(1) (2) (4) (8) (16)]">>
+  return
+}
+}
+//--- vector.mlir
+// VECTOR: 'tile.store' op takes 8 at once of 4 registers
+#quads = #cta.layout<"128, register [(1) (2)], lane [(4) (8) (16) (32) (64)]">
+module attributes {cta.target = "sm_80"} {
+func.func @f(%p: !tile.ptr<f32>) attributes {cta.warps = 1 : i32, tile.kernel} {
+  %0 = arith.constant dense<0.0> : tensor<128xf32, #quads>
+  %1 = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #quads>
+  tile.store %1, %0 {vector = 8 : i32} : tensor<128x!tile.ptr<f32>, #quads>, tensor<128xf32, #quads>
   return
 }
 }
