@@ -140,6 +140,22 @@ TEST(Intrinsics, SignallingNaNsStay) {
         << function;
 }
 
+// An update compares what it loaded bit by bit: a signalling NaN must not have become a quiet one.
+TEST(Intrinsics, ShortUpdatesOfNaNsEnd) {
+  for (const char *type : {"half", "bfloat"}) {
+    Runner runner(nvidiaHead +
+                  std::string("define ptx_kernel void @k(ptr addrspace(1) %p) {\n"
+                              "  %b = atomicrmw fadd ptr addrspace(1) %p, ") +
+                  type + " 1.0 monotonic\n  ret void\n}\n");
+    runner.onChip = false;
+    const uint16_t signalling = type[0] == 'h' ? 0x7d00 : 0x7fa0;
+    auto *memory = runner.upload(std::vector<uint16_t>{signalling});
+    runner.expectClean(memory);
+    const uint16_t infinity = type[0] == 'h' ? 0x7c00 : 0x7f80;
+    EXPECT_GT(*memory & 0x7fff, infinity) << type;
+  }
+}
+
 TEST(Intrinsics, IntegersFromFloats) {
   auto convert = [](const char *mode, float value) {
     return int32_t(

@@ -120,4 +120,23 @@ func.func @meeting(%p: !tile.ptr<i32>, %x: i32) attributes {tile.kernel, cta.war
   tile.store %p, %y : !tile.ptr<i32>, i32
   return
 }
+
+// Exchanges are of bits, whatever else of the same width there is.
+// PTX-LABEL: .entry exchanges
+// PTX: atom.relaxed.gpu.global.exch.b64
+// PTX: atom.relaxed.gpu.global.exch.b64
+// PTX: atom.relaxed.gpu.global.exch.b32
+// PTX: atom.relaxed.gpu.global.exch.b32
+// AMD-LABEL: exchanges:
+// AMD: global_atomic_swap_x2
+// AMD: global_atomic_swap_x2
+// AMD: global_atomic_swap v
+// AMD: global_atomic_swap v
+func.func @exchanges(%p: !tile.ptr<i64>, %q: !tile.ptr<f64>, %r: !tile.ptr<i32>, %s: !tile.ptr<f32>, %i: i64, %x: f64, %j: i32, %y: f32) attributes {tile.kernel, cta.warps = 1 : i32} {
+  %0 = tile.atomic_rmw exchange, %p, %i {order = 0 : i32} : !tile.ptr<i64>, i64 -> i64
+  %1 = tile.atomic_rmw exchange, %q, %x {order = 0 : i32} : !tile.ptr<f64>, f64 -> f64
+  %2 = tile.atomic_rmw exchange, %r, %j {order = 0 : i32} : !tile.ptr<i32>, i32 -> i32
+  %3 = tile.atomic_rmw exchange, %s, %y {order = 0 : i32} : !tile.ptr<f32>, f32 -> f32
+  return
+}
 }
