@@ -19,6 +19,31 @@ def test_compile():
         assert all(value > 0 for value in row["milliseconds"].values()), row
 
 
+def test_plot():
+    from xml.etree import ElementTree
+
+    done("bench", "compile", "--json", "results.json", "--plot", "bars.svg")
+    with open("results.json") as file:
+        rows = json.load(file)["compile"]
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse("bars.svg").getroot()
+    tips = {}
+    for bar in root.iter(svg + "rect"):
+        if tip := bar.findtext(svg + "title"):
+            name, value = tip.split(": ")
+            tips[name] = (float(value), float(bar.get("width")))
+    assert len(tips) == sum(len(row["milliseconds"]) for row in rows)
+    for row in rows:
+        for stage, milliseconds in row["milliseconds"].items():
+            value, width = tips[f"{row['kernel']}, {row['target']}, {stage}"]
+            assert abs(value - milliseconds) <= 1e-3 * milliseconds
+    # The longer the bar the larger the figure, in one proportion.
+    longest = max(tips.values())
+    assert all(abs(width / longest[1] - value / longest[0]) < 0.01 for value, width in tips.values())
+    refused("bench", "launch", "--plot", "bars.png", says="bars.png")
+    refused("bench", "launch", "--plot", "none/bars.svg", says="none/bars.svg")
+
+
 def test_virtual():
     rows = load("virtual", "--device", "virtual:sm_80")["virtual"]
     assert [row["kernel"] for row in rows] == ["matmul", "attention"]

@@ -4,6 +4,7 @@
 #include "bench/Virtual.h"
 #include "kernels/InputError.h"
 #include "tools/File.h"
+#include "tools/sectile/BarChart.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Table.h"
@@ -20,10 +21,11 @@ std::string fixed(double value, int digits) {
   return llvm::formatv(digits == 0 ? "{0:f0}" : digits == 1 ? "{0:f1}" : "{0:f2}", value).str();
 }
 
-llvm::json::Array benchCompile() {
+llvm::json::Array benchCompile(std::vector<BarPanel> &panels) {
   std::cout << "compile: milliseconds of a warm compile by stage\n";
   llvm::json::Array results;
   Table table;
+  BarPanel panel{"Milliseconds of a warm compile, by stage", {}};
   std::string columns; // vendors have different stages: a heading wherever they change
   for (const bench::CompileCost &cost : bench::measureCompiles()) {
     std::vector<std::string> heading{"kernel", "target"}, row{cost.kernel, cost.target};
@@ -46,34 +48,44 @@ llvm::json::Array benchCompile() {
       table.row(heading);
     columns = now;
     table.row(row);
+    panel.bars.push_back({cost.kernel + ", " + cost.target, {}});
+    for (const auto &[stage, milliseconds] : cost.stages)
+      panel.bars.back().parts.emplace_back(stage, milliseconds);
     results.push_back(llvm::json::Object{
         {"kernel", cost.kernel}, {"target", cost.target}, {"milliseconds", std::move(stages)}});
   }
+  panels.push_back(std::move(panel));
   table.print(std::cout);
   return results;
 }
 
-llvm::json::Array benchLaunch() {
+llvm::json::Array benchLaunch(std::vector<BarPanel> &panels) {
   std::cout << "launch: host time of a launch beyond the driver's call\n";
   llvm::json::Array results;
   Table table;
   table.row({"kernel", "arguments", "ns"});
+  BarPanel panel{"Nanoseconds of a launch beyond the driver's call", {}};
   for (const bench::LaunchCost &cost : bench::measureLaunches()) {
+    panel.bars.push_back({cost.kernel + ", " + std::to_string(cost.arguments) + " arguments",
+                          {{"launch", cost.nanoseconds}}});
     table.row({cost.kernel, std::to_string(cost.arguments), fixed(cost.nanoseconds, 0)});
     results.push_back(llvm::json::Object{
         {"kernel", cost.kernel}, {"arguments", cost.arguments}, {"nanoseconds", cost.nanoseconds}});
   }
+  panels.push_back(std::move(panel));
   table.print(std::cout);
   return results;
 }
 
-llvm::json::Array benchVirtual(const std::string &deviceName) {
+llvm::json::Array benchVirtual(const std::string &deviceName, std::vector<BarPanel> &panels) {
   const Device device = openDevice(deviceName);
   std::cout << "virtual: " << device.name() << ", all checks on\n";
   llvm::json::Array results;
   Table table;
   table.row({"kernel", "arguments", "seconds", "blocks/s", "MMA operations/s"});
+  BarPanel panel{"Seconds on " + device.name() + ", all checks on", {}};
   for (const bench::VirtualSpeed &speed : bench::measureVirtual(device)) {
+    panel.bars.push_back({speed.kernel + " " + speed.shapes, {{"launch", speed.seconds}}});
     const double blocks = static_cast<double>(speed.blocks) / speed.seconds;
     const double mma = static_cast<double>(speed.mma) / speed.seconds;
     table.row(
@@ -85,6 +97,7 @@ llvm::json::Array benchVirtual(const std::string &deviceName) {
                                          {"blocks_per_second", blocks},
                                          {"mma_per_second", mma}});
   }
+  panels.push_back(std::move(panel));
   table.print(std::cout);
   return results;
 }
@@ -95,17 +108,23 @@ int sectile::tool::runBench(const CommandLine &line) {
   const std::string suite = line.argument(0).value_or("");
   if (!suite.empty() && suite != "compile" && suite != "launch" && suite != "virtual")
     throw InputError("there is no suite '" + suite + "'; the suites are compile, launch, virtual");
-  const std::optional<std::string> path = line.value("--json");
-  if (path)
-    checkWritable(*path);
+  const std::optional<std::string> path = line.value("--json"), plot = line.value("--plot");
+  if (plot && !plot->ends_with(".svg"))
+    throw InputError("--plot: '" + *plot + "' does not end in .svg");
+  for (const auto &file : {path, plot})
+    if (file)
+      checkWritable(*file);
+  std::vector<BarPanel> panels;
   llvm::json::Object results;
   if (suite.empty() || suite == "compile")
-    results["compile"] = benchCompile();
+    results["compile"] = benchCompile(panels);
   if (suite.empty() || suite == "launch")
-    results["launch"] = benchLaunch();
+    results["launch"] = benchLaunch(panels);
   if (suite.empty() || suite == "virtual")
-    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90"));
+    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90"), panels);
   if (path)
     writeFile(*path, {llvm::formatv("{0:2}\n", llvm::json::Value(std::move(results))).str()});
+  if (plot)
+    writeFile(*plot, {drawBars(panels)});
   return 0;
 }
