@@ -3,6 +3,7 @@
 #include "runtime/LaunchAccess.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <algorithm>
+#include <set>
 
 namespace sectile::autotune {
 
@@ -61,6 +62,15 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
   for (const auto &[from, to] : marks)
     samples.push_back(1e3 * elapsed_ms(from, to));
   return summarize(samples);
+}
+
+uint64_t footprintOf(const detail::BoundLaunch &launch) {
+  std::set<std::pair<uint64_t, size_t>> seen;
+  uint64_t bytes = 0;
+  for (const detail::Owner &owner : launch.owners)
+    if (owner.bytes && seen.emplace(owner.address, owner.bytes).second)
+      bytes += owner.bytes;
+  return bytes;
 }
 
 double quantile(std::span<const double> samples, double part) {

@@ -56,6 +56,9 @@ private:
   vgpu::Counters counters;         ///< of the last run on a virtual device
 };
 
+/// Bytes of all buffers that a launch's arguments are in.
+uint64_t footprintOf(const detail::BoundLaunch &launch);
+
 /// Of sorted samples, one at least, between the two next to it.
 double quantile(std::span<const double> samples, double part);
 

@@ -1,5 +1,7 @@
 // The static estimate and the compiling of candidates.
 #include "autotune/Prepare.h"
+#include "autotune/Measure.h"
+#include "autotune/Predict.h"
 #include "runtime/CompileTimes.h"
 #include "runtime/LaunchAccess.h"
 
@@ -57,14 +59,24 @@ void Preparation::look(size_t candidate) {
     result.stages = options.stages;
     result.irHash = LaunchAccess::codeHash(launch, device);
     LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
-      llvm::Expected<ResourceEstimate> estimate =
-          estimateResources(module, llvm::cantFail(Target::get(device.target())), options);
+      const Target target = llvm::cantFail(Target::get(device.target()));
+      llvm::Expected<ResourceEstimate> estimate = estimateResources(module, target, options);
       if (!estimate) // compiling says it better
         return llvm::consumeError(estimate.takeError());
       result.sharedBytes = estimate->sharedBytes;
       result.registers = estimate->registers;
       result.plainDots = estimate->plainDots;
       result.excess = estimate->excess;
+      if (!result.excess.empty())
+        return;
+      LaunchProfile profile;
+      profile.counters = predictCounters(module, launch, target);
+      profile.threads = estimate->threads;
+      profile.sharedBytes = estimate->sharedBytes;
+      profile.registers = estimate->registers;
+      profile.stages = options.stages;
+      profile.footprint = footprintOf(launch);
+      result.cost = estimateMicroseconds(machineModel(target), target, profile);
     });
   } catch (...) {
     result.error = std::current_exception();

@@ -17,7 +17,7 @@ namespace sectile::autotune {
 struct Prepared {
   std::string irHash;
   unsigned sharedBytes = 0, registers = 0, stages = 0, plainDots = 0;
-  double cost = 0;          ///< by which halving begins
+  double cost = 0;          ///< microseconds, by the cost model of what its IR foretells
   std::string excess;       ///< why the device cannot hold a block of it
   std::exception_ptr error; ///< of the trace, of compiling
   const runtime::LoadedKernel *kernel = nullptr;

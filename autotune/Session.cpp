@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <limits>
 #include <numeric>
-#include <set>
 
 namespace sectile::autotune {
 namespace {
@@ -42,20 +41,19 @@ private:
   uint64_t state;
 };
 
-/// Bytes of all buffers that a launch's arguments are in.
-uint64_t footprintOf(const detail::BoundLaunch &launch) {
-  std::set<std::pair<uint64_t, size_t>> seen;
-  uint64_t bytes = 0;
-  for (const detail::Owner &owner : launch.owners)
-    if (owner.bytes && seen.emplace(owner.address, owner.bytes).second)
-      bytes += owner.bytes;
-  return bytes;
-}
-
 /// Times on one device are taken one at a time.
 std::mutex &measuring() {
   static std::mutex mutex;
   return mutex;
+}
+
+/// Of so many candidates that fit, beside the reference, those that are measured.
+size_t howMany(size_t fitting, const AutotuneOptions &options) {
+  constexpr size_t fewest = 8; // worth halving
+  if (options.candidates)
+    return std::min(fitting, options.candidates);
+  return options.strategy == Strategy::halving ? std::min(fitting, std::max(fewest, fitting / 2))
+                                               : fitting;
 }
 
 class Session {
@@ -198,7 +196,7 @@ void Session::drop(const Preparation &preparation) {
 std::vector<size_t> Session::chosen(const Preparation &preparation) {
   std::vector<size_t> left;
   for (size_t i = 1; i < task.names.size(); ++i)
-    if (!results[i])
+    if (!results[i] || results[i]->verdict != Verdict::DoesNotFit)
       left.push_back(i);
   if (options.strategy == Strategy::random) {
     Random random(options.seed);
@@ -209,8 +207,8 @@ std::vector<size_t> Session::chosen(const Preparation &preparation) {
       return std::pair(preparation.at(a).cost, a) < std::pair(preparation.at(b).cost, b);
     });
   }
-  if (options.candidates && left.size() > options.candidates)
-    left.resize(options.candidates);
+  left.resize(howMany(left.size(), options));
+  std::erase_if(left, [&](size_t i) { return results[i].has_value(); });
   return left;
 }
 
@@ -425,16 +423,16 @@ std::optional<size_t> bestOf(const std::vector<std::string> &names,
 
 bool isTuned(const std::vector<std::string> &names, const std::vector<Measurement> &known,
              const AutotuneOptions &options) {
-  size_t count = 0, measured = 0;
+  size_t measured = 0, fitting = names.size();
   for (const std::string &name : names)
     for (const Measurement &measurement : known)
-      if (measurement.config == name) {
-        ++count;
-        measured += measurement.verdict != Verdict::DoesNotFit;
-      }
+      if (measurement.config == name && measurement.verdict == Verdict::DoesNotFit)
+        --fitting;
+      else if (measurement.config == name)
+        ++measured;
   if (options.seconds > 0)
     return measured > 0;
-  return count == names.size() || (options.candidates && measured > options.candidates);
+  return measured >= 1 + howMany(fitting - 1, options);
 }
 
 } // namespace sectile::autotune

@@ -1,23 +1,28 @@
 // The static estimate against what the compiler and ptxas say: shared memory, registers, and what
 // is dropped for them.
+#include "autotune/CostModel.h"
+#include "autotune/Predict.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
+#include "runtime/virtual/VirtualDevice.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <numeric>
 
 using namespace sectile;
 using testing::HasSubstr;
 
 namespace {
 
-detail::BoundLaunch launchOf(const Invocation &call, const Config &config) {
-  const std::vector<detail::Memory> none(call.tensors.size());
+detail::BoundLaunch launchOf(const Invocation &call, const Config &config,
+                             std::vector<detail::Memory> memory = {}) {
+  memory.resize(call.tensors.size());
   std::optional<detail::BoundLaunch> launch;
   Use use;
   use.bound = &launch;
-  call.kernel->apply(call, config, none, use);
+  call.kernel->apply(call, config, memory, use);
   return std::move(*launch);
 }
 
@@ -114,6 +119,88 @@ TEST(Estimate, DropsWhatCannotFit) {
               HasSubstr("needs 320 KiB of shared memory, sm_90a has 227 KiB"));
   config["warps"] = 64;
   EXPECT_EQ(estimateOf(launchOf(call, config), target).excess, "2048 threads; sm_90a has 1024");
+}
+
+// Ranks of numbers, the smallest first.
+std::vector<double> ranks(const std::vector<double> &numbers) {
+  std::vector<size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(numbers[a], a) < std::pair(numbers[b], b);
+  });
+  std::vector<double> result(numbers.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    result[order[i]] = static_cast<double>(i);
+  return result;
+}
+
+double rankCorrelation(const std::vector<double> &a, const std::vector<double> &b) {
+  const std::vector<double> x = ranks(a), y = ranks(b);
+  double distance = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    distance += (x[i] - y[i]) * (x[i] - y[i]);
+  const double n = static_cast<double>(x.size());
+  return 1 - 6 * distance / (n * (n * n - 1));
+}
+
+// What the IR foretells against what the virtual GPU counts.
+TEST(Estimate, CountersAreForeseen) {
+  const Device device = Device::open("virtual:sm_90");
+  const Target target = llvm::cantFail(Target::get(device.target()));
+  for (const char *name : {"matmul", "attention"}) {
+    const KernelSpec &kernel = findKernel(name);
+    const Invocation call = resolveTypical(
+        kernel, "",
+        kernel.name == "matmul" ? std::map<std::string, int64_t>{{"M", 256}, {"N", 256}, {"K", 128}}
+                                : std::map<std::string, int64_t>{{"B", 1},
+                                                                 {"Hq", 2},
+                                                                 {"Hkv", 2},
+                                                                 {"Sq", 128},
+                                                                 {"Sk", 128}},
+        {});
+    std::vector<detail::Memory> memory;
+    for (const TensorType &tensor : call.tensors)
+      memory.emplace_back(device, HostArray(tensor.dtype, tensor.shape).data.size());
+    const std::vector<Config> configs = candidatesFor(call, target.name);
+    std::vector<double> foreseen, counted;
+    constexpr size_t some = 16;
+    for (size_t i = 0; i < some; ++i) {
+      const detail::BoundLaunch launch =
+          launchOf(call, configs[i * (configs.size() - 1) / (some - 1)], memory);
+      autotune::LaunchProfile profile;
+      bool fits = false;
+      runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+        const CompileOptions options = runtime::LaunchAccess::options(launch);
+        const auto estimate = llvm::cantFail(estimateResources(module, target, options));
+        fits = estimate.excess.empty();
+        if (fits)
+          profile = {autotune::predictCounters(module, launch, target),
+                     estimate.threads,
+                     estimate.sharedBytes,
+                     estimate.registers,
+                     options.stages,
+                     0};
+      });
+      if (!fits)
+        continue;
+      const vgpu::Counters predicted = profile.counters;
+      auto time = [&] {
+        return autotune::estimateMicroseconds(autotune::machineModel(target), target, profile);
+      };
+      foreseen.push_back(time());
+      runtime::VirtualDevice::WatchLaunches watch(
+          [&](const runtime::LoadedKernel &, const vgpu::Counters &counters) {
+            profile.counters = counters;
+          });
+      runtime::LaunchAccess::launch(launch, device.stream());
+      counted.push_back(time());
+      EXPECT_EQ(predicted.mma, profile.counters.mma);
+      EXPECT_EQ(predicted.asyncCopy.sectors, profile.counters.asyncCopy.sectors);
+      EXPECT_EQ(predicted.globalStore.sectors, profile.counters.globalStore.sectors);
+    }
+    EXPECT_GT(foreseen.size(), 10u);
+    EXPECT_GT(rankCorrelation(foreseen, counted), 0.7) << name;
+  }
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // The autotuner on the virtual GPU: what it measures, what it chooses, what it leaves alone.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -452,6 +453,44 @@ TEST(Autotune, ResultsAreTheSameEveryTime) {
   EXPECT_EQ(some.size(), 4u);
   EXPECT_EQ(tune("virtual:sm_90a", Strategy::random, 3), some);
   EXPECT_EQ(all.size(), 6u);
+}
+
+TEST(Autotune, HalvingMeasuresTheLikelierHalf) {
+  Kernel kernel{"halved", matmul};
+  Product p{128, 128, 128};
+  const auto tiles = space(&MatmulTile::m, {16, 32, 64}) * space(&MatmulTile::n, {16, 32, 64}) *
+                     space(&MatmulTile::k, {16, 32});
+  AutotuneOptions options = quiet();
+  Autotuner all{kernel, tiles, options};
+  const TuneReport full = all.tune(p.device.stream(), p.grid(), p.a, p.b, p.c);
+  ASSERT_EQ(full.rows.size(), 18u);
+
+  options.strategy = Strategy::halving;
+  p.device = Device::open("virtual:sm_90a"); // knows nothing yet
+  p.a = p.random(128, 128, 1);
+  p.b = p.random(128, 128, 2);
+  p.c = p.random(128, 128, 3);
+  Autotuner half{kernel, tiles, options};
+  const TuneReport report = half.tune(p.device.stream(), p.grid(), p.a, p.b, p.c);
+  ASSERT_EQ(report.rows.size(), 9u) << "8 of 17, and the reference configuration";
+  EXPECT_LE(report.rows[report.best].microseconds, 1.1 * full.rows[full.best].microseconds);
+  std::size_t better = 0;
+  double median = 0;
+  {
+    std::vector<double> times;
+    for (const auto &row : full.rows)
+      times.push_back(row.microseconds);
+    std::sort(times.begin(), times.end());
+    median = times[times.size() / 2];
+  }
+  for (const auto &row : report.rows)
+    better += row.microseconds <= median;
+  EXPECT_GE(better, 6u);
+  p.c = p.random(128, 128, 3);
+  const TuneReport again = half.tune(p.device.stream(), p.grid(), p.a, p.b, p.c);
+  ASSERT_EQ(again.rows.size(), 9u);
+  for (const auto &row : again.rows)
+    EXPECT_TRUE(row.known);
 }
 
 TEST(Autotune, CtrlCStopsAndKeepsWhatWasMeasured) {

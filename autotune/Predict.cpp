@@ -1,0 +1,280 @@
+// Counting operations of placed IR, each as often as its loops run.
+#include "autotune/Predict.h"
+#include "ir/cta/Cta.h"
+#include "ir/tile/Tile.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace sectile::autotune {
+namespace {
+
+constexpr double unknownTrips = 8; // of a loop that depends on memory
+constexpr double sectorBytes = 32, wavefrontBytes = 128;
+
+/// Integers that follow from a launch's arguments and its grid.
+class Evaluator {
+public:
+  Evaluator(const detail::BoundLaunch &launch) : launch(launch) {}
+
+  std::optional<int64_t> operator()(Value value) {
+    auto [known, isNew] = values.try_emplace(value);
+    if (!isNew)
+      return known->second;
+    const std::optional<int64_t> result = compute(value);
+    values[value] = result;
+    return result;
+  }
+
+private:
+  std::optional<int64_t> argument(BlockArgument value) const {
+    const unsigned index = value.getArgNumber();
+    if (!isa<func::FuncOp>(value.getOwner()->getParentOp()) || index >= launch.words.size() ||
+        !value.getType().isInteger())
+      return std::nullopt;
+    return llvm::SignExtend64(launch.words[index], value.getType().getIntOrFloatBitWidth());
+  }
+
+  unsigned extent(unsigned axis) const {
+    return axis == 0 ? launch.grid.x : axis == 1 ? launch.grid.y : launch.grid.z;
+  }
+
+  std::optional<int64_t> compute(Value value) {
+    if (auto blockArgument = dyn_cast<BlockArgument>(value))
+      return argument(blockArgument);
+    Operation *op = value.getDefiningOp();
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      auto integer = dyn_cast<IntegerAttr>(constant.getValue());
+      return integer ? std::optional(integer.getInt()) : std::nullopt;
+    }
+    if (auto id = dyn_cast<tile::ProgramIdOp>(op))
+      return extent(id.getAxis()) / 2;
+    if (auto count = dyn_cast<tile::NumProgramsOp>(op))
+      return extent(count.getAxis());
+    SmallVector<int64_t, 3> x;
+    for (Value operand : op->getOperands()) {
+      const std::optional<int64_t> number = (*this)(operand);
+      if (!number)
+        return std::nullopt;
+      x.push_back(*number);
+    }
+    auto divides = [&] { return x[1] != 0; };
+    return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
+        .Case([&](arith::AddIOp) { return x[0] + x[1]; })
+        .Case([&](arith::SubIOp) { return x[0] - x[1]; })
+        .Case([&](arith::MulIOp) { return x[0] * x[1]; })
+        .Case([&](arith::DivSIOp) { return divides() ? std::optional(x[0] / x[1]) : std::nullopt; })
+        .Case([&](arith::RemSIOp) { return divides() ? std::optional(x[0] % x[1]) : std::nullopt; })
+        .Case([&](arith::MinSIOp) { return std::min(x[0], x[1]); })
+        .Case([&](arith::MaxSIOp) { return std::max(x[0], x[1]); })
+        .Case<arith::ExtSIOp, arith::TruncIOp, arith::IndexCastOp>([&](auto) { return x[0]; })
+        .Default([](Operation *) { return std::nullopt; });
+  }
+
+  const detail::BoundLaunch &launch;
+  DenseMap<Value, std::optional<int64_t>> values;
+};
+
+double bytesOf(Type element) {
+  return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
+}
+double elementsOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? double(tensor.getNumElements()) : 1;
+}
+double registersOf(Type type) {
+  const Layout *layout = cta::layoutOf(type);
+  return layout ? layout->numRegisters() : 1;
+}
+
+class Prediction {
+public:
+  Prediction(ModuleOp module, const detail::BoundLaunch &launch, const Target &target)
+      : evaluate(launch), target(target) {
+    func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+    warps = double(kernel->getAttrOfType<IntegerAttr>(cta::warpsAttr).getInt());
+    kernel.walk([&](cta::AsyncCopyOp copy) {
+      copiesInLoops |= bool(copy->getParentOfType<LoopLikeOpInterface>());
+    });
+    visit(kernel.getBody(), 1);
+    blocks = double(launch.grid.x) * launch.grid.y * launch.grid.z;
+  }
+
+  vgpu::Counters counters() const {
+    vgpu::Counters result;
+    auto all = [&](double ofBlock) {
+      return static_cast<uint64_t>(std::llround(ofBlock * blocks));
+    };
+    result.blocks = all(1);
+    for (auto [to, from] : {std::pair{&result.globalLoad, &load},
+                            {&result.globalStore, &store},
+                            {&result.globalAtomic, &atomic},
+                            {&result.asyncCopy, &copy}}) {
+      to->requests = all(from->requests);
+      to->bytes = all(from->bytes);
+      to->sectors = to->idealSectors = all(from->bytes / sectorBytes);
+    }
+    result.asyncCopy.wavefronts = all(copy.bytes / wavefrontBytes);
+    result.sharedLoad.wavefronts = all(sharedRead / wavefrontBytes);
+    result.sharedStore.wavefronts = all(sharedWritten / wavefrontBytes);
+    result.barriers = all(barriers * warps);
+    result.instructions = all(instructions * warps * target.warpSize);
+    for (const auto &[name, count] : matrix) {
+      result.mmaKinds.push_back({name, all(count)});
+      result.mma += all(count);
+    }
+    return result;
+  }
+
+private:
+  struct Access {
+    double requests = 0, bytes = 0; ///< of one block
+  };
+
+  void visit(Region &region, double times) {
+    for (Block &block : region)
+      for (Operation &op : block) {
+        if (auto loop = dyn_cast<scf::ForOp>(op))
+          visit(loop.getRegion(), times * trips(loop));
+        else if (isa<scf::WhileOp>(op))
+          for (Region &inner : op.getRegions())
+            visit(inner, times * unknownTrips);
+        else if (isa<scf::IfOp>(op))
+          for (Region &inner : op.getRegions())
+            visit(inner, times);
+        else
+          count(&op, times);
+      }
+  }
+
+  double trips(scf::ForOp loop) {
+    const auto from = evaluate(loop.getLowerBound()), to = evaluate(loop.getUpperBound()),
+               step = evaluate(loop.getStep());
+    if (!from || !to || !step || *step <= 0)
+      return unknownTrips;
+    return double(std::max<int64_t>(0, (*to - *from + *step - 1) / *step));
+  }
+
+  void touch(Access &access, double times, double elements, double bytes, unsigned vector) {
+    access.requests += times * elements / (vector * target.warpSize);
+    access.bytes += times * elements * bytes;
+  }
+
+  void count(Operation *op, double times) {
+    auto vectorOf = [](auto access) { return access.getVector().value_or(1); };
+    if (auto dot = dyn_cast<cta::DotOp>(op))
+      return product(dot, times);
+    if (auto loadOp = dyn_cast<tile::LoadOp>(op)) {
+      const Type type = loadOp.getType();
+      touch(load, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), vectorOf(loadOp));
+    } else if (auto storeOp = dyn_cast<tile::StoreOp>(op)) {
+      const Type type = storeOp.getValue().getType();
+      touch(store, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), vectorOf(storeOp));
+    } else if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
+      const Type type = rmw.getValue().getType();
+      touch(atomic, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), 1);
+    } else if (auto copyOp = dyn_cast<cta::AsyncCopyOp>(op)) {
+      // Copies ahead of a loop are those that its last iterations leave out.
+      if (!copiesInLoops || op->getParentOfType<LoopLikeOpInterface>()) {
+        auto buffer = cast<cta::BufferType>(copyOp.getBuffer().getType());
+        touch(copy, times, double(buffer.getNumElements()), bytesOf(buffer.getElement()),
+              vectorOf(copyOp));
+      }
+      return;
+    } else if (auto local = dyn_cast<cta::LocalLoadOp>(op)) {
+      sharedRead +=
+          times * elementsOf(local.getType()) * bytesOf(getElementTypeOrSelf(local.getType()));
+    } else if (auto local = dyn_cast<cta::LocalStoreOp>(op)) {
+      const Type type = local.getValue().getType();
+      sharedWritten += times * elementsOf(type) * bytesOf(getElementTypeOrSelf(type));
+    } else if (isa<cta::AsyncWaitOp, cta::BarrierOp>(op)) {
+      barriers += times;
+    } else if (const int64_t scratch = sharedBytes(op);
+               scratch && !isa<cta::AllocOp, cta::ChannelOp>(op)) {
+      sharedRead += times * double(scratch);
+      sharedWritten += times * double(scratch);
+      barriers += times;
+    }
+    // Indices, addresses and masks are mostly hoisted, shared or folded.
+    for (Type type : op->getResultTypes())
+      if (isa<FloatType>(getElementTypeOrSelf(type)) && !op->hasTrait<OpTrait::ConstantLike>())
+        instructions += times * registersOf(type);
+  }
+
+  void product(cta::DotOp dot, double times) {
+    const auto sums = cast<RankedTensorType>(dot.getType());
+    const int64_t rank = sums.getRank();
+    auto typed = [](Value operand) -> std::pair<Type, ArrayRef<int64_t>> {
+      if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
+        return {buffer.getElement(), buffer.getShape()};
+      auto tensor = cast<RankedTensorType>(operand.getType());
+      return {tensor.getElementType(), tensor.getShape()};
+    };
+    const auto [element, shapeA] = typed(dot.getA());
+    const auto [elementB, shapeB] = typed(dot.getB());
+    const double depth = double(shapeA.back());
+    // Warps side by side read the same rows, those one above the other the same columns.
+    const Layout &layout = *cta::layoutOf(sums);
+    double across = 1, down = 1, same = 1; // the same: what warps do twice
+    for (unsigned bit = 0; bit < layout.bits(In::Warp); ++bit) {
+      across *= layout.basis(In::Warp, bit, unsigned(rank - 1)) ? 2 : 1;
+      down *= layout.basis(In::Warp, bit, unsigned(rank - 2)) ? 2 : 1;
+      same *= layout.packed(In::Warp)[bit] ? 1 : 2;
+    }
+    const double work = times * same * double(sums.getNumElements()) * depth;
+    auto read = [&](Value operand, Type type, ArrayRef<int64_t> shape, double readers) {
+      if (!isa<cta::BufferType>(operand.getType()))
+        return;
+      double bytes = times * same * bytesOf(type) * readers;
+      for (int64_t extent : shape)
+        bytes *= double(extent);
+      sharedRead += bytes;
+      instructions += bytes / (16 * warps * target.warpSize);
+    };
+    if (const auto by = dot.getInstruction()) {
+      const double each = double((*by)[0]) * (*by)[1] * (*by)[2];
+      matrix["predicted.mma.m" + std::to_string((*by)[0]) + "n" + std::to_string((*by)[1]) + "k" +
+             std::to_string((*by)[2]) + "." + elementName(element)] += work / each;
+      instructions += work / each / warps;
+      read(dot.getA(), element, shapeA, across);
+      read(dot.getB(), elementB, shapeB, down);
+    } else {
+      instructions += work / (warps * target.warpSize);
+      // Every lane reads its own rows and columns of what it adds up, a word at a time at worst.
+      read(dot.getA(), element, shapeA, across * 4);
+      read(dot.getB(), elementB, shapeB, down * 4);
+    }
+  }
+
+  static std::string elementName(Type type) {
+    if (type.isBF16())
+      return "bf16";
+    if (type.isF32())
+      return "tf32";
+    if (type.isF64())
+      return "f64";
+    if (type.isInteger(8))
+      return "s8";
+    return type.isF16() ? "f16" : "e4m3";
+  }
+
+  Evaluator evaluate;
+  const Target &target;
+  double warps = 1, blocks = 1;
+  bool copiesInLoops = false;
+  Access load, store, atomic, copy;
+  double sharedRead = 0, sharedWritten = 0; ///< bytes
+  double barriers = 0;                      ///< that the block meets at
+  double instructions = 0;                  ///< of one thread
+  std::map<std::string, double> matrix;
+};
+
+} // namespace
+
+vgpu::Counters predictCounters(ModuleOp module, const detail::BoundLaunch &launch,
+                               const Target &target) {
+  return Prediction(module, launch, target).counters();
+}
+
+} // namespace sectile::autotune
