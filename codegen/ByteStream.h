@@ -4,7 +4,6 @@
 #define SECTILE_CODEGEN_BYTESTREAM_H
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -32,7 +31,7 @@ public:
   template <class T> T number() {
     T value{};
     if (std::string_view bytes = take(sizeof value); !failed)
-      std::memcpy(&value, bytes.data(), sizeof value);
+      bytes.copy(reinterpret_cast<char *>(&value), sizeof value);
     return value;
   }
   std::string_view view() { return take(number<uint64_t>()); }

@@ -201,7 +201,8 @@ public:
   KeyedLaunch(const detail::KernelDesc &desc, const DeviceImpl &device,
               const CompileOptions &options, const detail::PackedLaunch &packed)
       : desc(desc), device(device), options(options), packed(packed), target(device.codeKey()) {
-    if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off)
+    if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
+        !runtime::CompileCache::get().disk())
       return;
     indexKey = runtime::launchKey(desc, target, options,
                                   describe(specializations(countingBits(desc.args), packed.words)),

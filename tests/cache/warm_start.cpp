@@ -219,7 +219,7 @@ const std::pair<const char *, bool (*)(int)> kernels[] = {
 
 int main(int argc, char **argv) {
   started = finished = Clock::now();
-  const int value = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int value = argc > 2 ? static_cast<int>(std::strtol(argv[2], nullptr, 10)) : 1;
   bool right = false;
   try {
     if (argc > 2 && std::strcmp(argv[1], "plugin") == 0)

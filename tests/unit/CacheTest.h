@@ -62,4 +62,18 @@ protected:
   const std::filesystem::path root = newFolder(), folder = root / "kernels";
 };
 
+/// So many processes, started together.
+inline std::vector<Child> start(unsigned count, const std::function<int(unsigned)> &body,
+                                bool quiet = false) {
+  std::vector<Child> children;
+  children.reserve(count);
+  for (unsigned i = 0; i < count; ++i)
+    children.emplace_back([&, i] { return body(i); }, quiet);
+  return children;
+}
+inline void expectAllWell(std::vector<Child> &&children) {
+  for (Child &child : children)
+    EXPECT_EQ(child.wait(), 0);
+}
+
 } // namespace sectile::test

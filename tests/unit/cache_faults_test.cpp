@@ -47,7 +47,7 @@ std::string fileBytes(const fs::path &file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 void putBytes(const fs::path &file, std::string_view bytes) {
-  std::ofstream(file, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+  std::ofstream(file, std::ios::binary) << bytes;
 }
 
 // As local and network file systems fail.

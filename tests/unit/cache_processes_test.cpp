@@ -33,33 +33,26 @@ protected:
 } // namespace
 
 TEST_F(CacheProcesses, OfSixtyFourWritersOfOneKeyOneCompiles) {
-  std::vector<Child> children;
-  for (int i = 0; i < 64; ++i)
-    children.emplace_back([&] {
-      CompileCache cache(folder);
-      return servesAndLogs(cache, "the one") ? 0 : 1;
-    });
-  for (Child &child : children)
-    EXPECT_EQ(child.wait(), 0);
+  expectAllWell(start(64, [&](unsigned) {
+    CompileCache cache(folder);
+    return servesAndLogs(cache, "the one") ? 0 : 1;
+  }));
   EXPECT_EQ(compiles(), 1u);
   expectWhole(folder);
 }
 
 TEST_F(CacheProcesses, SixtyFourWritersOfManyKeysCompileEachOnce) {
   const unsigned keys = count(20, 200);
-  std::vector<Child> children;
-  for (unsigned i = 0; i < 64; ++i)
-    children.emplace_back([&, i] {
-      CompileCache cache(folder);
-      for (unsigned k = 0; k < keys; ++k) // each starts elsewhere
-        if (const unsigned which = (k + i * 7) % keys; !servesAndLogs(cache, ir(which)))
-          return 1;
-        else
-          cache.rememberLaunch("launch " + ir(which), key(ir(which)), "hash");
-      return 0;
-    });
-  for (Child &child : children)
-    EXPECT_EQ(child.wait(), 0);
+  auto children = start(64, [&](unsigned i) {
+    CompileCache cache(folder);
+    for (unsigned k = 0; k < keys; ++k) // each starts elsewhere
+      if (const unsigned which = (k + i * 7) % keys; !servesAndLogs(cache, ir(which)))
+        return 1;
+      else
+        cache.rememberLaunch("launch " + ir(which), key(ir(which)), "hash");
+    return 0;
+  });
+  expectAllWell(std::move(children));
   EXPECT_EQ(compiles(), keys);
   expectWhole(folder);
   CompileCache cache(folder);
@@ -108,26 +101,23 @@ TEST_F(CacheProcesses, EntriesAreEvictedWhileOthersRead) {
   constexpr unsigned keys = 40;
   const unsigned rounds = count(300, 5000);
   const uint64_t limit = 10 * 7000; // of the forty about ten
-  std::vector<Child> children;
-  for (unsigned i = 0; i < 4; ++i)
-    children.emplace_back([&, i] {
-      std::mt19937 random(i);
-      for (unsigned round = 0; round < rounds; ++round) {
-        CompileCache cache(folder, limit); // a new one: nothing is known from before
-        const std::string name = ir(random() % keys);
-        if (!serves(cache, name))
-          return 1;
-        cache.rememberLaunch("launch " + name, key(name), "hash");
-        if (const auto launch = cache.findLaunch("launch " + name))
-          if (const auto artifact = cache.get(*launch); artifact && artifact->bytes != codeOf(name))
-            return 2;
-        if (round % 16 == i)
-          cache.disk()->prune(0);
-      }
-      return 0;
-    });
-  for (Child &child : children)
-    EXPECT_EQ(child.wait(), 0);
+  auto children = start(4, [&](unsigned i) {
+    std::mt19937 random(i);
+    for (unsigned round = 0; round < rounds; ++round) {
+      CompileCache cache(folder, limit); // a new one: nothing is known from before
+      const std::string name = ir(random() % keys);
+      if (!serves(cache, name))
+        return 1;
+      cache.rememberLaunch("launch " + name, key(name), "hash");
+      if (const auto launch = cache.findLaunch("launch " + name))
+        if (const auto artifact = cache.get(*launch); artifact && artifact->bytes != codeOf(name))
+          return 2;
+      if (round % 16 == i)
+        cache.disk()->prune(0);
+    }
+    return 0;
+  });
+  expectAllWell(std::move(children));
   expectWhole(folder);
   DiskStore store(folder, limit);
   store.prune(limit);
@@ -147,22 +137,21 @@ TEST_F(CacheProcesses, TheFolderIsMovedWhileTheyRun) {
   }
   int ends[2]; // the children run until it is closed
   ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-  std::vector<Child> children;
-  for (unsigned i = 0; i < 4; ++i)
-    children.emplace_back(
-        [&, i] {
-          close(ends[1]);
-          std::mt19937 random(i);
-          char byte;
-          while (::read(ends[0], &byte, 1) != 0) {
-            CompileCache cache(folder); // the folder that is there now, or a new one
-            for (int step = 0; step < 5; ++step)
-              if (!serves(cache, ir(random() % (2 * keys))))
-                return 1;
-          }
-          return 0;
-        },
-        /*quiet=*/true);
+  auto children = start(
+      4,
+      [&](unsigned i) {
+        close(ends[1]);
+        std::mt19937 random(i);
+        char byte;
+        while (::read(ends[0], &byte, 1) != 0) {
+          CompileCache cache(folder); // the folder that is there now, or a new one
+          for (int step = 0; step < 5; ++step)
+            if (!serves(cache, ir(random() % (2 * keys))))
+              return 1;
+        }
+        return 0;
+      },
+      /*quiet=*/true);
   close(ends[0]);
   unsigned moves = 0;
   for (unsigned move = 0; move < count(20, 300); ++move) {
@@ -173,8 +162,7 @@ TEST_F(CacheProcesses, TheFolderIsMovedWhileTheyRun) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   close(ends[1]);
-  for (Child &child : children)
-    EXPECT_EQ(child.wait(), 0);
+  expectAllWell(std::move(children));
   EXPECT_GT(moves, 5u);
 
   // Wherever it is taken, what is in it is found.
