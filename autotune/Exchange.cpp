@@ -141,6 +141,32 @@ std::string readProblem(const llvm::json::Value &value, const std::string &where
   return fault;
 }
 
+// LLVM's parser goes as deep as the text does, with the stack. The format needs five levels.
+bool isTooDeep(std::string_view text) {
+  constexpr int deepest = 16;
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inString) {
+      i += c == '\\';
+      inString = c != '"';
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest)
+        return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+llvm::Error refused(const std::string &why) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), "%s", why.c_str());
+}
+
 } // namespace
 
 llvm::json::Value jsonOf(const Problem &problem) {
@@ -180,6 +206,8 @@ std::string toJson(const std::vector<Problem> &problems) {
 }
 
 llvm::Expected<std::vector<Problem>> fromJson(std::string_view text) {
+  if (isTooDeep(text))
+    return refused("the file is nested too deeply");
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(llvm::StringRef(text));
   if (!value)
     return value.takeError();
@@ -195,7 +223,7 @@ llvm::Expected<std::vector<Problem>> fromJson(std::string_view text) {
   for (size_t i = 0; i < array.size() && fault.empty(); ++i)
     fault = readProblem(array[i], indexed("problems", i), problems.emplace_back());
   if (!fault.empty())
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), "%s", fault.c_str());
+    return refused(fault);
   return problems;
 }
 

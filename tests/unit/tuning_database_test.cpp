@@ -829,6 +829,14 @@ TEST_F(TuningDatabaseTest, ImportRefusesTheWholeFileForOneWord) {
   refused("\"name\": \"n\"", "\"name\": \"m\"", "problems[1].shape[1].name is there twice");
   refused("\"extent\": 64", "\"extent\": -64", "problems[1].shape[1].extent is not a whole");
   refused("}", "", "");
+  for (const char *open : {"[", "{\"a\":", "{\"problems\": ["}) {
+    std::string deep;
+    for (int i = 0; i < 1000000; ++i)
+      deep += open;
+    auto result = database.import(deep);
+    ASSERT_FALSE(static_cast<bool>(result));
+    EXPECT_THAT(llvm::toString(result.takeError()), HasSubstr("nested too deeply"));
+  }
   auto whole = database.import(good);
   EXPECT_TRUE(static_cast<bool>(whole));
   EXPECT_EQ(database.problems().size(), 2u);

@@ -141,6 +141,8 @@ int sectile::tool::runTune(const CommandLine &line) {
     calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape,
                                    line.assignments("--opt")));
   const Device device = openDevice(line.value("--device"));
+  if (autotune::Database::get().file().empty())
+    std::cerr << "sectile: there is no cache folder: what is measured is not kept\n";
   const auto start = Clock::now();
   std::vector<TuneReport> reports;
   bool stopped = false;
