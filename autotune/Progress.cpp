@@ -1,8 +1,10 @@
 // Writing progress to standard error.
 #include "autotune/Progress.h"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace sectile::autotune {
@@ -25,23 +27,27 @@ void Progress::show(const char *part, size_t done, size_t total, const std::stri
     return;
   const std::string counts = std::to_string(done) + " of " + std::to_string(total) + " " + part;
   const std::string tail = best.empty() ? "" : ", best " + best;
+  const auto now = Clock::now();
+  const bool isLast = done == total;
   if (style == Style::Bar) {
-    const auto now = std::chrono::steady_clock::now();
-    if (open && done != total && now - last < std::chrono::milliseconds(50))
+    if (open && !isLast && now - last < std::chrono::milliseconds(50))
       return;
     last = now;
     open = true;
     constexpr size_t width = 24;
     const size_t full = width * done / total;
-    return write("\r\x1b[K" + what + " [" + std::string(full, '#') +
-                 std::string(width - full, '.') + "] " + counts + tail);
+    std::string line = what + " [" + std::string(full, '#') + std::string(width - full, '.') +
+                       "] " + counts + tail;
+    // What is longer than the terminal is wide would stay there.
+    winsize size{};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+      line.resize(std::min<size_t>(line.size(), size.ws_col - 1u));
+    return write("\r\x1b[K" + line);
   }
-  // A line for every tenth, and for the last.
-  const size_t tenth = 10 * done / total;
-  if (lastPart == part && tenth == lastTenth)
+  // Of what takes long a line now and then, and how it ended.
+  if (now - last < std::chrono::seconds(2) && !(isLast && !best.empty()))
     return;
-  lastPart = part;
-  lastTenth = tenth;
+  last = now;
   write("sectile: " + what + ": " + counts + tail + "\n");
 }
 

@@ -18,17 +18,18 @@ public:
   ~Progress();
   Progress(const Progress &) = delete;
 
-  /// `done` of `total` in this part of the work, "compiled" or "measured"; `best` so far, or empty.
+  /// `done` of `total` in this part of the work, "looked at" or "measured"; `best` so far, or
+  /// empty.
   void show(const char *part, size_t done, size_t total, const std::string &best);
 
 private:
   void write(const std::string &text);
 
+  using Clock = std::chrono::steady_clock;
+
   Style style;
   std::string what;
-  std::string lastPart;
-  size_t lastTenth = 0;
-  std::chrono::steady_clock::time_point last{};
+  Clock::time_point last = Clock::now();
   bool open = false; ///< a bar stands in the terminal's line
 };
 
