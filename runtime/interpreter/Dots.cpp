@@ -110,8 +110,12 @@ void boundSums(const Matrices &x, const Elements &a, const Elements &b, size_t b
         const double left = x.a[i * x.k + l], right = x.b[l * x.n + j];
         const double leftBound = a.boundAt((batch * x.m + i) * x.k + l),
                      rightBound = b.boundAt((batch * x.k + l) * x.n + j);
-        const double taken = (fits(left) && fits(right) ? 0 : lost * std::fabs(left * right)) +
-                             std::fabs(std::fma(left, right, -left * right));
+        // Of numbers close to the smallest, parts lose what is below bf16's smallest.
+        const double rounded =
+            lost == 0 || (fits(left) && fits(right))
+                ? 0
+                : lost * std::fabs(left * right) + 0x1p-133 * (std::fabs(left) + std::fabs(right));
+        const double taken = rounded + std::fabs(std::fma(left, right, -left * right));
         sum.add(left * right, std::fabs(left) * rightBound + std::fabs(right) * leftBound +
                                   leftBound * rightBound + taken);
       }

@@ -652,6 +652,25 @@ TEST(Bounds, OfSums) {
   EXPECT_TRUE(std::isinf(sum("3.0e38, 3.0e38, -3.0e38, -3.0e38").bound));
 }
 
+TEST(Bounds, OfDotsOfTheSmallest) {
+  // bf16 has no such small numbers, so that nothing of the operand is left in its parts.
+  const Bounded product = bounded(R"(
+      %a = tile.splat %x : f32 -> tensor<1x1xf32>
+      %b = tile.splat %y : f32 -> tensor<1x1xf32>
+      %acc = tile.splat %z : f32 -> tensor<1x1xf32>
+      %d = tile.dot %a, %b, %acc {precision = 4 : i32} : tensor<1x1xf32>, tensor<1x1xf32>,
+           tensor<1x1xf32>
+      %t = tile.reshape %d : tensor<1x1xf32> -> tensor<1xf32>
+      %r = tile.reduce %t 0 : (tensor<1xf32>) -> f32 {
+      ^bb0(%x0: f32, %x1: f32):
+        tile.yield %x0 : f32
+      })",
+                                  729 * 0x1p-149f, 1, 0);
+  EXPECT_EQ(product.value, 0);
+  EXPECT_GE(product.bound, 729 * 0x1p-149);
+  EXPECT_LT(product.bound, 0x1p-130);
+}
+
 TEST(Bounds, OfScaledDots) {
   auto product = [](const std::string &code) {
     return bounded("%s = arith.constant dense<" + code + R"(> : tensor<1x1xi8>
