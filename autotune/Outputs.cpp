@@ -10,65 +10,74 @@ namespace {
 
 constexpr uint64_t alignment = 256;
 
+// Calls f(T{}) with the C++ type of a floating-point dtype; others are compared by their bits.
+template <class F> bool withFloat(DType dtype, F &&f) {
+  auto one = [&]<class T>(T zero) { return dtype == dtype_of<T> && (f(zero), true); };
+  return one(float8_e4m3(0.0f)) || one(float8_e5m2(0.0f)) || one(float8_e4m3fnuz(0.0f)) ||
+         one(float8_e5m2fnuz(0.0f)) || one(float8_e4m3b11fnuz(0.0f)) || one(half(0.0f)) ||
+         one(bfloat16(0.0f)) || one(0.0f) || one(0.0);
+}
+
 template <class T> double numberAt(const char *bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof value);
-  if constexpr (std::is_floating_point_v<T> || std::is_integral_v<T>)
-    return static_cast<double>(value);
+  if constexpr (std::is_same_v<T, double>)
+    return value;
   else
-    return static_cast<double>(static_cast<float>(value));
-}
-
-using Read = double (*)(const char *);
-Read reader(DType dtype) {
-  switch (dtype) {
-  case DType::float8_e4m3:
-    return numberAt<float8_e4m3>;
-  case DType::float8_e5m2:
-    return numberAt<float8_e5m2>;
-  case DType::float8_e4m3fnuz:
-    return numberAt<float8_e4m3fnuz>;
-  case DType::float8_e5m2fnuz:
-    return numberAt<float8_e5m2fnuz>;
-  case DType::float8_e4m3b11fnuz:
-    return numberAt<float8_e4m3b11fnuz>;
-  case DType::float16:
-    return numberAt<half>;
-  case DType::bfloat16:
-    return numberAt<bfloat16>;
-  case DType::float32:
-    return numberAt<float>;
-  case DType::float64:
-    return numberAt<double>;
-  default:
-    return nullptr; // compared bit by bit
-  }
+    return static_cast<float>(value);
 }
 
 std::string textOf(DType dtype, const char *bytes) {
-  if (const Read read = reader(dtype)) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", read(bytes));
+  char text[32];
+  if (withFloat(dtype,
+                [&]<class T>(T) { std::snprintf(text, sizeof text, "%.6g", numberAt<T>(bytes)); }))
     return text;
-  }
   const size_t size = size_of(dtype);
   uint64_t bits = 0;
   std::memcpy(&bits, bytes, size);
-  const bool isSigned = dtype >= DType::int8 && dtype <= DType::int64;
-  if (isSigned) // the sign's bit to the top and back
+  if (dtype >= DType::int8 && dtype <= DType::int64) // the sign's bit to the top and back
     return std::to_string(static_cast<int64_t>(bits << (64 - 8 * size)) >> (64 - 8 * size));
   return std::to_string(bits);
 }
 
-double rootMeanSquare(const std::vector<char> &bytes, size_t size, Read read) {
+double rootMeanSquare(DType dtype, const std::vector<char> &bytes) {
   double sum = 0;
   size_t count = 0;
-  for (size_t i = 0; i + size <= bytes.size(); i += size)
-    if (const double value = read(bytes.data() + i); std::isfinite(value)) {
-      sum += value * value;
-      ++count;
-    }
+  withFloat(dtype, [&]<class T>(T) {
+    for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T))
+      if (const double value = numberAt<T>(bytes.data() + i); std::isfinite(value)) {
+        sum += value * value;
+        ++count;
+      }
+  });
   return count ? std::sqrt(sum / static_cast<double>(count)) : 0;
+}
+
+struct Difference {
+  size_t wrong = 0, first = 0; ///< elements: how many, and the first of them
+  void add(size_t element) {
+    if (wrong++ == 0)
+      first = element;
+  }
+};
+
+template <class T>
+Difference differences(const std::vector<char> &expected, const std::vector<char> &actual,
+                       double allowed, double typical) {
+  Difference result;
+  for (size_t i = 0, count = expected.size() / sizeof(T); i < count; ++i) {
+    const char *a = expected.data() + i * sizeof(T), *b = actual.data() + i * sizeof(T);
+    if (std::memcmp(a, b, sizeof(T)) == 0)
+      continue;
+    const double wanted = numberAt<T>(a), got = numberAt<T>(b);
+    const bool right = std::isnan(wanted) || std::isnan(got)
+                           ? std::isnan(wanted) == std::isnan(got)
+                           : wanted == got || std::abs(wanted - got) <=
+                                                  allowed * std::max(std::abs(wanted), typical);
+    if (!right)
+      result.add(i);
+  }
+  return result;
 }
 
 } // namespace
@@ -184,42 +193,35 @@ OutputBytes OutputCopies::download() const {
   return bytes;
 }
 
-std::optional<std::string> compareOutputs(const std::vector<OutputMemory> &outputs,
-                                          const OutputBytes &expected, const OutputBytes &actual,
-                                          std::optional<double> tolerance) {
+ExpectedOutputs::ExpectedOutputs(std::vector<OutputMemory> memory, OutputBytes bytes)
+    : outputs(std::move(memory)), expected(std::move(bytes)) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    typical.push_back(rootMeanSquare(outputs[i].dtype, expected[i]));
+}
+
+std::optional<std::string> ExpectedOutputs::compare(const OutputBytes &actual,
+                                                    std::optional<double> tolerance) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<char> &wanted = expected[i], &got = actual[i];
+    if (wanted == got)
+      continue;
     const DType dtype = outputs[i].dtype;
-    const size_t size = size_of(dtype);
-    const Read read = reader(dtype);
+    const size_t size = size_of(dtype), count = wanted.size() / size;
     const double allowed = tolerance.value_or(toleranceOf(dtype));
-    double typical = -1; // worked out when the first difference is met
-    auto differs = [&](const char *a, const char *b) {
-      if (std::memcmp(a, b, size) == 0)
-        return false;
-      if (!read)
-        return true;
-      if (typical < 0)
-        typical = rootMeanSquare(expected[i], size, read);
-      const double wanted = read(a), got = read(b);
-      if (std::isnan(wanted) || std::isnan(got))
-        return std::isnan(wanted) != std::isnan(got);
-      if (wanted == got)
-        return false;
-      return !(std::abs(wanted - got) <= allowed * std::max(std::abs(wanted), typical));
-    };
-    const size_t count = expected[i].size() / size;
-    size_t wrong = 0, first = 0;
-    for (size_t element = 0; element < count; ++element)
-      if (differs(expected[i].data() + element * size, actual[i].data() + element * size) &&
-          wrong++ == 0)
-        first = element;
-    if (wrong)
-      return "argument " + std::to_string(outputs[i].argument) + ": " + std::to_string(wrong) +
-             " of " + std::to_string(count) +
-             " elements differ from the reference "
-             "configuration's; element " +
-             std::to_string(first) + " is " + textOf(dtype, actual[i].data() + first * size) +
-             " instead of " + textOf(dtype, expected[i].data() + first * size);
+    Difference difference;
+    if (!withFloat(dtype, [&]<class T>(T) {
+          difference = differences<T>(wanted, got, allowed, typical[i]);
+        }))
+      for (size_t element = 0; element < count; ++element)
+        if (std::memcmp(wanted.data() + element * size, got.data() + element * size, size) != 0)
+          difference.add(element);
+    if (difference.wrong)
+      return "argument " + std::to_string(outputs[i].argument) + ": " +
+             std::to_string(difference.wrong) + " of " + std::to_string(count) +
+             " elements differ from the reference configuration's; element " +
+             std::to_string(difference.first) + " is " +
+             textOf(dtype, got.data() + difference.first * size) + " instead of " +
+             textOf(dtype, wanted.data() + difference.first * size);
   }
   return std::nullopt;
 }

@@ -53,10 +53,21 @@ private:
   std::vector<Region> regions;
 };
 
-/// Nothing where `actual` is as good as `expected`, else what is wrong, in a sentence.
-std::optional<std::string> compareOutputs(const std::vector<OutputMemory> &outputs,
-                                          const OutputBytes &expected, const OutputBytes &actual,
-                                          std::optional<double> tolerance);
+/// What all outputs have to be.
+class ExpectedOutputs {
+public:
+  ExpectedOutputs() = default;
+  ExpectedOutputs(std::vector<OutputMemory> outputs, OutputBytes bytes);
+
+  /// Nothing where `actual` is as good, else what is wrong with it, in a sentence.
+  std::optional<std::string> compare(const OutputBytes &actual,
+                                     std::optional<double> tolerance) const;
+
+private:
+  std::vector<OutputMemory> outputs;
+  OutputBytes expected;
+  std::vector<double> typical; ///< root mean square of each output's finite elements
+};
 
 /// The usual tolerance of an element type.
 double toleranceOf(DType dtype);

@@ -115,7 +115,7 @@ private:
   std::vector<std::optional<Measurement>> results; ///< of every candidate that has one
   std::vector<bool> isKnown;                       ///< from the store
   std::vector<std::vector<double>> samples;
-  OutputBytes expected;
+  ExpectedOutputs expected;
   size_t done = 0, total = 0; ///< that are measured
   std::string problem;
 };
@@ -242,7 +242,7 @@ void Session::measureReference(Preparation &preparation) {
     throw LaunchError(excess);
   std::lock_guard lock(measuring());
   const LoadedCandidate reference = loaded(preparation, 0);
-  expected = stopwatch.run(reference);
+  expected = ExpectedOutputs(copies.outputs(), stopwatch.run(reference));
   if (results[0])
     return;
   measure(0,
@@ -259,7 +259,7 @@ void Session::check(Preparation &preparation, size_t candidate) {
       std::rethrow_exception(preparation.at(candidate).error);
     const LoadedCandidate ready = loaded(preparation, candidate);
     const OutputBytes written = stopwatch.run(ready);
-    if (auto why = compareOutputs(copies.outputs(), expected, written, options.tolerance)) {
+    if (auto why = expected.compare(written, options.tolerance)) {
       measurement.verdict = Verdict::Wrong;
       measurement.message = *why;
       return;

@@ -85,6 +85,12 @@ public:
     limits.multiprocessors = chip->multiprocessors;
   }
 
+  std::string driverVersion() override {
+    int version = 0;
+    check(driver().hipDriverGetVersion(&version), "asking for the driver's version");
+    return "HIP " + std::to_string(version);
+  }
+
   MemoryInfo memory() override {
     MemoryInfo info{};
     call("asking for the memory there is", driver().hipMemGetInfo, &info.free_bytes,

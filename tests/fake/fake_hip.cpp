@@ -8,6 +8,7 @@ extern "C" {
 
 // Of fake_cuda.cpp, which is part of this library.
 int cuInit(unsigned);
+int cuDriverGetVersion(int *);
 int cuDeviceGetCount(int *);
 int cuCtxPushCurrent_v2(void *);
 int cuCtxSynchronize();
@@ -53,6 +54,7 @@ const char *hipGetErrorName(int error) {
 }
 const char *hipGetErrorString(int) { return "as the fake HIP says"; }
 int hipInit(unsigned flags) { return cuInit(flags); }
+int hipDriverGetVersion(int *version) { return cuDriverGetVersion(version); }
 int hipGetDeviceCount(int *count) { return cuDeviceGetCount(count); }
 int hipGetDevice(int *current) { return *current = device, 0; }
 int hipSetDevice(int wanted) {
