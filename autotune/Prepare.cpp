@@ -32,32 +32,38 @@ Preparation::Preparation(const TuningTask &task, const Device &device, unsigned 
       threads(threads ? threads : std::max(1u, std::thread::hardware_concurrency())),
       prepared(task.names.size()), done(task.names.size()) {}
 
-void Preparation::estimate(const std::function<bool()> &over,
+void Preparation::estimate(const std::vector<size_t> &candidates,
+                           const std::function<bool(size_t, const std::string &)> &isKnown,
+                           const std::function<bool()> &over,
                            const std::function<void(size_t)> &progress) {
   std::atomic<size_t> begun = 0, finished = 0;
   auto work = [&](bool shows) {
-    for (size_t i; !over() && (i = begun++) < prepared.size();) {
-      look(i);
+    for (size_t i; !over() && (i = begun++) < candidates.size();) {
+      look(candidates[i], isKnown);
       ++finished;
       if (shows)
         progress(finished);
     }
   };
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
+  for (unsigned i = 1; i < std::min<size_t>(threads, candidates.size()); ++i)
     others.emplace_back(work, false);
   work(true);
   for (std::thread &other : others)
     other.join();
 }
 
-void Preparation::look(size_t candidate) {
+void Preparation::look(size_t candidate,
+                       const std::function<bool(size_t, const std::string &)> &isKnown) {
   Prepared &result = prepared[candidate];
+  result.looked = true;
   try {
     const detail::BoundLaunch launch = task.bind(candidate);
     const CompileOptions options = LaunchAccess::options(launch);
     result.stages = options.stages;
     result.irHash = LaunchAccess::codeHash(launch, device);
+    if (isKnown(candidate, result.irHash))
+      return;
     LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
       const Target target = llvm::cantFail(Target::get(device.target()));
       llvm::Expected<ResourceEstimate> estimate = estimateResources(module, target, options);

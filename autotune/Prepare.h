@@ -15,6 +15,7 @@ namespace sectile::autotune {
 
 /// What is known of one candidate.
 struct Prepared {
+  bool looked = false;
   std::string irHash;
   unsigned sharedBytes = 0, registers = 0, stages = 0, plainDots = 0;
   double cost = 0;          ///< microseconds, by the cost model of what its IR foretells
@@ -30,9 +31,11 @@ public:
   Preparation(const TuningTask &task, const Device &device, unsigned threads);
   ~Preparation() { stop(); }
 
-  /// Looks at all candidates and returns. What cannot be traced gets an error. `over` ends it
-  /// early.
-  void estimate(const std::function<bool()> &over, const std::function<void(size_t)> &progress);
+  /// Looks at these and returns. What cannot be traced gets an error. Where `isKnown` says so of a
+  /// candidate and the hash of its IR, that is all that is found out. `over` ends it early.
+  void estimate(const std::vector<size_t> &candidates,
+                const std::function<bool(size_t, const std::string &)> &isKnown,
+                const std::function<bool()> &over, const std::function<void(size_t)> &progress);
   /// Begins to compile these, in this order.
   void start(std::vector<size_t> order);
   /// Waits until one of them is compiled.
@@ -43,7 +46,7 @@ public:
   const Prepared &at(size_t candidate) const { return prepared[candidate]; }
 
 private:
-  void look(size_t candidate);
+  void look(size_t candidate, const std::function<bool(size_t, const std::string &)> &isKnown);
   void compile(size_t candidate);
 
   const TuningTask &task;

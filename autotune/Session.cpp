@@ -9,6 +9,7 @@
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -64,7 +65,8 @@ public:
         stopwatch(task.stream, copies, footprintOf(task.bind(0))),
         progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
                  task.key.kernel + " " + describe(task.key.shape)),
-        results(task.names.size()), isKnown(task.names.size()), samples(task.names.size()) {}
+        earlier(task.names.size()), results(task.names.size()), isKnown(task.names.size()),
+        samples(task.names.size()) {}
 
   TuneReport run();
 
@@ -74,9 +76,9 @@ private:
            (options.seconds > 0 &&
             std::chrono::duration<double>(Clock::now() - start).count() > options.seconds);
   }
-  void takeKnown(const Preparation &preparation);
-  std::vector<size_t> chosen(const Preparation &preparation);
-  void drop(const Preparation &preparation);
+  void readStore();
+  void look(Preparation &preparation, std::vector<size_t> candidates);
+  std::vector<size_t> chosen(Preparation &preparation);
   void measureReference(Preparation &preparation);
   void check(Preparation &preparation, size_t candidate);
   void time(Preparation &preparation, size_t candidate, unsigned runs);
@@ -112,6 +114,7 @@ private:
   CatchInterrupt interrupt;
   const Clock::time_point start = Clock::now();
 
+  std::vector<std::optional<Measurement>> earlier; ///< of an earlier tuning, maybe of other code
   std::vector<std::optional<Measurement>> results; ///< of every candidate that has one
   std::vector<bool> isKnown;                       ///< from the store
   std::vector<std::vector<double>> samples;
@@ -120,16 +123,46 @@ private:
   std::string problem;
 };
 
-void Session::takeKnown(const Preparation &preparation) {
-  for (const Measurement &measurement : store.lookup(task.key)) {
+// What an earlier tuning found out with this toolchain, by candidate.
+void Session::readStore() {
+  for (Measurement &measurement : store.lookup(task.key)) {
     const auto found = std::find(task.names.begin(), task.names.end(), measurement.config);
-    if (found == task.names.end() || !(measurement.toolchain == toolchain))
+    if (found != task.names.end() && measurement.toolchain == toolchain)
+      earlier[static_cast<size_t>(found - task.names.begin())] = std::move(measurement);
+  }
+}
+
+// Estimates what has not been looked at. What is known of the same code is taken over; what cannot
+// fit is a result as well.
+void Session::look(Preparation &preparation, std::vector<size_t> candidates) {
+  std::erase_if(candidates, [&](size_t i) { return preparation.at(i).looked; });
+  preparation.estimate(
+      candidates,
+      [&](size_t i, const std::string &irHash) {
+        // The reference is run again, and halving weighs all candidates.
+        return i != 0 && options.strategy != Strategy::halving && earlier[i] &&
+               earlier[i]->irHash == irHash;
+      },
+      [&] { return over(); },
+      [&](size_t count) { progress.show("looked at", count, candidates.size(), ""); });
+  for (size_t i : candidates) {
+    const Prepared &prepared = preparation.at(i);
+    if (!prepared.looked)
       continue;
-    const size_t candidate = static_cast<size_t>(found - task.names.begin());
-    if (measurement.irHash != preparation.at(candidate).irHash)
+    if (earlier[i] && earlier[i]->irHash == prepared.irHash) {
+      results[i] = earlier[i];
+      isKnown[i] = true;
       continue;
-    results[candidate] = measurement;
-    isKnown[candidate] = true;
+    }
+    std::string why = prepared.excess;
+    if (why.empty() && prepared.plainDots > preparation.at(0).plainDots)
+      why = "its tiles do not fit the matrix instructions that the reference configuration's do";
+    if (i == 0 || why.empty())
+      continue;
+    Measurement &measurement = result(preparation, i);
+    measurement.verdict = Verdict::DoesNotFit;
+    measurement.message = why;
+    record(i);
   }
 }
 
@@ -175,39 +208,36 @@ std::string Session::bestText() const {
   return best ? timeText(best->median) + " " + best->config : "";
 }
 
-// What cannot fit is a result as well.
-void Session::drop(const Preparation &preparation) {
-  const unsigned usual = preparation.at(0).plainDots;
-  for (size_t i = 1; i < task.names.size(); ++i) {
-    const Prepared &prepared = preparation.at(i);
-    std::string why = prepared.excess;
-    if (why.empty() && prepared.plainDots > usual)
-      why = "its tiles do not fit the matrix instructions that the reference configuration's do";
-    if (results[i] || why.empty())
-      continue;
-    Measurement &measurement = result(preparation, i);
-    measurement.verdict = Verdict::DoesNotFit;
-    measurement.message = why;
-    record(i);
-  }
-}
-
 // What is to be measured, in order, after the reference.
-std::vector<size_t> Session::chosen(const Preparation &preparation) {
-  std::vector<size_t> left;
-  for (size_t i = 1; i < task.names.size(); ++i)
-    if (!results[i] || results[i]->verdict != Verdict::DoesNotFit)
-      left.push_back(i);
+std::vector<size_t> Session::chosen(Preparation &preparation) {
+  std::vector<size_t> order(task.names.size() - 1);
+  std::iota(order.begin(), order.end(), size_t{1});
   if (options.strategy == Strategy::random) {
     Random random(options.seed);
-    for (size_t i = left.size(); i > 1; --i)
-      std::swap(left[i - 1], left[random.below(i)]);
-  } else if (options.strategy == Strategy::halving) {
+    for (size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[random.below(i)]);
+  }
+  auto fits = [&](size_t i) {
+    return preparation.at(i).looked && (!results[i] || results[i]->verdict != Verdict::DoesNotFit);
+  };
+  std::vector<size_t> left;
+  if (options.strategy == Strategy::halving) {
+    look(preparation, order);
+    std::copy_if(order.begin(), order.end(), std::back_inserter(left), fits);
     std::sort(left.begin(), left.end(), [&](size_t a, size_t b) {
       return std::pair(preparation.at(a).cost, a) < std::pair(preparation.at(b).cost, b);
     });
+    left.resize(howMany(left.size(), options));
+  } else {
+    // As many as are wanted, and more where some of them do not fit.
+    const size_t wanted = howMany(order.size(), options);
+    for (auto next = order.begin(); next != order.end() && left.size() < wanted && !over();) {
+      const auto end = next + std::min<ptrdiff_t>(order.end() - next, wanted - left.size());
+      look(preparation, {next, end});
+      std::copy_if(next, end, std::back_inserter(left), fits);
+      next = end;
+    }
   }
-  left.resize(howMany(left.size(), options));
   std::erase_if(left, [&](size_t i) { return results[i].has_value(); });
   return left;
 }
@@ -345,21 +375,21 @@ void Session::halve(Preparation &preparation, std::vector<size_t> left) {
 
 TuneReport Session::run() {
   Preparation preparation(task, device, options.threads);
-  preparation.estimate(
-      [&] { return over(); },
-      [&](size_t count) { progress.show("looked at", count, task.names.size(), ""); });
-  std::vector<size_t> left;
-  if (!over()) {
-    takeKnown(preparation);
-    drop(preparation);
-    left = chosen(preparation);
+  readStore();
+  std::vector<size_t> known{0};
+  for (size_t i = 1; i < earlier.size(); ++i)
+    if (earlier[i])
+      known.push_back(i);
+  look(preparation, known);
+  std::vector<size_t> left = chosen(preparation);
+  if (!preparation.at(0).looked)
+    left.clear(); // there was not even time for that
+  else if (!left.empty() || !results[0]) {
     total = left.size() + !results[0];
-    if (!left.empty() || !results[0]) {
-      std::vector<size_t> order = left;
-      order.insert(order.begin(), 0);
-      preparation.start(order);
-      measureReference(preparation);
-    }
+    std::vector<size_t> order = left;
+    order.insert(order.begin(), 0);
+    preparation.start(order);
+    measureReference(preparation);
   }
   if (options.strategy == Strategy::halving)
     halve(preparation, left);
