@@ -4,6 +4,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/HostDevice.h"
+#include "runtime/interpreter/Bounds.h"
 #include "runtime/interpreter/Floats.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "llvm/ADT/APFloat.h"
@@ -669,6 +670,22 @@ TEST(Bounds, OfDotsOfTheSmallest) {
   EXPECT_EQ(product.value, 0);
   EXPECT_GE(product.bound, 729 * 0x1p-149);
   EXPECT_LT(product.bound, 0x1p-130);
+}
+
+TEST(Bounds, OfSumsBelowTheSmallestNumber) {
+  const auto of = [](std::initializer_list<double> summands) {
+    interpreter::SumBound sum(interpreter::f32Format);
+    double total = 0;
+    for (double summand : summands) {
+      sum.add(summand, 0);
+      total += summand;
+    }
+    return sum.of(total);
+  };
+  EXPECT_EQ(of({3, -5, 0.25}), 0);
+  EXPECT_EQ(of({0x1p-149, 0x1p-149}), 0);
+  // Each is rounded to zero where one is added after the other, their sum is not.
+  EXPECT_GE(of({0x1.8p-151, 0x1.8p-151, 0x1.8p-151}), 0x1p-149);
 }
 
 TEST(Bounds, OfScaledDots) {
