@@ -4,6 +4,7 @@
 #include "autotune/Predict.h"
 #include "runtime/CompileTimes.h"
 #include "runtime/LaunchAccess.h"
+#include <algorithm>
 
 namespace sectile::autotune {
 
@@ -91,7 +92,9 @@ void Preparation::look(size_t candidate,
 
 void Preparation::start(std::vector<size_t> candidates) {
   order = std::move(candidates);
-  for (unsigned i = 0; i < threads; ++i)
+  next = 0;
+  stopped = false;
+  for (unsigned i = 0; i < std::min<size_t>(threads, order.size()); ++i)
     workers.emplace_back([this] {
       for (size_t i; !stopped && (i = next++) < order.size();) {
         compile(order[i]);
@@ -126,6 +129,24 @@ void Preparation::compile(size_t candidate) {
 void Preparation::wait(size_t candidate) {
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return done[candidate]; });
+}
+
+bool Preparation::isDone(size_t candidate) {
+  std::lock_guard lock(mutex);
+  return done[candidate];
+}
+
+void Preparation::finish(const std::function<bool()> &over) {
+  {
+    std::unique_lock lock(mutex);
+    auto finished = [&] {
+      return std::all_of(order.begin(), order.end(), [&](size_t i) { return done[i]; });
+    };
+    // Nobody says when it is over.
+    while (!over() && !changed.wait_for(lock, std::chrono::milliseconds(50), finished))
+      ;
+  }
+  stop();
 }
 
 void Preparation::stop() {

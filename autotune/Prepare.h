@@ -40,9 +40,13 @@ public:
   void start(std::vector<size_t> order);
   /// Waits until one of them is compiled.
   void wait(size_t candidate);
+  bool isDone(size_t candidate);
+  /// Waits until all that were begun are compiled, or it is over.
+  void finish(const std::function<bool()> &over);
   /// Begins no more.
   void stop();
 
+  unsigned threadCount() const { return threads; }
   const Prepared &at(size_t candidate) const { return prepared[candidate]; }
 
 private:

@@ -79,6 +79,7 @@ private:
   void readStore();
   void look(Preparation &preparation, std::vector<size_t> candidates);
   std::vector<size_t> chosen(Preparation &preparation);
+  void measureAll(Preparation &preparation, const std::vector<size_t> &left);
   void measureReference(Preparation &preparation);
   void check(Preparation &preparation, size_t candidate);
   void time(Preparation &preparation, size_t candidate, unsigned runs);
@@ -339,16 +340,39 @@ void Session::time(Preparation &preparation, size_t candidate, unsigned runs) {
   }
 }
 
+// Compiles and measures, the reference first. Where the model gives times, what is compiled is
+// measured while the rest still is. On a device compiling would disturb: it comes first, or in
+// parts where time is limited.
+void Session::measureAll(Preparation &preparation, const std::vector<size_t> &left) {
+  std::vector<size_t> order = left;
+  order.insert(order.begin(), 0);
+  total = left.size() + !results[0];
+  const bool disturbs = !stopwatch.estimates();
+  const size_t part =
+      disturbs && options.seconds > 0 ? size_t{4} * preparation.threadCount() : order.size();
+  for (size_t begin = 0; begin < order.size(); begin += part) {
+    const size_t end = std::min(order.size(), begin + part);
+    preparation.start({order.begin() + ptrdiff_t(begin), order.begin() + ptrdiff_t(end)});
+    if (disturbs)
+      preparation.finish([&] { return over(); });
+    for (size_t i = begin; i < end; ++i) {
+      if (order[i] != 0 ? over() : disturbs && !preparation.isDone(0))
+        return;
+      if (order[i] == 0)
+        measureReference(preparation);
+      else if (options.strategy == Strategy::halving)
+        measure(order[i], [&] { check(preparation, order[i]); });
+      else
+        measure(order[i], [&] { timeMany(preparation, order[i]); });
+    }
+    preparation.stop();
+  }
+}
+
 // Twice the runs for the better half, until two are left.
 void Session::halve(Preparation &preparation, std::vector<size_t> left) {
-  for (size_t candidate : left) {
-    if (over())
-      return;
-    measure(candidate, [&] { check(preparation, candidate); });
-  }
-  if (stopwatch.estimates())
-    return;
-  std::erase_if(left, [&](size_t i) { return results[i]->verdict != Verdict::Good; });
+  std::erase_if(left,
+                [&](size_t i) { return !results[i] || results[i]->verdict != Verdict::Good; });
   for (unsigned runs = 2 * fewRuns; left.size() > 2; runs *= 2) {
     std::sort(left.begin(), left.end(), [&](size_t a, size_t b) {
       return std::pair(results[a]->median, a) < std::pair(results[b]->median, b);
@@ -384,22 +408,10 @@ TuneReport Session::run() {
   std::vector<size_t> left = chosen(preparation);
   if (!preparation.at(0).looked)
     left.clear(); // there was not even time for that
-  else if (!left.empty() || !results[0]) {
-    total = left.size() + !results[0];
-    std::vector<size_t> order = left;
-    order.insert(order.begin(), 0);
-    preparation.start(order);
-    measureReference(preparation);
-  }
-  if (options.strategy == Strategy::halving)
-    halve(preparation, left);
-  else
-    for (size_t candidate : left) {
-      if (over())
-        break;
-      measure(candidate, [&] { timeMany(preparation, candidate); });
-    }
-  preparation.stop();
+  else if (!left.empty() || !results[0])
+    measureAll(preparation, left);
+  if (options.strategy == Strategy::halving && !stopwatch.estimates())
+    halve(preparation, std::move(left));
 
   TuneReport report;
   report.kernel = task.key.kernel;
