@@ -70,10 +70,9 @@ Difference differences(const std::vector<char> &expected, const std::vector<char
     if (std::memcmp(a, b, sizeof(T)) == 0)
       continue;
     const double wanted = numberAt<T>(a), got = numberAt<T>(b);
-    const bool right = std::isnan(wanted) || std::isnan(got)
-                           ? std::isnan(wanted) == std::isnan(got)
-                           : wanted == got || std::abs(wanted - got) <=
-                                                  allowed * std::max(std::abs(wanted), typical);
+    bool right = wanted == got || (std::isnan(wanted) && std::isnan(got));
+    if (std::isfinite(wanted) && std::isfinite(got))
+      right |= std::abs(wanted - got) <= allowed * std::max(std::abs(wanted), typical);
     if (!right)
       result.add(i);
   }
