@@ -382,6 +382,7 @@ std::vector<Measurement> Database::merged(const TuningKey &key) {
       byConfig.try_emplace(measurement.config, std::move(measurement));
   });
   std::vector<Measurement> measurements;
+  measurements.reserve(byConfig.size());
   for (auto &[config, measurement] : byConfig)
     measurements.push_back(std::move(measurement));
   sortBestFirst(measurements);

@@ -87,7 +87,8 @@ std::vector<Device> Device::all() {
   auto add = [&](const std::string &name) {
     try {
       devices.push_back(open(name));
-    } catch (const DeviceError &) { // a chip that no target fits, or one that is in disorder
+    } catch (const DeviceError &) {
+      return; // a chip that no target fits, or one that is in disorder
     }
   };
   for (unsigned i = 0, count = runtime::cudaDeviceCount(); i < count; ++i)

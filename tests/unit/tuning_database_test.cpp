@@ -52,6 +52,7 @@ Measurement measured(const std::string &config, double median, Verdict verdict =
 
 std::vector<std::string> configs(const std::vector<Measurement> &measurements) {
   std::vector<std::string> found;
+  found.reserve(measurements.size());
   for (const Measurement &m : measurements)
     found.push_back(m.config);
   return found;
@@ -492,6 +493,7 @@ TEST_F(TuningDatabaseTest, ADiskThatIsReadOnly) {
 TEST_F(TuningDatabaseTest, ManyProcessesLoseNothing) {
   const int processes = static_cast<int>(count(24, 64)), each = 20;
   std::vector<Child> children;
+  children.reserve(static_cast<size_t>(processes));
   for (int i = 0; i < processes; ++i)
     children.emplace_back([&, i] {
       Database database(folder); // all of them make it at once
@@ -512,6 +514,7 @@ TEST_F(TuningDatabaseTest, ManyProcessesLoseNothing) {
 TEST_F(TuningDatabaseTest, ManyThreadsLoseNothing) {
   Database first(folder), second(folder);
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&, i] {
       for (int j = 0; j < 20; ++j)
@@ -526,6 +529,7 @@ TEST_F(TuningDatabaseTest, AForkedProcessUsesItToo) {
   Database database(folder);
   database.record(key(), measured("a", 10));
   std::vector<Child> children;
+  children.reserve(4);
   for (int i = 0; i < 4; ++i)
     children.emplace_back([&, i] {
       bool good = database.lookup(key()).size() >= 1;
@@ -573,6 +577,7 @@ TEST_F(TuningDatabaseTest, KillingWritersLosesNoCommittedMeasurement) {
 TEST_F(TuningDatabaseTest, DamageUnderManyProcesses) {
   fill(folder);
   std::vector<Child> children;
+  children.reserve(6);
   for (int i = 0; i < 6; ++i)
     children.emplace_back(
         [&, i] {
@@ -626,6 +631,7 @@ TEST_F(TuningDatabaseTest, OneAtATimeTunesAProblem) {
 TEST_F(TuningDatabaseTest, OfManyProcessesOneTunes) {
   const fs::path log = root / "log";
   std::vector<Child> children;
+  children.reserve(8);
   for (int i = 0; i < 8; ++i)
     children.emplace_back([&] {
       Database database(folder);

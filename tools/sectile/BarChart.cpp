@@ -67,7 +67,8 @@ public:
     }
     const double foot = y + rowHeight * static_cast<double>(panel.bars.size());
     const double step = stepOf(most);
-    for (double value = 0; value <= most * (1 + 1e-9); value += step) {
+    for (int i = 0; i * step <= most * (1 + 1e-9); ++i) {
+      const double value = i * step;
       svg.line({{at(value), y}, {at(value), foot + 4}}, {.stroke = "#e0e0e0"});
       svg.text(at(value), foot + 18, figure(value), Svg::Middle, 10);
     }

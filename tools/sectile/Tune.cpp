@@ -137,6 +137,7 @@ int sectile::tool::runTune(const CommandLine &line) {
   }
   // All calls are resolved before the first is tuned: a mistake in the last line costs nothing.
   std::vector<Invocation> calls;
+  calls.reserve(shapes.size());
   for (const Extents &shape : shapes)
     calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape,
                                    line.assignments("--opt")));

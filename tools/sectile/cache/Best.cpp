@@ -35,6 +35,7 @@ std::vector<Problem> findProblems(const std::string &kernel,
                         Problem{key, database.lookup(key), ""});
   }
   std::vector<Problem> problems;
+  problems.reserve(found.size());
   for (auto &[order, problem] : found)
     problems.push_back(std::move(problem));
   return problems;
