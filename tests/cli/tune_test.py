@@ -123,4 +123,22 @@ def test_ctrl_c_keeps_what_was_measured():
     assert sectile("cache", "verify", env=cache()).status == 0
 
 
+def test_the_whole_space_of_three_shapes():
+    """With SECTILE_TEST_ALL=1 of matmul, which has hundreds of configurations; else of layer_norm."""
+    whole = os.environ.get("SECTILE_TEST_ALL") == "1"
+    if os.environ.get("SECTILE_TEST_ALL") == "1":
+        kernel, least, shapes = "matmul", 200, ("m=256,n=256,k=256", "m=512,n=256,k=512", "m=512,n=512,k=512")
+    else:
+        kernel, least, shapes = "layer_norm", 9, ("...=8,N=256", "...=64,N=256", "...=8,N=1000")
+    with open("shapes", "w") as file:
+        file.write("\n".join(shapes))
+    reports = tune("--file", "shapes", kernel=kernel)
+    assert len(reports) == 3 and all(len(report["candidates"]) >= least for report in reports), reports
+    again = tune("--file", "shapes", kernel=kernel)
+    assert [report["best"] for report in again] == [report["best"] for report in reports]
+    fresh = [row for report in again for row in report["candidates"] if not row["known"] and row["verdict"] == "good"]
+    assert fresh == [], fresh
+    assert len(json.loads(done("cache", "best", kernel, "--json", env=cache()).out)) == 3
+
+
 main(globals())
