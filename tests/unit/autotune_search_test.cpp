@@ -428,6 +428,50 @@ TEST(Autotune, ThreadsTuneOnce) {
       << "one of them asks what is known, and launches";
 }
 
+TEST(Autotune, WhoAskedNotToWaitGoesOn) {
+  Kernel kernel{"impatient", which};
+  Tagged tuning(2048), serving(2048);
+  AutotuneOptions options = anyTag();
+  options.wait = false;
+  Autotuner tunes{kernel, tags(), anyTag()}, serves{kernel, tags(), options};
+  std::atomic<bool> asked = false;
+  float served = 0;
+  // While one tunes, the other launches.
+  auto grid = [&](const Which &config) {
+    if (!asked.exchange(true))
+      return 1; // asked for the key, before the tuning
+    if (served == 0 && config.tag == 1) {
+      served = -1;
+      served = serving.launch(serves);
+    }
+    return (2048 + config.size - 1) / config.size;
+  };
+  AutotuneOptions alone = anyTag();
+  alone.threads = 1;
+  Autotuner tuned{kernel, tags(), alone};
+  const TuneReport report = tuned.tune(tuning.device.stream(), grid, tuning.out, tuning.n);
+  EXPECT_EQ(served, 1) << "the reference configuration";
+  EXPECT_EQ(report.rows.size(), 3u);
+  EXPECT_EQ(serving.launch(serves), tuning.launch(tunes)) << "later what was found";
+}
+
+TEST(Autotune, ASpentBudgetLeavesTheReference) {
+  Kernel kernel{"hurried", which};
+  Tagged run(1024);
+  AutotuneOptions options = anyTag();
+  options.seconds = 1e-9;
+  Autotuner hurried{kernel, tags(), options};
+  EXPECT_TRUE(hurried.tune(run.device.stream(), run.grid(), run.out, run.n).rows.empty());
+  EXPECT_EQ(run.launch(hurried), 1);
+  options.seconds = 0;
+  options.candidates = 1;
+  Autotuner one{kernel, tags(), options};
+  EXPECT_EQ(one.tune(run.device.stream(), run.grid(), run.out, run.n).rows.size(), 2u);
+  options.candidates = 0;
+  Autotuner all{kernel, tags(), options};
+  EXPECT_EQ(all.tune(run.device.stream(), run.grid(), run.out, run.n).rows.size(), 3u);
+}
+
 TEST(Autotune, ResultsAreTheSameEveryTime) {
   Kernel kernel{"steady", matmul};
   Product p{64, 64, 64};
