@@ -741,8 +741,11 @@ TEST_F(TuningDatabaseTest, LayersComeFromTheEnvironment) {
       before[i] = value;
   fill(root / "share/sectile");
   unsetenv(names[0]);
-  setenv(names[1], (root.string() + "/none:" + root.string() + "/share").c_str(), 1);
+  const fs::path here = fs::current_path();
+  fs::current_path(root); // "share" would be found there
+  setenv(names[1], (root.string() + "/none:share:" + root.string() + "/share").c_str(), 1);
   EXPECT_THAT(Database::defaultLayers(), ElementsAre(root / "share/sectile/tuning.sqlite"));
+  fs::current_path(here);
   setenv(names[0], "/a.json::/b.sqlite", 1);
   EXPECT_THAT(Database::defaultLayers(), ElementsAre("/a.json", "/b.sqlite"));
   setenv(names[0], "", 1);
