@@ -162,7 +162,8 @@ std::vector<std::string> Database::defaultLayers() {
   std::vector<std::string> layers;
   for (const std::string &folder :
        split(folders && *folders ? folders : "/usr/local/share:/usr/share"))
-    if (const std::string layer = folder + "/sectile/" + fileName; access(layer.c_str(), F_OK) == 0)
+    if (const std::string layer = folder + "/sectile/" + fileName;
+        folder.front() == '/' && access(layer.c_str(), F_OK) == 0)
       layers.push_back(layer);
   return layers;
 }
