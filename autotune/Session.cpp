@@ -6,7 +6,6 @@
 #include "autotune/Prepare.h"
 #include "autotune/Progress.h"
 #include "runtime/Activities.h"
-#include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -17,6 +16,7 @@ namespace sectile::autotune {
 namespace {
 
 constexpr unsigned fewRuns = 3, manyRuns = 20;
+constexpr double longEnough = 3e5;     // microseconds that all runs of a candidate take
 constexpr double hopelessFactor = 1.5; // slower than the best by this, after a few runs
 
 using Clock = std::chrono::steady_clock;
@@ -46,6 +46,12 @@ private:
 std::mutex &measuring() {
   static std::mutex mutex;
   return mutex;
+}
+
+/// How many runs follow the first few.
+unsigned moreRuns(const Timing &few) {
+  const double runs = longEnough / std::max(few.median, 1.0) - fewRuns;
+  return static_cast<unsigned>(std::clamp<double>(runs, 0, manyRuns - fewRuns));
 }
 
 /// Of so many candidates that fit, beside the reference, those that are measured.
@@ -276,8 +282,12 @@ void Session::measureReference(Preparation &preparation) {
   expected = ExpectedOutputs(copies.outputs(), stopwatch.run(reference));
   if (results[0])
     return;
-  measure(0,
-          [&] { settle(result(preparation, 0), stopwatch.time(reference, manyRuns, samples[0])); });
+  measure(0, [&] {
+    Timing timing = stopwatch.time(reference, fewRuns, samples[0]);
+    if (const unsigned runs = stopwatch.estimates() ? 0 : moreRuns(timing))
+      timing = stopwatch.time(reference, runs, samples[0]);
+    settle(result(preparation, 0), timing);
+  });
 }
 
 // Runs it once, and holds what it wrote against what the reference wrote.
@@ -327,7 +337,8 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
                           timeText(measurement.median) + ", the best at " + timeText(*best);
     return;
   }
-  time(preparation, candidate, manyRuns - fewRuns);
+  if (const unsigned runs = moreRuns({measurement.median, 0, 0}))
+    time(preparation, candidate, runs);
 }
 
 void Session::time(Preparation &preparation, size_t candidate, unsigned runs) {
