@@ -260,13 +260,24 @@ static std::string oddExtents(RankedTensorType tile, int64_t threads) {
          " elements for each thread, as threads share out powers of two only:" + instead;
 }
 
+LogicalResult checkBare(func::FuncOp kernel) {
+  if (failed(checkTiles(kernel)))
+    return failure();
+  return checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
+    auto tile = dyn_cast<RankedTensorType>(type);
+    if (tile && tile.getEncoding())
+      return op->emitOpError("has a layout before layouts are assigned");
+    return success();
+  });
+}
+
 LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   auto isTile = [](Type type) { return isa<TensorType>(type); };
   if (llvm::any_of(kernel.getArgumentTypes(), isTile))
     return kernel.emitError("a kernel takes no tiles");
   if (llvm::any_of(kernel.getResultTypes(), isTile))
     return kernel.emitError("a kernel gives no tiles");
-  if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
+  if (failed(checkBare(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
   WalkResult early = kernel.walk([](Operation *op) {
     if (!isa<tile::DotOp, tile::LoadBlockOp, tile::StoreBlockOp>(op))
@@ -279,8 +290,6 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   int64_t threads = warpsOf(kernel) * target.warpSize;
   return checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
     auto tile = dyn_cast<RankedTensorType>(type);
-    if (tile && tile.getEncoding())
-      return op->emitOpError("has a layout before layouts are assigned");
     if (std::string odd = tile ? oddExtents(tile, threads) : ""; !odd.empty())
       return op->emitError() << odd;
     if (tile && tile.getNumElements() > mostRegisters * threads)

@@ -13,7 +13,11 @@ namespace sectile {
 /// kernel or the operation if not.
 mlir::LogicalResult checkTiles(mlir::func::FuncOp kernel);
 
-/// The same before layouts are assigned: no tile has one, and none comes from outside.
+/// The same, and that no tile has a layout yet.
+mlir::LogicalResult checkBare(mlir::func::FuncOp kernel);
+
+/// The same where layouts are to be assigned: no tile comes from outside, and what earlier passes
+/// replace is gone.
 mlir::LogicalResult checkPlain(mlir::func::FuncOp kernel, const Target &target);
 
 /// The same once layouts are assigned: every tile has one, all are of the kernel's threads, matrix

@@ -401,7 +401,7 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
     func::FuncOp kernel = getOperation();
     if (!kernel->hasAttr(StringRef(debuglog::checkedAttr)))
       return;
-    if (failed(checkTiles(kernel)))
+    if (failed(checkBare(kernel)))
       return signalPassFailure();
     AddressArithmetic arithmetic(kernel);
     Intervals intervals;

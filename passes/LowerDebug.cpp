@@ -162,7 +162,7 @@ DictionaryAttr describe(Operation *op) {
 struct LowerDebug : sectile::impl::LowerDebugBase<LowerDebug> {
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
-    if (failed(checkTiles(kernel)))
+    if (failed(checkBare(kernel)))
       return signalPassFailure();
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {

@@ -151,7 +151,7 @@ private:
 
 struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void runOnOperation() override {
-    if (failed(checkTiles(getOperation())))
+    if (failed(checkBare(getOperation())))
       return signalPassFailure();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
     SmallVector<Operation *> views;

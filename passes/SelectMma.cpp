@@ -37,7 +37,7 @@ bool isFp8(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidt
 struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target) || failed(checkTiles(getOperation())))
+    if (failed(target) || failed(checkBare(getOperation())))
       return signalPassFailure();
     getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
   }

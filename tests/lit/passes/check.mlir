@@ -12,6 +12,7 @@
 // RUN: not sectile-opt --assign-layouts %t/early.mlir 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not sectile-opt --assign-layouts %t/instruction.mlir 2>&1 | FileCheck %s --check-prefix=INSTRUCTION
 // RUN: not sectile-opt --assign-layouts %t/sums.mlir 2>&1 | FileCheck %s --check-prefix=SUMS
+// RUN: not sectile-opt --lower-debug %t/laid.mlir 2>&1 | FileCheck %s --check-prefix=LAID
 // RUN: not sectile-opt --place-shared %t/none.mlir 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not sectile-opt --place-shared %t/lanes.mlir 2>&1 | FileCheck %s --check-prefix=LANES
 // RUN: not sectile-opt --place-shared %t/chosen.mlir 2>&1 | FileCheck %s --check-prefix=CHOSEN
@@ -134,6 +135,17 @@ func.func @f(%p: !tile.ptr<f32>) attributes {cta.warps = 1 : i32, tile.kernel} {
   %0 = arith.constant dense<0.0> : tensor<128xf32, #quads>
   %1 = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #quads>
   tile.store %1, %0 {vector = 8 : i32} : tensor<128x!tile.ptr<f32>, #quads>, tensor<128xf32, #quads>
+  return
+}
+}
+
+//--- laid.mlir
+// LAID: has a layout before layouts are assigned
+#row = #cta.layout<"32, lane [(1) (2) (4) (8) (16)]">
+module attributes {cta.target = "sm_80"} {
+func.func @laid(%p: !tile.ptr<i32>) attributes {tile.kernel, cta.warps = 1 : i32} {
+  %true = arith.constant dense<true> : tensor<32xi1, #row>
+  tile.assert %true, "never" : tensor<32xi1, #row>
   return
 }
 }
