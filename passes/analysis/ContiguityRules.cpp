@@ -15,7 +15,12 @@ namespace {
 constexpr int64_t maxDivisor = int64_t(1) << 30;
 
 /// The greatest power of two that divides a number; everything divides zero.
-int64_t powerOfTwoIn(int64_t n) { return n ? std::min(n & -n, maxDivisor) : maxDivisor; }
+int64_t powerOfTwoIn(int64_t n) {
+  if (n == 0)
+    return maxDivisor;
+  const uint64_t power = uint64_t(1) << llvm::countr_zero(uint64_t(n));
+  return int64_t(std::min(power, uint64_t(maxDivisor)));
+}
 
 bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 

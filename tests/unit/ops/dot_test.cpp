@@ -28,8 +28,13 @@ sc::Int places(int batch, int rows, int columns) {
 /// Small whole numbers, whose products and sums every type holds exactly.
 template <class T> std::vector<T> numbers(int count, int seed) {
   std::vector<T> result;
-  for (int i = 0; i < count; ++i)
-    result.push_back(static_cast<T>(static_cast<float>((i * 7 + i / 5 + seed) % 5 - 2)));
+  for (int i = 0; i < count; ++i) {
+    const int number = (i * 7 + i / 5 + seed) % 5 - 2;
+    if constexpr (std::is_integral_v<T>)
+      result.push_back(static_cast<T>(number)); // modulo, where there are no negative ones
+    else
+      result.push_back(static_cast<T>(static_cast<float>(number)));
+  }
   return result;
 }
 

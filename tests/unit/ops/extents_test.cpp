@@ -67,7 +67,7 @@ void checkMatrix(const Device &device, std::int64_t m, std::int64_t n, unsigned 
                 }};
   std::vector<std::int32_t> x(rows * columns);
   for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<std::int32_t>(i * 2654435761u >> 20) - 2000;
+    x[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(i * 2654435761u) >> 20) - 2000;
   auto y = device.allocate<std::int32_t>(2 * x.size() + rows + columns);
   kernel.launch(device.stream(), 1, tensor(device.upload(x), {m, n}), y, 3, {.warps = warps});
   const std::vector<std::int32_t> got = y.download();
