@@ -27,8 +27,10 @@ Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t 
     flush.emplace(stream.device());
 }
 
-OutputBytes Stopwatch::run(const LoadedCandidate &candidate) {
+OutputBytes Stopwatch::run(const LoadedCandidate &candidate, const OutputBytes *before) {
   copies.restore(stream);
+  if (before)
+    copies.upload(*before);
   {
     runtime::VirtualDevice::WatchLaunches watch(
         [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) { counters = counted; });

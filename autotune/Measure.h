@@ -37,8 +37,9 @@ class Stopwatch {
 public:
   Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint);
 
-  /// Runs it once and gives what it left in the outputs.
-  OutputBytes run(const LoadedCandidate &candidate);
+  /// Runs it once and gives what it left in the outputs, which hold what the user's memory does
+  /// before, or other bytes.
+  OutputBytes run(const LoadedCandidate &candidate, const OutputBytes *before = nullptr);
 
   /// Whether times are the cost model's. Then they follow from the run before.
   bool estimates() const { return isVirtual; }

@@ -29,8 +29,10 @@ template <class T> double numberAt(const char *bytes) {
 
 std::string textOf(DType dtype, const char *bytes) {
   char text[32];
-  if (withFloat(dtype,
-                [&]<class T>(T) { std::snprintf(text, sizeof text, "%.6g", numberAt<T>(bytes)); }))
+  if (withFloat(dtype, [&]<class T>(T) {
+        const double number = numberAt<T>(bytes);
+        std::snprintf(text, sizeof text, "%.6g", std::isnan(number) ? std::abs(number) : number);
+      }))
     return text;
   const size_t size = size_of(dtype);
   uint64_t bits = 0;
@@ -134,9 +136,39 @@ std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch,
                         " is written, and its size is not known, so it cannot be tuned on a copy: "
                         "pass a Buffer or a Tensor of one, or name the arguments that are written "
                         "in AutotuneOptions::outputs");
-    result.push_back({i, specs[i].dtype, owner.address, owner.bytes});
+    OutputMemory output{i, specs[i].dtype, owner.address, owner.bytes};
+    for (size_t j = 0; j < specs.size(); ++j)
+      if (j != i &&
+          (specs[j].kind == detail::ArgKind::pointer || specs[j].kind == detail::ArgKind::view))
+        output.alone &= launch.words[firstWords[j]] - owner.address >= owner.bytes;
+    result.push_back(output);
   }
   return result;
+}
+
+OutputBytes spoiled(const std::vector<OutputMemory> &outputs, const OutputBytes &before) {
+  OutputBytes bytes = before;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].alone)
+      bytes[i].assign(bytes[i].size(), is_floating(outputs[i].dtype) ? char(0xff) : char(0));
+  return bytes;
+}
+
+OutputBytes spoiledWhereWritten(const OutputBytes &before, const OutputBytes &after,
+                                const OutputBytes &spoil, const OutputBytes &afterSpoil,
+                                const std::vector<OutputMemory> &outputs) {
+  OutputBytes bytes = before;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const size_t size = size_of(outputs[i].dtype);
+    for (size_t at = 0; at + size <= bytes[i].size(); at += size) {
+      auto same = [&](const OutputBytes &a, const OutputBytes &b) {
+        return std::memcmp(a[i].data() + at, b[i].data() + at, size) == 0;
+      };
+      if (same(after, afterSpoil) && !same(afterSpoil, spoil))
+        std::memcpy(bytes[i].data() + at, spoil[i].data() + at, size);
+    }
+  }
+  return bytes;
 }
 
 OutputCopies::OutputCopies(const Device &device, std::vector<OutputMemory> outputs)
@@ -180,6 +212,14 @@ void OutputCopies::restore(const Stream &stream) const {
   for (const Region &region : regions)
     device.impl()->copyOnDevice(region.copy, region.begin, region.end - region.begin,
                                 stream.native());
+}
+
+void OutputCopies::upload(const OutputBytes &bytes) const {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Region &region = *find(list[i].address);
+    device.impl()->copyToDevice(list[i].address - region.begin + region.copy, bytes[i].data(),
+                                list[i].bytes);
+  }
 }
 
 OutputBytes OutputCopies::download() const {

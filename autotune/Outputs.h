@@ -16,6 +16,7 @@ struct OutputMemory {
   DType dtype;
   uint64_t address;
   size_t bytes;
+  bool alone = true; ///< no other argument lies in it
 };
 
 /// The outputs of a launch: those that the options name, else all that are not const. Throws
@@ -26,6 +27,16 @@ std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch,
 /// What all outputs hold, in order.
 using OutputBytes = std::vector<std::vector<char>>;
 
+/// What outputs are filled with to find out what a launch writes: NaN in floats, zeros elsewhere,
+/// where a lock or an index may be. What other arguments lie in stays as it is.
+OutputBytes spoiled(const std::vector<OutputMemory> &outputs, const OutputBytes &before);
+
+/// `before`, but with what `spoil` has wherever a launch left the same on both, and not by leaving
+/// it alone: who does not write there is found out.
+OutputBytes spoiledWhereWritten(const OutputBytes &before, const OutputBytes &after,
+                                const OutputBytes &spoil, const OutputBytes &afterSpoil,
+                                const std::vector<OutputMemory> &outputs);
+
 class OutputCopies {
 public:
   OutputCopies(const Device &device, std::vector<OutputMemory> outputs);
@@ -34,7 +45,8 @@ public:
   detail::BoundLaunch redirected(detail::BoundLaunch launch) const;
   /// Fills the copies with what the user's memory holds.
   void restore(const Stream &stream) const;
-  /// Waits for all work of the device.
+  /// Fills them with other bytes. This and `download` wait for all work of the device.
+  void upload(const OutputBytes &bytes) const;
   OutputBytes download() const;
 
   const std::vector<OutputMemory> &outputs() const { return list; }

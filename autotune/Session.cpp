@@ -87,6 +87,7 @@ private:
   std::vector<size_t> chosen(Preparation &preparation);
   void measureAll(Preparation &preparation, const std::vector<size_t> &left);
   void measureReference(Preparation &preparation);
+  void chooseMemory(const LoadedCandidate &reference, const OutputBytes &written);
   void check(Preparation &preparation, size_t candidate);
   void time(Preparation &preparation, size_t candidate, unsigned runs);
   void timeMany(Preparation &preparation, size_t candidate);
@@ -126,7 +127,8 @@ private:
   std::vector<bool> isKnown;                       ///< from the store
   std::vector<std::vector<double>> samples;
   ExpectedOutputs expected;
-  size_t done = 0, total = 0; ///< that are measured
+  std::optional<OutputBytes> spoiledMemory; ///< what candidates are checked on, if not the user's
+  size_t done = 0, total = 0;               ///< that are measured
   std::string problem;
 };
 
@@ -279,7 +281,9 @@ void Session::measureReference(Preparation &preparation) {
     throw LaunchError(excess);
   std::lock_guard lock(measuring());
   const LoadedCandidate reference = loaded(preparation, 0);
-  expected = ExpectedOutputs(copies.outputs(), stopwatch.run(reference));
+  const OutputBytes written = stopwatch.run(reference);
+  expected = ExpectedOutputs(copies.outputs(), written);
+  chooseMemory(reference, written);
   if (results[0])
     return;
   measure(0, [&] {
@@ -288,6 +292,27 @@ void Session::measureReference(Preparation &preparation) {
       timing = stopwatch.time(reference, runs, samples[0]);
     settle(result(preparation, 0), timing);
   });
+}
+
+// The user's memory may hold what is right already, of an earlier launch: then a candidate that
+// writes nothing would not be noticed. So candidates find it spoiled wherever the reference writes
+// the same whatever was there.
+void Session::chooseMemory(const LoadedCandidate &reference, const OutputBytes &written) {
+  copies.restore(task.stream);
+  const OutputBytes before = copies.download(), spoil = spoiled(copies.outputs(), before);
+  if (spoil == before)
+    return;
+  try {
+    const OutputBytes other = stopwatch.run(reference, &spoil);
+    spoiledMemory = spoiledWhereWritten(before, written, spoil, other, copies.outputs());
+    if (!expected.compare(stopwatch.run(reference, &*spoiledMemory), options.tolerance))
+      return;
+  } catch (const DeviceError &) { // it read what was spoiled
+    if (!deviceWorks())
+      throw;
+  }
+  spoiledMemory.reset();
+  stopwatch.run(reference);
 }
 
 // Runs it once, and holds what it wrote against what the reference wrote.
@@ -299,7 +324,7 @@ void Session::check(Preparation &preparation, size_t candidate) {
     if (preparation.at(candidate).error)
       std::rethrow_exception(preparation.at(candidate).error);
     const LoadedCandidate ready = loaded(preparation, candidate);
-    const OutputBytes written = stopwatch.run(ready);
+    const OutputBytes written = stopwatch.run(ready, spoiledMemory ? &*spoiledMemory : nullptr);
     if (auto why = expected.compare(written, options.tolerance)) {
       measurement.verdict = Verdict::Wrong;
       measurement.message = *why;

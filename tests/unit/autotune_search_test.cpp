@@ -343,6 +343,75 @@ TEST(Autotune, WrongAndFailingCandidatesAreRecordedAndNeverChosen) {
   EXPECT_EQ(exact.tune(device.stream(), Grid(4), x, y, 256).rows[1].verdict, TuneVerdict::wrong);
 }
 
+// Candidates that leave out what the reference writes; the memory holds it already.
+auto lazy = [](Ptr<const std::int32_t> x, Ptr<std::int32_t> y, Ptr<float> z, Ptr<float> total,
+               Int n, const Trap &trap) {
+  if (trap.kind == 1)
+    return;
+  auto i = program_id(0) * 64 + arange(0, 64);
+  auto inside = i < n;
+  auto value = load(x + i, inside);
+  store(y + i, value * 2, trap.kind == 2 ? inside & (i != 70) : inside);
+  store(z + i, cast<float>(value) + 0.5f, trap.kind == 3 ? i < 64 : inside);
+  auto sums = load(total + i, inside);
+  store(total + i, sums + cast<float>(value), inside);
+  if (trap.kind == 4) // more than the reference does
+    store(z + i + 64, full<float>(0, 64), i == 66);
+};
+
+TEST(Autotune, WhatIsNotWrittenIsNoticedWhereTheMemoryIsRightAlready) {
+  Kernel kernel{"lazy", lazy};
+  const Device device = Device::open("virtual:sm_90");
+  std::vector<std::int32_t> values(128);
+  std::vector<float> halves(192);
+  for (int i = 0; i < 128; ++i)
+    values[size_t(i)] = i + 2;
+  auto x = device.upload(values), y = device.upload(std::vector<std::int32_t>(192, 9));
+  auto z = device.upload(std::vector<float>(192, 9)), total = device.upload(halves);
+  kernel.launch(device.stream(), Grid(2), x, y, z, total, 128);
+  const auto before = y.download();
+  const auto sums = total.download();
+  Autotuner tuned{kernel, space(&Trap::kind, {0, 1, 2, 3, 4, 5}), quiet()};
+  const TuneReport report = tuned.tune(device.stream(), Grid(2), x, y, z, total, 128);
+  ASSERT_EQ(report.rows.size(), 6u);
+  const char *messages[] = {"",
+                            "argument 1: 128 of 192 elements differ",
+                            "argument 1: 1 of 192",
+                            "argument 2: 64 of 192",
+                            "argument 2: 1 of 192",
+                            ""};
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(report.rows[i].verdict, *messages[i] ? TuneVerdict::wrong : TuneVerdict::good)
+        << i << report.rows[i].message;
+    EXPECT_THAT(report.rows[i].message, testing::StartsWith(messages[i]));
+  }
+  EXPECT_THAT(report.rows[2].message, HasSubstr("element 70 is 0 instead of 144"));
+  EXPECT_THAT(report.rows[3].message, HasSubstr("element 64 is nan instead of 66.5"));
+  EXPECT_EQ(y.download(), before);
+  EXPECT_EQ(total.download(), sums);
+}
+
+TEST(Autotune, WhatReadsItsOutputsIsCheckedOnTheUsersMemory) {
+  // Zeros, which integers are spoiled with, are no index here.
+  Kernel kernel{"chases", [](Ptr<const float> table, Ptr<std::int32_t> place, Ptr<float> y,
+                             const Trap &trap) {
+                  auto i = arange(0, 64);
+                  auto at = load(place + i);
+                  store(place + i, at);
+                  store(y + i, load(table + (at - 1)) + (trap.kind == 1 ? 1.0f : 0.0f));
+                }};
+  const Device device = Device::open("virtual:sm_90");
+  auto table = device.upload(std::vector<float>(64, 3));
+  auto place = device.upload(std::vector<std::int32_t>(64, 64));
+  auto y = device.upload(std::vector<float>(64, 3));
+  Autotuner tuned{kernel, space(&Trap::kind, {0, 1, 2}), quiet()};
+  const TuneReport report = tuned.tune(device.stream(), Grid(1), table, place, y);
+  ASSERT_EQ(report.rows.size(), 3u);
+  EXPECT_EQ(report.rows[0].verdict, TuneVerdict::good) << report.rows[0].message;
+  EXPECT_EQ(report.rows[1].verdict, TuneVerdict::wrong);
+  EXPECT_EQ(report.rows[2].verdict, TuneVerdict::good) << report.rows[2].message;
+}
+
 TEST(Autotune, AFailingReferenceIsAnError) {
   Kernel kernel{"no_reference", [](Ptr<float> x, const Which &config) {
                   static_check(config.size != 64, "the default does not work");
