@@ -1,6 +1,7 @@
 // A tuning's report as a table.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <sectile/tuning.h>
 #include <tuple>
@@ -23,8 +24,8 @@ std::string TuneReport::text() const {
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tuple(rows[a].verdict, rows[a].microseconds, a) <
-           std::tuple(rows[b].verdict, rows[b].microseconds, b);
+    return std::tie(rows[a].verdict, rows[a].microseconds, rows[a].config) <
+           std::tie(rows[b].verdict, rows[b].microseconds, rows[b].config);
   });
   char line[160];
   std::snprintf(line, sizeof line, "%12s %9s %5s %10s %9s %9s  %s\n", "us", "spread", "runs",
@@ -32,8 +33,15 @@ std::string TuneReport::text() const {
   table += std::string("configuration").append(width - 13, ' ') + line;
   for (std::size_t i : order) {
     const Row &row = rows[i];
-    std::snprintf(line, sizeof line, "%12.3f %9.3f %5u %10.1f %9u %9u  ", row.microseconds,
-                  row.spread, row.runs, row.compile_milliseconds, row.registers, row.shared_bytes);
+    // What was not timed, or does not tell its registers, has none of these.
+    if (row.microseconds > 0)
+      std::snprintf(line, sizeof line, "%12.3f %9.3f %5u", row.microseconds, row.spread, row.runs);
+    else
+      std::snprintf(line, sizeof line, "%12s %9s %5s", "-", "-", "-");
+    const std::string registers = row.registers ? std::to_string(row.registers) : "-";
+    const std::size_t used = std::strlen(line);
+    std::snprintf(line + used, sizeof line - used, " %10.1f %9s %9u  ", row.compile_milliseconds,
+                  registers.c_str(), row.shared_bytes);
     table += row.config + std::string(width - row.config.size(), ' ') + line;
     table += name_of(row.verdict);
     table += i == best ? ", best" : "";

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace sectile::autotune {
 namespace {
@@ -455,15 +456,15 @@ TuneReport Session::run() {
   report.bucket = task.key.shape;
   report.interrupted = interrupt.caught();
   report.problem = problem;
-  const std::optional<double> best = bestTime();
-  bool found = false;
+  const Measurement *best = nullptr;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i])
       continue;
     const Measurement &m = *results[i];
-    if (!found && m.verdict == Verdict::Good && m.median == best) {
+    if (m.verdict == Verdict::Good &&
+        (!best || std::tie(m.median, m.config) < std::tie(best->median, best->config))) {
+      best = &m;
       report.best = report.rows.size();
-      found = true;
     }
     report.rows.push_back({m.config, static_cast<TuneVerdict>(m.verdict), m.message, m.median,
                            m.spread, m.runs, m.compileMilliseconds, m.registers, m.spillBytes,
@@ -490,8 +491,9 @@ std::optional<size_t> bestOf(const std::vector<std::string> &names,
     if (measurement.verdict != Verdict::Good || found == names.end())
       continue;
     const size_t candidate = static_cast<size_t>(found - names.begin());
-    // Of equals the first of the space, in whatever order they are known.
-    if (measurement.median < time || (measurement.median == time && candidate < *best)) {
+    // Of equals the first by name, as everywhere that lists them.
+    if (measurement.median < time ||
+        (measurement.median == time && names[candidate] < names[*best])) {
       best = candidate;
       time = measurement.median;
     }

@@ -55,6 +55,21 @@ def test_a_run_takes_the_best():
     assert config("--config", *report["candidates"][0]["config"].split()) == default
 
 
+def test_all_say_the_same_of_equals():
+    """The cost model gives many configurations of vector_add the same time on this chip."""
+    device = ("--device", "virtual:sm_90")
+    words = ("vector_add", "--shape", "...=1048576", "--quiet", "--json", *device)
+    (report,) = json.loads(done("tune", *words, env=cache()).out)
+    times = good(report)
+    equals = sorted(config for config, time in times.items() if time == min(times.values()))
+    assert len(equals) > 1 and report["best"] == equals[0], (report["best"], equals)
+    (row,) = json.loads(done("cache", "best", "vector_add", "--json", env=cache()).out)
+    assert row["winner"] == equals[0]
+    write_npy("x.npy", "<f4", (1 << 20,), [1] * (1 << 20))
+    line = done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "1", *device, env=cache()).out
+    assert f", {equals[0]}: " in line, line
+
+
 def test_a_file_of_shapes():
     with open("shapes", "w") as file:
         file.write("# sizes of a layer\n\nm=64, n=64, k=64\nm=128,n=64,k=64  # wider\n")

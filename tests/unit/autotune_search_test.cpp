@@ -325,6 +325,8 @@ TEST(Autotune, WrongAndFailingCandidatesAreRecordedAndNeverChosen) {
             "is 1 instead of 4");
   EXPECT_EQ(report.rows[2].verdict, TuneVerdict::failed);
   EXPECT_THAT(report.rows[2].message, HasSubstr("not like this"));
+  EXPECT_THAT(report.text(), testing::ContainsRegex("kind=2 [^\n]* -  +-  +-  [^\n]*  failed: "))
+      << "no time where none was taken";
   EXPECT_EQ(report.rows[3].verdict, TuneVerdict::failed);
   EXPECT_THAT(report.rows[3].message, HasSubstr("trapped"));
   EXPECT_EQ(report.rows[4].verdict, TuneVerdict::failed);
