@@ -199,6 +199,13 @@ Verification verify(const CachedKernel &kernel) {
     return {Verification::Differs, "its IR cannot be read"};
   if (!kernel.key.options.ends_with(describeLibraries(*module)))
     return cannot("a library that it links has changed");
+  std::string ir;
+  llvm::raw_string_ostream out(ir);
+  module->print(out, mlir::OpPrintingFlags());
+  if (!(device && device->namesLines()) && ir != kernel.key.ir)
+    return {Verification::Differs, "its IR is not its key's"};
+  if (contentHash(ir) != kernel.artifact.irHash)
+    return {Verification::Differs, "the hash of its IR differs"};
   llvm::Expected<Artifact> made =
       device ? device->compile(*module, kernel.options, nullptr)
              : compile(*module, *target, kernel.options, /*forVirtualDevice=*/false);

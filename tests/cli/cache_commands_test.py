@@ -1,11 +1,13 @@
 # `sectile cache`: what its commands print is what there is, recomputed here; files go out and come back.
+import ctypes
+import ctypes.util
 import json
 import os
 import re
 import subprocess
 import sys
 
-from cli import done, main, refused, sectile, write_npy
+from cli import SECTILE, done, main, refused, sectile, write_npy
 
 SECTILE_OPT = os.path.abspath(sys.argv[3])
 FAKE_HIP = sys.argv[4]
@@ -116,6 +118,26 @@ def plain(ir):
     return subprocess.run([SECTILE_OPT, "ir.mlir"], capture_output=True, text=True, check=True).stdout
 
 
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def hash_of(text):
+    """XXH3's 128 bits, by the system's own library."""
+    function = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_128bits
+    function.restype, function.argtypes = Hash, [ctypes.c_char_p, ctypes.c_size_t]
+    result = function(text.encode(), len(text.encode()))
+    return f"{result.high:016x}{result.low:016x}"
+
+
+def build_id():
+    """Of the library, by its note."""
+    libraries = subprocess.run(["ldd", SECTILE], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"(/\S*libsectile\.so\S*)", libraries)
+    notes = subprocess.run(["readelf", "-n", found[1] if found else SECTILE], capture_output=True, text=True).stdout
+    return re.search(r"Build ID: (\w+)", notes)[1]
+
+
 def test_show_is_true():
     """Everything that `show` prints, made again: by `compile`, by the configuration, by a recompile."""
     run_add("cuda:0")
@@ -126,6 +148,7 @@ def test_show_is_true():
     assert shown["code"] == code and shown["code_bytes"] == len(code)
     assert plain(shown["ir_with_locations"]) == plain(shown["ir"])
     assert "loc(" not in shown["ir"] and "@vector_add" in shown["ir"]
+    assert shown["ir_hash"] == hash_of(shown["ir"]) and shown["entry"] == hash_of(shown["key"])
     assert shown["key"] == (
         f"kernel vector_add\ntarget {shown['target']}\noptions {shown['options']}\n"
         f"compiler {shown['compiler']}\n\n{shown['ir']}"
@@ -135,7 +158,7 @@ def test_show_is_true():
     assert f".reqntid {shown['threads']}" in code
     assert "size=256" in shown["options"] and shown["chip"] in shown["target"]
     version = done("--version").out.split()
-    assert version[1] in shown["compiler"] and version[3].rstrip(")") in shown["compiler"]
+    assert shown["compiler"] == f"sectile {version[1]} build {build_id()} llvm {version[3].rstrip(')')}"
     for field in set(shown) & set(entry):
         assert shown[field] == entry[field], field
     text = done("cache", "show", entry["entry"][:6], env=cache()).out
@@ -184,7 +207,25 @@ def test_show_of_other_forms():
     for entry in listing()["kernels"]:
         shown = json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)
         assert shown["form"] == entry["form"] and shown["code"] and "vector_add" in shown["ir"]
+        assert shown["entry"] == hash_of(shown["key"])
+        # These two name lines, so that locations are part of the key; of the hash they are not.
+        assert "loc(" in shown["ir"] and shown["ir_hash"] == hash_of(plain(shown["ir"]).rstrip("\n") + "\n")
         done("cache", "show", entry["entry"], env=cache())
+
+
+def test_show_of_shared_memory_is_true():
+    write_npy("a.npy", "<f2", (64, 64))
+    config = ["m=32", "n=32", "k=32", "stages=3"]
+    done("run", "matmul", "--in", "a=a.npy", "b=a.npy", "--repeat", "1", "--config", *config, "--device", "cuda:0",
+         env=cache())  # fmt: skip
+    (entry,) = listing()["kernels"]
+    shown = json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)
+    words = ["matmul", "--target", shown["chip"], "--shape", "m=64,n=64,k=64", "--config", *config]
+    assert shown["code"] == done("compile", *words, "--emit", "ptx").out
+    placed = done("compile", *words, "--emit", "cta").out
+    # Three stages of two tiles of f16; what the code declares with a size is static.
+    assert shown["shared_bytes"] == int(re.search(r"cta.shared_bytes = (\d+)", placed)[1]) >= 3 * 2 * 2 * 32 * 32
+    assert shown["static_shared_bytes"] == 0 and not re.search(r"^\s*\.shared .*\[\d+\]", shown["code"], re.M)
 
 
 def test_verify_finds_damage():

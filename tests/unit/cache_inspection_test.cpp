@@ -64,8 +64,15 @@ void compileFor(CompileCache &cache, const std::string &chip, unsigned warps = 4
   ContextLease context;
   auto module = mlir::parseSourceString<mlir::ModuleOp>(source, context.get());
   ASSERT_TRUE(module);
-  cache.get(key, [&] { return llvm::cantFail(compile(*module, target, options, false)); },
-            {options, source});
+  key.ir.clear(); // without locations
+  llvm::raw_string_ostream out(key.ir);
+  module->print(out, mlir::OpPrintingFlags());
+  const auto make = [&] {
+    Artifact artifact = llvm::cantFail(compile(*module, target, options, false));
+    artifact.irHash = contentHash(key.ir);
+    return artifact;
+  };
+  cache.get(key, make, {options, source});
 }
 
 // How many of an AMD chip's vector registers the code names: "v7", "v[2:5]".
@@ -176,6 +183,14 @@ TEST_F(CacheInspectionTest, VerifyingSeesWhatIsNotTrue) {
   changed = kernel;
   changed.artifact.resources.registers = 7;
   EXPECT_EQ(verify(changed).message, "the resource use differs");
+  changed = kernel;
+  changed.artifact.irHash[0] ^= 1;
+  EXPECT_EQ(verify(changed).verdict, Verification::Differs);
+  EXPECT_EQ(verify(changed).message, "the hash of its IR differs");
+  changed = kernel;
+  changed.key.ir += " ";
+  EXPECT_EQ(verify(changed).verdict, Verification::Differs);
+  EXPECT_EQ(verify(changed).message, "its IR is not its key's");
   changed = kernel;
   changed.source = "no IR";
   EXPECT_EQ(verify(changed).verdict, Verification::Differs);
