@@ -4,6 +4,7 @@
 #include "codegen/UserCode.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/LaunchKey.h"
 #include "runtime/interpreter/InterpreterDevice.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <algorithm>
@@ -43,6 +44,7 @@ void describe(const DiskStore &store, ListedEntry &listed) {
   if (entry->kind == EntryKind::Launch) {
     if (std::optional<LaunchRecord> launch = decodeLaunch(entry->content)) {
       listed.kind = ListedEntry::Launch;
+      listed.parts.kernel = kernelOfLaunch(listed.key);
       listed.launch = std::move(*launch);
     }
   } else if (std::optional<CachedKernel> kernel = decodeCached(listed.name, *entry)) {

@@ -26,8 +26,9 @@ struct ListedEntry {
   int64_t lastUsed = 0; ///< nanoseconds since 1970
   std::string key;      ///< the whole key of a kernel or a launch
 
+  CacheKey parts; ///< of a launch only the kernel's name
+
   // Of a kernel:
-  CacheKey parts;
   std::string form; ///< "ptx", "hsaco", "virtual", "interpreter"
   uint64_t codeBytes = 0;
   unsigned threads = 0, sharedBytes = 0;

@@ -18,6 +18,8 @@ LaunchIndexMode launchIndexMode() {
   return mode;
 }
 
+static constexpr std::string_view opening = "launch of kernel ";
+
 std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std::string &target,
                                      const CompileOptions &options,
                                      const std::string &specialization,
@@ -29,7 +31,7 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
   const auto objects = buildIdsBelow(code);
   if (!place || !objects)
     return std::nullopt;
-  std::string text = "launch of kernel " + std::string(kernel.name) + "\ntarget " + target +
+  std::string text = std::string(opening) + std::string(kernel.name) + "\ntarget " + target +
                      "\noptions warps=" + std::to_string(options.warps) +
                      " stages=" + std::to_string(options.stages) +
                      " debug=" + std::to_string(options.debug) +
@@ -42,6 +44,13 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
   for (const std::string &id : *objects)
     text += "\n" + id;
   return text;
+}
+
+std::string kernelOfLaunch(std::string_view key) {
+  if (!key.starts_with(opening))
+    return "";
+  key.remove_prefix(opening.size());
+  return std::string(key.substr(0, key.find('\n')));
 }
 
 } // namespace sectile::runtime

@@ -7,6 +7,7 @@
 #include <sectile/kernel.h>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace sectile::runtime {
 
@@ -27,6 +28,9 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
                                      const CompileOptions &options,
                                      const std::string &specialization,
                                      std::span<const uint64_t> configWords);
+
+/// The name of the kernel that such a key is of.
+std::string kernelOfLaunch(std::string_view key);
 
 } // namespace sectile::runtime
 

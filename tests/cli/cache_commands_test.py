@@ -110,6 +110,10 @@ def test_list_says_what_the_folder_has():
     assert "tuning.sqlite: 2 problems" in done("info", env=cache()).out
     assert listing("cache", "vector_add")["problems"] == [] and len(listing("cache", "vector_add")["kernels"]) == 3
     assert listing("cache", "matmul")["kernels"] == [] and len(listing("cache", "matmul")["problems"]) == 2
+    assert [p["stale"] for p in listed["problems"]] == [True, True]
+    # What is counted of one kernel is that kernel's.
+    assert listed["launches"] == listing("cache", "vector_add")["launches"] == 3 and listing("cache", "matmul")["launches"] == 0
+    assert "0 kernels, 0 launches, 0 bytes" in done("cache", "list", "matmul", env=cache()).out
 
 
 def plain(ir):
@@ -207,10 +211,11 @@ def test_show_of_other_forms():
     for entry in listing()["kernels"]:
         shown = json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)
         assert shown["form"] == entry["form"] and shown["code"] and "vector_add" in shown["ir"]
-        assert shown["entry"] == hash_of(shown["key"])
+        assert shown["entry"] == hash_of(shown["key"]) and "symbol" not in shown
         # These two name lines, so that locations are part of the key; of the hash they are not.
         assert "loc(" in shown["ir"] and shown["ir_hash"] == hash_of(plain(shown["ir"]).rstrip("\n") + "\n")
-        done("cache", "show", entry["entry"], env=cache())
+        out = done("cache", "show", entry["entry"], env=cache()).out
+        assert "symbol" not in out and out.count("none on the host") == 2, out
 
 
 def test_show_of_shared_memory_is_true():
@@ -271,6 +276,11 @@ def test_prune_and_clear():
     done("cache", "clear", "matmul", env=cache())
     assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
     fill()
+    done("cache", "clear", "vector_add", env=cache())
+    assert listing()["kernels"] == [] and listing()["launches"] == 0 and len(listing()["problems"]) == 2
+    run_add()
+    done("cache", "clear", "matmul", env=cache())
+    fill()
     done("cache", "clear", "--kernels", env=cache())
     assert listing()["kernels"] == [] and len(listing()["problems"]) == 2
     run_add()
@@ -278,6 +288,34 @@ def test_prune_and_clear():
     assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
     done("cache", "clear", env=cache())
     assert listing()["kernels"] == []
+
+
+def test_a_read_only_folder_is_read_and_not_said_to_be_changed():
+    run_add()
+    fill()
+    done("cache", "export", "kernels.bin", env=cache())
+    before = sorted(os.listdir("cache"))
+    root = os.geteuid() == 0  # whom modes do not keep from writing
+    if root:
+        for name in (".", "cache", *(os.path.join("cache", name) for name in before)):
+            os.chown(name, 65534, 65534)
+        os.seteuid(65534)
+    os.chmod("cache", 0o500)
+    try:
+        assert "1 kernels" in done("cache", "list", env=cache()).out
+        assert "winner" in done("cache", "best", "matmul", env=cache()).out
+        done("cache", "verify", env=cache())
+        for words in (["clear"], ["clear", "--measurements"], ["prune"], ["import", "measured.json"],
+                      ["import", "kernels.bin"]):  # fmt: skip
+            refused("cache", *words, says=("/cache' cannot be written", "nothing was changed"), env=cache())
+    finally:
+        os.chmod("cache", 0o700)
+        if root:
+            os.seteuid(0)
+            for name in (".", "cache", *(os.path.join("cache", name) for name in os.listdir("cache"))):
+                os.chown(name, 0, 0)
+    assert sorted(os.listdir("cache")) == before
+    assert len(listing()["kernels"]) == 1 and len(listing()["problems"]) == 2
 
 
 def test_measurements_go_out_and_come_back():

@@ -89,6 +89,8 @@ llvm::json::Value json(const TuneReport &report) {
                             {"interrupted", report.interrupted}};
   if (!report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good)
     object["best"] = report.rows[report.best].config;
+  if (!report.problem.empty())
+    object["problem"] = report.problem;
   return object;
 }
 

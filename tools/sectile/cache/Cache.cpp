@@ -4,11 +4,15 @@
 #include "kernels/InputError.h"
 #include "runtime/CompileCache.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <iostream>
 #include <map>
 #include <sectile/device.h>
+#include <unistd.h>
 
 namespace sectile::tool {
 
@@ -24,6 +28,18 @@ runtime::DiskStore &cacheFolder() {
   static runtime::DiskStore store(folder, cacheLimit());
   if (!store.usable())
     throw InputError("the cache folder is not used: " + store.problem());
+  return store;
+}
+
+runtime::DiskStore &writableCacheFolder() {
+  runtime::DiskStore &store = cacheFolder();
+  const std::string folder = runtime::CompileCache::defaultFolder();
+  const std::string measurements = autotune::Database::get().file();
+  for (const std::string &path : {folder, measurements})
+    if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0 &&
+        (path == folder || errno != ENOENT))
+      throw InputError("'" + path +
+                       "' cannot be written, and nothing was changed: " + std::strerror(errno));
   return store;
 }
 

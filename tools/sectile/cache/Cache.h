@@ -19,6 +19,8 @@ int runCacheImport(const CommandLine &line);
 
 // The folder of the compile cache. Throws InputError where there is none or it cannot be used.
 runtime::DiskStore &cacheFolder();
+/// The same; throws where it, or the measurements in it, cannot be written.
+runtime::DiskStore &writableCacheFolder();
 // SECTILE_CACHE_LIMIT in bytes.
 uint64_t cacheLimit();
 

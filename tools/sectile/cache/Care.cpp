@@ -71,7 +71,7 @@ int sectile::tool::runCacheVerify(const CommandLine &line) {
 }
 
 int sectile::tool::runCachePrune(const CommandLine &line) {
-  runtime::DiskStore &store = cacheFolder();
+  runtime::DiskStore &store = writableCacheFolder();
   const std::optional<long> limit = line.number("--limit", 0);
   const std::optional<long> days = line.number("--unused", 0);
   const int64_t oldest =
@@ -99,7 +99,7 @@ int sectile::tool::runCachePrune(const CommandLine &line) {
 }
 
 int sectile::tool::runCacheClear(const CommandLine &line) {
-  runtime::DiskStore &store = cacheFolder();
+  runtime::DiskStore &store = writableCacheFolder();
   const Parts parts(line);
   const std::string wanted = line.argument(0).value_or("");
   size_t files = 0, measurements = 0;
@@ -107,8 +107,7 @@ int sectile::tool::runCacheClear(const CommandLine &line) {
   if (parts.kernels)
     for (const ListedEntry &entry : runtime::listCache(store)) {
       const bool ofAll = entry.kind != ListedEntry::Unfinished; // somebody is writing that
-      if (wanted.empty() ? ofAll
-                         : entry.kind == ListedEntry::Kernel && entry.parts.kernel == wanted) {
+      if (wanted.empty() ? ofAll : entry.parts.kernel == wanted) {
         store.remove(entry.name);
         ++files;
         bytes += entry.bytes;

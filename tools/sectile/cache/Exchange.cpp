@@ -46,7 +46,7 @@ int sectile::tool::runCacheExport(const CommandLine &line) {
 }
 
 int sectile::tool::runCacheImport(const CommandLine &line) {
-  runtime::DiskStore &store = cacheFolder();
+  runtime::DiskStore &store = writableCacheFolder();
   const std::string path = *line.argument(0);
   if (holdsMeasurements(path)) {
     llvm::Expected<Database::Imported> result = Database::get().import(readFile(path));

@@ -87,7 +87,8 @@ int sectile::tool::runCacheList(const CommandLine &line) {
   size_t launches = 0;
   uint64_t bytes = 0;
   for (ListedEntry &entry : runtime::listCache(store)) {
-    if (entry.kind == ListedEntry::Kernel && !wanted.empty() && entry.parts.kernel != wanted)
+    const bool ofKernel = entry.kind == ListedEntry::Kernel || entry.kind == ListedEntry::Launch;
+    if (!wanted.empty() && ofKernel && entry.parts.kernel != wanted)
       continue;
     bytes += entry.bytes;
     launches += entry.kind == ListedEntry::Launch;
@@ -105,6 +106,7 @@ int sectile::tool::runCacheList(const CommandLine &line) {
     for (const autotune::Problem &problem : problems) {
       llvm::json::Value value = autotune::jsonOf(problem);
       (*value.getAsObject())["origin"] = problem.origin;
+      (*value.getAsObject())["stale"] = isStale(problem.key, problem.measurements.front());
       problemList.push_back(std::move(value));
     }
     printJson(llvm::json::Object{{"folder", store.folder()},

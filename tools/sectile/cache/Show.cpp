@@ -22,31 +22,37 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
     std::cout << code;
     return 0;
   }
+  // Code that runs on the host is found by another name, and has no registers of a device.
+  const bool isHosted = artifact.kind == "virtual" || artifact.kind == "interpreter";
   if (line.has("--json")) {
-    printJson(llvm::json::Object{{"entry", kernel.name},
-                                 {"kernel", kernel.key.kernel},
-                                 {"target", kernel.key.target},
-                                 {"options", kernel.key.options},
-                                 {"compiler", kernel.key.compiler},
-                                 {"key", kernel.key.text()},
-                                 {"ir", kernel.key.ir},
-                                 {"ir_with_locations", kernel.source},
-                                 {"ir_hash", artifact.irHash},
-                                 {"form", artifact.kind},
-                                 {"chip", artifact.target},
-                                 {"symbol", artifact.entry},
-                                 {"code", llvm::json::fixUTF8(code)},
-                                 {"code_bytes", artifact.bytes.size()},
-                                 {"threads", artifact.threads},
-                                 {"registers", artifact.resources.registers},
-                                 {"spill_bytes", artifact.resources.spillBytes},
-                                 {"static_shared_bytes", artifact.resources.staticSharedBytes},
-                                 {"shared_bytes", artifact.sharedBytes},
-                                 {"compile_ms", artifact.compileMilliseconds}});
+    llvm::json::Object object{{"entry", kernel.name},
+                              {"kernel", kernel.key.kernel},
+                              {"target", kernel.key.target},
+                              {"options", kernel.key.options},
+                              {"compiler", kernel.key.compiler},
+                              {"key", kernel.key.text()},
+                              {"ir", kernel.key.ir},
+                              {"ir_with_locations", kernel.source},
+                              {"ir_hash", artifact.irHash},
+                              {"form", artifact.kind},
+                              {"chip", artifact.target},
+                              {"code", llvm::json::fixUTF8(code)},
+                              {"code_bytes", artifact.bytes.size()},
+                              {"threads", artifact.threads},
+                              {"registers", artifact.resources.registers},
+                              {"spill_bytes", artifact.resources.spillBytes},
+                              {"static_shared_bytes", artifact.resources.staticSharedBytes},
+                              {"shared_bytes", artifact.sharedBytes},
+                              {"compile_ms", artifact.compileMilliseconds}};
+    if (!isHosted)
+      object["symbol"] = artifact.entry;
+    printJson(std::move(object));
     return 0;
   }
-  auto count = [](unsigned number, const char *of) {
-    return number ? std::to_string(number) + of : std::string("not known before it is loaded");
+  auto count = [&](unsigned number, const char *of) {
+    return number     ? std::to_string(number) + of
+           : isHosted ? std::string("none on the host")
+                      : std::string("not known before it is loaded");
   };
   const bool resourcesKnown = artifact.resources.registers != 0;
   Table table;
@@ -56,8 +62,9 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
   table.row({"options", kernel.key.options});
   table.row({"compiler", kernel.key.compiler});
   table.row({"IR hash", artifact.irHash});
-  table.row({"code", artifact.kind + " for " + artifact.target + ", symbol " + artifact.entry +
-                         ", " + std::to_string(artifact.bytes.size()) + " bytes"});
+  table.row({"code", artifact.kind + " for " + artifact.target +
+                         (isHosted ? "" : ", symbol " + artifact.entry) + ", " +
+                         std::to_string(artifact.bytes.size()) + " bytes"});
   table.row({"compiled in", milliseconds(artifact.compileMilliseconds)});
   table.row({"threads", std::to_string(artifact.threads) + " of one block"});
   table.row({"registers", count(artifact.resources.registers, " of one thread")});
