@@ -76,10 +76,11 @@ void check(const Device &device, const char *name, double bound, double most, F 
     const double apart = unitsApart(got[i], static_cast<Wide>(reference(static_cast<Wide>(x[i]))));
     if (!(apart <= worst))
       worst = apart, where = x[i];
-    if (got[i] == 0 && x[i] == 0)
+    if (got[i] == 0 && x[i] == 0) {
       EXPECT_EQ(std::signbit(got[i]),
                 std::signbit(static_cast<T>(reference(static_cast<Wide>(x[i])))))
           << name << " of a zero";
+    }
   }
   EXPECT_LE(worst, bound) << name << " at " << where;
   if (std::getenv("SECTILE_PRINT_ERRORS"))
@@ -180,9 +181,10 @@ void checkPairs(const Device &device, const char *name, double bound, F function
     const double apart = unitsApart(got[i], want);
     if (!(apart <= worst))
       worst = apart, where = i;
-    if (!std::isnan(want))
+    if (!std::isnan(want)) {
       EXPECT_EQ(std::signbit(got[i]), std::signbit(static_cast<T>(want)))
           << name << " of " << x[i] << " and " << y[i];
+    }
   }
   EXPECT_LE(worst, bound) << name << " of " << x[where] << " and " << y[where] << " is "
                           << got[where];
