@@ -47,8 +47,14 @@ public:
     if (low == high) {
       high = logarithmic ? low * 2 : low + 1;
     }
-    if (logarithmic)
+    if (logarithmic) {
+      // No line without figures beside it: what differs in the seventh digit is not to look steep.
+      if (ticks().size() < 2) {
+        low = std::exp2(std::floor(std::log2(low)));
+        high = std::exp2(std::ceil(std::log2(high)));
+      }
       return;
+    }
     const double step = linearStep();
     low = std::floor(low / step) * step;
     high = std::ceil(high / step) * step;

@@ -204,6 +204,7 @@ std::string Results::svg() const {
   plot.title = sweep_.title;
   plot.horizontal = {sweep_.axis, sweep_.logarithmic};
   plot.vertical = {unit_of(sweep_.metric), sweep_.metric == Metric::microseconds};
+  bool estimated = false;
   for (const Series &one : series_) {
     PlotLine line{one.name, {}, /*dashed=*/false};
     for (const Point &point : one.points)
@@ -212,7 +213,11 @@ std::string Results::svg() const {
                                figure(point.value, point.timing->low),
                                figure(point.value, point.timing->high)});
     plot.lines.push_back(std::move(line));
+    for (const Point &point : one.points)
+      estimated |= point.timing && point.timing->runs == 0;
   }
+  if (estimated)
+    plot.vertical.label += ", by the cost model";
   if (sweep_.peak) {
     PlotLine line{"roofline", {}, /*dashed=*/true};
     for (const std::int64_t value : sweep_.values) {

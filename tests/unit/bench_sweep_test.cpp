@@ -74,6 +74,8 @@ TEST(BenchSweep, TableSaysWhereNothingWasTimed) {
   const Results results =
       bench::run(sweep, {{"model", [](std::int64_t) { return Timing{5, 5, 5, 0}; }}});
   EXPECT_EQ(results.text().substr(0, results.text().find('\n')), "a + b (us, by the cost model)");
+  EXPECT_NE(results.svg().find(">us, by the cost model<"), std::string::npos);
+  EXPECT_EQ(bench::run(additions(), providers()).svg().find("cost model"), std::string::npos);
 }
 
 TEST(BenchSweep, CsvQuotesWhatNeedsIt) {
@@ -131,6 +133,19 @@ TEST(BenchSweep, PlotsOfNothingAndOfOnePointAreWhole) {
   EXPECT_EQ(count(svg, "<circle"), 1u);
   EXPECT_EQ(svg.find("nan"), svg.npos);
   EXPECT_EQ(svg.find("inf"), svg.npos);
+
+  // Values that lie close together have figures on both sides, and lie close together.
+  plot.lines = {{"flat", {{1, 2.36, 2.36, 2.36}, {8, 2.37, 2.37, 2.37}}, false}};
+  const std::string flat = drawSvg(plot);
+  EXPECT_NE(flat.find(">2<"), flat.npos);
+  EXPECT_NE(flat.find(">4<"), flat.npos);
+  const std::regex height("cy=\"([0-9.]+)\"");
+  std::vector<double> heights;
+  for (std::sregex_iterator it(flat.begin(), flat.end(), height), end; it != end; ++it)
+    heights.push_back(std::stod((*it)[1]));
+  ASSERT_EQ(heights.size(), 2u);
+  EXPECT_GT(heights[0], heights[1]);
+  EXPECT_LT(heights[0] - heights[1], 5);
 }
 
 Kernel increment{"increment", [](Ptr<float> x) {
