@@ -1,6 +1,8 @@
 // The compile cache. On disk an entry is a file named by the hash of its key; it holds the key,
 // which is compared. Nothing in it depends on where the folder lies.
 #include "runtime/CompileCache.h"
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -28,12 +30,28 @@ std::string CompileCache::defaultFolder() {
   return "";
 }
 
-CompileCache &CompileCache::get() {
-  static auto *cache = [] {
-    const char *limit = std::getenv("SECTILE_CACHE_LIMIT");
-    const uint64_t mebibytes = limit ? std::strtoull(limit, nullptr, 10) : 1024;
-    return new CompileCache(defaultFolder(), mebibytes << 20);
+uint64_t CompileCache::defaultLimit() {
+  static const uint64_t limit = [] {
+    constexpr uint64_t usual = 1024, most = ~uint64_t{0} >> 20;
+    const char *text = std::getenv("SECTILE_CACHE_LIMIT");
+    if (!text || !*text)
+      return usual << 20;
+    const std::string_view digits = text;
+    uint64_t mebibytes = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), mebibytes);
+    // To take it for zero would empty the cache.
+    if (end != digits.end() || error != std::errc()) {
+      std::cerr << "sectile: warning: SECTILE_CACHE_LIMIT is '" << digits
+                << "' and has to be a number of MiB: it is taken for " << usual << std::endl;
+      mebibytes = usual;
+    }
+    return std::min(mebibytes, most) << 20;
   }();
+  return limit;
+}
+
+CompileCache &CompileCache::get() {
+  static auto *cache = [] { return new CompileCache(defaultFolder(), defaultLimit()); }();
   return *cache;
 }
 

@@ -27,6 +27,8 @@ public:
   static CompileCache &get();
   /// The folder get() uses; empty for none.
   static std::string defaultFolder();
+  /// SECTILE_CACHE_LIMIT in bytes; 1024 MiB without it, and with a warning where it is no number.
+  static uint64_t defaultLimit();
 
   using Hash = std::string (*)(std::string_view key);
   /// `folder` empty: memory only. `hash` names entries; keys that it gives one name are told apart

@@ -65,6 +65,17 @@ def test_folders_that_cannot_be_used():
     os.chmod("readonly", 0o700)
 
 
+def test_a_limit_that_is_no_number_loses_nothing():
+    add("cache")
+    for limit in ("lots", "-1", "1G"):
+        result = add("cache", env={"SECTILE_CACHE_LIMIT": limit})
+        assert f"SECTILE_CACHE_LIMIT is '{limit}'" in result.err and result.err.count("\n") == 1, result.err
+        result = done("cache", "prune", env={**cache("cache"), "SECTILE_CACHE_LIMIT": limit})
+        assert "removed 0 files" in result.out and f"'{limit}'" in result.err
+    assert add("cache", env={"SECTILE_CACHE_LIMIT": ""}).err == ""
+    assert len(entries("cache")) == 1
+
+
 def test_a_full_disk():
     # A small file system is what only root can make; elsewhere the limit stands for it.
     if os.getuid() == 0 and shutil.which("mount"):

@@ -16,16 +16,11 @@
 
 namespace sectile::tool {
 
-uint64_t cacheLimit() {
-  const char *limit = std::getenv("SECTILE_CACHE_LIMIT");
-  return (limit ? std::strtoull(limit, nullptr, 10) : 1024) << 20;
-}
-
 runtime::DiskStore &cacheFolder() {
   const std::string folder = runtime::CompileCache::defaultFolder();
   if (folder.empty())
     throw InputError("there is no cache folder: kernels and measurements are kept in memory only");
-  static runtime::DiskStore store(folder, cacheLimit());
+  static runtime::DiskStore store(folder, runtime::CompileCache::defaultLimit());
   if (!store.usable())
     throw InputError("the cache folder is not used: " + store.problem());
   return store;

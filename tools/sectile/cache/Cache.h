@@ -21,8 +21,6 @@ int runCacheImport(const CommandLine &line);
 runtime::DiskStore &cacheFolder();
 /// The same; throws where it, or the measurements in it, cannot be written.
 runtime::DiskStore &writableCacheFolder();
-// SECTILE_CACHE_LIMIT in bytes.
-uint64_t cacheLimit();
 
 // The entry that is named so, or whose name alone begins so. Throws InputError.
 runtime::CachedKernel findEntry(std::string_view name);

@@ -1,5 +1,6 @@
 // `sectile cache verify`, `prune` and `clear`: what is damaged, what can go, what shall go.
 #include "kernels/InputError.h"
+#include "runtime/CompileCache.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
 
@@ -83,7 +84,7 @@ int sectile::tool::runCachePrune(const CommandLine &line) {
     if (entry.kind == ListedEntry::Damaged || entry.kind == ListedEntry::SetAside ||
         (entry.kind != ListedEntry::Unfinished && entry.lastUsed < oldest))
       store.remove(entry.name);
-  store.prune(limit ? static_cast<uint64_t>(*limit) << 20 : cacheLimit());
+  store.prune(limit ? static_cast<uint64_t>(*limit) << 20 : runtime::CompileCache::defaultLimit());
   uint64_t bytes = 0;
   const auto after = store.entries();
   for (const auto &entry : before)
