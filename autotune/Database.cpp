@@ -300,6 +300,7 @@ void Database::setAside(const std::string &why) {
       whyNot = path + "/" + fileName + ": " + why;
       return;
     }
+  damage = bad + ", set aside: " + why;
   warnOnce("a damaged database of measurements was set aside, configurations are measured anew: " +
            path + "/" + bad + ": " + why);
 }
@@ -468,7 +469,12 @@ size_t Database::remove(const Predicate &unwanted) {
 std::vector<std::string> Database::verify() {
   std::lock_guard lock(mutex);
   std::vector<std::string> faults;
-  onDisk(false, [&](TuningStore &store) { faults = store.verify(); });
+  damage.clear();
+  const bool looked = onDisk(false, [&](TuningStore &store) { faults = store.verify(); });
+  if (!damage.empty())
+    faults.push_back(damage);
+  if (!looked && directory >= 0)
+    faults.push_back(whyNot);
   return faults;
 }
 

@@ -72,7 +72,8 @@ public:
   /// measurements went.
   size_t remove(const Predicate &unwanted);
   /// Measurements of the user's own database that are damaged, and what SQLite finds wrong with the
-  /// file, in words (nothing where all is well).
+  /// file, in words (nothing where all is well). A file that cannot be read as a database is set
+  /// aside, as always, and that is said as well.
   std::vector<std::string> verify();
 
   struct Imported {
@@ -104,6 +105,7 @@ private:
   LeaseTable leases;        ///< has a lock of its own
   mutable std::mutex mutex; ///< guards everything below
   std::string whyNot;
+  std::string damage;                  ///< of the file that was set aside last
   bool unusable = false;               ///< the file, for good
   std::unique_ptr<TuningStore> disk;   ///< the user's file
   bool writable = false;               ///< disk is

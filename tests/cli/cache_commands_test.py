@@ -262,6 +262,22 @@ def test_verify_finds_damaged_measurements():
     assert sectile("cache", "verify", env=cache()).status == 0
 
 
+def test_a_damaged_database_is_a_fault():
+    fill()
+    for command in ("prune", "clear"):
+        write("cache/tuning.sqlite", b"no database at all" * 300)
+        result = sectile("cache", "verify", env=cache())
+        assert result.status == 1 and "tuning.sqlite.bad" in result.out and "1 faults" in result.out, result.out
+        assert listing()["others"] == [{"bytes": 5400, "file": "tuning.sqlite.bad", "state": "set aside"}]
+        assert "1 files are set aside" in done("cache", "list", env=cache()).out
+        assert "removed 1 files (5400 bytes)" in done("cache", command, env=cache()).out
+        assert listing()["others"] == [] and "all is well" in done("cache", "verify", env=cache()).out
+    # One that is not used, since others could write to it, is a fault as well.
+    os.chmod("cache/tuning.sqlite", 0o666)
+    result = sectile("cache", "verify", env=cache())
+    assert result.status == 1 and "others can write to it" in result.out, result.out
+
+
 def test_prune_and_clear():
     run_add(size=256)
     run_add(size=512)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <sectile/device.h>
@@ -36,6 +37,21 @@ runtime::DiskStore &writableCacheFolder() {
       throw InputError("'" + path +
                        "' cannot be written, and nothing was changed: " + std::strerror(errno));
   return store;
+}
+
+std::vector<runtime::ListedEntry> damagedMeasurements() {
+  std::vector<runtime::ListedEntry> found;
+  const std::filesystem::path file = autotune::Database::get().file();
+  for (const char *ending : {".bad", ".bad-wal", ".bad-shm"}) {
+    std::error_code missing;
+    runtime::ListedEntry entry;
+    entry.kind = runtime::ListedEntry::SetAside;
+    entry.name = file.filename().string() + ending;
+    entry.bytes = std::filesystem::file_size(file.string() + ending, missing);
+    if (!missing)
+      found.push_back(std::move(entry));
+  }
+  return found;
 }
 
 runtime::CachedKernel findEntry(std::string_view name) {

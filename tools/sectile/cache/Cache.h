@@ -21,6 +21,8 @@ int runCacheImport(const CommandLine &line);
 runtime::DiskStore &cacheFolder();
 /// The same; throws where it, or the measurements in it, cannot be written.
 runtime::DiskStore &writableCacheFolder();
+/// What the folder has beside measurements that are used: databases that were found damaged.
+std::vector<runtime::ListedEntry> damagedMeasurements();
 
 // The entry that is named so, or whose name alone begins so. Throws InputError.
 runtime::CachedKernel findEntry(std::string_view name);

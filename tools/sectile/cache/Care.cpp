@@ -91,12 +91,18 @@ int sectile::tool::runCachePrune(const CommandLine &line) {
     bytes += entry.bytes;
   for (const auto &entry : after)
     bytes -= std::min(bytes, entry.bytes);
+  size_t files = before.size() - std::min(before.size(), after.size());
+  for (const ListedEntry &entry : damagedMeasurements()) {
+    store.remove(entry.name);
+    ++files;
+    bytes += entry.bytes;
+  }
   const bool stale = line.has("--stale");
   const size_t measurements =
       Database::get().remove([&](const autotune::TuningKey &key, const autotune::Measurement &m) {
         return stale && isStale(key, m);
       });
-  return report(line, before.size() - std::min(before.size(), after.size()), bytes, measurements);
+  return report(line, files, bytes, measurements);
 }
 
 int sectile::tool::runCacheClear(const CommandLine &line) {
@@ -113,6 +119,12 @@ int sectile::tool::runCacheClear(const CommandLine &line) {
         ++files;
         bytes += entry.bytes;
       }
+    }
+  if (parts.measurements && wanted.empty())
+    for (const ListedEntry &entry : damagedMeasurements()) {
+      store.remove(entry.name);
+      ++files;
+      bytes += entry.bytes;
     }
   if (parts.measurements)
     measurements =

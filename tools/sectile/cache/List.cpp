@@ -96,6 +96,8 @@ int sectile::tool::runCacheList(const CommandLine &line) {
       (entry.kind == ListedEntry::Kernel ? kernels : others).push_back(std::move(entry));
   }
   const std::vector<autotune::Problem> problems = autotune::Database::get().problems(wanted);
+  for (ListedEntry &entry : damagedMeasurements())
+    others.push_back(std::move(entry));
   if (line.has("--json")) {
     llvm::json::Array kernelList, otherList, problemList;
     for (const ListedEntry &entry : kernels)
