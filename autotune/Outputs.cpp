@@ -105,10 +105,14 @@ double toleranceOf(DType dtype) {
   }
 }
 
-std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch,
+std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch, const Device &device,
                                     const AutotuneOptions &options) {
   const std::span<const detail::ArgSpec> specs = launch.kernel->arguments();
   const std::string kernel(launch.kernel->name());
+  for (size_t i = 0; i < specs.size(); ++i) // before anything is copied
+    if (const auto *other = launch.owners[i].device; other && other != device.impl().get())
+      throw LaunchError("kernel '" + kernel + "': argument " + std::to_string(i) + " lies on " +
+                        other->name + ", the stream is one of " + device.name());
   std::vector<size_t> positions;
   if (options.outputs)
     positions = *options.outputs;

@@ -20,8 +20,9 @@ struct OutputMemory {
 };
 
 /// The outputs of a launch: those that the options name, else all that are not const. Throws
-/// LaunchError where one is memory of unknown size, or no memory at all.
-std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch,
+/// LaunchError where one is memory of unknown size, or no memory at all, or where an argument lies
+/// on another device.
+std::vector<OutputMemory> outputsOf(const detail::BoundLaunch &launch, const Device &device,
                                     const AutotuneOptions &options);
 
 /// What all outputs hold, in order.

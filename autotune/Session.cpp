@@ -68,7 +68,7 @@ class Session {
 public:
   Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
       : task(task), options(options), store(store), device(task.stream.device()),
-        toolchain(toolchainOf(device)), copies(device, outputsOf(task.bind(0), options)),
+        toolchain(toolchainOf(device)), copies(device, outputsOf(task.bind(0), device, options)),
         stopwatch(task.stream, copies, footprintOf(task.bind(0))),
         progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
                  task.key.kernel + " " + describe(task.key.shape)),

@@ -107,7 +107,9 @@ def test_list_says_what_the_folder_has():
     for word in ("3 kernels", "size=256", "size=512", "2 measured problems", "M=512 N=64", "m=32 n=32 warps=4", "8.00 us",
                  "stale"):  # fmt: skip
         assert word in out, (word, out)
-    assert "tuning.sqlite: 2 problems" in done("info", env=cache()).out
+    info = done("info", env=cache()).out
+    assert "tuning.sqlite: 2 problems" in info
+    assert f"3 kernels, {out.splitlines()[0].split(', ')[-1]}\n" in info, info  # the size as above
     assert listing("cache", "vector_add")["problems"] == [] and len(listing("cache", "vector_add")["kernels"]) == 3
     assert listing("cache", "matmul")["kernels"] == [] and len(listing("cache", "matmul")["problems"]) == 2
     assert [p["stale"] for p in listed["problems"]] == [True, True]

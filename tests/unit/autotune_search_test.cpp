@@ -486,6 +486,19 @@ TEST(Autotune, MemoryOfUnknownSizeIsRefused) {
   EXPECT_THROW(odd.tune(run.device.stream(), run.grid(), run.out, run.n), LaunchError);
 }
 
+TEST(Autotune, ArgumentsOfAnotherDeviceAreRefused) {
+  Kernel kernel{"elsewhere", which};
+  Tagged run(256);
+  Autotuner tuned{kernel, tags(), anyTag()};
+  try {
+    tuned.tune(Device::open("virtual:sm_80").stream(), run.grid(), run.out, run.n);
+    ADD_FAILURE() << "accepted";
+  } catch (const LaunchError &error) {
+    EXPECT_STREQ(error.what(), "kernel 'elsewhere': argument 0 lies on virtual:sm_90, the stream "
+                               "is one of virtual:sm_80");
+  }
+}
+
 TEST(Autotune, ThreadsTuneOnce) {
   Kernel kernel{"threads", which};
   Tagged first(1024), second(1024);

@@ -4,6 +4,7 @@
 #include "runtime/CompileCache.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Table.h"
+#include "tools/sectile/cache/Cache.h"
 #include <iostream>
 #include <sectile/device.h>
 #include <sectile/version.h>
@@ -33,7 +34,7 @@ int sectile::tool::runInfo(const CommandLine &) {
       kernels += runtime::namesKernel(entry.name);
     }
     table.row({"cache",
-               disk->folder() + ": " + std::to_string(kernels) + " kernels, " + mebibytes(bytes)});
+               disk->folder() + ": " + std::to_string(kernels) + " kernels, " + bytesText(bytes)});
   }
   autotune::Database &database = autotune::Database::get();
   const std::size_t problems = database.problems().size();
