@@ -145,8 +145,9 @@ public:
     builder.setInsertionPointAfter(op);
     unsigned paths = 0;
     bool isFollowed = canFollow(op->getResult(0), paths);
-    Value overflowed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, exact(),
-                                             widened(op->getResult(0)));
+    Value right = exact();
+    Value wide = widened(op->getResult(0));
+    Value overflowed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, right, wide);
     if (isFollowed)
       follow(op->getResult(0), overflowed);
     else

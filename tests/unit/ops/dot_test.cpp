@@ -316,8 +316,10 @@ double largestError(const sc::Device &device, sc::Precision precision) {
   std::uniform_real_distribution<float> mantissas(-2, 2);
   auto draw = [&] {
     std::vector<float> values;
-    for (int i = 0; i < size * size; ++i)
-      values.push_back(std::ldexp(mantissas(random), static_cast<int>(random() % 9) - 4));
+    for (int i = 0; i < size * size; ++i) {
+      const float mantissa = mantissas(random);
+      values.push_back(std::ldexp(mantissa, static_cast<int>(random() % 9) - 4));
+    }
     return values;
   };
   const std::vector<float> a = draw(), b = draw();
