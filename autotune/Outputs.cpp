@@ -219,11 +219,13 @@ void OutputCopies::restore(const Stream &stream) const {
 }
 
 void OutputCopies::upload(const OutputBytes &bytes) const {
+  device.synchronize(); // a stream that was wrapped may keep no order with such copies
   for (size_t i = 0; i < list.size(); ++i) {
     const Region &region = *find(list[i].address);
     device.impl()->copyToDevice(list[i].address - region.begin + region.copy, bytes[i].data(),
                                 list[i].bytes);
   }
+  device.synchronize();
 }
 
 OutputBytes OutputCopies::download() const {

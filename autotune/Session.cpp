@@ -300,6 +300,7 @@ void Session::measureReference(Preparation &preparation) {
 // the same whatever was there.
 void Session::chooseMemory(const LoadedCandidate &reference, const OutputBytes &written) {
   copies.restore(task.stream);
+  task.stream.synchronize();
   const OutputBytes before = copies.download(), spoil = spoiled(copies.outputs(), before);
   if (spoil == before)
     return;
