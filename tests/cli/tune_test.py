@@ -94,6 +94,9 @@ def test_words():
     with open("wrong", "w") as file:
         file.write("m=64\nm=sixty\n")
     wrong("--file", "wrong", says=("wrong:2", "m=sixty"))
+    with open("axis", "w") as file:
+        file.write("m=64\n\nmm=64\n")
+    wrong("--file", "axis", says=("axis:3", "'mm'"))
     refused("tune", "matmull", says="matmul", env=cache())
     refused("tune", "matmul", "--device", "interpreter", says="the interpreter", env=cache())
 

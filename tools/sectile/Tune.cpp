@@ -19,18 +19,24 @@ namespace {
 using Extents = std::map<std::string, std::int64_t>;
 using Clock = std::chrono::steady_clock;
 
+struct ShapeLine {
+  Extents extents;
+  std::string where; // "shapes.txt:3: ", or nothing
+};
+
 // One shape a line, AXIS=EXTENT,...; empty lines and what follows a # do not count.
-std::vector<Extents> readShapes(const std::string &path) {
+std::vector<ShapeLine> readShapes(const std::string &path) {
   const std::string text = readFile(path);
-  std::vector<Extents> shapes;
+  std::vector<ShapeLine> shapes;
   std::size_t number = 1;
   for (std::size_t start = 0; start < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     std::string line = text.substr(start, end - start);
     line.erase(std::min(line.find('#'), line.size()));
     std::erase_if(line, [](unsigned char c) { return std::isspace(c); });
+    const std::string where = path + ":" + std::to_string(number) + ":";
     if (!line.empty())
-      shapes.push_back(parseShape(line, path + ":" + std::to_string(number) + ":"));
+      shapes.push_back({parseShape(line, where), where + " "});
     start = end + 1;
   }
   if (shapes.empty())
@@ -131,7 +137,7 @@ int sectile::tool::runTune(const CommandLine &line) {
   options.candidates = static_cast<std::size_t>(line.number("--candidates", 1).value_or(0));
   options.quiet = line.has("--quiet");
   const double budget = budgetOf(line);
-  std::vector<Extents> shapes{parseShape(line)};
+  std::vector<ShapeLine> shapes{{parseShape(line), ""}};
   if (line.has("--file")) {
     if (line.has("--shape"))
       throw InputError("only one of --shape and --file can be given");
@@ -140,9 +146,13 @@ int sectile::tool::runTune(const CommandLine &line) {
   // All calls are resolved before the first is tuned: a mistake in the last line costs nothing.
   std::vector<Invocation> calls;
   calls.reserve(shapes.size());
-  for (const Extents &shape : shapes)
-    calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape,
-                                   line.assignments("--opt")));
+  for (const ShapeLine &shape : shapes)
+    try {
+      calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape.extents,
+                                     line.assignments("--opt")));
+    } catch (const InputError &error) {
+      throw InputError(shape.where + error.what());
+    }
   const Device device = openDevice(line.value("--device"));
   if (autotune::Database::get().file().empty())
     std::cerr << "sectile: there is no cache folder: what is measured is not kept\n";
