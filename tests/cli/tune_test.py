@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 
 from cli import SECTILE, done, main, refused, sectile, write_npy
 
@@ -139,6 +140,21 @@ def test_ctrl_c_keeps_what_was_measured():
     (row,) = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
     assert row["good"] >= 1
     assert sectile("cache", "verify", env=cache()).status == 0
+
+
+def test_a_device_that_is_lost_does_not_end_it():
+    """A kernel that faults spoils a CUDA context: another process goes on behind it."""
+    env = cache(SECTILE_CUDA_LIBRARY=os.path.abspath(sys.argv[2]))
+    words = ("tune", "layer_norm", "--shape", "...=8,N=256", "--device", "cuda:0", "--json")
+    result = done(*words, env={**env, "FAKE_CUDA_LOST_AFTER_LAUNCHES": "60"})
+    (report,) = json.loads(result.out)
+    verdicts = [row["verdict"] for row in report["candidates"]]
+    assert len(verdicts) >= 9 and verdicts.count("good") >= 3 and verdicts.count("failed") >= 2, verdicts
+    assert result.err.count("; going on in a new process") == verdicts.count("failed"), result.err
+    assert "ILLEGAL_ADDRESS" in next(row["message"] for row in report["candidates"] if row["verdict"] == "failed")
+    # One that can do nothing at all is given up.
+    dead = sectile(*words[:-1], env={**env, "FAKE_CUDA_LOST_AFTER_LAUNCHES": "0", "SECTILE_CACHE_DIR": os.path.abspath("c2")})
+    assert dead.status in (1, 2) and "ILLEGAL_ADDRESS" in dead.err, (dead.status, dead.err)
 
 
 def test_the_whole_space_of_three_shapes():

@@ -95,6 +95,10 @@ int enter(const char *symbol, bool needsContext) {
       d.failures.erase(found);
     return error;
   }
+  // After so many launches a kernel faults, as it seems, and the context is of no more use.
+  static const char *const launches = std::getenv("FAKE_CUDA_LOST_AFTER_LAUNCHES");
+  if (launches && needsContext && d.calls["cuLaunchKernel"] > std::atoi(launches))
+    return illegalAddress;
   if (!d.initialized && std::strcmp(symbol, "cuInit") != 0)
     return notInitialized;
   return needsContext && contexts.empty() ? invalidContext : success;

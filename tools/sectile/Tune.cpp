@@ -7,9 +7,12 @@
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <unistd.h>
 
 using namespace sectile;
 using namespace sectile::tool;
@@ -110,15 +113,20 @@ std::string gain(const TuneReport &report) {
   return text;
 }
 
+std::size_t measuredNow(const TuneReport &report) {
+  return static_cast<std::size_t>(
+      std::count_if(report.rows.begin(), report.rows.end(), [](const TuneReport::Row &row) {
+        return !row.known && row.verdict != TuneVerdict::does_not_fit;
+      }));
+}
+
 void print(const std::vector<TuneReport> &reports) {
   if (reports.size() == 1)
     std::cout << reports.front().text() << "\n";
   Table table;
   table.row({"shape", "candidates", "measured now", "best", "time", "over the default"});
   for (const TuneReport &report : reports) {
-    std::size_t now = 0;
-    for (const TuneReport::Row &row : report.rows)
-      now += !row.known && row.verdict != TuneVerdict::does_not_fit;
+    const std::size_t now = measuredNow(report);
     const bool good = !report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good;
     table.row({shapeText(report.bucket), std::to_string(report.rows.size()), std::to_string(now),
                good ? report.rows[report.best].config : "none",
@@ -126,6 +134,24 @@ void print(const std::vector<TuneReport> &reports) {
                good ? gain(report) : ""});
   }
   table.print(std::cout);
+}
+
+// A kernel that faults can make a device useless to the process that ran it. Another one can go on:
+// what failed is known by then and not tried again. Returns only where that cannot be done.
+void goOnInAnotherProcess(double budgetLeft) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');)
+    words.push_back(std::move(word));
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i] == "--budget")
+      words[i + 1] = std::to_string(budgetLeft);
+  std::vector<char *> arguments;
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  std::cout.flush();
+  execv("/proc/self/exe", arguments.data());
 }
 
 } // namespace
@@ -166,7 +192,14 @@ int sectile::tool::runTune(const CommandLine &line) {
         break;
     }
     reports.push_back(tuneKernel(call, device, options));
-    stopped = reports.back().interrupted || !reports.back().problem.empty();
+    const TuneReport &report = reports.back();
+    stopped = report.interrupted || !report.problem.empty();
+    const double left = budget - std::chrono::duration<double>(Clock::now() - start).count();
+    const bool isKept = !autotune::Database::get().file().empty();
+    if (!report.problem.empty() && isKept && measuredNow(report) && (budget == 0 || left > 0)) {
+      std::cerr << "sectile: " << report.problem << "; going on in a new process\n";
+      goOnInAnotherProcess(left);
+    }
     if (stopped)
       break;
   }
