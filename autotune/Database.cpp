@@ -69,41 +69,18 @@ std::optional<double> distance(const ShapeKey &a, const ShapeKey &b) {
   return sum;
 }
 
-// The bytes of a file, or why not.
-std::optional<std::string> readAll(int file, std::string &why) {
-  std::string bytes;
-  char block[65536];
-  for (;;) {
-    const ssize_t got = ::read(file, block, sizeof block);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0) {
-      why = std::strerror(errno);
-      return std::nullopt;
-    }
-    if (got == 0)
-      return bytes;
-    bytes.append(block, static_cast<size_t>(got));
-  }
-}
-
 std::string bytesOf(int folder, const char *path, bool administratorsToo) {
-  const int file = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  std::string why = file < 0 ? std::strerror(errno) : "";
-  std::optional<std::string> bytes;
+  const runtime::Descriptor file(openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (file >= 0 && fstat(file, &info) == 0) {
-    if (administratorsToo && info.st_uid == 0)
-      info.st_uid = geteuid();
-    why = runtime::distrust(info, false);
-    if (why.empty())
-      bytes = readAll(file, why);
-  }
-  if (file >= 0)
-    close(file);
-  if (!bytes)
+  if (!file || fstat(file, &info) != 0)
+    throw StoreError{StoreError::Other, std::strerror(errno)};
+  if (administratorsToo && info.st_uid == 0)
+    info.st_uid = geteuid();
+  if (std::string why = runtime::distrust(info, false); !why.empty())
     throw StoreError{StoreError::Other, why};
-  return std::move(*bytes);
+  if (std::optional<std::string> bytes = runtime::readAll(file))
+    return std::move(*bytes);
+  throw StoreError{StoreError::Other, std::strerror(errno)};
 }
 
 bool sameFile(const struct stat &a, const struct stat &b) {

@@ -96,19 +96,8 @@ std::optional<std::string> DiskStore::read(std::string_view name, bool mark) con
   struct stat info;
   if (!file || fstat(file, &info) != 0 || !distrust(info, false).empty())
     return std::nullopt;
-  std::string bytes;
-  char block[65536];
-  for (;;) {
-    const ssize_t got = ::read(file, block, sizeof block);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return std::nullopt;
-    if (got == 0)
-      break;
-    bytes.append(block, static_cast<size_t>(got));
-  }
-  if (mark)
+  std::optional<std::string> bytes = readAll(file);
+  if (mark && bytes)
     futimens(file, nullptr); // In a read-only folder the order of use is not kept: then nothing is
                              // removed either.
   return bytes;
@@ -167,8 +156,7 @@ DiskStore::Lock DiskStore::lock(std::string_view name, std::chrono::milliseconds
   flock wanted = range(name, F_WRLCK);
   for (auto pause = std::chrono::microseconds(200); fcntl(file, F_OFD_SETLK, &wanted) != 0;
        pause = std::min(2 * pause, std::chrono::microseconds(20000))) {
-    if ((errno != EAGAIN && errno != EINTR) ||
-        std::chrono::steady_clock::now() > giveUp)
+    if ((errno != EAGAIN && errno != EINTR) || std::chrono::steady_clock::now() > giveUp)
       break; // Then two may do the same work; the entry is right all the same.
     std::this_thread::sleep_for(pause);
   }

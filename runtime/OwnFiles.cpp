@@ -117,4 +117,19 @@ int openOwnFolder(std::string path, std::string &why) {
   }
 }
 
+std::optional<std::string> readAll(int file) {
+  std::string bytes;
+  char block[65536];
+  for (;;) {
+    const ssize_t got = read(file, block, sizeof block);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return std::nullopt;
+    if (got == 0)
+      return bytes;
+    bytes.append(block, static_cast<size_t>(got));
+  }
+}
+
 } // namespace sectile::runtime

@@ -2,6 +2,7 @@
 #ifndef SECTILE_RUNTIME_OWNFILES_H
 #define SECTILE_RUNTIME_OWNFILES_H
 
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,6 +40,10 @@ std::string distrust(const struct stat &info, bool folderWanted);
 /// put another folder in its place: each folder that leads there, through symbolic links as well,
 /// has to be the user's or the system's, and not writable by everybody unless it is sticky.
 int openOwnFolder(std::string path, std::string &why);
+
+/// All bytes of an open file from where it stands; nothing, and errno says why, where one cannot be
+/// read.
+std::optional<std::string> readAll(int file);
 
 } // namespace sectile::runtime
 

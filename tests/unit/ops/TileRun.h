@@ -7,6 +7,25 @@ namespace sectile::test {
 
 using Shape = std::vector<std::int64_t>;
 
+// Calls function(line) for every line of the tile along the axis.
+template <class T, class F>
+void forLines(std::vector<T> &values, const Shape &shape, std::size_t axis, F function) {
+  std::size_t inner = 1;
+  for (std::size_t d = axis + 1; d < shape.size(); ++d)
+    inner *= static_cast<std::size_t>(shape[d]);
+  const std::size_t extent = static_cast<std::size_t>(shape[axis]);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i / inner % extent != 0)
+      continue;
+    std::vector<T> line;
+    for (std::size_t j = 0; j < extent; ++j)
+      line.push_back(values[i + j * inner]);
+    function(line);
+    for (std::size_t j = 0; j < extent; ++j)
+      values[i + j * inner] = line[j];
+  }
+}
+
 inline std::size_t elementsOf(std::span<const std::int64_t> shape) {
   std::size_t count = 1;
   for (std::int64_t extent : shape)

@@ -1,5 +1,6 @@
 // Scans along axes, on every device, against loops on the host.
 #include "TileRun.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace sectile;
@@ -13,19 +14,14 @@ SECTILE_ON_DEVICES(Scan);
 template <class T, class F>
 std::vector<T> scanned(std::vector<T> values, const Shape &shape, std::size_t axis, bool reverse,
                        F combine) {
-  std::size_t inner = 1;
-  for (std::size_t d = axis + 1; d < shape.size(); ++d)
-    inner *= static_cast<std::size_t>(shape[d]);
-  const std::size_t extent = static_cast<std::size_t>(shape[axis]);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i / inner % extent != 0)
-      continue;
-    for (std::size_t j = 1; j < extent; ++j) {
-      const std::size_t at = i + (reverse ? extent - 1 - j : j) * inner;
-      const std::size_t before = reverse ? at + inner : at - inner;
-      values[at] = combine(values[before], values[at]);
-    }
-  }
+  forLines(values, shape, axis, [&](std::vector<T> &line) {
+    if (reverse)
+      std::reverse(line.begin(), line.end());
+    for (std::size_t j = 1; j < line.size(); ++j)
+      line[j] = combine(line[j - 1], line[j]);
+    if (reverse)
+      std::reverse(line.begin(), line.end());
+  });
   return values;
 }
 

@@ -1,0 +1,23 @@
+# Runs the tests of a script: its functions test_..., for scripts that ctest starts one by one.
+import os
+import sys
+import tempfile
+import traceback
+
+
+def main(tests):
+    """Runs every function test_... of a module's globals(), each in an empty folder."""
+    failed = 0
+    for name, test in tests.items():
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                test()
+                print(f"ok      {name}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+            os.chdir("/")
+    sys.exit(1 if failed else 0)
