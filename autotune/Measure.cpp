@@ -3,7 +3,10 @@
 #include "runtime/LaunchAccess.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <set>
+#include <thread>
 
 namespace sectile::autotune {
 
@@ -19,24 +22,55 @@ void CacheFlush::run(const Stream &stream) const {
   larger.fill(&pattern, sizeof pattern, &stream);
 }
 
-Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint)
-    : stream(stream), copies(copies), footprint(footprint),
+Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint,
+                     double allowed)
+    : stream(stream), copies(copies), footprint(footprint), allowed(allowed),
       isVirtual(dynamic_cast<runtime::VirtualDevice *>(stream.device().impl().get())),
       target(llvm::cantFail(Target::get(stream.device().target()))) {
   if (!isVirtual)
     flush.emplace(stream.device());
 }
 
+double Stopwatch::deadline() const {
+  if (allowed > 0)
+    return allowed;
+  return fastest ? std::max(10.0, 100 * *fastest) : 600;
+}
+
+// Asks now and then: who waits in the driver for what never ends comes never back.
+void Stopwatch::wait(const LoadedCandidate &candidate, const Event &event) const {
+  using Clock = std::chrono::steady_clock;
+  const double seconds = deadline();
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  constexpr std::chrono::microseconds shortest{10}, longest{1000};
+  for (auto pause = shortest; !event.done(); pause = std::min(2 * pause, longest)) {
+    if (Clock::now() > end) {
+      char why[256];
+      std::snprintf(why, sizeof why, "a run of kernel '%s' did not end within %g s",
+                    candidate.kernel->name.c_str(), seconds);
+      const Device device = stream.device();
+      device.impl()->giveUp(why);
+      throw runtime::DeadlinePassed(device.name() + ": " + why);
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 OutputBytes Stopwatch::run(const LoadedCandidate &candidate, const OutputBytes *before) {
   copies.restore(stream);
   if (before)
     copies.upload(*before);
+  const auto start = std::chrono::steady_clock::now();
   {
     runtime::VirtualDevice::WatchLaunches watch(
-        [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) { counters = counted; });
+        [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) { counters = counted; },
+        deadline());
     runtime::LaunchAccess::launch(candidate.launch, stream);
   }
+  wait(candidate, stream.record());
   stream.synchronize();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  fastest = std::min(took.count(), fastest.value_or(took.count()));
   return copies.download();
 }
 
@@ -60,6 +94,8 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
     runtime::LaunchAccess::launch(candidate.launch, stream);
     marks.emplace_back(std::move(from), stream.record());
   }
+  for (const auto &[from, to] : marks)
+    wait(candidate, to);
   stream.synchronize();
   for (const auto &[from, to] : marks)
     samples.push_back(1e3 * elapsed_ms(from, to));

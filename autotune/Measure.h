@@ -35,10 +35,12 @@ private:
 
 class Stopwatch {
 public:
-  Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint);
+  /// `allowed`: seconds that a run may take, or 0 for what AutotuneOptions::deadline says of that.
+  Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint, double allowed);
 
   /// Runs it once and gives what it left in the outputs, which hold what the user's memory does
-  /// before, or other bytes.
+  /// before, or other bytes. This and `time` throw DeadlinePassed where a run takes too long; a
+  /// real device is given up then.
   OutputBytes run(const LoadedCandidate &candidate, const OutputBytes *before = nullptr);
 
   /// Whether times are the cost model's. Then they follow from the run before.
@@ -48,9 +50,14 @@ public:
   Timing time(const LoadedCandidate &candidate, unsigned count, std::vector<double> &samples);
 
 private:
+  double deadline() const;
+  void wait(const LoadedCandidate &candidate, const Event &event) const;
+
   Stream stream;
   const OutputCopies &copies;
   uint64_t footprint;
+  double allowed;
+  std::optional<double> fastest; ///< run so far, in seconds of the host's clock
   bool isVirtual;
   Target target;
   std::optional<CacheFlush> flush; ///< on a real device

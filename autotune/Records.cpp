@@ -6,8 +6,8 @@
 
 namespace sectile::autotune {
 
-static constexpr std::string_view verdictNames[] = {"good", "hopeless", "wrong", "failed",
-                                                    "does not fit"};
+static constexpr std::string_view verdictNames[] = {
+    "good", "hopeless", "wrong", "failed", "does not fit", "timed out", "unfinished"};
 
 std::string staleness(const Toolchain &then, const Toolchain &now) {
   std::string text;

@@ -36,6 +36,8 @@ enum class Verdict {
   Wrong,      ///< its outputs are not the reference configuration's
   Failed,     ///< it did not compile, did not launch, or crashed
   DoesNotFit, ///< dropped before it was compiled
+  TimedOut,   ///< a run of it took longer than the deadline
+  Unfinished, ///< its run began: it ended the process that ran it, unless that is at it still
 };
 
 /// One candidate of one problem.
@@ -61,7 +63,7 @@ std::string staleness(const Toolchain &then, const Toolchain &now);
 /// "m=512 n=512"
 std::string describe(const ShapeKey &shape);
 
-/// "good", "hopeless", "wrong", "failed", "does not fit"
+/// "good", "hopeless", "wrong", "failed", "does not fit", "timed out", "unfinished"
 std::string_view name(Verdict verdict);
 /// The verdict of that name.
 std::optional<Verdict> parseVerdict(std::string_view name);

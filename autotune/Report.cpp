@@ -9,7 +9,8 @@
 namespace sectile {
 
 std::string_view name_of(TuneVerdict verdict) {
-  constexpr std::string_view names[] = {"good", "hopeless", "wrong", "failed", "does not fit"};
+  constexpr std::string_view names[] = {"good",         "hopeless",  "wrong",     "failed",
+                                        "does not fit", "timed out", "unfinished"};
   return names[static_cast<std::size_t>(verdict)];
 }
 

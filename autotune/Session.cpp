@@ -69,7 +69,7 @@ public:
   Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
       : task(task), options(options), store(store), device(task.stream.device()),
         toolchain(toolchainOf(device)), copies(device, outputsOf(task.bind(0), device, options)),
-        stopwatch(task.stream, copies, footprintOf(task.bind(0))),
+        stopwatch(task.stream, copies, footprintOf(task.bind(0)), options.deadline),
         progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
                  task.key.kernel + " " + describe(task.key.shape)),
         earlier(task.names.size()), results(task.names.size()), isKnown(task.names.size()),
@@ -102,7 +102,9 @@ private:
             prepared.stages};
   }
   Measurement &result(const Preparation &preparation, size_t candidate);
-  void record(size_t candidate);
+  void record(size_t candidate) { store.record(task.key, stamped(*results[candidate])); }
+  void recordBegun(size_t candidate);
+  static Measurement &stamped(Measurement &measurement);
   template <class Measure> void measure(size_t candidate, Measure &&measure);
   std::optional<double> bestTime() const;
   std::string bestText() const;
@@ -194,12 +196,22 @@ Measurement &Session::result(const Preparation &preparation, size_t candidate) {
   return *result;
 }
 
-void Session::record(size_t candidate) {
-  Measurement &measurement = *results[candidate];
+Measurement &Session::stamped(Measurement &measurement) {
   measurement.when = std::chrono::duration_cast<std::chrono::seconds>(
                          std::chrono::system_clock::now().time_since_epoch())
                          .count();
-  store.record(task.key, measurement);
+  return measurement;
+}
+
+// What stays in the store should the candidate take this process with it: whoever tunes next leaves
+// it alone.
+void Session::recordBegun(size_t candidate) {
+  Measurement begun = *results[candidate];
+  begun.verdict = Verdict::Unfinished;
+  begun.message = "it ended the process that ran it, unless that is at it still";
+  begun.median = begun.spread = 0;
+  begun.runs = 0;
+  store.record(task.key, stamped(begun));
 }
 
 std::optional<double> Session::bestTime() const {
@@ -254,7 +266,8 @@ std::vector<size_t> Session::chosen(Preparation &preparation) {
 
 void Session::fail(size_t candidate, const std::exception &error) {
   Measurement &measurement = *results[candidate];
-  measurement.verdict = Verdict::Failed;
+  measurement.verdict =
+      dynamic_cast<const runtime::DeadlinePassed *>(&error) ? Verdict::TimedOut : Verdict::Failed;
   measurement.message = error.what();
   if (dynamic_cast<const DeviceError *>(&error) && !deviceWorks())
     problem = std::string("after '") + task.names[candidate] +
@@ -326,6 +339,7 @@ void Session::check(Preparation &preparation, size_t candidate) {
     if (preparation.at(candidate).error)
       std::rethrow_exception(preparation.at(candidate).error);
     const LoadedCandidate ready = loaded(preparation, candidate);
+    recordBegun(candidate);
     const OutputBytes written = stopwatch.run(ready, spoiledMemory ? &*spoiledMemory : nullptr);
     if (auto why = expected.compare(written, options.tolerance)) {
       measurement.verdict = Verdict::Wrong;
@@ -428,6 +442,7 @@ void Session::halve(Preparation &preparation, std::vector<size_t> left) {
     for (size_t candidate : left) {
       if (over())
         return;
+      recordBegun(candidate);
       time(preparation, candidate, runs);
       record(candidate);
     }

@@ -151,7 +151,11 @@ std::size_t AutotunerBase::settle(const Stream &stream, const Bind &bind) {
     if (!lease)
       return state.known(key, known);
     if (!autotune::isTuned(state.names, known, state.options)) {
-      autotune::tune({stream, key, state.names, bind}, state.options, store);
+      const TuneReport report =
+          autotune::tune({stream, key, state.names, bind}, state.options, store);
+      if (!report.problem.empty())
+        throw DeviceError("tuning kernel '" + key.kernel + "': " + report.problem +
+                          "; what was measured is kept, another process goes on from there");
       known = store.lookup(key);
     }
   }

@@ -135,7 +135,7 @@ std::optional<Measurement> readMeasurement(const Statement::Rows &row, int colum
   m.irHash = row.text(column + 10);
   m.toolchain = {row.text(column + 11), row.text(column + 12)};
   m.when = row.integer(column + 13);
-  if (verdict < 0 || verdict > static_cast<int64_t>(Verdict::DoesNotFit) ||
+  if (verdict < 0 || verdict > static_cast<int64_t>(Verdict::Unfinished) ||
       row.integer(column + 14) != checksum(key, m))
     return std::nullopt;
   return m;

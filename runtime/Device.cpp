@@ -130,6 +130,18 @@ llvm::Expected<Artifact> DeviceImpl::compile(mlir::ModuleOp module, const Compil
                           /*forVirtualDevice=*/false, times);
 }
 
+static std::atomic<bool> anyLost = false;
+
+bool DeviceImpl::anyIsLost() { return anyLost; }
+
+void DeviceImpl::giveUp(const std::string &why) {
+  anyLost = true;
+  const std::string *none = nullptr;
+  const auto *text = new std::string(name + " is lost to this process: " + why);
+  if (!lost.compare_exchange_strong(none, text))
+    delete text; // it was lost before
+}
+
 static std::string kibibytes(size_t bytes) {
   return bytes % 1024 ? std::to_string(bytes) + " bytes" : std::to_string(bytes / 1024) + " KiB";
 }

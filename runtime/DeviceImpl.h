@@ -6,6 +6,7 @@
 
 #include "codegen/Compiler.h"
 #include "runtime/DebugLogs.h"
+#include <atomic>
 #include <memory>
 #include <sectile/device.h>
 #include <sectile/stream.h>
@@ -16,6 +17,12 @@ namespace sectile::runtime {
 struct GridExtents {
   unsigned x = 1, y = 1, z = 1;
   bool dependent = false; ///< the blocks may start before the kernel ahead of them is done
+};
+
+/// A launch took longer than it was allowed to.
+class DeadlinePassed : public DeviceError {
+public:
+  using DeviceError::DeviceError;
 };
 
 /// A kernel on a device, ready to launch.
@@ -50,6 +57,18 @@ public:
   int dlpackDevice = 0; ///< DLPack's number of this kind of device
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
+
+  /// A kernel that does not end cannot be stopped, and much of a driver waits for it: from now on
+  /// the driver is not asked for anything, whatever asks for it throws this message, and what is
+  /// given back stays with the driver until the process ends.
+  void giveUp(const std::string &why);
+  static bool anyIsLost();
+  bool isLost() const { return lost.load(std::memory_order_acquire) != nullptr; }
+  /// Throws DeviceError where it is.
+  void requireNotLost() const {
+    if (isLost())
+      throw DeviceError(*lost.load(std::memory_order_acquire));
+  }
 
   /// Of the driver under it; empty where there is none.
   virtual std::string driverVersion() { return ""; }
@@ -106,6 +125,8 @@ public:
 
 private:
   [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const;
+
+  std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
 };
 
 struct StreamImpl {

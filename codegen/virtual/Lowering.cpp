@@ -1,12 +1,16 @@
 // Memory accesses, address spaces and calls of a kernel, rewritten for the machine.
 #include "codegen/virtual/Lowering.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/CFG.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include <algorithm>
 
 using namespace llvm;
@@ -301,6 +305,35 @@ void Lowering::countInstructions() {
   }
 }
 
+// Where a loop goes round, the machine is asked once the thread has used up what it may execute. A
+// thread that goes on for ever goes round some loop for ever.
+void Lowering::makeLoopsInterruptible() {
+  SmallVector<std::pair<const BasicBlock *, const BasicBlock *>> edges;
+  FindFunctionBackedges(kernel, edges);
+  SmallPtrSet<const BasicBlock *, 8> ends;
+  for (const auto &[end, start] : edges)
+    ends.insert(end);
+  SmallVector<BasicBlock *> blocks(make_pointer_range(kernel));
+  for (BasicBlock *block : blocks) {
+    if (!ends.contains(block))
+      continue;
+    const auto located = find_if(reverse(*block), [](const Instruction &instruction) {
+      return bool(instruction.getDebugLoc());
+    });
+    Instruction *last = block->getTerminator();
+    builder.SetInsertPoint(last);
+    Type *type = builder.getInt64Ty();
+    Value *executed = threadField(offsetof(ThreadHeader, instructions), type);
+    Value *allowed = threadField(offsetof(ThreadHeader, allowed), type);
+    Value *site = siteOf(located == block->rend() ? *last : *located, SiteKind::Loop, "loop");
+    Value *isTooMuch = builder.CreateICmpUGT(executed, allowed);
+    MDNode *seldom = MDBuilder(kernel.getContext()).createUnlikelyBranchWeights();
+    builder.SetInsertPoint(
+        SplitBlockAndInsertIfThen(isTooMuch, last, /*Unreachable=*/false, seldom));
+    machineCall("overrun", builder.getVoidTy(), {thread, site});
+  }
+}
+
 Error Lowering::run() {
   countInstructions();
   std::vector<Instruction *> instructions;
@@ -332,6 +365,7 @@ Error Lowering::run() {
       return createStringError("the virtual GPU cannot run exceptions or asm goto");
     }
   }
+  makeLoopsInterruptible();
   return Error::success();
 }
 

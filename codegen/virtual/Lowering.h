@@ -43,6 +43,7 @@ public:
 private:
   llvm::Error lowerCall(llvm::CallInst &call);
   void countInstructions();
+  void makeLoopsInterruptible();
   void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,
                    llvm::Align align, uint32_t flags, llvm::StringRef name);
   void lowerCast(llvm::AddrSpaceCastInst &cast);

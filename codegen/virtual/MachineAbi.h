@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 2;
+constexpr unsigned machineAbiVersion = 3;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -27,6 +27,7 @@ struct ThreadHeader {
   uint32_t sharedBytes; // dynamic part
   uint32_t reserved;
   uint64_t instructions; // of the IR, executed so far: written by generated code
+  uint64_t allowed;      // instructions after which a loop calls `overrun`
   uint64_t dispatch;     // what llvm.amdgcn.dispatch.ptr points to
   uint64_t implicitArgs; // what llvm.amdgcn.implicitarg.ptr points to
   char *shared;          // host address of shared address zero
@@ -136,7 +137,8 @@ enum class SiteKind : uint8_t {
   MatrixLoad,
   MatrixStore,
   WarpOp,
-  Trap
+  Trap,
+  Loop
 };
 
 // The machine's functions. Generated code calls them as sectile_vg_<name>.
@@ -150,6 +152,7 @@ enum class SiteKind : uint8_t {
 //   groups that may stay pending; ~0u: wait for all, committed or not) trap(thread, site)
 //   clock(thread) -> i64
 //   active_lanes(thread) -> i64
+//   overrun(thread, site)                          a loop goes round, with more than is allowed
 #define SECTILE_VG_FUNCTIONS(X)                                                                    \
   X(access_global)                                                                                 \
   X(access_generic)                                                                                \
@@ -162,6 +165,7 @@ enum class SiteKind : uint8_t {
   X(async_wait)                                                                                    \
   X(trap)                                                                                          \
   X(clock)                                                                                         \
-  X(active_lanes)
+  X(active_lanes)                                                                                  \
+  X(overrun)
 
 } // namespace sectile::vgpu

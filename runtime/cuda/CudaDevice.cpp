@@ -34,11 +34,14 @@ private:
   bool pushed;
 };
 
+/// The device stays open for as long as the process.
 class CudaKernel : public LoadedKernel {
 public:
-  CudaKernel(const Artifact &artifact, CUcontext context, CUmodule module)
-      : LoadedKernel(artifact), context(context), module(module) {}
+  CudaKernel(const Artifact &artifact, const DeviceImpl &device, CUcontext context, CUmodule module)
+      : LoadedKernel(artifact), device(device), context(context), module(module) {}
   ~CudaKernel() override {
+    if (device.isLost())
+      return;
     CurrentContext current(context);
     driver().cuCtxSynchronize(); // It may be running.
     driver().cuModuleUnload(module);
@@ -47,6 +50,7 @@ public:
   CUfunction function = nullptr;
 
 private:
+  const DeviceImpl &device;
   CUcontext context;
   CUmodule module;
 };
@@ -101,7 +105,7 @@ public:
   uint64_t allocate(size_t bytes) override {
     if (bytes == 0)
       return 0;
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     CUdeviceptr address = 0;
     if (CUresult error = driver().cuMemAlloc(&address, bytes); error == cuda::errorOutOfMemory) {
       MemoryInfo info = memory();
@@ -178,7 +182,7 @@ public:
     call("waiting for an event", driver().cuEventSynchronize, static_cast<CUevent>(event));
   }
   bool eventDone(void *event) override {
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     const CUresult result = driver().cuEventQuery(static_cast<CUevent>(event));
     if (result != cuda::errorNotReady)
       check(result, "asking for an event");
@@ -202,7 +206,7 @@ public:
   void *endCapture(void *stream) override {
     CUgraph graph = nullptr;
     call("ending a capture", driver().cuStreamEndCapture, static_cast<CUstream>(stream), &graph);
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     CUgraphExec executable = nullptr;
     const CUresult result = driver().cuGraphInstantiate(&executable, graph, 0ull);
     driver().cuGraphDestroy(graph);
@@ -222,7 +226,7 @@ public:
     if (artifact.kind != "ptx" && artifact.kind != "cubin")
       throw DeviceError(name + ": cannot load kernel '" + artifact.entry +
                         "': its code is of the kind '" + artifact.kind + "'");
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     CUmodule module = nullptr;
     std::string log(16384, '\0');
     int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};
@@ -233,7 +237,7 @@ public:
       fail(error, name,
            "loading kernel '" + artifact.entry + "'" + (log.empty() ? "" : " (" + log + ")"));
     }
-    auto kernel = std::make_unique<CudaKernel>(artifact, context, module);
+    auto kernel = std::make_unique<CudaKernel>(artifact, *this, context, module);
     check(driver().cuModuleGetFunction(&kernel->function, module, artifact.entry.c_str()),
           "finding kernel '" + artifact.entry + "' in its code");
     auto attribute = [&](int which) {
@@ -257,7 +261,7 @@ public:
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
       return;
     checkGrid(kernel, grid);
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     const CUfunction function = static_cast<const CudaKernel &>(kernel).function;
     const auto in = static_cast<CUstream>(stream);
     CUresult error = cuda::success;
@@ -276,6 +280,11 @@ public:
   }
 
 private:
+  CurrentContext enter() const {
+    requireNotLost();
+    return CurrentContext(context);
+  }
+
   /// What a kernel may use without asking for more.
   static constexpr unsigned defaultSharedBytes = 48 * 1024;
 
@@ -285,15 +294,16 @@ private:
   }
   template <class Function, class... Arguments>
   void call(const char *doing, Function function, Arguments... arguments) {
-    CurrentContext current(context);
+    const CurrentContext current = enter();
     if (CUresult error = function(arguments...))
       fail(error, name, doing);
   }
   /// Gives something back. A failure has been or will be reported by the calls that do work.
   template <class Function, class Handle> void release(Function function, Handle handle) noexcept {
+    if (!handle || isLost())
+      return;
     CurrentContext current(context);
-    if (handle)
-      function(handle);
+    function(handle);
   }
 
   CUcontext context = nullptr;

@@ -34,12 +34,15 @@ private:
   bool changed;
 };
 
+/// The device stays open for as long as the process.
 class HipKernel : public LoadedKernel {
 public:
-  HipKernel(const Artifact &artifact, int device, hipModule module)
-      : LoadedKernel(artifact), device(device), module(module) {}
+  HipKernel(const Artifact &artifact, const DeviceImpl &device, int ordinal, hipModule module)
+      : LoadedKernel(artifact), device(device), ordinal(ordinal), module(module) {}
   ~HipKernel() override {
-    CurrentDevice current(device);
+    if (device.isLost())
+      return;
+    CurrentDevice current(ordinal);
     driver().hipDeviceSynchronize(); // It may be running.
     driver().hipModuleUnload(module);
   }
@@ -47,7 +50,8 @@ public:
   hipFunction function = nullptr;
 
 private:
-  int device;
+  const DeviceImpl &device;
+  int ordinal;
   hipModule module;
 };
 
@@ -101,7 +105,7 @@ public:
   uint64_t allocate(size_t bytes) override {
     if (bytes == 0)
       return 0;
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     void *address = nullptr;
     std::string doing = "allocating " + std::to_string(bytes) + " bytes";
     if (hipError error = driver().hipMalloc(&address, bytes)) {
@@ -182,7 +186,7 @@ public:
     call("waiting for an event", driver().hipEventSynchronize, static_cast<hipEvent>(event));
   }
   bool eventDone(void *event) override {
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     const hipError result = driver().hipEventQuery(static_cast<hipEvent>(event));
     if (result != hip::errorNotReady)
       check(result, "asking for an event");
@@ -206,7 +210,7 @@ public:
   void *endCapture(void *stream) override {
     hipGraph graph = nullptr;
     call("ending a capture", driver().hipStreamEndCapture, static_cast<hipStream>(stream), &graph);
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     hipGraphExec executable = nullptr;
     const hipError result = driver().hipGraphInstantiateWithFlags(&executable, graph, 0ull);
     driver().hipGraphDestroy(graph);
@@ -226,11 +230,11 @@ public:
     if (artifact.kind != "hsaco")
       throw DeviceError(name + ": cannot load kernel '" + artifact.entry +
                         "': its code is of the kind '" + artifact.kind + "'");
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     hipModule module = nullptr;
     check(driver().hipModuleLoadData(&module, artifact.bytes.data()),
           "loading kernel '" + artifact.entry + "'");
-    auto kernel = std::make_unique<HipKernel>(artifact, ordinal, module);
+    auto kernel = std::make_unique<HipKernel>(artifact, *this, ordinal, module);
     check(driver().hipModuleGetFunction(&kernel->function, module, artifact.entry.c_str()),
           "finding kernel '" + artifact.entry + "' in its code");
     return kernel;
@@ -241,7 +245,7 @@ public:
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
       return;
     checkGrid(kernel, grid);
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     const hipError error = driver().hipModuleLaunchKernel(
         static_cast<const HipKernel &>(kernel).function, grid.x, grid.y, grid.z, kernel.threads, 1,
         1, kernel.sharedBytes, static_cast<hipStream>(stream), arguments, nullptr);
@@ -250,6 +254,10 @@ public:
   }
 
 private:
+  CurrentDevice enter() const {
+    requireNotLost();
+    return CurrentDevice(ordinal);
+  }
   static void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
 
   void check(hipError error, const std::string &doing) const {
@@ -258,15 +266,16 @@ private:
   }
   template <class Function, class... Arguments>
   void call(const char *doing, Function function, Arguments... arguments) {
-    CurrentDevice current(ordinal);
+    const CurrentDevice current = enter();
     if (hipError error = function(arguments...))
       fail(error, name, doing);
   }
   /// Gives something back. A failure has been or will be reported by the calls that do work.
   template <class Function, class Handle> void release(Function function, Handle handle) noexcept {
+    if (!handle || isLost())
+      return;
     CurrentDevice current(ordinal);
-    if (handle)
-      function(handle);
+    function(handle);
   }
 
   int ordinal;

@@ -3,13 +3,23 @@
 #include "runtime/virtual/Program.h"
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
 
 namespace sectile::vgpu {
 namespace {
 
-constexpr size_t stackSlack = 64 * 1024; // for the machine's own functions
+constexpr size_t stackSlack = 64 * 1024;      // for the machine's own functions
+constexpr uint64_t fewInstructions = 1 << 16; // of a thread, between two looks at the clock
 constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
+
+// Another process's work does not count against a launch.
+double processorSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 uint64_t mix(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -77,9 +87,6 @@ void Block::join(const uint32_t *members, size_t count, const uint32_t *learners
 
 void Block::prepare(uint64_t linearBlock) {
   const Program &program = *launch->program;
-  coordinates[0] = uint32_t(linearBlock % launch->grid[0]);
-  coordinates[1] = uint32_t(linearBlock / launch->grid[0] % launch->grid[1]);
-  coordinates[2] = uint32_t(linearBlock / launch->grid[0] / launch->grid[1]);
   finding.reset();
   uninitialized.reset();
   barriers.clear();
@@ -146,6 +153,7 @@ void Block::prepare(uint64_t linearBlock) {
     thread.implicitArgs = launch->implicitArgs;
     thread.shared = sharedStart;
     thread.instructions = 0;
+    thread.allowed = launch->deadline > 0 ? fewInstructions : ~uint64_t(0);
     thread.owner = this;
     thread.warpState = &warps[thread.warp];
     thread.index = i;
@@ -169,18 +177,47 @@ void Block::prepare(uint64_t linearBlock) {
   currentWarp = 0;
 }
 
+void Block::startClock() { started = processorSeconds(); }
+
+bool Block::isLate() const {
+  return launch->deadline > 0 && processorSeconds() - started > launch->deadline;
+}
+
+std::string Block::lateness() const {
+  char text[64];
+  std::snprintf(text, sizeof text, "the launch did not end within %g s", launch->deadline);
+  return text;
+}
+
+void Block::overrun(Thread &thread, uint32_t site) {
+  thread.allowed = thread.instructions + fewInstructions;
+  if (!isLate())
+    return;
+  report(FindingKind::TimedOut, thread, site, lateness());
+  stop(thread);
+}
+
 std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearBlock) {
   launch = &context;
+  coordinates[0] = uint32_t(linearBlock % launch->grid[0]);
+  coordinates[1] = uint32_t(linearBlock / launch->grid[0] % launch->grid[1]);
+  coordinates[2] = uint32_t(linearBlock / launch->grid[0] / launch->grid[1]);
+  auto ofWhole = [&](FindingKind kind, std::string message) {
+    Finding result;
+    result.kind = kind;
+    std::copy_n(coordinates, 3, result.block);
+    result.ofThread = false;
+    result.kernel = context.program->kernel();
+    result.message = std::move(message);
+    return result;
+  };
   uint32_t count = context.blockSize[0] * context.blockSize[1] * context.blockSize[2];
   // The deepest stagger of the stacks is added to what each needs.
-  if (!stacks.reserve(count, context.program->stackBytes() + stackSlack + 59 * 320)) {
-    Finding result;
-    result.kind = FindingKind::BadOperand;
-    result.kernel = context.program->kernel();
-    result.message =
-        "the host has no memory for the stacks of " + std::to_string(count) + " threads";
-    return result;
-  }
+  if (!stacks.reserve(count, context.program->stackBytes() + stackSlack + 59 * 320))
+    return ofWhole(FindingKind::BadOperand, "the host has no memory for the stacks of " +
+                                                std::to_string(count) + " threads");
+  if (isLate())
+    return ofWhole(FindingKind::TimedOut, lateness());
   prepare(linearBlock);
   while (liveThreads && !failed()) {
     if (Thread *thread = next())

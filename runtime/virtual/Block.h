@@ -103,6 +103,7 @@ struct LaunchContext {
   uint64_t dispatch, implicitArgs;
   uint64_t seed;
   bool checks, counters;
+  double deadline;                 // 0: none
   std::vector<MemoryRange> ranges; // sorted
 };
 
@@ -113,6 +114,8 @@ public:
   Block &operator=(const Block &) = delete;
   ~Block();
 
+  // The deadline of a launch is that long from here, for all the blocks that this host thread runs.
+  void startClock();
   // Runs one block to its end, or to its first finding. Adds to `siteCounters`.
   std::optional<Finding> run(const LaunchContext &launch, uint64_t linearBlock);
   std::vector<SiteCounters> siteCounters;
@@ -132,6 +135,7 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void trap(Thread &thread, uint32_t site);
+  void overrun(Thread &thread, uint32_t site);
 
   // For the warp operations (WarpOps.cpp, Mma.cpp).
   Thread &laneOf(const Warp &warp, unsigned lane) { return threads[warp.firstThread + lane]; }
@@ -172,6 +176,8 @@ private:
   bool checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   std::string placeOf(uint32_t site) const;
+  bool isLate() const;
+  std::string lateness() const;
 
   // AccessLog.cpp
   void flush(Warp &warp, uint64_t lanes);
@@ -205,6 +211,7 @@ private:
   uint32_t currentWarp = 0;
   uint32_t liveThreads = 0;
   uint64_t randomState = 0;
+  double started = 0; // on the clock of this host thread's processor time
   uint32_t coordinates[3] = {};
   std::optional<Finding> finding;
   std::optional<Finding> uninitialized; // gives way to the race it may be a sign of

@@ -33,6 +33,8 @@ const char *kindName(FindingKind kind) {
     return "not a number";
   case FindingKind::BrokenPromise:
     return "broken promise";
+  case FindingKind::TimedOut:
+    return "timed out";
   }
   return "finding";
 }

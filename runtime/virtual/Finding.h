@@ -19,7 +19,8 @@ enum class FindingKind {
   Overflow,          // an address from an integer that did not fit
   BadIndex,          // an index outside of the tile that it is taken from
   NotANumber,        // the first NaN, where these are watched for
-  BrokenPromise      // what an assumption or a hint says does not hold
+  BrokenPromise,     // what an assumption or a hint says does not hold
+  TimedOut           // the launch had a deadline, and was not done by then
 };
 
 // The kind as a word for messages and tests: "out-of-bounds access".

@@ -93,6 +93,7 @@ void addSite(Counters &totals, LineCounters &line, const Site &site, const SiteC
     break;
   case SiteKind::AsyncWait:
   case SiteKind::Trap:
+  case SiteKind::Loop:
     break;
   }
 }
@@ -150,6 +151,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   context.seed = options.seed;
   context.checks = options.checks;
   context.counters = options.counters;
+  context.deadline = options.deadline;
   context.ranges = deviceMemory.ranges();
   context.ranges.insert(context.ranges.end(), program.globals().begin(), program.globals().end());
   std::sort(context.ranges.begin(), context.ranges.end(),
@@ -169,6 +171,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     std::unique_ptr<Block> block = takeBlock();
     block->siteCounters.assign(program.sites().size(), {});
     block->instructions = 0;
+    block->startClock();
     for (;;) {
       uint64_t position = nextBlock++;
       // Blocks before a failed one still run: theirs would be the finding to report.

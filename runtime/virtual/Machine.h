@@ -24,6 +24,7 @@ struct LaunchOptions {
   bool checks = true;       // bounds, alignment, races, …
   bool counters = true;     // accesses; operations are always counted
   unsigned hostThreads = 0; // 0: all
+  double deadline = 0;      // seconds of processor time of a host thread; 0: none
 };
 
 struct LaunchResult {

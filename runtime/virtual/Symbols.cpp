@@ -38,6 +38,7 @@ void trap(Thread *thread, uint32_t site) { thread->owner->trap(*thread, site); }
 // A clock that only counts how often it is read: the same in every run.
 uint64_t clock(Thread *thread) { return ++thread->ticks; }
 uint64_t active_lanes(Thread *thread) { return thread->warpState->live; }
+void overrun(Thread *thread, uint32_t site) { thread->owner->overrun(*thread, site); }
 
 } // namespace
 

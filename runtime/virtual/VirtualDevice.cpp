@@ -93,7 +93,10 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     how = options;
   }
-  how.counters |= watcher != nullptr;
+  if (watcher) {
+    how.counters = true;
+    how.deadline = watcher->deadline;
+  }
   vgpu::LaunchResult result =
       theMachine.launch(*static_cast<const VirtualKernel &>(kernel).program, shape, arguments, how);
   if (printCounters && !result.finding)
@@ -106,12 +109,14 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
   }
+  if (result.finding && result.finding->kind == vgpu::FindingKind::TimedOut)
+    throw DeadlinePassed(name + ": " + result.finding->text());
   if (result.finding)
     throw KernelFault(name, std::move(*result.finding));
 }
 
-VirtualDevice::WatchLaunches::WatchLaunches(Launch launch)
-    : launch(std::move(launch)), before(std::exchange(watcher, this)) {}
+VirtualDevice::WatchLaunches::WatchLaunches(Launch launch, double deadline)
+    : launch(std::move(launch)), deadline(deadline), before(std::exchange(watcher, this)) {}
 VirtualDevice::WatchLaunches::~WatchLaunches() { watcher = before; }
 
 void VirtualDevice::setOptions(const vgpu::LaunchOptions &newOptions) {

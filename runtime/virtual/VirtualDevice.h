@@ -28,17 +28,19 @@ public:
   vgpu::Counters lastCounters() const;
 
   /// While it lives, what this thread launches on virtual devices is counted and handed over,
-  /// whatever other threads launch.
+  /// whatever other threads launch. A launch that takes longer than the deadline throws
+  /// DeadlinePassed.
   class WatchLaunches {
   public:
     using Launch = std::function<void(const LoadedKernel &, const vgpu::Counters &)>;
-    explicit WatchLaunches(Launch launch);
+    explicit WatchLaunches(Launch launch, double deadline = 0);
     ~WatchLaunches();
     WatchLaunches(const WatchLaunches &) = delete;
 
   private:
     friend VirtualDevice;
     Launch launch;
+    double deadline; ///< seconds of processor time; 0: none
     WatchLaunches *before;
   };
 

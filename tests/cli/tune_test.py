@@ -87,6 +87,7 @@ def test_words():
     wrong("--strategy", "guess", says=("'guess'", "halving"))
     wrong("--budget", "soon", says=("--budget", "'soon'"))
     wrong("--budget", "-1", says="--budget")
+    wrong("--deadline", "0", says=("--deadline", "'0'"))
     wrong("--shape", "x=3", says="'x'")
     wrong("--shape", SHAPE, "--file", "shapes", says="--file")
     wrong("--file", "none", says="none")
@@ -155,6 +156,47 @@ def test_a_device_that_is_lost_does_not_end_it():
     # One that can do nothing at all is given up.
     dead = sectile(*words[:-1], env={**env, "FAKE_CUDA_LOST_AFTER_LAUNCHES": "0", "SECTILE_CACHE_DIR": os.path.abspath("c2")})
     assert dead.status in (1, 2) and "ILLEGAL_ADDRESS" in dead.err, (dead.status, dead.err)
+
+
+LAYER_NORM = ("tune", "layer_norm", "--shape", "...=8,N=256", "--device", "cuda:0", "--json", "--quiet")
+
+
+def verdicts(out):
+    (report,) = json.loads(out)
+    return [row["verdict"] for row in report["candidates"]], report
+
+
+def test_what_never_ends_does_not_end_it():
+    """A kernel that does not end is given up with its process; the driver ends one that waits for it."""
+    env = cache(SECTILE_CUDA_LIBRARY=os.path.abspath(sys.argv[2]))
+    result = done(*LAYER_NORM, "--deadline", "0.2", env={**env, "FAKE_CUDA_ENDLESS_LAUNCH": "60"})
+    all, report = verdicts(result.out)
+    assert len(all) >= 9 and all.count("good") >= 3 and all.count("timed out") >= 2, all
+    assert set(all) <= {"good", "hopeless", "timed out"}, all
+    assert result.err.count("; going on in a new process") == all.count("timed out"), result.err
+    late = next(row for row in report["candidates"] if row["verdict"] == "timed out")
+    assert "did not end within 0.2 s" in late["message"] and late["known"], late
+    (best,) = json.loads(done("cache", "best", "layer_norm", "--json", env=cache()).out)
+    assert sum(row["verdict"] == "timed out" for row in best["measurements"]) == all.count("timed out"), best
+    # Nothing is tried again; where nothing is kept, nobody goes on.
+    again, _ = verdicts(done(*LAYER_NORM, env={**env, "FAKE_CUDA_ENDLESS_LAUNCH": "20"}).out)
+    assert again == all
+    alone = sectile(*LAYER_NORM, "--deadline", "0.2", env={**env, "FAKE_CUDA_ENDLESS_LAUNCH": "60", "SECTILE_CACHE_DIR": ""})
+    assert alone.status == 1 and "can do no more" in alone.err and verdicts(alone.out)[0].count("timed out") == 1, alone.err
+    # The default configuration is what everything is held against: without it there is nothing.
+    default = sectile(*LAYER_NORM, "--deadline", "0.2", env={**env, "FAKE_CUDA_ENDLESS_LAUNCH": "1", "SECTILE_CACHE_DIR": os.path.abspath("c2")})
+    assert default.status == 1 and "did not end within 0.2 s" in default.err, (default.status, default.err)
+
+
+def test_what_kills_the_process_is_not_tried_again():
+    env = cache(SECTILE_CUDA_LIBRARY=os.path.abspath(sys.argv[2]))
+    deadly = {**os.environ, **env, "FAKE_CUDA_KILLED_AT_LAUNCH": "60"}
+    assert subprocess.run([SECTILE, *LAYER_NORM], env=deadly).returncode == -signal.SIGKILL
+    (best,) = json.loads(done("cache", "best", "layer_norm", "--json", env=cache()).out)
+    assert [row["verdict"] for row in best["measurements"]].count("unfinished") == 1, best
+    all, report = verdicts(done(*LAYER_NORM, env=env).out)
+    assert all.count("unfinished") == 1 and set(all) <= {"good", "hopeless", "unfinished"}, all
+    assert report["best"] != next(row["config"] for row in report["candidates"] if row["verdict"] == "unfinished")
 
 
 def test_the_whole_space_of_three_shapes():

@@ -1,12 +1,15 @@
 // A CUDA driver on host memory, for tests of everything that talks to one: two devices, an sm_90
 // and an sm_86. It is strict where a real driver is forgiving: no call works without the right
 // context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
-// y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing.
+// y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing. What
+// FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process.
 #include "tests/fake/fake_cuda.h"
 #include "ir/DebugLog.h"
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -85,10 +88,38 @@ Driver &driver() {
 // the program unload after the thread's objects are gone, which a driver bears.
 thread_local std::vector<int> &contexts = *new std::vector<int>;
 
+int numberIn(const char *variable) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoi(text) : 0;
+}
+
+// This launch never ends, and nothing behind it.
+bool endless() {
+  static const int launch = numberIn("FAKE_CUDA_ENDLESS_LAUNCH");
+  return launch && driver().calls["cuLaunchKernel"] >= launch;
+}
+
+// Ends this process where a driver would wait for a kernel that never ends, or at the launch that a
+// test says.
+void endProcess(const char *symbol) {
+  static const int deadly = numberIn("FAKE_CUDA_KILLED_AT_LAUNCH");
+  if (deadly && driver().calls["cuLaunchKernel"] == deadly)
+    std::raise(SIGKILL);
+  static const std::set<std::string> waiting = {
+      "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
+      "cuMemAlloc_v2",    "cuMemFree_v2",        "cuMemcpyHtoD_v2",
+      "cuMemcpyDtoH_v2",  "cuModuleLoadDataEx",  "cuModuleUnload"};
+  if (endless() && waiting.count(symbol)) {
+    std::fprintf(stderr, "fake CUDA: %s waits for ever\n", symbol);
+    std::abort();
+  }
+}
+
 // Counts the call; the error that a test asked for, or that of a missing cuInit or context.
 int enter(const char *symbol, bool needsContext) {
   Driver &d = driver();
   ++d.calls[symbol];
+  endProcess(symbol);
   if (auto found = d.failures.find(symbol); found != d.failures.end()) {
     const int error = found->second.first;
     if (--found->second.second == 0)
@@ -489,7 +520,7 @@ int cuEventRecord(void *handle, void *stream) {
     return invalidHandle;
   return submit(stream, [=] {
     event->time = std::chrono::steady_clock::now();
-    event->recorded = true;
+    event->recorded = !endless();
     return success;
   });
 }

@@ -401,6 +401,55 @@ end:
       << finding.text();
 }
 
+// Goes round for ever where %endless says so: without a call of the machine, and with a barrier.
+const std::string endless = std::string(nvidiaHead) + R"(
+define ptx_kernel void @k(ptr addrspace(1) %x, i32 %endless) {
+entry:
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %p = getelementptr i32, ptr addrspace(1) %x, i32 %i
+  br label %loop
+loop:
+  %n = phi i32 [ 0, %entry ], [ %m, %loop ]
+  %m = add i32 %n, 1 ;; 20
+  %few = icmp ult i32 %m, 100 ;; 21
+  %never = icmp ne i32 %endless, 0 ;; 21
+  %more = or i1 %few, %never ;; 21
+  br i1 %more, label %loop, label %end ;; 21
+end:
+  store i32 %m, ptr addrspace(1) %p, align 4
+  ret void
+}
+)";
+
+TEST(Deadline, EndsWhatNeverEnds) {
+  const std::string withBarrier =
+      replaced(endless, "  %m = add",
+               "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
+               "  %m = add");
+  for (const std::string &text : {endless, withBarrier})
+    for (const bool checks : {false, true}) {
+      Runner runner(withLines(text));
+      runner.shape.block[0] = 64;
+      runner.shape.grid[0] = 3;
+      runner.options.checks = runner.options.counters = checks;
+      runner.options.deadline = 0.2;
+      int *x = runner.allocate<int>(64);
+      const Finding finding = runner.expectFinding(FindingKind::TimedOut, 21, x, 1);
+      EXPECT_NE(finding.text().find(": timed out: the launch did not end within 0.2 s"),
+                std::string::npos)
+          << finding.text();
+      runner.expectClean(x, 0); // the machine is as good as before
+      EXPECT_EQ(x[63], 100);
+    }
+}
+
+TEST(Deadline, IsThatOfAllBlocks) {
+  Runner runner(withLines(endless));
+  runner.shape.grid[0] = 1u << 30;
+  runner.options.deadline = 0.2;
+  runner.expectFinding(FindingKind::TimedOut, 0, runner.allocate<int>(1), 0);
+}
+
 TEST(Global, MisalignedVectorsAreFound) {
   std::string text = std::string(nvidiaHead) + R"(
 define ptx_kernel void @k(ptr addrspace(1) %x, i32 %offset) {

@@ -1,10 +1,12 @@
 // The program `sectile`: finds the command and turns what it throws into one sentence and an exit
 // status: 0 done, 1 the work failed, 2 the command line or an input was wrong.
 #include "kernels/InputError.h"
+#include "runtime/DeviceImpl.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <sectile/version.h>
@@ -62,6 +64,8 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--opt", "KEY=VALUE", "an option of the kernel"},
         {"--device", "DEV", device},
         {"--budget", "SECONDS", "begin no candidate after this time"},
+        {"--deadline", "SECONDS",
+         "give up a candidate that runs longer; if not given, 100 times the fastest, 10 at least"},
         {"--candidates", "N", "measure at most so many for each shape"},
         {"--strategy", "NAME", "exhaustive (if not given), random or halving"},
         {"--quiet", {}, "no progress"},
@@ -193,6 +197,11 @@ int main(int argc, char **argv) {
     std::cerr << "sectile: out of memory\n";
   } catch (const std::exception &error) {
     std::cerr << "sectile: " << error.what() << "\n";
+  }
+  // A driver may wait at the end of a process for a kernel that has none.
+  if (runtime::DeviceImpl::anyIsLost()) {
+    std::cout.flush();
+    std::_Exit(status);
   }
   return status;
 }

@@ -58,12 +58,15 @@ Strategy strategyOf(const CommandLine &line) {
   throw InputError("--strategy: '" + name + "' is none of exhaustive, random, halving");
 }
 
-double budgetOf(const CommandLine &line) {
-  const std::string text = line.value("--budget").value_or("0");
+// 0 where the word is not given.
+double secondsOf(const CommandLine &line, const std::string &word) {
+  if (!line.has(word))
+    return 0;
+  const std::string text = *line.value(word);
   char *end;
   const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !(seconds > 0 || (seconds == 0 && !line.has("--budget"))))
-    throw InputError("--budget needs a number of seconds above 0, not '" + text + "'");
+  if (text.empty() || *end || !(seconds > 0))
+    throw InputError(word + " needs a number of seconds above 0, not '" + text + "'");
   return seconds;
 }
 
@@ -136,8 +139,9 @@ void print(const std::vector<TuneReport> &reports) {
   table.print(std::cout);
 }
 
-// A kernel that faults can make a device useless to the process that ran it. Another one can go on:
-// what failed is known by then and not tried again. Returns only where that cannot be done.
+// A kernel that faults or never ends makes a device useless to the process that ran it. Another one
+// can go on: what failed is known by then and not tried again. This process and the kernel end
+// here. Returns only where that cannot be done.
 void goOnInAnotherProcess(double budgetLeft) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
@@ -162,7 +166,8 @@ int sectile::tool::runTune(const CommandLine &line) {
   options.strategy = strategyOf(line);
   options.candidates = static_cast<std::size_t>(line.number("--candidates", 1).value_or(0));
   options.quiet = line.has("--quiet");
-  const double budget = budgetOf(line);
+  options.deadline = secondsOf(line, "--deadline");
+  const double budget = secondsOf(line, "--budget");
   std::vector<ShapeLine> shapes{{parseShape(line), ""}};
   if (line.has("--file")) {
     if (line.has("--shape"))

@@ -71,6 +71,9 @@ struct AutotuneOptions {
   std::uint64_t seed = 0;     // of the random order
   std::size_t candidates = 0; // the most that are measured, beside the reference; 0: all
   double seconds = 0;         // after which none is begun; 0: no limit
+  // Seconds that one run may take. 0: a hundred times the fastest run so far, but no less than ten;
+  // ten minutes for the first.
+  double deadline = 0;
 
   // Which arguments the kernel writes, by position. Without a value: every Ptr and View of
   // elements that are not const.
@@ -93,6 +96,8 @@ enum class TuneVerdict {
   wrong,        // its outputs are not the reference configuration's
   failed,       // it did not compile, did not launch, or crashed
   does_not_fit, // dropped before it was compiled
+  timed_out,    // a run of it took longer than the deadline
+  unfinished,   // its run began: it ended the process that ran it, unless that is at it still
 };
 std::string_view name_of(TuneVerdict verdict);
 

@@ -183,6 +183,10 @@ public:
       return "F";
     case Verdict::DoesNotFit:
       return "-";
+    case Verdict::TimedOut:
+      return "T";
+    case Verdict::Unfinished:
+      return "?";
     case Verdict::Good:
       break;
     }
@@ -196,7 +200,7 @@ private:
   double left = 0, top = 0, bestTime = 1;
 };
 
-constexpr double legendWidth = 680, legendHeight = 56;
+constexpr double legendWidth = 830, legendHeight = 56;
 
 void drawLegend(Svg &svg) {
   const double x = margin, y = margin, step = 4;
@@ -208,8 +212,8 @@ void drawLegend(Svg &svg) {
              ratio == worstShown ? "4+" : fixed(ratio).substr(0, 3), Svg::Middle, 10);
   svg.text(x + 180, y + 11, "times the best's time");
   double at = x + 310;
-  for (const Verdict verdict :
-       {Verdict::Hopeless, Verdict::Wrong, Verdict::Failed, Verdict::DoesNotFit}) {
+  for (const Verdict verdict : {Verdict::Hopeless, Verdict::Wrong, Verdict::Failed,
+                                Verdict::DoesNotFit, Verdict::TimedOut, Verdict::Unfinished}) {
     svg.rectangle(at, y - 2, 16, 16, {.fill = "#dddddd"});
     svg.text(at + 8, y + 10, Panel::mark(verdict), Svg::Middle, 10);
     svg.text(at + 20, y + 10, name(verdict));
