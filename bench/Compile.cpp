@@ -17,14 +17,12 @@ static CompileTimes fastestCompile(const KernelSpec &kernel, const std::string &
                                    const std::string &form) {
   const Invocation call = resolveTypical(kernel, "", {}, {});
   const Config config = completeConfig(call, target, {});
-  const std::vector<detail::Memory> memory(call.tensors.size());
   CompileTimes best;
   for (int i = 0; i < 6; ++i) {
     CompileTimes times;
     {
       runtime::RecordCompileTimes record(times);
-      Use emit{.target = target, .form = form};
-      kernel.apply(call, config, memory, emit);
+      emitKernel(call, config, target, form);
     }
     if (i == 1 || (i > 1 && total(times) < total(best)))
       best = std::move(times);

@@ -35,7 +35,8 @@ double spacing(DType dtype, double value) {
 
 } // namespace
 
-Accuracy sectile::judge(const HostArray &output, const HostArray &exact, const HostArray &base) {
+Accuracy sectile::judge(const HostArray &output, const HostArray &exact, const HostArray &base,
+                        double factor) {
   assert(output.shape == exact.shape && output.shape == base.shape);
   const auto out = output.toDouble(), ref = exact.toDouble(), own = base.toDouble();
   const auto rounded = HostArray(output.dtype, output.shape, ref).toDouble();
@@ -71,9 +72,9 @@ Accuracy sectile::judge(const HostArray &output, const HostArray &exact, const H
     probe.add(spacing(output.dtype, ref[i]));
   }
   result.maxError = errors.max;
-  result.maxBound = 2 * baseErrors.max + probe.max;
+  result.maxBound = factor * baseErrors.max + probe.max;
   result.rmsError = errors.rms(finite);
-  result.rmsBound = 2 * baseErrors.rms(finite) + probe.rms(finite);
+  result.rmsBound = factor * baseErrors.rms(finite) + probe.rms(finite);
   return result;
 }
 

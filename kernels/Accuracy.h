@@ -6,9 +6,9 @@
 
 namespace sectile {
 
-// An output passes when its largest error is at most twice that of the same formula done plainly in
-// the kernel's own dtypes, plus one unit in the last place; its root-mean-square error likewise.
-// NaN and infinities of the exact result must be met exactly.
+// An output passes when its largest error is at most twice (or `factor` times) that of the same
+// formula done plainly in the kernel's own dtypes, plus one unit in the last place; its
+// root-mean-square error likewise. NaN and infinities of the exact result must be met exactly.
 struct Accuracy {
   double maxError = 0, maxBound = 0;
   double rmsError = 0, rmsBound = 0;
@@ -22,6 +22,7 @@ struct Accuracy {
 };
 
 // `exact` and `base` are a reference's results in the two arithmetics. The three have one shape.
-Accuracy judge(const HostArray &output, const HostArray &exact, const HostArray &base);
+Accuracy judge(const HostArray &output, const HostArray &exact, const HostArray &base,
+               double factor = 2);
 
 } // namespace sectile

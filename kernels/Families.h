@@ -1,13 +1,12 @@
-// The kernels' specifications, each defined beside its kernel.
+// The kernels' specifications, family by family; each is defined in its family's folder.
 #pragma once
 #include "kernels/Registry.h"
 
 namespace sectile {
 
-KernelSpec vectorAddSpec();
-KernelSpec softmaxSpec();
-KernelSpec layerNormSpec();
-KernelSpec matmulSpec();
-KernelSpec attentionSpec();
+std::vector<KernelSpec> elementwiseKernels();
+std::vector<KernelSpec> normKernels();
+std::vector<KernelSpec> matmulKernels();
+std::vector<KernelSpec> attentionKernels();
 
 } // namespace sectile

@@ -27,10 +27,9 @@ LayerNormResult layerNormReference(const HostArray &x, const HostArray &w, const
                                    double eps, Arithmetic arithmetic);
 
 struct MatmulOptions {
-  bool transA = false, transB = false;
   bool tf32 = false; // for Arithmetic::own: operands cut to tf32, as tensor cores do
 };
-// c[M, N] = a[M, K] b[K, N]; a is [K, M] where transA, b [N, K] where transB.
+// c[M, N] = a[M, K] b[K, N]
 HostArray matmulReference(const HostArray &a, const HostArray &b, const MatmulOptions &options,
                           Arithmetic arithmetic);
 

@@ -3,12 +3,20 @@
 #include "ir/Target.h"
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
 
 using namespace sectile;
 
 const std::vector<KernelSpec> &sectile::kernelRegistry() {
-  static const std::vector<KernelSpec> kernels{vectorAddSpec(), softmaxSpec(), layerNormSpec(),
-                                               matmulSpec(), attentionSpec()};
+  static const std::vector<KernelSpec> kernels = [] {
+    std::vector<KernelSpec> all;
+    for (auto family : {elementwiseKernels, normKernels, matmulKernels, attentionKernels})
+      for (KernelSpec &kernel : family())
+        all.push_back(std::move(kernel));
+    return all;
+  }();
   return kernels;
 }
 
@@ -45,6 +53,32 @@ std::string sectile::dtypeNames(std::span<const DType> dtypes) {
     text += name_of(dtypes[i]);
   }
   return text;
+}
+
+std::size_t Invocation::index(std::string_view argument) const {
+  for (std::size_t i = 0; i < kernel->arguments.size(); ++i)
+    if (kernel->arguments[i].name == argument)
+      return i;
+  throw std::logic_error(kernel->name + " has no argument " + std::string(argument));
+}
+
+std::vector<std::size_t> Invocation::storedAxes(std::size_t argument) const {
+  const ArgumentSpec &spec = kernel->arguments[argument];
+  const bool anyLeading = !spec.axes.empty() && spec.axes.front() == "...";
+  const std::size_t rank = spec.axes.size() - anyLeading + (anyLeading ? leading.size() : 0);
+  std::vector<std::size_t> places(rank);
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  if (!spec.stored)
+    return places;
+  const std::vector<std::string> stored = spec.stored(spec.axes, options);
+  for (std::size_t i = 0; i < spec.axes.size(); ++i)
+    places[i] = static_cast<std::size_t>(std::find(stored.begin(), stored.end(), spec.axes[i]) -
+                                         stored.begin());
+  return places;
+}
+
+std::int64_t OptionValues::integer(const std::string &name) const {
+  return std::stoll(values.at(name));
 }
 
 double OptionValues::number(const std::string &name) const { return std::stod(values.at(name)); }

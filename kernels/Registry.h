@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <sectile/buffer.h>
 #include <span>
 #include <string>
@@ -15,21 +16,32 @@
 namespace sectile {
 
 struct Invocation;
-struct Use;
+class OptionValues;
+class Use;
 
 struct ArgumentSpec {
   std::string name = "";
   bool output = false;
-  // The names of its axes. Axes of one name have one extent; a first "..." is any number of axes.
+  // An input that may be left out.
+  bool optional = false;
+  // An output that is there only where this optional input, or this flag among the options, is.
+  std::string with = "";
+  // The names of its axes. Axes of one name have one extent; a first "..." is any number of axes;
+  // "1|B" is 1 or as long as B; "3" is 3.
   std::vector<std::string> axes;
+  // The axes in the order in which they are stored, where the options change it.
+  std::function<std::vector<std::string>(std::vector<std::string> axes, const OptionValues &)>
+      stored = nullptr;
   std::vector<DType> dtypes = {}; // it may have; the first is the usual one
-  std::string like = "";          // instead of dtypes: it has the dtype of this argument
-  std::string swappedBy = "";     // a flag among the options that swaps its last two axes
+  std::string like = "";          // instead of dtypes: it has the dtype of this argument; or
+  std::function<DType(const Invocation &)> dtypeBy = nullptr; // of an output: works it out
+  // Contents that a user might give; standard normal numbers, and zeros of integers, if not said.
+  std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
   std::string doc = "";
 };
 
 struct OptionSpec {
-  enum Kind { flag, number, choice };
+  enum Kind { flag, number, integer, choice };
   std::string name;
   Kind kind;
   std::string initial; // empty: worked out from the arguments, as doc says
@@ -50,6 +62,7 @@ public:
   bool given(const std::string &name) const { return !values.at(name).empty(); }
   bool flag(const std::string &name) const { return values.at(name) == "true"; }
   double number(const std::string &name) const;
+  std::int64_t integer(const std::string &name) const;
   const std::string &choice(const std::string &name) const { return values.at(name); }
 
   std::map<std::string, std::string> values; // of every option; flags as "true" or "false"
@@ -58,8 +71,10 @@ public:
 // The configurations that the autotuner tries: all combinations of these values that the predicate
 // holds for. Fields without an axis are as the defaults say.
 struct SearchSpace {
+  std::string part = ""; // which of its launches they are for, by name, where it has several
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> axes;
-  std::function<bool(const Invocation &, const std::string &target, const Config &)> where;
+  std::function<bool(const Invocation &, const std::string &target, const Config &)> where =
+      nullptr;
 };
 
 struct KernelSpec {
@@ -68,25 +83,32 @@ struct KernelSpec {
   std::vector<OptionSpec> options;
   std::vector<ConfigSpec> config;
   std::map<std::string, std::int64_t> typical; // extents to compile for where no arrays are given
+  std::map<std::string, std::int64_t> small;   // extents that a test runs in a moment
 
   // What the axes' names do not say; throws InputError.
   std::function<void(const Invocation &)> check;
+  // Adds the extents of axes that only outputs have.
+  std::function<void(Invocation &)> derive;
+  // All outputs, in order; `inputs` are by their place among the arguments. Axes are in the
+  // specification's order, whatever is stored; what is left out is an array of no axes and no data.
   std::function<std::vector<HostArray>(const Invocation &, std::span<const HostArray> inputs,
                                        Arithmetic)>
-      reference; // all outputs, in order
+      reference;
+  // How much further from the exact result than the plain formula an output may be, at most.
+  double factor = 2;
 
   // Good values for all configuration fields on this target.
   std::function<Config(const Invocation &, const std::string &target)> defaults;
-  SearchSpace space = {};
-  // Launches it or gives its code, as `use` says; `memory` holds the arguments, in order.
-  std::function<void(const Invocation &, const Config &, std::span<const detail::Memory> memory,
-                     Use &use)>
-      apply;
+  std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
+  // Launches it, or whatever `use` does with its launches.
+  std::function<void(Use &use)> apply;
 };
 
 struct TensorType {
   DType dtype = DType::float32;
-  Shape shape;
+  Shape shape;         // as stored
+  Shape strides = {};  // in elements; empty: dense in row-major order
+  bool present = true; // an optional one may not be; its shape is then empty
 };
 
 // A kernel with everything settled that a launch needs.
@@ -98,6 +120,13 @@ struct Invocation {
   OptionValues options;
 
   std::int64_t extent(const std::string &axis) const { return extents.at(axis); }
+  // By an argument's name.
+  std::size_t index(std::string_view argument) const;
+  const TensorType &tensor(std::string_view argument) const { return tensors[index(argument)]; }
+  bool has(std::string_view argument) const { return tensor(argument).present; }
+  DType dtype(std::string_view argument) const { return tensor(argument).dtype; }
+  // For each of the argument's axes, as specified, its place among the axes as stored.
+  std::vector<std::size_t> storedAxes(std::size_t argument) const;
 };
 
 // In the order in which users meet them.
@@ -116,10 +145,10 @@ using Assignments = std::vector<std::pair<std::string, std::string>>; // NAME=VA
 Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTensor> &inputs,
                    const Assignments &options);
 // The same without arrays: the kernel's typical extents, but for those named, and one dtype for all
-// arguments that have a choice (the usual one where empty).
+// arguments that have a choice (the usual one where empty). Of the optional inputs those in `with`.
 Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
                           const std::map<std::string, std::int64_t> &extents,
-                          const Assignments &options);
+                          const Assignments &options, const std::vector<std::string> &with = {});
 // Values for the kernel's configuration, by name. Throws InputError.
 // Those given, and the kernel's own choice for the others.
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given);

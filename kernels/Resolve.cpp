@@ -4,8 +4,10 @@
 #include "kernels/Registry.h"
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace sectile {
 namespace {
@@ -61,7 +63,7 @@ public:
         fail("there is no input '" + name + "' (given by '" + tensor.where + "'); its inputs are " +
              namesOf(known));
     for (const ArgumentSpec &spec : known)
-      if (!inputs.contains(spec.name))
+      if (!spec.optional && !inputs.contains(spec.name))
         fail("the input '" + spec.name + "' is missing; its inputs are " + namesOf(known));
   }
 
@@ -72,14 +74,34 @@ public:
     result.tensors.push_back(given.type);
   }
 
-  void output(const ArgumentSpec &spec) {
+  void missing(const ArgumentSpec &spec) {
     TensorType type;
     type.dtype = spec.like.empty() ? spec.dtypes.front() : typeOf(spec.like).dtype;
+    type.present = false;
+    result.tensors.push_back(std::move(type));
+  }
+
+  // What the outputs' axes need that no input has.
+  void derive() {
+    if (result.kernel->derive)
+      result.kernel->derive(result);
+  }
+
+  void output(const ArgumentSpec &spec) {
+    if (!wanted(spec))
+      return missing(spec);
+    TensorType type;
+    type.dtype = spec.dtypeBy        ? spec.dtypeBy(result)
+                 : spec.like.empty() ? spec.dtypes.front()
+                                     : typeOf(spec.like).dtype;
+    // An input's gradient is as long as the input where that may be 1.
     for (const std::string &axis : axesOf(spec)) {
       if (axis == "...")
-        type.shape = result.leading;
+        type.shape.insert(type.shape.end(), result.leading.begin(), result.leading.end());
+      else if (axis.starts_with("1|"))
+        type.shape.push_back(broadcast.at(spec.with + axis));
       else
-        type.shape.push_back(result.extents.at(axis));
+        type.shape.push_back(isNumber(axis) ? std::stoll(axis) : result.extents.at(axis));
     }
     result.tensors.push_back(std::move(type));
   }
@@ -91,17 +113,27 @@ public:
   }
 
   std::vector<std::string> axesOf(const ArgumentSpec &spec) const {
-    std::vector<std::string> axes = spec.axes;
-    if (!spec.swappedBy.empty() && result.options.flag(spec.swappedBy))
-      std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-    return axes;
+    return spec.stored ? spec.stored(spec.axes, result.options) : spec.axes;
   }
+
+  const TensorType &typeOf(const std::string &name) const { return result.tensor(name); }
 
   [[noreturn]] void fail(const std::string &what) const {
     throw InputError(result.kernel->name + ": " + what);
   }
 
 private:
+  static bool isNumber(const std::string &axis) {
+    return std::isdigit(static_cast<unsigned char>(axis[0])) && axis.find('|') == std::string::npos;
+  }
+
+  bool wanted(const ArgumentSpec &spec) const {
+    if (spec.with.empty())
+      return true;
+    const auto option = result.options.values.find(spec.with);
+    return option != result.options.values.end() ? option->second == "true" : result.has(spec.with);
+  }
+
   std::string optionValue(const OptionSpec &spec, const std::string &value) const {
     switch (spec.kind) {
     case OptionSpec::flag:
@@ -117,6 +149,13 @@ private:
         fail("option '" + spec.name + "' is a number, not '" + value + "'");
       return value;
     }
+    case OptionSpec::integer: {
+      std::int64_t number = 0;
+      const char *last = value.data() + value.size();
+      if (std::from_chars(value.data(), last, number) != std::from_chars_result{last, std::errc()})
+        fail("option '" + spec.name + "' is a whole number, not '" + value + "'");
+      return value;
+    }
     case OptionSpec::choice:
       break;
     }
@@ -127,11 +166,6 @@ private:
       fail("option '" + spec.name + "' cannot be '" + value + "'; it can be " + known);
     }
     return value;
-  }
-
-  const TensorType &typeOf(const std::string &name) const {
-    const auto &arguments = result.kernel->arguments;
-    return result.tensors[static_cast<std::size_t>(findSpec(arguments, name) - arguments.begin())];
   }
 
   void dtype(const ArgumentSpec &spec, DType type, const std::string &who) const {
@@ -168,8 +202,19 @@ private:
       result.leading = std::move(leading);
     }
     for (std::size_t i = 0; i < named; ++i) {
-      const std::string &axis = axes[i + anyLeading];
+      std::string axis = axes[i + anyLeading];
       const std::int64_t extent = shape[leadingCount + i];
+      if (isNumber(axis)) {
+        if (extent != std::stoll(axis))
+          fail(describe(who, shape) + " must be " + bracketed(axes));
+        continue;
+      }
+      if (axis.starts_with("1|")) {
+        broadcast[spec.name + axis] = extent;
+        if (extent == 1)
+          continue;
+        axis.erase(0, 2);
+      }
       auto [known, isNew] = result.extents.try_emplace(axis, extent);
       if (isNew)
         extentFrom[axis] = describe(who, shape);
@@ -187,6 +232,7 @@ private:
   Invocation result;
   std::string leadingFrom;                       // which argument settled "..."
   std::map<std::string, std::string> extentFrom; // and each extent
+  std::map<std::string, std::int64_t> broadcast; // of "1|B" by the argument's name and that
 };
 
 } // namespace
@@ -196,20 +242,30 @@ Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTe
   Resolver resolver(kernel);
   resolver.options(options);
   resolver.inputNames(inputs);
+  bool derived = false;
   for (const ArgumentSpec &spec : kernel.arguments) {
+    if (spec.output && !std::exchange(derived, true))
+      resolver.derive();
     if (spec.output)
       resolver.output(spec);
+    else if (auto given = inputs.find(spec.name); given != inputs.end())
+      resolver.input(spec, given->second);
     else
-      resolver.input(spec, inputs.at(spec.name));
+      resolver.missing(spec);
   }
   return resolver.finish();
 }
 
 Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
                           const std::map<std::string, std::int64_t> &extents,
-                          const Assignments &options) {
+                          const Assignments &options, const std::vector<std::string> &with) {
   Resolver resolver(kernel);
   resolver.options(options);
+  for (const std::string &name : with) {
+    auto spec = findSpec(kernel.arguments, name);
+    if (spec == kernel.arguments.end() || !spec->optional)
+      resolver.fail("there is no optional input '" + name + "'");
+  }
   std::optional<DType> type;
   if (!dtype.empty() && !(type = parseDType(dtype)))
     throw InputError("there is no dtype '" + std::string(dtype) + "'");
@@ -225,20 +281,32 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     }
     found->second = extent;
   }
-  std::map<std::string, DType> dtypes;
+  bool first = true, derived = false;
   for (const ArgumentSpec &spec : kernel.arguments) {
+    if (spec.output && !std::exchange(derived, true))
+      resolver.derive();
     if (spec.output) {
       resolver.output(spec);
       continue;
     }
+    if (spec.optional && std::find(with.begin(), with.end(), spec.name) == with.end()) {
+      resolver.missing(spec);
+      continue;
+    }
     GivenTensor given;
     if (!spec.like.empty())
-      given.type.dtype = dtypes.at(spec.like);
+      given.type.dtype = resolver.typeOf(spec.like).dtype;
+    else if (type &&
+             (std::exchange(first, false) ||
+              std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) != spec.dtypes.end()))
+      given.type.dtype = *type;
     else
-      given.type.dtype = type && spec.dtypes.size() > 1 ? *type : spec.dtypes.front();
-    dtypes[spec.name] = given.type.dtype;
-    for (const std::string &axis : resolver.axesOf(spec))
-      given.type.shape.push_back(all.at(axis));
+      given.type.dtype = spec.dtypes.front();
+    for (std::string axis : resolver.axesOf(spec)) {
+      if (axis.starts_with("1|"))
+        axis.erase(0, 2);
+      given.type.shape.push_back(all.contains(axis) ? all.at(axis) : std::stoll(axis));
+    }
     resolver.input(spec, given);
   }
   return resolver.finish();

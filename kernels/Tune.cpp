@@ -1,58 +1,39 @@
 // Tuning the library's kernels.
 #include "kernels/Tune.h"
 #include "autotune/Session.h"
+#include "kernels/Execute.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include "runtime/LaunchAccess.h"
+#include <mutex>
 
 using namespace sectile;
 using autotune::Database, autotune::TuningKey, autotune::TuningTask;
 
 namespace {
 
-// Numbers between -1 and 1, the same on every machine.
-class Noise {
-public:
-  double next() {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<double>(state >> 40) / (1 << 23) - 1;
-  }
-
-private:
-  std::uint64_t state = 1;
-};
-
 std::vector<detail::Memory> makeArguments(const Invocation &call, const Device &device) {
-  Noise noise;
+  const std::vector<HostArray> inputs = sampleInputs(call, 1);
   std::vector<detail::Memory> memory;
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-    const auto &[dtype, shape] = call.tensors[i];
-    HostArray array(dtype, shape);
+    const auto &[dtype, shape, strides, present] = call.tensors[i];
+    if (!present) {
+      memory.emplace_back();
+      continue;
+    }
+    HostArray array = i < inputs.size() ? inputs[i] : HostArray(dtype, shape);
     if (array.data.empty())
       throw InputError(call.kernel->name + ": '" + call.kernel->arguments[i].name +
                        "' has no elements, there is nothing to tune");
     if (call.kernel->arguments[i].output)
       std::fill(array.data.begin(), array.data.end(), std::byte{0xff});
-    else
-      withType(dtype, [&]<class T>(T) {
-        for (T &value : array.as<T>())
-          value = static_cast<T>(static_cast<float>(noise.next()));
-      });
     memory.emplace_back(device, array.data.size()).upload(array.data.data());
   }
   return memory;
 }
 
-detail::BoundLaunch boundLaunch(const Invocation &call, const Config &config,
-                                std::span<const detail::Memory> memory) {
-  std::optional<detail::BoundLaunch> launch;
-  Use use;
-  use.bound = &launch;
-  call.kernel->apply(call, config, memory, use);
-  return std::move(*launch);
-}
-
 // The code is that of the kernel's own choice for typical extents: the same for all shapes.
-TuningKey keyFor(const Invocation &call, const Device &device) {
+TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device &device) {
   Assignments options;
   for (const auto &[name, value] : call.options.values)
     if (!value.empty())
@@ -60,13 +41,16 @@ TuningKey keyFor(const Invocation &call, const Device &device) {
   std::map<std::string, std::int64_t> extents;
   if (call.extents.contains("D")) // of attention: decides what the code holds
     extents["D"] = call.extent("D");
+  std::vector<std::string> with;
+  for (const ArgumentSpec &spec : call.kernel->arguments)
+    if (spec.optional && call.has(spec.name))
+      with.push_back(spec.name);
   const Invocation typical =
-      resolveTypical(*call.kernel, name_of(call.tensors[0].dtype), extents, options);
-  const std::vector<detail::Memory> none(call.tensors.size());
+      resolveTypical(*call.kernel, name_of(call.tensors[0].dtype), extents, options, with);
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
-  return autotune::keyOf(
-      boundLaunch(typical, call.kernel->defaults(typical, device.target()), none), device, rule);
+  const BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));
+  return autotune::keyOf(bound.part(space.part), device, rule);
 }
 
 std::vector<std::string> namesOf(const KernelSpec &kernel, std::span<const Config> configs) {
@@ -76,13 +60,31 @@ std::vector<std::string> namesOf(const KernelSpec &kernel, std::span<const Confi
   return names;
 }
 
+// The kernel's outputs among those of this launch: scratch memory may hold anything. Where it has
+// none, all that it writes is for the launches after it.
+std::optional<std::vector<std::size_t>> outputsOf(const Invocation &call,
+                                                  const detail::BoundLaunch &launch,
+                                                  std::span<const detail::Memory> memory) {
+  std::vector<std::size_t> positions;
+  const std::span<const detail::ArgSpec> specs = launch.kernel->arguments();
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    for (std::size_t j = 0; j < memory.size() && !specs[i].readonly; ++j)
+      if (call.kernel->arguments[j].output && memory[j].owner() &&
+          launch.owners[i].device == memory[j].owner() &&
+          launch.owners[i].address == memory[j].address()) {
+        positions.push_back(i);
+        break;
+      }
+  if (positions.empty())
+    return std::nullopt;
+  return positions;
+}
+
 } // namespace
 
-std::vector<Config> sectile::candidatesFor(const Invocation &call, const std::string &target) {
-  const SearchSpace &space = call.kernel->space;
+std::vector<Config> sectile::candidatesFor(const Invocation &call, const SearchSpace &space,
+                                           const std::string &target) {
   std::vector<Config> result{call.kernel->defaults(call, target)};
-  if (space.axes.empty())
-    return result;
   std::vector<std::size_t> place(space.axes.size());
   for (bool more = true; more;) {
     Config config = result.front();
@@ -117,27 +119,53 @@ NamedExtents sectile::bucketOf(const Invocation &call) {
   return bucket;
 }
 
-TuneReport sectile::tuneKernel(const Invocation &call, const Device &device,
-                               AutotuneOptions options) {
-  const std::vector<Config> configs = candidatesFor(call, device.target());
+std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device &device,
+                                            AutotuneOptions options) {
   const std::vector<detail::Memory> memory = makeArguments(call, device);
   options.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
-  options.outputs.reset();
-  const TuningTask task{device.stream(), keyFor(call, device), namesOf(*call.kernel, configs),
-                        [&](std::size_t i) { return boundLaunch(call, configs[i], memory); }};
-  constexpr std::chrono::hours patience{1};
-  const autotune::Lease lease = Database::get().claim(task.key, patience);
-  return autotune::tune(task, options, Database::get());
+  std::vector<TuneReport> reports;
+  for (const SearchSpace &space : call.kernel->spaces) {
+    const std::vector<Config> configs = candidatesFor(call, space, device.target());
+    // What earlier launches leave behind is there for all candidates of a later one.
+    const BoundKernel reference = bindKernel(call, configs.front(), memory);
+    for (const detail::BoundLaunch &launch : reference.launches)
+      runtime::LaunchAccess::launch(launch, device.stream());
+    options.outputs = outputsOf(call, reference.part(space.part), memory);
+    std::mutex mutex;
+    std::vector<detail::Memory> larger; // workspaces than the reference's
+    const TuningTask task{
+        device.stream(), keyFor(call, space, device), namesOf(*call.kernel, configs),
+        [&](std::size_t i) {
+          BoundKernel bound = bindKernel(call, configs[i], memory, reference.workspaces);
+          std::lock_guard lock(mutex);
+          larger.insert(larger.end(), bound.workspaces.begin(), bound.workspaces.end());
+          return bound.part(space.part);
+        }};
+    constexpr std::chrono::hours patience{1};
+    const autotune::Lease lease = Database::get().claim(task.key, patience);
+    reports.push_back(autotune::tune(task, options, Database::get()));
+    if (reports.back().interrupted || !reports.back().problem.empty())
+      break;
+  }
+  return reports;
 }
 
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
-  const TuningKey key = keyFor(call, device);
-  const std::vector<Config> configs = candidatesFor(call, device.target());
-  const std::vector<std::string> names = namesOf(*call.kernel, configs);
-  if (const auto best = autotune::bestOf(names, Database::get().lookup(key)))
-    return configs[*best];
-  if (const auto nearest = Database::get().nearest(key))
-    if (const auto best = autotune::bestOf(names, nearest->measurements))
-      return configs[*best];
-  return std::nullopt;
+  std::optional<Config> result;
+  for (const SearchSpace &space : call.kernel->spaces) {
+    const TuningKey key = keyFor(call, space, device);
+    const std::vector<Config> configs = candidatesFor(call, space, device.target());
+    const std::vector<std::string> names = namesOf(*call.kernel, configs);
+    std::optional<std::size_t> best = autotune::bestOf(names, Database::get().lookup(key));
+    if (!best)
+      if (const auto nearest = Database::get().nearest(key))
+        best = autotune::bestOf(names, nearest->measurements);
+    if (!best)
+      continue;
+    if (!result)
+      result = configs.front();
+    for (const auto &[field, values] : space.axes)
+      (*result)[field] = configs[*best].at(field);
+  }
+  return result;
 }

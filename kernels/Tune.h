@@ -8,7 +8,8 @@ namespace sectile {
 
 // The configurations that are tried for this call: the kernel's own choice first, then those of its
 // space, the last axis changing fastest.
-std::vector<Config> candidatesFor(const Invocation &call, const std::string &target);
+std::vector<Config> candidatesFor(const Invocation &call, const SearchSpace &space,
+                                  const std::string &target);
 
 // "m=128 n=64 k=32 group=8 warps=4 stages=3"
 std::string describe(const KernelSpec &kernel, const Config &config);
@@ -17,8 +18,9 @@ std::string describe(const KernelSpec &kernel, const Config &config);
 NamedExtents bucketOf(const Invocation &call);
 
 // Measures what is not known yet of the candidates, and records it. Of the options the bucket and
-// the outputs are the kernel's.
-TuneReport tuneKernel(const Invocation &call, const Device &device, AutotuneOptions options = {});
+// the outputs are the kernel's. A report for each of its search spaces.
+std::vector<TuneReport> tuneKernel(const Invocation &call, const Device &device,
+                                   AutotuneOptions options = {});
 
 // The best that is known, without tuning: of the call's bucket, else of the nearest.
 std::optional<Config> bestKnown(const Invocation &call, const Device &device);

@@ -1,45 +1,138 @@
-// What to do with a kernel and its arguments, so that each kernel of the registry states them once.
+// What is done with a kernel's launches (run them, keep them, give their code), so that each kernel
+// of the registry states its launches once.
 #pragma once
 #include "kernels/Registry.h"
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile {
 
-struct Use {
-  const Stream *stream = nullptr;     // launch it there; or, without one,
-  std::string target = "", form = ""; // give its code for this target in this form,
-  std::string code = "";              // here; or
-  std::optional<detail::BoundLaunch> *bound = nullptr; // keep the launch here
+// The code of one launch.
+struct KernelCode {
+  std::string name; // of the kernel
+  std::string code;
+};
+
+// Launches that can be repeated, with the memory that they share.
+struct BoundKernel {
+  std::vector<detail::BoundLaunch> launches;
+  std::vector<detail::Memory> workspaces;
+
+  // The launch of this name; the only one where the name is empty.
+  const detail::BoundLaunch &part(std::string_view name) const;
+};
+
+// `memory` is that of all arguments, in order; it may be none where nothing is run. Where arguments
+// do not begin where their memory does, or have none that is known, `addresses` says where.
+void launchKernel(const Invocation &call, const Config &config,
+                  std::span<const detail::Memory> memory, const Stream &stream,
+                  std::span<const std::uint64_t> addresses = {});
+// Takes those of the workspaces given that are large enough, in order, and allocates the others.
+BoundKernel bindKernel(const Invocation &call, const Config &config,
+                       std::span<const detail::Memory> memory = {},
+                       std::span<const detail::Memory> workspaces = {});
+std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
+                                   const std::string &target, const std::string &form);
+
+// What KernelSpec::apply is given.
+class Use {
+public:
+  const Invocation &call;
+  const Config &config;
+
+  int field(const char *name) const { return static_cast<int>(config.at(name)); }
+  bool has(std::string_view argument) const { return call.has(argument); }
+
+  // An argument, its axes in the specification's order; of no extent and no memory if it is left
+  // out.
+  template <Element T, int N> Tensor<T, N> tensor(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    lengths(index, N, extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // An argument with all axes before its last `inner` ones as one.
+  template <Element T, int N> Tensor<T, N> collapsed(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    collapsedLengths(index, N, extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // Rows of the last axis.
+  template <Element T> Tensor<T, 2> rows(std::string_view argument) const {
+    return collapsed<T, 2>(argument);
+  }
+  // All elements of an argument that is dense.
+  template <Element T> Tensor<T, 1> elements(std::string_view argument) const {
+    return collapsed<T, 1>(argument);
+  }
+
+  // Memory that lasts from here to the last of this kernel's launches, dense in row-major order.
+  template <Element T, int N> Tensor<T, N> workspace(const std::array<std::int64_t, N> &extents) {
+    return dense<T, N>(extents, false);
+  }
+  // The same filled with zeros. The launches must leave it so: they may be repeated.
+  template <Element T, int N> Tensor<T, N> zeroed(const std::array<std::int64_t, N> &extents) {
+    return dense<T, N>(extents, true);
+  }
 
   template <class Kernel, class... Arguments>
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
-    if (bound)
-      *bound = kernel.bind(grid, arguments...);
-    else if (!stream)
-      code = kernel.emit(target, form, arguments...);
-    else
+    if (stream)
       kernel.launch(*stream, grid, arguments...);
+    else if (bound)
+      bound->launches.push_back(kernel.bind(grid, arguments...));
+    else
+      codes->push_back({std::string(kernel.name()), kernel.emit(target, form, arguments...)});
   }
+
+private:
+  friend void launchKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
+                           const Stream &, std::span<const std::uint64_t>);
+  friend BoundKernel bindKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
+                                std::span<const detail::Memory>);
+  friend std::vector<KernelCode> emitKernel(const Invocation &, const Config &, const std::string &,
+                                            const std::string &);
+
+  Use(const Invocation &call, const Config &config, std::span<const detail::Memory> memories)
+      : call(call), config(config), memories(memories) {}
+
+  detail::Memory memory(std::size_t argument) const {
+    return memories.empty() ? detail::Memory() : memories[argument];
+  }
+  std::uint64_t address(std::size_t argument) const {
+    return addresses.empty() ? memory(argument).address() : addresses[argument];
+  }
+  void lengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
+               std::int64_t *strides) const;
+  void collapsedLengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
+                        std::int64_t *strides) const;
+  detail::Memory allocate(std::size_t bytes, bool zero);
+
+  template <Element T, int N>
+  Tensor<T, N> dense(const std::array<std::int64_t, N> &extents, bool zero) {
+    std::array<std::int64_t, N> strides;
+    std::int64_t count = 1;
+    for (std::size_t i = N; i-- > 0; count *= extents[i])
+      strides[i] = std::max<std::int64_t>(count, 1);
+    const detail::Memory memory = allocate(static_cast<std::size_t>(count) * sizeof(T), zero);
+    return {reinterpret_cast<T *>(memory.address()), extents, strides, memory};
+  }
+
+  std::span<const detail::Memory> memories;
+  std::span<const std::uint64_t> addresses;
+  const Stream *stream = nullptr;           // launch it there; or
+  BoundKernel *bound = nullptr;             // keep the launches here; or
+  std::vector<KernelCode> *codes = nullptr; // give their code here, for this target in this form
+  std::string target, form;
+  class Workspace *arena = nullptr;           // of the stream
+  std::span<const detail::Memory> workspaces; // of an earlier BoundKernel
 };
 
 // Calls function with T{} of the list that dtype names.
 template <class... T, class Function> void forDType(DType dtype, Function &&function) {
   (void)((dtype == dtype_of<T> && (function(T{}), true)) || ...);
-}
-
-template <Element T> Buffer<T> bufferOf(const detail::Memory &memory) { return Buffer<T>(memory); }
-
-// Dense in row-major order; the memory may be none, where only code is asked for.
-template <Element T, int N>
-Tensor<T, N> tensorOf(const detail::Memory &memory, const std::array<std::int64_t, N> &extents) {
-  std::array<std::int64_t, N> strides;
-  std::int64_t stride = 1;
-  for (std::size_t i = N; i-- > 0; stride *= std::max<std::int64_t>(extents[i], 1))
-    strides[i] = stride;
-  return {reinterpret_cast<T *>(memory.address()), extents, strides, memory};
 }
 
 constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

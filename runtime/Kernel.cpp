@@ -429,6 +429,11 @@ std::string KernelBase::cacheKey(const Device &device, const PackedLaunch &packe
   return launch.key.text();
 }
 
+void throwNotDense(int64_t stride) {
+  throw LaunchError("a Ptr takes a tensor whose elements are next to each other, not " +
+                    std::to_string(stride) + " apart");
+}
+
 void throwDoesNotFit(const std::string &value, std::string_view type) {
   throw LaunchError("argument " + value + " does not fit into " + std::string(type));
 }

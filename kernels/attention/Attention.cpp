@@ -1,7 +1,7 @@
 // attention: o = softmax(scale q kT) v, never holding a whole row of scores.
-#include "kernels/Families.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include "kernels/attention/Family.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -109,6 +109,7 @@ KernelSpec sectile::attentionSpec() {
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
   spec.typical = {{"B", 4}, {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048}, {"Sk", 2048}, {"D", 64}};
+  spec.small = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 50}, {"D", 32}};
   spec.check = [](const Invocation &call) {
     const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"),
                        d = call.extent("D");
@@ -138,38 +139,34 @@ KernelSpec sectile::attentionSpec() {
                   {"warps", 4},
                   {"stages", 2}};
   };
-  spec.space.axes = {
-      {"m", {16, 32, 64, 128}}, {"n", {16, 32, 64, 128}}, {"warps", {4, 8}}, {"stages", {1, 2, 3}}};
-  // Scores and outputs of one thread.
-  spec.space.where = [](const Invocation &call, const std::string &target, const Config &config) {
-    const std::int64_t threads = config.at("warps") * warpSize(target);
-    const std::int64_t width = ceilDiv(call.extent("D"), 16) * 16;
-    const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
-    return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
-  };
-  spec.apply = [](const Invocation &call, const Config &config,
-                  std::span<const detail::Memory> memory, Use &use) {
-    auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };
-    const std::int64_t d = call.extent("D"), heads = call.extent("Hq");
-    const AttentionConfig chosen{field("m"),
-                                 field("n"),
-                                 field("warps"),
-                                 field("stages"),
+  spec.spaces = {
+      {.axes = {{"m", {16, 32, 64, 128}},
+                {"n", {16, 32, 64, 128}},
+                {"warps", {4, 8}},
+                {"stages", {1, 2, 3}}},
+       // Scores and outputs of one thread.
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t threads = config.at("warps") * warpSize(target);
+         const std::int64_t width = ceilDiv(call.extent("D"), 16) * 16;
+         const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+       }}};
+  spec.apply = [](Use &use) {
+    const std::int64_t d = use.call.extent("D"), heads = use.call.extent("Hq");
+    const AttentionConfig chosen{use.field("m"),
+                                 use.field("n"),
+                                 use.field("warps"),
+                                 use.field("stages"),
                                  static_cast<int>(ceilDiv(d, 16) * 16),
-                                 call.options.flag("causal")};
-    const double scale = call.options.given("scale") ? call.options.number("scale")
-                                                     : 1 / std::sqrt(static_cast<double>(d));
-    const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), heads, call.extent("B"));
-    auto extents = [&](std::size_t i) {
-      const Shape &shape = call.tensors[i].shape;
-      return std::array{shape[0], shape[1], shape[2], shape[3]};
-    };
-    forDType<half, bfloat16, float>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(attention<T>, grid, tensorOf<T, 4>(memory[0], extents(0)),
-          tensorOf<T, 4>(memory[1], extents(1)), tensorOf<T, 4>(memory[2], extents(2)),
-          tensorOf<T, 4>(memory[3], extents(3)),
-          tensorOf<float, 3>(memory[4], {call.extent("B"), heads, call.extent("Sq")}),
-          heads / std::max<std::int64_t>(call.extent("Hkv"), 1), static_cast<float>(scale), chosen);
+                                 use.call.options.flag("causal")};
+    const double scale = use.call.options.given("scale") ? use.call.options.number("scale")
+                                                         : 1 / std::sqrt(static_cast<double>(d));
+    const Grid grid(ceilDiv(use.call.extent("Sq"), chosen.m), heads, use.call.extent("B"));
+    forDType<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
+      use(attention<T>, grid, use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
+          use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
+          heads / std::max<std::int64_t>(use.call.extent("Hkv"), 1), static_cast<float>(scale),
+          chosen);
     });
   };
   return spec;

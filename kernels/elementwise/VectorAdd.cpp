@@ -1,6 +1,6 @@
 // vector_add: z = x + y.
-#include "kernels/Families.h"
 #include "kernels/Use.h"
+#include "kernels/elementwise/Family.h"
 
 using namespace sectile;
 
@@ -35,6 +35,7 @@ KernelSpec sectile::vectorAddSpec() {
   };
   spec.config = {{"size", "elements of one program"}, {"warps", "warps of one program"}};
   spec.typical = {{"...", 1 << 20}};
+  spec.small = {{"...", 1000}};
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{vectorAddReference(inputs[0], inputs[1], arithmetic)};
@@ -42,19 +43,17 @@ KernelSpec sectile::vectorAddSpec() {
   spec.defaults = [](const Invocation &, const std::string &) {
     return Config{{"size", 1024}, {"warps", 4}};
   };
-  spec.space.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}};
-  spec.space.where = [](const Invocation &, const std::string &target, const Config &config) {
-    const std::int64_t threads = config.at("warps") * warpSize(target);
-    return config.at("size") >= threads && config.at("size") <= 32 * threads;
-  };
-  spec.apply = [](const Invocation &call, const Config &config,
-                  std::span<const detail::Memory> memory, Use &use) {
-    const std::int64_t n = elementCount(call.leading);
-    const VectorAddConfig chosen{static_cast<int>(config.at("size")),
-                                 static_cast<int>(config.at("warps"))};
-    forDType<float, half, bfloat16, double>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(vectorAdd<T>, ceilDiv(n, chosen.size), bufferOf<T>(memory[0]), bufferOf<T>(memory[1]),
-          bufferOf<T>(memory[2]), n, chosen);
+  spec.spaces = {{.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    const std::int64_t threads = config.at("warps") * warpSize(target);
+                    return config.at("size") >= threads && config.at("size") <= 32 * threads;
+                  }}};
+  spec.apply = [](Use &use) {
+    const std::int64_t n = elementCount(use.call.leading);
+    const VectorAddConfig chosen{use.field("size"), use.field("warps")};
+    forDType<float, half, bfloat16, double>(use.call.dtype("x"), [&]<class T>(T) {
+      use(vectorAdd<T>, ceilDiv(n, chosen.size), use.elements<T>("x"), use.elements<T>("y"),
+          use.elements<T>("z"), n, chosen);
     });
   };
   return spec;

@@ -1,7 +1,7 @@
 // matmul: c = a b, either operand stored transposed.
-#include "kernels/Families.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include "kernels/matmul/Family.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -10,17 +10,13 @@ namespace {
 
 struct MatmulConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3;
-  bool trans_a = false, trans_b = false, exact = false;
+  bool exact = false;
 };
-SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, trans_a, trans_b, exact)
+SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, exact)
 
 template <class T>
 Kernel matmul{
     "matmul", [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
-      if (config.trans_a)
-        a = a.transposed();
-      if (config.trans_b)
-        b = b.transposed();
       auto [i, j] = grouped_order(program_id(0), c.tiles(config.m, config.n), config.group);
       auto left = a.tile(config.m, config.k);
       auto right = b.tile(config.k, config.n);
@@ -31,6 +27,15 @@ Kernel matmul{
       c.tile(config.m, config.n).store(i, j, sums);
     }};
 
+// The last two axes the other way round where the flag is set.
+auto swappedBy(const char *flag) {
+  return [flag](std::vector<std::string> axes, const OptionValues &options) {
+    if (options.flag(flag))
+      std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+    return axes;
+  };
+}
+
 } // namespace
 
 KernelSpec sectile::matmulSpec() {
@@ -40,13 +45,13 @@ KernelSpec sectile::matmulSpec() {
   spec.arguments = {
       {.name = "a",
        .axes = {"M", "K"},
+       .stored = swappedBy("trans_a"),
        .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-       .swappedBy = "trans_a",
        .doc = "[K, M] with trans_a"},
       {.name = "b",
        .axes = {"K", "N"},
+       .stored = swappedBy("trans_b"),
        .like = "a",
-       .swappedBy = "trans_b",
        .doc = "[N, K] with trans_b"},
       {.name = "c", .output = true, .axes = {"M", "N"}, .like = "a", .doc = "accumulated in f32"},
   };
@@ -70,11 +75,10 @@ KernelSpec sectile::matmulSpec() {
       {"k", "depth of one step"},          {"group", "tile rows that neighbouring programs share"},
       {"warps", "warps of one program"},   {"stages", "steps in flight"}};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
+  spec.small = {{"M", 70}, {"N", 50}, {"K", 40}};
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
-    MatmulOptions options{.transA = call.options.flag("trans_a"),
-                          .transB = call.options.flag("trans_b"),
-                          .tf32 = inputs[0].dtype == DType::float32 &&
+    MatmulOptions options{.tf32 = inputs[0].dtype == DType::float32 &&
                                   call.options.choice("precision") == "tf32"};
     return std::vector{matmulReference(inputs[0], inputs[1], options, arithmetic)};
   };
@@ -85,37 +89,30 @@ KernelSpec sectile::matmulSpec() {
     return Config{{"m", tile},  {"n", tile},  {"k", wide ? 16 : 32},
                   {"group", 8}, {"warps", 4}, {"stages", 3}};
   };
-  spec.space.axes = {{"m", {32, 64, 128, 256}},
-                     {"n", {32, 64, 128, 256}},
-                     {"k", {16, 32, 64}},
-                     {"warps", {4, 8}},
-                     {"stages", {2, 3, 4, 5}}};
-  // What keeps each thread busy without more sums than it has registers for.
-  spec.space.where = [](const Invocation &, const std::string &target, const Config &config) {
-    const std::int64_t sums =
-        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
-  };
-  spec.apply = [](const Invocation &call, const Config &config,
-                  std::span<const detail::Memory> memory, Use &use) {
-    auto field = [&](const char *name) { return static_cast<int>(config.at(name)); };
-    const MatmulConfig chosen{field("m"),
-                              field("n"),
-                              field("k"),
-                              field("group"),
-                              field("warps"),
-                              field("stages"),
-                              call.options.flag("trans_a"),
-                              call.options.flag("trans_b"),
-                              call.options.choice("precision") == "exact"};
+  spec.spaces = {{.axes = {{"m", {32, 64, 128, 256}},
+                           {"n", {32, 64, 128, 256}},
+                           {"k", {16, 32, 64}},
+                           {"warps", {4, 8}},
+                           {"stages", {2, 3, 4, 5}}},
+                  // What keeps each thread busy without more sums than it has registers for.
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    const std::int64_t sums =
+                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
+                  }}};
+  spec.apply = [](Use &use) {
+    const MatmulConfig chosen{use.field("m"),
+                              use.field("n"),
+                              use.field("k"),
+                              use.field("group"),
+                              use.field("warps"),
+                              use.field("stages"),
+                              use.call.options.choice("precision") == "exact"};
     const std::int64_t programs =
-        ceilDiv(call.extent("M"), chosen.m) * ceilDiv(call.extent("N"), chosen.n);
-    auto extents = [&](std::size_t i) {
-      return std::array{call.tensors[i].shape[0], call.tensors[i].shape[1]};
-    };
-    forDType<half, bfloat16, float>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(matmul<T>, programs, tensorOf<T, 2>(memory[0], extents(0)),
-          tensorOf<T, 2>(memory[1], extents(1)), tensorOf<T, 2>(memory[2], extents(2)), chosen);
+        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
+      use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
+          chosen);
     });
   };
   return spec;

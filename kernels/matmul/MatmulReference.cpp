@@ -4,21 +4,9 @@
 
 using namespace sectile;
 
-template <class T>
-static std::vector<T> transposed(const std::vector<T> &values, std::int64_t rows,
-                                 std::int64_t columns) {
-  std::vector<T> result(values.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      result[static_cast<std::size_t>(j * rows + i)] =
-          values[static_cast<std::size_t>(i * columns + j)];
-  return result;
-}
-
 HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
                                    const MatmulOptions &options, Arithmetic arithmetic) {
-  const std::int64_t m = a.shape[options.transA ? 1 : 0], k = a.shape[options.transA ? 0 : 1];
-  const std::int64_t n = b.shape[options.transB ? 0 : 1];
+  const std::int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
   return withArithmetic(a.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto left = numbers.load(a), right = numbers.load(b);
@@ -26,10 +14,6 @@ HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
       for (auto *values : {&left, &right})
         for (Number &value : *values)
           value = truncateToTf32(static_cast<float>(value));
-    if (options.transA)
-      left = transposed(left, k, m);
-    if (options.transB)
-      right = transposed(right, n, k);
     std::vector<Number> result(static_cast<std::size_t>(m * n));
     // Row by row, with the innermost loop along memory, which the compiler vectorises.
     parallelFor(m, [&](std::int64_t i) {

@@ -1,7 +1,7 @@
 // layer_norm along the last axis, with the statistics a backward pass needs.
-#include "kernels/Families.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include "kernels/norm/Family.h"
 #include <algorithm>
 #include <bit>
 
@@ -101,6 +101,7 @@ KernelSpec sectile::layerNormSpec() {
                    .doc = "added to the variance"}};
   spec.config = {{"block", "elements of a row held at once"}, {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 1024}};
+  spec.small = {{"...", 5}, {"N", 300}};
   spec.check = [](const Invocation &call) {
     if (call.options.number("eps") < 0)
       throw InputError("layer_norm: option 'eps' cannot be negative");
@@ -117,26 +118,25 @@ KernelSpec sectile::layerNormSpec() {
         4096);
     return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
   };
-  spec.space.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
-                     {"warps", {1, 2, 4, 8, 16}}};
-  // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's end.
-  spec.space.where = [](const Invocation &call, const std::string &target, const Config &config) {
-    const std::int64_t block = config.at("block"), threads = config.at("warps") * warpSize(target);
-    return block >= threads && block <= 64 * threads &&
-           (block == 64 || block < 2 * call.extent("N"));
-  };
-  spec.apply = [](const Invocation &call, const Config &config,
-                  std::span<const detail::Memory> memory, Use &use) {
-    const std::array extents{elementCount(call.leading), call.extent("N")};
-    const std::array row{extents[1]};
-    const LayerNormConfig chosen{static_cast<int>(config.at("block")),
-                                 static_cast<int>(config.at("warps")),
-                                 extents[1] <= config.at("block")};
-    forDType<float, half, bfloat16>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(layerNorm<T>, extents[0], tensorOf<T, 2>(memory[0], extents),
-          tensorOf<T, 1>(memory[1], row), tensorOf<T, 1>(memory[2], row),
-          tensorOf<T, 2>(memory[3], extents), bufferOf<float>(memory[4]),
-          bufferOf<float>(memory[5]), static_cast<float>(call.options.number("eps")), chosen);
+  spec.spaces = {
+      {.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                {"warps", {1, 2, 4, 8, 16}}},
+       // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's
+       // end.
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t block = config.at("block"),
+                            threads = config.at("warps") * warpSize(target);
+         return block >= threads && block <= 64 * threads &&
+                (block == 64 || block < 2 * call.extent("N"));
+       }}};
+  spec.apply = [](Use &use) {
+    const LayerNormConfig chosen{use.field("block"), use.field("warps"),
+                                 use.call.extent("N") <= use.field("block")};
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      const auto x = use.rows<T>("x");
+      use(layerNorm<T>, x.extent(0), x, use.tensor<T, 1>("w"), use.tensor<T, 1>("b"),
+          use.rows<T>("y"), use.elements<float>("mean"), use.elements<float>("rstd"),
+          static_cast<float>(use.call.options.number("eps")), chosen);
     });
   };
   return spec;

@@ -1,6 +1,6 @@
 // softmax along the last axis.
-#include "kernels/Families.h"
 #include "kernels/Use.h"
+#include "kernels/norm/Family.h"
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -60,6 +60,7 @@ KernelSpec sectile::softmaxSpec() {
   };
   spec.config = {{"block", "elements of a row held at once"}, {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 1024}};
+  spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{softmaxReference(inputs[0], arithmetic)};
@@ -70,23 +71,23 @@ KernelSpec sectile::softmaxSpec() {
         8192);
     return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
   };
-  spec.space.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
-                     {"warps", {1, 2, 4, 8, 16}}};
-  // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's end.
-  spec.space.where = [](const Invocation &call, const std::string &target, const Config &config) {
-    const std::int64_t block = config.at("block"), threads = config.at("warps") * warpSize(target);
-    return block >= threads && block <= 64 * threads &&
-           (block == 64 || block < 2 * call.extent("N"));
-  };
-  spec.apply = [](const Invocation &call, const Config &config,
-                  std::span<const detail::Memory> memory, Use &use) {
-    const std::array extents{elementCount(call.leading), call.extent("N")};
-    const SoftmaxConfig chosen{static_cast<int>(config.at("block")),
-                               static_cast<int>(config.at("warps")),
-                               extents[1] <= config.at("block")};
-    forDType<float, half, bfloat16>(call.tensors[0].dtype, [&]<class T>(T) {
-      use(softmaxKernel<T>, extents[1] ? extents[0] : 0, tensorOf<T, 2>(memory[0], extents),
-          tensorOf<T, 2>(memory[1], extents), chosen);
+  spec.spaces = {
+      {.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                {"warps", {1, 2, 4, 8, 16}}},
+       // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's
+       // end.
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t block = config.at("block"),
+                            threads = config.at("warps") * warpSize(target);
+         return block >= threads && block <= 64 * threads &&
+                (block == 64 || block < 2 * call.extent("N"));
+       }}};
+  spec.apply = [](Use &use) {
+    const std::int64_t n = use.call.extent("N");
+    const SoftmaxConfig chosen{use.field("block"), use.field("warps"), n <= use.field("block")};
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      const auto x = use.rows<T>("x");
+      use(softmaxKernel<T>, n ? x.extent(0) : 0, x, use.rows<T>("y"), chosen);
     });
   };
   return spec;

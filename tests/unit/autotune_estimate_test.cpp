@@ -18,12 +18,7 @@ namespace {
 
 detail::BoundLaunch launchOf(const Invocation &call, const Config &config,
                              std::vector<detail::Memory> memory = {}) {
-  memory.resize(call.tensors.size());
-  std::optional<detail::BoundLaunch> launch;
-  Use use;
-  use.bound = &launch;
-  call.kernel->apply(call, config, memory, use);
-  return std::move(*launch);
+  return bindKernel(call, config, memory).launches.front();
 }
 
 ResourceEstimate estimateOf(const detail::BoundLaunch &launch, const Target &target) {
@@ -40,7 +35,7 @@ template <class F>
 void forSomeCandidates(const char *targetName, const char *dtype, unsigned count, F &&use) {
   for (const KernelSpec &kernel : kernelRegistry()) {
     const Invocation call = resolveTypical(kernel, dtype, {}, {});
-    const std::vector<Config> configs = candidatesFor(call, targetName);
+    const std::vector<Config> configs = candidatesFor(call, kernel.spaces.front(), targetName);
     for (unsigned i = 0; i < count; ++i) {
       const Config &config = configs[i * (configs.size() - 1) / (count - 1)];
       use(launchOf(call, config), kernel.name + " " + describe(kernel, config));
@@ -161,7 +156,7 @@ TEST(Estimate, CountersAreForeseen) {
     std::vector<detail::Memory> memory;
     for (const TensorType &tensor : call.tensors)
       memory.emplace_back(device, HostArray(tensor.dtype, tensor.shape).data.size());
-    const std::vector<Config> configs = candidatesFor(call, target.name);
+    const std::vector<Config> configs = candidatesFor(call, call.kernel->spaces.front(), target.name);
     std::vector<double> foreseen, counted;
     constexpr size_t some = 16;
     for (size_t i = 0; i < some; ++i) {

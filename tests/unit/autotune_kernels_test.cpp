@@ -10,28 +10,21 @@ namespace {
 
 const bool chosen = setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
-// Small enough for a test of each kernel.
-std::map<std::string, std::int64_t> smallExtents(const KernelSpec &kernel) {
-  std::map<std::string, std::int64_t> small;
-  for (const auto &[axis, extent] : kernel.typical)
-    small[axis] = axis == "..." || axis == "B" || axis.starts_with("H") ? 2
-                  : axis == "N" && kernel.name != "matmul"              ? 512
-                                                                        : 64;
-  return small;
-}
-
 TEST(AutotuneKernels, TheMatmulHasALargeSpace) {
   const Invocation call = resolveTypical(findKernel("matmul"), "", {}, {});
-  EXPECT_GE(candidatesFor(call, "sm_90a").size(), 200u);
+  EXPECT_GE(candidatesFor(call, call.kernel->spaces.front(), "sm_90a").size(), 200u);
 }
 
 TEST(AutotuneKernels, CandidatesDifferAndBeginWithTheKernelsOwnChoice) {
   for (const KernelSpec &kernel : kernelRegistry()) {
     const Invocation call = resolveTypical(kernel, "", {}, {});
-    const std::vector<Config> configs = candidatesFor(call, "sm_80");
-    EXPECT_GT(configs.size(), 5u) << kernel.name;
-    EXPECT_EQ(configs.front(), kernel.defaults(call, "sm_80"));
-    EXPECT_EQ(std::set<Config>(configs.begin(), configs.end()).size(), configs.size());
+    EXPECT_FALSE(kernel.spaces.empty()) << kernel.name;
+    for (const SearchSpace &space : kernel.spaces) {
+      const std::vector<Config> configs = candidatesFor(call, space, "sm_80");
+      EXPECT_GT(configs.size(), 3u) << kernel.name;
+      EXPECT_EQ(configs.front(), kernel.defaults(call, "sm_80"));
+      EXPECT_EQ(std::set<Config>(configs.begin(), configs.end()).size(), configs.size());
+    }
   }
 }
 
@@ -42,17 +35,24 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   options.strategy = Strategy::random;
   options.candidates = 4;
   for (const KernelSpec &kernel : kernelRegistry()) {
-    const Invocation call = resolveTypical(kernel, "", smallExtents(kernel), {});
+    const Invocation call = resolveTypical(kernel, "", kernel.small, {});
     EXPECT_EQ(bestKnown(call, device), std::nullopt);
-    const TuneReport report = tuneKernel(call, device, options);
-    EXPECT_EQ(report.rows[0].config, describe(kernel, kernel.defaults(call, device.target())));
-    EXPECT_GE(report.rows.size(), 5u);
-    for (const auto &row : report.rows)
-      EXPECT_TRUE(row.verdict == TuneVerdict::good || row.verdict == TuneVerdict::does_not_fit)
-          << kernel.name << " " << row.config << ": " << row.message;
+    const std::vector<TuneReport> reports = tuneKernel(call, device, options);
+    ASSERT_EQ(reports.size(), kernel.spaces.size());
     const std::optional<Config> best = bestKnown(call, device);
     ASSERT_TRUE(best);
-    EXPECT_EQ(describe(kernel, *best), report.rows[report.best].config);
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      const TuneReport &report = reports[i];
+      EXPECT_EQ(report.rows[0].config, describe(kernel, kernel.defaults(call, device.target())));
+      EXPECT_GE(report.rows.size(), 3u);
+      for (const auto &row : report.rows)
+        EXPECT_TRUE(row.verdict == TuneVerdict::good || row.verdict == TuneVerdict::does_not_fit)
+            << kernel.name << " " << row.config << ": " << row.message;
+      Config chosen = kernel.defaults(call, device.target());
+      for (const auto &[field, values] : kernel.spaces[i].axes)
+        chosen[field] = best->at(field);
+      EXPECT_EQ(describe(kernel, chosen), report.rows[report.best].config);
+    }
   }
 }
 

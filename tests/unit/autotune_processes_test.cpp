@@ -29,7 +29,8 @@ protected:
     options.quiet = true;
     options.candidates = candidates;
     int measured = 0;
-    for (const auto &row : tuneKernel(call, Device::open("virtual:sm_90"), options).rows)
+    const auto reports = tuneKernel(call, Device::open("virtual:sm_90"), options);
+    for (const auto &row : reports.front().rows)
       measured += !row.known && row.verdict == TuneVerdict::good;
     return measured;
   }

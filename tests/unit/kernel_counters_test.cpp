@@ -44,8 +44,7 @@ Counted count(const char *target, const char *name, DType dtype, const std::vect
     memory.back().upload(zeros.data.data());
   }
   Config config = completeConfig(call, device.target(), {});
-  Use use{.stream = &device.stream()};
-  kernel.apply(call, config, memory, use);
+  launchKernel(call, config, memory, device.stream());
   device.synchronize();
   return {static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters(), config};
 }
@@ -128,12 +127,11 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
   const KernelSpec &kernel = findKernel("matmul");
   Invocation call = resolveTypical(kernel, "f16", {{"M", 256}, {"N", 256}, {"K", 256}}, {});
   Config config = completeConfig(call, GetParam(), {});
-  Use use{.target = GetParam(), .form = "llvm"};
-  kernel.apply(call, config, std::vector<detail::Memory>(call.tensors.size()), use);
+  const std::string code = emitKernel(call, config, GetParam(), "llvm").front().code;
 
   const unsigned warpSize = llvm::cantFail(Target::get(GetParam())).warpSize;
   std::vector<std::string> lines;
-  std::istringstream stream(use.code);
+  std::istringstream stream(code);
   for (std::string line; std::getline(stream, line);)
     lines.push_back(line);
   auto run = [&](size_t without, uint64_t seed) {

@@ -1,4 +1,5 @@
 // The registry's kernels, and what resolving accepts and refuses.
+#include "kernels/Execute.h"
 #include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include <gmock/gmock.h>
@@ -35,44 +36,68 @@ TEST(Registry, EachKernelIsWhole) {
     names.insert(kernel.name);
     EXPECT_FALSE(kernel.summary.empty());
     for (const ArgumentSpec &argument : kernel.arguments)
-      EXPECT_NE(argument.dtypes.empty(), argument.like.empty()) << argument.name;
+      EXPECT_EQ(!argument.dtypes.empty() + !argument.like.empty() + bool(argument.dtypeBy), 1)
+          << kernel.name << " " << argument.name;
     for (const ArgumentSpec &argument : kernel.arguments)
-      for (const std::string &axis : argument.axes)
-        EXPECT_TRUE(kernel.typical.contains(axis)) << axis;
+      for (std::string axis : argument.axes) {
+        axis.erase(0, axis.starts_with("1|") ? 2 : 0);
+        const bool isSettled = std::isdigit(static_cast<unsigned char>(axis[0])) || argument.output;
+        EXPECT_TRUE(isSettled || kernel.typical.contains(axis)) << kernel.name << " " << axis;
+      }
+    for (const auto &[axis, extent] : kernel.typical)
+      EXPECT_TRUE(kernel.small.contains(axis)) << kernel.name << " " << axis;
     Invocation call = resolveTypical(kernel, "", {}, {});
     EXPECT_EQ(call.tensors.size(), kernel.arguments.size());
   }
-  EXPECT_THAT(names,
-              testing::ElementsAre("attention", "layer_norm", "matmul", "softmax", "vector_add"));
+  EXPECT_EQ(names.size(), kernelRegistry().size());
 }
 
-// On small arrays of each dtype: shapes and dtypes of the reference are those that resolving says.
+// With and without the optional inputs, in each dtype: shapes and dtypes of the reference are those
+// that resolving says.
 TEST(Registry, ReferencesMatchTheResolvedOutputs) {
-  for (const KernelSpec &kernel : kernelRegistry())
-    for (DType dtype : kernel.arguments.front().dtypes) {
-      std::map<std::string, std::int64_t> small;
-      for (const auto &[axis, extent] : kernel.typical)
-        small[axis] = axis == "D" ? 16 : axis == "Hq" ? 4 : 2;
-      Invocation call = resolveTypical(kernel, name_of(dtype), small, {});
-      std::vector<HostArray> inputs;
-      std::size_t outputs = 0;
-      for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-        if (kernel.arguments[i].output)
-          ++outputs;
-        else
-          inputs.emplace_back(call.tensors[i].dtype, call.tensors[i].shape);
+  for (const KernelSpec &kernel : kernelRegistry()) {
+    std::vector<std::string> optional;
+    for (const ArgumentSpec &argument : kernel.arguments)
+      if (argument.optional)
+        optional.push_back(argument.name);
+    for (DType dtype : kernel.arguments.front().dtypes)
+      for (const auto &with : {std::vector<std::string>(), optional}) {
+        SCOPED_TRACE(kernel.name + " " + std::string(name_of(dtype)));
+        Invocation call = resolveTypical(kernel, name_of(dtype), kernel.small, {}, with);
+        const std::vector<HostArray> inputs = sampleInputs(call, 1);
+        const auto own = referenceOutputs(call, inputs, Arithmetic::own);
+        const auto exact = referenceOutputs(call, inputs, Arithmetic::exact);
+        ASSERT_EQ(own.size(), call.tensors.size() - inputs.size());
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          const TensorType &type = call.tensors[inputs.size() + i];
+          if (!type.present)
+            continue;
+          const bool isFloating = is_floating(type.dtype);
+          EXPECT_EQ(own[i].dtype, type.dtype);
+          EXPECT_EQ(own[i].shape, type.shape);
+          EXPECT_EQ(exact[i].dtype, isFloating ? DType::float64 : type.dtype);
+          EXPECT_EQ(exact[i].shape, type.shape);
+        }
       }
-      auto own = kernel.reference(call, inputs, Arithmetic::own);
-      auto exact = kernel.reference(call, inputs, Arithmetic::exact);
-      ASSERT_EQ(own.size(), outputs);
-      for (std::size_t i = 0; i < outputs; ++i) {
-        const TensorType &type = call.tensors[inputs.size() + i];
-        EXPECT_EQ(own[i].dtype, type.dtype) << kernel.name;
-        EXPECT_EQ(own[i].shape, type.shape) << kernel.name;
-        EXPECT_EQ(exact[i].dtype, DType::float64);
-        EXPECT_EQ(exact[i].shape, type.shape) << kernel.name;
-      }
-    }
+  }
+}
+
+// All kernels at their small extents on a virtual device: the results are right, and the same
+// twice.
+TEST(Registry, EachKernelIsRightAtSmallExtents) {
+  const Device device = Device::open("virtual:sm_80");
+  for (const KernelSpec &kernel : kernelRegistry()) {
+    SCOPED_TRACE(kernel.name);
+    Invocation call = resolveTypical(kernel, "", kernel.small, {});
+    const std::vector<HostArray> inputs = sampleInputs(call, 2);
+    const Config config = completeConfig(call, device.target(), {});
+    const Execution first = execute(device, call, config, inputs);
+    for (const Verdict &verdict : check(call, inputs, first.outputs))
+      EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
+    const Execution second = execute(device, call, config, inputs);
+    for (std::size_t i = 0; i < first.outputs.size(); ++i)
+      EXPECT_EQ(first.outputs[i].data, second.outputs[i].data);
+  }
 }
 
 TEST(Resolve, OutputsFollowTheInputs) {

@@ -37,13 +37,17 @@ int sectile::tool::runCompile(const CommandLine &line) {
     throw InputError("--emit " + *line.value("--emit") + " gives bytes, not text: give -o FILE");
 
   const Invocation call = resolveTypical(kernel, line.value("--dtype").value_or(""),
-                                         parseShape(line), line.assignments("--opt"));
+                                         parseShape(line), line.assignments("--opt"), withOf(line));
   const Config config = completeConfig(call, target->name, given);
-  Use emit{.target = target->name, .form = *line.value("--emit")};
-  kernel.apply(call, config, std::vector<detail::Memory>(call.tensors.size()), emit);
+  const std::vector<KernelCode> parts =
+      emitKernel(call, config, target->name, *line.value("--emit"));
+  std::vector<std::string> names;
+  for (const KernelCode &part : parts)
+    names.push_back(part.name);
+  const std::string &code = parts[partOf(line, kernel, names)].code;
   if (path == "-")
-    std::cout.write(emit.code.data(), static_cast<std::streamsize>(emit.code.size()));
+    std::cout.write(code.data(), static_cast<std::streamsize>(code.size()));
   else
-    writeFile(path, {emit.code});
+    writeFile(path, {code});
   return 0;
 }

@@ -70,6 +70,8 @@ Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel) {
   if (line.has("--in")) {
     if (line.has("--shape"))
       throw InputError("--shape: the arrays of --in have shapes already");
+    if (line.has("--with"))
+      throw InputError("--with: the inputs of --in are those that there are");
     return resolve(kernel, readInputs(line, kernel).types, line.assignments("--opt"));
   }
   std::string dtype;
@@ -78,7 +80,35 @@ Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel) {
       throw InputError("--dtype: without --in all arguments have one dtype, as in --dtype f16");
     dtype = value;
   }
-  return resolveTypical(kernel, dtype, parseShape(line), line.assignments("--opt"));
+  return resolveTypical(kernel, dtype, parseShape(line), line.assignments("--opt"), withOf(line));
+}
+
+std::vector<std::string> withOf(const CommandLine &line) {
+  std::vector<std::string> names;
+  const std::string text = line.value("--with").value_or("");
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    names.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  return names;
+}
+
+std::size_t partOf(const CommandLine &line, const KernelSpec &kernel,
+                   const std::vector<std::string> &parts) {
+  std::string known;
+  for (const std::string &part : parts)
+    known += (known.empty() ? "" : ", ") + part;
+  if (!line.has("--part")) {
+    if (parts.size() == 1)
+      return 0;
+    throw InputError("--part is missing: " + kernel.name + " launches " + known);
+  }
+  const auto found = std::find(parts.begin(), parts.end(), *line.value("--part"));
+  if (found == parts.end())
+    throw InputError("--part: " + kernel.name + " does not launch '" + *line.value("--part") +
+                     "'; it launches " + known);
+  return static_cast<std::size_t>(found - parts.begin());
 }
 
 } // namespace sectile::tool

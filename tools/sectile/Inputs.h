@@ -22,4 +22,11 @@ Inputs readInputs(const CommandLine &line, const KernelSpec &kernel);
 // for both.
 Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel);
 
+// The optional inputs that --with names.
+std::vector<std::string> withOf(const CommandLine &line);
+
+// Which of a kernel's launches --part names; the only one where it is not given.
+std::size_t partOf(const CommandLine &line, const KernelSpec &kernel,
+                   const std::vector<std::string> &parts);
+
 } // namespace sectile::tool

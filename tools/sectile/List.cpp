@@ -18,13 +18,23 @@ static void describe(const KernelSpec &kernel) {
   std::cout << kernel.name << ": " << kernel.summary << "\n\narguments:\n";
   Table arguments;
   for (const ArgumentSpec &spec : kernel.arguments)
-    arguments.row({"  " + spec.name, spec.output ? "out" : "in", axesOf(spec),
-                   spec.like.empty() ? dtypeNames(spec.dtypes) : "like " + spec.like, spec.doc});
+    arguments.row({"  " + spec.name,
+                   !spec.with.empty() ? "out with " + spec.with
+                   : spec.output      ? "out"
+                   : spec.optional    ? "in, optional"
+                                      : "in",
+                   axesOf(spec),
+                   spec.dtypeBy        ? "by the options"
+                   : spec.like.empty() ? dtypeNames(spec.dtypes)
+                                       : "like " + spec.like,
+                   spec.doc});
   arguments.print(std::cout);
   std::cout << "\noptions (--opt KEY=VALUE):" << (kernel.options.empty() ? " none\n" : "\n");
   Table options;
   for (const OptionSpec &spec : kernel.options) {
-    std::string values = spec.kind == OptionSpec::flag ? "true, false" : "a number";
+    std::string values = spec.kind == OptionSpec::flag      ? "true, false"
+                         : spec.kind == OptionSpec::integer ? "a whole number"
+                                                            : "a number";
     if (spec.kind == OptionSpec::choice) {
       values.clear();
       for (const std::string &choice : spec.choices)
@@ -52,7 +62,8 @@ int sectile::tool::runList(const CommandLine &line) {
     std::string inputs, outputs;
     for (const ArgumentSpec &spec : kernel.arguments) {
       std::string &names = spec.output ? outputs : inputs;
-      names += (names.empty() ? "" : ", ") + spec.name;
+      const bool maybe = spec.optional || !spec.with.empty();
+      names += (names.empty() ? "" : ", ") + (maybe ? "[" + spec.name + "]" : spec.name);
     }
     table.row({kernel.name, inputs + " -> " + outputs, kernel.summary});
   }

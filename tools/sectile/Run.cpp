@@ -74,7 +74,11 @@ int sectile::tool::runRun(const CommandLine &line) {
   std::vector<HostArray> inputs;
   for (const ArgumentSpec &spec : kernel.arguments)
     if (!spec.output)
-      inputs.push_back(std::move(read.arrays.at(spec.name)));
+      inputs.push_back(call.has(spec.name) ? std::move(read.arrays.at(spec.name)) : HostArray());
+  for (const auto &[index, path] : files)
+    if (const std::string &name = kernel.arguments[inputs.size() + index].name; !call.has(name))
+      throw InputError("--out: there is no output '" + name + "' without '" +
+                       kernel.arguments[inputs.size() + index].with + "'");
 
   const Device device = openDevice(line.value("--device"));
   const Config config = configFor(call, device, given);

@@ -180,7 +180,7 @@ int sectile::tool::runTune(const CommandLine &line) {
   for (const ShapeLine &shape : shapes)
     try {
       calls.push_back(resolveTypical(kernel, line.value("--dtype").value_or(""), shape.extents,
-                                     line.assignments("--opt")));
+                                     line.assignments("--opt"), withOf(line)));
     } catch (const InputError &error) {
       throw InputError(shape.where + error.what());
     }
@@ -190,14 +190,17 @@ int sectile::tool::runTune(const CommandLine &line) {
   const auto start = Clock::now();
   std::vector<TuneReport> reports;
   bool stopped = false;
+  std::size_t done = 0;
   for (const Invocation &call : calls) {
     if (budget > 0) {
       options.seconds = budget - std::chrono::duration<double>(Clock::now() - start).count();
       if (options.seconds <= 0)
         break;
     }
-    reports.push_back(tuneKernel(call, device, options));
+    for (TuneReport &report : tuneKernel(call, device, options))
+      reports.push_back(std::move(report));
     const TuneReport &report = reports.back();
+    ++done;
     stopped = report.interrupted || !report.problem.empty();
     const double left = budget - std::chrono::duration<double>(Clock::now() - start).count();
     const bool isKept = !autotune::Database::get().file().empty();
@@ -220,8 +223,8 @@ int sectile::tool::runTune(const CommandLine &line) {
     std::cerr << "sectile: "
               << (reports.back().interrupted ? "interrupted" : reports.back().problem)
               << "; what was measured is kept\n";
-  else if (reports.size() < calls.size())
-    std::cerr << "sectile: the budget was spent after " << reports.size() << " of " << calls.size()
+  else if (done < calls.size())
+    std::cerr << "sectile: the budget was spent after " << done << " of " << calls.size()
               << " shapes\n";
   return stopped ? 1 : 0;
 }

@@ -39,6 +39,7 @@ struct Owner {
 // parameter.
 void checkDLPack(int code, int bits, int lanes, int rank, DType dtypeWanted, int rankWanted);
 [[noreturn]] void throwDoesNotFit(const std::string &value, std::string_view type);
+[[noreturn]] void throwNotDense(std::int64_t stride);
 
 template <DLPackTensor D> std::uint64_t dlpackAddress(const D &tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
@@ -59,6 +60,11 @@ template <class T> class Argument<Ptr<T>> {
 public:
   Argument(const Buffer<Plain> &buffer)
       : address_(buffer.memory().address()), owner_(buffer.memory()) {}
+  Argument(const Tensor<Plain, 1> &tensor)
+      : address_(reinterpret_cast<std::uintptr_t>(tensor.data())), owner_(tensor.memory()) {
+    if (tensor.stride(0) != 1 && tensor.extent(0) > 1)
+      throwNotDense(tensor.stride(0));
+  }
   template <class U>
     requires fits<U>
   Argument(U *pointer) : address_(reinterpret_cast<std::uintptr_t>(pointer)) {}
@@ -73,10 +79,11 @@ public:
   }
   template <class U>
     requires(!DLPackTensor<U> && !std::is_pointer_v<U> && !std::is_array_v<U> &&
-             !std::same_as<U, Buffer<Plain>>)
+             !std::same_as<U, Buffer<Plain>> && !std::same_as<U, Tensor<Plain, 1>>)
   Argument(const U &) {
     static_assert(always_false<U>,
-                  "a kernel's Ptr<T> or Ptr<const T> takes a Buffer<T>, a T * on the device, a "
+                  "a kernel's Ptr<T> or Ptr<const T> takes a Buffer<T>, a dense Tensor<T, 1>, a T "
+                  "* on the device, a "
                   "std::span of device memory or a DLPack tensor, of the very same T");
   }
 

@@ -88,10 +88,9 @@ std::vector<Seed> collectSeeds(MLIRContext &context, llvm::StringRef litFolder) 
   }
   for (const KernelSpec &kernel : kernelRegistry()) {
     Invocation call = resolveTypical(kernel, "", {}, {});
-    Use use{.target = "sm_80", .form = "tile"};
-    kernel.apply(call, completeConfig(call, use.target, {}),
-                 std::vector<detail::Memory>(call.tensors.size()), use);
-    add(context, "kernel " + kernel.name, use.code, seeds);
+    for (const auto &[name, code] :
+         emitKernel(call, completeConfig(call, "sm_80", {}), "sm_80", "tile"))
+      add(context, "kernel " + name, code, seeds);
   }
   return seeds;
 }

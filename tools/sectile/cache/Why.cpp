@@ -16,12 +16,11 @@ static runtime::CacheKey keyOf(const CommandLine &line) {
   const Config given = parseConfig(kernel, line.assignments("--config"));
   const Invocation call = resolveCall(line, kernel);
   const Device device = openDevice(line.value("--device"));
-  std::optional<detail::BoundLaunch> launch;
-  Use use;
-  use.bound = &launch;
-  kernel.apply(call, configFor(call, device, given),
-               std::vector<detail::Memory>(call.tensors.size()), use);
-  return runtime::LaunchAccess::cacheKey(*launch, device);
+  const BoundKernel bound = bindKernel(call, configFor(call, device, given));
+  std::vector<std::string> names;
+  for (const detail::BoundLaunch &launch : bound.launches)
+    names.emplace_back(launch.kernel->name());
+  return runtime::LaunchAccess::cacheKey(bound.launches[partOf(line, kernel, names)], device);
 }
 
 // Where two long lines part, with a little of what surrounds it.

@@ -1,0 +1,35 @@
+// Running one resolved kernel on arrays of the host and judging what came back.
+#pragma once
+#include "kernels/Accuracy.h"
+#include "kernels/Registry.h"
+#include <sectile/device.h>
+
+namespace sectile {
+
+// Contents for the inputs of a call, by their place among the arguments: those of
+// ArgumentSpec::sample.
+std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed);
+
+struct Execution {
+  std::vector<HostArray> outputs;   // in order; what is not there is empty
+  std::vector<double> milliseconds; // of each repetition: launch and wait, the first compiles too
+};
+
+// Inputs are by their place among the arguments; an optional one that is missing is empty. Outputs
+// are poisoned before each run. Throws Error where the kernel changed an input.
+Execution execute(const Device &device, const Invocation &call, const Config &config,
+                  std::span<const HostArray> inputs, long repetitions = 1);
+
+// The reference's outputs, axes as stored.
+std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const HostArray> inputs,
+                                        Arithmetic arithmetic);
+
+struct Verdict {
+  std::string output;
+  Accuracy accuracy;
+};
+// Each output that is there against the float64 reference.
+std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
+                           std::span<const HostArray> outputs);
+
+} // namespace sectile

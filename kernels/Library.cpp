@@ -1,0 +1,107 @@
+// Running a kernel of the registry on a caller's tensors.
+#include "kernels/InputError.h"
+#include "kernels/Tune.h"
+#include "kernels/Use.h"
+#include <sectile/error.h>
+#include <sectile/library.h>
+#include <unordered_map>
+
+using namespace sectile;
+
+void AnyTensor::check(DType wanted, int rank) const {
+  if (dtype != wanted || extents.size() != static_cast<std::size_t>(rank))
+    throw LaunchError("a tensor of " + std::string(name_of(dtype)) + " " + toString(extents) +
+                      " is no " + std::string(name_of(wanted)) + " tensor with " +
+                      std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
+}
+
+namespace {
+
+AnyTensor allocate(const Device &device, const TensorType &type) {
+  AnyTensor tensor;
+  tensor.dtype = type.dtype;
+  tensor.extents = type.shape;
+  tensor.strides.resize(type.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = type.shape.size(); i-- > 0;
+       stride *= std::max<std::int64_t>(type.shape[i], 1))
+    tensor.strides[i] = stride;
+  tensor.memory = detail::Memory(device, static_cast<std::size_t>(elementCount(type.shape)) *
+                                             size_of(type.dtype));
+  tensor.address = tensor.memory.address();
+  return tensor;
+}
+
+Invocation invocationOf(const KernelSpec &kernel, const NamedTensors &inputs,
+                        const KernelOptions &options) {
+  std::map<std::string, GivenTensor> types;
+  for (const auto &[name, tensor] : inputs)
+    types[name] = {{tensor.dtype, tensor.extents}, ""};
+  return resolve(kernel, types, {options.begin(), options.end()});
+}
+
+// What is known of a call's best configuration is asked for once.
+Config configFor(const Invocation &call, const Device &device) {
+  if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
+    return call.kernel->defaults(call, device.target());
+  static std::mutex mutex;
+  static std::unordered_map<std::string, Config> known;
+  std::string key = call.kernel->name + "\n" + device.name();
+  for (const TensorType &tensor : call.tensors)
+    key += "\n" + std::string(name_of(tensor.dtype)) + toString(tensor.shape);
+  for (const auto &[name, value] : call.options.values)
+    key += "\n" + name + "=" + value;
+  {
+    std::lock_guard lock(mutex);
+    if (const auto found = known.find(key); found != known.end())
+      return found->second;
+  }
+  const std::optional<Config> best = bestKnown(call, device);
+  Config config = best ? *best : call.kernel->defaults(call, device.target());
+  std::lock_guard lock(mutex);
+  return known.emplace(std::move(key), std::move(config)).first->second;
+}
+
+} // namespace
+
+NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
+                                 const NamedTensors &inputs, const KernelOptions &options,
+                                 const NamedTensors &given) {
+  try {
+    const KernelSpec &kernel = findKernel(name);
+    const Device device = stream.device();
+    Invocation call = invocationOf(kernel, inputs, options);
+    NamedTensors outputs;
+    std::vector<detail::Memory> memory;
+    std::vector<std::uint64_t> addresses;
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      const ArgumentSpec &spec = kernel.arguments[i];
+      TensorType &type = call.tensors[i];
+      AnyTensor tensor;
+      if (type.present) {
+        const auto place = given.find(spec.name);
+        if (!spec.output)
+          tensor = inputs.find(spec.name)->second;
+        else if (place == given.end())
+          tensor = allocate(device, type);
+        else if (tensor = place->second; tensor.dtype != type.dtype || tensor.extents != type.shape)
+          throw InputError(kernel.name + ": " + spec.name + " is given as " +
+                           std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +
+                           ", but is " + std::string(name_of(type.dtype)) + " " +
+                           toString(type.shape));
+        if (spec.output)
+          outputs[spec.name] = tensor;
+        type.strides = tensor.strides;
+      }
+      addresses.push_back(tensor.address);
+      memory.push_back(std::move(tensor.memory));
+    }
+    for (const auto &[output, tensor] : given)
+      if (!outputs.contains(output))
+        throw InputError(kernel.name + ": there is no output '" + output + "' in this call");
+    launchKernel(call, configFor(call, device), memory, stream, addresses);
+    return outputs;
+  } catch (const InputError &error) {
+    throw LaunchError(error.what());
+  }
+}

@@ -1,0 +1,55 @@
+// The library's kernels from C++, by name: tensors of any kind in, tensors out.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <sectile/tensor.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sectile {
+
+// A Tensor<T, N> of any T and N. A handle on its memory, like those. Extents and strides count
+// elements.
+struct AnyTensor {
+  DType dtype = DType::float32;
+  std::uint64_t address = 0;
+  std::vector<std::int64_t> extents, strides;
+  detail::Memory memory = {};
+
+  AnyTensor() = default;
+  template <Element T, int N>
+  AnyTensor(const Tensor<T, N> &tensor)
+      : dtype(dtype_of<std::remove_const_t<T>>),
+        address(reinterpret_cast<std::uintptr_t>(tensor.data())),
+        extents(tensor.extents().begin(), tensor.extents().end()),
+        strides(tensor.strides().begin(), tensor.strides().end()), memory(tensor.memory()) {}
+
+  // Throws LaunchError where its elements or its rank are others.
+  template <Element T, int N> Tensor<T, N> as() const {
+    check(dtype_of<std::remove_const_t<T>>, N);
+    std::array<std::int64_t, N> lengths, steps;
+    for (std::size_t i = 0; i < N; ++i) {
+      lengths[i] = extents[i];
+      steps[i] = strides[i];
+    }
+    return {reinterpret_cast<T *>(address), lengths, steps, memory};
+  }
+
+private:
+  void check(DType wanted, int rank) const;
+};
+
+using NamedTensors = std::map<std::string, AnyTensor, std::less<>>;
+using KernelOptions = std::map<std::string, std::string, std::less<>>;
+
+// Runs a kernel of the library: `sectile list NAME` says its inputs, outputs and options. Inputs
+// may have any strides where the kernel's page does not say otherwise; optional ones may be left
+// out. Outputs are allocated on the stream's device, dense, except those in `given`, which are
+// written in place. Launches and does not wait. The configuration is the best known for such
+// shapes, else the kernel's own choice; SECTILE_AUTOTUNE=off takes always that. Throws LaunchError
+// for arguments that the kernel does not take.
+NamedTensors run_kernel(const Stream &stream, std::string_view kernel, const NamedTensors &inputs,
+                        const KernelOptions &options = {}, const NamedTensors &given = {});
+
+} // namespace sectile

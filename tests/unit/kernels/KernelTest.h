@@ -1,0 +1,45 @@
+// What the tests of the library's kernels share: a case is run on a device and held against its
+// float64 reference by the rules of docs/kernels.md.
+#pragma once
+#include "../ops/Devices.h"
+#include "kernels/Execute.h"
+#include <gmock/gmock.h>
+
+namespace sectile::test {
+
+/// One call of a kernel on sampled inputs. Extents that are not named are KernelSpec::small.
+struct KernelCase {
+  const char *kernel;
+  std::map<std::string, std::int64_t> extents = {};
+  Assignments options = {};
+  std::vector<std::string> with = {}; // optional inputs
+  const char *dtype = "";             // of the first argument and those like it
+  Config config = {};                 // for the fields named
+  std::uint64_t seed = 1;
+  /// Changes the inputs, by their place among the arguments, before the run.
+  std::function<void(const Invocation &, std::vector<HostArray> &)> prepare = nullptr;
+
+  std::string describe() const; // as a C++ initialiser: a failure can be run again from it
+};
+
+Invocation resolveCase(const KernelCase &test);
+
+/// Every output within its bound, inputs unchanged, the same bits a second time. Gives the outputs.
+std::vector<HostArray> expectRight(const Device &device, const KernelCase &test);
+
+/// The same with each argument in the middle of a larger array: no axis is dense, the first element
+/// is not aligned, and what lies around and between an output's elements must not change.
+void expectRightWithStrides(const Device &device, const KernelCase &test);
+
+/// Equal bits to the exact result: for cases whose `prepare` makes integers that the dtypes hold.
+void expectExact(const Device &device, const KernelCase &test);
+
+/// Small whole numbers, -most to most, instead of the input's contents.
+void fillIntegers(HostArray &array, int most, std::uint64_t seed);
+
+/// The backward kernel's float64 reference against central differences of the forward one's. The
+/// backward kernel takes the forward one's inputs and outputs under their names, and for an output
+/// o its gradient as "do"; it gives dx for an input x. `test` is the forward case.
+void expectGradients(const KernelCase &test, const char *backward);
+
+} // namespace sectile::test

@@ -1,0 +1,52 @@
+// Kernels of the library called from C++ by name.
+#include "KernelTest.h"
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+SECTILE_ON_DEVICES(Library);
+
+TEST_P(Library, RunsOnTensorsWithStrides) {
+  for (const char *kernel : {"vector_add", "softmax", "layer_norm", "matmul", "attention"})
+    expectRightWithStrides(device, {kernel});
+}
+
+TEST_P(Library, AllocatesOutputs) {
+  const std::vector<float> x{1, 2, 3, 4, 5, 6};
+  const auto buffer = device.upload(x);
+  NamedTensors outputs = run_kernel(device.stream(), "matmul",
+                                    {{"a", tensor(buffer, {2, 3})}, {"b", tensor(buffer, {2, 3})}},
+                                    {{"trans_b", "true"}, {"precision", "exact"}});
+  device.synchronize();
+  const auto c = outputs.at("c").as<float, 2>();
+  EXPECT_EQ(c.extents(), (std::array<std::int64_t, 2>{2, 2}));
+  EXPECT_EQ(Buffer<float>(c.memory()).download(), (std::vector<float>{14, 32, 32, 77}));
+  EXPECT_THROW((outputs.at("c").as<half, 2>()), LaunchError);
+  EXPECT_THROW((outputs.at("c").as<float, 3>()), LaunchError);
+}
+
+static std::string refusal(const Device &device, const char *kernel, const NamedTensors &inputs,
+                           const KernelOptions &options = {}, const NamedTensors &given = {}) {
+  try {
+    run_kernel(device.stream(), kernel, inputs, options, given);
+  } catch (const LaunchError &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(LibraryErrors, AreLaunchErrors) {
+  const Device device = Device::open("virtual:sm_80");
+  const auto x = tensor(device.allocate<float>(6), {2, 3});
+  EXPECT_THAT(refusal(device, "matmull", {}), HasSubstr("no kernel 'matmull'"));
+  EXPECT_THAT(refusal(device, "matmul", {{"a", x}}), HasSubstr("'b' is missing"));
+  EXPECT_THAT(refusal(device, "matmul", {{"a", x}, {"b", x}}), HasSubstr("K is 2 in b"));
+  EXPECT_THAT(refusal(device, "softmax", {{"x", x}}, {{"axis", "0"}}), HasSubstr("no option"));
+  EXPECT_THAT(refusal(device, "softmax", {{"x", x}}, {}, {{"y", x.transpose()}}),
+              HasSubstr("y is given as f32 [3, 2], but is f32 [2, 3]"));
+  EXPECT_THAT(refusal(device, "softmax", {{"x", x}}, {}, {{"z", x}}), HasSubstr("no output 'z'"));
+  const auto cube = tensor(device.allocate<float>(24), {2, 2, 3}, {8, 3, 1});
+  EXPECT_THAT(refusal(device, "softmax", {{"x", cube}}), HasSubstr("must lie evenly"));
+}
