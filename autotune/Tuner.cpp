@@ -2,6 +2,7 @@
 #include "autotune/Session.h"
 #include "runtime/Activities.h"
 #include "runtime/DeviceImpl.h"
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -141,7 +142,11 @@ std::size_t AutotunerBase::settle(const Stream &stream, const Bind &bind) {
   std::vector<Measurement> known = store.lookup(key);
   activity.done(Activity::Kind::tune, "lookup", std::to_string(known.size()) + " are known");
   std::size_t candidate = 0;
-  if (state.mode == AutotuneMode::on && !autotune::isTuned(state.names, known, state.options)) {
+  const bool someRun = std::any_of(known.begin(), known.end(), [](const Measurement &measurement) {
+    return measurement.verdict == autotune::Verdict::Unfinished;
+  });
+  if (state.mode == AutotuneMode::on &&
+      (someRun || !autotune::isTuned(state.names, known, state.options))) {
     // Somebody else may be tuning it: look again once it is ours.
     constexpr std::chrono::hours patience{1};
     const auto lease =

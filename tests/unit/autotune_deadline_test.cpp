@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sectile/activity.h>
 #include <sectile/autotune.h>
 #include <sectile/sectile.h>
 
@@ -202,6 +203,17 @@ TEST_F(AutotuneDeadline, ALaunchSaysThatTuningLostTheDevice) {
 TEST_F(AutotuneDeadline, WhatKillsTheProcessIsNotTriedAgain) {
   EXPECT_EQ(inProcess([] { Sum().tune(); }, "FAKE_CUDA_KILLED_AT_LAUNCH", inACandidate), -SIGKILL);
   expectKnown(TuneVerdict::unfinished, "it ended the process that ran it");
+  // A launch asks whether somebody is at it, and takes what is known.
+  const int status = inProcess([] {
+    std::vector<std::string> heard;
+    const Listening listening([&](const Activity &activity) {
+      if (activity.kind == Activity::Kind::tune)
+        heard.push_back(activity.name);
+    });
+    Sum().launch();
+    EXPECT_THAT(heard, testing::ElementsAre("lookup", "wait"));
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(AutotuneDeadline, ALostDeviceIsAskedForNothing) {
