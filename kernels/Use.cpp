@@ -89,7 +89,8 @@ void Use::collapsedLengths(std::size_t argument, std::size_t rank, std::int64_t 
   }
   // Neighbouring axes are one where a step of the first is as long as the whole second.
   extents[0] = 1;
-  strides[0] = 1;
+  // One row is as far from the next as if there were one: no code of its own for it.
+  strides[0] = outer ? steps[outer - 1] : inner ? extents[1] * strides[1] : 1;
   for (std::size_t i = outer; i-- > 0;) {
     if (type.shape[i] == 1)
       continue;
