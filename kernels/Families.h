@@ -8,5 +8,6 @@ std::vector<KernelSpec> elementwiseKernels();
 std::vector<KernelSpec> normKernels();
 std::vector<KernelSpec> matmulKernels();
 std::vector<KernelSpec> attentionKernels();
+std::vector<KernelSpec> servingKernels();
 
 } // namespace sectile

@@ -145,7 +145,8 @@ using Assignments = std::vector<std::pair<std::string, std::string>>; // NAME=VA
 Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTensor> &inputs,
                    const Assignments &options);
 // The same without arrays: the kernel's typical extents, but for those named, and one dtype for all
-// arguments that have a choice (the usual one where empty). Of the optional inputs those in `with`.
+// arguments that have a choice (the usual one where empty), but for those named: "f16,b=i8". Of the
+// optional inputs those in `with`.
 Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
                           const std::map<std::string, std::int64_t> &extents,
                           const Assignments &options, const std::vector<std::string> &with = {});

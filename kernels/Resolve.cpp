@@ -267,8 +267,24 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
       resolver.fail("there is no optional input '" + name + "'");
   }
   std::optional<DType> type;
-  if (!dtype.empty() && !(type = parseDType(dtype)))
-    throw InputError("there is no dtype '" + std::string(dtype) + "'");
+  std::map<std::string, DType, std::less<>> types; // of the arguments named
+  for (std::string_view rest = dtype; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    const std::size_t equals = word.find('=');
+    const std::string_view name = word.substr(equals == word.npos ? 0 : equals + 1);
+    const std::optional<DType> one = parseDType(name);
+    if (!one)
+      throw InputError("there is no dtype '" + std::string(name) + "'");
+    if (equals == word.npos)
+      type = one;
+    else
+      types.insert_or_assign(std::string(word.substr(0, equals)), *one);
+  }
+  for (const auto &[name, unused] : types)
+    if (auto spec = findSpec(kernel.arguments, name);
+        spec == kernel.arguments.end() || spec->output)
+      resolver.fail("there is no input '" + name + "' to have a dtype");
   auto all = kernel.typical;
   for (const auto &[axis, extent] : extents) {
     auto found = std::find_if(all.begin(), all.end(),
@@ -294,11 +310,13 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
       continue;
     }
     GivenTensor given;
-    if (!spec.like.empty())
+    const bool isFirst = std::exchange(first, false);
+    if (auto named = types.find(spec.name); named != types.end())
+      given.type.dtype = named->second;
+    else if (!spec.like.empty())
       given.type.dtype = resolver.typeOf(spec.like).dtype;
-    else if (type &&
-             (std::exchange(first, false) ||
-              std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) != spec.dtypes.end()))
+    else if (type && (isFirst || std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) !=
+                                     spec.dtypes.end()))
       given.type.dtype = *type;
     else
       given.type.dtype = spec.dtypes.front();

@@ -42,11 +42,16 @@ TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device 
   if (call.extents.contains("D")) // of attention: decides what the code holds
     extents["D"] = call.extent("D");
   std::vector<std::string> with;
-  for (const ArgumentSpec &spec : call.kernel->arguments)
+  std::string dtypes;
+  for (const ArgumentSpec &spec : call.kernel->arguments) {
+    if (spec.output)
+      continue;
     if (spec.optional && call.has(spec.name))
       with.push_back(spec.name);
-  const Invocation typical =
-      resolveTypical(*call.kernel, name_of(call.tensors[0].dtype), extents, options, with);
+    dtypes += (dtypes.empty() ? "" : ",") + spec.name + "=";
+    dtypes += name_of(call.dtype(spec.name));
+  }
+  const Invocation typical = resolveTypical(*call.kernel, dtypes, extents, options, with);
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
   const BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));

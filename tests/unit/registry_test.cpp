@@ -190,3 +190,13 @@ TEST(Resolve, ConfigurationsAreChecked) {
   EXPECT_THROW(resolveTypical(matmul, "i8", {}, {}), InputError);
   EXPECT_THROW(resolveTypical(matmul, "f16", {{"Z", 3}}, {}), InputError);
 }
+
+TEST(Resolve, DtypesOfTypicalArgumentsAreForAllOrByName) {
+  const KernelSpec &merge = findKernel("attention_merge");
+  EXPECT_EQ(resolveTypical(merge, "bf16", {}, {}).dtype("partial_o"), DType::bfloat16);
+  EXPECT_EQ(resolveTypical(merge, "partial_o=f32", {}, {}).dtype("partial_o"), DType::float32);
+  EXPECT_EQ(resolveTypical(merge, "bf16,partial_o=f16", {}, {}).dtype("partial_o"), DType::float16);
+  EXPECT_THROW(resolveTypical(merge, "partial_lse=f16", {}, {}), InputError);
+  EXPECT_THROW(resolveTypical(merge, "lse=f32", {}, {}), InputError);
+  EXPECT_THROW(resolveTypical(merge, "f16,partial_o=f12", {}, {}), InputError);
+}

@@ -75,11 +75,8 @@ Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel) {
     return resolve(kernel, readInputs(line, kernel).types, line.assignments("--opt"));
   }
   std::string dtype;
-  for (const auto &[name, value] : line.assignments("--dtype", true)) {
-    if (!name.empty())
-      throw InputError("--dtype: without --in all arguments have one dtype, as in --dtype f16");
-    dtype = value;
-  }
+  for (const auto &[name, value] : line.assignments("--dtype", true))
+    dtype += (dtype.empty() ? "" : ",") + (name.empty() ? value : name + "=" + value);
   return resolveTypical(kernel, dtype, parseShape(line), line.assignments("--opt"), withOf(line));
 }
 

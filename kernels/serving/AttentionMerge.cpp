@@ -1,0 +1,86 @@
+// attention_merge: attention over parts of the keys becomes attention over all of them.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/serving/Family.h"
+#include "kernels/serving/Merge.h"
+#include "kernels/serving/References.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+using namespace sectile;
+
+KernelSpec sectile::attentionMergeSpec() {
+  KernelSpec spec;
+  spec.name = "attention_merge";
+  spec.summary = "attention over P parts of the keys becomes attention over all of them";
+  spec.arguments = {
+      {.name = "partial_o",
+       .axes = {"P", "B", "Hq", "Sq", "D"},
+       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
+       .doc = "attention over each part; D from 1 to 1024"},
+      {.name = "partial_lse",
+       .axes = {"P", "B", "Hq", "Sq"},
+       .dtypes = {DType::float32},
+       .sample =
+           [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+             // As of parts of quite different weight, some of which saw nothing.
+             std::normal_distribution<double> normal(2, 3);
+             std::vector<double> values(static_cast<std::size_t>(array.count()));
+             for (double &value : values)
+               value = random() % 5 == 0 ? -INFINITY : normal(random);
+             array.assign(values);
+           },
+       .doc = "their logarithms of sums; -inf: this part counts nothing, whatever partial_o holds"},
+      {.name = "o",
+       .output = true,
+       .axes = {"B", "Hq", "Sq", "D"},
+       .like = "partial_o",
+       .doc = "sum of exp(partial_lse - lse) * partial_o; 0 where no part counts"},
+      {.name = "lse",
+       .output = true,
+       .axes = {"B", "Hq", "Sq"},
+       .dtypes = {DType::float32},
+       .doc = "log of the sum of exp(partial_lse); -inf where no part counts"},
+  };
+  spec.config = {{"m", "rows of one program"}, {"warps", "warps of one program"}};
+  spec.typical = {{"P", 8}, {"B", 4}, {"Hq", 32}, {"Sq", 512}, {"D", 128}};
+  spec.small = {{"P", 3}, {"B", 2}, {"Hq", 2}, {"Sq", 21}, {"D", 40}};
+  spec.check = [](const Invocation &call) {
+    const std::int64_t d = call.extent("D");
+    if (d < 1 || d > 1024)
+      throw InputError("attention_merge: D is " + std::to_string(d) +
+                       ", but must be from 1 to 1024");
+  };
+  spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = mergeReference(inputs[0], inputs[1], arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const auto rows = static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("Sq"), 1));
+    const std::int64_t most = call.extent("D") > 256 ? 4 : 16;
+    return Config{
+        {"m", std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(rows)), most)},
+        {"warps", 4}};
+  };
+  spec.spaces = {
+      {.axes = {{"m", {1, 2, 4, 8, 16, 32, 64}}, {"warps", {1, 2, 4, 8}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t width = ceilDiv(call.extent("D"), 16) * 16;
+         const std::int64_t threads = config.at("warps") * warpSize(target);
+         return config.at("m") * width <= 64 * threads && config.at("m") * width >= 2 * threads;
+       }}};
+  spec.apply = [](Use &use) {
+    const MergeConfig chosen{use.field("m"), use.field("warps"),
+                             static_cast<int>(ceilDiv(use.call.extent("D"), 16) * 16)};
+    const Grid grid(ceilDiv(use.call.extent("Sq"), chosen.m), use.call.extent("Hq"),
+                    use.call.extent("B"));
+    forDType<half, bfloat16, float>(use.call.dtype("partial_o"), [&]<class T>(T) {
+      use(mergeStates<T, T>, grid, use.tensor<T, 5>("partial_o"),
+          use.tensor<float, 4>("partial_lse"), use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
+          chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,4 @@
+// The kernels of this family, in the order in which they are listed.
+#include "kernels/serving/Family.h"
+
+std::vector<sectile::KernelSpec> sectile::servingKernels() { return {attentionMergeSpec()}; }

@@ -1,0 +1,9 @@
+// The specifications of this family, each defined beside its kernel.
+#pragma once
+#include "kernels/Families.h"
+
+namespace sectile {
+
+KernelSpec attentionMergeSpec();
+
+} // namespace sectile
