@@ -9,5 +9,6 @@ std::vector<KernelSpec> normKernels();
 std::vector<KernelSpec> matmulKernels();
 std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();
+std::vector<KernelSpec> positionKernels();
 
 } // namespace sectile

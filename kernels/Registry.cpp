@@ -12,8 +12,8 @@ using namespace sectile;
 const std::vector<KernelSpec> &sectile::kernelRegistry() {
   static const std::vector<KernelSpec> kernels = [] {
     std::vector<KernelSpec> all;
-    for (auto family :
-         {elementwiseKernels, normKernels, matmulKernels, attentionKernels, servingKernels})
+    for (auto family : {elementwiseKernels, normKernels, matmulKernels, attentionKernels,
+                        servingKernels, positionKernels})
       for (KernelSpec &kernel : family())
         all.push_back(std::move(kernel));
     return all;

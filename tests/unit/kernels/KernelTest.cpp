@@ -62,8 +62,10 @@ struct Embedded {
 };
 
 HostArray asDouble(const HostArray &array) {
-  return is_floating(array.dtype) ? HostArray(DType::float64, array.shape, array.toDouble())
-                                  : array;
+  const bool there = !array.data.empty(); // an optional input may not be
+  return there && is_floating(array.dtype)
+             ? HostArray(DType::float64, array.shape, array.toDouble())
+             : array;
 }
 
 } // namespace

@@ -1,0 +1,165 @@
+// rope: rotary position embedding (arXiv 2104.09864) of the rows of x, and its gradient.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/position/Family.h"
+#include "kernels/position/References.h"
+#include "kernels/position/Rotary.h"
+#include <bit>
+
+using namespace sectile;
+
+namespace {
+
+struct RopeConfig {
+  int m = 32, heads = 4, warps = 4;
+  int dims = 0, rotary = 0;
+  bool interleaved = false, given = false, back = false;
+};
+SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, given, back)
+
+// A program turns the same rows of several heads: their angles are the same.
+template <class T>
+Kernel rope{
+    "rope", [](View<const T, 4> x, View<const std::int32_t, 2> positions, View<T, 4> y, Int offset,
+               Scalar<double> step, const RopeConfig &config) {
+      const RotaryShape shape{config.dims, config.rotary, config.interleaved};
+      auto block = program_id(0), batch = program_id(2);
+      auto rows = block * config.m + arange(0, config.m);
+      const SinCos angles =
+          config.given ? rotationAngles(positions.at(batch).tile(config.m).load(block), shape, step)
+                       : rotationAngles(rows + offset, shape, step);
+      auto first = program_id(1) * config.heads;
+      for (auto head : range(first, minimum(first + config.heads, x.extent(1)))) {
+        const auto pieces = loadPieces(x.at(batch, head), block, config.m, shape);
+        storePieces(y.at(batch, head), block, config.m, shape, rotate(pieces, angles, config.back));
+      }
+    }};
+
+KernelSpec makeSpec(bool back) {
+  KernelSpec spec;
+  spec.name = back ? "rope_backward" : "rope";
+  spec.summary = back ? "the gradient of rope: each pair turned back by its position's angle"
+                      : "rotary position embedding: each pair of dims turned by p * theta^(-2i/r)";
+  auto stored = [](std::vector<std::string> axes, const OptionValues &options) {
+    if (options.choice("layout") == "bshd")
+      std::swap(axes[1], axes[2]);
+    return axes;
+  };
+  const std::vector<std::string> axes{"B", "H", "S", "D"};
+  spec.arguments = {
+      {.name = back ? "dy" : "x",
+       .axes = axes,
+       .stored = stored,
+       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
+       .doc = back ? "gradient of y" : "rows to turn"},
+      {.name = "positions",
+       .optional = true,
+       .axes = {"B", "S"},
+       .dtypes = {DType::int32},
+       .sample =
+           [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+             for (std::int32_t &position : array.as<std::int32_t>())
+               position = static_cast<std::int32_t>(random() % 100) - 20;
+           },
+       .doc = "position of each row; offset, offset + 1, ... where not given"},
+      {.name = back ? "dx" : "y",
+       .output = true,
+       .axes = axes,
+       .stored = stored,
+       .like = back ? "dy" : "x",
+       .doc = back ? "gradient of x" : "the rows turned"},
+  };
+  spec.options = {
+      {.name = "style",
+       .kind = OptionSpec::choice,
+       .initial = "half",
+       .choices = {"half", "interleaved"},
+       .doc = "pairs are (i, i + r/2), or (2i, 2i + 1)"},
+      {.name = "theta",
+       .kind = OptionSpec::number,
+       .initial = "10000",
+       .doc = "base of the frequencies, at least 1"},
+      {.name = "rotary",
+       .kind = OptionSpec::integer,
+       .initial = "",
+       .doc = "r: how many of the dims turn, the first of them; D if not given"},
+      {.name = "offset",
+       .kind = OptionSpec::integer,
+       .initial = "0",
+       .doc = "position of the first row"},
+      {.name = "layout",
+       .kind = OptionSpec::choice,
+       .initial = "bhsd",
+       .choices = {"bhsd", "bshd"},
+       .doc = "order of the axes in memory"},
+  };
+  spec.config = {{"m", "rows of one program"},
+                 {"heads", "heads that share a row's angles"},
+                 {"warps", "warps of one program"}};
+  spec.typical = {{"B", 4}, {"H", 16}, {"S", 2048}, {"D", 128}};
+  spec.small = {{"B", 2}, {"H", 3}, {"S", 19}, {"D", 40}};
+  auto rotaryOf = [](const Invocation &call) {
+    return call.options.given("rotary") ? call.options.integer("rotary") : call.extent("D");
+  };
+  spec.check = [rotaryOf](const Invocation &call) {
+    const std::int64_t rotary = rotaryOf(call), dims = call.extent("D");
+    if (rotary < 2 || rotary > dims || rotary % 2)
+      throw InputError(call.kernel->name + ": rotary is " + std::to_string(rotary) +
+                       ", but must be even and from 2 to D (" + std::to_string(dims) + ")");
+    if (dims > 1024)
+      throw InputError(call.kernel->name + ": D is " + std::to_string(dims) +
+                       ", but must be at most 1024");
+    if (call.options.number("theta") < 1)
+      throw InputError(call.kernel->name + ": option 'theta' must be at least 1");
+    if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
+      throw InputError(call.kernel->name + ": option 'offset' must be within 2^40");
+  };
+  spec.reference = [rotaryOf, back](const Invocation &call, std::span<const HostArray> inputs,
+                                    Arithmetic arithmetic) {
+    const RopeOptions options{call.options.choice("style") == "interleaved",
+                              call.options.number("theta"), rotaryOf(call),
+                              call.options.integer("offset"), back};
+    return std::vector{ropeReference(inputs[0], inputs[1], options, arithmetic)};
+  };
+  if (back)
+    spec.factor = 3;
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    // About 32 elements of a thread; small sequences spread over more programs.
+    const std::int64_t dims = std::max<std::int64_t>(call.extent("D"), 16);
+    const std::int64_t m =
+        std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(4096 / dims, 4, 64)));
+    return Config{
+        {"m", m}, {"heads", std::clamp<std::int64_t>(call.extent("H"), 1, 4)}, {"warps", 4}};
+  };
+  spec.spaces = {
+      {.axes = {{"m", {4, 8, 16, 32, 64}}, {"heads", {1, 2, 4, 8, 16}}, {"warps", {1, 2, 4, 8}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t numbers =
+             config.at("m") * call.extent("D") / (config.at("warps") * warpSize(target));
+         return numbers >= 4 && numbers <= 64;
+       }}};
+  spec.apply = [rotaryOf, back](Use &use) {
+    const Invocation &call = use.call;
+    RopeConfig chosen{use.field("m"), use.field("heads"), use.field("warps")};
+    chosen.dims = static_cast<int>(call.extent("D"));
+    chosen.rotary = static_cast<int>(rotaryOf(call));
+    chosen.interleaved = call.options.choice("style") == "interleaved";
+    chosen.given = call.has("positions");
+    chosen.back = back;
+    const Grid grid(ceilDiv(call.extent("S"), chosen.m), ceilDiv(call.extent("H"), chosen.heads),
+                    call.extent("B"));
+    const char *from = back ? "dy" : "x", *to = back ? "dx" : "y";
+    forDType<half, bfloat16, float>(call.dtype(from), [&]<class T>(T) {
+      use(rope<T>, grid, use.tensor<T, 4>(from), use.tensor<std::int32_t, 2>("positions"),
+          use.tensor<T, 4>(to), call.options.integer("offset"),
+          frequencyStep(call.options.number("theta"), chosen.rotary), chosen);
+    });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::ropeSpec() { return makeSpec(false); }
+
+KernelSpec sectile::ropeBackwardSpec() { return makeSpec(true); }
