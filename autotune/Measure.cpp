@@ -31,23 +31,18 @@ Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t 
     flush.emplace(stream.device());
 }
 
-double Stopwatch::deadline() const {
-  if (allowed > 0)
-    return allowed;
-  return fastest ? std::max(10.0, 100 * *fastest) : 600;
-}
-
 // Asks now and then: who waits in the driver for what never ends comes never back.
-void Stopwatch::wait(const LoadedCandidate &candidate, const Event &event) const {
+static void wait(double seconds, const Event &event, const detail::BoundLaunch &launch,
+                 const Stream &stream) {
   using Clock = std::chrono::steady_clock;
-  const double seconds = deadline();
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   constexpr std::chrono::microseconds shortest{10}, longest{1000};
   for (auto pause = shortest; !event.done(); pause = std::min(2 * pause, longest)) {
     if (Clock::now() > end) {
-      char why[256];
-      std::snprintf(why, sizeof why, "a run of kernel '%s' did not end within %g s",
-                    candidate.kernel->name.c_str(), seconds);
+      char text[64];
+      std::snprintf(text, sizeof text, "%g s", seconds);
+      const std::string why =
+          "a run of kernel '" + std::string(launch.kernel->name()) + "' did not end within " + text;
       const Device device = stream.device();
       device.impl()->giveUp(why);
       throw runtime::DeadlinePassed(device.name() + ": " + why);
@@ -56,19 +51,33 @@ void Stopwatch::wait(const LoadedCandidate &candidate, const Event &event) const
   }
 }
 
+void runWithin(double seconds, const detail::BoundLaunch &launch, const Stream &stream,
+               vgpu::Counters *counters) {
+  {
+    runtime::VirtualDevice::WatchLaunches watch(
+        [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) {
+          if (counters)
+            *counters = counted;
+        },
+        seconds);
+    runtime::LaunchAccess::launch(launch, stream);
+  }
+  wait(seconds, stream.record(), launch, stream);
+  stream.synchronize();
+}
+
+double Stopwatch::deadline() const {
+  if (allowed > 0)
+    return allowed;
+  return fastest ? std::max(10.0, 100 * *fastest) : firstDeadline;
+}
+
 OutputBytes Stopwatch::run(const LoadedCandidate &candidate, const OutputBytes *before) {
   copies.restore(stream);
   if (before)
     copies.upload(*before);
   const auto start = std::chrono::steady_clock::now();
-  {
-    runtime::VirtualDevice::WatchLaunches watch(
-        [&](const runtime::LoadedKernel &, const vgpu::Counters &counted) { counters = counted; },
-        deadline());
-    runtime::LaunchAccess::launch(candidate.launch, stream);
-  }
-  wait(candidate, stream.record());
-  stream.synchronize();
+  runWithin(deadline(), candidate.launch, stream, &counters);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   fastest = std::min(took.count(), fastest.value_or(took.count()));
   return copies.download();
@@ -95,7 +104,7 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
     marks.emplace_back(std::move(from), stream.record());
   }
   for (const auto &[from, to] : marks)
-    wait(candidate, to);
+    wait(deadline(), to, candidate.launch, stream);
   stream.synchronize();
   for (const auto &[from, to] : marks)
     samples.push_back(1e3 * elapsed_ms(from, to));

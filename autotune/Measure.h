@@ -33,6 +33,14 @@ private:
   detail::Memory larger; ///< than L2
 };
 
+/// Seconds that a run may take where nobody says so, and nothing has run yet.
+constexpr double firstDeadline = 600;
+
+/// Launches it and waits, but no longer than that: then it throws DeadlinePassed, and a real device
+/// is given up. What a virtual device counts is handed over.
+void runWithin(double seconds, const detail::BoundLaunch &launch, const Stream &stream,
+               vgpu::Counters *counters = nullptr);
+
 class Stopwatch {
 public:
   /// `allowed`: seconds that a run may take, or 0 for what AutotuneOptions::deadline says of that.
@@ -51,7 +59,6 @@ public:
 
 private:
   double deadline() const;
-  void wait(const LoadedCandidate &candidate, const Event &event) const;
 
   Stream stream;
   const OutputCopies &copies;

@@ -1,10 +1,10 @@
 // Tuning the library's kernels.
 #include "kernels/Tune.h"
+#include "autotune/Measure.h"
 #include "autotune/Session.h"
 #include "kernels/Execute.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
-#include "runtime/LaunchAccess.h"
 #include <mutex>
 
 using namespace sectile;
@@ -133,9 +133,11 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
     // What earlier launches leave behind is there for all candidates of a later one.
     const BoundKernel reference = bindKernel(call, configs.front(), memory);
-    for (const detail::BoundLaunch &launch : reference.launches)
-      runtime::LaunchAccess::launch(launch, device.stream());
-    options.outputs = outputsOf(call, reference.part(space.part), memory);
+    const detail::BoundLaunch &tuned = reference.part(space.part);
+    for (const detail::BoundLaunch *launch = reference.launches.data(); launch != &tuned; ++launch)
+      autotune::runWithin(options.deadline > 0 ? options.deadline : autotune::firstDeadline,
+                          *launch, device.stream());
+    options.outputs = outputsOf(call, tuned, memory);
     std::mutex mutex;
     std::vector<detail::Memory> larger; // workspaces than the reference's
     const TuningTask task{
