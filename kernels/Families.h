@@ -10,5 +10,6 @@ std::vector<KernelSpec> matmulKernels();
 std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();
 std::vector<KernelSpec> positionKernels();
+std::vector<KernelSpec> poolingKernels();
 
 } // namespace sectile

@@ -51,7 +51,13 @@ TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device 
     dtypes += (dtypes.empty() ? "" : ",") + spec.name + "=";
     dtypes += name_of(call.dtype(spec.name));
   }
-  const Invocation typical = resolveTypical(*call.kernel, dtypes, extents, options, with);
+  const Invocation typical = [&] {
+    try {
+      return resolveTypical(*call.kernel, dtypes, extents, options, with);
+    } catch (const InputError &) {
+      return call; // typical extents need not go with all options
+    }
+  }();
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
   const BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));

@@ -1,0 +1,265 @@
+// chunk_mean_pool: the mean of each chunk of a sequence, of sequences of one length or packed one
+// behind the other, and its gradient.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/pooling/Family.h"
+#include <algorithm>
+#include <bit>
+
+using namespace sectile;
+
+namespace {
+
+struct ChunkMeanPoolConfig {
+  int t = 16, d = 64, warps = 4;
+  bool packed = false;
+};
+SECTILE_CONFIG(ChunkMeanPoolConfig, t, d, warps, packed)
+
+struct Chunk {
+  Int start, length; // length 0: there is none of this number
+};
+
+// The chunk of this number, counted through all sequences: sequence s has ⌈length / chunk⌉ of them.
+Chunk packedChunk(const View<const std::int32_t, 1> &bounds, const Int &number, const Int &chunk) {
+  constexpr int block = 128;
+  auto sequences = bounds.extent(0) - 1;
+  Int before = 0;   // chunks of the sequences that end before this one
+  Int sequence = 0; // how many those are
+  Int chunksSoFar = 0;
+  auto tile = bounds.tile(block);
+  for (auto step : range(0, cdiv(sequences, block))) {
+    auto first = step * block;
+    auto inside = first + arange(0, block) < sequences;
+    auto lengths = where(inside, tile.load_at(first + 1) - tile.load_at(first), 0);
+    auto chunks = cast<Index>(cdiv(cast<Index>(lengths), chunk));
+    auto ends = chunksSoFar + cumsum(chunks, 0);
+    auto isBefore = inside && ends <= number;
+    before += sum(where(isBefore, chunks, 0), 0);
+    sequence += cast<Index>(sum(isBefore, 0));
+    chunksSoFar += sum(chunks, 0);
+  }
+  auto exists = sequence < sequences;
+  auto begin = cast<Index>(load(bounds.ptr() + sequence * bounds.stride(0), exists));
+  auto end = cast<Index>(load(bounds.ptr() + (sequence + 1) * bounds.stride(0), exists));
+  auto start = begin + (number - before) * chunk;
+  return {where(exists, start, 0), where(exists, minimum(chunk, end - start), 0)};
+}
+
+Chunk chunkOf(const View<const std::int32_t, 1> &bounds, const Int &number, const Int &chunk,
+              const Int &length, const ChunkMeanPoolConfig &config) {
+  if (config.packed)
+    return packedChunk(bounds, number, chunk);
+  return {number * chunk, minimum(chunk, length - number * chunk)};
+}
+
+template <class T>
+Kernel chunkMeanPool{
+    "chunk_mean_pool", [](View<const T, 4> x, View<const std::int32_t, 1> bounds, View<T, 4> y,
+                          Int chunk, const ChunkMeanPoolConfig &config) {
+      auto blocks = cdiv(x.extent(3), config.d);
+      auto number = program_id(0) / blocks, column = program_id(0) % blocks;
+      auto head = program_id(1), batch = program_id(2);
+      auto [start, length] = chunkOf(bounds, number, chunk, x.extent(1), config);
+      auto from = x.at(batch).fix(1, head).slice(0, start, length).tile(config.t, config.d);
+      auto total = zeros<float>(config.t, config.d);
+      for (auto block : range(0, cdiv(length, config.t)))
+        total += cast<float>(from.load(block, column));
+      y.at(batch, number, head)
+          .tile(config.d)
+          .store(column, sum(total, 0) / cast<float>(maximum(length, 1)));
+    }};
+
+template <class T>
+Kernel chunkMeanPoolBackward{
+    "chunk_mean_pool_backward", [](View<const std::int32_t, 1> bounds, View<const T, 4> dy,
+                                   View<T, 4> dx, Int chunk, const ChunkMeanPoolConfig &config) {
+      auto blocks = cdiv(dx.extent(3), config.d);
+      auto number = program_id(0) / blocks, column = program_id(0) % blocks;
+      auto head = program_id(1), batch = program_id(2);
+      auto [start, length] = chunkOf(bounds, number, chunk, dx.extent(1), config);
+      auto share = cast<float>(dy.at(batch, number, head).tile(config.d).load(column)) /
+                   cast<float>(maximum(length, 1));
+      auto to = dx.at(batch).fix(1, head).slice(0, start, length).tile(config.t, config.d);
+      for (auto block : range(0, cdiv(length, config.t)))
+        to.store(block, column, broadcast_to(expand(share, 0), config.t, config.d));
+    }};
+
+void derive(Invocation &call) {
+  const std::int64_t chunk = call.options.integer("chunk"), length = call.extent("T");
+  if (chunk < 1)
+    throw InputError(call.kernel->name + ": option 'chunk' is at least 1");
+  std::int64_t chunks = ceilDiv(length, chunk);
+  if (call.has("cu_seqlens")) {
+    if (call.extent("N") < 1)
+      throw InputError(call.kernel->name + ": cu_seqlens has one element more than sequences");
+    chunks = length / chunk + call.extent("N") - 1;
+    if (call.options.given("chunks"))
+      chunks = call.options.integer("chunks");
+    if (chunks < 0)
+      throw InputError(call.kernel->name + ": option 'chunks' cannot be negative");
+  }
+  call.extents["C"] = chunks;
+}
+
+void check(const Invocation &call) {
+  if (call.has("cu_seqlens") && call.extent("B") != 1)
+    throw InputError(call.kernel->name + ": with cu_seqlens B must be 1, but is " +
+                     std::to_string(call.extent("B")));
+}
+
+// Lengths that differ, some of them 0.
+void sampleBounds(const Invocation &call, HostArray &bounds, std::mt19937_64 &random) {
+  const auto ends = bounds.as<std::int32_t>();
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    ends[i] =
+        static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(call.extent("T") + 1));
+  std::sort(ends.begin(), ends.end());
+  if (ends.size() > 1)
+    ends.back() = static_cast<std::int32_t>(call.extent("T"));
+}
+
+ArgumentSpec boundsArgument() {
+  return {.name = "cu_seqlens",
+          .optional = true,
+          .axes = {"N"},
+          .dtypes = {DType::int32},
+          .sample = sampleBounds,
+          .doc = "packed sequences (B is 1): sequence s is positions cu_seqlens[s] to "
+                 "cu_seqlens[s + 1] - 1; from 0 to T, never falling"};
+}
+
+const std::vector<OptionSpec> options = {
+    {.name = "chunk",
+     .kind = OptionSpec::integer,
+     .initial = "64",
+     .doc = "positions of one chunk; the last of a sequence may have fewer"},
+    {.name = "chunks",
+     .kind = OptionSpec::integer,
+     .initial = "",
+     .doc = "with cu_seqlens: C, the rows of y; T / chunk + N - 1, which is always enough, if not "
+            "given"}};
+
+const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
+                                        {"d", "columns of one program"},
+                                        {"warps", "warps of one program"}};
+
+std::int64_t upTo(std::int64_t value, std::int64_t least, std::int64_t most) {
+  return std::clamp(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value))),
+                    least, most);
+}
+
+Config defaults(const Invocation &call, const std::string &) {
+  return {{"t", upTo(call.options.integer("chunk"), 1, 16)},
+          {"d", upTo(call.extent("D"), 16, 128)},
+          {"warps", 2}};
+}
+
+std::vector<SearchSpace> spaces() {
+  return {{.axes = {{"t", {1, 4, 16, 64}}, {"d", {16, 32, 64, 128, 256}}, {"warps", {1, 2, 4}}},
+           .where = [](const Invocation &call, const std::string &target, const Config &config) {
+             const std::int64_t numbers =
+                 config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
+             return numbers <= 64 && config.at("t") < 2 * call.options.integer("chunk") &&
+                    (config.at("d") == 16 || config.at("d") < 2 * call.extent("D"));
+           }}};
+}
+
+ChunkMeanPoolConfig chosenBy(const Use &use) {
+  return {use.field("t"), use.field("d"), use.field("warps"), use.has("cu_seqlens")};
+}
+
+Grid gridOf(const Use &use, const ChunkMeanPoolConfig &chosen) {
+  return Grid(use.call.extent("C") * ceilDiv(use.call.extent("D"), chosen.d), use.call.extent("H"),
+              use.call.extent("B"));
+}
+
+} // namespace
+
+KernelSpec sectile::chunkMeanPoolSpec() {
+  KernelSpec spec;
+  spec.name = "chunk_mean_pool";
+  spec.summary = "y = the mean of each chunk of positions of x";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"B", "T", "H", "D"},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "H heads of width D at each position"},
+      boundsArgument(),
+      {.name = "y",
+       .output = true,
+       .axes = {"B", "C", "H", "D"},
+       .like = "x",
+       .doc =
+           "summed in f32; C is T / chunk rounded up. With cu_seqlens the chunks of all sequences "
+           "in order, then rows of 0"},
+  };
+  spec.options = options;
+  spec.config = fields;
+  spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 9}};
+  spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 4}};
+  spec.check = [](const Invocation &call) {
+    check(call);
+    if (!call.has("cu_seqlens") && call.options.given("chunks"))
+      throw InputError(call.kernel->name + ": option 'chunks' goes with cu_seqlens");
+  };
+  spec.derive = derive;
+  spec.reference = chunkMeanPoolReference;
+  spec.defaults = defaults;
+  spec.spaces = spaces();
+  spec.apply = [](Use &use) {
+    const ChunkMeanPoolConfig chosen = chosenBy(use);
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(chunkMeanPool<T>, gridOf(use, chosen), use.tensor<T, 4>("x"),
+          use.tensor<std::int32_t, 1>("cu_seqlens"), use.tensor<T, 4>("y"),
+          use.call.options.integer("chunk"), chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::chunkMeanPoolBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "chunk_mean_pool_backward";
+  spec.summary = "dx = dy of each position's chunk / the positions of that chunk";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"B", "T", "H", "D"},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "the forward kernel's; only its shape matters"},
+      boundsArgument(),
+      {.name = "dy", .axes = {"B", "C", "H", "D"}, .like = "x", .doc = "gradient of y"},
+      {.name = "dx",
+       .output = true,
+       .axes = {"B", "T", "H", "D"},
+       .like = "x",
+       .doc = "gradient of x"},
+  };
+  spec.options = {options[0]};
+  spec.config = fields;
+  spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 2}, {"C", 512}};
+  spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 2}, {"C", 3}};
+  spec.check = [](const Invocation &call) {
+    check(call);
+    const std::int64_t chunk = call.options.integer("chunk");
+    if (chunk < 1)
+      throw InputError(call.kernel->name + ": option 'chunk' is at least 1");
+    const std::int64_t chunks = ceilDiv(call.extent("T"), chunk);
+    if (!call.has("cu_seqlens") && call.extent("C") != chunks)
+      throw InputError(call.kernel->name + ": dy has " + std::to_string(call.extent("C")) +
+                       " chunks, but x has " + std::to_string(chunks));
+  };
+  spec.reference = chunkMeanPoolBackwardReference;
+  spec.factor = 3;
+  spec.defaults = defaults;
+  spec.spaces = spaces();
+  spec.apply = [](Use &use) {
+    const ChunkMeanPoolConfig chosen = chosenBy(use);
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(chunkMeanPoolBackward<T>, gridOf(use, chosen), use.tensor<std::int32_t, 1>("cu_seqlens"),
+          use.tensor<T, 4>("dy"), use.tensor<T, 4>("dx"), use.call.options.integer("chunk"),
+          chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,174 @@
+// mean_pool: the mean over time of the positions that a mask keeps, and its gradient.
+#include "kernels/Use.h"
+#include "kernels/pooling/Family.h"
+#include <algorithm>
+#include <bit>
+
+using namespace sectile;
+
+namespace {
+
+struct MeanPoolConfig {
+  int t = 32, d = 64, warps = 4;
+  bool masked = false;
+};
+SECTILE_CONFIG(MeanPoolConfig, t, d, warps, masked)
+
+// The number of positions from block * t on that count, as a tile of 0 and 1.
+Tile<int> counted(const View<const bool, 1> &mask, const Int &length, const Int &block,
+                  const MeanPoolConfig &config) {
+  if (config.masked)
+    return cast<int>(mask.tile(config.t).load(block));
+  return cast<int>(block * config.t + arange(0, config.t) < length);
+}
+
+template <class T>
+Kernel meanPool{"mean_pool", [](View<const T, 3> x, View<const bool, 2> mask, View<T, 2> y,
+                                const MeanPoolConfig &config) {
+                  auto blocks = cdiv(x.extent(2), config.d);
+                  auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
+                  auto from = x.at(batch).tile(config.t, config.d);
+                  auto row = mask.at(batch);
+                  auto total = zeros<float>(config.t, config.d);
+                  auto counts = zeros<int>(config.t);
+                  for (auto block : range(0, cdiv(x.extent(1), config.t))) {
+                    auto kept = counted(row, x.extent(1), block, config);
+                    counts += kept;
+                    // Chosen, not multiplied: what the mask hides may be NaN.
+                    total +=
+                        where(expand(kept, 1) != 0, cast<float>(from.load(block, column)), 0.0f);
+                  }
+                  auto count = maximum(sum(counts, 0), 1);
+                  y.at(batch).tile(config.d).store(column, sum(total, 0) / cast<float>(count));
+                }};
+
+template <class T>
+Kernel meanPoolBackward{"mean_pool_backward", [](View<const bool, 2> mask, View<const T, 2> dy,
+                                                 View<T, 3> dx, const MeanPoolConfig &config) {
+                          auto blocks = cdiv(dx.extent(2), config.d);
+                          auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
+                          auto length = dx.extent(1);
+                          auto row = mask.at(batch);
+                          Tile<int> count = cast<int>(length);
+                          if (config.masked) {
+                            auto counts = zeros<int>(config.t);
+                            for (auto block : range(0, cdiv(length, config.t)))
+                              counts += counted(row, length, block, config);
+                            count = sum(counts, 0);
+                          }
+                          auto share = cast<float>(dy.at(batch).tile(config.d).load(column)) /
+                                       cast<float>(maximum(count, 1));
+                          for (auto block : range(0, cdiv(length, config.t))) {
+                            auto kept = expand(counted(row, length, block, config), 1);
+                            dx.at(batch)
+                                .tile(config.t, config.d)
+                                .store(block, column, where(kept != 0, expand(share, 0), 0.0f));
+                          }
+                        }};
+
+Config defaults(const Invocation &call, const std::string &) {
+  const std::int64_t d = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("D")))), 16,
+      64);
+  return {{"t", 2048 / d}, {"d", d}, {"warps", 4}};
+}
+
+std::vector<SearchSpace> spaces() {
+  return {{.axes = {{"t", {8, 16, 32, 64, 128}},
+                    {"d", {16, 32, 64, 128, 256}},
+                    {"warps", {1, 2, 4, 8}}},
+           .where = [](const Invocation &call, const std::string &target, const Config &config) {
+             const std::int64_t numbers =
+                 config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
+             return numbers >= 4 && numbers <= 64 &&
+                    (config.at("d") == 16 || config.at("d") < 2 * call.extent("D"));
+           }}};
+}
+
+MeanPoolConfig chosenBy(const Use &use) {
+  return {use.field("t"), use.field("d"), use.field("warps"), use.has("mask")};
+}
+
+void sampleMask(const Invocation &, HostArray &mask, std::mt19937_64 &random) {
+  for (bool &kept : mask.as<bool>())
+    kept = random() % 4 != 0;
+}
+
+ArgumentSpec maskArgument() {
+  return {.name = "mask",
+          .optional = true,
+          .axes = {"B", "T"},
+          .dtypes = {DType::boolean},
+          .sample = sampleMask,
+          .doc = "which positions count; all of them where it is left out"};
+}
+
+const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
+                                        {"d", "columns of one program"},
+                                        {"warps", "warps of one program"}};
+
+} // namespace
+
+KernelSpec sectile::meanPoolSpec() {
+  KernelSpec spec;
+  spec.name = "mean_pool";
+  spec.summary = "y = the mean over T of the positions of x that the mask keeps";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"B", "T", "D"},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "what the mask hides is not looked at, and may be NaN"},
+      maskArgument(),
+      {.name = "y",
+       .output = true,
+       .axes = {"B", "D"},
+       .like = "x",
+       .doc = "summed in f32; 0 where no position counts"},
+  };
+  spec.config = fields;
+  spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
+  spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
+  spec.reference = meanPoolReference;
+  spec.defaults = defaults;
+  spec.spaces = spaces();
+  spec.apply = [](Use &use) {
+    const MeanPoolConfig chosen = chosenBy(use);
+    const std::int64_t programs = use.call.extent("B") * ceilDiv(use.call.extent("D"), chosen.d);
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(meanPool<T>, programs, use.tensor<T, 3>("x"), use.tensor<bool, 2>("mask"),
+          use.tensor<T, 2>("y"), chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::meanPoolBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "mean_pool_backward";
+  spec.summary = "dx = dy / count at the positions that the mask keeps, 0 elsewhere";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"B", "T", "D"},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "the forward kernel's; only its shape matters"},
+      maskArgument(),
+      {.name = "dy", .axes = {"B", "D"}, .like = "x", .doc = "gradient of y"},
+      {.name = "dx", .output = true, .axes = {"B", "T", "D"}, .like = "x", .doc = "gradient of x"},
+  };
+  spec.config = fields;
+  spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
+  spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
+  spec.reference = meanPoolBackwardReference;
+  spec.factor = 3;
+  spec.defaults = defaults;
+  spec.spaces = spaces();
+  spec.apply = [](Use &use) {
+    const MeanPoolConfig chosen = chosenBy(use);
+    const std::int64_t programs = use.call.extent("B") * ceilDiv(use.call.extent("D"), chosen.d);
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(meanPoolBackward<T>, programs, use.tensor<bool, 2>("mask"), use.tensor<T, 2>("dy"),
+          use.tensor<T, 3>("dx"), chosen);
+    });
+  };
+  return spec;
+}
