@@ -2,5 +2,6 @@
 #include "kernels/position/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::positionKernels() {
-  return {ropeSpec(), ropeBackwardSpec()};
+  return {ropeSpec(),       ropeBackwardSpec(),      addPositionsSpec(), addPositionsBackwardSpec(),
+          sinusoidalSpec(), sinusoidalBackwardSpec()};
 }

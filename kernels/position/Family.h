@@ -6,5 +6,9 @@ namespace sectile {
 
 KernelSpec ropeSpec();
 KernelSpec ropeBackwardSpec();
+KernelSpec addPositionsSpec();
+KernelSpec addPositionsBackwardSpec();
+KernelSpec sinusoidalSpec();
+KernelSpec sinusoidalBackwardSpec();
 
 } // namespace sectile

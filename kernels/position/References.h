@@ -15,4 +15,25 @@ struct RopeOptions {
 HostArray ropeReference(const HostArray &x, const HostArray &positions, const RopeOptions &options,
                         Arithmetic arithmetic);
 
+struct AddPositionsOptions {
+  double scale = 1, eps = 1e-5, theta = 10000;
+  std::int64_t offset = 0;
+};
+// x [B, S, H], table [P, H] or empty for sines and cosines, positions [B, S] or empty, w and b [H]
+// or empty for no layer norm.
+LayerNormResult addPositionsReference(const HostArray &x, const HostArray &table,
+                                      const HostArray &positions, const HostArray &w,
+                                      const HostArray &b, const AddPositionsOptions &options,
+                                      Arithmetic arithmetic);
+struct AddPositionsGradients {
+  HostArray dx, dtable, dw, db; // those that there are
+};
+// x, mean and rstd only with w.
+AddPositionsGradients addPositionsBackwardReference(const HostArray &x, const HostArray &table,
+                                                    const HostArray &positions, const HostArray &w,
+                                                    const HostArray &mean, const HostArray &rstd,
+                                                    const HostArray &dy,
+                                                    const AddPositionsOptions &options,
+                                                    Arithmetic arithmetic);
+
 } // namespace sectile

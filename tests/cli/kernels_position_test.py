@@ -28,4 +28,27 @@ def test_rope():
     run("rope_backward", ["dy"], "--opt", "layout=bshd", "offset=5")
 
 
+def test_add_positions():
+    write_floats("x", "<f4", 2, 9, 40)
+    write_floats("dy", "<f4", 2, 9, 40)
+    write_floats("table", "<f4", 50, 40)
+    write_floats("w", "<f4", 40)
+    write_floats("b", "<f4", 40)
+    write_npy("positions", "<i4", (2, 9), [rng.randrange(50) for _ in range(18)])
+    run("add_positions", ["x", "table", "positions", "w", "b"], "--out", "y=y", "mean=mean", "rstd=rstd")
+    run("add_positions_backward", ["dy", "table", "positions", "x", "w", "mean", "rstd"], "--out", "dtable=d")
+    assert read_npy("d")[1] == (50, 40)
+    run("add_positions_backward", ["dy", "table"], "--opt", "offset=3")
+
+
+def test_sinusoidal():
+    write_floats("x", "<f2", 2, 9, 40)
+    write_npy("zeros", "<f2", (2, 9, 40))
+    run("sinusoidal", ["x"], "--out", "y=y", "--opt", "offset=100", "scale=6.3")
+    done("run", "sinusoidal", "--in", "x=zeros", "--out", "y=y", "--check", *DEVICE)
+    assert read_npy("y")[2][:40] == [0.0, 1.0] * 20
+    write_floats("dy", "<f2", 2, 9, 40)
+    run("sinusoidal_backward", ["dy"], "--opt", "scale=6.3")
+
+
 main(globals())

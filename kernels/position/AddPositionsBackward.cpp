@@ -1,0 +1,218 @@
+// The gradients of add_positions and sinusoidal: of the hidden states, of the table and of the
+// layer norm's weights. Sums over rows are done in a fixed order.
+#include "kernels/InputError.h"
+#include "kernels/position/AbsoluteSpec.h"
+#include "kernels/position/Family.h"
+
+using namespace sectile;
+
+namespace {
+
+// Of each row; of w and b this program's part, which sumParts adds up.
+template <class T>
+Kernel rowGradients{
+    "add_positions_backward",
+    [](View<const T, 3> x, View<const T, 2> table, View<const std::int32_t, 2> given,
+       View<const T, 1> w, View<const float, 2> means, View<const float, 2> rstds,
+       View<const T, 3> dy, View<T, 3> dx, View<float, 3> dz, View<float, 3> parts, Int offset,
+       Float scale, Scalar<double> step, const AbsoluteConfig &config) {
+      const int m = config.m, block = config.block;
+      auto batch = program_id(1), group = program_id(0);
+      auto width = dy.extent(2), blocks = cdiv(width, block);
+      auto from = dy.at(batch).tile(m, block);
+      auto to = dx.at(batch).tile(m, block);
+      if (!config.norm) {
+        for (auto i : range(0, blocks))
+          to.store(group, i, cast<float>(from.load(group, i)) * scale);
+        return;
+      }
+
+      const EmbeddedRows<T> rows(x, table, given, offset, scale, step, config);
+      auto mean = means.at(batch).tile(m).load(group), rstd = rstds.at(batch).tile(m).load(group);
+      // The normalised row and the gradient of it. Beyond the view's edges dy is 0, and so are w
+      // and the products.
+      auto normal = [&](const Int &i) {
+        return (rows.sum(i * block) - expand(mean, 1)) * expand(rstd, 1);
+      };
+      auto gradient = [&](const Int &i) {
+        return cast<float>(from.load(group, i)) * cast<float>(expand(w.tile(block).load(i), 0));
+      };
+      auto plain = zeros<float>(m, block), along = zeros<float>(m, block);
+      for (auto i : range(0, blocks)) {
+        auto g = gradient(i);
+        plain += g;
+        along += g * normal(i);
+      }
+      auto count = cast<float>(width);
+      auto plainMean = expand(sum(plain, 1) / count, 1),
+           alongMean = expand(sum(along, 1) / count, 1);
+      auto part = parts.at(batch * num_programs(0) + group).tile(1, block);
+      for (auto i : range(0, blocks)) {
+        auto unit = normal(i);
+        auto slope = expand(rstd, 1) * (gradient(i) - plainMean - unit * alongMean);
+        to.store(group, i, slope * scale);
+        if (config.table)
+          dz.at(batch).tile(m, block).store(group, i, slope);
+        auto given = cast<float>(from.load(group, i));
+        part.store(0, i, expand(sum(given * unit, 0), 0));
+        part.store(1, i, expand(sum(given, 0), 0));
+      }
+    }};
+
+struct SumConfig {
+  int m = 32, block = 32, warps = 4;
+};
+SECTILE_CONFIG(SumConfig, m, block, warps)
+
+template <class T>
+Kernel sumParts{"add_positions_weights", [](View<const float, 3> parts, View<T, 1> dw,
+                                            View<T, 1> db, const SumConfig &config) {
+                  for (int which : {0, 1}) {
+                    auto rows = parts.fix(1, which).tile(config.m, config.block);
+                    auto total = zeros<float>(config.m, config.block);
+                    for (auto i : range(0, cdiv(parts.extent(0), config.m)))
+                      total += rows.load(i, program_id(0));
+                    (which ? db : dw).tile(config.block).store(program_id(0), sum(total, 0));
+                  }
+                }};
+
+struct TableConfig {
+  int m = 16, n = 64, block = 64, warps = 4;
+  bool given = false;
+};
+SECTILE_CONFIG(TableConfig, m, n, block, warps, given)
+
+// Some rows of the table: where positions are given, each block of tokens that has one of them
+// is multiplied by zeros and ones; the order of the sums is that of the tokens.
+template <class T, class U>
+Kernel tableGradient{
+    "add_positions_table", [](View<const U, 3> dz, View<const std::int32_t, 2> given,
+                              View<T, 2> dtable, Int offset, const TableConfig &config) {
+      const int m = config.m, n = config.n, block = config.block;
+      auto group = program_id(0), column = program_id(1);
+      auto total = zeros<float>(m, block);
+      auto first = group * m;
+      for (auto batch : range(0, dz.extent(0))) {
+        if (!config.given) {
+          total += cast<float>(dz.at(batch).tile(m, block).load_at(first - offset, column * block));
+          continue;
+        }
+        auto positions = given.at(batch).tile(n).padding(-1);
+        for (auto i : range(0, cdiv(dz.extent(1), n))) {
+          auto p = positions.load(i);
+          when(any(p >= first && p < first + m), [&] {
+            auto equal = expand(first + arange(0, m), 1) == expand(p, 0);
+            total = dot(cast<U>(cast<float>(equal)), dz.at(batch).tile(n, block).load(i, column),
+                        total, Precision::ieee);
+          });
+        }
+      }
+      dtable.tile(m, block).store(group, column, total);
+    }};
+
+KernelSpec backwardSpec(bool table) {
+  KernelSpec spec = absoluteSpec(table ? "add_positions_backward" : "sinusoidal_backward", table);
+  spec.summary = table ? "gradients of add_positions" : "gradients of sinusoidal";
+  const std::vector<std::string> axes{"B", "S", "H"};
+  spec.arguments = {{.name = "dy",
+                     .axes = axes,
+                     .dtypes = {DType::float16, DType::bfloat16, DType::float32},
+                     .doc = "gradient of y"}};
+  if (table)
+    spec.arguments.push_back(
+        {.name = "table", .axes = {"P", "H"}, .like = "dy", .doc = "embedding of each position"});
+  auto statistic = [](const char *name) {
+    return ArgumentSpec{.name = name,
+                        .optional = true,
+                        .axes = {"B", "S"},
+                        .dtypes = {DType::float32},
+                        .sample =
+                            [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+                              for (float &value : array.as<float>())
+                                value = 0.5f + static_cast<float>(random() % 1000) / 1000;
+                            },
+                        .doc = "of the forward kernel; with w"};
+  };
+  std::vector<ArgumentSpec> others{
+      positionsArgument(),
+      {.name = "x", .optional = true, .axes = axes, .like = "dy", .doc = "hidden states; with w"},
+      {.name = "w",
+       .optional = true,
+       .axes = {"H"},
+       .like = "dy",
+       .doc = "weight of the layer norm"},
+      statistic("mean"),
+      statistic("rstd"),
+      {.name = "dx", .output = true, .axes = axes, .like = "dy", .doc = "gradient of x"}};
+  if (table)
+    others.push_back({.name = "dtable",
+                      .output = true,
+                      .axes = {"P", "H"},
+                      .like = "dy",
+                      .doc = "gradient of table"});
+  for (const char *name : {"dw", "db"})
+    others.push_back({.name = name,
+                      .output = true,
+                      .with = "w",
+                      .axes = {"H"},
+                      .like = "dy",
+                      .doc = "gradient of the layer norm's"});
+  spec.arguments.insert(spec.arguments.end(), others.begin(), others.end());
+  spec.factor = 3;
+  spec.check = [common = spec.check](const Invocation &call) {
+    common(call);
+    if (call.has("w"))
+      for (const char *name : {"x", "mean", "rstd"})
+        if (!call.has(name))
+          throw InputError(call.kernel->name + ": the input '" + name + "' is missing; w needs it");
+  };
+  spec.reference = [table](const Invocation &call, std::span<const HostArray> inputs,
+                           Arithmetic arithmetic) {
+    auto input = [&](const char *name) { return inputs[call.index(name)]; };
+    auto result = addPositionsBackwardReference(
+        input("x"), table ? inputs[1] : HostArray(), input("positions"), input("w"), input("mean"),
+        input("rstd"), inputs[0], absoluteOptions(call, table), arithmetic);
+    return table ? std::vector{result.dx, result.dtable, result.dw, result.db}
+                 : std::vector{result.dx, result.dw, result.db};
+  };
+  spec.spaces.front().part = "add_positions_backward";
+  spec.apply = [table](Use &use) {
+    const AbsoluteConfig chosen = absoluteConfig(use, table);
+    const AddPositionsOptions options = absoluteOptions(use.call, table);
+    const std::int64_t batches = use.call.extent("B"), length = use.call.extent("S"),
+                       width = use.call.extent("H"), groups = ceilDiv(length, chosen.m);
+    forDType<half, bfloat16, float>(use.call.dtype("dy"), [&]<class T>(T) {
+      const auto dy = use.tensor<T, 3>("dy");
+      const auto positions = use.tensor<std::int32_t, 2>("positions");
+      const bool norm = chosen.norm;
+      const auto parts = use.workspace<float, 3>({norm ? batches * groups : 0, 2, width});
+      const auto dz = use.workspace<float, 3>({norm && table ? batches : 0, length, width});
+      use(rowGradients<T>, Grid(groups, batches), norm ? use.tensor<T, 3>("x") : nothing<T, 3>(),
+          table ? use.tensor<T, 2>("table") : nothing<T, 2>(), positions, use.tensor<T, 1>("w"),
+          use.tensor<float, 2>("mean"), use.tensor<float, 2>("rstd"), dy, use.tensor<T, 3>("dx"),
+          dz, parts, options.offset, static_cast<float>(options.scale),
+          absoluteStep(use.call, table), chosen);
+      if (norm)
+        use(sumParts<T>, ceilDiv(width, SumConfig().block), parts, use.tensor<T, 1>("dw"),
+            use.tensor<T, 1>("db"), SumConfig());
+      if (!table)
+        return;
+      TableConfig config;
+      config.given = chosen.given;
+      const Grid grid(ceilDiv(use.call.extent("P"), config.m), ceilDiv(width, config.block));
+      if (norm)
+        use(tableGradient<T, float>, grid, dz, positions, use.tensor<T, 2>("dtable"),
+            options.offset, config);
+      else
+        use(tableGradient<T, T>, grid, dy, positions, use.tensor<T, 2>("dtable"), options.offset,
+            config);
+    });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::addPositionsBackwardSpec() { return backwardSpec(true); }
+
+KernelSpec sectile::sinusoidalBackwardSpec() { return backwardSpec(false); }
