@@ -33,17 +33,29 @@ struct MatmulOptions {
 HostArray matmulReference(const HostArray &a, const HostArray &b, const MatmulOptions &options,
                           Arithmetic arithmetic);
 
-struct AttentionOptions {
+// Options of attention as docs/kernels/attention.md has them. Arrays are of any float type.
+struct AttentionSettings {
   bool causal = false;
-  std::optional<double> scale = {}; // 1/sqrt(D) where not given
+  std::optional<double> scale = {};   // 1/sqrt(D) where not given
+  std::int64_t left = -1, right = -1; // the window; -1: unbounded
+  double cap = 0;                     // of the scores; 0: none
+  double dropout = 0;
+  std::uint64_t seed = 0;
+  bool tf32 = false;                // for Arithmetic::own: operands cut to tf32
+  const HostArray *bias = nullptr;  // [1|B, 1|Hq, Sq, Sk]
+  const HostArray *mask = nullptr;  // the same, of bools
+  const HostArray *sinks = nullptr; // [1|Hq, R]
 };
+// Dropout keeps what draws a 32-bit word of at least this.
+std::uint32_t dropoutThreshold(double probability);
+
 struct AttentionResult {
   HostArray o, lse;
 };
-// q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D] -> o like q, lse [B, Hq, Sq] (natural logarithm).
-// Causal: query i sees key j iff j <= i + Sk - Sq. A row whose scores are all -inf, or that sees no
-// key, has o = 0 and lse = -inf.
+// q [B, Hq, Sq, D], k [B, Hkv, Sk, D], v [B, Hkv, Sk, Dv] -> o [B, Hq, Sq, Dv], lse [B, Hq, Sq]
+// (natural logarithm, sinks included). A row whose scores are all -inf, or that sees no key, has
+// o = 0, and lse = -inf if there are no sinks.
 AttentionResult attentionReference(const HostArray &q, const HostArray &k, const HostArray &v,
-                                   const AttentionOptions &options, Arithmetic arithmetic);
+                                   const AttentionSettings &settings, Arithmetic arithmetic);
 
 } // namespace sectile

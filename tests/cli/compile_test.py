@@ -57,7 +57,7 @@ def test_defaults_fit_every_width():
     ptxas = shutil.which("ptxas")
     for dtype in ("f16", "f32"):
         for width in (16, 80, 128, 256):
-            words = ("--dtype", dtype, "--shape", f"d={width}")
+            words = ("--dtype", dtype, "--shape", f"d={width}", f"dv={width}")
             assert b".vgpr_spill_count: 0" in emit("attention", "gfx1100", "amdgcn", *words).replace(b"  ", b""), words
             emit("attention", "sm_86", "ptx", *words)
             if ptxas:

@@ -105,10 +105,10 @@ TEST(Resolve, OutputsFollowTheInputs) {
       findKernel("attention"),
       {{"q", tensor({2, 8, 17, 80})}, {"k", tensor({2, 2, 33, 80})}, {"v", tensor({2, 2, 33, 80})}},
       {{"causal", "true"}, {"scale", "0.5"}});
-  EXPECT_EQ(call.tensors[3].shape, (Shape{2, 8, 17, 80}));
-  EXPECT_EQ(call.tensors[3].dtype, DType::float16);
-  EXPECT_EQ(call.tensors[4].shape, (Shape{2, 8, 17}));
-  EXPECT_EQ(call.tensors[4].dtype, DType::float32);
+  EXPECT_EQ(call.tensor("o").shape, (Shape{2, 8, 17, 80}));
+  EXPECT_EQ(call.tensor("o").dtype, DType::float16);
+  EXPECT_EQ(call.tensor("lse").shape, (Shape{2, 8, 17}));
+  EXPECT_EQ(call.tensor("lse").dtype, DType::float32);
   EXPECT_EQ(call.extent("Sk"), 33);
   EXPECT_TRUE(call.options.flag("causal"));
   EXPECT_EQ(call.options.number("scale"), 0.5);

@@ -83,7 +83,14 @@ std::string KernelCase::describe() const {
   text += std::string("}, \"") + dtype + "\", {";
   for (const auto &[name, value] : config)
     text += "{\"" + name + "\", " + std::to_string(value) + "}, ";
-  return text + "}, " + std::to_string(seed) + "}";
+  text += "}, " + std::to_string(seed);
+  if (!single.empty()) {
+    text += ", nullptr, {";
+    for (const std::string &name : single)
+      text += "\"" + name + "\", ";
+    text += "}";
+  }
+  return text + "}";
 }
 
 Invocation resolveCase(const KernelCase &test) {
@@ -91,7 +98,21 @@ Invocation resolveCase(const KernelCase &test) {
   auto extents = kernel.small;
   for (const auto &[axis, extent] : test.extents)
     extents[axis] = extent;
-  return resolveTypical(kernel, test.dtype, extents, test.options, test.with);
+  Invocation call = resolveTypical(kernel, test.dtype, extents, test.options, test.with);
+  if (test.single.empty())
+    return call;
+  std::map<std::string, GivenTensor> inputs;
+  for (std::size_t i = 0; i < inputCount(kernel); ++i) {
+    const ArgumentSpec &spec = kernel.arguments[i];
+    if (!call.tensors[i].present)
+      continue;
+    inputs[spec.name] = {call.tensors[i], ""};
+    if (std::find(test.single.begin(), test.single.end(), spec.name) != test.single.end())
+      for (std::size_t axis = 0; axis < spec.axes.size(); ++axis)
+        if (spec.axes[axis].starts_with("1|"))
+          inputs[spec.name].type.shape[axis] = 1;
+  }
+  return resolve(kernel, inputs, test.options);
 }
 
 std::vector<HostArray> expectRight(const Device &device, const KernelCase &test) {

@@ -18,6 +18,7 @@ struct KernelCase {
   std::uint64_t seed = 1;
   /// Changes the inputs, by their place among the arguments, before the run.
   std::function<void(const Invocation &, std::vector<HostArray> &)> prepare = nullptr;
+  std::vector<std::string> single = {}; // inputs that are 1 long where an axis is "1|X"
 
   std::string describe() const; // as a C++ initialiser: a failure can be run again from it
 };

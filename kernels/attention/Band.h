@@ -1,0 +1,55 @@
+// Which keys a query may see by their positions: causal order, sliding windows, the ends of both
+// sequences; and which blocks are therefore worth a visit.
+#pragma once
+#include <optional>
+#include <sectile/sectile.h>
+
+namespace sectile::blockwise {
+
+// Query i sees key j where i + offset - left <= j <= i + offset + right.
+struct Band {
+  Int queries, keys;                        // how many there are
+  Int offset;                               // the key that query 0 lies beside
+  std::optional<Int> left = {}, right = {}; // how far a query sees; unbounded where there is none
+
+  // Of query and key numbers that broadcast.
+  Bool visible(const Int &i, const Int &j) const {
+    Bool result = i < queries && j < keys;
+    return withinWindow(result, i, j);
+  }
+  // The same where nobody asks about queries behind the last.
+  Bool visibleKeys(const Int &i, const Int &j) const { return withinWindow(j < keys, i, j); }
+
+  struct Range {
+    Int first, end; // blocks, or none where end <= first
+  };
+  // The blocks of `size` keys that hold all that `rows` queries from `row` on see.
+  Range keyBlocks(const Int &row, int rows, int size) const {
+    Int first = 0, end = keys;
+    if (left)
+      first = maximum(0, row + offset - *left) / size;
+    if (right)
+      end = minimum(keys, maximum(0, row + rows + offset + *right));
+    return {first, cdiv(end, size)};
+  }
+  // The blocks of `size` queries that hold all that see any of `columns` keys from `column` on.
+  Range queryBlocks(const Int &column, int columns, int size) const {
+    Int first = 0, end = queries;
+    if (right)
+      first = maximum(0, column - offset - *right) / size;
+    if (left)
+      end = minimum(queries, maximum(0, column + columns - offset + *left));
+    return {first, cdiv(end, size)};
+  }
+
+private:
+  Bool withinWindow(Bool result, const Int &i, const Int &j) const {
+    if (left)
+      result = result && j >= i + (offset - *left);
+    if (right)
+      result = result && j <= i + (offset + *right);
+    return result;
+  }
+};
+
+} // namespace sectile::blockwise

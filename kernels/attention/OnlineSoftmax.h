@@ -1,0 +1,56 @@
+// Softmax over rows whose scores come block by block, with the weighted sum of values that goes
+// with it: what every attention kernel that never holds a whole row of scores keeps.
+#pragma once
+#include <limits>
+#include <sectile/sectile.h>
+
+namespace sectile::blockwise {
+
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+inline constexpr float log2e = 1.44269504f;
+inline constexpr float ln2 = 0.693147181f;
+
+// Scores are in units of log 2 (natural ones times log2e); those of hidden keys are -inf.
+struct OnlineSoftmax {
+  Tile<float> largest; // [rows]: of the scores so far
+  Tile<float> total;   // [rows]: sum of 2^(score - largest)
+  Tile<float> output;  // [rows, width]: the values' sum, weighted alike
+
+  OnlineSoftmax(int rows, int width)
+      : largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
+        output(zeros<float>(rows, width)) {}
+
+  // Scores [N] that every row has beside those of its keys, without values. To be called once,
+  // before any others.
+  void enter(const Tile<float> &scores) {
+    Float top = max(scores, 0);
+    Float base = where(top == -infinity, 0.0f, top);
+    largest = full_like(largest, top);
+    total = full_like(total, sum(exp2(scores - base), 0));
+  }
+
+  // Takes in scores [rows, N] and gives their weights, of which `add` then wants the values.
+  Tile<float> weigh(const Tile<float> &scores) {
+    auto before = largest;
+    largest = maximum(largest, max(scores, 1));
+    // A row that has seen no key yet has nothing to be relative to.
+    auto base = where(largest == -infinity, 0.0f, largest);
+    auto weights = exp2(scores - expand(base, 1));
+    auto shrink = exp2(before - base);
+    total = total * shrink + sum(weights, 1);
+    output = output * expand(shrink, 1);
+    return weights;
+  }
+  template <class T> void add(const Tile<T> &weights, const Tile<T> &values, Precision precision) {
+    output = dot(weights, values, output, precision);
+  }
+
+  // 0 for rows that saw nothing.
+  Tile<float> result() const { return output / expand(where(total == 0.0f, 1.0f, total), 1); }
+  // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
+  Tile<float> logarithm() const {
+    return where(total == 0.0f, -infinity, (largest + log2(total)) * ln2);
+  }
+};
+
+} // namespace sectile::blockwise

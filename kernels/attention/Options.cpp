@@ -1,0 +1,154 @@
+// Options and optional inputs of the attention kernels.
+#include "kernels/attention/Options.h"
+#include "kernels/InputError.h"
+#include <bit>
+#include <cmath>
+
+using namespace sectile;
+
+std::vector<OptionSpec> sectile::attentionOptions(bool layouts) {
+  std::vector<OptionSpec> options{
+      {.name = "causal",
+       .kind = OptionSpec::flag,
+       .initial = "false",
+       .doc = "query i sees key j where j <= i + Sk - Sq"},
+      {.name = "window_left",
+       .kind = OptionSpec::integer,
+       .initial = "-1",
+       .doc = "query i sees key j where j >= i + Sk - Sq - window_left; -1: any"},
+      {.name = "window_right",
+       .kind = OptionSpec::integer,
+       .initial = "-1",
+       .doc = "query i sees key j where j <= i + Sk - Sq + window_right; -1: any"},
+      {.name = "softcap",
+       .kind = OptionSpec::number,
+       .initial = "0",
+       .doc = "c: scaled scores s become c tanh(s / c), before bias and masks; 0: they do not"},
+      {.name = "dropout",
+       .kind = OptionSpec::number,
+       .initial = "0",
+       .doc = "probability to drop a weight; the others grow by 1/(1 - dropout)"},
+      {.name = "seed",
+       .kind = OptionSpec::integer,
+       .initial = "0",
+       .doc = "of dropout: the same seed drops the same weights"},
+      {.name = "scale",
+       .kind = OptionSpec::number,
+       .initial = "",
+       .doc = "of the scores; 1/sqrt(D) if not given"},
+      {.name = "precision",
+       .kind = OptionSpec::choice,
+       .initial = "tf32",
+       .choices = {"tf32", "exact"},
+       .doc = "of f32 products: through tf32 on tensor cores, or exact"},
+  };
+  if (layouts)
+    options.push_back({.name = "layout",
+                       .kind = OptionSpec::choice,
+                       .initial = "bhsd",
+                       .choices = {"bhsd", "bshd"},
+                       .doc = "bshd: q, k, v and o are stored as [B, S, H, D]"});
+  return options;
+}
+
+std::vector<ArgumentSpec> sectile::attentionExtras() {
+  return {{.name = "bias",
+           .optional = true,
+           .axes = {"1|B", "1|Hq", "Sq", "Sk"},
+           .like = "q",
+           .doc = "added to the scaled and capped scores"},
+          {.name = "mask",
+           .optional = true,
+           .axes = {"1|B", "1|Hq", "Sq", "Sk"},
+           .dtypes = {DType::boolean},
+           .sample =
+               [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+                 for (bool &seen : array.as<bool>())
+                   seen = random() % 4 != 0;
+               },
+           .doc = "true where a query sees a key"},
+          {.name = "sinks",
+           .optional = true,
+           .axes = {"1|Hq", "R"},
+           .dtypes = {DType::float32},
+           .doc = "scores that take part in each row's softmax, without a value"}};
+}
+
+std::vector<std::string> sectile::storedByLayout(std::vector<std::string> axes,
+                                                 const OptionValues &options) {
+  if (options.choice("layout") == "bshd")
+    std::swap(axes[1], axes[2]);
+  return axes;
+}
+
+void sectile::checkAttention(const Invocation &call) {
+  const std::string &name = call.kernel->name;
+  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv");
+  if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
+    throw InputError(name + ": Hq, the heads of q (" + std::to_string(heads) +
+                     "), must be a multiple of Hkv, those of k and v (" + std::to_string(kvHeads) +
+                     ")");
+  for (const char *axis : {"D", "Dv"})
+    if (const std::int64_t d = call.extent(axis); d < 16 || d > 256)
+      throw InputError(name + ": " + axis + " is " + std::to_string(d) +
+                       ", but must be from 16 to 256");
+  for (const char *option : {"window_left", "window_right"})
+    if (call.options.integer(option) < -1)
+      throw InputError(name + ": option '" + option + "' is a distance, or -1 for any");
+  if (call.options.number("softcap") < 0)
+    throw InputError(name + ": option 'softcap' cannot be negative");
+  if (const double p = call.options.number("dropout"); p < 0 || p >= 1)
+    throw InputError(name + ": option 'dropout' is at least 0 and below 1");
+}
+
+static double scaleOf(const Invocation &call) {
+  return call.options.given("scale") ? call.options.number("scale")
+                                     : 1 / std::sqrt(static_cast<double>(call.extent("D")));
+}
+
+AttentionSettings sectile::attentionSettings(const Invocation &call,
+                                             std::span<const HostArray> inputs) {
+  AttentionSettings settings{.causal = call.options.flag("causal"),
+                             .scale = scaleOf(call),
+                             .left = call.options.integer("window_left"),
+                             .right = call.options.integer("window_right"),
+                             .cap = call.options.number("softcap"),
+                             .dropout = call.options.number("dropout"),
+                             .seed = static_cast<std::uint64_t>(call.options.integer("seed")),
+                             .tf32 = call.dtype("q") == DType::float32 &&
+                                     call.options.choice("precision") == "tf32"};
+  auto optional = [&](const char *name) -> const HostArray * {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (call.kernel->arguments[i].name == name && call.tensors[i].present)
+        return &inputs[i];
+    return nullptr;
+  };
+  settings.bias = optional("bias");
+  settings.mask = optional("mask");
+  settings.sinks = optional("sinks");
+  return settings;
+}
+
+AttentionNumbers::AttentionNumbers(const Invocation &call)
+    : scale(static_cast<float>(scaleOf(call))),
+      cap(static_cast<float>(call.options.number("softcap"))) {
+  // Windows beyond any distance that there is are kept small, so that sums with them fit an Int.
+  const std::int64_t farthest = 1 << 29;
+  left = call.options.integer("window_left");
+  right = call.options.integer("window_right");
+  if (call.options.flag("causal"))
+    right = 0;
+  leftBounded = left >= 0 && left < farthest;
+  rightBounded = right >= 0 && right < farthest;
+  left = leftBounded ? left : 0;
+  right = rightBounded ? right : 0;
+  const double p = call.options.number("dropout");
+  drops = p > 0;
+  seed = static_cast<std::uint64_t>(call.options.integer("seed"));
+  threshold = dropoutThreshold(p);
+  grow = static_cast<float>(1 / (1 - p));
+  exact = call.dtype("q") != DType::float32 || call.options.choice("precision") == "exact";
+  if (call.has("sinks"))
+    sinks = static_cast<int>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("R"), 1))));
+}

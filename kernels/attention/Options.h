@@ -1,0 +1,51 @@
+// What the attention kernels have in common on the host: their options, optional inputs and what
+// launches and references make of both.
+#pragma once
+#include "kernels/Use.h"
+
+namespace sectile {
+
+// Options of every attention kernel; `layouts`: with the choice of bhsd and bshd.
+std::vector<OptionSpec> attentionOptions(bool layouts);
+// bias, mask and sinks of [B, Hq, Sq, Sk] attention.
+std::vector<ArgumentSpec> attentionExtras();
+// For ArgumentSpec::stored: the second and third axis the other way round in layout bshd.
+std::vector<std::string> storedByLayout(std::vector<std::string> axes, const OptionValues &options);
+// Heads, widths and options; throws InputError.
+void checkAttention(const Invocation &call);
+
+// inputs by their place among the call's arguments. Points into them.
+AttentionSettings attentionSettings(const Invocation &call, std::span<const HostArray> inputs);
+
+// The options as a launch takes them.
+struct AttentionNumbers {
+  float scale = 1, cap = 0;
+  bool leftBounded = false, rightBounded = false;
+  std::int64_t left = 0, right = 0;
+  bool drops = false;
+  std::uint64_t seed = 0;
+  std::uint32_t threshold = 0; // of Dropout
+  float grow = 1;              // 1 / (1 - p)
+  bool exact = true;           // f32 products; it does not matter for other types
+  int sinks = 0;               // of a head, up to the next power of two
+
+  explicit AttentionNumbers(const Invocation &call);
+};
+
+// An optional input as if it had these extents along axes where it has 1; as it is if left out.
+template <Element T, int N>
+Tensor<T, N> broadcast(const Use &use, std::string_view argument,
+                       const std::array<std::int64_t, N> &extents) {
+  const Tensor<T, N> tensor = use.tensor<T, N>(argument);
+  if (!use.has(argument))
+    return tensor;
+  std::array<std::int64_t, N> strides = tensor.strides();
+  for (std::size_t i = 0; i < N; ++i)
+    if (tensor.extents()[i] == 1)
+      strides[i] = 0;
+  return {tensor.data(), extents, strides, tensor.memory()};
+}
+
+inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
+
+} // namespace sectile

@@ -1,0 +1,132 @@
+// The scores of attention on the host, row by row, with every option: shared by the references of
+// the forward and the backward pass.
+#pragma once
+#include "kernels/Parallel.h"
+#include "kernels/ReferenceArithmetic.h"
+#include "kernels/ReferencePhilox.h"
+#include <cmath>
+#include <limits>
+
+namespace sectile {
+
+template <class Numbers> class ReferenceScores {
+public:
+  using Number = typename Numbers::Number;
+  static constexpr Number infinity = std::numeric_limits<Number>::infinity();
+
+  const std::int64_t batches, heads, queries, width, kvHeads, keys;
+  const Number scale;
+  std::vector<Number> sinks; // [Hq, R]
+  std::int64_t sinkCount = 0;
+
+  ReferenceScores(const Numbers &numbers, const HostArray &q, const HostArray &k,
+                  const AttentionSettings &settings)
+      : batches(q.shape[0]), heads(q.shape[1]), queries(q.shape[2]), width(q.shape[3]),
+        kvHeads(k.shape[1]), keys(k.shape[2]), scale(static_cast<Number>(settings.scale.value_or(
+                                                   1 / std::sqrt(static_cast<double>(width))))),
+        numbers(numbers), settings(settings), qs(operands(q)) {
+    // k transposed within each head, so that a row of scores is computed along memory.
+    const auto ks = operands(k);
+    kt.resize(ks.size());
+    parallelFor(batches * kvHeads, [&](std::int64_t head) {
+      const Number *from = ks.data() + head * keys * width;
+      Number *to = kt.data() + head * keys * width;
+      for (std::int64_t j = 0; j < keys; ++j)
+        for (std::int64_t d = 0; d < width; ++d)
+          to[d * keys + j] = from[j * width + d];
+    });
+    if (settings.bias)
+      bias = numbers.load(*settings.bias);
+    if (settings.sinks) {
+      sinkCount = settings.sinks->shape[1];
+      const auto own = numbers.load(*settings.sinks);
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t r = 0; r < sinkCount; ++r)
+          sinks.push_back(
+              own[static_cast<std::size_t>(settings.sinks->shape[0] == 1 ? r : h * sinkCount + r)]);
+    }
+  }
+
+  // An operand of a product, as its multipliers see it.
+  Number operand(Number value) const {
+    if constexpr (std::is_same_v<Number, float>)
+      return settings.tf32 ? truncateToTf32(value) : value;
+    else
+      return value;
+  }
+  std::vector<Number> operands(const HostArray &array) const {
+    auto values = numbers.load(array);
+    for (Number &value : values)
+      value = operand(value);
+    return values;
+  }
+  std::int64_t kvHead(std::int64_t head) const { // of [B, Hq] heads
+    return head / heads * kvHeads + head % heads / (heads / kvHeads);
+  }
+
+  // Of query i of a head of all B * Hq: [Sk], -inf where a key is hidden. slope, if wanted: what a
+  // change of the scaled product changes the score by.
+  void row(std::int64_t head, std::int64_t i, std::vector<Number> &scores,
+           std::vector<Number> *slope = nullptr) const {
+    scores.assign(static_cast<std::size_t>(keys), 0);
+    if (slope)
+      slope->assign(static_cast<std::size_t>(keys), 1);
+    const Number *query = qs.data() + (head * queries + i) * width;
+    for (std::int64_t d = 0; d < width; ++d) {
+      const Number *line = kt.data() + (kvHead(head) * width + d) * keys;
+      for (std::int64_t j = 0; j < keys; ++j)
+        scores[static_cast<std::size_t>(j)] += query[d] * line[j];
+    }
+    for (std::int64_t j = 0; j < keys; ++j) {
+      Number &score = scores[static_cast<std::size_t>(j)];
+      score = numbers.store(numbers.store(score) * scale);
+      if (settings.cap > 0) {
+        const auto cap = static_cast<Number>(settings.cap);
+        const Number t = numbers.store(std::tanh(score / cap));
+        score = numbers.store(cap * t);
+        if (slope)
+          (*slope)[static_cast<std::size_t>(j)] = numbers.store(1 - t * t);
+      }
+      if (settings.bias)
+        score = numbers.store(score + bias[place(*settings.bias, head, i, j)]);
+      if (!sees(head, i, j))
+        score = -infinity;
+    }
+  }
+  bool sees(std::int64_t head, std::int64_t i, std::int64_t j) const {
+    const std::int64_t beside = i + keys - queries;
+    return !((settings.causal && j > beside) ||
+             (settings.left >= 0 && j < beside - settings.left) ||
+             (settings.right >= 0 && j > beside + settings.right) ||
+             (settings.mask && !settings.mask->as<bool>()[place(*settings.mask, head, i, j)]));
+  }
+
+  // What dropout multiplies a weight by.
+  Number kept(std::int64_t head, std::int64_t i, std::int64_t j) const {
+    if (settings.dropout == 0)
+      return 1;
+    const auto words = philoxWords(settings.seed, {static_cast<std::uint32_t>(j / 4),
+                                                   static_cast<std::uint32_t>(i),
+                                                   static_cast<std::uint32_t>(head % heads),
+                                                   static_cast<std::uint32_t>(head / heads)});
+    return words[static_cast<std::size_t>(j % 4)] >= dropoutThreshold(settings.dropout)
+               ? static_cast<Number>(1 / (1 - settings.dropout))
+               : 0;
+  }
+
+  // Of [1|B, 1|Hq, Sq, Sk].
+  std::size_t place(const HostArray &array, std::int64_t head, std::int64_t i,
+                    std::int64_t j) const {
+    const std::int64_t b = array.shape[0] == 1 ? 0 : head / heads,
+                       h = array.shape[1] == 1 ? 0 : head % heads;
+    return static_cast<std::size_t>(((b * array.shape[1] + h) * queries + i) * keys + j);
+  }
+
+private:
+  const Numbers &numbers;
+  const AttentionSettings &settings;
+  const std::vector<Number> qs;
+  std::vector<Number> kt, bias;
+};
+
+} // namespace sectile

@@ -1,0 +1,192 @@
+// The forward attention kernel over its options, alone and together.
+#include "AttentionTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a");
+SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+TEST_P(Attention, LengthsBesideTileEdges) {
+  for (auto [queries, keys] :
+       {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {64, 129}, {0, 5}, {5, 0}})
+    for (const char *causal : {"false", "true"})
+      expectRight(device, {"attention",
+                           {{"Sq", queries}, {"Sk", keys}},
+                           {{"causal", causal}},
+                           {},
+                           queries % 2 ? "f16" : "bf16"});
+}
+
+TEST_P(Attention, HeadWidths) {
+  for (auto [d, dv] : {std::pair{16, 16}, {17, 80}, {96, 64}, {128, 48}, {192, 128}, {256, 256}})
+    expectRight(device,
+                {"attention", {{"D", d}, {"Dv", dv}, {"Sq", 20}, {"Sk", 70}}, {{"causal", "1"}}});
+  for (const char *precision : {"tf32", "exact"})
+    for (int d : {24, 72})
+      expectRight(device,
+                  {"attention", {{"D", d}, {"Dv", 40}}, {{"precision", precision}}, {}, "f32"});
+}
+
+TEST_P(Attention, Windows) {
+  for (auto [left, right] :
+       {std::pair{0, 0}, {0, -1}, {-1, 0}, {3, 5}, {40, 0}, {7, -1}, {1 << 30, 1 << 30}})
+    for (auto [queries, keys] : {std::pair{90, 90}, {40, 150}, {150, 40}})
+      expectRight(device,
+                  {"attention",
+                   {{"Sq", queries}, {"Sk", keys}},
+                   {{"window_left", std::to_string(left)}, {"window_right", std::to_string(right)}},
+                   {},
+                   "",
+                   {{"m", 32}, {"n", 32}}});
+}
+
+TEST_P(Attention, TheDiagonalOnlyGivesTheValuesThemselves) {
+  const KernelCase test{"attention",
+                        {{"Sq", 40}, {"Sk", 40}, {"Hkv", 2}},
+                        {{"window_left", "0"}, {"window_right", "0"}},
+                        {},
+                        "f16",
+                        {},
+                        1,
+                        [](const Invocation &, std::vector<HostArray> &inputs) {
+                          for (std::uint64_t i = 0; i < 3; ++i)
+                            fillIntegers(inputs[i], 3, i);
+                        }};
+  const auto outputs = expectRight(device, test);
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs = sampleInputs(call, test.seed);
+  test.prepare(call, inputs);
+  EXPECT_EQ(outputs[0].toDouble(), inputs[2].toDouble());
+}
+
+TEST_P(Attention, Options) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    for (const char *dtype : {"f16", "f32"}) {
+      KernelCase test{"attention",     {{"Hq", 4}, {"Sq", 50}, {"Sk", 70}},
+                      feature.options, feature.with,
+                      dtype,           {{"n", 32}}};
+      test.extents.insert(feature.extents.begin(), feature.extents.end());
+      expectRight(device, test);
+    }
+}
+
+TEST_P(Attention, PairsOfOptions) {
+  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 120 : 12); ++seed)
+    expectRight(device, randomAttentionCase("attention", seed));
+}
+
+TEST_P(Attention, Strides) {
+  for (const char *layout : {"bhsd", "bshd"})
+    expectRightWithStrides(device, {"attention",
+                                    {},
+                                    {{"layout", layout}, {"causal", "true"}, {"dropout", "0.3"}},
+                                    {"bias", "mask", "sinks"}});
+}
+
+TEST_P(Attention, MasksOfOneRowOrHeadServeAll) {
+  for (const char *only : {"bias", "mask", "sinks"})
+    expectRight(device, {"attention", {}, {}, {only}, "", {}, 1, nullptr, {only}});
+}
+
+TEST_P(Attention, HugeScores) {
+  // Their exponentials, and those of twice as much, overflow.
+  for (const char *cap : {"0", "5", "30"})
+    for (const char *dtype : {"f16", "f32"})
+      expectRight(device,
+                  {"attention",
+                   {},
+                   {{"softcap", cap}, {"scale", "60"}, {"causal", "true"}, {"precision", "exact"}},
+                   {"mask"},
+                   dtype});
+}
+
+TEST_P(Attention, RowsWithoutKeysAreZero) {
+  const auto hideAll = [](const Invocation &, std::vector<HostArray> &inputs) {
+    for (bool &seen : inputs[4].as<bool>())
+      seen = false;
+  };
+  auto outputs = expectRight(device, {"attention", {}, {}, {"mask"}, "f16", {}, 1, hideAll});
+  EXPECT_THAT(outputs[0].toDouble(), testing::Each(0.0));
+  EXPECT_THAT(outputs[1].toDouble(), testing::Each(-std::numeric_limits<double>::infinity()));
+  // Sinks alone: no output either, but a sum.
+  outputs = expectRight(device, {"attention", {}, {}, {"mask", "sinks"}, "f16", {}, 1, hideAll});
+  EXPECT_THAT(outputs[0].toDouble(), testing::Each(0.0));
+  EXPECT_THAT(outputs[1].toDouble(), testing::Each(testing::Gt(-10.0)));
+}
+
+TEST_P(Attention, SinksFarAboveTheScoresEnterTheMaximum) {
+  expectRight(device, {"attention",
+                       {{"Sk", 200}},
+                       {},
+                       {"sinks"},
+                       "f16",
+                       {},
+                       1,
+                       [](const Invocation &, std::vector<HostArray> &inputs) {
+                         for (float &sink : inputs[5].as<float>())
+                           sink = 150 + sink;
+                       }});
+}
+
+TEST_P(Attention, SpecialValues) {
+  expectRight(device, {"attention",
+                       {{"Sq", 3}, {"Sk", 70}},
+                       {},
+                       {"bias"},
+                       "f32",
+                       {},
+                       1,
+                       [](const Invocation &, std::vector<HostArray> &inputs) {
+                         constexpr float infinity = std::numeric_limits<float>::infinity();
+                         auto bias = inputs[3].as<float>();
+                         for (std::size_t j = 0; j < 70; ++j)
+                           bias[j] = -infinity; // of row 0: nothing left
+                         bias[75] = std::numeric_limits<float>::quiet_NaN();
+                         bias[150] = -infinity;
+                       }});
+}
+
+TEST_P(Attention, DropoutDoesNotDependOnTiles) {
+  std::vector<std::vector<HostArray>> runs;
+  for (int n : {16, 64}) {
+    runs.push_back(expectRight(device, {"attention",
+                                        {{"Sk", 100}},
+                                        {{"dropout", "0.5"}, {"seed", "-7"}},
+                                        {},
+                                        "f16",
+                                        {{"m", n}, {"n", n}}}));
+  }
+  EXPECT_EQ(runs[0][1].shape, runs[1][1].shape);
+  const auto a = runs[0][0].toDouble(), b = runs[1][0].toDouble();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], 2e-3);
+}
+
+TEST_P(Attention, SmallWholeNumbersAreExact) {
+  // Every query sees one key: o is its value, lse the score.
+  expectExact(device, {"attention",
+                       {{"Sq", 70}, {"Sk", 70}},
+                       {{"window_left", "0"}, {"window_right", "0"}, {"scale", "0"}},
+                       {},
+                       "bf16",
+                       {},
+                       1,
+                       [](const Invocation &, std::vector<HostArray> &inputs) {
+                         for (std::uint64_t i = 0; i < 3; ++i)
+                           fillIntegers(inputs[i], 100, i);
+                       }});
+}
+
+TEST_P(AttentionAnywhere, AllTogether) {
+  expectRight(device,
+              {"attention",
+               {{"Sq", 33}, {"Sk", 45}, {"D", 40}, {"Dv", 24}},
+               {{"window_left", "9"}, {"window_right", "20"}, {"softcap", "3"}, {"dropout", "0.2"}},
+               {"bias", "mask", "sinks"}});
+  expectRight(device, {"attention", {{"Sq", 65}, {"Sk", 33}}, {{"causal", "true"}}, {}, "f32"});
+}
+
+} // namespace
