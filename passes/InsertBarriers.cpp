@@ -107,7 +107,7 @@ private:
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
       visitAccesses(&op, state);
-      if (isa<cta::BarrierOp>(op)) {
+      if (isa<cta::BarrierOp, tile::BarrierOp>(op)) {
         meet(state);
       } else if (isa<cta::AsyncCommitOp>(op)) {
         update(state, [](Pending &p) {

@@ -59,6 +59,10 @@ def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
 }
 
+def OrderMemory : Pass<"order-memory", "::mlir::func::FuncOp"> {
+  let summary = "insert the barriers that keep a program's loads and stores through one argument in order";
+}
+
 def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
   let summary = "insert the barriers that hazards over shared memory need";
 }

@@ -108,6 +108,29 @@ TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
   }
 }
 
+// Several threads hold each element of the short tile, and use it after one of them has stored.
+Kernel inPlace{"in_place", [](View<float, 1> counts, View<float, 2> values) {
+                 auto row = arange(0, 8);
+                 auto before = counts.tile(8).load(0);
+                 counts.tile(8).store(0, before + 1.0f);
+                 auto tile = values.tile(8, 256);
+                 tile.store(0, 0,
+                            tile.load(0, 0) + expand(before, 1) + cast<float>(expand(row, 1)));
+                 // And what one thread has stored, others load.
+                 values.transposed().tile(256, 8).store(
+                     0, 0, values.transposed().tile(256, 8).load(0, 0) * 2.0f);
+               }};
+
+TEST_P(KernelRun, AccessesThroughOneArgumentAreInOrder) {
+  const auto counts = device.upload(std::vector<float>(8, 3.0f));
+  const auto values = device.upload(std::vector<float>(8 * 256, 1.0f));
+  inPlace.launch(device.stream(), 1, counts, tensor(values, {8, 256}));
+  EXPECT_EQ(counts.download(), std::vector<float>(8, 4.0f));
+  const std::vector<float> got = values.download();
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i], 2.0f * (4.0f + static_cast<float>(i / 256))) << i;
+}
+
 TEST(KernelTimes, AreRecorded) {
   float *null = nullptr;
   CompileTimes times;
