@@ -70,6 +70,8 @@ public:
       throw DeviceError(*lost.load(std::memory_order_acquire));
   }
 
+  /// What other libraries of the vendor need of this thread, for as long as this is kept.
+  virtual std::shared_ptr<void> makeCurrent() { return nullptr; }
   /// Of the driver under it; empty where there is none.
   virtual std::string driverVersion() { return ""; }
   virtual MemoryInfo memory() = 0;

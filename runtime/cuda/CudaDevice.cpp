@@ -95,6 +95,10 @@ public:
     return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }
 
+  std::shared_ptr<void> makeCurrent() override {
+    requireNotLost();
+    return std::make_shared<CurrentContext>(context);
+  }
   MemoryInfo memory() override {
     MemoryInfo info{};
     call("asking for the memory there is", driver().cuMemGetInfo, &info.free_bytes,

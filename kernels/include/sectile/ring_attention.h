@@ -1,0 +1,31 @@
+// Attention over a sequence that is spread over several devices, one process each.
+#pragma once
+#include <optional>
+#include <sectile/communicator.h>
+#include <sectile/tensor.h>
+
+namespace sectile {
+
+struct RingAttentionOptions {
+  bool causal = false;              // over the places in the whole sequence
+  std::optional<double> scale = {}; // 1/sqrt(D) where not given
+};
+
+template <class T> struct RingAttention {
+  Tensor<T, 4> o;
+  Tensor<float, 3> lse;
+};
+
+// Ring attention (arXiv 2310.01889): process r holds slice r of the sequence, q [B, Hq, Sr, D] and
+// k, v [B, Hkv, Sr, D], of any strides and of any length in each process. Slices of k and v go
+// round, one hop a step, while the device works on those that are there; partial results are merged
+// by their lse. Gives this process's rows of o, like q, and lse [B, Hq, Sr] (natural logarithm), as
+// attention over the whole sequence does. All processes call it together. Half, bfloat16, float.
+// Throws LaunchError where the tensors do not fit each other, in every process if B, the heads or D
+// differ between them.
+template <class T>
+RingAttention<T> ring_attention(const Stream &stream, const Communicator &communicator,
+                                const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
+                                const RingAttentionOptions &options = {});
+
+} // namespace sectile

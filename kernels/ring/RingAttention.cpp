@@ -1,0 +1,202 @@
+// Ring attention: the library's attention on one slice of keys after another, merged by lse.
+#include "kernels/HostArray.h"
+#include "kernels/Use.h"
+#include "kernels/ring/Accumulate.h"
+#include <limits>
+#include <sectile/library.h>
+#include <sectile/ring_attention.h>
+
+using namespace sectile;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+template <Element T, int N>
+Tensor<T, N> allocate(const Device &device, const std::array<std::int64_t, N> &extents) {
+  std::array<std::int64_t, N> strides;
+  std::int64_t count = 1;
+  for (std::size_t i = N; i-- > 0; count *= extents[i])
+    strides[i] = std::max<std::int64_t>(count, 1);
+  const Buffer<T> buffer = device.allocate<T>(static_cast<std::size_t>(count));
+  return {buffer.data(), extents, strides, buffer.memory()};
+}
+
+// A dense tensor's rows.
+template <class T, int N> Tensor<T, 2> rowsOf(const Tensor<T, N> &tensor) {
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < N; ++i)
+    rows *= tensor.extent(i);
+  const std::int64_t width = tensor.extent(N - 1);
+  return {tensor.data(), {rows, width}, {std::max<std::int64_t>(width, 1), 1}, tensor.memory()};
+}
+
+template <class T, int N> Tensor<T, 1> elementsOf(const Tensor<T, N> &tensor) {
+  std::int64_t count = 1;
+  for (int i = 0; i < N; ++i)
+    count *= tensor.extent(i);
+  return {tensor.data(), {count}, {1}, tensor.memory()};
+}
+
+AccumulateConfig accumulateConfig(std::int64_t width) {
+  AccumulateConfig config;
+  config.width = static_cast<int>(ceilDiv(std::max<std::int64_t>(width, 1), 16) * 16);
+  config.rows = config.width > 128 ? 8 : 16;
+  return config;
+}
+
+// A slice of the keys and values on its way round, dense.
+template <class T> struct Slice {
+  Tensor<T, 4> k, v;
+};
+
+template <class T> class Ring {
+public:
+  Ring(const Stream &stream, const Communicator &communicator, const Tensor<T, 4> &q,
+       const Tensor<T, 4> &k, const Tensor<T, 4> &v, const RingAttentionOptions &options)
+      : stream(stream), device(stream.device()), communicator(communicator), options(options),
+        rank(communicator.rank()), size(communicator.size()), q(q), ownK(k), ownV(v) {
+    agree();
+  }
+
+  RingAttention<T> forward();
+
+private:
+  void agree();
+  Slice<T> own();
+  Slice<T> room(int owner) const {
+    const std::int64_t length = lengths[static_cast<std::size_t>(owner)];
+    return {allocate<T, 4>(device, {ownK.extent(0), ownK.extent(1), length, ownK.extent(3)}),
+            allocate<T, 4>(device, {ownV.extent(0), ownV.extent(1), length, ownV.extent(3)})};
+  }
+  Tensor<T, 4> dense(const Tensor<T, 4> &tensor) const;
+  KernelOptions optionsFor(int owner) const {
+    KernelOptions values{{"causal", options.causal && owner == rank ? "true" : "false"}};
+    if (options.scale)
+      values["scale"] = std::to_string(*options.scale);
+    return values;
+  }
+  int owner(int step) const { return (rank - step + size) % size; }
+  int next() const { return (rank + 1) % size; }
+  int previous() const { return (rank + size - 1) % size; }
+
+  const Stream &stream;
+  const Device device;
+  const Communicator &communicator;
+  const RingAttentionOptions &options;
+  const int rank, size;
+  const Tensor<T, 4> q, ownK, ownV;
+  std::vector<std::int64_t> lengths; // of the keys of each process
+};
+
+// Every process knows the others' lengths, and refuses together with them.
+template <class T> void Ring<T>::agree() {
+  std::string problem;
+  if (ownK.extent(2) != ownV.extent(2))
+    problem = "k has " + std::to_string(ownK.extent(2)) + " keys, v " +
+              std::to_string(ownV.extent(2)) + " values";
+  else if (options.causal && q.extent(2) != ownK.extent(2))
+    problem = "a causal ring needs as many queries as keys in each process, not " +
+              std::to_string(q.extent(2)) + " and " + std::to_string(ownK.extent(2));
+  lengths = communicator.all_gather(ownK.extent(2));
+  for (const auto &[what, value] : {std::pair<const char *, std::int64_t>{"B", ownK.extent(0)},
+                                    {"Hkv", ownK.extent(1)},
+                                    {"D", ownK.extent(3)},
+                                    {"D of v", ownV.extent(3)},
+                                    {"causal", options.causal}}) {
+    const std::vector<std::int64_t> all = communicator.all_gather(value);
+    for (std::int64_t other : all)
+      if (other != value && problem.empty())
+        problem = std::string(what) + " is " + std::to_string(value) + " here and " +
+                  std::to_string(other) + " in another process";
+  }
+  std::int64_t wrong = 0;
+  for (std::int64_t other : communicator.all_gather(!problem.empty()))
+    wrong += other;
+  if (wrong && problem.empty())
+    problem = "another process has tensors that do not fit";
+  if (wrong)
+    throw LaunchError("ring_attention: " + problem);
+}
+
+template <class T> Tensor<T, 4> Ring<T>::dense(const Tensor<T, 4> &tensor) const {
+  const Tensor<T, 4> copy = allocate<T, 4>(device, tensor.extents());
+  if (tensor.strides() == copy.strides() && tensor.memory().owner() &&
+      tensor.memory().address() == reinterpret_cast<std::uintptr_t>(tensor.data()) &&
+      tensor.memory().bytes() == copy.memory().bytes())
+    return tensor;
+  // A copy by a kernel: any strides.
+  const AccumulateConfig config = accumulateConfig(tensor.extent(3));
+  static Kernel copyKernel{
+      "ring_copy", [](View<const T, 4> from, View<T, 4> to, const AccumulateConfig &chosen) {
+        auto block = program_id(0), head = program_id(1), batch = program_id(2);
+        to.at(batch, head)
+            .tile(chosen.rows, chosen.width)
+            .store(block, 0, from.at(batch, head).tile(chosen.rows, chosen.width).load(block, 0));
+      }};
+  copyKernel.launch(
+      stream, Grid(ceilDiv(tensor.extent(2), config.rows), tensor.extent(1), tensor.extent(0)),
+      tensor, copy, config);
+  return copy;
+}
+
+template <class T> Slice<T> Ring<T>::own() { return {dense(ownK), dense(ownV)}; }
+
+template <class T> RingAttention<T> Ring<T>::forward() {
+  const std::int64_t batch = q.extent(0), heads = q.extent(1), rows = q.extent(2);
+  const std::int64_t width = ownV.extent(3);
+  const std::array<std::int64_t, 4> shape{batch, heads, rows, width};
+  const Tensor<float, 4> sum = allocate<float, 4>(device, shape);
+  RingAttention<T> result{allocate<T, 4>(device, shape),
+                          allocate<float, 3>(device, {batch, heads, rows})};
+  const float zero = 0, none = -infinity;
+  sum.memory().fill(&zero, sizeof zero, &stream);
+  result.lse.memory().fill(&none, sizeof none, &stream);
+
+  const AccumulateConfig config = accumulateConfig(width);
+  const Tensor<float, 2> sumRows = rowsOf(sum);
+  const Grid grid(ceilDiv(sumRows.extent(0), config.rows));
+  Slice<T> here = own();
+  for (int step = 0; step < size; ++step) {
+    std::optional<Transfer> transfer;
+    Slice<T> coming = here;
+    if (step + 1 < size) {
+      coming = room(owner(step + 1));
+      const Communicator::Message messages[] = {{here.k.memory(), coming.k.memory()},
+                                                {here.v.memory(), coming.v.memory()}};
+      transfer = communicator.exchange(stream, messages, next(), previous());
+    }
+    // Later slices are beyond every query of this process.
+    if (!options.causal || owner(step) <= rank) {
+      const NamedTensors part = run_kernel(
+          stream, "attention", {{"q", q}, {"k", here.k}, {"v", here.v}}, optionsFor(owner(step)));
+      mergeState<T>.launch(stream, grid, sumRows, elementsOf(result.lse),
+                           rowsOf(part.at("o").template as<T, 4>()),
+                           elementsOf(part.at("lse").template as<float, 3>()), config);
+    }
+    if (transfer)
+      transfer->wait(stream);
+    here = coming;
+  }
+  roundTo<T>.launch(stream, grid, rowsOf(result.o), sumRows, config);
+  return result;
+}
+
+} // namespace
+
+template <class T>
+RingAttention<T> sectile::ring_attention(const Stream &stream, const Communicator &communicator,
+                                         const Tensor<T, 4> &q, const Tensor<T, 4> &k,
+                                         const Tensor<T, 4> &v,
+                                         const RingAttentionOptions &options) {
+  return Ring<T>(stream, communicator, q, k, v, options).forward();
+}
+
+#define INSTANTIATE(T)                                                                             \
+  template RingAttention<T> sectile::ring_attention(                                               \
+      const Stream &, const Communicator &, const Tensor<T, 4> &, const Tensor<T, 4> &,            \
+      const Tensor<T, 4> &, const RingAttentionOptions &);
+INSTANTIATE(half)
+INSTANTIATE(bfloat16)
+INSTANTIATE(float)
+#undef INSTANTIATE

@@ -1,0 +1,178 @@
+// One process of a ring: its slice of ring attention against attention over the whole sequence in
+// float64. ring_attention DEVICE mpi|nccl [FILE]: run by mpirun; NCCL's id goes through MPI. DEVICE
+// "cuda" is the process's own.
+#include "kernels/Accuracy.h"
+#include "kernels/Execute.h"
+#include "kernels/Registry.h"
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <sectile/ring_attention.h>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+
+namespace {
+
+struct Case {
+  DType dtype;
+  std::int64_t batch, heads, kvHeads, width;
+  std::vector<std::int64_t> lengths; // of the slices; taken in turn by the processes
+  bool causal;
+  std::optional<double> scale = {};
+};
+
+HostArray random(DType dtype, const Shape &shape, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(elementCount(shape)));
+  for (double &value : values)
+    value = normal(engine);
+  return HostArray(dtype, shape, values);
+}
+
+// Places [first, first + length) of axis 2.
+HostArray slice(const HostArray &array, std::int64_t first, std::int64_t length) {
+  Shape shape = array.shape;
+  shape[2] = length;
+  const std::int64_t width = shape.size() > 3 ? shape[3] : 1;
+  HostArray part(array.dtype, shape);
+  const std::size_t size = size_of(array.dtype);
+  for (std::int64_t head = 0; head < shape[0] * shape[1]; ++head)
+    std::memcpy(part.data.data() + static_cast<std::size_t>(head * length * width) * size,
+                array.data.data() +
+                    static_cast<std::size_t>((head * array.shape[2] + first) * width) * size,
+                static_cast<std::size_t>(length * width) * size);
+  return part;
+}
+
+template <class T> Tensor<T, 4> upload(const Device &device, const HostArray &array) {
+  const detail::Memory memory(device, array.data.size());
+  memory.upload(array.data.data());
+  return tensor(Buffer<T>(memory),
+                {array.shape[0], array.shape[1], array.shape[2], array.shape[3]});
+}
+
+// The same elements as [B, S, H, D] in memory.
+template <class T> Tensor<T, 4> uploadSwapped(const Device &device, const HostArray &array) {
+  const Shape &s = array.shape;
+  HostArray swapped(array.dtype, {s[0], s[2], s[1], s[3]});
+  const std::size_t bytes = static_cast<std::size_t>(s[3]) * sizeof(T);
+  for (std::int64_t b = 0; b < s[0]; ++b)
+    for (std::int64_t h = 0; h < s[1]; ++h)
+      for (std::int64_t i = 0; i < s[2]; ++i)
+        std::memcpy(
+            swapped.data.data() + static_cast<std::size_t>((b * s[2] + i) * s[1] + h) * bytes,
+            array.data.data() + static_cast<std::size_t>((b * s[1] + h) * s[2] + i) * bytes, bytes);
+  return upload<T>(device, swapped).permute({0, 2, 1, 3});
+}
+
+template <class Buffer> HostArray download(DType dtype, const Shape &shape, const Buffer &memory) {
+  HostArray array(dtype, shape);
+  memory.download(array.data.data());
+  return array;
+}
+
+template <class T> bool runs(const Device &device, const Communicator &ring, const Case &test) {
+  std::vector<std::int64_t> lengths;
+  std::int64_t total = 0, first = 0;
+  for (int i = 0; i < ring.size(); ++i) {
+    lengths.push_back(test.lengths[static_cast<std::size_t>(i) % test.lengths.size()]);
+    first += i < ring.rank() ? lengths.back() : 0;
+    total += lengths.back();
+  }
+  const std::int64_t mine = lengths[static_cast<std::size_t>(ring.rank())];
+  const HostArray q = random(test.dtype, {test.batch, test.heads, total, test.width}, 1);
+  const HostArray k = random(test.dtype, {test.batch, test.kvHeads, total, test.width}, 2);
+  const HostArray v = random(test.dtype, {test.batch, test.kvHeads, total, test.width}, 3);
+  const auto result = ring_attention<T>(
+      device.stream(), ring, upload<T>(device, slice(q, first, mine)),
+      uploadSwapped<T>(device, slice(k, first, mine)), upload<T>(device, slice(v, first, mine)),
+      {.causal = test.causal, .scale = test.scale});
+  device.synchronize();
+
+  Assignments options{{"causal", test.causal ? "true" : "false"}};
+  if (test.scale)
+    options.emplace_back("scale", std::to_string(*test.scale));
+  const Invocation whole = resolve(findKernel("attention"),
+                                   {{"q", {{test.dtype, q.shape}, ""}},
+                                    {"k", {{test.dtype, k.shape}, ""}},
+                                    {"v", {{test.dtype, v.shape}, ""}}},
+                                   options);
+  std::vector<HostArray> inputs(sampleInputs(whole, 1).size());
+  inputs[0] = q;
+  inputs[1] = k;
+  inputs[2] = v;
+  const auto exact = referenceOutputs(whole, inputs, Arithmetic::exact);
+  const auto base = referenceOutputs(whole, inputs, Arithmetic::own);
+  const Shape rows{test.batch, test.heads, mine};
+  const HostArray o = download(test.dtype, {rows[0], rows[1], mine, test.width}, result.o.memory());
+  const HostArray lse = download(DType::float32, rows, result.lse.memory());
+  bool ok = true;
+  for (const auto &[name, accuracy] :
+       {std::pair{"o", judge(o, slice(exact[0], first, mine), slice(base[0], first, mine))},
+        {"lse", judge(lse, slice(exact[1], first, mine), slice(base[1], first, mine))}}) {
+    if (!accuracy.ok())
+      std::cerr << "process " << ring.rank() << ", length " << total << ": " << name << ": "
+                << accuracy.describe() << "\n";
+    ok &= accuracy.ok();
+  }
+  return ok;
+}
+
+// Every process must refuse, and none may wait for the others.
+bool refuses(const Device &device, const Communicator &ring) {
+  if (ring.size() == 1)
+    return true;
+  const std::int64_t keys = ring.rank() == 0 ? 5 : 4;
+  const HostArray q = random(DType::float16, {1, 1, 4, 16}, 1),
+                  k = random(DType::float16, {1, 1, keys, 16}, 1);
+  try {
+    ring_attention<half>(device.stream(), ring, upload<half>(device, q), upload<half>(device, k),
+                         upload<half>(device, k), {.causal = true});
+  } catch (const LaunchError &error) {
+    return std::strstr(error.what(), ring.rank() == 0 ? "as many queries as keys"
+                                                      : "another process has tensors");
+  }
+  return false;
+}
+
+} // namespace
+
+int main(int count, char **words) try {
+  if (count < 3)
+    return 2;
+  const Communicator all = Communicator::mpi();
+  std::string name = words[1];
+  if (name == "cuda")
+    name += ":" + std::to_string(all.rank());
+  const Device device = Device::open(name);
+  Communicator ring = all;
+  if (std::string(words[2]) == "nccl") {
+    Communicator::NcclId id{};
+    if (all.rank() == 0)
+      id = Communicator::nccl_id();
+    all.broadcast(id);
+    ring = Communicator::nccl(device, all.rank(), all.size(), id);
+  }
+  bool ok = refuses(device, ring);
+  if (!ok)
+    std::cerr << "process " << ring.rank() << " took tensors that do not fit\n";
+  for (bool causal : {false, true})
+    for (const Case &test : {Case{DType::float16, 2, 4, 2, 64, {33}, causal},
+                             Case{DType::bfloat16, 1, 2, 1, 80, {70, 1, 17}, causal},
+                             Case{DType::float16, 1, 1, 1, 16, {20, 0}, causal, 0.5}})
+      ok &= test.dtype == DType::float16 ? runs<half>(device, ring, test)
+                                         : runs<bfloat16>(device, ring, test);
+  ok &= runs<float>(device, ring, {DType::float32, 1, 2, 2, 32, {40}, true});
+  std::int64_t bad = 0;
+  for (std::int64_t other : ring.all_gather(!ok))
+    bad += other;
+  if (all.rank() == 0)
+    std::cout << all.size() << " processes on " << name
+              << " and its like: " << (bad ? "FAILED" : "ok") << "\n";
+  return bad ? 1 : 0;
+} catch (const std::exception &error) {
+  std::cerr << "ring_attention: " << error.what() << "\n";
+  std::_Exit(1);
+}
