@@ -2,9 +2,11 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 program, processes = sys.argv[1:]
-environment = dict(os.environ, SECTILE_CACHE_DIR="", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+cache = tempfile.TemporaryDirectory()  # one of them compiles, for all
+environment = dict(os.environ, SECTILE_CACHE_DIR=cache.name, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 # Processes of one machine, more of them than cores: they give way while they wait.
 options = ["--oversubscribe", "--mca", "btl", "self,vader,tcp", "--mca", "mpi_yield_when_idle", "1"]
 for device in ("virtual:sm_80", "virtual:gfx942"):
