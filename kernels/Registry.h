@@ -34,7 +34,8 @@ struct ArgumentSpec {
       stored = nullptr;
   std::vector<DType> dtypes = {}; // it may have; the first is the usual one
   std::string like = "";          // instead of dtypes: it has the dtype of this argument; or
-  std::function<DType(const Invocation &)> dtypeBy = nullptr; // of an output: works it out
+  // Works it out from the options and the arguments before it.
+  std::function<DType(const Invocation &)> dtypeBy = nullptr;
   // Contents that a user might give; standard normal numbers, and zeros of integers, if not said.
   std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
   std::string doc = "";

@@ -76,7 +76,7 @@ public:
 
   void missing(const ArgumentSpec &spec) {
     TensorType type;
-    type.dtype = spec.like.empty() ? spec.dtypes.front() : typeOf(spec.like).dtype;
+    type.dtype = usualType(spec);
     type.present = false;
     result.tensors.push_back(std::move(type));
   }
@@ -91,9 +91,7 @@ public:
     if (!wanted(spec))
       return missing(spec);
     TensorType type;
-    type.dtype = spec.dtypeBy        ? spec.dtypeBy(result)
-                 : spec.like.empty() ? spec.dtypes.front()
-                                     : typeOf(spec.like).dtype;
+    type.dtype = usualType(spec);
     // An input's gradient is as long as the input where that may be 1.
     for (const std::string &axis : axesOf(spec)) {
       if (axis == "...")
@@ -117,6 +115,13 @@ public:
   }
 
   const TensorType &typeOf(const std::string &name) const { return result.tensor(name); }
+
+  // The dtype where nobody gives one.
+  DType usualType(const ArgumentSpec &spec) const {
+    return spec.dtypeBy        ? spec.dtypeBy(result)
+           : spec.like.empty() ? spec.dtypes.front()
+                               : typeOf(spec.like).dtype;
+  }
 
   [[noreturn]] void fail(const std::string &what) const {
     throw InputError(result.kernel->name + ": " + what);
@@ -169,11 +174,12 @@ private:
   }
 
   void dtype(const ArgumentSpec &spec, DType type, const std::string &who) const {
-    if (!spec.like.empty()) {
-      DType wanted = typeOf(spec.like).dtype;
+    if (spec.dtypeBy || !spec.like.empty()) {
+      const DType wanted = usualType(spec);
       if (type != wanted)
         fail(who + " is " + std::string(name_of(type)) + ", but must be " +
-             std::string(name_of(wanted)) + " like " + spec.like);
+             std::string(name_of(wanted)) +
+             (spec.like.empty() ? " with these options" : " like " + spec.like));
       return;
     }
     if (std::find(spec.dtypes.begin(), spec.dtypes.end(), type) == spec.dtypes.end()) {
@@ -313,13 +319,12 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     const bool isFirst = std::exchange(first, false);
     if (auto named = types.find(spec.name); named != types.end())
       given.type.dtype = named->second;
-    else if (!spec.like.empty())
-      given.type.dtype = resolver.typeOf(spec.like).dtype;
-    else if (type && (isFirst || std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) !=
-                                     spec.dtypes.end()))
+    else if (!spec.dtypeBy && spec.like.empty() && type &&
+             (isFirst ||
+              std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) != spec.dtypes.end()))
       given.type.dtype = *type;
     else
-      given.type.dtype = spec.dtypes.front();
+      given.type.dtype = resolver.usualType(spec);
     for (std::string axis : resolver.axesOf(spec)) {
       if (axis.starts_with("1|"))
         axis.erase(0, 2);

@@ -5,5 +5,6 @@
 namespace sectile {
 
 KernelSpec matmulSpec();
+KernelSpec batchedMatmulSpec();
 
 } // namespace sectile

@@ -1,8 +1,6 @@
-// matmul: c = a b, either operand stored transposed.
-#include "kernels/InputError.h"
-#include "kernels/Use.h"
+// matmul: c = act(alpha a b + beta residual + bias), either operand stored transposed.
 #include "kernels/matmul/Family.h"
-#include <algorithm>
+#include "kernels/matmul/Gemm.h"
 
 using namespace sectile;
 
@@ -27,13 +25,11 @@ Kernel matmul{
       c.tile(config.m, config.n).store(i, j, sums);
     }};
 
-// The last two axes the other way round where the flag is set.
-auto swappedBy(const char *flag) {
-  return [flag](std::vector<std::string> axes, const OptionValues &options) {
-    if (options.flag(flag))
-      std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-    return axes;
-  };
+// The kernel above takes nothing but matrices of one dtype of floats.
+bool isPlain(const Use &use) {
+  return !epilogueParts(use.call).any() && use.field("splits") == 1 &&
+         use.call.options.choice("schedule") == "tiles" &&
+         use.call.dtype("c") == use.call.dtype("a") && size_of(use.call.dtype("a")) > 1;
 }
 
 } // namespace
@@ -41,66 +37,15 @@ auto swappedBy(const char *flag) {
 KernelSpec sectile::matmulSpec() {
   KernelSpec spec;
   spec.name = "matmul";
-  spec.summary = "c = a b";
-  spec.arguments = {
-      {.name = "a",
-       .axes = {"M", "K"},
-       .stored = swappedBy("trans_a"),
-       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-       .doc = "[K, M] with trans_a"},
-      {.name = "b",
-       .axes = {"K", "N"},
-       .stored = swappedBy("trans_b"),
-       .like = "a",
-       .doc = "[N, K] with trans_b"},
-      {.name = "c", .output = true, .axes = {"M", "N"}, .like = "a", .doc = "accumulated in f32"},
-  };
-  spec.options = {
-      {.name = "trans_a",
-       .kind = OptionSpec::flag,
-       .initial = "false",
-       .doc = "a is stored transposed"},
-      {.name = "trans_b",
-       .kind = OptionSpec::flag,
-       .initial = "false",
-       .doc = "b is stored transposed"},
-      {.name = "precision",
-       .kind = OptionSpec::choice,
-       .initial = "tf32",
-       .choices = {"tf32", "exact"},
-       .doc = "of f32 products: through tf32 on tensor cores, or exact"},
-  };
-  spec.config = {
-      {"m", "rows of one program's tile"}, {"n", "columns of one program's tile"},
-      {"k", "depth of one step"},          {"group", "tile rows that neighbouring programs share"},
-      {"warps", "warps of one program"},   {"stages", "steps in flight"}};
+  spec.summary = "c = act(alpha a b + beta residual + bias)";
+  specifyGemm(spec, false);
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 70}, {"N", 50}, {"K", 40}};
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    MatmulOptions options{.tf32 = inputs[0].dtype == DType::float32 &&
-                                  call.options.choice("precision") == "tf32"};
-    return std::vector{matmulReference(inputs[0], inputs[1], options, arithmetic)};
-  };
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    const bool wide = call.tensors[0].dtype == DType::float32;
-    const bool small = std::max(call.extent("M"), call.extent("N")) <= 256;
-    const std::int64_t tile = small || !hasMatrixUnits(target) ? 64 : 128;
-    return Config{{"m", tile},  {"n", tile},  {"k", wide ? 16 : 32},
-                  {"group", 8}, {"warps", 4}, {"stages", 3}};
-  };
-  spec.spaces = {{.axes = {{"m", {32, 64, 128, 256}},
-                           {"n", {32, 64, 128, 256}},
-                           {"k", {16, 32, 64}},
-                           {"warps", {4, 8}},
-                           {"stages", {2, 3, 4, 5}}},
-                  // What keeps each thread busy without more sums than it has registers for.
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t sums =
-                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
-                  }}};
   spec.apply = [](Use &use) {
+    if (!isPlain(use)) {
+      launchGemm(use, false);
+      return;
+    }
     const MatmulConfig chosen{use.field("m"),
                               use.field("n"),
                               use.field("k"),

@@ -156,7 +156,7 @@ def test_compile_words():
     refused(*words, "sm_80", "--emit", "hsaco", says=("--emit", "hsaco"))
     refused(*words, "sm_80", "--emit", "ptx", "--shape", "m", says="--shape")
     refused(*words, "sm_80", "--emit", "ptx", "--shape", "z=3", says=("no axis 'z'", "K, M, N"))
-    refused(*words, "sm_80", "--emit", "ptx", "--dtype", "i8", says=("i8", "f16"))
+    refused(*words, "sm_80", "--emit", "ptx", "--dtype", "i16", says=("i16", "f16"))
     refused(*words, "sm_80", "--emit", "ptx", "-o", "none/x.ptx", says="'none/x.ptx'")
 
 

@@ -9,7 +9,7 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import main  # for the tests, with the rest
 
 SECTILE = os.path.abspath(sys.argv[1])
-FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|b1": "?"}
+FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|i1": "b", "|b1": "?"}
 
 
 class Result:

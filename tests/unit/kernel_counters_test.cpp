@@ -90,6 +90,20 @@ TEST_P(KernelCounters, MatmulOfTransposedOperandsToo) {
   }
 }
 
+TEST_P(KernelCounters, BatchedMatmulReadsEachTileOnce) {
+  constexpr uint64_t size = 128, batch = 3;
+  auto [counters, config] =
+      count(GetParam(), "batched_matmul", DType::bfloat16,
+            {{batch, size, size}, {batch, size, size}}, {{"activation", "silu"}});
+  expectCoalesced(counters);
+  expectNoConflicts(counters);
+  const uint64_t blocks = batch * (size / uint64_t(config["m"])) * (size / uint64_t(config["n"]));
+  EXPECT_EQ(counters.blocks, blocks);
+  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
+            blocks * uint64_t(config["m"] + config["n"]) * size * 2);
+  EXPECT_EQ(counters.globalStore.bytes, batch * size * size * 2);
+}
+
 TEST_P(KernelCounters, AttentionReadsKeysAndValuesOncePerQueryBlock) {
   constexpr uint64_t heads = 2, length = 256, width = 64;
   Shape shape{1, heads, length, width};

@@ -1,0 +1,64 @@
+// What is done with a tile of sums before it is stored, once for all kernels that end in one:
+// act(alpha * row_scale * column_scale * sums + beta * residual + bias).
+#pragma once
+#include <sectile/sectile.h>
+
+namespace sectile {
+
+// As the option's choices are listed.
+enum class Activation { none, relu, gelu, silu };
+
+// gelu is the exact one, by the error function. NaN stays NaN.
+inline Tile<float> activate(Activation activation, const Tile<float> &x) {
+  switch (activation) {
+  case Activation::relu:
+    return where(x < 0.0f, 0.0f, x);
+  case Activation::gelu:
+    return 0.5f * x * (1.0f + erf(x * 0.70710678f));
+  case Activation::silu:
+    return x * sigmoid(x);
+  case Activation::none:
+    break;
+  }
+  return x;
+}
+
+// Which parts there are, known while tracing.
+struct EpilogueParts {
+  Activation activation = Activation::none;
+  bool scaled = false; // alpha is not 1
+  bool bias = false, residual = false, rowScale = false, columnScale = false;
+
+  bool any() const {
+    return activation != Activation::none || scaled || bias || residual || rowScale || columnScale;
+  }
+};
+
+// Of one matrix [M, N].
+template <class Out> struct EpilogueOperands {
+  View<const Out, 1> bias;          // [N]
+  View<const Out, 2> residual;      // [M, N]
+  View<const float, 1> rowScale;    // [M]
+  View<const float, 1> columnScale; // [N]
+  Float alpha, beta;
+};
+
+// For the tile at (i, j) in tiles of the sums' shape.
+template <class Out>
+Tile<float> finishSums(Tile<float> x, const EpilogueOperands<Out> &operands,
+                       const EpilogueParts &parts, const Int &i, const Int &j) {
+  const int m = static_cast<int>(x.extent(0)), n = static_cast<int>(x.extent(1));
+  if (parts.rowScale)
+    x = x * expand(operands.rowScale.tile(m).load(i), 1);
+  if (parts.columnScale)
+    x = x * expand(operands.columnScale.tile(n).load(j), 0);
+  if (parts.scaled)
+    x = x * operands.alpha;
+  if (parts.residual)
+    x = x + operands.beta * cast<float>(operands.residual.tile(m, n).load(i, j));
+  if (parts.bias)
+    x = x + expand(cast<float>(operands.bias.tile(n).load(j)), 0);
+  return activate(parts.activation, x);
+}
+
+} // namespace sectile

@@ -1,0 +1,71 @@
+// What matmul and batched_matmul share: arguments and options of the epilogue, the general kernel,
+// the reference.
+#pragma once
+#include "kernels/Use.h"
+#include "kernels/matmul/Epilogue.h"
+#include <cmath>
+
+namespace sectile {
+
+// The optional inputs of the epilogue, for outputs of these axes ({"M", "N"}, {"B", "M", "N"}).
+std::vector<ArgumentSpec> epilogueInputs(const std::vector<std::string> &axes);
+// Its options, and `out`.
+std::vector<OptionSpec> epilogueOptions();
+// The dtype that `out` says for products of operands of this dtype.
+DType outputType(DType operands, const OptionValues &options, bool epilogue);
+EpilogueParts epilogueParts(const Invocation &call);
+// Element by element on the host, after the sums; what a chain of unfused kernels would keep in
+// memory is rounded by `store`.
+struct EpilogueReference {
+  explicit EpilogueReference(const Invocation &call) : parts(epilogueParts(call)) {
+    alpha = call.options.number("alpha");
+    beta = call.options.number("beta");
+  }
+  EpilogueParts parts;
+  double alpha, beta;
+
+  template <class Numbers, class T>
+  T operator()(const Numbers &numbers, T x, T rowScale, T columnScale, T residual, T bias) const {
+    x = numbers.store(x);
+    if (parts.rowScale)
+      x = numbers.store(x * rowScale);
+    if (parts.columnScale)
+      x = numbers.store(x * columnScale);
+    if (parts.scaled)
+      x = numbers.store(x * static_cast<T>(alpha));
+    if (parts.residual)
+      x = numbers.store(x + numbers.store(static_cast<T>(beta) * residual));
+    if (parts.bias)
+      x = numbers.store(x + bias);
+    return activated(x);
+  }
+
+private:
+  template <class T> T activated(T x) const {
+    switch (parts.activation) {
+    case Activation::relu:
+      return x < 0 ? T(0) : x;
+    case Activation::gelu:
+      return x / 2 * (1 + std::erf(x * static_cast<T>(0.70710678118654752)));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::none:
+      break;
+    }
+    return x;
+  }
+};
+
+// Arguments are a, b, those of epilogueInputs, c.
+HostArray gemmReference(const Invocation &call, std::span<const HostArray> inputs,
+                        Arithmetic arithmetic);
+
+// The last two axes the other way round where the flag is set.
+std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)>
+swappedBy(const char *flag);
+// The whole of the two kernels' specifications but names and the launch of the plain product.
+void specifyGemm(KernelSpec &spec, bool batched);
+// a, b and the rest of the arguments through the general kernel.
+void launchGemm(Use &use, bool batched);
+
+} // namespace sectile

@@ -1,0 +1,207 @@
+// Arguments, options and configurations of the matrix products, and what their options say.
+#include "ir/Target.h"
+#include "kernels/matmul/Gemm.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace sectile;
+
+namespace {
+
+// Numbers that need no more than 8 bits each, so that sums keep theirs.
+void sampleBytes(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int> integer(-127, 127);
+  for (double &value : values)
+    value = array.dtype == DType::int8 ? integer(random) : normal(random);
+  array.assign(values);
+}
+
+void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::uniform_real_distribution<double> scale(0.5, 2);
+  for (double &value : values)
+    value = scale(random);
+  array.assign(values);
+}
+
+// What is added to the sums has the result's dtype.
+DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
+
+constexpr const char *activations[] = {"none", "relu", "gelu", "silu"};
+
+std::int64_t multiprocessors(const std::string &target) {
+  if (target == "interpreter")
+    return 1;
+  return std::max(1u, llvm::cantFail(Target::get(target)).multiprocessors);
+}
+
+Config defaultsFor(const Invocation &call, const std::string &target) {
+  const std::int64_t rows = call.extent("M"), columns = call.extent("N"), inner = call.extent("K");
+  const bool wide = call.dtype("a") == DType::float32;
+  const bool small = std::max(rows, columns) <= 256;
+  const std::int64_t tile = small || !hasMatrixUnits(target) ? 64 : 128;
+  const std::int64_t depth = wide ? 16 : 32;
+  const std::int64_t units = multiprocessors(target);
+  // Where there are few tiles and long sums, several programs share each.
+  const auto batch = call.extents.find("B");
+  const std::int64_t tiles = ceilDiv(rows, tile) * ceilDiv(columns, tile) *
+                             (batch == call.extents.end() ? 1 : batch->second);
+  constexpr std::int64_t leastSteps = 16, most = 16;
+  const std::int64_t splits = std::clamp<std::int64_t>(
+      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
+      most);
+  return {{"m", tile},  {"n", tile},   {"k", depth},       {"group", 8},
+          {"warps", 4}, {"stages", 3}, {"splits", splits}, {"programs", units}};
+}
+
+} // namespace
+
+std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)>
+sectile::swappedBy(const char *flag) {
+  return [flag](std::vector<std::string> axes, const OptionValues &options) {
+    if (options.flag(flag))
+      std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+    return axes;
+  };
+}
+
+std::vector<ArgumentSpec> sectile::epilogueInputs(const std::vector<std::string> &axes) {
+  // One for all matrices of a batch, or one each.
+  auto along = [&](const char *axis) {
+    return axes.size() == 2 ? std::vector<std::string>{axis}
+                            : std::vector<std::string>{"1|" + axes[0], axis};
+  };
+  return {{.name = "bias",
+           .optional = true,
+           .axes = along("N"),
+           .dtypeBy = addendType,
+           .doc = "added to each row; c's dtype"},
+          {.name = "residual",
+           .optional = true,
+           .axes = axes,
+           .dtypeBy = addendType,
+           .doc = "beta times it is added; not read with beta 0; c's dtype"},
+          {.name = "row_scale",
+           .optional = true,
+           .axes = along("M"),
+           .dtypes = {DType::float32},
+           .sample = sampleScales,
+           .doc = "each row of the product is multiplied by its own"},
+          {.name = "column_scale",
+           .optional = true,
+           .axes = along("N"),
+           .dtypes = {DType::float32},
+           .sample = sampleScales,
+           .doc = "each column likewise"}};
+}
+
+std::vector<OptionSpec> sectile::epilogueOptions() {
+  return {{.name = "activation",
+           .kind = OptionSpec::choice,
+           .initial = "none",
+           .choices = {std::begin(activations), std::end(activations)},
+           .doc = "the last step; gelu is the exact one"},
+          {.name = "alpha", .kind = OptionSpec::number, .initial = "1", .doc = "of the product"},
+          {.name = "beta", .kind = OptionSpec::number, .initial = "1", .doc = "of the residual"},
+          {.name = "out",
+           .kind = OptionSpec::choice,
+           .initial = "same",
+           .choices = {"same", "f32", "f16", "bf16"},
+           .doc = "c's dtype; same is a's; for i8 i32, or f32 with an epilogue"}};
+}
+
+DType sectile::outputType(DType operands, const OptionValues &options, bool epilogue) {
+  const std::string &out = options.choice("out");
+  if (out != "same")
+    return *parseDType(out);
+  return operands != DType::int8 ? operands : epilogue ? DType::float32 : DType::int32;
+}
+
+EpilogueParts sectile::epilogueParts(const Invocation &call) {
+  const std::string &name = call.options.choice("activation");
+  return {static_cast<Activation>(std::find(std::begin(activations), std::end(activations), name) -
+                                  std::begin(activations)),
+          call.options.number("alpha") != 1,
+          call.has("bias"),
+          call.has("residual") && call.options.number("beta") != 0,
+          call.has("row_scale"),
+          call.has("column_scale")};
+}
+
+void sectile::specifyGemm(KernelSpec &spec, bool batched) {
+  auto stack = [&](const char *batch, const char *rows, const char *columns) {
+    return batched ? std::vector<std::string>{batch, rows, columns}
+                   : std::vector<std::string>{rows, columns};
+  };
+  spec.arguments = {{.name = "a",
+                     .axes = stack("B", "M", "K"),
+                     .stored = swappedBy("trans_a"),
+                     .dtypes = {DType::float16, DType::bfloat16, DType::float32, DType::float8_e4m3,
+                                DType::float8_e5m2, DType::int8},
+                     .sample = sampleBytes,
+                     .doc = "last two axes the other way round with trans_a"},
+                    {.name = "b",
+                     .axes = stack("1|B", "K", "N"),
+                     .stored = swappedBy("trans_b"),
+                     .like = "a",
+                     .sample = sampleBytes,
+                     .doc = "last two axes the other way round with trans_b"}};
+  for (ArgumentSpec &argument : epilogueInputs(stack("B", "M", "N")))
+    spec.arguments.push_back(std::move(argument));
+  spec.arguments.push_back({.name = "c",
+                            .output = true,
+                            .axes = stack("B", "M", "N"),
+                            .dtypeBy =
+                                [](const Invocation &call) {
+                                  return outputType(call.dtype("a"), call.options,
+                                                    epilogueParts(call).any());
+                                },
+                            .doc = "accumulated in f32, of i8 in i32"});
+  spec.options = {{.name = "trans_a",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "a is stored transposed"},
+                  {.name = "trans_b",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "b is stored transposed"},
+                  {.name = "precision",
+                   .kind = OptionSpec::choice,
+                   .initial = "tf32",
+                   .choices = {"tf32", "exact"},
+                   .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
+  for (OptionSpec &option : epilogueOptions())
+    spec.options.push_back(std::move(option));
+  spec.options.push_back({.name = "schedule",
+                          .kind = OptionSpec::choice,
+                          .initial = "tiles",
+                          .choices = {"tiles", "stream_k"},
+                          .doc = "a program per tile (and split), or an even share of all steps "
+                                 "for each of a fixed number of programs"});
+  spec.config = {{"m", "rows of one program's tile"},
+                 {"n", "columns of one program's tile"},
+                 {"k", "depth of one step"},
+                 {"group", "tile rows that neighbouring programs share"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"},
+                 {"splits", "programs that share the sums of one tile"},
+                 {"programs", "programs of stream_k"}};
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{gemmReference(call, inputs, arithmetic)};
+  };
+  spec.defaults = defaultsFor;
+  spec.spaces = {{.axes = {{"m", {32, 64, 128, 256}},
+                           {"n", {32, 64, 128, 256}},
+                           {"k", {16, 32, 64}},
+                           {"warps", {4, 8}},
+                           {"stages", {2, 3, 4, 5}}},
+                  // What keeps each thread busy without more sums than it has registers for.
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    const std::int64_t sums =
+                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
+                  }}};
+}
