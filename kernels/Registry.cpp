@@ -39,6 +39,12 @@ std::int64_t sectile::warpSize(const std::string &target) {
   return target == "interpreter" ? 32 : llvm::cantFail(Target::get(target)).warpSize;
 }
 
+std::int64_t sectile::multiprocessors(const std::string &target) {
+  const unsigned count =
+      target == "interpreter" ? 0 : llvm::cantFail(Target::get(target)).multiprocessors;
+  return std::max(count, 1u);
+}
+
 std::optional<DType> sectile::parseDType(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(DType::float64); ++i)
     if (name_of(static_cast<DType>(i)) == name)

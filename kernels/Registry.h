@@ -159,6 +159,7 @@ Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 // Without them a dot is done by multiply-adds, whose tiles are better small.
 bool hasMatrixUnits(const std::string &target);
 std::int64_t warpSize(const std::string &target);
+std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 
 std::optional<DType> parseDType(std::string_view name);
 std::string dtypeNames(std::span<const DType> dtypes); // "f16, bf16 or f32"

@@ -20,13 +20,14 @@ struct OnlineSoftmax {
       : largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
         output(zeros<float>(rows, width)) {}
 
-  // Scores [N] that every row has beside those of its keys, without values. To be called once,
-  // before any others.
+  // Scores that rows have beside those of their keys, without values: [N] for all rows, or [rows,
+  // N]. To be called once, before any others.
   void enter(const Tile<float> &scores) {
-    Float top = max(scores, 0);
-    Float base = where(top == -infinity, 0.0f, top);
-    largest = full_like(largest, top);
-    total = full_like(total, sum(exp2(scores - base), 0));
+    auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
+    auto top = max(own, 1);
+    auto base = where(top == -infinity, 0.0f, top);
+    largest = zeros_like(largest) + top;
+    total = zeros_like(total) + sum(exp2(own - expand(base, 1)), 1);
   }
 
   // Takes in scores [rows, N] and gives their weights, of which `add` then wants the values.

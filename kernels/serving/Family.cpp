@@ -1,4 +1,6 @@
 // The kernels of this family, in the order in which they are listed.
 #include "kernels/serving/Family.h"
 
-std::vector<sectile::KernelSpec> sectile::servingKernels() { return {attentionMergeSpec()}; }
+std::vector<sectile::KernelSpec> sectile::servingKernels() {
+  return {attentionMergeSpec(), pagedDecodeSpec()};
+}

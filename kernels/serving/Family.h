@@ -5,5 +5,6 @@
 namespace sectile {
 
 KernelSpec attentionMergeSpec();
+KernelSpec pagedDecodeSpec();
 
 } // namespace sectile

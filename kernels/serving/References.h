@@ -8,4 +8,21 @@ namespace sectile {
 // A part whose lse is -inf has seen nothing and counts nothing, whatever its o holds.
 AttentionResult mergeReference(const HostArray &o, const HostArray &lse, Arithmetic arithmetic);
 
+struct PagedSettings {
+  double scale = 1;
+  double cap = 0;         // of the scores; 0: none
+  std::int64_t left = -1; // the window; -1: unbounded
+  bool causal = true;
+  const HostArray *cu =
+      nullptr; // where the sequences' queries begin and end, [S + 1]; else each has one
+  const HostArray *sinks = nullptr;                     // [1|Hq, R]
+  const HostArray *kScale = nullptr, *vScale = nullptr; // [1|blocks, Hkv]
+};
+// q [T, Hq, D], caches [blocks, Hkv, page, Dc], lengths [S], tables [S, max] -> o like q, lse
+// [T, Hq]. Query i of n of a sequence sees key j where j <= i + length - n, if causal, and j >= i +
+// length - n - left. Pages in which nothing is seen are not looked for.
+AttentionResult pagedReference(const HostArray &q, const HostArray &kCache, const HostArray &vCache,
+                               const HostArray &lengths, const HostArray &tables,
+                               const PagedSettings &settings, Arithmetic arithmetic);
+
 } // namespace sectile

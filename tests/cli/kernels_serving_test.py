@@ -26,4 +26,39 @@ def test_attention_merge():
     assert read_npy("o")[2][:width] == [0] * width and read_npy("l")[2][0] == -math.inf
 
 
+def paged(tokens, heads, width, cache_width, page, pages, lengths, cache):
+    write_npy("q", "<f2", (tokens, heads, width), floats(tokens * heads * width))
+    count = 20 * 2 * page * cache_width
+    for name in "kv":
+        values = floats(count) if cache == "<f2" else [rng.randrange(256) for _ in range(count)]
+        write_npy(name, cache, (20, 2, page, cache_width), values)
+    write_npy("lens", "<i4", (len(lengths),), lengths)
+    tables = [rng.randrange(20) if p * page < n else -7 for n in lengths for p in range(pages)]
+    write_npy("tables", "<i4", (len(lengths), pages), tables)
+    return ["--in", "k_cache=k", "v_cache=v", "context_lens=lens", "block_tables=tables"]
+
+
+def test_paged_decode():
+    inputs = paged(3, 4, 32, 32, 5, 9, [0, 45, 17], "<f2")
+    write_npy("sinks", "<f4", (4, 2), floats(8))
+    done("run", "paged_decode", *inputs, "q=q", "--out", "o=o", "lse=l", "--check", *DEVICE)
+    assert read_npy("o")[1] == (3, 4, 32) and read_npy("l")[1] == (3, 4)
+    assert read_npy("o")[2][:128] == [0] * 128 and read_npy("l")[2][:4] == [-math.inf] * 4
+    done("run", "paged_decode", *inputs, "q=q", "sinks=sinks", "--opt", "softcap=2", "window_left=12", "scale=0.3",
+         "--config", "splits=3", "--check", *DEVICE)  # fmt: skip
+
+
+def test_paged_decode_of_quantised_caches():
+    inputs = paged(2, 4, 32, 16, 16, 3, [48, 20], "|u1")
+    write_npy("ks", "<f4", (20, 2), [0.02] * 40)
+    write_npy("vs", "<f4", (1, 2), [0.03, 0.01])
+    scales = ["k_scale=ks", "v_scale=vs"]
+    done("run", "paged_decode", *inputs, "q=q", *scales, "--check", *DEVICE)
+    inputs = paged(2, 4, 32, 32, 16, 3, [48, 20], "|u1")
+    for name in "kv":  # without the two codes of NaN
+        write_npy(name, "|u1", (20, 2, 16, 32), [rng.choice((0, 128)) + rng.randrange(127) for _ in range(20480)])
+    done("run", "paged_decode", *inputs, "q=q", *scales, "--dtype", "k_cache=f8e4m3", "v_cache=f8e4m3", "--check",
+         *DEVICE)  # fmt: skip
+
+
 main(globals())

@@ -1,0 +1,26 @@
+// What decoding and chunked prefill over pages have in common on the host: arguments, options,
+// checks and the launch.
+#pragma once
+#include "kernels/Use.h"
+#include "kernels/serving/References.h"
+
+namespace sectile {
+
+// Caches, lengths, tables and the optional inputs, in this order, behind q.
+std::vector<ArgumentSpec> pagedInputs();
+std::vector<OptionSpec> pagedOptions();
+void checkPaged(const Invocation &call);
+PagedSettings pagedSettings(const Invocation &call, std::span<const HostArray> inputs);
+
+// Keys of one step that suit this width and dtype.
+std::int64_t pagedKeys(const Invocation &call, const std::string &target);
+// Matrix instructions want 16 rows to a warp: with fewer, warps share rows and must exchange them.
+std::int64_t pagedWarps(const std::string &target, DType dtype, std::int64_t m);
+// Whether scores and outputs of one thread stay in registers.
+bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
+
+// `blocks` of rows; the configuration has m, n, warps, stages and, where the keys may be split,
+// splits.
+void launchPaged(Use &use, std::int64_t blocks, bool packed, bool causal, int splits);
+
+} // namespace sectile

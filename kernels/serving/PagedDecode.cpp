@@ -1,0 +1,86 @@
+// paged_decode: one new query of each sequence against all of its keys, which lie in pages.
+#include "kernels/serving/Family.h"
+#include "kernels/serving/Paged.h"
+#include <algorithm>
+
+using namespace sectile;
+
+namespace {
+
+std::int64_t groupOf(const Invocation &call) {
+  return call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
+}
+
+// Programs of one part of the keys.
+std::int64_t rowBlocks(const Invocation &call, std::int64_t m) {
+  return call.extent("S") * ceilDiv(groupOf(call), m);
+}
+
+} // namespace
+
+KernelSpec sectile::pagedDecodeSpec() {
+  KernelSpec spec;
+  spec.name = "paged_decode";
+  spec.summary = "attention of one query per sequence over keys and values in pages";
+  spec.arguments = {{.name = "q",
+                     .axes = {"S", "Hq", "D"},
+                     .dtypes = {DType::float16, DType::bfloat16, DType::float32},
+                     .doc = "the last token of each sequence; D from 16 to 256"}};
+  for (ArgumentSpec &input : pagedInputs())
+    spec.arguments.push_back(std::move(input));
+  spec.arguments.push_back({.name = "o",
+                            .output = true,
+                            .axes = {"S", "Hq", "D"},
+                            .like = "q",
+                            .doc = "0 where a sequence has no keys"});
+  spec.arguments.push_back(
+      {.name = "lse",
+       .output = true,
+       .axes = {"S", "Hq"},
+       .dtypes = {DType::float32},
+       .doc = "natural logarithm of the sum of exponentials, that of the sinks included"});
+  spec.options = pagedOptions();
+  spec.config = {{"m", "heads of one program, of those that share a head of the cache"},
+                 {"n", "keys of one step"},
+                 {"splits", "parts of the keys, each with programs of its own"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"}};
+  spec.typical = {{"S", 16},        {"Hq", 32},   {"Hkv", 8},   {"D", 128}, {"Dc", 128},
+                  {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
+  spec.small = {{"S", 3},       {"Hq", 4},    {"Hkv", 2}, {"D", 32}, {"Dc", 32},
+                {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
+  spec.check = checkPaged;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = pagedReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
+                                 pagedSettings(call, inputs), arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t m = std::clamp<std::int64_t>(ceilDiv(groupOf(call), 16) * 16, 16, 32);
+    const std::int64_t n = pagedKeys(call, target);
+    const std::int64_t warps = pagedWarps(target, call.dtype("q"), m);
+    // Eight warps for each multiprocessor, no program of fewer than four steps.
+    const std::int64_t programs =
+        std::max<std::int64_t>(rowBlocks(call, m) * call.extent("Hkv"), 1);
+    const std::int64_t steps = ceilDiv(call.extent("max") * call.extent("page"), n);
+    const std::int64_t splits =
+        std::clamp<std::int64_t>(8 / warps * multiprocessors(target) / programs, 1,
+                                 std::clamp<std::int64_t>(steps / 4, 1, 64));
+    return Config{{"m", m}, {"n", n}, {"splits", splits}, {"warps", warps}, {"stages", 2}};
+  };
+  spec.spaces = {
+      {.part = "paged_attention",
+       .axes = {{"m", {16, 32}},
+                {"n", {16, 32, 64, 128}},
+                {"warps", {1, 2, 4, 8}},
+                {"stages", {1, 2, 3}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         return (config.at("m") == 16 || config.at("m") < 2 * groupOf(call)) &&
+                pagedFits(call, target, config);
+       }}};
+  spec.apply = [](Use &use) {
+    launchPaged(use, rowBlocks(use.call, use.config.at("m")), false, false, use.field("splits"));
+  };
+  return spec;
+}
