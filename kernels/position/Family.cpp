@@ -2,6 +2,14 @@
 #include "kernels/position/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::positionKernels() {
-  return {ropeSpec(),       ropeBackwardSpec(),      addPositionsSpec(), addPositionsBackwardSpec(),
-          sinusoidalSpec(), sinusoidalBackwardSpec()};
+  return {ropeSpec(),
+          ropeBackwardSpec(),
+          addPositionsSpec(),
+          addPositionsBackwardSpec(),
+          sinusoidalSpec(),
+          sinusoidalBackwardSpec(),
+          ropeAttentionSpec(),
+          ropeAttentionBackwardSpec(),
+          exposbAttentionSpec(),
+          exposbAttentionBackwardSpec()};
 }

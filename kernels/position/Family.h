@@ -10,5 +10,9 @@ KernelSpec addPositionsSpec();
 KernelSpec addPositionsBackwardSpec();
 KernelSpec sinusoidalSpec();
 KernelSpec sinusoidalBackwardSpec();
+KernelSpec ropeAttentionSpec();
+KernelSpec ropeAttentionBackwardSpec();
+KernelSpec exposbAttentionSpec();
+KernelSpec exposbAttentionBackwardSpec();
 
 } // namespace sectile

@@ -1,6 +1,7 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
 #include "kernels/References.h"
+#include <span>
 
 namespace sectile {
 
@@ -35,5 +36,31 @@ AddPositionsGradients addPositionsBackwardReference(const HostArray &x, const Ho
                                                     const HostArray &dy,
                                                     const AddPositionsOptions &options,
                                                     Arithmetic arithmetic);
+
+// Of this family's attentions: query i has position i + Sk - Sq, key j position j.
+struct SchemeOptions {
+  bool causal = false;
+  std::int64_t left = -1, right = -1; // the window; -1: unbounded
+  double scale = 1;
+};
+struct RotaryOptions {
+  SchemeOptions scheme = {};
+  bool interleaved = false;
+  double theta = 10000;
+  std::int64_t rotary = 0;
+  bool expo = false; // with what follows
+  double gainBase = 0, gainPeak = 0, gainCenter = 0, gainWidth = 1, boost = 0, boostDecay = 0,
+         nearBase = 0, nearPeak = 0, nearDecay = 0;
+};
+// q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D].
+AttentionResult rotaryAttentionReference(const HostArray &q, const HostArray &k, const HostArray &v,
+                                         const RotaryOptions &options, Arithmetic arithmetic);
+struct PositionGradients {
+  HostArray dq, dk, dv;
+};
+// inputs: q, k, v, o, lse, do.
+PositionGradients rotaryAttentionBackwardReference(std::span<const HostArray> inputs,
+                                                   const RotaryOptions &options,
+                                                   Arithmetic arithmetic);
 
 } // namespace sectile

@@ -51,4 +51,23 @@ def test_sinusoidal():
     run("sinusoidal_backward", ["dy"], "--opt", "scale=6.3")
 
 
+# Forward, and backward from what that gives.
+def attention(kernel, queries, keys, *words, outputs=("o", "lse"), back=("o", "lse", "do")):
+    for name in (*queries, "do"):
+        write_floats(name, "<f2", 1, 4, 20, 32)
+    for name in (*keys, "v"):
+        write_floats(name, "<f2", 1, 2, 30, 32)
+    run(kernel, [*queries, *keys, "v"], "--out", *(f"{name}={name}" for name in outputs), *words)
+    run(kernel + "_backward", [*queries, *keys, "v", *back], *words)
+    assert read_npy("o")[1] == (1, 4, 20, 32)
+
+
+def test_rope_attention():
+    attention("rope_attention", "q", "k", "--opt", "style=interleaved", "causal=true")
+
+
+def test_exposb_attention():
+    attention("exposb_attention", "q", "k", "--opt", "near_decay=0.1", "window_left=12")
+
+
 main(globals())

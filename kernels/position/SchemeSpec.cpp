@@ -1,0 +1,118 @@
+// Arguments, options, rules and configurations of this family's attentions.
+#include "kernels/position/SchemeSpec.h"
+#include "kernels/InputError.h"
+#include "kernels/attention/Options.h"
+#include <cmath>
+
+using namespace sectile;
+
+BandNumbers::BandNumbers(const Invocation &call) {
+  // Windows beyond any distance that there is are kept small, so that sums with them fit an Int.
+  constexpr std::int64_t farthest = 1 << 29;
+  auto window = [&](const char *name) -> std::int64_t {
+    return call.options.values.contains(name) ? call.options.integer(name) : -1;
+  };
+  left = window("window_left");
+  right = window("window_right");
+  if (call.options.flag("causal"))
+    right = 0;
+  leftBounded = left >= 0 && left < farthest;
+  rightBounded = right >= 0 && right < farthest;
+  left = leftBounded ? left : 0;
+  right = rightBounded ? right : 0;
+}
+
+ArgumentSpec scheme::queryLike(const std::string &name, const std::string &doc, bool output) {
+  ArgumentSpec spec{.name = name,
+                    .output = output,
+                    .axes = {"B", "Hq", "Sq", "D"},
+                    .stored = storedByLayout,
+                    .doc = doc};
+  return spec;
+}
+
+ArgumentSpec scheme::keyLike(const std::string &name, const std::string &doc, bool output) {
+  ArgumentSpec spec = queryLike(name, doc, output);
+  spec.axes = {"B", "Hkv", "Sk", "D"};
+  return spec;
+}
+
+ArgumentSpec scheme::logarithms(bool output) {
+  return {.name = "lse",
+          .output = output,
+          .axes = {"B", "Hq", "Sq"},
+          .dtypes = {DType::float32},
+          .doc = "natural logarithm of each row's sum of exponentials"};
+}
+
+std::vector<ArgumentSpec> scheme::inputs(const std::vector<std::string> &queries,
+                                         const std::vector<std::string> &keys) {
+  std::vector<ArgumentSpec> specs;
+  for (const std::string &name : queries)
+    specs.push_back(queryLike(name, "queries; D from 16 to 256", false));
+  for (const std::string &name : keys)
+    specs.push_back(keyLike(name, "keys; Hq is a multiple of Hkv", false));
+  specs.push_back(keyLike("v", "values", false));
+  specs.front().dtypes = {DType::float16, DType::bfloat16, DType::float32};
+  for (std::size_t i = 1; i < specs.size(); ++i)
+    specs[i].like = queries.front();
+  return specs;
+}
+
+std::vector<OptionSpec> scheme::options(bool windows) {
+  std::vector<OptionSpec> wanted;
+  for (OptionSpec &option : attentionOptions(true)) {
+    const bool window = option.name.starts_with("window");
+    if (option.name == "causal" || option.name == "scale" || option.name == "layout" ||
+        (windows && window))
+      wanted.push_back(std::move(option));
+  }
+  return wanted;
+}
+
+void scheme::check(const Invocation &call) {
+  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D");
+  auto refuse = [&](const std::string &what) { throw InputError(call.kernel->name + ": " + what); };
+  if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
+    refuse("Hq, the heads of the queries (" + std::to_string(heads) +
+           "), must be a multiple of Hkv, those of the keys (" + std::to_string(kvHeads) + ")");
+  if (d < 16 || d > 256)
+    refuse("D is " + std::to_string(d) + ", but must be from 16 to 256");
+  for (const char *option : {"window_left", "window_right"})
+    if (call.options.values.contains(option) && call.options.integer(option) < -1)
+      refuse("option '" + std::string(option) + "' is a distance, or -1 for any");
+}
+
+double scheme::scale(const Invocation &call) {
+  return call.options.given("scale") ? call.options.number("scale")
+                                     : 1 / std::sqrt(static_cast<double>(call.extent("D")));
+}
+
+void scheme::configure(KernelSpec &spec, bool backward, int products) {
+  spec.config = {{"m", backward ? "queries of a block" : "queries of one program"},
+                 {"n", backward ? "keys of a block" : "keys of one step"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"}};
+  spec.typical = {{"B", 4}, {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048}, {"Sk", 2048}, {"D", 64}};
+  spec.small = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 50}, {"D", 32}};
+  spec.defaults = [=](const Invocation &call, const std::string &target) {
+    // Numbers that a row of operands has, in words.
+    const std::int64_t words = call.extent("D") * (products + backward) *
+                               (call.tensors[0].dtype == DType::float32 ? 2 : 1);
+    const bool matrices = hasMatrixUnits(target);
+    const std::int64_t size = words > 512 ? 16 : words > 128 || !matrices ? 32 : 64;
+    return Config{{"m", size}, {"n", size}, {"warps", 4}, {"stages", backward ? 1 : 2}};
+  };
+  spec.spaces = {
+      {.axes = {{"m", {16, 32, 64, 128}},
+                {"n", {16, 32, 64, 128}},
+                {"warps", {4, 8}},
+                {"stages", {1, 2, 3}}},
+       .where = [=](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t threads = config.at("warps") * warpSize(target),
+                            width = paddedWidth(call.extent("D")) * products,
+                            rows = std::max(config.at("m"), config.at("n")),
+                            numbers = rows * (config.at("n") + width) / threads;
+         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+       }}};
+}

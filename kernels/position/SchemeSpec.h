@@ -1,0 +1,35 @@
+// What the attentions of this family have in common on the host: arguments, options, rules,
+// configurations.
+#pragma once
+#include "kernels/Use.h"
+
+namespace sectile {
+
+// The band of keys that a query sees.
+struct BandNumbers {
+  bool leftBounded = false, rightBounded = false;
+  std::int64_t left = 0, right = 0;
+
+  explicit BandNumbers(const Invocation &call);
+};
+
+namespace scheme {
+
+// q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], the queries and the keys as many as are named.
+std::vector<ArgumentSpec> inputs(const std::vector<std::string> &queries,
+                                 const std::vector<std::string> &keys);
+ArgumentSpec queryLike(const std::string &name, const std::string &doc, bool output);
+ArgumentSpec keyLike(const std::string &name, const std::string &doc, bool output);
+ArgumentSpec logarithms(bool output);
+// causal, window_left and window_right if `windows`, scale, layout.
+std::vector<OptionSpec> options(bool windows);
+void check(const Invocation &call);
+double scale(const Invocation &call);
+// Extents, configuration fields, defaults and search space. `products` is how many numbers a key or
+// a query has, in units of D: the second set of a scheme counts too.
+void configure(KernelSpec &spec, bool backward, int products);
+
+inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
+
+} // namespace scheme
+} // namespace sectile

@@ -1,0 +1,282 @@
+// rope_attention and exposb_attention with their gradients.
+#include "KernelTest.h"
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/position/References.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <cmath>
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+
+class RotaryAttention : public OnDevice {};
+SECTILE_INSTANTIATE_ON(RotaryAttention, "virtual:sm_80,virtual:sm_90a");
+
+namespace {
+
+const std::vector<Assignments> choices{{{"causal", "true"}},
+                                       {{"style", "interleaved"}},
+                                       {{"rotary", "12"}},
+                                       {{"theta", "30"}},
+                                       {{"window_left", "9"}},
+                                       {{"window_left", "4"}, {"window_right", "3"}},
+                                       {{"window_left", "0"}, {"window_right", "0"}},
+                                       {{"scale", "0.7"}},
+                                       {{"layout", "bshd"}}};
+
+Assignments both(Assignments a, const Assignments &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Gives o and lse of the inputs to a backward kernel.
+void forwardFirst(const Invocation &call, std::vector<HostArray> &inputs) {
+  std::string name = call.kernel->name;
+  name.resize(name.size() - std::string("_backward").size());
+  const KernelSpec &kernel = findKernel(name);
+  std::map<std::string, GivenTensor> given;
+  for (const char *argument : {"q", "k", "v"})
+    given[argument] = {call.tensor(argument), ""};
+  const Assignments options(call.options.values.begin(), call.options.values.end());
+  Assignments named;
+  for (const auto &[option, value] : options)
+    if (!value.empty())
+      named.emplace_back(option, value);
+  const Invocation forward = resolve(kernel, given, named);
+  const auto outputs = referenceOutputs(forward, std::span(inputs).first(3), Arithmetic::exact);
+  inputs[3].assign(outputs[0].toDouble());
+  inputs[4].assign(outputs[1].toDouble());
+}
+
+KernelCase backward(const char *kernel, std::map<std::string, std::int64_t> extents = {},
+                    Assignments options = {}, const char *dtype = "") {
+  KernelCase test{kernel, std::move(extents), std::move(options)};
+  test.dtype = dtype;
+  test.prepare = forwardFirst;
+  return test;
+}
+
+const char *const forwards[] = {"rope_attention", "exposb_attention"};
+const char *const backwards[] = {"rope_attention_backward", "exposb_attention_backward"};
+
+std::vector<HostArray> run(const Device &device, const KernelCase &test) {
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs = sampleInputs(call, test.seed);
+  if (test.prepare)
+    test.prepare(call, inputs);
+  return execute(device, call, completeConfig(call, device.target(), {}), inputs).outputs;
+}
+
+} // namespace
+
+TEST_P(RotaryAttention, IsRightAtEveryEdge) {
+  for (const auto &[queries, keys] :
+       {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}, {33, 129}})
+    expectRight(device, {"rope_attention", {{"Sq", queries}, {"Sk", keys}}, {{"causal", "true"}}});
+  for (std::int64_t width : {16, 24, 40, 128})
+    for (const char *style : {"half", "interleaved"})
+      expectRight(device, {"rope_attention", {{"D", width}, {"B", 1}}, {{"style", style}}});
+  expectRight(device, {"rope_attention", {{"D", 256}, {"B", 1}, {"Hq", 1}}});
+}
+
+TEST_P(RotaryAttention, TakesEveryOption) {
+  for (const char *kernel : forwards)
+    for (const Assignments &options : choices)
+      expectRight(device, {kernel, {{"Hq", 4}, {"Hkv", 2}, {"B", 1}}, options});
+  for (const char *kernel : forwards)
+    for (const char *dtype : {"bf16", "f32"})
+      expectRight(device, {kernel, {{"B", 1}}, {{"causal", "true"}}, {}, dtype});
+}
+
+TEST_P(RotaryAttention, ConstantsOfExposbAreOptions) {
+  for (const char *option : {"gain_base", "gain_peak", "gain_center", "gain_width", "boost",
+                             "boost_decay", "near_base", "near_peak", "near_decay"}) {
+    const Assignments options{{option, std::string(option).ends_with("decay") ? "0.05" : "1.5"}};
+    expectRight(device, {"exposb_attention", {{"B", 1}, {"Hkv", 2}}, options});
+    expectGradients({"exposb_attention", {{"B", 1}, {"Sq", 7}, {"Sk", 9}, {"D", 16}}, options},
+                    "exposb_attention_backward");
+  }
+}
+
+TEST_P(RotaryAttention, GradientsAreRight) {
+  for (const char *kernel : backwards) {
+    for (const Assignments &options : choices)
+      expectRight(device, backward(kernel, {{"B", 1}, {"Hq", 2}}, options));
+    expectRight(device, backward(kernel, {{"B", 1}}, {{"causal", "true"}}, "bf16"));
+    expectRight(device, backward(kernel, {{"B", 1}}, {{"style", "interleaved"}}, "f32"));
+  }
+  for (const auto &[queries, keys] : {std::pair{1, 1}, {65, 63}, {0, 5}, {5, 0}, {20, 70}})
+    expectRight(device, backward("rope_attention_backward", {{"Sq", queries}, {"Sk", keys}},
+                                 {{"causal", "true"}}));
+  for (std::int64_t width : {24, 128})
+    expectRight(device, backward("rope_attention_backward", {{"D", width}, {"B", 1}}));
+}
+
+TEST_P(RotaryAttention, TakesAnyStrides) {
+  for (const char *kernel : forwards)
+    expectRightWithStrides(device, {kernel, {}, {{"layout", "bshd"}}});
+  for (const char *kernel : backwards)
+    expectRightWithStrides(device, backward(kernel, {}, {{"causal", "true"}}));
+}
+
+// A row with nothing to attend gives 0, -inf and no gradient, never NaN.
+TEST_P(RotaryAttention, RowsWithoutKeys) {
+  for (const char *kernel : forwards) {
+    const auto outputs = run(
+        device,
+        {kernel, {{"B", 1}, {"Hq", 1}, {"Sq", 40}, {"Sk", 10}}, {{"causal", "true"}}, {}, "f32"});
+    for (std::size_t i = 0; i < 30; ++i) {
+      EXPECT_EQ(outputs[1].as<float>()[i], -INFINITY);
+      EXPECT_EQ(outputs[0].as<float>()[i * 32 + 5], 0);
+    }
+  }
+  for (const char *kernel : backwards) {
+    const auto outputs = run(device, backward(kernel, {{"B", 1}, {"Hq", 1}, {"Sq", 40}, {"Sk", 10}},
+                                              {{"causal", "true"}}, "f32"));
+    for (std::size_t i = 0; i < 30 * 32; ++i)
+      EXPECT_EQ(outputs[0].as<float>()[i], 0);
+  }
+}
+
+// Scores far beyond what an exponential holds.
+TEST_P(RotaryAttention, HugeScoresStayFinite) {
+  for (const char *kernel : forwards)
+    expectRight(device, {kernel, {{"B", 1}}, {{"scale", "500"}}, {}, "f32"});
+}
+
+// The kernel is rope and attention, one behind the other.
+TEST_P(RotaryAttention, IsAttentionOfTurnedRows) {
+  const std::map<std::string, std::int64_t> extents{{"B", 1},   {"Hq", 2},  {"Hkv", 2},
+                                                    {"Sq", 30}, {"Sk", 30}, {"D", 32}};
+  const KernelCase fused{"rope_attention", extents, {{"causal", "true"}}, {}, "f32"};
+  const auto got = run(device, fused);
+  const Invocation call = resolveCase(fused);
+  auto inputs = sampleInputs(call, fused.seed);
+  for (std::size_t i : {0, 1})
+    inputs[i] = ropeReference(inputs[i], {}, {.rotary = 32}, Arithmetic::exact);
+  const auto plain =
+      attentionReference(inputs[0], inputs[1], inputs[2], {.causal = true}, Arithmetic::exact);
+  EXPECT_THAT(got[0].toDouble(), testing::Pointwise(testing::DoubleNear(2e-5), plain.o.toDouble()));
+}
+
+TEST(RotaryAttentionElsewhere, OnTheInterpreterAndOtherChips) {
+  for (const char *name : {"interpreter", "virtual:gfx942", "virtual:gfx1100"}) {
+    const Device device = Device::open(name);
+    for (const char *kernel : forwards)
+      expectRight(device, {kernel, {{"B", 1}}, {{"causal", "true"}}});
+    for (const char *kernel : backwards)
+      expectRight(device, backward(kernel, {{"B", 1}, {"Hq", 1}}, {{"causal", "true"}}));
+  }
+}
+
+TEST(RotaryAttentionReference, Gradients) {
+  const std::map<std::string, std::int64_t> extents{{"B", 1},  {"Hq", 4},  {"Hkv", 2},
+                                                    {"Sq", 9}, {"Sk", 12}, {"D", 16}};
+  for (std::size_t kernel : {0, 1}) {
+    for (const Assignments &options : choices)
+      expectGradients({forwards[kernel], extents, options}, backwards[kernel]);
+    std::mt19937_64 random(17);
+    for (int i = 0; i < 8; ++i)
+      expectGradients(
+          {forwards[kernel], extents,
+           both(choices[random() % choices.size()], choices[random() % choices.size()])},
+          backwards[kernel]);
+  }
+}
+
+// Two keys at distances 0 and 1, worked by hand.
+TEST(RotaryAttentionReference, ExposbByHand) {
+  RotaryOptions options{.scheme = {.scale = 1}, .theta = 100, .rotary = 2, .expo = true};
+  options.gainBase = 0.8;
+  options.gainPeak = 0.4;
+  options.gainCenter = 0;
+  options.gainWidth = 1;
+  options.boost = 0.2;
+  options.boostDecay = 0.001;
+  options.nearBase = 0.7;
+  options.nearPeak = 0.3;
+  options.nearDecay = 0.005;
+  const HostArray q(DType::float64, {1, 1, 1, 2}, std::vector<double>{1, 2});
+  const HostArray k(DType::float64, {1, 1, 2, 2}, std::vector<double>{3, 4, 5, 6});
+  const HostArray v(DType::float64, {1, 1, 2, 2}, std::vector<double>{1, 0, 0, 1});
+  // The query is at position 1, as the last key.
+  const double c = std::cos(1.0), s = std::sin(1.0), boost = 1 + 0.2 * std::exp(-0.001);
+  const double g0 = 1.2, g1 = 0.8 + 0.4 * std::exp(-0.5);
+  const double q0 = g0 * boost * (c - 2 * s), q1 = g1 * boost * (2 * c + s);
+  const double far = (q0 * g0 * 1.2 * 3 + q1 * g1 * 1.2 * 4) * (0.7 + 0.3 * std::exp(-0.005));
+  const double near = q0 * g0 * boost * (5 * c - 6 * s) + q1 * g1 * boost * (6 * c + 5 * s);
+  const auto result = rotaryAttentionReference(q, k, v, options, Arithmetic::exact);
+  EXPECT_NEAR(result.lse.toDouble()[0], std::log(std::exp(far) + std::exp(near)), 1e-12);
+  EXPECT_NEAR(result.o.toDouble()[0], 1 / (1 + std::exp(near - far)), 1e-12);
+}
+
+// The mistakes of public kernels for these gradients, each seen by the harness.
+TEST(RotaryAttentionReference, PlantedMistakesAreSeen) {
+  const Device device = Device::open("virtual:sm_80");
+  auto sees = [&](const KernelCase &right, const KernelCase &wrong) {
+    const Invocation call = resolveCase(right);
+    auto inputs = sampleInputs(call, 1);
+    if (right.prepare)
+      right.prepare(call, inputs);
+    const Invocation other = resolveCase(wrong);
+    const auto outputs =
+        execute(device, other, completeConfig(other, device.target(), {}), inputs).outputs;
+    EXPECT_FALSE(check(call, inputs, outputs)[0].accuracy.ok()) << wrong.describe();
+  };
+  const std::map<std::string, std::int64_t> one{{"B", 1}};
+  for (const Assignments &wrong : {Assignments{{"scale", "0.3"}},
+                                   {{"near_peak", "0"}, {"near_base", "1"}},
+                                   {{"gain_peak", "0"}},
+                                   {{"boost", "0"}},
+                                   {{"causal", "true"}}}) {
+    sees({"exposb_attention", one}, {"exposb_attention", one, wrong});
+    sees(backward("exposb_attention_backward", one), {"exposb_attention_backward", one, wrong});
+  }
+  sees({"rope_attention", one}, {"rope_attention", one, {{"style", "interleaved"}}});
+  sees({"rope_attention", one}, {"rope_attention", one, {{"window_left", "30"}}});
+}
+
+TEST(RotaryAttentionReference, RefusesWhatItCannotDo) {
+  for (const Assignments &options : {Assignments{{"rotary", "7"}},
+                                     {{"rotary", "34"}},
+                                     {{"theta", "0"}},
+                                     {{"window_left", "-2"}}})
+    EXPECT_THROW(resolveCase({"rope_attention", {}, options}), InputError);
+  EXPECT_THROW(resolveCase({"rope_attention", {{"D", 8}}}), InputError);
+  EXPECT_THROW(resolveCase({"rope_attention", {{"Hq", 3}, {"Hkv", 2}}}), InputError);
+  EXPECT_THROW(resolveCase({"exposb_attention", {}, {{"gain_width", "0"}}}), InputError);
+}
+
+// Keys and values are read once for each block of queries; masked blocks are not visited.
+TEST(RotaryAttentionCounters, BlocksAreReadOnce) {
+  for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
+    for (const char *style : {"half", "interleaved"}) {
+      const Device device = Device::open(target);
+      auto counted = [&](const char *causal) {
+        run(device, {"rope_attention",
+                     {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}},
+                     {{"style", style}, {"causal", causal}}});
+        return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+      };
+      const auto counters = counted("false");
+      constexpr std::uint64_t bytes = 256 * 64 * 2, blocks = 4;
+      EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes, bytes + blocks * 2 * bytes);
+      EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
+      EXPECT_EQ(counters.mma, 2 * 256 * 256 * 64 / (16 * 8 * 16));
+      EXPECT_EQ(counted("true").mma, counters.mma * (1 + 2 + 3 + 4) / 16);
+    }
+}
+
+TEST(RotaryAttentionExample, Causal) {
+  const Device device = Device::open("virtual:sm_80");
+  const auto q = tensor(device.upload(std::vector<half>(4 * 8 * 64, half(1.0f))), {1, 4, 8, 64});
+  const auto k = q, v = q;
+  // [rope_attention]
+  auto out = run_kernel(device.stream(), "rope_attention", {{"q", q}, {"k", k}, {"v", v}},
+                        {{"causal", "true"}, {"style", "interleaved"}, {"theta", "500000"}});
+  auto o = out.at("o").as<half, 4>();
+  // [/rope_attention]
+  device.synchronize();
+  EXPECT_EQ(o.extents(), q.extents());
+}
