@@ -11,5 +11,6 @@ std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();
 std::vector<KernelSpec> positionKernels();
 std::vector<KernelSpec> poolingKernels();
+std::vector<KernelSpec> recurrentKernels();
 
 } // namespace sectile

@@ -13,7 +13,7 @@ const std::vector<KernelSpec> &sectile::kernelRegistry() {
   static const std::vector<KernelSpec> kernels = [] {
     std::vector<KernelSpec> all;
     for (auto family : {elementwiseKernels, normKernels, matmulKernels, attentionKernels,
-                        servingKernels, positionKernels, poolingKernels})
+                        servingKernels, positionKernels, poolingKernels, recurrentKernels})
       for (KernelSpec &kernel : family())
         all.push_back(std::move(kernel));
     return all;

@@ -1,0 +1,17 @@
+// The specifications of this family, each defined beside its kernel, and their references.
+#pragma once
+#include "kernels/Families.h"
+
+namespace sectile {
+
+KernelSpec linearRecurrenceSpec();
+KernelSpec linearRecurrenceBackwardSpec();
+
+// All take the call's inputs and give its outputs, as KernelSpec::reference.
+std::vector<HostArray> linearRecurrenceReference(const Invocation &,
+                                                 std::span<const HostArray> inputs, Arithmetic);
+std::vector<HostArray> linearRecurrenceBackwardReference(const Invocation &,
+                                                         std::span<const HostArray> inputs,
+                                                         Arithmetic);
+
+} // namespace sectile

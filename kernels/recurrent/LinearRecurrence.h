@@ -1,0 +1,146 @@
+// What the forward and the backward kernels of the linear recurrence share: a chunk's decays, the
+// pass over chunks that leaves the state before each, and the arguments.
+#pragma once
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include <algorithm>
+#include <cmath>
+
+namespace sectile::recurrence {
+
+struct ChunkConfig {
+  int chunk = 64, dv = 32, warps = 4;
+  int width = 64;                       // Dk, up to the next multiple of 16
+  bool gated = false, channels = false; // there is g, gk
+  bool initial = false;
+};
+SECTILE_CONFIG(ChunkConfig, chunk, dv, warps, width, gated, channels, initial)
+
+// Products with a state, which is float: 11 bits of each factor are as many as half has, and no
+// state is beyond their range.
+template <class T>
+constexpr Precision statePrecision = std::same_as<T, float> ? Precision::ieee : Precision::tf32;
+
+// Logarithms of the decay of steps first to first + rows - 1, by key channel: [rows, width].
+inline Tile<float> channelLogs(const View<const float, 1> &g, const View<const float, 2> &gk,
+                               const Int &first, int rows, const ChunkConfig &config) {
+  auto logs = gk.tile(rows, config.width).load_at(first, 0);
+  if (config.gated)
+    logs += expand(g.tile(rows).load_at(first), 1);
+  return logs;
+}
+
+// How much of what was there remains, within one chunk. Each is the exponential of a sum over the
+// steps in between, never of a difference of two sums: that would lose digits, and make NaN of a
+// decay to nothing, whose logarithm is -inf.
+struct Decay {
+  Tile<float> fromStart; // the state before the chunk, at each step: [chunk, 1] or [chunk, width]
+  Tile<float> toEnd;     // what each step adds, at the end: of the same shape
+  Tile<float> whole;     // the state before the chunk, at the end: [1] or [width]
+};
+
+// Of step j at step i, for i >= j, else 0: [chunk, chunk]. Where decays differ by channel there is
+// no such matrix; see forEachStep.
+inline Tile<float> pairwise(const View<const float, 1> &g, const Int &number,
+                            const ChunkConfig &config) {
+  auto i = expand(arange(0, config.chunk), 1), j = expand(arange(0, config.chunk), 0);
+  if (!config.gated)
+    return cast<float>(i >= j);
+  auto logs = expand(g.tile(config.chunk).load(number), 1);
+  return where(i >= j, exp(cumsum(where(i > j, logs, 0.0f), 0)), 0.0f);
+}
+
+inline Decay decayOf(const View<const float, 1> &g, const View<const float, 2> &gk,
+                     const Int &number, const ChunkConfig &config) {
+  const int chunk = config.chunk;
+  if (config.channels) {
+    auto first = number * chunk;
+    auto logs = channelLogs(g, gk, first, chunk, config);
+    auto isLast = expand(arange(0, chunk), 1) == chunk - 1;
+    auto later = where(isLast, 0.0f, channelLogs(g, gk, first + 1, chunk, config));
+    return {exp(cumsum(logs, 0)), exp(cumsum(later, 0, true)), exp(sum(logs, 0))};
+  }
+  if (!config.gated)
+    return {full<float>(1, chunk, 1), full<float>(1, chunk, 1), full<float>(1, 1)};
+  auto logs = g.tile(chunk).load(number);
+  auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+  auto after = sum(where(i > j, expand(logs, 1), 0.0f), 0);
+  return {expand(exp(cumsum(logs, 0)), 1), expand(exp(after), 1),
+          full<float>(exp(sum(logs, 0)), 1)};
+}
+
+// Calls body(j, key j [1, width], decay of step j at each step of the chunk [chunk, width], 0
+// before it) for the steps of a chunk, the last first, so that sums of logarithms only grow by
+// steps.
+template <class T, class Body>
+void forEachStep(const View<const T, 2> &k, const View<const float, 1> &g,
+                 const View<const float, 2> &gk, const Int &number, const ChunkConfig &config,
+                 Body &&body) {
+  auto i = expand(arange(0, config.chunk), 1);
+  auto logs = zeros<float>(config.chunk, config.width);
+  for (auto step : range(0, config.chunk)) {
+    auto j = config.chunk - 1 - step;
+    auto position = number * config.chunk + j;
+    auto key = cast<float>(k.tile(1, config.width).load_at(position, 0));
+    body(j, key, where(i >= j, exp(logs), 0.0f));
+    logs = where(i >= j, logs + channelLogs(g, gk, position, 1, config), logs);
+  }
+}
+
+// Leaves the state before each chunk in `states`, and the last one in `last`.
+template <class T>
+const Kernel statesKernel{
+    "linear_recurrence_states",
+    [](View<const T, 4> k, View<const T, 4> v, View<const float, 3> g, View<const float, 4> gk,
+       View<const float, 4> initial, View<float, 5> states, View<float, 4> last,
+       const ChunkConfig &config) {
+      const int chunk = config.chunk, width = config.width, dv = config.dv;
+      auto column = program_id(0), head = program_id(1), batch = program_id(2);
+      auto keys = k.at(batch, head).tile(chunk, width);
+      auto values = v.at(batch, head).tile(chunk, dv);
+      auto state = zeros<float>(width, dv);
+      if (config.initial)
+        state = initial.at(batch, head).tile(width, dv).load(0, column);
+      for (auto number : range(0, cdiv(k.extent(2), chunk))) {
+        states.at(batch, head, number).tile(width, dv).store(0, column, state);
+        auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config);
+        auto key = cast<T>(cast<float>(keys.load(number, 0)) * decay.toEnd);
+        state = dot(trans(key), values.load(number, column), state * expand(decay.whole, 1),
+                    Precision::ieee);
+      }
+      last.at(batch, head).tile(width, dv).store(0, column, state);
+    }};
+
+// The tensor with one axis the other way round.
+template <class T, int N> Tensor<T, N> flipped(const Tensor<T, N> &tensor, int axis) {
+  auto strides = tensor.strides();
+  const std::int64_t steps = std::max<std::int64_t>(tensor.extent(axis) - 1, 0);
+  auto &stride = strides[static_cast<std::size_t>(axis)];
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
+                       static_cast<std::uintptr_t>(steps * stride) * sizeof(T);
+  stride = -stride;
+  return {reinterpret_cast<T *>(address), tensor.extents(), strides, tensor.memory()};
+}
+
+// An argument with time along axis 2, in the order in which it is gone through.
+template <class T, int N> Tensor<T, N> timed(const Use &use, std::string_view argument) {
+  auto tensor = use.tensor<T, N>(argument);
+  return use.has(argument) && use.call.options.flag("reverse") ? flipped(tensor, 2) : tensor;
+}
+
+inline float scaleOf(const Invocation &call) {
+  if (call.options.given("scale"))
+    return static_cast<float>(call.options.number("scale"));
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(call.extent("Dk"))));
+}
+
+inline int widthOf(const Invocation &call) {
+  return static_cast<int>(std::max<std::int64_t>(ceilDiv(call.extent("Dk"), 16), 1) * 16);
+}
+
+// What the specifications of both have in common.
+std::vector<ArgumentSpec> commonInputs();
+std::vector<OptionSpec> commonOptions();
+void checkCommon(const Invocation &call);
+
+} // namespace sectile::recurrence

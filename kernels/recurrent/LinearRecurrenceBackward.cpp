@@ -1,0 +1,233 @@
+// linear_recurrence_backward: by chunks, with the states before them computed once more.
+#include "kernels/recurrent/Family.h"
+#include "kernels/recurrent/LinearRecurrence.h"
+
+using namespace sectile;
+using namespace sectile::recurrence;
+
+namespace {
+
+struct BackwardConfig {
+  int chunk = 32, dv = 32, warps = 4;
+  int width = 64;
+  bool gated = false, channels = false;
+  bool last = false; // there is a gradient of the final state
+  bool initial = false;
+  ChunkConfig forward() const { return {chunk, dv, warps, width, gated, channels, initial}; }
+};
+SECTILE_CONFIG(BackwardConfig, chunk, dv, warps, width, gated, channels, last, initial)
+
+// From the last chunk to the first: leaves the gradient of the state behind each.
+template <class T>
+Kernel stateGradients{
+    "linear_recurrence_state_gradients",
+    [](View<const T, 4> q, View<const T, 4> output, View<const float, 3> g, View<const float, 4> gk,
+       View<const float, 4> last, View<float, 5> gradients, View<float, 4> initial, Float scale,
+       const BackwardConfig &config) {
+      const int chunk = config.chunk, width = config.width, dv = config.dv;
+      auto column = program_id(0), head = program_id(1), batch = program_id(2);
+      auto queries = q.at(batch, head).tile(chunk, width);
+      auto outputs = output.at(batch, head).tile(chunk, dv);
+      auto gradient = zeros<float>(width, dv);
+      if (config.last)
+        gradient = last.at(batch, head).tile(width, dv).load(0, column);
+      auto chunks = cdiv(q.extent(2), chunk);
+      for (auto step : range(0, chunks)) {
+        auto number = chunks - 1 - step;
+        gradients.at(batch, head, number).tile(width, dv).store(0, column, gradient);
+        auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config.forward());
+        auto query = cast<T>(cast<float>(queries.load(number, 0)) * decay.fromStart * scale);
+        gradient = dot(trans(query), outputs.load(number, column),
+                       gradient * expand(decay.whole, 1), Precision::ieee);
+      }
+      if (config.initial)
+        initial.at(batch, head).tile(width, dv).store(0, column, gradient);
+    }};
+
+// Sums over the steps before each, along axis 0.
+Tile<float> sumBefore(const Tile<float> &x) { return cumsum(x, 0) - x; }
+
+template <class T>
+Kernel gradients{
+    "linear_recurrence_gradients",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> g,
+       View<const float, 4> gk, View<const T, 4> output, View<const float, 5> states,
+       View<const float, 5> stateGradients, View<T, 4> dq, View<T, 4> dk, View<T, 4> dv,
+       View<float, 3> dg, View<float, 4> dgk, Float scale, const BackwardConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.dv;
+      auto number = program_id(0), head = program_id(1), batch = program_id(2);
+      auto query = q.at(batch, head).tile(chunk, width).load(number, 0);
+      auto key = k.at(batch, head).tile(chunk, width).load(number, 0);
+      auto values = v.at(batch, head).tile(chunk, columns);
+      auto outputs = output.at(batch, head).tile(chunk, columns);
+      auto state = states.at(batch, head, number).tile(width, columns);
+      auto gradient = stateGradients.at(batch, head, number).tile(width, columns);
+      auto ownG = g.at(batch, head);
+      auto ownGk = gk.at(batch, head);
+      auto decay = decayOf(ownG, ownGk, number, config.forward());
+
+      // What needs all of Dv: gradients of the scores, of queries by the state before the chunk, of
+      // keys by the state behind it, and what the two states have in common.
+      auto scoreGradients = zeros<float>(chunk, chunk);
+      auto dQuery = zeros<float>(chunk, width), dKey = zeros<float>(chunk, width);
+      auto both = zeros<float>(width);
+      // Gradients of decays are float.
+      const bool finer = config.gated || config.channels;
+      const Precision precision =
+          finer && statePrecision<T> == Precision::tf32 ? Precision::tf32x3 : statePrecision<T>;
+      for (auto column : range(0, cdiv(v.extent(3), columns))) {
+        auto value = values.load(number, column), out = outputs.load(number, column);
+        auto before = state.load(0, column), behind = gradient.load(0, column);
+        scoreGradients = dot(out, trans(value), scoreGradients, Precision::ieee);
+        dQuery = dot(cast<float>(out), trans(before), dQuery, precision);
+        dKey = dot(cast<float>(value), trans(behind), dKey, precision);
+        both += sum(before * behind, 1);
+      }
+      dQuery *= decay.fromStart * scale;
+      dKey *= decay.toEnd;
+      scoreGradients *= scale;
+
+      auto wideQuery = cast<float>(query), wideKey = cast<float>(key);
+      auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+      // A step's decay weighs on what passes it: from the state before the chunk or an earlier step
+      // to the step itself, a later one, or the state behind the chunk.
+      auto scores = zeros<float>(chunk, chunk);
+      if (config.channels) {
+        auto logs = cumsum(wideQuery * dQuery, 0, true) + sumBefore(wideKey * dKey) +
+                    expand(decay.whole * both, 0);
+        forEachStep(k.at(batch, head), ownG, ownGk, number, config.forward(),
+                    [&](auto step, auto ownKey, auto ownDecay) {
+                      auto weight = expand(sum(where(j == step, scoreGradients, 0.0f), 1), 1);
+                      auto fromKey = ownKey * ownDecay;
+                      auto pairs = wideQuery * fromKey;
+                      scores = where(j == step, expand(sum(pairs, 1), 1), scores);
+                      dQuery += weight * fromKey;
+                      auto own = expand(sum(weight * wideQuery * ownDecay, 0), 0);
+                      dKey += where(i == step, own, 0.0f);
+                      logs += where(i > step, cumsum(weight * pairs, 0, true), 0.0f);
+                    });
+        dgk.at(batch, head).tile(chunk, width).store(number, 0, logs);
+        if (config.gated)
+          dg.at(batch, head).tile(chunk).store(number, sum(logs, 1));
+      } else {
+        auto decays = pairwise(ownG, number, config.forward());
+        auto products = dot(query, trans(key), scores, Precision::ieee);
+        scores = products * decays;
+        auto weights = scoreGradients * decays;
+        if (config.gated) {
+          auto passing = cumsum(where(i > j, weights * products, 0.0f), 0, true);
+          auto logs = sum(where(i > j, passing, 0.0f), 1) +
+                      cumsum(sum(wideQuery * dQuery, 1), 0, true) +
+                      sumBefore(sum(wideKey * dKey, 1)) + decay.whole * sum(both, 0);
+          dg.at(batch, head).tile(chunk).store(number, logs);
+        }
+        auto rounded = cast<T>(weights);
+        dQuery = dot(rounded, key, dQuery, Precision::ieee);
+        dKey = dot(trans(rounded), query, dKey, Precision::ieee);
+      }
+      dq.at(batch, head).tile(chunk, width).store(number, 0, dQuery);
+      dk.at(batch, head).tile(chunk, width).store(number, 0, dKey);
+
+      auto weights = cast<T>(scores * scale);
+      auto late = wideKey * decay.toEnd;
+      for (auto column : range(0, cdiv(v.extent(3), columns))) {
+        auto result = dot(trans(weights), outputs.load(number, column),
+                          zeros<float>(chunk, columns), Precision::ieee);
+        result = dot(late, gradient.load(0, column), result, statePrecision<T>);
+        dv.at(batch, head).tile(chunk, columns).store(number, column, result);
+      }
+    }};
+
+} // namespace
+
+KernelSpec sectile::linearRecurrenceBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "linear_recurrence_backward";
+  spec.summary = "gradients of linear_recurrence";
+  spec.arguments = commonInputs();
+  const std::vector<std::string> keys = {"B", "H", "T", "Dk"}, values = {"B", "H", "T", "Dv"},
+                                 states = {"B", "H", "Dk", "Dv"};
+  const std::vector<DType> single = {DType::float32};
+  spec.arguments.insert(
+      spec.arguments.end(),
+      {{.name = "do", .axes = values, .like = "q", .doc = "gradient of o"},
+       {.name = "dfinal_state",
+        .optional = true,
+        .axes = states,
+        .dtypes = single,
+        .doc = "gradient of final_state; zeros if left out"},
+       {.name = "dq", .output = true, .axes = keys, .like = "q", .doc = "gradient of q"},
+       {.name = "dk", .output = true, .axes = keys, .like = "q", .doc = "gradient of k"},
+       {.name = "dv", .output = true, .axes = values, .like = "q", .doc = "gradient of v"},
+       {.name = "dg",
+        .output = true,
+        .with = "g",
+        .axes = {"B", "H", "T"},
+        .dtypes = single,
+        .doc = "gradient of g"},
+       {.name = "dgk",
+        .output = true,
+        .with = "gk",
+        .axes = keys,
+        .dtypes = single,
+        .doc = "gradient of gk"},
+       {.name = "dinitial_state",
+        .output = true,
+        .with = "initial_state",
+        .axes = states,
+        .dtypes = single,
+        .doc = "gradient of initial_state"}});
+  spec.options = commonOptions();
+  spec.config = {{"chunk", "steps of one chunk"},
+                 {"dv", "columns of v at once"},
+                 {"warps", "warps of one program"}};
+  spec.typical = {{"B", 4}, {"H", 16}, {"T", 4096}, {"Dk", 128}, {"Dv", 128}};
+  spec.small = {{"B", 2}, {"H", 2}, {"T", 40}, {"Dk", 24}, {"Dv", 20}};
+  spec.check = checkCommon;
+  spec.reference = linearRecurrenceBackwardReference;
+  spec.factor = 3;
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t width = widthOf(call);
+    const bool small = call.has("gk") || width > 64 || !hasMatrixUnits(target) ||
+                       call.tensors[0].dtype == DType::float32;
+    return Config{{"chunk", small ? 16 : 32}, {"dv", width > 128 ? 16 : 32}, {"warps", 4}};
+  };
+  spec.spaces = {
+      {.part = "linear_recurrence_gradients",
+       .axes = {{"chunk", {16, 32, 64}}, {"dv", {16, 32, 64}}, {"warps", {4, 8}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t threads = config.at("warps") * warpSize(target),
+                            chunk = config.at("chunk"), dv = config.at("dv");
+         const std::int64_t numbers =
+             (widthOf(call) * (2 * dv + 3 * chunk) + chunk * (2 * chunk + dv)) / threads;
+         return numbers <= 200 && (!call.has("gk") || chunk <= 32);
+       }}};
+  spec.apply = [](Use &use) {
+    const Invocation &call = use.call;
+    const BackwardConfig chosen{
+        use.field("chunk"), use.field("dv"), use.field("warps"),      widthOf(call),
+        use.has("g"),       use.has("gk"),   use.has("dfinal_state"), use.has("initial_state")};
+    const std::int64_t b = call.extent("B"), h = call.extent("H"), dk = call.extent("Dk"),
+                       dv = call.extent("Dv"), columns = ceilDiv(dv, chosen.dv),
+                       chunks = ceilDiv(call.extent("T"), chosen.chunk);
+    const auto g = timed<float, 3>(use, "g"), dg = timed<float, 3>(use, "dg");
+    const auto gk = timed<float, 4>(use, "gk"), dgk = timed<float, 4>(use, "dgk");
+    const auto states = use.workspace<float, 5>({b, h, chunks, dk, dv}),
+               gradientsOfStates = use.workspace<float, 5>({b, h, chunks, dk, dv});
+    const auto last = use.workspace<float, 4>({b, h, dk, dv});
+    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      const auto q = timed<T, 4>(use, "q"), k = timed<T, 4>(use, "k"), v = timed<T, 4>(use, "v"),
+                 output = timed<T, 4>(use, "do");
+      const float scale = scaleOf(call);
+      use(statesKernel<T>, Grid(columns, h, b), k, v, g, gk, use.tensor<float, 4>("initial_state"),
+          states, last, chosen.forward());
+      use(stateGradients<T>, Grid(columns, h, b), q, output, g, gk,
+          use.tensor<float, 4>("dfinal_state"), gradientsOfStates,
+          use.tensor<float, 4>("dinitial_state"), scale, chosen);
+      use(gradients<T>, Grid(chunks, h, b), q, k, v, g, gk, output, states, gradientsOfStates,
+          timed<T, 4>(use, "dq"), timed<T, 4>(use, "dk"), timed<T, 4>(use, "dv"), dg, dgk, scale,
+          chosen);
+    });
+  };
+  return spec;
+}
