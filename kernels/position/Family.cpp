@@ -10,6 +10,8 @@ std::vector<sectile::KernelSpec> sectile::positionKernels() {
           sinusoidalBackwardSpec(),
           ropeAttentionSpec(),
           ropeAttentionBackwardSpec(),
+          reropeAttentionSpec(),
+          reropeAttentionBackwardSpec(),
           exposbAttentionSpec(),
           exposbAttentionBackwardSpec()};
 }

@@ -12,6 +12,8 @@ KernelSpec sinusoidalSpec();
 KernelSpec sinusoidalBackwardSpec();
 KernelSpec ropeAttentionSpec();
 KernelSpec ropeAttentionBackwardSpec();
+KernelSpec reropeAttentionSpec();
+KernelSpec reropeAttentionBackwardSpec();
 KernelSpec exposbAttentionSpec();
 KernelSpec exposbAttentionBackwardSpec();
 

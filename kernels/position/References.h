@@ -63,4 +63,16 @@ PositionGradients rotaryAttentionBackwardReference(std::span<const HostArray> in
                                                    const RotaryOptions &options,
                                                    Arithmetic arithmetic);
 
+struct ReropeOptions {
+  SchemeOptions scheme = {};
+  std::int64_t window = 0; // nearer pairs meet in q1 and k1
+};
+// inputs: q1, q2, k1, k2, v.
+AttentionResult reropeAttentionReference(std::span<const HostArray> inputs,
+                                         const ReropeOptions &options, Arithmetic arithmetic);
+// inputs: q1, q2, k1, k2, v, o, lse, do. Gives dq1, dq2, dk1, dk2, dv.
+std::vector<HostArray> reropeAttentionBackwardReference(std::span<const HostArray> inputs,
+                                                        const ReropeOptions &options,
+                                                        Arithmetic arithmetic);
+
 } // namespace sectile

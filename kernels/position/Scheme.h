@@ -6,7 +6,6 @@
 //   scores(own, other, i, j, part)                [rows of own, rows of other]; i and j broadcast
 //   noQueries(), noKeys()                         zeros to accumulate gradients of operands in
 //   accumulate(total, slope, other, i, j, part)   adds to them, of the gradient of the scores
-//   storeQueries(view..., block, total)           gradients of what the operands were made of
 //   keyRuns(row, range), queryRuns(row, range)    blocks in which it does the same work
 #pragma once
 #include "kernels/attention/Band.h"

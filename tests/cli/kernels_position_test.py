@@ -66,6 +66,10 @@ def test_rope_attention():
     attention("rope_attention", "q", "k", "--opt", "style=interleaved", "causal=true")
 
 
+def test_rerope_attention():
+    attention("rerope_attention", ("q1", "q2"), ("k1", "k2"), "--opt", "window=7", "causal=true")
+
+
 def test_exposb_attention():
     attention("exposb_attention", "q", "k", "--opt", "near_decay=0.1", "window_left=12")
 

@@ -1,7 +1,6 @@
 // rope_attention and exposb_attention with their gradients.
-#include "KernelTest.h"
+#include "PositionAttentionTest.h"
 #include "kernels/InputError.h"
-#include "kernels/Use.h"
 #include "kernels/position/References.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
@@ -30,43 +29,8 @@ Assignments both(Assignments a, const Assignments &b) {
   return a;
 }
 
-// Gives o and lse of the inputs to a backward kernel.
-void forwardFirst(const Invocation &call, std::vector<HostArray> &inputs) {
-  std::string name = call.kernel->name;
-  name.resize(name.size() - std::string("_backward").size());
-  const KernelSpec &kernel = findKernel(name);
-  std::map<std::string, GivenTensor> given;
-  for (const char *argument : {"q", "k", "v"})
-    given[argument] = {call.tensor(argument), ""};
-  const Assignments options(call.options.values.begin(), call.options.values.end());
-  Assignments named;
-  for (const auto &[option, value] : options)
-    if (!value.empty())
-      named.emplace_back(option, value);
-  const Invocation forward = resolve(kernel, given, named);
-  const auto outputs = referenceOutputs(forward, std::span(inputs).first(3), Arithmetic::exact);
-  inputs[3].assign(outputs[0].toDouble());
-  inputs[4].assign(outputs[1].toDouble());
-}
-
-KernelCase backward(const char *kernel, std::map<std::string, std::int64_t> extents = {},
-                    Assignments options = {}, const char *dtype = "") {
-  KernelCase test{kernel, std::move(extents), std::move(options)};
-  test.dtype = dtype;
-  test.prepare = forwardFirst;
-  return test;
-}
-
 const char *const forwards[] = {"rope_attention", "exposb_attention"};
 const char *const backwards[] = {"rope_attention_backward", "exposb_attention_backward"};
-
-std::vector<HostArray> run(const Device &device, const KernelCase &test) {
-  const Invocation call = resolveCase(test);
-  std::vector<HostArray> inputs = sampleInputs(call, test.seed);
-  if (test.prepare)
-    test.prepare(call, inputs);
-  return execute(device, call, completeConfig(call, device.target(), {}), inputs).outputs;
-}
 
 } // namespace
 
@@ -214,27 +178,18 @@ TEST(RotaryAttentionReference, ExposbByHand) {
 // The mistakes of public kernels for these gradients, each seen by the harness.
 TEST(RotaryAttentionReference, PlantedMistakesAreSeen) {
   const Device device = Device::open("virtual:sm_80");
-  auto sees = [&](const KernelCase &right, const KernelCase &wrong) {
-    const Invocation call = resolveCase(right);
-    auto inputs = sampleInputs(call, 1);
-    if (right.prepare)
-      right.prepare(call, inputs);
-    const Invocation other = resolveCase(wrong);
-    const auto outputs =
-        execute(device, other, completeConfig(other, device.target(), {}), inputs).outputs;
-    EXPECT_FALSE(check(call, inputs, outputs)[0].accuracy.ok()) << wrong.describe();
-  };
   const std::map<std::string, std::int64_t> one{{"B", 1}};
   for (const Assignments &wrong : {Assignments{{"scale", "0.3"}},
                                    {{"near_peak", "0"}, {"near_base", "1"}},
                                    {{"gain_peak", "0"}},
                                    {{"boost", "0"}},
                                    {{"causal", "true"}}}) {
-    sees({"exposb_attention", one}, {"exposb_attention", one, wrong});
-    sees(backward("exposb_attention_backward", one), {"exposb_attention_backward", one, wrong});
+    expectSeen(device, {"exposb_attention", one}, {"exposb_attention", one, wrong}, "o");
+    expectSeen(device, backward("exposb_attention_backward", one),
+               {"exposb_attention_backward", one, wrong}, "dq");
   }
-  sees({"rope_attention", one}, {"rope_attention", one, {{"style", "interleaved"}}});
-  sees({"rope_attention", one}, {"rope_attention", one, {{"window_left", "30"}}});
+  for (const Assignments &wrong : {Assignments{{"style", "interleaved"}}, {{"window_left", "30"}}})
+    expectSeen(device, {"rope_attention", one}, {"rope_attention", one, wrong}, "o");
 }
 
 TEST(RotaryAttentionReference, RefusesWhatItCannotDo) {
