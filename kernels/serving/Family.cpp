@@ -2,5 +2,5 @@
 #include "kernels/serving/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::servingKernels() {
-  return {attentionMergeSpec(), pagedDecodeSpec()};
+  return {attentionMergeSpec(), pagedDecodeSpec(), pagedPrefillSpec()};
 }

@@ -6,5 +6,6 @@ namespace sectile {
 
 KernelSpec attentionMergeSpec();
 KernelSpec pagedDecodeSpec();
+KernelSpec pagedPrefillSpec();
 
 } // namespace sectile

@@ -1,4 +1,5 @@
 // Attention over pages on the host.
+#include "kernels/InputError.h"
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
 #include "kernels/serving/References.h"
@@ -46,6 +47,42 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
   const std::int64_t kvHeads = kCache.shape[1], page = kCache.shape[2];
   const std::int64_t sequences = lengths.shape[0], maxPages = tables.shape[1];
   const auto length = lengths.as<std::int32_t>(), table = tables.as<std::int32_t>();
+  auto boundary = [&](std::int64_t s) -> std::int64_t {
+    return settings.cu ? settings.cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s;
+  };
+  // Keys that query i of n of a sequence sees.
+  struct Range {
+    std::int64_t first, last;
+  };
+  auto seen = [&](std::int64_t i, std::int64_t n, std::int64_t keys) -> Range {
+    const std::int64_t offset = keys - n;
+    return {settings.left < 0 ? 0 : std::max<std::int64_t>(0, i + offset - settings.left),
+            settings.causal ? std::clamp<std::int64_t>(i + offset + 1, 0, keys) : keys};
+  };
+
+  // Numbers that lead out of the arrays are the user's mistake.
+  if (boundary(0) != 0 || boundary(sequences) != tokens)
+    throw InputError("cu_seqlens_q must begin with 0 and end with " + std::to_string(tokens));
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const std::int64_t keys = length[static_cast<std::size_t>(s)],
+                       queries = boundary(s + 1) - boundary(s);
+    if (queries < 0)
+      throw InputError("cu_seqlens_q falls behind sequence " + std::to_string(s));
+    if (keys < 0 || keys > maxPages * page)
+      throw InputError("context_lens[" + std::to_string(s) + "] is " + std::to_string(keys) +
+                       ", but must be from 0 to " + std::to_string(maxPages * page) +
+                       ", the keys that a row of block_tables has room for");
+    if (queries == 0)
+      continue;
+    const std::int64_t last = seen(queries - 1, queries, keys).last;
+    for (std::int64_t p = seen(0, queries, keys).first / page; p * page < last; ++p)
+      if (const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + p)];
+          block < 0 || block >= kCache.shape[0])
+        throw InputError("block_tables[" + std::to_string(s) + ", " + std::to_string(p) + "] is " +
+                         std::to_string(block) + ", but there are " +
+                         std::to_string(kCache.shape[0]) + " blocks");
+  }
+
   return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     constexpr Number infinity = std::numeric_limits<Number>::infinity();
@@ -57,9 +94,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
     parallelFor(sequences * heads, [&](std::int64_t work) {
       const std::int64_t s = work / heads, head = work % heads;
       const auto at = static_cast<std::size_t>(s);
-      const std::int64_t begin = settings.cu ? settings.cu->as<std::int32_t>()[at] : s;
-      const std::int64_t end = settings.cu ? settings.cu->as<std::int32_t>()[at + 1] : s + 1;
-      const std::int64_t keys = length[at], offset = keys - (end - begin);
+      const std::int64_t begin = boundary(s), end = boundary(s + 1), keys = length[at];
       auto place = [&](std::int64_t j) { // of a key's numbers
         const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + j / page)];
         return ((block * kvHeads + head / (heads / kvHeads)) * page + j % page) * width;
@@ -67,10 +102,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
       std::vector<Number> p;
       for (std::int64_t token = begin; token < end; ++token) {
         const std::int64_t i = token - begin, row = token * heads + head;
-        const std::int64_t first =
-            settings.left < 0 ? 0 : std::max<std::int64_t>(0, i + offset - settings.left);
-        const std::int64_t last =
-            settings.causal ? std::clamp<std::int64_t>(i + offset + 1, 0, keys) : keys;
+        const auto [first, last] = seen(i, end - begin, keys);
         Number largest = -infinity, sum = 0;
         p.clear();
         for (std::int64_t j = first; j < last; ++j) {

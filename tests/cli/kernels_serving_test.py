@@ -61,4 +61,14 @@ def test_paged_decode_of_quantised_caches():
          *DEVICE)  # fmt: skip
 
 
+def test_paged_prefill():
+    inputs = paged(30, 4, 32, 32, 5, 9, [12, 0, 45], "<f2")
+    write_npy("ends", "<i4", (4,), [0, 12, 12, 30])
+    write_npy("sinks", "<f4", (1, 2), floats(2))
+    inputs += ["q=q", "cu_seqlens_q=ends"]
+    done("run", "paged_prefill", *inputs, "--out", "o=o", "lse=l", "--check", *DEVICE)
+    assert read_npy("o")[1] == (30, 4, 32) and read_npy("l")[1] == (30, 4)
+    done("run", "paged_prefill", *inputs, "sinks=sinks", "--opt", "window_left=7", "softcap=1.5", "--check", *DEVICE)
+
+
 main(globals())

@@ -1,6 +1,6 @@
 // paged_decode: extents, dtypes and options, tables that lie about pages nobody needs, quantised
 // caches and what they cost in accuracy, what is read.
-#include "KernelTest.h"
+#include "PagedTest.h"
 #include "kernels/InputError.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
@@ -12,34 +12,6 @@ using namespace sectile::test;
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr int qAt = 0, kAt = 1, vAt = 2, lengthsAt = 3, tablesAt = 4;
-
-std::vector<double> sequence(std::int64_t count, const std::function<double(std::int64_t)> &f) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i)
-    values.push_back(f(i));
-  return values;
-}
-
-/// These lengths, over and over; whatever pages are not needed have numbers that no block has.
-auto lengths(std::vector<int> some) {
-  return [some](const Invocation &call, std::vector<HostArray> &inputs) {
-    const std::int64_t count = call.extent("S"), page = call.extent("page"),
-                       max = call.extent("max"), left = call.options.integer("window_left");
-    inputs[lengthsAt].assign(sequence(
-        count, [&](std::int64_t s) { return some[static_cast<std::size_t>(s) % some.size()]; }));
-    auto tables = inputs[tablesAt].as<std::int32_t>();
-    const auto contexts = inputs[lengthsAt].as<std::int32_t>();
-    for (std::int64_t s = 0; s < count; ++s)
-      for (std::int64_t p = 0; p < max; ++p) {
-        const std::int64_t length = contexts[static_cast<std::size_t>(s)];
-        const std::int64_t first = left < 0 ? 0 : std::max<std::int64_t>(0, length - 1 - left);
-        if (p * page >= length || (p + 1) * page <= first)
-          tables[static_cast<std::size_t>(s * max + p)] = (s + p) % 2 ? -2000000000 : 2147483647;
-      }
-  };
-}
-
 class PagedDecode : public OnDevice {};
 SECTILE_INSTANTIATE_ON(PagedDecode, "virtual:sm_80,virtual:sm_90a");
 class PagedDecodeEverywhere : public OnDevice {};

@@ -1,0 +1,43 @@
+// What the tests of attention over pages share.
+#pragma once
+#include "KernelTest.h"
+
+namespace sectile::test {
+
+/// Places of the inputs.
+constexpr int qAt = 0, kAt = 1, vAt = 2, lengthsAt = 3, tablesAt = 4, endsAt = 8;
+
+inline std::vector<double> sequence(std::int64_t count,
+                                    const std::function<double(std::int64_t)> &f) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i)
+    values.push_back(f(i));
+  return values;
+}
+
+/// Context lengths, over and over; pages that hold no visible key get numbers that no block has.
+inline auto lengths(std::vector<int> some) {
+  return [some](const Invocation &call, std::vector<HostArray> &inputs) {
+    const std::int64_t count = call.extent("S"), page = call.extent("page"),
+                       max = call.extent("max"), left = call.options.integer("window_left");
+    inputs[lengthsAt].assign(sequence(
+        count, [&](std::int64_t s) { return some[static_cast<std::size_t>(s) % some.size()]; }));
+    auto tables = inputs[tablesAt].as<std::int32_t>();
+    const auto contexts = inputs[lengthsAt].as<std::int32_t>();
+    for (std::int64_t s = 0; s < count; ++s)
+      for (std::int64_t p = 0; p < max; ++p) {
+        const auto at = static_cast<std::size_t>(s);
+        const std::int64_t length = contexts[at];
+        std::int64_t queries = 1;
+        if (inputs.size() > endsAt)
+          queries =
+              inputs[endsAt].as<std::int32_t>()[at + 1] - inputs[endsAt].as<std::int32_t>()[at];
+        const std::int64_t first =
+            left < 0 ? 0 : std::max<std::int64_t>(0, length - queries - left);
+        if (p * page >= length || (p + 1) * page <= first || queries == 0)
+          tables[static_cast<std::size_t>(s * max + p)] = (s + p) % 2 ? -2000000000 : 2147483647;
+      }
+  };
+}
+
+} // namespace sectile::test
