@@ -2,5 +2,6 @@
 #include "kernels/matmul/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::matmulKernels() {
-  return {matmulSpec(), batchedMatmulSpec()};
+  return {matmulSpec(), batchedMatmulSpec(), groupedMatmulSpec(), groupedMatmulDrhsSpec(),
+          quantizedMatmulSpec()};
 }

@@ -6,5 +6,8 @@ namespace sectile {
 
 KernelSpec matmulSpec();
 KernelSpec batchedMatmulSpec();
+KernelSpec groupedMatmulSpec();
+KernelSpec groupedMatmulDrhsSpec();
+KernelSpec quantizedMatmulSpec();
 
 } // namespace sectile

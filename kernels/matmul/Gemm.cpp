@@ -1,5 +1,6 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share.
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/SharedSums.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -18,10 +19,9 @@ SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, splits, stream, exact,
 template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
 
-// A tile's sum over K may be cut into parts. Each is computed by one program and put into `parts`;
-// the program that is last to arrive adds them up, always in the order of K, so that the bits do
-// not depend on who was last. With `splits` every tile is cut into as many parts; with `stream` all
-// steps of all tiles, in one row, are dealt out evenly to the programs, whatever the tiles.
+// A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
+// `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
+// tiles.
 template <class T, class Out>
 constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
                          View<const Out, 2> bias, View<const Out, 3> residual,
@@ -75,19 +75,10 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
       to.store(at.i, at.j, finishSums(cast<float>(sums), operands, chosen, at.i, at.j));
     }
   };
-  // One part of `count`, in the slot; slotOf says where the others are.
   auto share = [&](const Int &tile, const Place &at, const Tile<Sum> &sums, const Int &slot,
                    const Int &count, const auto &slotOf) {
-    auto partAt = [&](const Int &place) { return parts.at(place).tile(m, n); };
-    partAt(slot).store(0, 0, sums);
-    auto before = atomic_add(arrived + tile, 1);
-    when(before == cast<std::int32_t>(count) - 1, [&] {
-      Tile<Sum> total = partAt(slotOf(Int(0))).load(0, 0);
-      for (auto part : range(1, count))
-        total += partAt(slotOf(part)).load(0, 0);
-      finish(at, total);
-      store(arrived + tile, 0); // for the next launch
-    });
+    shareSums(parts, arrived, tile, sums, slot, count, slotOf,
+              [&](const Tile<Sum> &total) { finish(at, total); });
   };
 
   const Int program = program_id(0);

@@ -1,5 +1,5 @@
-// What matmul and batched_matmul share: arguments and options of the epilogue, the general kernel,
-// the reference.
+// What the kernels of this family share: arguments and options of the epilogue, the general kernel,
+// the references.
 #pragma once
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"
@@ -14,6 +14,25 @@ std::vector<OptionSpec> epilogueOptions();
 // The dtype that `out` says for products of operands of this dtype.
 DType outputType(DType operands, const OptionValues &options, bool epilogue);
 EpilogueParts epilogueParts(const Invocation &call);
+
+// The names of the choices, and back.
+std::vector<std::string> activationNames();
+Activation activationNamed(std::string_view name);
+
+template <class T> T activated(Activation activation, T x) {
+  switch (activation) {
+  case Activation::relu:
+    return x < 0 ? T(0) : x;
+  case Activation::gelu:
+    return x / 2 * (1 + std::erf(x * static_cast<T>(0.70710678118654752)));
+  case Activation::silu:
+    return x / (1 + std::exp(-x));
+  case Activation::none:
+    break;
+  }
+  return x;
+}
+
 // Element by element on the host, after the sums; what a chain of unfused kernels would keep in
 // memory is rounded by `store`.
 struct EpilogueReference {
@@ -37,28 +56,19 @@ struct EpilogueReference {
       x = numbers.store(x + numbers.store(static_cast<T>(beta) * residual));
     if (parts.bias)
       x = numbers.store(x + bias);
-    return activated(x);
-  }
-
-private:
-  template <class T> T activated(T x) const {
-    switch (parts.activation) {
-    case Activation::relu:
-      return x < 0 ? T(0) : x;
-    case Activation::gelu:
-      return x / 2 * (1 + std::erf(x * static_cast<T>(0.70710678118654752)));
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::none:
-      break;
-    }
-    return x;
+    return activated(parts.activation, x);
   }
 };
 
 // Arguments are a, b, those of epilogueInputs, c.
 HostArray gemmReference(const Invocation &call, std::span<const HostArray> inputs,
                         Arithmetic arithmetic);
+HostArray groupedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                                 Arithmetic arithmetic);
+HostArray groupedMatmulDrhsReference(const Invocation &call, std::span<const HostArray> inputs,
+                                     Arithmetic arithmetic);
+HostArray quantizedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                                   Arithmetic arithmetic);
 
 // The last two axes the other way round where the flag is set.
 std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)>

@@ -101,7 +101,7 @@ std::vector<OptionSpec> sectile::epilogueOptions() {
   return {{.name = "activation",
            .kind = OptionSpec::choice,
            .initial = "none",
-           .choices = {std::begin(activations), std::end(activations)},
+           .choices = activationNames(),
            .doc = "the last step; gelu is the exact one"},
           {.name = "alpha", .kind = OptionSpec::number, .initial = "1", .doc = "of the product"},
           {.name = "beta", .kind = OptionSpec::number, .initial = "1", .doc = "of the residual"},
@@ -119,10 +119,17 @@ DType sectile::outputType(DType operands, const OptionValues &options, bool epil
   return operands != DType::int8 ? operands : epilogue ? DType::float32 : DType::int32;
 }
 
+std::vector<std::string> sectile::activationNames() {
+  return {std::begin(activations), std::end(activations)};
+}
+
+Activation sectile::activationNamed(std::string_view name) {
+  return static_cast<Activation>(std::find(std::begin(activations), std::end(activations), name) -
+                                 std::begin(activations));
+}
+
 EpilogueParts sectile::epilogueParts(const Invocation &call) {
-  const std::string &name = call.options.choice("activation");
-  return {static_cast<Activation>(std::find(std::begin(activations), std::end(activations), name) -
-                                  std::begin(activations)),
+  return {activationNamed(call.options.choice("activation")),
           call.options.number("alpha") != 1,
           call.has("bias"),
           call.has("residual") && call.options.number("beta") != 0,

@@ -18,11 +18,10 @@ def file(name, shape, descr="<f4"):
     return f"{name}={name}.npy"
 
 
-def run(kernel, files, *options):
-    out = done("run", kernel, "--in", *files, "--out", "c=c.npy", "--check", *DEVICE,
-               *[word for option in options for word in ("--opt", option)])
-    assert "c" in out.out
-    return read_npy("c.npy")
+def run(kernel, files, *options, out="c"):
+    done("run", kernel, "--in", *files, "--out", f"{out}={out}.npy", "--check", *DEVICE,
+         *[word for option in options for word in ("--opt", option)])
+    return read_npy(f"{out}.npy")
 
 
 def test_matmul():
@@ -35,6 +34,19 @@ def test_matmul():
 
 def test_batched_matmul():
     run("batched_matmul", [file("a", (3, 33, 17)), file("b", (1, 17, 9)), file("bias", (1, 9))], "activation=silu")
+
+
+def test_grouped_matmul():
+    write_npy("group_sizes.npy", "<i4", (4,), [10, 0, 70, 3])
+    files = [file("lhs", (83, 17)), "group_sizes=group_sizes.npy"]
+    assert run("grouped_matmul", files + [file("rhs", (4, 9, 17))], "trans_rhs=true")[1] == (83, 9)
+    assert run("grouped_matmul_drhs", files + [file("dc", (83, 9))], out="drhs")[1] == (4, 17, 9)
+
+
+def test_quantized_matmul():
+    files = [file("a", (5, 64), "<f2"), file("scales", (9, 2), "<f2"), file("bias", (9,), "<f2")]
+    run("quantized_matmul", files + [file("w", (9, 32), "|u1"), file("zeros", (9, 2), "<f2")], "group=32")
+    run("quantized_matmul", files + [file("w", (9, 64), "|i1")], "group=32")
 
 
 main(globals())

@@ -1,0 +1,71 @@
+// conv2d: the cross-correlation that deep learning calls convolution,
+// y[n, k, p, q] = b[k] + sum over c, r, s of w[k, c, r, s] x[n, c, p stride - pad + r dilation, …].
+#include "kernels/InputError.h"
+#include "kernels/conv/Family.h"
+#include "kernels/conv/Launch.h"
+
+using namespace sectile;
+
+namespace {
+
+template <class T> Kernel conv2d{"conv2d", implicitGemm<T, false>};
+
+// The extents of y; other mistakes are left to the check.
+void derive(Invocation &call) {
+  const ConvShape shape(call.options);
+  if (shape.h.stride < 1 || shape.w.stride < 1)
+    checkConv(call);
+  call.extents["P"] = shape.h.places(call.extent("H"), call.extent("R"));
+  call.extents["Q"] = shape.w.places(call.extent("W"), call.extent("S"));
+}
+
+} // namespace
+
+KernelSpec sectile::conv2dSpec() {
+  KernelSpec spec;
+  spec.name = "conv2d";
+  spec.summary = "y = x convolved with the filters w, plus b";
+  spec.arguments = {imageArgument("x", {"N", "C", "H", "W"}),
+                    filterArgument("w"),
+                    {.name = "b",
+                     .optional = true,
+                     .axes = {"K"},
+                     .like = "x",
+                     .doc = "added to each filter's output"},
+                    imageArgument("y", {"N", "K", "P", "Q"})};
+  spec.arguments[0].dtypes = {DType::float16, DType::bfloat16, DType::float32};
+  spec.arguments[3].output = true;
+  spec.arguments[3].like = "x";
+  spec.options = convOptions();
+  spec.typical = {{"N", 8},  {"C", 64},  {"H", 56}, {"W", 56},
+                  {"K", 64}, {"Cg", 64}, {"R", 3},  {"S", 3}};
+  spec.small = {{"N", 2}, {"C", 5}, {"H", 9}, {"W", 13}, {"K", 6}, {"Cg", 5}, {"R", 3}, {"S", 2}};
+  spec.derive = derive;
+  spec.check = checkConv;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{conv2dReference(call, inputs, arithmetic)};
+  };
+  addConvConfig(spec, "conv2d", "");
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    Config config;
+    addConvDefaults(config, call, target, "",
+                    call.extent("N") * call.extent("P") * call.extent("Q"),
+                    call.extent("K") / call.options.integer("groups"));
+    return config;
+  };
+  spec.apply = [](Use &use) {
+    const Invocation &call = use.call;
+    const std::int64_t groups = call.options.integer("groups");
+    ConvConfig chosen = convConfig(use, "", call.extent("Cg"));
+    chosen.bias = use.has("b");
+    const std::int64_t pixels = call.extent("N") * call.extent("P") * call.extent("Q");
+    const std::int64_t programs =
+        groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
+    forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+      use(conv2d<T>, programs, use.tensor<T, 4>("x"), grouped(use.tensor<T, 4>("w"), groups),
+          use.tensor<T, 1>("b"), use.tensor<T, 4>("y"), chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,6 @@
+// The kernels of this family, in the order in which they are listed.
+#include "kernels/conv/Family.h"
+
+std::vector<sectile::KernelSpec> sectile::convKernels() {
+  return {conv2dSpec(), conv2dBackwardSpec()};
+}

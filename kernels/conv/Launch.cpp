@@ -1,0 +1,57 @@
+// Configurations of the convolutions' launches.
+#include "kernels/conv/Launch.h"
+#include <algorithm>
+
+using namespace sectile;
+
+ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::int64_t own) {
+  const ConvShape shape(use.call.options);
+  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
+  ConvConfig config{.m = field("m"),
+                    .n = field("n"),
+                    .k = field("k"),
+                    .warps = field("warps"),
+                    .stages = field("stages"),
+                    .strideH = static_cast<int>(shape.h.stride),
+                    .strideW = static_cast<int>(shape.w.stride),
+                    .padH = static_cast<int>(shape.h.pad),
+                    .padW = static_cast<int>(shape.w.pad),
+                    .dilationH = static_cast<int>(shape.h.dilation),
+                    .dilationW = static_cast<int>(shape.w.dilation),
+                    .exact = use.call.options.choice("precision") == "exact"};
+  config.flat = own < config.k;
+  return config;
+}
+
+void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix) {
+  const std::string of = prefix.empty() ? "" : ", of " + part;
+  for (const auto &[name, doc] : {std::pair{"m", "rows of one program's tile"},
+                                  {"n", "columns of one program's tile"},
+                                  {"k", "depth of one step"},
+                                  {"warps", "warps of one program"},
+                                  {"stages", "steps in flight"}})
+    spec.config.push_back({prefix + name, doc + of});
+  spec.spaces.push_back(
+      {.part = prefix.empty() ? "" : part,
+       .axes = {{prefix + "m", {32, 64, 128}},
+                {prefix + "n", {32, 64, 128}},
+                {prefix + "k", {16, 32, 64}},
+                {prefix + "warps", {4, 8}},
+                {prefix + "stages", {2, 3, 4}}},
+       .where = [prefix](const Invocation &, const std::string &target, const Config &config) {
+         const std::int64_t sums = config.at(prefix + "m") * config.at(prefix + "n") /
+                                   (config.at(prefix + "warps") * warpSize(target));
+         return sums >= 8 && sums <= 64;
+       }});
+}
+
+void sectile::addConvDefaults(Config &config, const Invocation &call, const std::string &target,
+                              const std::string &prefix, std::int64_t pixels,
+                              std::int64_t columns) {
+  const bool wide = call.tensors[0].dtype == DType::float32;
+  config[prefix + "m"] = hasMatrixUnits(target) && pixels > 4096 ? 128 : 64;
+  config[prefix + "n"] = columns <= 32 ? 32 : 64;
+  config[prefix + "k"] = wide ? 16 : 32;
+  config[prefix + "warps"] = 4;
+  config[prefix + "stages"] = 3;
+}

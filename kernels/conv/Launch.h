@@ -1,0 +1,24 @@
+// How the convolutions' launches are configured and handed their arguments.
+#pragma once
+#include "kernels/conv/ImplicitGemm.h"
+#include "kernels/conv/Shape.h"
+
+namespace sectile {
+
+// From the fields m, n, k, warps, stages with this prefix; `own` channels are summed in one tap.
+ConvConfig convConfig(const Use &use, const std::string &prefix, std::int64_t own);
+// Fields of a launch, their defaults and what the tuner tries for it.
+void addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix);
+void addConvDefaults(Config &config, const Invocation &call, const std::string &target,
+                     const std::string &prefix, std::int64_t pixels, std::int64_t columns);
+
+// w [K, Cg, R, S] as [groups, K / groups, Cg, R, S].
+template <class T> Tensor<T, 5> grouped(const Tensor<T, 4> &w, std::int64_t groups) {
+  const std::int64_t each = w.extent(0) / groups;
+  return {w.data(),
+          {groups, each, w.extent(1), w.extent(2), w.extent(3)},
+          {each * w.stride(0), w.stride(0), w.stride(1), w.stride(2), w.stride(3)},
+          w.memory()};
+}
+
+} // namespace sectile

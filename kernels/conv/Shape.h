@@ -1,0 +1,39 @@
+// The geometry of a convolution: options, extents, and arguments as both of its kernels take them.
+#pragma once
+#include "kernels/Use.h"
+
+namespace sectile {
+
+// One axis of the image.
+struct ConvAxis {
+  std::int64_t stride, pad, dilation;
+
+  // Places of a filter of `filter` taps over `image` elements and padding on both ends.
+  std::int64_t places(std::int64_t image, std::int64_t filter) const {
+    const std::int64_t room = image + 2 * pad - dilation * (filter - 1) - 1;
+    return room < 0 ? 0 : room / stride + 1;
+  }
+};
+
+struct ConvShape {
+  ConvAxis h, w;
+  std::int64_t groups;
+
+  explicit ConvShape(const OptionValues &options);
+};
+
+std::vector<OptionSpec> convOptions();
+// x [N, C, H, W], w [K, Cg, R, S]: Cg of C / groups channels; stored as the layout says.
+ArgumentSpec imageArgument(const char *name, const std::vector<std::string> &axes);
+ArgumentSpec filterArgument(const char *name);
+// Throws InputError where options and extents do not go together.
+void checkConv(const Invocation &call);
+
+// Reference: y, or the gradients of x, w and b.
+HostArray conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
+                          Arithmetic arithmetic);
+std::vector<HostArray> conv2dBackwardReference(const Invocation &call,
+                                               std::span<const HostArray> inputs,
+                                               Arithmetic arithmetic);
+
+} // namespace sectile

@@ -1,0 +1,238 @@
+// grouped_matmul: rows of one matrix, group by group, times each group's own matrix, as in mixtures
+// of experts; and grouped_matmul_drhs, the gradient of those matrices. The gradient of the rows is
+// grouped_matmul itself with trans_rhs the other way round.
+//
+// How long the groups are is read on the device: the grid is the most tiles that any lengths need,
+// and each program finds its own tile.
+#include "kernels/Use.h"
+#include "kernels/matmul/Family.h"
+#include "kernels/matmul/Gemm.h"
+#include <algorithm>
+
+using namespace sectile;
+
+namespace {
+
+struct GroupedConfig {
+  int m = 64, n = 128, k = 32, group = 8, warps = 4, stages = 3;
+  bool exact = false;
+};
+SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, exact)
+
+// Lengths of groups that are looked at together.
+constexpr int lengthsAtOnce = 128;
+
+// What a length given as negative, or beyond the rows there are, must not do to memory.
+Int rowsWithin(const Int &size, const Int &start, const Int &rows) {
+  return maximum(0, minimum(size, rows - start));
+}
+
+template <class T>
+Kernel groupedMatmul{
+    "grouped_matmul",
+    [](View<const T, 2> lhs, View<const T, 3> rhs, View<const std::int32_t, 1> sizes, View<T, 2> c,
+       Int rowTiles, const GroupedConfig &config) {
+      const int m = config.m, n = config.n, depth = config.k;
+      auto [tile, j] = grouped_order(program_id(0), {rowTiles, cdiv(c.extent(1), n)}, config.group);
+
+      // The group whose tiles of rows include this one; there is none behind the last.
+      Int group = 0, first = 0, start = 0, size = 0, tilesBefore = 0, rowsBefore = 0;
+      auto numbers = arange(0, lengthsAtOnce);
+      for (auto block : range(0, cdiv(sizes.extent(0), lengthsAtOnce))) {
+        auto lengths = maximum(0, cast<Index>(sizes.tile(lengthsAtOnce).load(block)));
+        auto tiles = cdiv(lengths, m);
+        auto ends = cumsum(tiles, 0) + tilesBefore;
+        auto rowEnds = cumsum(lengths, 0) + rowsBefore;
+        auto mine = tile < ends && tile >= ends - tiles;
+        group += sum(where(mine, block * lengthsAtOnce + numbers, 0), 0);
+        first += sum(where(mine, ends - tiles, 0), 0);
+        start += sum(where(mine, rowEnds - lengths, 0), 0);
+        size += sum(where(mine, lengths, 0), 0);
+        tilesBefore += sum(tiles, 0);
+        rowsBefore += sum(lengths, 0);
+      }
+      size = rowsWithin(size, start, lhs.extent(0));
+      when(size > 0, [&] {
+        const Int i = tile - first;
+        auto left = lhs.slice(0, start, size).tile(m, depth);
+        auto right = rhs.at(group).tile(depth, n);
+        auto sums = zeros<float>(m, n);
+        for (auto step : range(0, cdiv(lhs.extent(1), depth)))
+          sums = dot(left.load(i, step), right.load(step, j), sums,
+                     config.exact ? Precision::ieee : Precision::tf32);
+        c.slice(0, start, size).tile(m, n).store(i, j, sums);
+      });
+    }};
+
+template <class T>
+Kernel groupedMatmulDrhs{
+    "grouped_matmul_drhs",
+    [](View<const T, 2> lhs, View<const T, 2> dc, View<const std::int32_t, 1> sizes,
+       View<T, 3> drhs, const GroupedConfig &config) {
+      const int m = config.m, n = config.n, depth = config.k;
+      const Int rowTiles = cdiv(drhs.extent(1), m), columnTiles = cdiv(drhs.extent(2), n);
+      const Int group = program_id(0) / (rowTiles * columnTiles);
+      auto [i, j] = grouped_order(program_id(0) % (rowTiles * columnTiles), {rowTiles, columnTiles},
+                                  config.group);
+      Int start = 0, size = 0;
+      for (auto block : range(0, cdiv(group + 1, lengthsAtOnce))) {
+        auto lengths = maximum(0, cast<Index>(sizes.tile(lengthsAtOnce).load(block)));
+        auto number = block * lengthsAtOnce + arange(0, lengthsAtOnce);
+        start += sum(where(number < group, lengths, 0), 0);
+        size += sum(where(number == group, lengths, 0), 0);
+      }
+      size = rowsWithin(size, start, lhs.extent(0));
+      auto left = lhs.slice(0, start, size).transposed().tile(m, depth);
+      auto right = dc.slice(0, start, size).tile(depth, n);
+      auto sums = zeros<float>(m, n);
+      for (auto step : range(0, cdiv(size, depth)))
+        sums = dot(left.load(i, step), right.load(step, j), sums,
+                   config.exact ? Precision::ieee : Precision::tf32);
+      drhs.at(group).tile(m, n).store(i, j, sums);
+    }};
+
+// Lengths that sum to M, every third group empty.
+void sampleSizes(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> sizes(static_cast<std::size_t>(array.count()));
+  const auto last = static_cast<std::int64_t>(sizes.size()) - 1;
+  std::int64_t rest = call.extent("M");
+  for (std::int64_t i = 0; i <= last; ++i) {
+    const std::int64_t even = 2 * ceilDiv(rest, last - i + 1);
+    std::uniform_int_distribution<std::int64_t> some(0, std::min(rest, even));
+    const std::int64_t size = i == last ? rest : i % 3 == 1 ? 0 : some(random);
+    sizes[static_cast<std::size_t>(i)] = static_cast<double>(size);
+    rest -= size;
+  }
+  array.assign(sizes);
+}
+
+const std::vector<DType> dtypes{DType::float16, DType::bfloat16, DType::float32};
+
+GroupedConfig configOf(const Use &use) {
+  return {use.field("m"),
+          use.field("n"),
+          use.field("k"),
+          use.field("group"),
+          use.field("warps"),
+          use.field("stages"),
+          use.call.options.choice("precision") == "exact"};
+}
+
+// What the two have in common.
+KernelSpec grouped(const char *rows, const char *columns) {
+  KernelSpec spec;
+  spec.options = {{.name = "trans_rhs",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "the matrices of the groups are stored transposed"},
+                  {.name = "precision",
+                   .kind = OptionSpec::choice,
+                   .initial = "tf32",
+                   .choices = {"tf32", "exact"},
+                   .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
+  spec.config = {
+      {"m", "rows of one program's tile"}, {"n", "columns of one program's tile"},
+      {"k", "depth of one step"},          {"group", "tile rows that neighbouring programs share"},
+      {"warps", "warps of one program"},   {"stages", "steps in flight"}};
+  spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
+  spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
+  spec.defaults = [rows, columns](const Invocation &call, const std::string &target) {
+    // Rows of a group count on average.
+    std::int64_t height = call.extent(rows);
+    if (std::string(rows) == "M")
+      height /= std::max<std::int64_t>(call.extent("G"), 1);
+    const bool units = hasMatrixUnits(target);
+    return Config{{"m", units && height > 128 ? 128 : 64},
+                  {"n", units && call.extent(columns) > 128 ? 128 : 64},
+                  {"k", call.tensors[0].dtype == DType::float32 ? 16 : 32},
+                  {"group", 8},
+                  {"warps", 4},
+                  {"stages", 3}};
+  };
+  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
+                           {"n", {64, 128, 256}},
+                           {"k", {16, 32, 64}},
+                           {"warps", {4, 8}},
+                           {"stages", {2, 3, 4}}},
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    const std::int64_t sums =
+                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
+                  }}};
+  return spec;
+}
+
+const ArgumentSpec sizesArgument{.name = "group_sizes",
+                                 .axes = {"G"},
+                                 .dtypes = {DType::int32},
+                                 .sample = sampleSizes,
+                                 .doc = "rows of each group; they sum to M; groups may be empty"};
+
+} // namespace
+
+KernelSpec sectile::groupedMatmulSpec() {
+  KernelSpec spec = grouped("M", "N");
+  spec.name = "grouped_matmul";
+  spec.summary = "rows of each group times the group's own matrix";
+  spec.arguments = {
+      {.name = "lhs", .axes = {"M", "K"}, .dtypes = dtypes, .doc = "rows, group by group"},
+      {.name = "rhs",
+       .axes = {"G", "K", "N"},
+       .stored = swappedBy("trans_rhs"),
+       .like = "lhs",
+       .doc = "[G, N, K] with trans_rhs"},
+      sizesArgument,
+      {.name = "c",
+       .output = true,
+       .axes = {"M", "N"},
+       .like = "lhs",
+       .doc = "accumulated in f32; rows behind the last group are not written"},
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{groupedMatmulReference(call, inputs, arithmetic)};
+  };
+  spec.apply = [](Use &use) {
+    const GroupedConfig chosen = configOf(use);
+    // Every group may end with a tile that is not full.
+    const std::int64_t rows = ceilDiv(use.call.extent("M"), chosen.m) + use.call.extent("G");
+    forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
+      use(groupedMatmul<T>, rows * ceilDiv(use.call.extent("N"), chosen.n), use.tensor<T, 2>("lhs"),
+          use.tensor<T, 3>("rhs"), use.tensor<std::int32_t, 1>("group_sizes"),
+          use.tensor<T, 2>("c"), rows, chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::groupedMatmulDrhsSpec() {
+  KernelSpec spec = grouped("K", "N");
+  spec.name = "grouped_matmul_drhs";
+  spec.summary = "gradient of grouped_matmul's matrices";
+  spec.arguments = {
+      {.name = "lhs", .axes = {"M", "K"}, .dtypes = dtypes, .doc = "as grouped_matmul takes it"},
+      sizesArgument,
+      {.name = "dc", .axes = {"M", "N"}, .like = "lhs", .doc = "gradient of grouped_matmul's c"},
+      {.name = "drhs",
+       .output = true,
+       .axes = {"G", "K", "N"},
+       .stored = swappedBy("trans_rhs"),
+       .like = "lhs",
+       .doc = "accumulated in f32; 0 for empty groups"},
+  };
+  spec.factor = 3;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{groupedMatmulDrhsReference(call, inputs, arithmetic)};
+  };
+  spec.apply = [](Use &use) {
+    const GroupedConfig chosen = configOf(use);
+    const std::int64_t programs = use.call.extent("G") * ceilDiv(use.call.extent("K"), chosen.m) *
+                                  ceilDiv(use.call.extent("N"), chosen.n);
+    forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
+      use(groupedMatmulDrhs<T>, programs, use.tensor<T, 2>("lhs"), use.tensor<T, 2>("dc"),
+          use.tensor<std::int32_t, 1>("group_sizes"), use.tensor<T, 3>("drhs"), chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,246 @@
+// conv2d and its gradients: nothing square, every option, channels and taps beside the tiles'
+// edges.
+#include "KernelTest.h"
+#include "kernels/InputError.h"
+#include "kernels/conv/Shape.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+namespace {
+
+class Conv2d : public OnDevice {};
+SECTILE_INSTANTIATE_ON(Conv2d, "virtual:sm_80,virtual:sm_90a");
+class Conv2dEverywhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(Conv2dEverywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+using Extents = std::map<std::string, std::int64_t>;
+
+/// With the channels of a group, and of the backward kernel's dy the extents, worked out.
+KernelCase conv(const char *kernel, Extents extents, const Assignments &options = {},
+                const char *dtype = "f16", const std::vector<std::string> &with = {"b"}) {
+  Extents all = findKernel("conv2d").small;
+  for (const auto &[axis, extent] : extents)
+    all[axis] = extent;
+  OptionValues values;
+  for (const OptionSpec &option : convOptions())
+    values.values[option.name] = option.initial;
+  for (const auto &[name, value] : options)
+    values.values[name] = value;
+  const ConvShape shape(values);
+  all["Cg"] = all["C"] / shape.groups;
+  if (kernel == std::string("conv2d_backward")) {
+    all["P"] = shape.h.places(all["H"], all["R"]);
+    all["Q"] = shape.w.places(all["W"], all["S"]);
+  }
+  return {kernel, all, options, with, dtype};
+}
+
+const std::vector<Assignments> optionSets{
+    {},
+    {{"stride_h", "2"}},
+    {{"stride_w", "3"}},
+    {{"pad_h", "2"}, {"pad_w", "1"}},
+    {{"dilation_h", "2"}, {"dilation_w", "3"}},
+    {{"groups", "3"}},
+    {{"layout", "nhwc"}, {"pad_w", "2"}},
+    {{"layout", "nhwc"}, {"groups", "6"}, {"stride_h", "2"}, {"stride_w", "2"}},
+    {{"stride_h", "3"}, {"stride_w", "2"}, {"pad_h", "1"}, {"pad_w", "2"}, {"dilation_w", "2"}},
+};
+
+// The small extents with six channels, so that three groups can share them.
+const Extents even{{"C", 6}, {"K", 6}};
+
+const char *const both[] = {"conv2d", "conv2d_backward"};
+
+TEST_P(Conv2d, Options) {
+  for (const char *kernel : both)
+    for (const Assignments &options : optionSets)
+      expectRight(device, conv(kernel, even, options));
+}
+
+TEST_P(Conv2dEverywhere, Right) {
+  for (const char *kernel : both)
+    expectRight(device, conv(kernel, even, optionSets.back(), "bf16"));
+}
+
+TEST_P(Conv2d, Dtypes) {
+  for (const char *kernel : both)
+    for (const char *dtype : {"bf16", "f32"})
+      expectRight(device, conv(kernel, {}, {{"pad_h", "1"}}, dtype, {}));
+  expectRight(device, conv("conv2d", {}, {{"precision", "exact"}}, "f32"));
+}
+
+TEST_P(Conv2d, Extents) {
+  for (const char *kernel : both)
+    for (const Extents &extents :
+         {Extents{{"N", 1}, {"C", 1}, {"H", 1}, {"W", 1}, {"K", 1}, {"R", 1}, {"S", 1}},
+          Extents{{"H", 3}, {"W", 64}, {"R", 3}, {"S", 1}}, // one row of places
+          Extents{{"H", 70}, {"W", 2}, {"R", 1}, {"S", 2}}, // one column
+          Extents{{"C", 33}, {"K", 65}, {"H", 5}, {"W", 4}, {"R", 1}, {"S", 2}},
+          Extents{{"C", 64}, {"K", 31}, {"H", 4}, {"W", 5}, {"R", 2}, {"S", 1}}, Extents{{"N", 0}},
+          Extents{{"H", 2}}}) // fewer rows than taps: no place
+      expectRight(device, conv(kernel, extents));
+}
+
+// A width that is not the height, and an output of another shape than the input's.
+TEST_P(Conv2d, OutputExtentsAreTheirOwn) {
+  const Invocation call = resolveCase(
+      conv("conv2d", {{"H", 11}, {"W", 30}, {"R", 4}, {"S", 3}},
+           {{"stride_h", "2"}, {"stride_w", "5"}, {"pad_h", "3"}, {"dilation_w", "4"}}));
+  EXPECT_EQ(call.tensor("y").shape, (Shape{2, 6, (11 + 6 - 4) / 2 + 1, (30 - 9) / 5 + 1}));
+  const Invocation last = resolveCase(conv("conv2d", {{"H", 11}, {"W", 30}}, {{"layout", "nhwc"}}));
+  EXPECT_EQ(last.tensor("y").shape, (Shape{2, 9, 29, 6}));
+  EXPECT_EQ(last.tensor("w").shape, (Shape{6, 3, 2, 5}));
+}
+
+TEST_P(Conv2d, WholeNumbersAreExact) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"}) {
+      KernelCase test = conv(kernel, {{"C", 37}, {"K", 35}}, {{"layout", layout}}, "f32");
+      test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          fillIntegers(inputs[i], 3, i + 1);
+      };
+      expectExact(device, test);
+    }
+}
+
+// Bits must not depend on who arrives last.
+TEST_P(Conv2d, SharedSums) {
+  KernelCase test = conv("conv2d_backward", {{"N", 5}});
+  for (const std::int64_t splits : {1, 2, 7}) {
+    test.config = {{"wgrad_splits", splits}};
+    expectRight(device, test);
+  }
+  expectRight(device, conv("conv2d_backward", {{"N", 40}, {"H", 12}}));
+}
+
+TEST_P(Conv2d, Strides) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"})
+      expectRightWithStrides(device, conv(kernel, {}, {{"layout", layout}, {"pad_h", "1"}}));
+}
+
+TEST(Conv2dGradients, EveryOption) {
+  for (const Assignments &options : optionSets)
+    expectGradients(conv("conv2d", even, options, "f32"), "conv2d_backward");
+}
+
+TEST(Conv2dGradients, RandomOptions) {
+  std::mt19937_64 random(20);
+  auto pick = [&](int least, int most) {
+    return std::to_string(std::uniform_int_distribution<int>(least, most)(random));
+  };
+  for (int i = 0; i < 20; ++i) {
+    const Assignments options{{"layout", i % 2 ? "nchw" : "nhwc"},
+                              {"stride_h", pick(1, 3)},
+                              {"stride_w", pick(1, 3)},
+                              {"pad_h", pick(0, 3)},
+                              {"pad_w", pick(0, 3)},
+                              {"dilation_h", pick(1, 3)},
+                              {"dilation_w", pick(1, 3)},
+                              {"groups", i % 3 ? "1" : "3"}};
+    expectGradients(conv("conv2d", even, options, "f32"), "conv2d_backward");
+  }
+}
+
+std::vector<double> reference(const KernelCase &test,
+                              const std::vector<std::vector<double>> &values) {
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs;
+  for (std::size_t i = 0; i < 3; ++i)
+    inputs.push_back(call.tensors[i].present
+                         ? HostArray(DType::float32, call.tensors[i].shape, values[i])
+                         : HostArray());
+  return referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble();
+}
+
+TEST(Conv2dReference, ByHand) {
+  // Taps are not turned round; the padding is zeros; every place gets the bias.
+  EXPECT_EQ(reference(conv("conv2d",
+                           {{"N", 1}, {"C", 1}, {"H", 1}, {"W", 3}, {"K", 1}, {"R", 1}, {"S", 2}},
+                           {{"pad_w", "1"}}, "f32"),
+                      {{1, 2, 3}, {10, 1}, {100}}),
+            (std::vector<double>{101, 112, 123, 130}));
+  // Two groups; a dilation that skips the middle.
+  EXPECT_EQ(reference(conv("conv2d",
+                           {{"N", 1}, {"C", 2}, {"H", 3}, {"W", 1}, {"K", 2}, {"R", 2}, {"S", 1}},
+                           {{"groups", "2"}, {"dilation_h", "2"}}, "f32", {}),
+                      {{1, 2, 3, 4, 5, 6}, {1, 10, 1, 100}}),
+            (std::vector<double>{31, 604}));
+}
+
+// What a kernel would do that takes the width for the height, or has no mask for channels.
+TEST(Conv2dHarness, CatchesPlantedErrors) {
+  const Invocation call = resolveCase(conv("conv2d", {}));
+  const auto inputs = sampleInputs(call, 1);
+  auto turned = referenceOutputs(call, inputs, Arithmetic::own);
+  EXPECT_TRUE(check(call, inputs, turned)[0].accuracy.ok());
+  auto values = turned[0].as<half>();
+  std::rotate(values.begin(), values.begin() + 1, values.end());
+  EXPECT_FALSE(check(call, inputs, turned)[0].accuracy.ok());
+  auto more = inputs;
+  more[1].as<half>().back() = half(static_cast<float>(more[1].as<half>().back()) + 1);
+  EXPECT_FALSE(check(call, inputs, referenceOutputs(call, more, Arithmetic::own))[0].accuracy.ok());
+}
+
+std::string refusal(const KernelCase &test) {
+  try {
+    resolveCase(test);
+  } catch (const InputError &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Conv2dErrors, SaySo) {
+  KernelCase test = conv("conv2d", even);
+  test.extents["Cg"] = 4;
+  EXPECT_THAT(refusal(test), HasSubstr("x has 6 channels, but w has 4 in each of 1 groups"));
+  EXPECT_THAT(refusal(conv("conv2d", {{"C", 4}, {"K", 5}}, {{"groups", "2"}})),
+              HasSubstr("w has 5 filters, which 2 groups cannot share evenly"));
+  for (const char *option : {"stride_h", "stride_w", "dilation_h", "dilation_w"}) {
+    KernelCase zero{"conv2d", {}, {{option, "0"}}};
+    EXPECT_THAT(refusal(zero), HasSubstr("is at least 1"));
+  }
+  EXPECT_THAT(refusal({"conv2d", {}, {{"pad_w", "-1"}}}), HasSubstr("cannot be negative"));
+  KernelCase backward = conv("conv2d_backward", {});
+  backward.extents["Q"] = 3;
+  EXPECT_THAT(refusal(backward), HasSubstr("dy is 7 x 3, but y is 7 x 12"));
+}
+
+TEST(Conv2dCounters, ChannelsLastMeetNoBankConflicts) {
+  const Device device = Device::open("virtual:sm_80");
+  const KernelCase test =
+      conv("conv2d", {{"C", 64}, {"K", 64}, {"H", 10}, {"W", 18}, {"S", 3}}, {{"layout", "nhwc"}});
+  const Invocation call = resolveCase(test);
+  const auto inputs = sampleInputs(call, 1);
+  execute(device, call, completeConfig(call, device.target(), {}), inputs);
+  const vgpu::Counters counters =
+      static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+  EXPECT_EQ(counters.asyncCopy.wavefronts, counters.asyncCopy.idealWavefronts) << counters.text();
+  EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts) << counters.text();
+  EXPECT_GT(counters.mma, 0u);
+}
+
+// What docs/kernels/conv.md shows.
+TEST_P(Conv2d, Example) {
+  const auto image = tensor(device.upload(std::vector<half>(6 * 8, half(1.0f))), {1, 1, 6, 8});
+  const auto filters = tensor(device.upload(std::vector<half>(2 * 9, half(1.0f))), {2, 1, 3, 3});
+  // [conv]
+  auto out = run_kernel(device.stream(), "conv2d", {{"x", image}, {"w", filters}},
+                        {{"stride_w", "2"}, {"pad_h", "1"}, {"pad_w", "1"}});
+  auto y = out.at("y").as<half, 4>();
+  // [/conv]
+  device.synchronize();
+  EXPECT_EQ(y.extents(), (std::array<std::int64_t, 4>{1, 2, 6, 4}));
+  const std::vector<half> values = Buffer<half>(y.memory()).download();
+  EXPECT_EQ(static_cast<float>(values[0]), 4); // a corner
+  EXPECT_EQ(static_cast<float>(values[5]), 9);
+}
+
+} // namespace

@@ -1,0 +1,165 @@
+// grouped_matmul and its gradients: empty groups, partial tiles, many groups.
+#include "KernelTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+class GroupedMatmul : public OnDevice {};
+SECTILE_INSTANTIATE_ON(GroupedMatmul, "virtual:sm_80,virtual:sm_90a");
+class GroupedMatmulEverywhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(GroupedMatmulEverywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+std::int64_t total(const std::vector<int> &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+
+KernelCase withSizes(const char *kernel, const std::vector<int> &sizes, const char *dtype,
+                     const Assignments &options = {}) {
+  return {kernel,
+          {{"M", total(sizes)}, {"G", static_cast<std::int64_t>(sizes.size())}},
+          options,
+          {},
+          dtype,
+          {},
+          1,
+          [sizes](const Invocation &call, std::vector<HostArray> &inputs) {
+            inputs[call.index("group_sizes")].assign(
+                std::vector<double>(sizes.begin(), sizes.end()));
+          }};
+}
+
+const std::vector<std::vector<int>> lengths{
+    {1},         {0, 0, 5},       {5, 0, 0},   {0, 0},          {64, 64},
+    {63, 1, 65}, {128, 0, 3, 70}, {0, 130, 0}, {1, 1, 1, 1, 1},
+};
+
+TEST_P(GroupedMatmul, EmptyGroupsAndPartialTiles) {
+  for (const auto &sizes : lengths) {
+    expectRight(device, withSizes("grouped_matmul", sizes, "f16"));
+    expectRight(device, withSizes("grouped_matmul_drhs", sizes, "f16"));
+  }
+}
+
+TEST_P(GroupedMatmul, MoreGroupsThanAreLookedAtAtOnce) {
+  std::vector<int> sizes(300, 0);
+  for (std::size_t i = 0; i < sizes.size(); i += 7)
+    sizes[i] = static_cast<int>(i % 5);
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    KernelCase test = withSizes(kernel, sizes, "bf16");
+    test.extents["K"] = 17;
+    test.extents["N"] = 9;
+    expectRight(device, test);
+  }
+}
+
+TEST_P(GroupedMatmul, DtypesAndTransposition) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    for (const char *dtype : {"f16", "bf16", "f32"})
+      for (const char *trans : {"false", "true"})
+        expectRight(device, {kernel, {}, {{"trans_rhs", trans}}, {}, dtype});
+  expectRight(device, {"grouped_matmul", {}, {{"precision", "exact"}}, {}, "f32"});
+}
+
+TEST_P(GroupedMatmulEverywhere, Right) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    expectRight(device, {kernel, {}, {}, {}, "f16"});
+}
+
+TEST_P(GroupedMatmul, Extents) {
+  for (const auto &[k, n] : {std::pair{1, 1}, {0, 5}, {33, 65}, {64, 0}}) {
+    expectRight(device, {"grouped_matmul", {{"K", k}, {"N", n}}, {}, {}, "f16"});
+    expectRight(device, {"grouped_matmul_drhs", {{"K", k}, {"N", n}}, {}, {}, "f16"});
+  }
+}
+
+TEST_P(GroupedMatmul, WholeNumbersAreExact) {
+  auto integers = [](const Invocation &, std::vector<HostArray> &inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (is_floating(inputs[i].dtype))
+        fillIntegers(inputs[i], 3, i + 1);
+  };
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    expectExact(device, {kernel, {}, {}, {}, "f32", {}, 1, integers});
+}
+
+TEST_P(GroupedMatmul, Strides) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    for (const char *trans : {"false", "true"})
+      expectRightWithStrides(device, {kernel, {}, {{"trans_rhs", trans}}, {}, "f16"});
+}
+
+// Lengths that are wrong must not reach beyond the rows there are; the virtual device watches.
+TEST_P(GroupedMatmul, WrongLengthsStayInMemory) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    KernelCase test{kernel, {{"M", 100}, {"G", 3}}, {}, {}, "f16"};
+    const Invocation call = resolveCase(test);
+    std::vector<HostArray> inputs = sampleInputs(call, 1);
+    inputs[call.index("group_sizes")].assign(std::vector<double>{90, -20, 1000});
+    EXPECT_NO_THROW(execute(device, call, completeConfig(call, device.target(), {}), inputs));
+  }
+}
+
+TEST(GroupedGradients, OfTheMatrices) {
+  for (const auto &sizes : lengths)
+    if (total(sizes))
+      for (const char *trans : {"false", "true"}) {
+        KernelCase test = withSizes("grouped_matmul", sizes, "f32", {{"trans_rhs", trans}});
+        test.extents["K"] = 3;
+        test.extents["N"] = 4;
+        expectGradients(test, "grouped_matmul_drhs");
+      }
+}
+
+// dlhs is grouped_matmul of dc with the matrices the other way round: <dc, f(x + t)> - <dc, f(x)>
+// = <dlhs, t>, exactly as f is linear.
+TEST(GroupedGradients, OfTheRows) {
+  const Invocation forward =
+      resolveCase({"grouped_matmul", {{"M", 20}, {"K", 3}, {"N", 4}, {"G", 4}}, {}, {}, "f32"});
+  const Invocation backward = resolveCase({"grouped_matmul",
+                                           {{"M", 20}, {"K", 4}, {"N", 3}, {"G", 4}},
+                                           {{"trans_rhs", "true"}},
+                                           {},
+                                           "f32"});
+  const auto x = sampleInputs(forward, 1);
+  auto shifted = sampleInputs(forward, 2);
+  shifted[1] = x[1];
+  shifted[2] = x[2];
+  const auto gradient = sampleInputs(backward, 3);
+  const auto y = referenceOutputs(forward, shifted, Arithmetic::exact)[0].toDouble();
+  const auto dlhs =
+      referenceOutputs(backward, std::vector{gradient[0], x[1], x[2]}, Arithmetic::exact)[0]
+          .toDouble();
+  const auto dc = gradient[0].toDouble(), t = shifted[0].toDouble();
+  double left = 0, right = 0;
+  for (std::size_t i = 0; i < y.size(); ++i)
+    left += dc[i] * y[i];
+  for (std::size_t i = 0; i < t.size(); ++i)
+    right += dlhs[i] * t[i];
+  EXPECT_NEAR(left, right, 1e-9);
+}
+
+TEST(GroupedReference, ByHand) {
+  const Invocation call =
+      resolveCase({"grouped_matmul", {{"M", 3}, {"K", 1}, {"N", 1}, {"G", 3}}, {}, {}, "f32"});
+  const std::vector<HostArray> inputs{
+      HostArray(DType::float32, {3, 1}, std::vector<double>{1, 2, 3}),
+      HostArray(DType::float32, {3, 1, 1}, std::vector<double>{10, 100, 1000}),
+      HostArray(DType::int32, {3}, std::vector<double>{2, 0, 1})};
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble(),
+            (std::vector<double>{10, 20, 3000}));
+}
+
+// A row of the wrong group is seen.
+TEST(GroupedHarness, CatchesAWrongGroup) {
+  const Invocation call = resolveCase(withSizes("grouped_matmul", {63, 1, 65}, "f16"));
+  auto inputs = sampleInputs(call, 1);
+  inputs[2].assign(std::vector<double>{63, 1, 65});
+  auto other = inputs;
+  other[2].assign(std::vector<double>{64, 0, 65});
+  EXPECT_FALSE(
+      check(call, inputs, referenceOutputs(call, other, Arithmetic::own))[0].accuracy.ok());
+}
+
+} // namespace

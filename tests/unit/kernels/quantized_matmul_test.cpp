@@ -1,0 +1,106 @@
+// quantized_matmul: int4 and int8 codes, groups, zero points.
+#include "KernelTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+namespace {
+
+class QuantizedMatmul : public OnDevice {};
+SECTILE_INSTANTIATE_ON(QuantizedMatmul, "virtual:sm_80,virtual:sm_90a");
+class QuantizedMatmulEverywhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(QuantizedMatmulEverywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+KernelCase quantized(std::int64_t m, std::int64_t n, std::int64_t k, int group, const char *dtype,
+                     const std::vector<std::string> &with = {}) {
+  const bool packed = !strstr(dtype, "i8");
+  return {"quantized_matmul",
+          {{"M", m}, {"N", n}, {"K", k}, {"W", packed ? k / 2 : k}, {"S", (k + group - 1) / group}},
+          {{"group", std::to_string(group)}},
+          with,
+          dtype};
+}
+
+TEST_P(QuantizedMatmul, AnyExtents) {
+  for (const char *dtype : {"f16", "f16,w=i8"})
+    for (const auto &[m, n, k] : {std::tuple{1, 1, 2},
+                                  {1, 65, 34},
+                                  {15, 64, 128},
+                                  {17, 63, 130},
+                                  {65, 7, 254},
+                                  {3, 5, 0},
+                                  {0, 5, 32}})
+      expectRight(device, quantized(m, n, k, 128, dtype, {"zeros"}));
+}
+
+TEST_P(QuantizedMatmul, GroupsAndZeros) {
+  for (const char *dtype : {"f16", "bf16", "f16,w=i8", "bf16,w=i8"})
+    for (const int group : {16, 32, 48, 128})
+      for (const auto &with : {std::vector<std::string>{}, {"zeros"}, {"bias"}, {"zeros", "bias"}})
+        expectRight(device, quantized(20, 33, 200, group, dtype, with));
+}
+
+TEST_P(QuantizedMatmulEverywhere, Right) {
+  for (const char *dtype : {"f16", "bf16,w=i8"})
+    expectRight(device, quantized(20, 33, 200, 32, dtype, {"zeros", "bias"}));
+}
+
+TEST_P(QuantizedMatmul, Activations) {
+  for (const char *activation : {"relu", "gelu", "silu"})
+    expectRight(device, {"quantized_matmul", {}, {{"activation", activation}}, {"bias"}, "f16"});
+}
+
+TEST_P(QuantizedMatmul, Strides) {
+  expectRightWithStrides(device, {"quantized_matmul", {}, {}, {"zeros", "bias"}, "f16"});
+}
+
+TEST_P(QuantizedMatmul, WholeNumbersAreExact) {
+  KernelCase test = quantized(20, 33, 100, 32, "f16", {"zeros", "bias"});
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    fillIntegers(inputs[call.index("a")], 1, 1);
+    fillIntegers(inputs[call.index("scales")], 1, 2);
+    fillIntegers(inputs[call.index("bias")], 3, 3);
+  };
+  expectExact(device, test);
+}
+
+// Codes and their order by hand: 0x3A holds 10, then 3.
+TEST(QuantizedReference, ByHand) {
+  const Invocation call = resolveCase(quantized(1, 1, 2, 16, "f16"));
+  const std::vector<HostArray> inputs{
+      HostArray(DType::float16, {1, 2}, std::vector<double>{1, 100}),
+      HostArray(DType::uint8, {1, 1}, std::vector<double>{0x3A}),
+      HostArray(DType::float16, {1, 1}, std::vector<double>{0.5}), HostArray(), HostArray()};
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble()[0],
+            (10 - 8) * 0.5 + 100 * (3 - 8) * 0.5);
+}
+
+TEST(QuantizedHarness, CatchesSwappedHalves) {
+  const Invocation call = resolveCase({"quantized_matmul"});
+  const auto inputs = sampleInputs(call, 1);
+  auto swapped = inputs;
+  for (std::byte &code : swapped[1].data)
+    code = code << 4 | code >> 4;
+  EXPECT_FALSE(
+      check(call, inputs, referenceOutputs(call, swapped, Arithmetic::own))[0].accuracy.ok());
+}
+
+std::string refusal(const KernelCase &test) {
+  try {
+    resolveCase(test);
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(QuantizedErrors, SaySo) {
+  EXPECT_THAT(refusal(quantized(4, 4, 33, 16, "f16")), HasSubstr("two codes go into a byte"));
+  EXPECT_THAT(refusal(quantized(4, 4, 64, 24, "f16")), HasSubstr("a positive multiple of 16"));
+  KernelCase test = quantized(4, 4, 64, 32, "f16");
+  test.extents["S"] = 3;
+  EXPECT_THAT(refusal(test), HasSubstr("2 groups of 32 cover K = 64"));
+}
+
+} // namespace
