@@ -164,7 +164,6 @@ TEST(RecurrenceErrors, SayWhatIsWrong) {
 
 // The last launch, of outputs by chunks, reads every input once for each block of columns.
 TEST(RecurrenceCounters, ReadsNoMoreThanItNeeds) {
-  setenv("SECTILE_CUDA_LIBRARY", "", 1);
   for (const char *target : {"virtual:sm_80", "virtual:sm_90a"}) {
     SCOPED_TRACE(target);
     const Device device = Device::open(target);

@@ -172,7 +172,6 @@ TEST_P(Pooling, PackedChunksAsWorkedOutByHand) {
 
 // Each element moves once, in whole sectors.
 TEST(PoolingCounters, EachElementMovesOnce) {
-  setenv("SECTILE_CUDA_LIBRARY", "", 1);
   for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
     for (const char *kernel : {"mean_pool", "mean_pool_backward", "chunk_mean_pool"}) {
       SCOPED_TRACE(std::string(kernel) + " on " + target);

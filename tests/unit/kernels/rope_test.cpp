@@ -191,7 +191,6 @@ TEST(RopeReference, RefusesWhatItCannotDo) {
 }
 
 TEST(RopeCounters, EachElementMovesOnce) {
-  setenv("SECTILE_CUDA_LIBRARY", "", 1);
   for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
     for (const char *style : {"half", "interleaved"}) {
       const Device device = Device::open(target);
