@@ -40,19 +40,23 @@ Timing time(const Stream &stream, const std::function<void()> &work, const Timin
   const autotune::CacheFlush flush(device);
   work(); // compiles, and whatever else only the first run does
   stream.synchronize();
-  const Event from = stream.record();
-  constexpr unsigned trial = 5;
-  for (unsigned i = 0; i < trial; ++i)
-    work();
-  const double once = std::max(1e-3, double(elapsed_ms(from, stream.record())) / trial);
-  const auto runsOf = [&](double milliseconds) {
+  // How many runs, with the flush ahead of each, fit.
+  const auto runsIn = [&](double milliseconds, bool flushed) {
+    constexpr unsigned trial = 5;
+    const Event from = stream.record();
+    for (unsigned i = 0; i < trial; ++i) {
+      if (flushed)
+        flush.run(stream);
+      work();
+    }
+    const double once = std::max(1e-3, double(elapsed_ms(from, stream.record())) / trial);
     return static_cast<unsigned>(
         std::clamp(std::ceil(milliseconds / once), double(fewestRuns), double(mostRuns)));
   };
-  for (unsigned i = 0, runs = runsOf(options.warmup_ms); i < runs; ++i)
+  for (unsigned i = 0, runs = runsIn(options.warmup_ms, false); i < runs; ++i)
     work();
   std::vector<std::pair<Event, Event>> marks;
-  for (unsigned i = 0, runs = runsOf(options.total_ms); i < runs; ++i) {
+  for (unsigned i = 0, runs = runsIn(options.total_ms, options.flush_l2); i < runs; ++i) {
     if (options.flush_l2)
       flush.run(stream);
     Event start = stream.record();

@@ -66,11 +66,18 @@ std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed) 
     if (spec.sample) {
       spec.sample(call, array, random);
     } else if (!isInteger(type.dtype)) {
+      // Large arrays repeat themselves, with a prime period: no two rows of one are equal, and
+      // drawing the numbers does not take longer than the kernel.
+      constexpr std::int64_t period = 1'048'573;
       std::normal_distribution<double> normal;
-      std::vector<double> values(static_cast<std::size_t>(array.count()));
+      HostArray drawn(type.dtype, {std::min(array.count(), period)});
+      std::vector<double> values(static_cast<std::size_t>(drawn.count()));
       for (double &value : values)
         value = normal(random);
-      array.assign(values);
+      drawn.assign(values);
+      for (std::size_t at = 0; at < array.data.size(); at += drawn.data.size())
+        std::copy_n(drawn.data.begin(), std::min(drawn.data.size(), array.data.size() - at),
+                    array.data.begin() + static_cast<std::ptrdiff_t>(at));
     }
   }
   return inputs;

@@ -101,6 +101,9 @@ struct KernelSpec {
   // Good values for all configuration fields on this target.
   std::function<Config(const Invocation &, const std::string &target)> defaults;
   std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
+  // Additions and multiplications that the result needs at least, where they say more of a time
+  // than the bytes that it moves.
+  std::function<double(const Invocation &)> flops = nullptr;
   // Launches it, or whatever `use` does with its launches.
   std::function<void(Use &use)> apply;
 };

@@ -94,6 +94,9 @@ KernelSpec sectile::attentionSpec() {
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
                 {"Sk", 50}, {"D", 32}, {"Dv", 32}, {"R", 3}};
   spec.check = checkAttention;
+  spec.flops = [](const Invocation &call) {
+    return 2 * visiblePairs(call) * double(call.extent("D") + call.extent("Dv"));
+  };
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result = attentionReference(inputs[0], inputs[1], inputs[2],

@@ -101,6 +101,20 @@ void sectile::checkAttention(const Invocation &call) {
     throw InputError(name + ": option 'dropout' is at least 0 and below 1");
 }
 
+double sectile::visiblePairs(const Invocation &call) {
+  const AttentionNumbers numbers(call);
+  const std::int64_t queries = call.extent("Sq"), keys = call.extent("Sk");
+  double pairs = 0;
+  for (std::int64_t i = 0; i < queries; ++i) {
+    const std::int64_t beside = i + keys - queries;
+    const std::int64_t first = numbers.leftBounded ? beside - numbers.left : 0;
+    const std::int64_t end = numbers.rightBounded ? beside + numbers.right + 1 : keys;
+    pairs +=
+        double(std::max<std::int64_t>(0, std::min(end, keys) - std::max<std::int64_t>(first, 0)));
+  }
+  return pairs * double(call.extent("B")) * double(call.extent("Hq"));
+}
+
 static double scaleOf(const Invocation &call) {
   return call.options.given("scale") ? call.options.number("scale")
                                      : 1 / std::sqrt(static_cast<double>(call.extent("D")));

@@ -14,6 +14,9 @@ std::vector<std::string> storedByLayout(std::vector<std::string> axes, const Opt
 // Heads, widths and options; throws InputError.
 void checkAttention(const Invocation &call);
 
+// How many pairs of a query and a key that it may see by their positions there are, of all heads.
+double visiblePairs(const Invocation &call);
+
 // inputs by their place among the call's arguments. Points into them.
 AttentionSettings attentionSettings(const Invocation &call, std::span<const HostArray> inputs);
 

@@ -199,6 +199,10 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                       Arithmetic arithmetic) {
     return std::vector{gemmReference(call, inputs, arithmetic)};
   };
+  spec.flops = [batched](const Invocation &call) {
+    const double sums = double(call.extent("M")) * double(call.extent("N"));
+    return 2 * sums * double(call.extent("K")) * (batched ? double(call.extent("B")) : 1);
+  };
   spec.defaults = defaultsFor;
   spec.spaces = {{.axes = {{"m", {32, 64, 128, 256}},
                            {"n", {32, 64, 128, 256}},

@@ -115,6 +115,17 @@ std::optional<long> CommandLine::number(std::string_view flag, long least) const
   return number;
 }
 
+double CommandLine::seconds(std::string_view flag) const {
+  if (!has(flag))
+    return 0;
+  const std::string text = *value(flag);
+  char *end;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !(seconds > 0))
+    throw InputError(std::string(flag) + " needs a number of seconds above 0, not '" + text + "'");
+  return seconds;
+}
+
 std::optional<std::string> CommandLine::argument(std::size_t index) const {
   if (index >= arguments.size())
     return std::nullopt;

@@ -39,6 +39,8 @@ public:
                                                                bool bareAllowed = false) const;
   // A whole number from `least` on.
   std::optional<long> number(std::string_view flag, long least) const;
+  // Seconds above 0; 0 where the flag is not given.
+  double seconds(std::string_view flag) const;
   std::optional<std::string> argument(std::size_t index) const;
 
 private:

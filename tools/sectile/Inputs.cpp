@@ -80,15 +80,18 @@ Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel) {
   return resolveTypical(kernel, dtype, parseShape(line), line.assignments("--opt"), withOf(line));
 }
 
-std::vector<std::string> withOf(const CommandLine &line) {
+std::vector<std::string> namesIn(std::string_view text) {
   std::vector<std::string> names;
-  const std::string text = line.value("--with").value_or("");
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
-    names.push_back(text.substr(start, comma - start));
+    names.emplace_back(text.substr(start, comma - start));
     start = comma + 1;
   }
   return names;
+}
+
+std::vector<std::string> withOf(const CommandLine &line) {
+  return namesIn(line.value("--with").value_or(""));
 }
 
 std::size_t partOf(const CommandLine &line, const KernelSpec &kernel,

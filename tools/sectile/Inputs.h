@@ -22,6 +22,8 @@ Inputs readInputs(const CommandLine &line, const KernelSpec &kernel);
 // for both.
 Invocation resolveCall(const CommandLine &line, const KernelSpec &kernel);
 
+// "bias,mask"
+std::vector<std::string> namesIn(std::string_view text);
 // The optional inputs that --with names.
 std::vector<std::string> withOf(const CommandLine &line);
 

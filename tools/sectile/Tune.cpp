@@ -58,18 +58,6 @@ Strategy strategyOf(const CommandLine &line) {
   throw InputError("--strategy: '" + name + "' is none of exhaustive, random, halving");
 }
 
-// 0 where the word is not given.
-double secondsOf(const CommandLine &line, const std::string &word) {
-  if (!line.has(word))
-    return 0;
-  const std::string text = *line.value(word);
-  char *end;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !(seconds > 0))
-    throw InputError(word + " needs a number of seconds above 0, not '" + text + "'");
-  return seconds;
-}
-
 std::string shapeText(const NamedExtents &extents) {
   std::string text;
   for (const auto &[name, extent] : extents)
@@ -166,8 +154,8 @@ int sectile::tool::runTune(const CommandLine &line) {
   options.strategy = strategyOf(line);
   options.candidates = static_cast<std::size_t>(line.number("--candidates", 1).value_or(0));
   options.quiet = line.has("--quiet");
-  options.deadline = secondsOf(line, "--deadline");
-  const double budget = secondsOf(line, "--budget");
+  options.deadline = line.seconds("--deadline");
+  const double budget = line.seconds("--budget");
   std::vector<ShapeLine> shapes{{parseShape(line), ""}};
   if (line.has("--file")) {
     if (line.has("--shape"))

@@ -1,0 +1,289 @@
+// `sectile bench kernels`: the time of every kernel of the library, or of a file of shapes.
+#include "tools/sectile/BenchKernels.h"
+#include "bench/Kernels.h"
+#include "kernels/InputError.h"
+#include "kernels/Tune.h"
+#include "tools/File.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Inputs.h"
+#include "tools/sectile/Table.h"
+#include "tools/sectile/Workers.h"
+#include "tools/sectile/cache/Cache.h"
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+using namespace sectile;
+using namespace sectile::tool;
+
+namespace {
+
+using llvm::json::Object;
+
+// Every input that may have this dtype has it; the others have their usual ones.
+std::string dtypesFor(const KernelSpec &kernel, const std::string &name) {
+  const std::optional<DType> dtype = parseDType(name);
+  if (!dtype)
+    throw InputError("there is no dtype '" + name + "'");
+  std::string text;
+  for (const ArgumentSpec &spec : kernel.arguments)
+    if (!spec.output &&
+        std::find(spec.dtypes.begin(), spec.dtypes.end(), *dtype) != spec.dtypes.end())
+      text += (text.empty() ? "" : ",") + spec.name + "=" + name;
+  return text;
+}
+
+// KERNEL [AXIS=EXTENT,...] [dtype DTYPE] [with NAMES] [opt KEY=VALUE...]
+Invocation parseLine(const std::string &text, std::string dtype) {
+  std::istringstream words(text);
+  std::string word, name;
+  words >> name;
+  const KernelSpec &kernel = findKernel(name);
+  std::map<std::string, std::int64_t> extents;
+  std::vector<std::string> with;
+  Assignments options;
+  bool isOption = false;
+  while (words >> word) {
+    if (word == "opt") {
+      isOption = true;
+    } else if (word == "with" || word == "dtype") {
+      std::string value;
+      if (!(words >> value))
+        throw InputError("'" + word + "' needs a value");
+      if (word == "with")
+        with = namesIn(value);
+      else
+        dtype = value;
+    } else if (isOption) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos)
+        throw InputError("'" + word + "' is no option of the form KEY=VALUE");
+      options.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    } else {
+      extents.merge(parseShape(word, name));
+    }
+  }
+  return resolveTypical(kernel, dtypesFor(kernel, dtype), extents, options, with);
+}
+
+std::vector<Invocation> callsOf(const CommandLine &line) {
+  std::vector<std::string> names = namesIn(line.value("--kernel").value_or(""));
+  for (const std::string &name : names)
+    findKernel(name);
+  const auto isAsked = [&](const std::string &name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const std::string dtype = line.value("--dtype").value_or("f16");
+  std::vector<Invocation> calls;
+  if (!line.has("--file")) {
+    for (const KernelSpec &kernel : kernelRegistry())
+      if (isAsked(kernel.name))
+        calls.push_back(resolveTypical(
+            kernel, dtypesFor(kernel, dtype),
+            line.has("--small") ? kernel.small : std::map<std::string, std::int64_t>(), {}));
+    return calls;
+  }
+  if (line.has("--small"))
+    throw InputError("only one of --file and --small can be given");
+  const std::string path = *line.value("--file");
+  std::istringstream file(readFile(path));
+  std::string text;
+  for (std::size_t number = 1; std::getline(file, text); ++number) {
+    text.erase(std::min(text.find('#'), text.size()));
+    std::string name;
+    if (!(std::istringstream(text) >> name))
+      continue;
+    try {
+      if (isAsked(findKernel(name).name))
+        calls.push_back(parseLine(text, dtype));
+    } catch (const InputError &error) {
+      throw InputError(path + ":" + std::to_string(number) + ": " + error.what());
+    }
+  }
+  if (calls.empty())
+    throw InputError("--file: '" + path + "' has no shapes" +
+                     (names.empty() ? "" : " for these kernels"));
+  return calls;
+}
+
+// What a call computes on: the dtypes and shapes of its arguments, and of integers so much that
+// another program can make up like ones.
+Object describeCall(const Invocation &call, std::span<const HostArray> inputs) {
+  Object extents, options;
+  for (const auto &[axis, extent] : call.extents)
+    extents[axis] = extent;
+  if (!call.leading.empty())
+    extents["..."] = elementCount(call.leading);
+  for (const auto &[name, value] : call.options.values)
+    if (!value.empty())
+      options[name] = value;
+  llvm::json::Array arguments;
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const ArgumentSpec &spec = call.kernel->arguments[i];
+    const TensorType &type = call.tensors[i];
+    if (!type.present)
+      continue;
+    Object argument{{"name", spec.name},
+                    {"output", spec.output},
+                    {"dtype", std::string(name_of(type.dtype))},
+                    {"shape", llvm::json::Array(type.shape)}};
+    if (i < inputs.size() && !is_floating(type.dtype) && inputs[i].count() > 0) {
+      const std::vector<double> values = inputs[i].toDouble();
+      const auto [least, most] = std::minmax_element(values.begin(), values.end());
+      argument["least"] = static_cast<std::int64_t>(*least);
+      argument["most"] = static_cast<std::int64_t>(*most);
+      constexpr std::size_t few = 4096;
+      if (values.size() <= few) {
+        llvm::json::Array all;
+        for (const double value : values)
+          all.push_back(static_cast<std::int64_t>(value));
+        argument["values"] = std::move(all);
+      }
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return Object{{"kernel", call.kernel->name},
+                {"extents", std::move(extents)},
+                {"options", std::move(options)},
+                {"arguments", std::move(arguments)},
+                {"bytes", bench::leastBytes(call)}};
+}
+
+Object timeCall(const Device &device, const Invocation &call) {
+  const std::vector<HostArray> inputs = sampleInputs(call, 1);
+  Object row = describeCall(call, inputs);
+  const Config config = configFor(call, device, {});
+  const bench::Timing timing = bench::timeKernel(device, call, config, inputs);
+  row["device"] = device.name();
+  row["product"] = device.description();
+  row["target"] = device.target();
+  row["config"] = sectile::describe(*call.kernel, config);
+  row["estimated"] = timing.runs == 0;
+  row["median_us"] = timing.median;
+  row["low_us"] = timing.low;
+  row["high_us"] = timing.high;
+  row["runs"] = timing.runs;
+  if (call.kernel->flops)
+    row["flops"] = call.kernel->flops(call);
+  return row;
+}
+
+// "M=4096 N=4096 K=4096 f16 causal=true with bias": what sets this call apart from others of the
+// kernel.
+std::string shapeText(const Invocation &call) {
+  std::string text;
+  const auto add = [&](const std::string &word) { text += (text.empty() ? "" : " ") + word; };
+  for (const auto &[axis, extent] : call.extents)
+    add(axis + "=" + std::to_string(extent));
+  if (!call.leading.empty())
+    add("...=" + std::to_string(elementCount(call.leading)));
+  add(std::string(name_of(call.tensors.front().dtype)));
+  for (const OptionSpec &spec : call.kernel->options)
+    if (const std::string &value = call.options.values.at(spec.name); value != spec.initial)
+      add(spec.name + "=" + value);
+  std::string with;
+  for (const ArgumentSpec &spec : call.kernel->arguments)
+    if (spec.optional && call.has(spec.name))
+      with += (with.empty() ? "with " : ",") + spec.name;
+  if (!with.empty())
+    add(with);
+  return text;
+}
+
+std::string rounded(double value, const char *format) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// Bytes or operations for each microsecond, in thousands or millions of millions of a second.
+double rate(const Object &row, const char *what, double unit) {
+  return row.getNumber(what).value_or(0) / *row.getNumber("median_us") / unit;
+}
+
+class Report {
+public:
+  Report() { table.row({"kernel", "shape", "config", "median", "spread", "GB/s", "TFLOP/s"}); }
+
+  void add(const Invocation &call, Object row, const std::string &error) {
+    const std::string &name = call.kernel->name, shape = shapeText(call);
+    if (!error.empty()) {
+      row = Object{{"kernel", name}, {"error", error}};
+      table.row({name, shape, "-", "failed"});
+      problems += name + " " + shape + ": " + error + "\n";
+    } else {
+      const double median = *row.getNumber("median_us");
+      const bool counts = row.getNumber("flops").has_value() && median > 0;
+      isEstimated |= *row.getBoolean("estimated");
+      device = row.getString("product")->str() + " (" + row.getString("device")->str() + ")";
+      const double spread = *row.getNumber("high_us") - *row.getNumber("low_us");
+      table.row(
+          {name, shape, row.getString("config")->str(), microseconds(median),
+           *row.getBoolean("estimated") ? "estimated" : rounded(100 * spread / median, "%.1f%%"),
+           rounded(median > 0 ? rate(row, "bytes", 1e3) : 0, "%.0f"),
+           counts ? rounded(rate(row, "flops", 1e6), "%.1f") : "-"});
+      moved.bars.push_back({name + " " + shape, {{"GB/s", rate(row, "bytes", 1e3)}}});
+      if (counts)
+        computed.bars.push_back({name + " " + shape, {{"TFLOP/s", rate(row, "flops", 1e6)}}});
+    }
+    row["shape"] = shape;
+    rows.push_back(std::move(row));
+  }
+
+  void print() const {
+    if (isEstimated)
+      std::cout << "kernels: " << device
+                << "; nothing was timed, these are estimates of the cost model\n";
+    else
+      std::cout << "kernels: " << device << "; median of runs that find nothing in the L2 cache\n";
+    table.print(std::cout);
+    std::cout << problems;
+  }
+
+  Table table;
+  std::string problems, device = "nothing was run";
+  bool isEstimated = false;
+  llvm::json::Array rows;
+  BarPanel moved{"GB/s, each input and output counted once", {}}, computed{"TFLOP/s", {}};
+};
+
+} // namespace
+
+llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
+                                              std::vector<BarPanel> &panels, bool &failed) {
+  const std::vector<Invocation> calls = callsOf(line);
+  const double budget = line.seconds("--budget"), deadline = line.seconds("--deadline");
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  Report report;
+  std::optional<Device> device;
+  Workers workers;
+  workers.deadline = deadline > 0 ? deadline : 120;
+  workers.begin = [&] {
+    device = openDevice(line.value("--device"));
+    if (device->name() == "interpreter")
+      throw InputError("the interpreter has no time: it says what a kernel does, not how");
+    if (device->name().starts_with("virtual:") && !line.has("--small") && !line.has("--file"))
+      throw InputError(device->name() + " is no device that could be timed, and typical shapes "
+                                        "would take it long to estimate: give --small, or --file");
+  };
+  workers.work = [&](std::size_t i) { return timeCall(*device, calls[i]); };
+  workers.done = [&](std::size_t i, Object row, const std::string &error) {
+    report.add(calls[i], std::move(row), error);
+    const std::chrono::duration<double> took = Clock::now() - start;
+    if (budget == 0 || took.count() < budget || i + 1 == calls.size())
+      return true;
+    std::cerr << "sectile: the budget was spent after " << i + 1 << " of " << calls.size()
+              << " calls\n";
+    return false;
+  };
+  runInWorkers(calls.size(), workers);
+  report.print();
+  failed = !report.problems.empty();
+  for (BarPanel *panel : {&report.moved, &report.computed})
+    if (!panel->bars.empty())
+      panels.push_back(std::move(*panel));
+  return std::move(report.rows);
+}

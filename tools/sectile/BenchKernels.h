@@ -1,0 +1,13 @@
+// The suite `kernels` of `sectile bench`.
+#pragma once
+#include "tools/sectile/BarChart.h"
+#include "tools/sectile/CommandLine.h"
+#include "llvm/Support/JSON.h"
+
+namespace sectile::tool {
+
+// Prints a table; a row for each call, and pictures of them. `failed`: some call has no time.
+llvm::json::Array benchKernels(const CommandLine &line, std::vector<BarPanel> &panels,
+                               bool &failed);
+
+} // namespace sectile::tool
