@@ -22,6 +22,7 @@ if ARGS.cpu_check:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import torch  # noqa: E402
+import torch._functorch.config as functorch_config  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 try:
@@ -793,7 +794,7 @@ def attempt(row, peer, action, limit):
         torch.cuda.empty_cache()
 
 def measure(rows):
-    torch._functorch.config.donated_buffer = False  # gradients are taken again and again
+    functorch_config.donated_buffer = False  # gradients are taken again and again
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     clock, start = Clock(), time.monotonic()
     name = f"{torch.cuda.get_device_name(0)}; PyTorch {torch.__version__}" + (f", Triton {triton.__version__}" if triton else "")
