@@ -72,13 +72,13 @@ std::size_t Invocation::index(std::string_view argument) const {
 
 std::vector<std::size_t> Invocation::storedAxes(std::size_t argument) const {
   const ArgumentSpec &spec = kernel->arguments[argument];
-  const bool anyLeading = !spec.axes.empty() && spec.axes.front() == "...";
-  const std::size_t rank = spec.axes.size() - anyLeading + (anyLeading ? leading.size() : 0);
-  std::vector<std::size_t> places(rank);
+  std::vector<std::size_t> places(tensors[argument].shape.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
-  if (!spec.stored)
+  if (!spec.stored || !tensors[argument].present)
     return places;
   const std::vector<std::string> stored = spec.stored(spec.axes, options);
+  if (stored.size() < spec.axes.size())
+    return places;
   for (std::size_t i = 0; i < spec.axes.size(); ++i)
     places[i] = static_cast<std::size_t>(std::find(stored.begin(), stored.end(), spec.axes[i]) -
                                          stored.begin());

@@ -26,10 +26,11 @@ struct ArgumentSpec {
   bool optional = false;
   // An output that is there only where this optional input, or this flag among the options, is.
   std::string with = "";
-  // The names of its axes. Axes of one name have one extent; a first "..." is any number of axes;
+  // The names of its axes. Axes of one name have one extent; one "..." is any number of axes;
   // "1|B" is 1 or as long as B; "3" is 3.
   std::vector<std::string> axes;
-  // The axes in the order in which they are stored, where the options change it.
+  // The axes in the order in which they are stored, where the options change it, or fewer of them,
+  // where the options take some away.
   std::function<std::vector<std::string>(std::vector<std::string> axes, const OptionValues &)>
       stored = nullptr;
   std::vector<DType> dtypes = {}; // it may have; the first is the usual one

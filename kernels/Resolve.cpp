@@ -193,23 +193,29 @@ private:
 
   void extents(const ArgumentSpec &spec, const Shape &shape, const std::string &who) {
     std::vector<std::string> axes = axesOf(spec);
-    const bool anyLeading = !axes.empty() && axes.front() == "...";
-    const std::size_t named = axes.size() - anyLeading;
-    if (anyLeading ? shape.size() < named : shape.size() != named)
-      fail(who + " is " + toString(shape) + ", but must have " + (anyLeading ? "at least " : "") +
+    const auto dots = std::find(axes.begin(), axes.end(), "...");
+    const bool anyNumber = dots != axes.end();
+    const std::size_t named = axes.size() - anyNumber;
+    if (anyNumber ? shape.size() < named : shape.size() != named)
+      fail(who + " is " + toString(shape) + ", but must have " + (anyNumber ? "at least " : "") +
            std::to_string(named) + (named == 1 ? " axis: " : " axes: ") + bracketed(axes));
     const std::size_t leadingCount = shape.size() - named;
-    if (anyLeading) {
-      Shape leading(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(leadingCount));
+    if (anyNumber) {
+      const auto first = shape.begin() + (dots - axes.begin());
+      Shape leading(first, first + static_cast<std::ptrdiff_t>(leadingCount));
       if (!leadingFrom.empty() && leading != result.leading)
         fail(who + " is " + toString(shape) + ", which does not fit " + leadingFrom);
       if (leadingFrom.empty())
         leadingFrom = describe(who, shape);
       result.leading = std::move(leading);
     }
-    for (std::size_t i = 0; i < named; ++i) {
-      std::string axis = axes[i + anyLeading];
-      const std::int64_t extent = shape[leadingCount + i];
+    for (std::size_t i = 0, at = 0; i < axes.size(); ++i) {
+      std::string axis = axes[i];
+      if (axis == "...") {
+        at += leadingCount;
+        continue;
+      }
+      const std::int64_t extent = shape[at++];
       if (isNumber(axis)) {
         if (extent != std::stoll(axis))
           fail(describe(who, shape) + " must be " + bracketed(axes));

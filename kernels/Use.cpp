@@ -75,34 +75,44 @@ void Use::lengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
   }
 }
 
-void Use::collapsedLengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
-                           std::int64_t *strides) const {
+void Use::mergedLengths(std::size_t argument, std::size_t rank, std::size_t place,
+                        std::int64_t *extents, std::int64_t *strides) const {
   const TensorType &type = call.tensors[argument];
   if (!type.present)
     return;
   const Shape steps = stridesOf(type);
-  assert(type.shape.size() + 1 >= rank);
-  const std::size_t inner = rank - 1, outer = type.shape.size() - inner;
-  for (std::size_t i = 0; i < inner; ++i) {
-    extents[i + 1] = type.shape[outer + i];
-    strides[i + 1] = steps[outer + i];
+  assert(type.shape.size() + 1 >= rank && place < rank);
+  const std::size_t end = type.shape.size() + 1 - rank + place; // behind the axes that become one
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (i == place)
+      continue;
+    const std::size_t from = i < place ? i : end + i - place - 1;
+    extents[i] = type.shape[from];
+    strides[i] = steps[from];
   }
   // Neighbouring axes are one where a step of the first is as long as the whole second.
-  extents[0] = 1;
+  std::int64_t &extent = extents[place], &stride = strides[place];
+  extent = 1;
   // One row is as far from the next as if there were one: no code of its own for it.
-  strides[0] = outer ? steps[outer - 1] : inner ? extents[1] * strides[1] : 1;
-  for (std::size_t i = outer; i-- > 0;) {
+  stride = end > place        ? steps[end - 1]
+           : place + 1 < rank ? extents[place + 1] * strides[place + 1]
+                              : 1;
+  for (std::size_t i = end; i-- > place;) {
     if (type.shape[i] == 1)
       continue;
-    if (extents[0] == 1)
-      strides[0] = steps[i];
-    else if (extents[0] != 0 && steps[i] != strides[0] * extents[0])
-      throw InputError(call.kernel->name + ": the axes of " +
-                       call.kernel->arguments[argument].name + " before its last " +
-                       std::to_string(inner) + " must lie evenly, but its strides are " +
-                       toString(steps));
-    extents[0] *= type.shape[i];
+    if (extent == 1)
+      stride = steps[i];
+    else if (extent != 0 && steps[i] != stride * extent)
+      throw InputError(call.kernel->name + ": axes " + std::to_string(place) + " to " +
+                       std::to_string(end - 1) + " of " + call.kernel->arguments[argument].name +
+                       " must lie evenly, but its strides are " + toString(steps));
+    extent *= type.shape[i];
   }
+}
+
+std::size_t Use::placeOfDots(std::size_t argument) const {
+  const std::vector<std::string> &axes = call.kernel->arguments[argument].axes;
+  return static_cast<std::size_t>(std::find(axes.begin(), axes.end(), "...") - axes.begin());
 }
 
 detail::Memory Use::allocate(std::size_t bytes, bool zero) {

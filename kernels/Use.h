@@ -56,7 +56,14 @@ public:
   template <Element T, int N> Tensor<T, N> collapsed(std::string_view argument) const {
     std::array<std::int64_t, N> extents{}, strides{};
     const std::size_t index = call.index(argument);
-    collapsedLengths(index, N, extents.data(), strides.data());
+    mergedLengths(index, N, 0, extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // An argument with the axes that its "..." stands for as one.
+  template <Element T, int N> Tensor<T, N> merged(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    mergedLengths(index, N, placeOfDots(index), extents.data(), strides.data());
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
   // Rows of the last axis.
@@ -106,8 +113,10 @@ private:
   }
   void lengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
                std::int64_t *strides) const;
-  void collapsedLengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
-                        std::int64_t *strides) const;
+  // With axes from this place on as one, as many as give the rank.
+  void mergedLengths(std::size_t argument, std::size_t rank, std::size_t place,
+                     std::int64_t *extents, std::int64_t *strides) const;
+  std::size_t placeOfDots(std::size_t argument) const;
   detail::Memory allocate(std::size_t bytes, bool zero);
 
   template <Element T, int N>
@@ -134,6 +143,9 @@ private:
 template <class... T, class Function> void forDType(DType dtype, Function &&function) {
   (void)((dtype == dtype_of<T> && (function(T{}), true)) || ...);
 }
+
+// For a kernel's parameter that this launch does not read.
+template <Element T, int N> Tensor<T, N> noTensor() { return {nullptr, {}, {}}; }
 
 constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

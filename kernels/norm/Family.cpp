@@ -1,4 +1,6 @@
 // The kernels of this family, in the order in which they are listed.
 #include "kernels/norm/Family.h"
 
-std::vector<sectile::KernelSpec> sectile::normKernels() { return {softmaxSpec(), layerNormSpec()}; }
+std::vector<sectile::KernelSpec> sectile::normKernels() {
+  return {softmaxSpec(), layerNormSpec(), layerNormBackwardSpec()};
+}

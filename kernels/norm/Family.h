@@ -6,5 +6,6 @@ namespace sectile {
 
 KernelSpec softmaxSpec();
 KernelSpec layerNormSpec();
+KernelSpec layerNormBackwardSpec();
 
 } // namespace sectile

@@ -1,0 +1,188 @@
+// dx, dw and db of a normalisation along the last axis. With n = (x - mean) rstd and g = dy w:
+//   dx = rstd (g - mean(g) - n mean(g n)), dw = sum of dy n over the rows, db = sum of dy
+// and without a mean the same less its terms. A program does many rows, with its part of dw and db
+// in registers; a second launch adds the programs' parts.
+#include "kernels/norm/NormBackward.h"
+#include "kernels/norm/SumRows.h"
+#include <algorithm>
+#include <bit>
+
+using namespace sectile;
+
+namespace {
+
+constexpr std::int64_t longest = 8192; // row that a program holds at once
+
+struct NormBackwardConfig {
+  int block = 1024, rows = 1, warps = 4;
+  bool whole = true;   // a row fits a block; else its two means are known from a launch before
+  bool centred = true; // a mean was taken away
+  bool added = false;  // dh is added to dx
+};
+SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added)
+
+// Beyond a row's end x counts as 0, which is not the mean; but w and dy are 0 there too, and with
+// them all terms. So it is with rows beyond the last.
+template <class T>
+Kernel normBackward{"norm_backward",
+                    [](View<const T, 2> x, View<const T, 1> w, View<const float, 1> mean,
+                       View<const float, 1> rstd, View<const T, 2> dy, View<const T, 2> dh,
+                       View<const float, 2> means, View<T, 2> dx, View<float, 2> dw,
+                       View<float, 2> db, const NormBackwardConfig &config) {
+                      const int m = config.rows, n = config.block;
+                      auto column = program_id(0), program = program_id(1);
+                      auto length = cast<float>(x.extent(1));
+                      auto weight = expand(cast<float>(w.tile(n).load(column)), 0);
+                      auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
+                      for (auto row : range(program, cdiv(x.extent(0), m), num_programs(1))) {
+                        auto scale = expand(rstd.tile(m).load(row), 1);
+                        auto normal = cast<float>(x.tile(m, n).load(row, column));
+                        if (config.centred)
+                          normal -= expand(mean.tile(m).load(row), 1);
+                        normal *= scale;
+                        auto gradient = cast<float>(dy.tile(m, n).load(row, column));
+                        weightSum += gradient * normal;
+                        if (config.centred)
+                          biasSum += gradient;
+                        gradient *= weight;
+                        auto along = zeros<float>(m), across = zeros<float>(m);
+                        if (config.whole) {
+                          along = sum(gradient * normal, 1) / length;
+                          if (config.centred)
+                            across = sum(gradient, 1) / length;
+                        } else {
+                          along = means.fix(1, 0).tile(m).load(row);
+                          across = means.fix(1, 1).tile(m).load(row);
+                        }
+                        auto result = gradient - normal * expand(along, 1);
+                        if (config.centred)
+                          result -= expand(across, 1);
+                        result *= scale;
+                        if (config.added)
+                          result += cast<float>(dh.tile(m, n).load(row, column));
+                        dx.tile(m, n).store(row, column, result);
+                      }
+                      dw.at(program).tile(n).store(column, sum(weightSum, 0));
+                      if (config.centred)
+                        db.at(program).tile(n).store(column, sum(biasSum, 0));
+                    }};
+
+// Of rows beyond a block: mean(g n) and mean(g).
+template <class T>
+Kernel normBackwardMeans{
+    "norm_backward_means",
+    [](View<const T, 2> x, View<const T, 1> w, View<const float, 1> mean, View<const float, 1> rstd,
+       View<const T, 2> dy, View<float, 2> means, const NormBackwardConfig &config) {
+      const int n = config.block;
+      auto row = program_id(0);
+      auto at = [&](const View<const float, 1> &numbers) {
+        return load(numbers.ptr() + row * numbers.stride(0));
+      };
+      auto from = x.at(row).tile(n), gradients = dy.at(row).tile(n), weights = w.tile(n);
+      Float centre = 0.0f;
+      if (config.centred)
+        centre = at(mean);
+      auto scale = at(rstd);
+      auto along = zeros<float>(n), across = zeros<float>(n);
+      for (auto block : range(0, cdiv(x.extent(1), n))) {
+        auto gradient = cast<float>(gradients.load(block)) * cast<float>(weights.load(block));
+        along += gradient * ((cast<float>(from.load(block)) - centre) * scale);
+        across += gradient;
+      }
+      auto length = cast<float>(x.extent(1));
+      store(means.ptr() + row * 2, sum(along, 0) / length);
+      store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
+    }};
+
+Config defaultsFor(const Invocation &call, const std::string &target) {
+  const std::int64_t n = call.extent("N"), units = multiprocessors(target);
+  const bool whole = n <= longest;
+  const std::int64_t block =
+      whole ? std::max<std::int64_t>(
+                  static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n))), 32)
+            : 1024;
+  const std::int64_t count = elementCount(call.leading);
+  const std::int64_t rows = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))), 1,
+      std::max<std::int64_t>(1024 / block, 1));
+  // Sixteen elements of each array for a thread; programs for 512 threads of a multiprocessor, but
+  // each with some rows, that its part of dw and db is little beside them.
+  const std::int64_t warps =
+      std::clamp<std::int64_t>(rows * block / (16 * warpSize(target)), 1, 16);
+  const std::int64_t most =
+      units * std::max<std::int64_t>(16 / warps, 1) / std::max<std::int64_t>(ceilDiv(n, block), 1);
+  const std::int64_t programs =
+      std::clamp<std::int64_t>(ceilDiv(count, 4 * rows), 1, std::max<std::int64_t>(most, 1));
+  return Config{
+      {"block", block}, {"rows", rows}, {"warps", warps}, {"programs", programs}, {"columns", 32}};
+}
+
+bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config) {
+  const std::int64_t n = call.extent("N"), block = config.at("block"),
+                     tile = block * config.at("rows"),
+                     threads = config.at("warps") * warpSize(target);
+  const bool fits = block >= n ? block < 2 * n || block == 64 : n > longest;
+  return fits && tile >= threads && tile <= 32 * threads;
+}
+
+void launch(Use &use, bool centred) {
+  const bool replaced = !centred && use.has("h");
+  const std::int64_t n = use.call.extent("N"), programs = use.field("programs");
+  const NormBackwardConfig chosen{.block = use.field("block"),
+                                  .rows = use.field("rows"),
+                                  .warps = use.field("warps"),
+                                  .whole = n <= use.field("block"),
+                                  .centred = centred,
+                                  .added = !centred && use.has("dh")};
+  forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    const auto x = use.rows<T>(replaced ? "h" : "x"), dy = use.rows<T>("dy");
+    const auto w = use.tensor<T, 1>("w");
+    const auto rstd = use.elements<float>("rstd");
+    const auto mean = centred ? use.elements<float>("mean") : noTensor<float, 1>();
+    const auto dh = chosen.added ? use.rows<T>("dh") : noTensor<T, 2>();
+    const std::int64_t count = x.extent(0);
+    auto means = noTensor<float, 2>();
+    if (!chosen.whole) {
+      means = use.workspace<float, 2>({count, 2});
+      use(normBackwardMeans<T>, count, x, w, mean, rstd, dy, means, chosen);
+    }
+    const std::int64_t parts = count ? programs : 0;
+    const auto dw = use.workspace<float, 2>({parts, n});
+    const auto db = centred ? use.workspace<float, 2>({parts, n}) : noTensor<float, 2>();
+    use(normBackward<T>, Grid(ceilDiv(n, chosen.block), parts), x, w, mean, rstd, dy, dh, means,
+        use.rows<T>("dx"), dw, db, chosen);
+    addRows(use, dw, use.tensor<T, 1>("dw"));
+    if (centred)
+      addRows(use, db, use.tensor<T, 1>("db"));
+  });
+}
+
+} // namespace
+
+void sectile::addNormBackward(KernelSpec &spec, bool centred) {
+  spec.factor = 3;
+  spec.config = {{"block", "elements of a row held at once"},
+                 {"rows", "rows held at once"},
+                 {"warps", "warps of one program"},
+                 {"programs", "programs that share the rows"},
+                 sumColumns};
+  spec.typical = {{"...", 4096}, {"N", 1024}};
+  spec.small = {{"...", 5}, {"N", 300}};
+  spec.defaults = defaultsFor;
+  spec.spaces = {{.part = "norm_backward",
+                  .axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                           {"rows", {1, 2, 4, 8, 16}},
+                           {"warps", {1, 2, 4, 8, 16}},
+                           {"programs", {64, 128, 256, 512, 1024}}},
+                  .where = isWorthTrying},
+                 sumRowsSpace()};
+  spec.apply = [centred](Use &use) { launch(use, centred); };
+}
+
+void sectile::sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::uniform_real_distribution<double> scale(0.5, 2);
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  for (double &value : values)
+    value = scale(random);
+  array.assign(values);
+}

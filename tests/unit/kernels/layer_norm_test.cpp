@@ -1,0 +1,128 @@
+// layer_norm and layer_norm_backward.
+#include "KernelTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+SECTILE_ON_DEVICES(LayerNorm);
+class LayerNormOnChips : public OnDevice {};
+SECTILE_INSTANTIATE_ON(LayerNormOnChips, "virtual:sm_80,virtual:sm_90a");
+
+namespace {
+
+/// All values of the argument moved by this much.
+void shift(HostArray &array, double distance) {
+  std::vector<double> values = array.toDouble();
+  for (double &value : values)
+    value += distance;
+  array.assign(values);
+}
+
+/// mean and rstd as layer_norm gives them for this x.
+void takeStatistics(std::vector<HostArray> &in, double eps) {
+  const std::int64_t n = in[0].shape.back();
+  const HostArray one(in[0].dtype, {n});
+  const LayerNormResult result = layerNormReference(in[0], one, one, eps, Arithmetic::exact);
+  in[2].assign(result.mean.toDouble());
+  in[3].assign(result.rstd.toDouble());
+}
+
+} // namespace
+
+TEST_P(LayerNorm, Backward) {
+  for (const char *dtype : {"f32", "f16", "bf16"})
+    expectRight(device, {"layer_norm_backward", {{"...", 19}, {"N", 300}}, {}, {}, dtype});
+}
+
+TEST_P(LayerNormOnChips, RowsOfEveryLength) {
+  for (std::int64_t n : {1, 2, 31, 32, 33, 127, 128, 1025}) {
+    expectRight(device, {"layer_norm", {{"...", 3}, {"N", n}}});
+    expectRight(device, {"layer_norm_backward", {{"...", 3}, {"N", n}}});
+  }
+}
+
+TEST_P(LayerNormOnChips, AnyNumberOfRows) {
+  for (std::int64_t rows : {0, 1, 2, 7, 65}) {
+    expectRight(device, {"layer_norm", {{"...", rows}, {"N", 40}}});
+    expectRight(device, {"layer_norm_backward", {{"...", rows}, {"N", 40}}});
+  }
+  expectRight(device, {"layer_norm_backward", {{"...", 5}, {"N", 0}}});
+}
+
+TEST_P(LayerNormOnChips, RowsBeyondABlock) {
+  expectRight(device, {"layer_norm", {{"...", 2}, {"N", 5001}}});
+  for (const char *dtype : {"f32", "f16"})
+    expectRight(device, {"layer_norm_backward", {{"...", 3}, {"N", 8193}}, {}, {}, dtype});
+  expectRight(device, {"layer_norm_backward",
+                       {{"...", 9}, {"N", 700}},
+                       {},
+                       {},
+                       "",
+                       {{"block", 128}, {"rows", 2}, {"warps", 2}, {"programs", 3}}});
+}
+
+TEST_P(LayerNormOnChips, Strides) {
+  for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+    for (std::int64_t n : {33, 256})
+      expectRightWithStrides(device, {kernel, {{"...", 6}, {"N", n}}});
+}
+
+// E[x^2] - mean^2 would have no digit left, and x that is not read but counts as 0 would be ten
+// thousand from the mean.
+TEST_P(LayerNormOnChips, LargeMeanBesideMaskedLanes) {
+  for (std::int64_t n : {33, 1000, 5001}) {
+    expectRight(device, {.kernel = "layer_norm",
+                         .extents = {{"...", 2}, {"N", n}},
+                         .prepare = [](const Invocation &, auto &in) { shift(in[0], 1e4); }});
+    expectRight(device, {.kernel = "layer_norm_backward",
+                         .extents = {{"...", 2}, {"N", n}},
+                         .prepare = [](const Invocation &, auto &in) {
+                           shift(in[0], 1e4);
+                           takeStatistics(in, 1e-5);
+                         }});
+  }
+}
+
+TEST_P(LayerNormOnChips, IntegerGradientsAreExact) {
+  expectExact(device, {.kernel = "layer_norm_backward",
+                       .extents = {{"...", 50}, {"N", 64}},
+                       .prepare = [](const Invocation &, auto &in) {
+                         for (std::size_t i : {0, 1, 2, 4})
+                           fillIntegers(in[i], 2, i);
+                         in[3].assign(std::vector<double>(50, 1.0));
+                       }});
+}
+
+TEST_P(LayerNormOnChips, NanStaysInItsRow) {
+  expectRight(device, {.kernel = "layer_norm", .prepare = [](const Invocation &, auto &in) {
+                         in[0].template as<float>()[7] = NAN;
+                       }});
+  const auto outputs = expectRight(
+      device, {.kernel = "layer_norm_backward", .prepare = [](const Invocation &, auto &in) {
+                 in[4].template as<float>()[300 + 7] = INFINITY;
+               }});
+  for (std::int64_t i = 0; i < 300; ++i)
+    EXPECT_TRUE(std::isfinite(outputs[0].as<float>()[static_cast<std::size_t>(i)]));
+}
+
+TEST(LayerNormGradients, AgainstCentralDifferences) {
+  for (const char *eps : {"1e-5", "0.5"})
+    for (std::int64_t n : {1, 2, 30})
+      expectGradients({"layer_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}}},
+                      "layer_norm_backward");
+}
+
+// One row, x = -1, 1: mean 0, rstd 1. dy = 3, 5, w = 1, 2: g = 3, 10; mean(g) = 6.5, mean(g n) =
+// 3.5; dx = 3 - 6.5 + 3.5, 10 - 6.5 - 3.5.
+TEST(LayerNormReference, BackwardByHand) {
+  const auto numbers = [](const Shape &shape, const std::vector<double> &values) {
+    return HostArray(DType::float64, shape, values);
+  };
+  const std::vector<HostArray> in{numbers({1, 2}, {-1, 1}), numbers({2}, {1, 2}), numbers({1}, {0}),
+                                  numbers({1}, {1}), numbers({1, 2}, {3, 5})};
+  const Invocation call = resolveCase({"layer_norm_backward", {{"...", 1}, {"N", 2}}});
+  const auto out = referenceOutputs(call, in, Arithmetic::exact);
+  EXPECT_EQ(out[0].toDouble(), (std::vector<double>{0, 0}));
+  EXPECT_EQ(out[1].toDouble(), (std::vector<double>{-3, 5}));
+  EXPECT_EQ(out[2].toDouble(), (std::vector<double>{3, 5}));
+}
