@@ -2,5 +2,6 @@
 #include "kernels/norm/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::normKernels() {
-  return {softmaxSpec(), layerNormSpec(), layerNormBackwardSpec()};
+  return {softmaxSpec(),   softmaxBackwardSpec(),   logSoftmaxSpec(), logSoftmaxBackwardSpec(),
+          layerNormSpec(), layerNormBackwardSpec(), rmsNormSpec(),    rmsNormBackwardSpec()};
 }

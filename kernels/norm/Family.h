@@ -5,7 +5,12 @@
 namespace sectile {
 
 KernelSpec softmaxSpec();
+KernelSpec softmaxBackwardSpec();
+KernelSpec logSoftmaxSpec();
+KernelSpec logSoftmaxBackwardSpec();
 KernelSpec layerNormSpec();
 KernelSpec layerNormBackwardSpec();
+KernelSpec rmsNormSpec();
+KernelSpec rmsNormBackwardSpec();
 
 } // namespace sectile

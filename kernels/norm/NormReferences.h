@@ -4,14 +4,29 @@
 
 namespace sectile {
 
+struct RmsNormResult {
+  HostArray y, h, rstd; // h: where there is a residual
+};
+// y = h * rstd * w along the last axis with h = x + residual, rstd = 1 / sqrt(mean(h^2) + eps).
+RmsNormResult rmsNormReference(const HostArray &x, const HostArray &w, const HostArray *residual,
+                               double eps, Arithmetic arithmetic);
+
 struct NormBackwardResult {
   HostArray dx, dw, db; // db: of layer norm
 };
-// Of y = (x - mean) * rstd * w + b along the last axis; of y = x * rstd * w where there is no mean
-// (an array without data). dh, where it has data, is added to dx.
+// Of y = (x - mean) * rstd * w + b along the last axis; of y = x * rstd * w where there is no mean.
+// dh, where there is one, is added to dx.
 NormBackwardResult normBackwardReference(const HostArray &x, const HostArray &w,
                                          const HostArray *mean, const HostArray &rstd,
                                          const HostArray &dy, const HostArray *dh,
                                          Arithmetic arithmetic);
+
+// y = x - log(sum(exp(x))) along the last axis. A row of -inf gives NaN, as in PyTorch.
+HostArray logSoftmaxReference(const HostArray &x, Arithmetic arithmetic);
+// Gradients of x from those of y = softmax(x): dx = y * (dy - sum(y * dy)).
+HostArray softmaxBackwardReference(const HostArray &y, const HostArray &dy, Arithmetic arithmetic);
+// And of y = log_softmax(x): dx = dy - exp(y) * sum(dy).
+HostArray logSoftmaxBackwardReference(const HostArray &y, const HostArray &dy,
+                                      Arithmetic arithmetic);
 
 } // namespace sectile

@@ -1,8 +1,8 @@
-// softmax along the last axis.
+// softmax and log_softmax along the last axis.
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
-#include <algorithm>
-#include <bit>
+#include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Rows.h"
 #include <limits>
 
 using namespace sectile;
@@ -10,85 +10,91 @@ using namespace sectile;
 namespace {
 
 struct SoftmaxConfig {
-  int block = 1024, warps = 4;
-  bool whole = true; // a row fits a block
+  int block = 1024, rows = 1, warps = 4;
+  bool whole = true;      // a row fits a block
+  bool logarithm = false; // of the softmax is wanted
 };
-SECTILE_CONFIG(SoftmaxConfig, block, warps, whole)
+SECTILE_CONFIG(SoftmaxConfig, block, rows, warps, whole, logarithm)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 template <class T>
 Kernel softmaxKernel{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
+                       const int m = config.rows, n = config.block;
                        auto row = program_id(0);
-                       auto from = x.at(row).tile(config.block).padding(-infinity);
-                       auto to = y.at(row).tile(config.block);
+                       auto from = x.tile(m, n).padding(-infinity);
+                       auto to = y.tile(m, n);
                        if (config.whole) {
-                         auto values = cast<float>(from.load(0));
-                         auto weights = exp(values - max(values, 0));
-                         to.store(0, weights / sum(weights, 0));
+                         auto values = cast<float>(from.load(row, 0));
+                         values -= expand(max(values, 1), 1);
+                         auto weights = exp(values);
+                         auto total = expand(sum(weights, 1), 1);
+                         to.store(row, 0, config.logarithm ? values - log(total) : weights / total);
                          return;
                        }
                        // Online: the largest value so far and the sum relative to it, then a second
                        // pass that writes.
-                       auto blocks = cdiv(x.extent(1), config.block);
-                       Float largest = -infinity, total = 0.0f;
+                       auto blocks = cdiv(x.extent(1), n);
+                       auto largest = full<float>(-infinity, m), total = zeros<float>(m);
                        for (auto block : range(0, blocks)) {
-                         auto values = cast<float>(from.load(block));
-                         Float before = largest;
-                         largest = maximum(largest, max(values, 0));
+                         auto values = cast<float>(from.load(row, block));
+                         auto before = largest;
+                         largest = maximum(largest, max(values, 1));
                          // As long as all is -inf the differences would be NaN, though a larger
                          // value may come.
                          auto base = where(largest == -infinity, 0.0f, largest);
-                         total = total * exp(before - base) + sum(exp(values - base), 0);
+                         total = total * exp(before - base) + sum(exp(values - expand(base, 1)), 1);
                        }
-                       for (auto block : range(0, blocks))
-                         to.store(block, exp(cast<float>(from.load(block)) - largest) / total);
+                       auto top = expand(largest, 1), whole = expand(total, 1);
+                       for (auto block : range(0, blocks)) {
+                         auto values = cast<float>(from.load(row, block)) - top;
+                         to.store(row, block,
+                                  config.logarithm ? values - log(whole) : exp(values) / whole);
+                       }
                      }};
 
-} // namespace
-
-KernelSpec sectile::softmaxSpec() {
+KernelSpec specOf(const char *name, const char *summary, const char *result, bool logarithm) {
   KernelSpec spec;
-  spec.name = "softmax";
-  spec.summary = "y = softmax(x) along the last axis";
+  spec.name = name;
+  spec.summary = summary;
   spec.arguments = {
       {.name = "x",
        .axes = {"...", "N"},
        .dtypes = {DType::float32, DType::float16, DType::bfloat16},
        .doc = "any number of rows, of any length; a row of -inf gives NaN"},
-      {.name = "y", .output = true, .axes = {"...", "N"}, .like = "x", .doc = "each row sums to 1"},
+      {.name = "y", .output = true, .axes = {"...", "N"}, .like = "x", .doc = result},
   };
-  spec.config = {{"block", "elements of a row held at once"}, {"warps", "warps of one program"}};
+  spec.config = rowConfig();
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return std::vector{softmaxReference(inputs[0], arithmetic)};
+  spec.reference = [logarithm](const Invocation &, std::span<const HostArray> inputs,
+                               Arithmetic arithmetic) {
+    return std::vector{logarithm ? logSoftmaxReference(inputs[0], arithmetic)
+                                 : softmaxReference(inputs[0], arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t block = std::clamp<std::int64_t>(
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("N")))), 64,
-        8192);
-    return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return rowDefaults(call, target, call.extent("N"));
   };
-  spec.spaces = {
-      {.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
-                {"warps", {1, 2, 4, 8, 16}}},
-       // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's
-       // end.
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("block"),
-                            threads = config.at("warps") * warpSize(target);
-         return block >= threads && block <= 64 * threads &&
-                (block == 64 || block < 2 * call.extent("N"));
-       }}};
-  spec.apply = [](Use &use) {
+  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
+  spec.apply = [logarithm](Use &use) {
     const std::int64_t n = use.call.extent("N");
-    const SoftmaxConfig chosen{use.field("block"), use.field("warps"), n <= use.field("block")};
+    const SoftmaxConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
+                               n <= use.field("block"), logarithm};
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
-      use(softmaxKernel<T>, n ? x.extent(0) : 0, x, use.rows<T>("y"), chosen);
+      use(softmaxKernel<T>, n ? ceilDiv(x.extent(0), chosen.rows) : 0, x, use.rows<T>("y"), chosen);
     });
   };
   return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::softmaxSpec() {
+  return specOf("softmax", "y = softmax(x) along the last axis", "each row sums to 1", false);
+}
+
+KernelSpec sectile::logSoftmaxSpec() {
+  return specOf("log_softmax", "y = log(softmax(x)) along the last axis",
+                "natural logarithms of what softmax gives", true);
 }

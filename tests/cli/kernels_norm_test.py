@@ -30,4 +30,23 @@ def test_layer_norm():
     assert read_npy("dx.npy")[1] == (3, 5, 40) and read_npy("db.npy")[1] == (40,)
 
 
+def test_rms_norm():
+    for name in ("x", "residual", "dy", "dh"):
+        write(f"{name}.npy", (3, 5, 40), "<f2")
+    write("w.npy", (40,), "<f2")
+    run("rms_norm", ("x", "w"), ("y", "rstd"))
+    run("rms_norm_backward", ("x", "w", "rstd", "dy"), ("dx", "dw"))
+    run("rms_norm", ("x", "w", "residual"), ("y", "h", "rstd"), "--opt", "eps=1e-3")
+    run("rms_norm_backward", ("x", "w", "rstd", "dy", "h", "dh"), ("dx", "dw"))
+    assert read_npy("dx.npy")[:2] == ("<f2", (3, 5, 40))
+
+
+def test_softmax():
+    write("x.npy", (3, 5, 40))
+    write("dy.npy", (3, 5, 40))
+    for kernel in ("softmax", "log_softmax"):
+        run(kernel, ("x",), ("y",))
+        run(f"{kernel}_backward", ("y", "dy"), ("dx",))
+
+
 main(globals())

@@ -1,0 +1,184 @@
+// rms_norm along the last axis, of x or of x + residual, and its gradients.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/norm/Family.h"
+#include "kernels/norm/NormBackward.h"
+#include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Rows.h"
+
+using namespace sectile;
+
+namespace {
+
+struct RmsNormConfig {
+  int block = 1024, rows = 1, warps = 4;
+  bool whole = true;  // a row fits a block
+  bool added = false; // there is a residual
+};
+SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added)
+
+template <class T>
+Kernel rmsNorm{
+    "rms_norm", [](View<const T, 2> x, View<const T, 1> w, View<const T, 2> residual, View<T, 2> y,
+                   View<T, 2> h, View<float, 1> rstds, Float eps, const RmsNormConfig &config) {
+      const int m = config.rows, n = config.block;
+      auto row = program_id(0);
+      auto length = cast<float>(x.extent(1));
+      // h is what is normalised, as rounded as a reader of h sees it.
+      auto take = [&](const Int &block) {
+        auto values = x.tile(m, n).load(row, block);
+        if (!config.added)
+          return cast<float>(values);
+        auto result =
+            cast<T>(cast<float>(values) + cast<float>(residual.tile(m, n).load(row, block)));
+        h.tile(m, n).store(row, block, result);
+        return cast<float>(result);
+      };
+      auto scaleOf = [&](const Tile<float> &squares) {
+        auto rstd = 1.0f / sqrt(squares / length + eps);
+        rstds.tile(m).store(row, rstd);
+        return expand(rstd, 1);
+      };
+      auto write = [&](const Int &block, const Tile<float> &values, const Tile<float> &rstd) {
+        auto weight = expand(cast<float>(w.tile(n).load(block)), 0);
+        y.tile(m, n).store(row, block, values * rstd * weight);
+      };
+
+      if (config.whole) {
+        auto values = take(0);
+        write(0, values, scaleOf(sum(values * values, 1)));
+        return;
+      }
+      auto blocks = cdiv(x.extent(1), n);
+      auto squares = zeros<float>(m, n);
+      for (auto block : range(0, blocks)) {
+        auto values = take(block);
+        squares += values * values;
+      }
+      auto rstd = scaleOf(sum(squares, 1));
+      View<const T, 2> from = x;
+      if (config.added) {
+        barrier(); // h is read as it was written above
+        from = h;
+      }
+      for (auto block : range(0, blocks))
+        write(block, cast<float>(from.tile(m, n).load(row, block)), rstd);
+    }};
+
+std::vector<DType> dtypes() { return {DType::float32, DType::float16, DType::bfloat16}; }
+
+} // namespace
+
+KernelSpec sectile::rmsNormSpec() {
+  KernelSpec spec;
+  spec.name = "rms_norm";
+  spec.summary = "y = h * rstd * w along the last axis, with h = x or x + residual";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"...", "N"},
+       .dtypes = dtypes(),
+       .doc = "any number of rows, of any length"},
+      {.name = "w", .axes = {"N"}, .like = "x", .doc = "weight"},
+      {.name = "residual",
+       .optional = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "added to x before"},
+      {.name = "y",
+       .output = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "the normalised rows"},
+      {.name = "h",
+       .output = true,
+       .with = "residual",
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "x + residual"},
+      {.name = "rstd",
+       .output = true,
+       .axes = {"..."},
+       .dtypes = {DType::float32},
+       .doc = "1/sqrt(mean of h^2 + eps) of each row"},
+  };
+  spec.options = {{.name = "eps",
+                   .kind = OptionSpec::number,
+                   .initial = "1e-6",
+                   .doc = "added to the mean of the squares"}};
+  spec.config = rowConfig();
+  spec.typical = {{"...", 4096}, {"N", 1024}};
+  spec.small = {{"...", 5}, {"N", 300}};
+  spec.check = [](const Invocation &call) {
+    if (call.options.number("eps") < 0)
+      throw InputError("rms_norm: option 'eps' cannot be negative");
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    auto result = rmsNormReference(in[0], in[1], call.has("residual") ? &in[2] : nullptr,
+                                   call.options.number("eps"), arithmetic);
+    return std::vector{result.y, result.h, result.rstd};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return rowDefaults(call, target, call.extent("N"));
+  };
+  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
+  spec.apply = [](Use &use) {
+    const RmsNormConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
+                               use.call.extent("N") <= use.field("block"), use.has("residual")};
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      const auto x = use.rows<T>("x");
+      auto residual = noTensor<T, 2>(), h = noTensor<T, 2>();
+      if (chosen.added) {
+        residual = use.rows<T>("residual");
+        h = use.rows<T>("h");
+      }
+      use(rmsNorm<T>, ceilDiv(x.extent(0), chosen.rows), x, use.tensor<T, 1>("w"), residual,
+          use.rows<T>("y"), h, use.elements<float>("rstd"),
+          static_cast<float>(use.call.options.number("eps")), chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::rmsNormBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "rms_norm_backward";
+  spec.summary = "gradients of y = x * rstd * w along the last axis";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"...", "N"},
+       .dtypes = dtypes(),
+       .doc = "what was normalised; with h, x is not read"},
+      {.name = "w", .axes = {"N"}, .like = "x", .doc = "weight"},
+      {.name = "rstd",
+       .axes = {"..."},
+       .dtypes = {DType::float32},
+       .sample = sampleScales,
+       .doc = "from rms_norm"},
+      {.name = "dy", .axes = {"...", "N"}, .like = "x", .doc = "gradient of y"},
+      {.name = "h",
+       .optional = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "x + residual, from rms_norm: what was normalised instead of x"},
+      {.name = "dh",
+       .optional = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "gradient of h from its other uses"},
+      {.name = "dx",
+       .output = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .doc = "gradient of x, and of the residual: the same"},
+      {.name = "dw", .output = true, .axes = {"N"}, .like = "x", .doc = "gradient of w"},
+  };
+  addNormBackward(spec, false);
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    auto result = normBackwardReference(call.has("h") ? in[4] : in[0], in[1], nullptr, in[2], in[3],
+                                        call.has("dh") ? &in[5] : nullptr, arithmetic);
+    return std::vector{result.dx, result.dw};
+  };
+  return spec;
+}

@@ -1,0 +1,113 @@
+// softmax_backward and log_softmax_backward, from what the forward kernels gave.
+#include "kernels/Use.h"
+#include "kernels/norm/Family.h"
+#include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Rows.h"
+
+using namespace sectile;
+
+namespace {
+
+struct SoftmaxBackwardConfig {
+  int block = 1024, rows = 1, warps = 4;
+  bool whole = true;      // a row fits a block
+  bool logarithm = false; // of the softmax was given
+};
+SECTILE_CONFIG(SoftmaxBackwardConfig, block, rows, warps, whole, logarithm)
+
+template <class T>
+Kernel softmaxBackward{"softmax_backward", [](View<const T, 2> y, View<const T, 2> dy,
+                                              View<T, 2> dx, const SoftmaxBackwardConfig &config) {
+                         const int m = config.rows, n = config.block;
+                         auto row = program_id(0);
+                         auto terms = [&](const Tile<float> &value, const Tile<float> &gradient) {
+                           return config.logarithm ? gradient : value * gradient;
+                         };
+                         auto write = [&](const Int &block, const Tile<float> &value,
+                                          const Tile<float> &gradient, const Tile<float> &total) {
+                           dx.tile(m, n).store(row, block,
+                                               config.logarithm ? gradient - exp(value) * total
+                                                                : value * (gradient - total));
+                         };
+                         auto load = [&](const View<const T, 2> &from, const Int &block) {
+                           return cast<float>(from.tile(m, n).load(row, block));
+                         };
+                         if (config.whole) {
+                           auto value = load(y, 0), gradient = load(dy, 0);
+                           write(0, value, gradient, expand(sum(terms(value, gradient), 1), 1));
+                           return;
+                         }
+                         auto blocks = cdiv(y.extent(1), n);
+                         auto sums = zeros<float>(m, n);
+                         for (auto block : range(0, blocks)) {
+                           auto gradient = load(dy, block);
+                           sums += config.logarithm ? gradient : gradient * load(y, block);
+                         }
+                         auto total = expand(sum(sums, 1), 1);
+                         for (auto block : range(0, blocks)) {
+                           auto value = load(y, block), gradient = load(dy, block);
+                           write(block, value, gradient, total);
+                         }
+                       }};
+
+KernelSpec specOf(const char *name, const char *summary, const char *given, bool logarithm) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = {
+      {.name = "y",
+       .axes = {"...", "N"},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .sample =
+           [logarithm](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+             std::normal_distribution<double> normal;
+             std::vector<double> values(static_cast<std::size_t>(array.count()));
+             for (double &value : values)
+               value = normal(random);
+             const HostArray x(DType::float32, call.tensor("y").shape, values);
+             array.assign((logarithm ? logSoftmaxReference(x, Arithmetic::exact)
+                                     : softmaxReference(x, Arithmetic::exact))
+                              .toDouble());
+           },
+       .doc = given},
+      {.name = "dy", .axes = {"...", "N"}, .like = "y", .doc = "gradient of y"},
+      {.name = "dx", .output = true, .axes = {"...", "N"}, .like = "y", .doc = "gradient of x"},
+  };
+  spec.factor = 3;
+  spec.config = rowConfig();
+  spec.typical = {{"...", 1024}, {"N", 1024}};
+  spec.small = {{"...", 5}, {"N", 300}};
+  spec.reference = [logarithm](const Invocation &, std::span<const HostArray> in,
+                               Arithmetic arithmetic) {
+    return std::vector{logarithm ? logSoftmaxBackwardReference(in[0], in[1], arithmetic)
+                                 : softmaxBackwardReference(in[0], in[1], arithmetic)};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return rowDefaults(call, target, call.extent("N"));
+  };
+  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
+  spec.apply = [logarithm](Use &use) {
+    const std::int64_t n = use.call.extent("N");
+    const SoftmaxBackwardConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
+                                       n <= use.field("block"), logarithm};
+    forDType<float, half, bfloat16>(use.call.dtype("y"), [&]<class T>(T) {
+      const auto y = use.rows<T>("y");
+      use(softmaxBackward<T>, n ? ceilDiv(y.extent(0), chosen.rows) : 0, y, use.rows<T>("dy"),
+          use.rows<T>("dx"), chosen);
+    });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::softmaxBackwardSpec() {
+  return specOf("softmax_backward", "gradient of x of y = softmax(x): dx = y (dy - sum(y dy))",
+                "from softmax", false);
+}
+
+KernelSpec sectile::logSoftmaxBackwardSpec() {
+  return specOf("log_softmax_backward",
+                "gradient of x of y = log_softmax(x): dx = dy - exp(y) sum(dy)", "from log_softmax",
+                true);
+}

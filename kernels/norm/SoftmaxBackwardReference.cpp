@@ -1,0 +1,65 @@
+// Log-softmax, and gradients of both softmaxes, on the host.
+#include "kernels/Parallel.h"
+#include "kernels/ReferenceArithmetic.h"
+#include "kernels/norm/NormReferences.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace sectile;
+
+HostArray sectile::logSoftmaxReference(const HostArray &x, Arithmetic arithmetic) {
+  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    auto values = numbers.load(x);
+    const std::int64_t length = x.shape.back();
+    parallelFor(length ? x.count() / length : 0, [&](std::int64_t row) {
+      Number *p = values.data() + row * length;
+      Number largest = -std::numeric_limits<Number>::infinity(), sum = 0;
+      for (std::int64_t i = 0; i < length; ++i)
+        largest = std::max(largest, p[i]);
+      for (std::int64_t i = 0; i < length; ++i)
+        sum += std::exp(numbers.store(p[i] - largest));
+      for (std::int64_t i = 0; i < length; ++i)
+        p[i] = numbers.store(p[i] - largest) - std::log(sum);
+    });
+    return numbers.pack(numbers.result, x.shape, values);
+  });
+}
+
+// dx from y and dy row by row: `terms` are summed, then `gradient` is asked for each element.
+template <class Terms, class Gradient>
+static HostArray rowGradients(const HostArray &y, const HostArray &dy, Arithmetic arithmetic,
+                              Terms terms, Gradient gradient) {
+  return withArithmetic(y.dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto values = numbers.load(y);
+    auto gradients = numbers.load(dy);
+    const std::int64_t length = y.shape.back();
+    parallelFor(length ? y.count() / length : 0, [&](std::int64_t row) {
+      const Number *p = values.data() + row * length;
+      Number *g = gradients.data() + row * length, sum = 0;
+      for (std::int64_t i = 0; i < length; ++i)
+        sum += numbers.store(terms(p[i], g[i]));
+      for (std::int64_t i = 0; i < length; ++i)
+        g[i] = gradient(numbers, p[i], g[i], sum);
+    });
+    return numbers.pack(numbers.result, y.shape, gradients);
+  });
+}
+
+HostArray sectile::softmaxBackwardReference(const HostArray &y, const HostArray &dy,
+                                            Arithmetic arithmetic) {
+  return rowGradients(
+      y, dy, arithmetic, [](auto y, auto dy) { return y * dy; },
+      [](auto numbers, auto y, auto dy, auto sum) { return y * numbers.store(dy - sum); });
+}
+
+HostArray sectile::logSoftmaxBackwardReference(const HostArray &y, const HostArray &dy,
+                                               Arithmetic arithmetic) {
+  return rowGradients(
+      y, dy, arithmetic, [](auto, auto dy) { return dy; },
+      [](auto numbers, auto y, auto dy, auto sum) {
+        return dy - numbers.store(numbers.store(std::exp(y)) * sum);
+      });
+}

@@ -1,0 +1,108 @@
+// rms_norm and rms_norm_backward, with and without a residual.
+#include "KernelTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+SECTILE_ON_DEVICES(RmsNorm);
+class RmsNormOnChips : public OnDevice {};
+SECTILE_INSTANTIATE_ON(RmsNormOnChips, "virtual:sm_80,virtual:sm_90a");
+
+namespace {
+const std::vector<std::vector<std::string>> residuals{{}, {"residual"}};
+const std::vector<std::vector<std::string>> gradients{{}, {"h"}, {"dh"}, {"h", "dh"}};
+} // namespace
+
+TEST_P(RmsNorm, ForwardAndBackward) {
+  for (const char *dtype : {"f32", "f16", "bf16"}) {
+    for (const auto &with : residuals)
+      expectRight(device, {"rms_norm", {{"...", 19}, {"N", 300}}, {}, with, dtype});
+    expectRight(device, {"rms_norm_backward", {{"...", 19}, {"N", 300}}, {}, {"h", "dh"}, dtype});
+  }
+}
+
+TEST_P(RmsNormOnChips, RowsOfEveryLength) {
+  for (std::int64_t n : {0, 1, 31, 32, 33, 128, 1025}) {
+    expectRight(device, {"rms_norm", {{"...", 3}, {"N", n}}, {}, residuals[n % 2]});
+    expectRight(device, {"rms_norm_backward", {{"...", 3}, {"N", n}}, {}, gradients[n % 4]});
+  }
+}
+
+TEST_P(RmsNormOnChips, AnyNumberOfRows) {
+  for (std::int64_t rows : {0, 1, 2, 65}) {
+    expectRight(device, {"rms_norm", {{"...", rows}, {"N", 40}}, {}, residuals[rows % 2]});
+    expectRight(device, {"rms_norm_backward", {{"...", rows}, {"N", 40}}, {}, gradients[3]});
+  }
+}
+
+TEST_P(RmsNormOnChips, RowsBeyondABlock) {
+  for (const auto &with : residuals)
+    expectRight(device, {"rms_norm", {{"...", 3}, {"N", 9001}}, {}, with, "f16"});
+  expectRight(
+      device,
+      {"rms_norm", {{"...", 5}, {"N", 700}}, {}, residuals[1], "", {{"block", 256}, {"rows", 2}}});
+  for (const auto &with : gradients)
+    expectRight(device, {"rms_norm_backward",
+                         {{"...", 9}, {"N", 700}},
+                         {},
+                         with,
+                         "",
+                         {{"block", 256}, {"rows", 2}}});
+}
+
+TEST_P(RmsNormOnChips, Strides) {
+  for (std::int64_t n : {33, 256}) {
+    expectRightWithStrides(device, {"rms_norm", {{"...", 6}, {"N", n}}, {}, residuals[1]});
+    expectRightWithStrides(device, {"rms_norm_backward", {{"...", 6}, {"N", n}}, {}, gradients[3]});
+  }
+}
+
+TEST_P(RmsNormOnChips, IntegersAreExact) {
+  expectExact(device, {.kernel = "rms_norm_backward",
+                       .extents = {{"...", 50}, {"N", 64}},
+                       .with = {"dh"},
+                       .prepare = [](const Invocation &, auto &in) {
+                         for (std::size_t i : {0, 1, 3, 5})
+                           fillIntegers(in[i], 2, i);
+                         in[2].assign(std::vector<double>(50, 1.0));
+                       }});
+}
+
+TEST_P(RmsNormOnChips, RowsOfZerosAndOfHugeNumbers) {
+  expectRight(device, {.kernel = "rms_norm",
+                       .with = {"residual"},
+                       .dtype = "bf16",
+                       .prepare = [](const Invocation &, auto &in) {
+                         std::vector<double> values = in[0].toDouble();
+                         for (std::size_t i = 0; i < 300; ++i) {
+                           values[i] = 0;
+                           values[300 + i] *= 1e15;
+                           values[600 + i] *= 1e-15;
+                         }
+                         values[900] = INFINITY;
+                         in[0].assign(values);
+                       }});
+}
+
+TEST(RmsNormGradients, AgainstCentralDifferences) {
+  for (const auto &with : residuals)
+    for (const char *eps : {"1e-6", "0.5"})
+      for (std::int64_t n : {1, 2, 30})
+        expectGradients({"rms_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}}, with},
+                        "rms_norm_backward");
+}
+
+// h = 3, 4 + 1: mean of squares 17; with eps 8: rstd 1/5.
+TEST(RmsNormReference, ByHand) {
+  const auto numbers = [](const Shape &shape, const std::vector<double> &values) {
+    return HostArray(DType::float64, shape, values);
+  };
+  const std::vector<HostArray> in{numbers({1, 2}, {3, 4}), numbers({2}, {10, 100}),
+                                  numbers({1, 2}, {0, 1})};
+  const Invocation call =
+      resolveCase({"rms_norm", {{"...", 1}, {"N", 2}}, {{"eps", "8"}}, {"residual"}});
+  const auto out = referenceOutputs(call, in, Arithmetic::exact);
+  EXPECT_EQ(out[0].toDouble(), (std::vector<double>{3 * 0.2 * 10, 5 * 0.2 * 100}));
+  EXPECT_EQ(out[1].toDouble(), (std::vector<double>{3, 5}));
+  EXPECT_EQ(out[2].toDouble(), (std::vector<double>{0.2}));
+}
