@@ -2,6 +2,8 @@
 #include "kernels/norm/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::normKernels() {
-  return {softmaxSpec(),   softmaxBackwardSpec(),   logSoftmaxSpec(), logSoftmaxBackwardSpec(),
-          layerNormSpec(), layerNormBackwardSpec(), rmsNormSpec(),    rmsNormBackwardSpec()};
+  return {
+      softmaxSpec(),      softmaxBackwardSpec(),      logSoftmaxSpec(), logSoftmaxBackwardSpec(),
+      crossEntropySpec(), crossEntropyBackwardSpec(), layerNormSpec(),  layerNormBackwardSpec(),
+      rmsNormSpec(),      rmsNormBackwardSpec()};
 }

@@ -8,6 +8,8 @@ KernelSpec softmaxSpec();
 KernelSpec softmaxBackwardSpec();
 KernelSpec logSoftmaxSpec();
 KernelSpec logSoftmaxBackwardSpec();
+KernelSpec crossEntropySpec();
+KernelSpec crossEntropyBackwardSpec();
 KernelSpec layerNormSpec();
 KernelSpec layerNormBackwardSpec();
 KernelSpec rmsNormSpec();

@@ -1,6 +1,7 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
 #include "kernels/References.h"
+#include <string>
 
 namespace sectile {
 
@@ -28,5 +29,23 @@ HostArray softmaxBackwardReference(const HostArray &y, const HostArray &dy, Arit
 // And of y = log_softmax(x): dx = dy - exp(y) * sum(dy).
 HostArray logSoftmaxBackwardReference(const HostArray &y, const HostArray &dy,
                                       Arithmetic arithmetic);
+
+struct CrossEntropyValues {
+  std::int64_t ignored = -100;
+  double smoothing = 0, square = 0;
+  std::string reduction = "mean"; // or sum, none
+};
+struct CrossEntropyResult {
+  HostArray loss, lse;
+};
+// Of each row of logits [..., V] with its class c, smoothing s and square z:
+// loss = (1 - s) * (lse - x[c]) + s * (lse - mean(x)) + z * lse^2, 0 where c is ignored; then the
+// mean over rows that are not, or the sum, or all. lse = log(sum(exp(x))).
+CrossEntropyResult crossEntropyReference(const HostArray &logits, const HostArray &targets,
+                                         const CrossEntropyValues &options, Arithmetic arithmetic);
+// Gradient of the logits.
+HostArray crossEntropyBackwardReference(const HostArray &logits, const HostArray &targets,
+                                        const HostArray &lse, const HostArray &dloss,
+                                        const CrossEntropyValues &options, Arithmetic arithmetic);
 
 } // namespace sectile

@@ -16,8 +16,9 @@ def write(name, shape, descr="<f4", values=None):
 
 
 def run(kernel, inputs, outputs, *words):
-    done("run", kernel, "--in", *(f"{name}={name}.npy" for name in inputs), "--out",
-         *(f"{name}={name}.npy" for name in outputs), "--check", *words, *DEVICE)  # fmt: skip
+    """Inputs and outputs are in files of their names, or of the name behind a '='."""
+    files = [name + ".npy" if "=" in name else f"{name}={name}.npy" for name in (*inputs, *outputs)]
+    done("run", kernel, "--in", *files[: len(inputs)], "--out", *files[len(inputs) :], "--check", *words, *DEVICE)
 
 
 def test_layer_norm():
@@ -47,6 +48,16 @@ def test_softmax():
     for kernel in ("softmax", "log_softmax"):
         run(kernel, ("x",), ("y",))
         run(f"{kernel}_backward", ("y", "dy"), ("dx",))
+
+
+def test_cross_entropy():
+    write("logits.npy", (3, 5, 40))
+    write("targets.npy", (3, 5), "<i8", [rng.randrange(40) if i % 4 else -100 for i in range(15)])
+    for reduction in ("none", "sum", "mean"):
+        words = ("--opt", f"reduction={reduction}", "label_smoothing=0.1")
+        run("cross_entropy", ("logits", "targets"), ("loss", "lse"), *words)
+        assert read_npy("loss.npy")[1] == ((3, 5) if reduction == "none" else ())
+        run("cross_entropy_backward", ("logits", "targets", "lse", "dloss=loss"), ("dlogits",), *words)
 
 
 main(globals())

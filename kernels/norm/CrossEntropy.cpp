@@ -1,0 +1,321 @@
+// cross_entropy of logits and classes, and its gradient.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/norm/Family.h"
+#include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Rows.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace sectile;
+
+namespace {
+
+struct CrossEntropyConfig {
+  int block = 1024, rows = 1, warps = 4;
+  bool smooth = false; // labels
+};
+SECTILE_CONFIG(CrossEntropyConfig, block, rows, warps, smooth)
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// Logits are read once: the largest so far and the sum relative to it.
+template <class T, class Target>
+Kernel crossEntropy{
+    "cross_entropy", [](View<const T, 2> logits, View<const Target, 1> targets, View<float, 1> loss,
+                        View<float, 1> lse, Tile<std::int64_t> ignored, Float smoothing,
+                        Float square, const CrossEntropyConfig &config) {
+      const int m = config.rows, n = config.block;
+      auto row = program_id(0);
+      auto number = row * m + arange(0, m);
+      auto classes = logits.extent(1);
+      auto target = cast<std::int64_t>(targets.tile(m).load(row));
+      auto counts = number < logits.extent(0) && target != ignored;
+      auto known = target >= 0 && target < classes;
+      device_assert(known || !counts, "a target is a class or ignore_index");
+      auto largest = full<float>(-infinity, m), total = zeros<float>(m), plain = zeros<float>(m);
+      for (auto block : range(0, cdiv(classes, n))) {
+        auto values = cast<float>(logits.tile(m, n).padding(-infinity).load(row, block));
+        auto before = largest;
+        largest = maximum(largest, max(values, 1));
+        auto base = where(largest == -infinity, 0.0f, largest);
+        total = total * exp(before - base) + sum(exp(values - expand(base, 1)), 1);
+        if (config.smooth) {
+          auto inside = expand(block * n + arange(0, n) < classes, 0);
+          plain += sum(where(inside, values, 0.0f), 1);
+        }
+      }
+      auto logarithm = where(largest == -infinity, 0.0f, largest) + log(total);
+      auto own = cast<float>(load(
+          logits.ptr() + number * logits.stride(0) + target * logits.stride(1), counts && known));
+      auto value = logarithm - own;
+      if (config.smooth)
+        value = (1.0f - smoothing) * value + smoothing * (logarithm - plain / cast<float>(classes));
+      value += square * logarithm * logarithm;
+      loss.tile(m).store(row, where(counts, value, 0.0f));
+      lse.tile(m).store(row, logarithm);
+    }};
+
+struct MeanConfig {
+  bool mean = true; // else the sum
+  int block = 2048, warps = 8;
+};
+SECTILE_CONFIG(MeanConfig, mean, block, warps)
+
+// How many targets count.
+template <class Target>
+Int counted(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored, int block) {
+  auto count = zeros<std::int32_t>(block);
+  for (auto step : range(0, cdiv(targets.extent(0), block))) {
+    auto inside = step * block + arange(0, block) < targets.extent(0);
+    auto target = cast<std::int64_t>(targets.tile(block).load(step));
+    count += cast<std::int32_t>(inside && target != ignored);
+  }
+  return sum(count, 0);
+}
+
+// The losses of all rows as one; 0/0 where no target counts.
+template <class Target>
+Kernel crossEntropyMean{"cross_entropy_mean",
+                        [](View<const float, 1> losses, View<const Target, 1> targets,
+                           View<float, 1> loss, Tile<std::int64_t> ignored,
+                           const MeanConfig &config) {
+                          auto total = zeros<float>(config.block);
+                          for (auto step : range(0, cdiv(losses.extent(0), config.block)))
+                            total += losses.tile(config.block).load(step);
+                          Float result = sum(total, 0);
+                          if (config.mean)
+                            result = result / cast<float>(counted(targets, ignored, config.block));
+                          store(loss.ptr(), result);
+                        }};
+
+// What a row's gradient is multiplied by in a mean.
+template <class Target>
+Kernel crossEntropyShare{
+    "cross_entropy_share", [](View<const Target, 1> targets, View<float, 1> share,
+                              Tile<std::int64_t> ignored, const MeanConfig &config) {
+      store(share.ptr(), 1.0f / cast<float>(counted(targets, ignored, config.block)));
+    }};
+
+struct CrossEntropyBackwardConfig {
+  int block = 1024, rows = 1, warps = 4;
+  bool shared = false; // gradients are of a mean
+};
+SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared)
+
+template <class T, class Target>
+Kernel crossEntropyBackward{
+    "cross_entropy_backward",
+    [](View<const T, 2> logits, View<const Target, 1> targets, View<const float, 1> lse,
+       View<const float, 1> dloss, View<const float, 1> share, View<T, 2> dlogits,
+       Tile<std::int64_t> ignored, Float smoothing, Float square,
+       const CrossEntropyBackwardConfig &config) {
+      const int m = config.rows, n = config.block;
+      auto row = program_id(0), block = program_id(1);
+      auto target = cast<std::int64_t>(targets.tile(m).load(row));
+      auto gradient = dloss.tile(m).load(row);
+      if (config.shared)
+        gradient *= load(share.ptr());
+      auto logarithm = lse.tile(m).load(row);
+      auto column = expand(block * n + arange(0, n), 0);
+      auto values = cast<float>(logits.tile(m, n).load(row, block));
+      auto weight =
+          exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
+      auto own = where(expand(target, 1) == column, 1.0f - smoothing, 0.0f);
+      auto result =
+          (weight - own - smoothing / cast<float>(logits.extent(1))) * expand(gradient, 1);
+      dlogits.tile(m, n).store(row, block, where(expand(target != ignored, 1), result, 0.0f));
+    }};
+
+std::vector<OptionSpec> options() {
+  return {{.name = "reduction",
+           .kind = OptionSpec::choice,
+           .initial = "mean",
+           .choices = {"mean", "sum", "none"},
+           .doc = "of the rows' losses; the mean is over targets that are not ignored"},
+          {.name = "ignore_index",
+           .kind = OptionSpec::integer,
+           .initial = "-100",
+           .doc = "a target that gives no loss and no gradient"},
+          {.name = "label_smoothing",
+           .kind = OptionSpec::number,
+           .initial = "0",
+           .doc = "from 0 to 1: the part of a label that all classes share evenly"},
+          {.name = "lse_square",
+           .kind = OptionSpec::number,
+           .initial = "0",
+           .doc = "times lse^2 is added to a row's loss"}};
+}
+
+// Of all rows, or one number.
+std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options) {
+  return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
+}
+
+// A class, or now and then a target to ignore.
+void sampleTargets(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const std::int64_t classes = std::max<std::int64_t>(call.extent("V"), 1);
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  for (double &value : values)
+    value = static_cast<double>(
+        random() % 8 ? static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(classes))
+                     : call.options.integer("ignore_index"));
+  array.assign(values);
+}
+
+std::vector<ArgumentSpec> inputs() {
+  return {{.name = "logits",
+           .axes = {"...", "V"},
+           .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+           .doc = "any number of rows, of any length"},
+          {.name = "targets",
+           .axes = {"..."},
+           .dtypes = {DType::int64, DType::int32},
+           .sample = sampleTargets,
+           .doc = "the class of each row; another number than a class or ignore_index is an "
+                  "error (an assertion's)"}};
+}
+
+void checkOptions(const Invocation &call) {
+  const double smoothing = call.options.number("label_smoothing");
+  if (smoothing < 0 || smoothing > 1)
+    throw InputError(call.kernel->name + ": option 'label_smoothing' is from 0 to 1");
+}
+
+void fill(KernelSpec &spec) {
+  spec.options = options();
+  spec.config = rowConfig();
+  spec.typical = {{"...", 4096}, {"V", 32768}};
+  spec.small = {{"...", 5}, {"V", 300}};
+  spec.check = checkOptions;
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return rowDefaults(call, target, call.extent("V"), 4096);
+  };
+  SearchSpace space = rowSpace([](const Invocation &call) { return call.extent("V"); });
+  space.part = spec.name;
+  spec.spaces = {std::move(space)};
+}
+
+// Calls function(T{}, Target{}) with the types of the logits and the targets.
+template <class Function> void forTypes(const Invocation &call, Function &&function) {
+  forDType<float, half, bfloat16>(call.dtype("logits"), [&]<class T>(T zero) {
+    forDType<std::int64_t, std::int32_t>(
+        call.dtype("targets"), [&]<class Target>(Target target) { function(zero, target); });
+  });
+}
+
+CrossEntropyValues valuesOf(const OptionValues &options) {
+  return {options.integer("ignore_index"), options.number("label_smoothing"),
+          options.number("lse_square"), options.choice("reduction")};
+}
+
+} // namespace
+
+KernelSpec sectile::crossEntropySpec() {
+  KernelSpec spec;
+  spec.name = "cross_entropy";
+  spec.summary = "loss = lse - logits[target], with lse = log(sum(exp(logits)))";
+  spec.arguments = inputs();
+  spec.arguments.push_back({.name = "loss",
+                            .output = true,
+                            .axes = {"..."},
+                            .stored = reduced,
+                            .dtypes = {DType::float32},
+                            .doc = "one number unless the reduction is none"});
+  spec.arguments.push_back({.name = "lse",
+                            .output = true,
+                            .axes = {"..."},
+                            .dtypes = {DType::float32},
+                            .doc = "natural logarithm of each row's sum of exponentials"});
+  fill(spec);
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    auto result = crossEntropyReference(in[0], in[1], valuesOf(call.options), arithmetic);
+    return std::vector{result.loss, result.lse};
+  };
+  spec.apply = [](Use &use) {
+    const OptionValues &options = use.call.options;
+    const std::int64_t ignored = options.integer("ignore_index");
+    const auto smoothing = static_cast<float>(options.number("label_smoothing"));
+    const CrossEntropyConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
+                                    smoothing != 0};
+    const std::string &reduction = options.choice("reduction");
+    forTypes(use.call, [&]<class T, class Target>(T, Target) {
+      const auto logits = use.rows<T>("logits");
+      const auto targets = use.elements<Target>("targets");
+      const auto loss = use.elements<float>("loss");
+      const bool reduces = reduction != "none";
+      const auto losses = reduces ? use.workspace<float, 1>({logits.extent(0)}) : loss;
+      use(crossEntropy<T, Target>, ceilDiv(logits.extent(0), chosen.rows), logits, targets, losses,
+          use.elements<float>("lse"), ignored, smoothing,
+          static_cast<float>(options.number("lse_square")), chosen);
+      if (reduces)
+        use(crossEntropyMean<Target>, 1, losses, targets, loss, ignored,
+            MeanConfig{.mean = reduction == "mean"});
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::crossEntropyBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "cross_entropy_backward";
+  spec.summary = "gradient of the logits of cross_entropy: (exp(logits - lse) - [target]) dloss";
+  spec.arguments = inputs();
+  spec.arguments.push_back(
+      {.name = "lse",
+       .axes = {"..."},
+       .dtypes = {DType::float32},
+       .sample =
+           [](const Invocation &call, HostArray &array, std::mt19937_64 &) {
+             // Of standard normal logits.
+             const double usual = std::log(static_cast<double>(call.extent("V"))) + 0.5;
+             array.assign(std::vector<double>(static_cast<std::size_t>(array.count()), usual));
+           },
+       .doc = "from cross_entropy"});
+  spec.arguments.push_back(
+      {.name = "dloss",
+       .axes = {"..."},
+       .stored = reduced,
+       .dtypes = {DType::float32},
+       .doc = "gradient of the loss; one number unless the reduction is none"});
+  spec.arguments.push_back({.name = "dlogits",
+                            .output = true,
+                            .axes = {"...", "V"},
+                            .like = "logits",
+                            .doc = "gradient of the logits; 0 in rows that are ignored"});
+  fill(spec);
+  spec.factor = 3;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{crossEntropyBackwardReference(in[0], in[1], in[2], in[3],
+                                                     valuesOf(call.options), arithmetic)};
+  };
+  spec.apply = [](Use &use) {
+    const OptionValues &options = use.call.options;
+    const std::int64_t ignored = options.integer("ignore_index"), classes = use.call.extent("V");
+    const std::string &reduction = options.choice("reduction");
+    const CrossEntropyBackwardConfig chosen{use.field("block"), use.field("rows"),
+                                            use.field("warps"), reduction == "mean"};
+    forTypes(use.call, [&]<class T, class Target>(T, Target) {
+      const auto logits = use.rows<T>("logits");
+      const auto targets = use.elements<Target>("targets");
+      auto dloss = use.elements<float>("dloss");
+      if (reduction != "none") // the same for all rows
+        dloss = {dloss.data(), {logits.extent(0)}, {0}, dloss.memory()};
+      auto share = noTensor<float, 1>();
+      if (chosen.shared) {
+        share = use.workspace<float, 1>({1});
+        use(crossEntropyShare<Target>, 1, targets, share, ignored, MeanConfig{});
+      }
+      use(crossEntropyBackward<T, Target>,
+          Grid(classes ? ceilDiv(logits.extent(0), chosen.rows) : 0,
+               ceilDiv(classes, chosen.block)),
+          logits, targets, use.elements<float>("lse"), dloss, share, use.rows<T>("dlogits"),
+          ignored, static_cast<float>(options.number("label_smoothing")),
+          static_cast<float>(options.number("lse_square")), chosen);
+    });
+  };
+  return spec;
+}
