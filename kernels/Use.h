@@ -66,6 +66,13 @@ public:
     mergedLengths(index, N, placeOfDots(index), extents.data(), strides.data());
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
+  // An argument's memory from its first element on, seen otherwise.
+  template <Element T, int N>
+  Tensor<T, N> shaped(std::string_view argument, const std::array<std::int64_t, N> &extents,
+                      const std::array<std::int64_t, N> &strides) const {
+    const std::size_t index = call.index(argument);
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
   // Rows of the last axis.
   template <Element T> Tensor<T, 2> rows(std::string_view argument) const {
     return collapsed<T, 2>(argument);

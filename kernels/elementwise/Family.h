@@ -5,5 +5,15 @@
 namespace sectile {
 
 KernelSpec vectorAddSpec();
+KernelSpec activationSpec();
+KernelSpec activationBackwardSpec();
+KernelSpec swigluSpec();
+KernelSpec swigluBackwardSpec();
+KernelSpec gegluSpec();
+KernelSpec gegluBackwardSpec();
+KernelSpec dropoutSpec();
+KernelSpec dropoutBackwardSpec();
+KernelSpec embeddingSpec();
+KernelSpec embeddingBackwardSpec();
 
 } // namespace sectile

@@ -1,0 +1,105 @@
+// activation: y = f(x) element by element, and its gradient.
+#include "kernels/elementwise/ActivationFunctions.h"
+#include "kernels/elementwise/ElementReferences.h"
+#include "kernels/elementwise/Family.h"
+#include "kernels/elementwise/Together.h"
+
+using namespace sectile;
+
+namespace {
+
+template <class T>
+Kernel activationKernel{
+    "activation", [](View<const T, 3> x, View<T, 3> y, const ElementsConfig &config) {
+      const ElementTile<const T> at(x, config);
+      auto values = x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column);
+      y.tile(1, config.rows, config.columns)
+          .store(at.outer, at.row, at.column,
+                 activate(static_cast<ActivationKind>(config.kind), cast<float>(values)));
+    }};
+
+template <class T>
+Kernel activationBackward{
+    "activation_backward",
+    [](View<const T, 3> x, View<const T, 3> dy, View<T, 3> dx, const ElementsConfig &config) {
+      const ElementTile<const T> at(x, config);
+      auto load = [&](const View<const T, 3> &from) {
+        return cast<float>(
+            from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
+      };
+      auto values = load(x), gradient = load(dy);
+      dx.tile(1, config.rows, config.columns)
+          .store(at.outer, at.row, at.column,
+                 gradient * activationDerivative(static_cast<ActivationKind>(config.kind), values));
+    }};
+
+std::vector<OptionSpec> options() {
+  return {{.name = "kind",
+           .kind = OptionSpec::choice,
+           .initial = "gelu",
+           .choices = activationNames(),
+           .doc = "the function; gelu by the error function, gelu_tanh by its approximation"}};
+}
+
+ArgumentSpec input() {
+  return {.name = "x",
+          .axes = {"..."},
+          .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+          .doc = "any shape"};
+}
+
+} // namespace
+
+KernelSpec sectile::activationSpec() {
+  KernelSpec spec;
+  spec.name = "activation";
+  spec.summary = "y = f(x), element by element";
+  spec.arguments = {
+      input(),
+      {.name = "y", .output = true, .axes = {"..."}, .like = "x", .doc = "the function's values"}};
+  spec.options = options();
+  addElementsConfig(spec);
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{
+        activationReference(in[0], activationOf(call.options.choice("kind")), arithmetic)};
+  };
+  spec.apply = [](Use &use) {
+    const Together together(use, {"x", "y"});
+    const ElementsConfig chosen = elementsConfig(
+        use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(activationKernel<T>, programsFor(together, chosen), together.of<T>("x"),
+          together.of<T>("y"), chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec sectile::activationBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "activation_backward";
+  spec.summary = "dx = f'(x) dy, element by element";
+  spec.arguments = {
+      input(),
+      {.name = "dy", .axes = {"..."}, .like = "x", .doc = "gradient of y"},
+      {.name = "dx", .output = true, .axes = {"..."}, .like = "x", .doc = "gradient of x"}};
+  spec.options = options();
+  addElementsConfig(spec);
+  spec.factor = 3;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{activationBackwardReference(
+        in[0], in[1], activationOf(call.options.choice("kind")), arithmetic)};
+  };
+  spec.apply = [](Use &use) {
+    const Together together(use, {"x", "dy", "dx"});
+    const ElementsConfig chosen = elementsConfig(
+        use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(activationBackward<T>, programsFor(together, chosen), together.of<T>("x"),
+          together.of<T>("dy"), together.of<T>("dx"), chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,124 @@
+// The activation functions and their derivatives, of tiles of a kernel and of numbers of the host.
+#pragma once
+#include <cmath>
+#include <sectile/sectile.h>
+#include <string>
+#include <vector>
+
+namespace sectile {
+
+// As the choices of an option are listed.
+enum class ActivationKind : int {
+  relu,
+  relu_squared,
+  gelu,
+  gelu_tanh,
+  silu,
+  sigmoid,
+  tanh,
+  softplus
+};
+inline std::vector<std::string> activationNames() {
+  return {"relu", "relu_squared", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "softplus"};
+}
+inline ActivationKind activationOf(const std::string &name) {
+  const std::vector<std::string> names = activationNames();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name)
+      return static_cast<ActivationKind>(i);
+  return ActivationKind::relu;
+}
+
+namespace activation {
+// gelu_tanh: 0.5 x (1 + tanh(u)), u = root (x + cubic x^3), root = sqrt(2 / pi).
+constexpr double root = 0.7978845608028654, cubic = 0.044715;
+constexpr double halfRoot = 0.7071067811865476; // 1/sqrt(2)
+constexpr double density = 0.3989422804014327;  // 1/sqrt(2 pi)
+
+// Operations by one name on tiles and on the host's numbers.
+template <std::floating_point T> T choose(bool condition, T a, T b) { return condition ? a : b; }
+inline Tile<float> choose(const Tile<bool> &condition, const Tile<float> &a, const Tile<float> &b) {
+  return where(condition, a, b);
+}
+template <std::floating_point T> T logistic(T x) { return 1 / (1 + std::exp(-x)); }
+inline Tile<float> logistic(const Tile<float> &x) { return sigmoid(x); }
+template <std::floating_point T> T constant(const T &, double value) {
+  return static_cast<T>(value);
+}
+inline Tile<float> constant(const Tile<float> &x, double value) {
+  return full_like(x, static_cast<float>(value));
+}
+
+// Where tanh is 1 x^2 may have overflowed: beyond 16 nothing changes.
+template <class T> T within(const T &x) {
+  const T most = constant(x, 16);
+  return choose(x > most, most, choose(x < -most, -most, x));
+}
+template <class T> T gate(const T &x) { // tanh(u)
+  using std::tanh, sectile::tanh;
+  const T y = within(x);
+  return tanh(constant(x, root) * (y + constant(x, cubic) * y * y * y));
+}
+} // namespace activation
+
+// NaN stays NaN.
+template <class T> T activate(ActivationKind kind, const T &x) {
+  using namespace activation;
+  using sectile::abs, sectile::exp, sectile::log1p, sectile::erf, sectile::tanh;
+  using std::abs, std::exp, std::log1p, std::erf, std::tanh;
+  const T zero = constant(x, 0), one = constant(x, 1), half = constant(x, 0.5);
+  const T positive = choose(x <= zero, zero, x);
+  switch (kind) {
+  case ActivationKind::relu:
+    return positive;
+  case ActivationKind::relu_squared:
+    return positive * positive;
+  case ActivationKind::gelu:
+    return half * x * (one + erf(x * constant(x, halfRoot)));
+  case ActivationKind::gelu_tanh:
+    return half * x * (one + gate(x));
+  case ActivationKind::silu:
+    return x * logistic(x);
+  case ActivationKind::sigmoid:
+    return logistic(x);
+  case ActivationKind::tanh:
+    return tanh(x);
+  case ActivationKind::softplus:
+    break;
+  }
+  return positive + log1p(exp(-abs(x)));
+}
+
+template <class T> T activationDerivative(ActivationKind kind, const T &x) {
+  using namespace activation;
+  using sectile::exp, sectile::erf, sectile::tanh;
+  using std::exp, std::erf, std::tanh;
+  const T zero = constant(x, 0), one = constant(x, 1), half = constant(x, 0.5);
+  switch (kind) {
+  case ActivationKind::relu:
+    return choose(x <= zero, zero, one);
+  case ActivationKind::relu_squared:
+    return choose(x <= zero, zero, constant(x, 2) * x);
+  case ActivationKind::gelu:
+    return half * (one + erf(x * constant(x, halfRoot))) +
+           x * constant(x, density) * exp(-half * x * x);
+  case ActivationKind::gelu_tanh: {
+    const T t = gate(x), y = within(x);
+    return half * (one + t) +
+           half * x * (one - t * t) * constant(x, root) * (one + constant(x, 3 * cubic) * y * y);
+  }
+  case ActivationKind::silu:
+    return logistic(x) * (one + x * logistic(-x));
+  case ActivationKind::sigmoid:
+    return logistic(x) * logistic(-x);
+  case ActivationKind::tanh: {
+    const T t = tanh(x);
+    return one - t * t;
+  }
+  case ActivationKind::softplus:
+    break;
+  }
+  return logistic(x);
+}
+
+} // namespace sectile

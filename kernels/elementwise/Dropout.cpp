@@ -1,0 +1,98 @@
+// dropout: elements are left out at random, the others scaled up; and its gradient, the same with
+// the same elements. Which ones is a function of the seed and of an element's place in row-major
+// order: place / 4, in 64 bits, counts the generator, and place % 4 chooses among its four words.
+#include "kernels/InputError.h"
+#include "kernels/elementwise/ElementReferences.h"
+#include "kernels/elementwise/Family.h"
+#include "kernels/elementwise/Together.h"
+
+using namespace sectile;
+
+namespace {
+
+// The numbers in [0, 1) drawn for the elements of a program's tile.
+template <class T>
+Tile<float> drawn(const View<const T, 3> &x, const ElementTile<const T> &at,
+                  const Tile<std::int64_t> &seed, const ElementsConfig &config) {
+  const int m = config.rows, n = config.columns;
+  if (config.dense) {
+    // Four neighbours share a draw.
+    auto first = cast<std::int64_t>(at.column) * (n / 4);
+    auto numbers = rand4x(seed, first + cast<std::int64_t>(arange(0, n / 4)));
+    return reshape(join(join(numbers[0], numbers[2]), join(numbers[1], numbers[3])), 1, 1, n);
+  }
+  auto row = cast<std::int64_t>(at.outer) * x.extent(1) + at.row * m + arange(0, m);
+  auto column = at.column * n + arange(0, n);
+  auto place = expand(row, 1) * cast<std::int64_t>(x.extent(2)) + expand(column, 0);
+  auto numbers = rand4x(seed, place >> 2);
+  auto word = place & 3;
+  auto number = where(word < 2, where(word == 0, numbers[0], numbers[1]),
+                      where(word == 2, numbers[2], numbers[3]));
+  return reshape(number, 1, m, n);
+}
+
+template <class T>
+Kernel dropout{"dropout", [](View<const T, 3> x, View<T, 3> y, Tile<std::int64_t> seed, Float p,
+                             Float scale, const ElementsConfig &config) {
+                 const ElementTile<const T> at(x, config);
+                 auto values = cast<float>(
+                     x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
+                 auto kept = drawn(x, at, seed, config) >= p;
+                 y.tile(1, config.rows, config.columns)
+                     .store(at.outer, at.row, at.column, where(kept, values * scale, 0.0f));
+               }};
+
+KernelSpec specOf(const char *name, const char *summary, const char *from, const char *to,
+                  const char *fromDoc, const char *toDoc) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = {{.name = from,
+                     .axes = {"..."},
+                     .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+                     .doc = fromDoc},
+                    {.name = to, .output = true, .axes = {"..."}, .like = from, .doc = toDoc}};
+  spec.options = {{.name = "p",
+                   .kind = OptionSpec::number,
+                   .initial = "0.5",
+                   .doc = "how probably an element is left out, from 0 to 1"},
+                  {.name = "seed",
+                   .kind = OptionSpec::integer,
+                   .initial = "0",
+                   .doc = "of the random numbers; 64 bits"}};
+  addElementsConfig(spec);
+  spec.check = [](const Invocation &call) {
+    const double p = call.options.number("p");
+    if (p < 0 || p > 1)
+      throw InputError(call.kernel->name + ": option 'p' is from 0 to 1");
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{dropoutReference(in[0], call.options.number("p"),
+                                        static_cast<std::uint64_t>(call.options.integer("seed")),
+                                        arithmetic)};
+  };
+  spec.apply = [from = std::string(from), to = std::string(to)](Use &use) {
+    const Together together(use, {from, to});
+    const ElementsConfig chosen = elementsConfig(use, together);
+    const double p = use.call.options.number("p");
+    forDType<float, half, bfloat16>(use.call.dtype(from), [&]<class T>(T) {
+      use(dropout<T>, programsFor(together, chosen), together.of<T>(from), together.of<T>(to),
+          use.call.options.integer("seed"), static_cast<float>(p),
+          static_cast<float>(p < 1 ? 1 / (1 - p) : 0), chosen);
+    });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::dropoutSpec() {
+  return specOf("dropout", "y = x / (1 - p), or 0 with probability p", "x", "y", "any shape",
+                "0 in elements that are left out, whatever x holds there");
+}
+
+KernelSpec sectile::dropoutBackwardSpec() {
+  return specOf("dropout_backward", "dx = dy / (1 - p), or 0 where dropout gave 0", "dy", "dx",
+                "gradient of y; any shape", "gradient of x");
+}

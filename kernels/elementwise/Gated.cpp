@@ -1,0 +1,125 @@
+// swiglu and geglu: y = f(gate) up, element by element, and their gradients.
+#include "kernels/elementwise/ActivationFunctions.h"
+#include "kernels/elementwise/ElementReferences.h"
+#include "kernels/elementwise/Family.h"
+#include "kernels/elementwise/Together.h"
+
+using namespace sectile;
+
+namespace {
+
+template <class T>
+Kernel gated{"gated", [](View<const T, 3> gate, View<const T, 3> up, View<T, 3> y,
+                         const ElementsConfig &config) {
+               const ElementTile<const T> at(gate, config);
+               auto load = [&](const View<const T, 3> &from) {
+                 return cast<float>(
+                     from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
+               };
+               auto gates = load(gate), ups = load(up);
+               y.tile(1, config.rows, config.columns)
+                   .store(at.outer, at.row, at.column,
+                          activate(static_cast<ActivationKind>(config.kind), gates) * ups);
+             }};
+
+template <class T>
+Kernel gatedBackward{
+    "gated_backward", [](View<const T, 3> gate, View<const T, 3> up, View<const T, 3> dy,
+                         View<T, 3> dgate, View<T, 3> dup, const ElementsConfig &config) {
+      const ElementTile<const T> at(gate, config);
+      auto load = [&](const View<const T, 3> &from) {
+        return cast<float>(
+            from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
+      };
+      auto store = [&](const View<T, 3> &to, const Tile<float> &values) {
+        to.tile(1, config.rows, config.columns).store(at.outer, at.row, at.column, values);
+      };
+      auto gates = load(gate), ups = load(up), gradient = load(dy);
+      const auto kind = static_cast<ActivationKind>(config.kind);
+      store(dgate, gradient * ups * activationDerivative(kind, gates));
+      store(dup, gradient * activate(kind, gates));
+    }};
+
+using KindOf = ActivationKind (*)(const OptionValues &);
+
+ActivationKind silu(const OptionValues &) { return ActivationKind::silu; }
+ActivationKind gelu(const OptionValues &options) {
+  return options.choice("approximate") == "tanh" ? ActivationKind::gelu_tanh : ActivationKind::gelu;
+}
+
+ArgumentSpec argument(const char *name, const char *doc, bool output = false) {
+  return {.name = name, .output = output, .axes = {"..."}, .like = "gate", .doc = doc};
+}
+
+KernelSpec begin(const char *name, const char *summary, KindOf kindOf) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = {{.name = "gate",
+                     .axes = {"..."},
+                     .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+                     .doc = "any shape; the halves of one array may be gate and up"},
+                    argument("up", "the same shape")};
+  if (kindOf == gelu)
+    spec.options = {{.name = "approximate",
+                     .kind = OptionSpec::choice,
+                     .initial = "none",
+                     .choices = {"none", "tanh"},
+                     .doc = "gelu by the error function, or by tanh"}};
+  addElementsConfig(spec);
+  return spec;
+}
+
+KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
+  KernelSpec spec = begin(name, summary, kindOf);
+  spec.arguments.push_back(argument("y", "the gated values", true));
+  spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
+                            Arithmetic arithmetic) {
+    return std::vector{gatedReference(in[0], in[1], kindOf(call.options), arithmetic)};
+  };
+  spec.apply = [kindOf](Use &use) {
+    const Together together(use, {"gate", "up", "y"});
+    const ElementsConfig chosen =
+        elementsConfig(use, together, static_cast<int>(kindOf(use.call.options)));
+    forDType<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
+      use(gated<T>, programsFor(together, chosen), together.of<T>("gate"), together.of<T>("up"),
+          together.of<T>("y"), chosen);
+    });
+  };
+  return spec;
+}
+
+KernelSpec backward(const char *name, const char *summary, KindOf kindOf) {
+  KernelSpec spec = begin(name, summary, kindOf);
+  spec.arguments.push_back(argument("dy", "gradient of y"));
+  spec.arguments.push_back(argument("dgate", "gradient of gate", true));
+  spec.arguments.push_back(argument("dup", "gradient of up", true));
+  spec.factor = 3;
+  spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
+                            Arithmetic arithmetic) {
+    auto result = gatedBackwardReference(in[0], in[1], in[2], kindOf(call.options), arithmetic);
+    return std::vector{result.dgate, result.dup};
+  };
+  spec.apply = [kindOf](Use &use) {
+    const Together together(use, {"gate", "up", "dy", "dgate", "dup"});
+    const ElementsConfig chosen =
+        elementsConfig(use, together, static_cast<int>(kindOf(use.call.options)));
+    forDType<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
+      use(gatedBackward<T>, programsFor(together, chosen), together.of<T>("gate"),
+          together.of<T>("up"), together.of<T>("dy"), together.of<T>("dgate"),
+          together.of<T>("dup"), chosen);
+    });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::swigluSpec() { return forward("swiglu", "y = silu(gate) * up", silu); }
+KernelSpec sectile::swigluBackwardSpec() {
+  return backward("swiglu_backward", "gradients of y = silu(gate) * up", silu);
+}
+KernelSpec sectile::gegluSpec() { return forward("geglu", "y = gelu(gate) * up", gelu); }
+KernelSpec sectile::gegluBackwardSpec() {
+  return backward("geglu_backward", "gradients of y = gelu(gate) * up", gelu);
+}
