@@ -5,5 +5,5 @@ std::vector<sectile::KernelSpec> sectile::normKernels() {
   return {
       softmaxSpec(),      softmaxBackwardSpec(),      logSoftmaxSpec(), logSoftmaxBackwardSpec(),
       crossEntropySpec(), crossEntropyBackwardSpec(), layerNormSpec(),  layerNormBackwardSpec(),
-      rmsNormSpec(),      rmsNormBackwardSpec()};
+      rmsNormSpec(),      rmsNormBackwardSpec(),      groupNormSpec(),  groupNormBackwardSpec()};
 }

@@ -14,5 +14,7 @@ KernelSpec layerNormSpec();
 KernelSpec layerNormBackwardSpec();
 KernelSpec rmsNormSpec();
 KernelSpec rmsNormBackwardSpec();
+KernelSpec groupNormSpec();
+KernelSpec groupNormBackwardSpec();
 
 } // namespace sectile

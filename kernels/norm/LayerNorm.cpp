@@ -2,6 +2,7 @@
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
+#include "kernels/norm/Spread.h"
 #include <algorithm>
 #include <bit>
 
@@ -16,7 +17,7 @@ struct LayerNormConfig {
 SECTILE_CONFIG(LayerNormConfig, block, warps, whole)
 
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
-// with a large mean.
+// with a large mean. A row that does not fit is read twice.
 template <class T>
 Kernel layerNorm{"layer_norm",
                  [](View<const T, 2> x, View<const T, 1> w, View<const T, 1> b, View<T, 2> y,
@@ -30,9 +31,11 @@ Kernel layerNorm{"layer_norm",
                    auto bias = b.tile(config.block);
                    // Beyond the row's end elements are 0, which must not count as a distance from
                    // the mean.
+                   auto inside = [&](const auto &block) {
+                     return block * config.block + arange(0, config.block) < n;
+                   };
                    auto centred = [&](const auto &values, const auto &block, const Float &mean) {
-                     auto inside = block * config.block + arange(0, config.block) < n;
-                     return where(inside, values - mean, 0.0f);
+                     return where(inside(block), values - mean, 0.0f);
                    };
                    auto write = [&](const auto &block, const auto &distance, const Float &rstd) {
                      to.store(block, distance * rstd * cast<float>(weight.load(block)) +
@@ -50,16 +53,11 @@ Kernel layerNorm{"layer_norm",
                      return;
                    }
                    auto blocks = cdiv(n, config.block);
-                   auto total = zeros<float>(config.block);
+                   Spread spread(zeros<float>(config.block));
                    for (auto block : range(0, blocks))
-                     total += cast<float>(from.load(block));
-                   Float mean = sum(total, 0) / count;
-                   auto squares = zeros<float>(config.block);
-                   for (auto block : range(0, blocks)) {
-                     auto distance = centred(cast<float>(from.load(block)), block, mean);
-                     squares += distance * distance;
-                   }
-                   Float rstd = 1.0f / sqrt(sum(squares, 0) / count + eps);
+                     spread.add(cast<float>(from.load(block)), inside(block));
+                   Float mean = spread.mean(count);
+                   Float rstd = 1.0f / sqrt(spread.variance(count, mean) + eps);
                    store(means + row, mean);
                    store(rstds + row, rstd);
                    for (auto block : range(0, blocks))

@@ -48,4 +48,11 @@ HostArray crossEntropyBackwardReference(const HostArray &logits, const HostArray
                                         const HostArray &lse, const HostArray &dloss,
                                         const CrossEntropyValues &options, Arithmetic arithmetic);
 
+// x [B, C, ...]; mean and rstd [B, groups], of groups of C / groups neighbouring channels.
+LayerNormResult groupNormReference(const HostArray &x, const HostArray &w, const HostArray &b,
+                                   std::int64_t groups, double eps, Arithmetic arithmetic);
+NormBackwardResult groupNormBackwardReference(const HostArray &x, const HostArray &w,
+                                              const HostArray &mean, const HostArray &rstd,
+                                              const HostArray &dy, Arithmetic arithmetic);
+
 } // namespace sectile

@@ -42,6 +42,16 @@ def test_rms_norm():
     assert read_npy("dx.npy")[:2] == ("<f2", (3, 5, 40))
 
 
+def test_group_norm():
+    write("x.npy", (2, 6, 5, 4))
+    write("dy.npy", (2, 6, 5, 4))
+    for name in ("w", "b"):
+        write(f"{name}.npy", (6,))
+    run("group_norm", ("x", "w", "b"), ("y", "mean", "rstd"), "--opt", "groups=3")
+    run("group_norm_backward", ("x", "w", "mean", "rstd", "dy"), ("dx", "dw", "db"))
+    assert read_npy("dx.npy")[1] == (2, 6, 5, 4) and read_npy("mean.npy")[1] == (2, 3)
+
+
 def test_softmax():
     write("x.npy", (3, 5, 40))
     write("dy.npy", (3, 5, 40))

@@ -126,6 +126,27 @@ TEST_P(CrossEntropyOnChips, TargetsThatAreNoClassAreReported) {
   }
 }
 
+// The mean over all targets, ignored ones among them; a gradient in an ignored row.
+TEST(CrossEntropyJudge, CatchesPlantedMistakes) {
+  const Invocation forward = resolveCase({"cross_entropy"});
+  std::vector<HostArray> in = sampleInputs(forward, 1);
+  in[1].as<std::int64_t>()[2] = -100;
+  std::vector<HostArray> out = referenceOutputs(forward, in, Arithmetic::own);
+  EXPECT_TRUE(check(forward, in, out)[0].accuracy.ok());
+  const auto targets = in[1].as<std::int64_t>();
+  const auto ignored = std::count(targets.begin(), targets.end(), -100);
+  out[0].as<float>()[0] *= static_cast<float>(5 - ignored) / 5;
+  EXPECT_FALSE(check(forward, in, out)[0].accuracy.ok());
+
+  const Invocation backward = resolveCase({"cross_entropy_backward"});
+  in = sampleInputs(backward, 1);
+  in[1].as<std::int64_t>()[2] = -100;
+  out = referenceOutputs(backward, in, Arithmetic::own);
+  EXPECT_TRUE(check(backward, in, out)[0].accuracy.ok());
+  out[0].as<float>()[2 * 300 + 7] = out[0].as<float>()[7];
+  EXPECT_FALSE(check(backward, in, out)[0].accuracy.ok());
+}
+
 TEST(CrossEntropyGradients, AgainstCentralDifferences) {
   for (const Assignments &options : variants)
     for (std::int64_t v : {1, 2, 10})

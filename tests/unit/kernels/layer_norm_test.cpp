@@ -97,12 +97,46 @@ TEST_P(LayerNormOnChips, NanStaysInItsRow) {
   expectRight(device, {.kernel = "layer_norm", .prepare = [](const Invocation &, auto &in) {
                          in[0].template as<float>()[7] = NAN;
                        }});
+  expectRight(device, {.kernel = "layer_norm",
+                       .config = {{"block", 128}},
+                       .prepare = [](const Invocation &, auto &in) {
+                         in[0].template as<float>()[7] = INFINITY;
+                         in[0].template as<float>()[900] = NAN;
+                       }});
   const auto outputs = expectRight(
       device, {.kernel = "layer_norm_backward", .prepare = [](const Invocation &, auto &in) {
                  in[4].template as<float>()[300 + 7] = INFINITY;
                }});
   for (std::int64_t i = 0; i < 300; ++i)
     EXPECT_TRUE(std::isfinite(outputs[0].as<float>()[static_cast<std::size_t>(i)]));
+}
+
+// What a kernel would give that counts masked lanes as 0 in the variance, or one that forgets a row
+// in dw.
+TEST(LayerNormJudge, CatchesPlantedMistakes) {
+  const auto first = [](const HostArray &array) { return array.as<float>(); };
+  const Invocation forward = resolveCase({"layer_norm", {{"...", 4}, {"N", 33}}});
+  std::vector<HostArray> in = sampleInputs(forward, 1);
+  shift(in[0], 0.5);
+  std::vector<HostArray> out = referenceOutputs(forward, in, Arithmetic::own);
+  EXPECT_TRUE(check(forward, in, out)[0].accuracy.ok());
+  for (std::size_t row = 0; row < 4; ++row) {
+    const float mean = first(out[1])[row], rstd = first(out[2])[row];
+    const float masked = 1 / std::sqrt(1 / (rstd * rstd) + 31 * mean * mean / 33);
+    for (std::size_t i = row * 33; i < row * 33 + 33; ++i)
+      out[0].as<float>()[i] = (first(in[0])[i] - mean) * masked * first(in[1])[i - row * 33] +
+                              first(in[2])[i - row * 33];
+  }
+  EXPECT_FALSE(check(forward, in, out)[0].accuracy.ok());
+
+  const Invocation backward = resolveCase({"layer_norm_backward", {{"...", 4}, {"N", 33}}});
+  in = sampleInputs(backward, 1);
+  out = referenceOutputs(backward, in, Arithmetic::own);
+  EXPECT_TRUE(check(backward, in, out)[1].accuracy.ok());
+  for (std::size_t i = 0; i < 33; ++i)
+    out[1].as<float>()[i] -=
+        first(in[4])[99 + i] * (first(in[0])[99 + i] - first(in[2])[3]) * first(in[3])[3];
+  EXPECT_FALSE(check(backward, in, out)[1].accuracy.ok());
 }
 
 TEST(LayerNormGradients, AgainstCentralDifferences) {

@@ -1,5 +1,6 @@
 // rms_norm and rms_norm_backward, with and without a residual.
 #include "KernelTest.h"
+#include <sectile/library.h>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -82,6 +83,29 @@ TEST_P(RmsNormOnChips, RowsOfZerosAndOfHugeNumbers) {
                          values[900] = INFINITY;
                          in[0].assign(values);
                        }});
+}
+
+TEST_P(RmsNormOnChips, ByName) {
+  const auto numbers = device.upload(std::vector<float>{1, 2, 3, 4, 0, 0, 0, 2, 1, 1});
+  auto rows = [&](std::int64_t first) {
+    return Tensor<float, 2>(numbers.data() + first, {2, 2}, {2, 1}, numbers.memory());
+  };
+  auto x = rows(0), residual = rows(4), dy = rows(2), dh = rows(6);
+  const Tensor<float, 1> w(numbers.data() + 8, {2}, {1}, numbers.memory());
+  // [example]
+  auto out = run_kernel(device.stream(), "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
+  auto gradients = run_kernel(
+      device.stream(), "rms_norm_backward",
+      {{"x", x}, {"w", w}, {"rstd", out.at("rstd")}, {"h", out.at("h")}, {"dy", dy}, {"dh", dh}});
+  auto dx = gradients.at("dx").as<float, 2>(); // of x and of the residual
+  // [/example]
+  device.synchronize();
+  EXPECT_EQ(Buffer<float>(out.at("h").memory).download(), (std::vector<float>{1, 2, 3, 6}));
+  // Row 0: rstd^2 = 1/2.5, n = (1, 2) rstd, dy = (3, 4), mean(g n) = 5.5 rstd, dh = (0, 2).
+  const float rstd = std::sqrt(0.4f);
+  const auto result = Buffer<float>(dx.memory()).download();
+  EXPECT_NEAR(result[0], rstd * (3 - 0.4f * 5.5f), 1e-4);
+  EXPECT_NEAR(result[1], rstd * (4 - 2 * 0.4f * 5.5f) + 2, 1e-4);
 }
 
 TEST(RmsNormGradients, AgainstCentralDifferences) {

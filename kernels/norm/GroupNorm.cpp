@@ -1,0 +1,180 @@
+// group_norm: the channels of an image in groups, each normalised over its channels and positions.
+#include "kernels/norm/GroupNorm.h"
+#include "kernels/InputError.h"
+#include "kernels/norm/Family.h"
+#include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Spread.h"
+#include <algorithm>
+#include <bit>
+
+using namespace sectile;
+
+namespace {
+
+// The mean is taken away before anything is squared. A group that does not fit is read twice.
+template <class T>
+Kernel groupNorm{"group_norm", [](View<const T, 3> x, View<const T, 1> w, View<const T, 1> b,
+                                  View<T, 3> y, View<float, 2> means, View<float, 2> rstds,
+                                  Int groups, Float eps, const GroupNormConfig &config) {
+                   const int m = config.channels, n = config.block;
+                   auto number = program_id(0);
+                   const Group<const T> group(x, number, groups);
+                   auto positions = x.extent(2);
+                   auto from = group.of(x).tile(m, n);
+                   auto to = group.of(y).tile(m, n);
+                   auto weight = group.of(w).tile(m), bias = group.of(b).tile(m);
+                   // What is beyond the group counts as 0, which must not count as a distance from
+                   // the mean.
+                   auto inside = [&](const Int &channel, const Int &block) {
+                     auto rows = channel * m + arange(0, m) < group.size;
+                     auto columns = block * n + arange(0, n) < positions;
+                     return expand(rows, 1) && expand(columns, 0);
+                   };
+                   auto centred = [&](const Int &channel, const Int &block,
+                                      const Tile<float> &values, const Float &mean) {
+                     return where(inside(channel, block), values - mean, 0.0f);
+                   };
+                   auto write = [&](const Int &channel, const Int &block,
+                                    const Tile<float> &distance, const Float &rstd) {
+                     to.store(channel, block,
+                              distance * rstd * expand(cast<float>(weight.load(channel)), 1) +
+                                  expand(cast<float>(bias.load(channel)), 1));
+                   };
+                   auto keep = [&](const Float &mean, const Float &rstd) {
+                     store(group.place(means), mean);
+                     store(group.place(rstds), rstd);
+                   };
+
+                   auto whole = cast<float>(group.size) * cast<float>(positions);
+                   if (config.whole) {
+                     auto values = cast<float>(from.load(0, 0));
+                     Float mean = sum(values) / whole;
+                     auto distance = centred(0, 0, values, mean);
+                     Float rstd = 1.0f / sqrt(sum(distance * distance) / whole + eps);
+                     keep(mean, rstd);
+                     write(0, 0, distance, rstd);
+                     return;
+                   }
+                   auto channels = cdiv(group.size, m), blocks = cdiv(positions, n);
+                   Spread spread(zeros<float>(m, n));
+                   for (auto channel : range(0, channels))
+                     for (auto block : range(0, blocks))
+                       spread.add(cast<float>(from.load(channel, block)), inside(channel, block));
+                   Float mean = spread.mean(whole);
+                   Float rstd = 1.0f / sqrt(spread.variance(whole, mean) + eps);
+                   keep(mean, rstd);
+                   for (auto channel : range(0, channels))
+                     for (auto block : range(0, blocks))
+                       write(channel, block,
+                             centred(channel, block, cast<float>(from.load(channel, block)), mean),
+                             rstd);
+                 }};
+
+std::int64_t powerOfTwo(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
+}
+
+std::int64_t groupSize(const Invocation &call) {
+  return call.extent("C") / std::max<std::int64_t>(call.extent("G"), 1);
+}
+
+} // namespace
+
+void sectile::addGroupConfig(KernelSpec &spec, const char *part) {
+  constexpr std::int64_t largest = 8192; // group that a program holds at once
+  spec.config = {{"channels", "channels of a group held at once"},
+                 {"block", "positions held at once"},
+                 {"warps", "warps of one program"}};
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t channels = powerOfTwo(groupSize(call)),
+                       positions = powerOfTwo(elementCount(call.leading));
+    std::int64_t m = channels, n = positions;
+    if (m > largest / n) {
+      n = std::min<std::int64_t>(positions, 4096);
+      m = std::clamp<std::int64_t>(4096 / n, 1, channels);
+    }
+    const std::int64_t warps = std::clamp<std::int64_t>(m * n / (16 * warpSize(target)), 1, 16);
+    return Config{{"channels", m}, {"block", n}, {"warps", warps}};
+  };
+  spec.spaces = {
+      {.part = part,
+       .axes = {{"channels", {1, 2, 4, 8, 16, 32, 64, 128}},
+                {"block", {1, 16, 64, 256, 512, 1024, 2048, 4096, 8192}},
+                {"warps", {1, 2, 4, 8, 16}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t m = config.at("channels"), n = config.at("block"),
+                            threads = config.at("warps") * warpSize(target);
+         return m * n >= threads && m * n <= 64 * threads && m < 2 * groupSize(call) &&
+                n < 2 * elementCount(call.leading);
+       }}};
+}
+
+GroupNormConfig sectile::groupConfig(const Use &use) {
+  return {use.field("channels"), use.field("block"), use.field("warps"),
+          groupSize(use.call) <= use.field("channels") &&
+              elementCount(use.call.leading) <= use.field("block")};
+}
+
+KernelSpec sectile::groupNormSpec() {
+  KernelSpec spec;
+  spec.name = "group_norm";
+  spec.summary = "y = (x - mean) * rstd * w + b over groups of an image's channels";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"B", "C", "..."},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "images, channels, and any axes of positions"},
+      {.name = "w", .axes = {"C"}, .like = "x", .doc = "weight of each channel"},
+      {.name = "b", .axes = {"C"}, .like = "x", .doc = "bias of each channel"},
+      {.name = "y",
+       .output = true,
+       .axes = {"B", "C", "..."},
+       .like = "x",
+       .doc = "the normalised channels"},
+      {.name = "mean",
+       .output = true,
+       .axes = {"B", "G"},
+       .dtypes = {DType::float32},
+       .doc = "of each group of C/G neighbouring channels"},
+      {.name = "rstd",
+       .output = true,
+       .axes = {"B", "G"},
+       .dtypes = {DType::float32},
+       .doc = "1/sqrt(variance + eps) of each group, with the biased variance"},
+  };
+  spec.options = {
+      {.name = "groups", .kind = OptionSpec::integer, .initial = "32", .doc = "G, which divides C"},
+      {.name = "eps",
+       .kind = OptionSpec::number,
+       .initial = "1e-5",
+       .doc = "added to the variance"}};
+  spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
+  spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
+  spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };
+  spec.check = [](const Invocation &call) {
+    if (call.options.number("eps") < 0)
+      throw InputError("group_norm: option 'eps' cannot be negative");
+    const std::int64_t groups = call.options.integer("groups");
+    if (groups < 1 || call.extent("C") % groups != 0)
+      throw InputError("group_norm: option 'groups' is " + std::to_string(groups) +
+                       ", but must divide C, the channels (" + std::to_string(call.extent("C")) +
+                       ")");
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    auto result = groupNormReference(in[0], in[1], in[2], call.extent("G"),
+                                     call.options.number("eps"), arithmetic);
+    return std::vector{result.y, result.mean, result.rstd};
+  };
+  addGroupConfig(spec, "group_norm");
+  spec.apply = [](Use &use) {
+    const std::int64_t groups = use.call.extent("G");
+    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+      use(groupNorm<T>, use.call.extent("B") * groups, use.merged<T, 3>("x"), use.tensor<T, 1>("w"),
+          use.tensor<T, 1>("b"), use.merged<T, 3>("y"), use.tensor<float, 2>("mean"),
+          use.tensor<float, 2>("rstd"), groups, static_cast<float>(use.call.options.number("eps")),
+          groupConfig(use));
+    });
+  };
+  return spec;
+}
