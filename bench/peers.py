@@ -2,6 +2,8 @@
 # What `sectile bench kernels --json FILE` timed, in PyTorch (eager and compiled) and Triton: the same
 # work on the same shapes with the same kind of timing, as one table in Markdown.
 import argparse
+import contextlib
+import functools
 import json
 import math
 import os
@@ -44,31 +46,23 @@ class NoPeer(Exception):
 
 class Case:
     """One row: its input tensors by name, its options and extents."""
-
     def __init__(self, row):
         self.row, self.kernel, self.options = row, row["kernel"], row["options"]
         self.extents = row["extents"]
         self.outputs = {a["name"]: a for a in row["arguments"] if a["output"]}
         self.inputs = {a["name"]: make(a) for a in row["arguments"] if not a["output"]}
-
     def __getitem__(self, name):
         return self.inputs[name]
-
     def __contains__(self, name):
         return name in self.inputs
-
     def flag(self, name):
         return self.options.get(name) == "true"
-
     def number(self, name, initial=0.0):
         return float(self.options.get(name, initial))
-
     def integer(self, name, initial=0):
         return int(self.options.get(name, initial))
-
     def choice(self, name, initial=""):
         return self.options.get(name, initial)
-
     def require(self, holds, why):
         if not holds:
             raise NoPeer(why)
@@ -90,7 +84,6 @@ def peer(table, *names):
     def register(function):
         table.update(dict.fromkeys(names, function))
         return function
-
     return register
 
 aten = torch.ops.aten
@@ -101,6 +94,7 @@ TORCH = {
     "softmax_backward": lambda c: (lambda y, dy: aten._softmax_backward_data(dy, y, -1, y.dtype), ["y", "dy"]),
     "log_softmax_backward": lambda c: (lambda y, dy: aten._log_softmax_backward_data(dy, y, -1, y.dtype), ["y", "dy"]),
     "embedding": lambda c: (F.embedding, ["indices", "table"]),
+    "dropout": lambda c: (functools.partial(F.dropout, p=c.number("p", 0.5)), ["x"]),
     "activation": lambda c: (activation_of(c.choice("kind", "gelu")), ["x"]),
 }
 
@@ -116,7 +110,6 @@ def _(c):
         def added(x, w, residual):
             h = x + residual
             return F.rms_norm(h, h.shape[-1:], w, eps), h
-
         return added, ["x", "w", "residual"]
     return lambda x, w: F.rms_norm(x, x.shape[-1:], w, eps), ["x", "w"]
 
@@ -130,11 +123,9 @@ def _(c):
     c.require(c.number("lse_square") == 0, "has no squared term")
     reduction, ignored = c.choice("reduction", "mean"), c.integer("ignore_index", -100)
     smoothing = c.number("label_smoothing")
-
     def loss(logits, targets):
         return F.cross_entropy(logits.flatten(0, -2), targets.flatten().long(), reduction=reduction,
                                ignore_index=ignored, label_smoothing=smoothing)  # fmt: skip
-
     return loss, ["logits", "targets"]
 
 def activation_of(kind):
@@ -154,11 +145,6 @@ def _(c):
     f = {"s": F.silu, "g": activation_of(gelu), "r": F.relu}[c.kernel[0]]
     return lambda gate, up: f(gate) * up, ["gate", "up"]
 
-@peer(TORCH, "dropout")
-def _(c):
-    p = c.number("p", 0.5)
-    return lambda x: F.dropout(x, p, training=True), ["x"]
-
 @peer(TORCH, "matmul", "batched_matmul")
 def _(c):
     for name in ("a", "b"):
@@ -166,33 +152,24 @@ def _(c):
     alpha, beta, act = c.number("alpha", 1), c.number("beta", 1), activation_of(c.choice("activation", "none"))
     trans_a, trans_b = c.flag("trans_a"), c.flag("trans_b")
     extras = [name for name in ("bias", "residual", "row_scale", "column_scale") if name in c]
-
     def product(a, b, *rest):
         given = dict(zip(extras, rest))
         y = torch.matmul(a.mT if trans_a else a, b.mT if trans_b else b)
-        if alpha != 1:
-            y = alpha * y
-        if "row_scale" in given:
-            y = y * given["row_scale"][..., None]
-        if "column_scale" in given:
-            y = y * given["column_scale"][..., None, :]
-        if "residual" in given:
-            y = y + beta * given["residual"]
-        if "bias" in given:
-            y = y + given["bias"][..., None, :]
+        y = alpha * y if alpha != 1 else y
+        y = y * given["row_scale"][..., None] if "row_scale" in given else y
+        y = y * given["column_scale"][..., None, :] if "column_scale" in given else y
+        y = y + beta * given["residual"] if "residual" in given else y
+        y = y + given["bias"][..., None, :] if "bias" in given else y
         return act(y)
-
     return product, ["a", "b", *extras]
 
 @peer(TORCH, "grouped_matmul")
 def _(c):
     sizes = c["group_sizes"].long().tolist()
-    trans = c.flag("trans_rhs") or c.flag("trans_b")
-
+    trans = c.flag("trans_rhs")
     def product(lhs, rhs):
         parts = torch.split(lhs, sizes)
         return torch.cat([part @ (w.mT if trans else w) for part, w in zip(parts, rhs)])
-
     return product, ["lhs", "rhs"]
 
 def heads_first(c):
@@ -224,7 +201,6 @@ def _(c):
     extras = [name for name in ("bias", "mask", "sinks") if name in c]
     plain_causal = c.flag("causal") and c.integer("window_left", -1) < 0
     seen = None if plain_causal and queries == keys and not extras and not cap else score_rules(c, queries, keys)
-
     def attend(q, k, v, *rest):
         given = dict(zip(extras, rest))
         if swapped:
@@ -240,7 +216,6 @@ def _(c):
             o = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale, enable_gqa=q.shape[1] != k.shape[1],
                                                is_causal=plain_causal and bias is None)  # fmt: skip
         return o.transpose(1, 2) if swapped else o
-
     def spelled_out(q, k, v, given):
         group = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
@@ -256,7 +231,6 @@ def _(c):
             sinks = given["sinks"][None, :, None, :].expand(*s.shape[:1], s.shape[1], s.shape[2], -1)
             return (torch.cat([s, sinks], -1).softmax(-1)[..., : s.shape[-1]].to(v.dtype)) @ v
         return s.softmax(-1).to(v.dtype) @ v
-
     return attend, ["q", "k", "v", *extras]
 
 def turned(x, cos, sin, interleaved):
@@ -296,11 +270,9 @@ def _(c):
     angle = angles(c, torch.arange(max(queries, keys), device=DEVICE), c["q"].shape[-1])
     angle = angle[:, None] if swapped else angle
     cos, sin = angle.cos().float(), angle.sin().float()
-
     def turn_and_attend(q, k, v):
         q = turned(q, cos[keys - queries : keys], sin[keys - queries : keys], interleaved)
         return attend(q, turned(k, cos[:keys], sin[:keys], interleaved), v)
-
     return turn_and_attend, names
 
 @peer(TORCH, "attention_merge")
@@ -309,7 +281,6 @@ def _(c):
         lse = torch.logsumexp(partial_lse, 0)
         weights = torch.exp(partial_lse - lse)
         return (partial_o * weights[..., None]).sum(0).to(partial_o.dtype), lse
-
     return merge, ["partial_o", "partial_lse"]
 
 @peer(TORCH, "add_positions", "sinusoidal")
@@ -325,23 +296,19 @@ def _(c):
         fixed = torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].to(x.dtype)
     normed = "w" in c
     names = ["x"] + ([] if fixed is not None else ["table"]) + (["w", "b"] if normed else [])
-
     def add(x, *rest):
         table = fixed if fixed is not None else F.embedding(positions, rest[0])
         z = (x if scale == 1 else scale * x) + table
         return F.layer_norm(z, z.shape[-1:], rest[-2], rest[-1], eps) if normed else z
-
     return add, names
 
 @peer(TORCH, "mean_pool")
 def _(c):
     if "mask" not in c:
         return lambda x: x.mean(1), ["x"]
-
     def pool(x, mask):
         kept = torch.where(mask[..., None], x, 0).sum(1, dtype=torch.float32)
         return (kept / mask.sum(1, keepdim=True).clamp(min=1)).to(x.dtype)
-
     return pool, ["x", "mask"]
 
 @peer(TORCH, "chunk_mean_pool")
@@ -354,21 +321,98 @@ def _(c):
 @peer(TORCH, "conv2d")
 def _(c):
     nhwc = c.choice("layout", "nchw") == "nhwc"
-
-    def option(name, initial):
-        return (c.integer(f"{name}_h", c.integer(name, initial)), c.integer(f"{name}_w", c.integer(name, initial)))
-
-    stride, padding, dilation = option("stride", 1), option("padding", 0), option("dilation", 1)
+    stride, padding, dilation = ([c.integer(f"{name}_{axis}", first) for axis in "hw"]
+                                 for name, first in (("stride", 1), ("pad", 0), ("dilation", 1)))  # fmt: skip
     groups = c.integer("groups", 1)
-    names = ["x", "w"] + (["bias"] if "bias" in c else ["b"] if "b" in c else [])
-
     def convolve(x, w, bias=None):
         if nhwc:
             x, w = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
         y = F.conv2d(x, w, bias, stride, padding, dilation, groups)
         return y.permute(0, 2, 3, 1) if nhwc else y
+    return convolve, ["x", "w"] + (["b"] if "b" in c else [])
 
-    return convolve, names
+@peer(TORCH, "rnn", "gru", "lstm")
+def _(c):
+    both, first = c["w_ih"].dim() == 3, c.flag("batch_first")
+    c.require(not both or c["w_ih"].shape[0] == 2, "one or two directions")
+    function = getattr(torch._VF, c.kernel if c.kernel != "rnn" else "rnn_" + c.choice("nonlinearity", "tanh"))
+    weights = [name for name in ("w_ih", "w_hh", "b_ih", "b_hh") if name in c]
+    states = [name for name in ("h0", "c0") if name in c]
+    train = c.kernel.endswith("_backward") or any(name.startswith("d") for name in c.outputs)
+    shape = (1 + both, c["x"].shape[0 if first else 1], c["w_hh"].shape[-1])
+    zeros = torch.zeros(shape, device=DEVICE, dtype=c["x"].dtype)
+    def run(x, *rest):
+        given = dict(zip(weights + states, rest))
+        flat = [given[name][d] if both else given[name] for d in range(1 + both) for name in weights]
+        begin = [given[name].reshape(shape) if name in given else zeros for name in ("h0", "c0")]
+        begin = tuple(begin) if c.kernel.startswith("lstm") else begin[0]
+        return tuple(function(x, begin, flat, len(weights) == 4, 1, 0.0, train, both, first))
+    return run, ["x", *weights, *states]
+
+@peer(TORCH, "quantized_matmul")
+def _(c):
+    group, act, packed = c.integer("group", 128), activation_of(c.choice("activation", "none")), c["w"].dtype == torch.uint8
+    extras = [name for name in ("zeros", "bias") if name in c]
+    def product(a, w, scales, *rest):
+        given = dict(zip(extras, rest))
+        codes = torch.stack([w & 15, w >> 4], -1).flatten(-2) if packed else w
+        spread = lambda x: x.repeat_interleave(group, 1)[:, : codes.shape[1]]  # noqa: E731
+        zero = spread(given["zeros"]) if "zeros" in given else 8 if packed else 0
+        y = a @ ((codes.to(a.dtype) - zero) * spread(scales)).mT
+        return act(y + given["bias"] if "bias" in given else y)
+    return product, ["a", "w", "scales", *extras]
+
+@peer(TORCH, "grouped_matmul_drhs")
+def _(c):
+    sizes = c["group_sizes"].long().tolist()
+    trans = c.flag("trans_rhs")
+    def product(lhs, dc):
+        pairs = zip(torch.split(lhs, sizes), torch.split(dc, sizes))
+        return torch.stack([d.mT @ part if trans else part.mT @ d for part, d in pairs])
+    return product, ["lhs", "dc"]
+
+@peer(TORCH, "rerope_attention", "exposb_attention")
+def _(c):
+    pairs, swapped = [("q1", "k1"), ("q2", "k2")] if "q1" in c else [("q", "k")], heads_first(c)
+    q = c[pairs[0][0]]
+    queries, keys = (c[name].shape[1 if swapped else 2] for name in pairs[0])
+    scale, seen = c.number("scale", 1 / math.sqrt(q.shape[-1])), score_rules(c, queries, keys)
+    place = torch.arange(max(queries, keys), device=DEVICE, dtype=torch.float32)
+    mine, theirs = place[keys - queries : keys], place[:keys]
+    distance = (mine[:, None] - theirs).abs()
+    if len(pairs) == 1:
+        d = torch.arange(q.shape[-1], device=DEVICE)
+        center, width = c.number("gain_center", len(d) // 4), c.number("gain_width", len(d) // 8)
+        gain = c.number("gain_base", 0.8) + c.number("gain_peak", 0.4) * torch.exp(-((d - center) ** 2) / (2 * width**2))
+        boost = 1 + c.number("boost", 0.2) * torch.exp(-c.number("boost_decay", 0.001) * place)
+        near = c.number("near_base", 0.7) + c.number("near_peak", 0.3) * torch.exp(-c.number("near_decay", 0.005) * distance)
+        angle = angles(c, place, len(d))
+        cos, sin, interleaved = angle.cos().float(), angle.sin().float(), c.choice("style", "half") == "interleaved"
+    def moved(x, at):
+        return (gain * boost[at, None] * turned(x, cos[at], sin[at], interleaved).float()).to(x.dtype)
+    def attend(*tensors):
+        *pair, v = (x.transpose(1, 2) if swapped else x for x in tensors)
+        group = pair[0].shape[1] // v.shape[1]
+        if len(pairs) == 1:
+            pair = [moved(pair[0], slice(keys - queries, keys)), moved(pair[1], slice(0, keys))]
+        parts = [(pair[2 * i] @ pair[2 * i + 1].repeat_interleave(group, 1).mT).float() * scale for i in range(len(pairs))]
+        s = parts[0] * near if len(pairs) == 1 else torch.where(distance < c.integer("window"), *parts)
+        s = s if seen is None else s.masked_fill(~seen, -math.inf)
+        o = s.softmax(-1).to(v.dtype) @ v.repeat_interleave(group, 1)
+        return o.transpose(1, 2) if swapped else o
+    return attend, [name for pair in pairs for name in pair] + ["v"]
+
+@peer(TORCH, "paged_decode")
+def _(c):
+    c.require(c["k_cache"].dtype == c["q"].dtype, "no quantised caches")
+    c.require("sinks" not in c and c.number("softcap") == 0 and c.integer("window_left", -1) < 0, "plain attention only")
+    scale, tables = c.number("scale", 1 / math.sqrt(c["q"].shape[-1])), c["block_tables"].long()
+    seen = torch.arange(tables.shape[1] * c["k_cache"].shape[2], device=DEVICE) < c["context_lens"][:, None]
+    def attend(q, k_cache, v_cache):
+        k, v = (cache[tables].transpose(1, 2).flatten(2, 3) for cache in (k_cache, v_cache))
+        o = F.scaled_dot_product_attention(q[:, :, None], k, v, attn_mask=seen[:, None, None], scale=scale, enable_gqa=True)
+        return o[:, :, 0]
+    return attend, ["q", "k_cache", "v_cache"]
 
 def gradient_peer(c):
     """The gradients of a kernel whose forward function is known: those that the call gives, by autograd."""
@@ -391,30 +435,29 @@ def torch_work(c, compiled):
         function, names = TORCH[c.kernel](c)
         function, tensors = wrap(function), [c[name] for name in names]
         outputs = list(c.outputs)
-
         @torch.no_grad()
         def work():
             return function(*tensors)
-
         def named(result):
             return dict(zip(outputs, result if isinstance(result, tuple) else (result,)))
-
         return work, named
     function, leaves, wanted, upstream = gradient_peer(c)
     results = wrap(function)(*leaves.values())
     results = list(results if isinstance(results, tuple) else (results,))[: len(upstream)]
     upstream = [grad.to(result.dtype).reshape(result.shape) for grad, result in zip(upstream, results)]
     targets = [leaves[name] for name in wanted]
-
     def work():
         return torch.autograd.grad(results, targets, upstream, retain_graph=True)
-
     return work, lambda grads: {"d" + name: grad for name, grad in zip(wanted, grads)}
 
 # ---- Triton: for a kernel's name a function from a case to a list of things to call, of which the
 # fastest counts; each gives the call's first output ----
 
 TRITON = {}
+
+def works(launch, result, *choices):
+    """The launch with each of these tuples of numbers."""
+    return [lambda choice=choice: (launch(*choice), result)[1] for choice in choices]
 
 def rows_of(c, *names):
     for name in names:
@@ -437,12 +480,7 @@ if triton:
     def _(c):
         x, y = c["x"], c["y"]
         z, count = torch.empty_like(x), x.numel()
-
-        def work(size):
-            add_kernel[(triton.cdiv(count, size),)](x, y, z, count, SIZE=size)
-            return z
-
-        return [lambda size=size: work(size) for size in (1024, 4096)]
+        return works(lambda size: add_kernel[(triton.cdiv(count, size),)](x, y, z, count, SIZE=size), z, (1024,), (4096,))
 
     @triton.jit
     def softmax_kernel(x, y, width, SIZE: tl.constexpr):
@@ -456,12 +494,7 @@ if triton:
     def _(c):
         (rows, width), x = rows_of(c, "x"), c["x"]
         y, size = torch.empty_like(x), triton.next_power_of_2(width)
-
-        def work():
-            softmax_kernel[(rows,)](x, y, width, SIZE=size, num_warps=row_warps(size))
-            return y
-
-        return [work]
+        return works(lambda: softmax_kernel[(rows,)](x, y, width, SIZE=size, num_warps=row_warps(size)), y, ())
 
     @triton.jit
     def norm_kernel(x, w, b, y, mean, rstd, width, eps, SIZE: tl.constexpr, CENTRED: tl.constexpr):
@@ -488,13 +521,8 @@ if triton:
         b, eps = c["b"] if centred else w, c.number("eps", 1e-5 if centred else 1e-6)
         y, size = torch.empty_like(x), triton.next_power_of_2(width)
         mean, rstd = (torch.empty(rows, device=DEVICE, dtype=torch.float32) for _ in range(2))
-
-        def work():
-            norm_kernel[(rows,)](x, w, b, y, mean, rstd, width, eps, SIZE=size, CENTRED=centred,
-                                 num_warps=row_warps(size))  # fmt: skip
-            return y
-
-        return [work]
+        return works(lambda: norm_kernel[(rows,)](x, w, b, y, mean, rstd, width, eps, SIZE=size, CENTRED=centred,
+                                                  num_warps=row_warps(size)), y, ())  # fmt: skip
 
     @triton.jit
     def cross_entropy_kernel(logits, targets, loss, width, ignored, SIZE: tl.constexpr):
@@ -520,14 +548,12 @@ if triton:
         (rows, width), logits, targets = rows_of(c, "logits"), c["logits"], c["targets"]
         ignored, reduction = c.integer("ignore_index", -100), c.choice("reduction", "mean")
         loss = torch.empty(rows, device=DEVICE, dtype=torch.float32)
-
         def work():
             cross_entropy_kernel[(rows,)](logits, targets, loss, width, ignored, SIZE=min(8192, triton.next_power_of_2(width)),
                                           num_warps=16)  # fmt: skip
             if reduction == "mean":
                 return loss.sum() / (targets != ignored).sum()
             return loss.sum() if reduction == "sum" else loss
-
         return [work]
 
     @triton.jit
@@ -553,12 +579,8 @@ if triton:
         c.require(half & (half - 1) == 0, "widths are powers of two")
         angle = angles(c, torch.arange(x.shape[2], device=DEVICE) + c.integer("offset"), 2 * half)
         cos, sin, y, rows = angle.cos().float(), angle.sin().float(), torch.empty_like(x), x.numel() // (2 * half)
-
-        def work(size):
-            rope_kernel[(triton.cdiv(rows, size),)](x, cos, sin, y, rows, x.shape[2], HALF=half, SIZE=size)
-            return y
-
-        return [lambda size=size: work(size) for size in (16, 64)]
+        return works(lambda size: rope_kernel[(triton.cdiv(rows, size),)](x, cos, sin, y, rows, x.shape[2], HALF=half, SIZE=size),
+                     y, (16,), (64,))  # fmt: skip
 
     @triton.jit
     def gated_kernel(gate, up, y, count, SIZE: tl.constexpr):
@@ -572,12 +594,7 @@ if triton:
     def _(c):
         gate, up = c["gate"], c["up"]
         y, count = torch.empty_like(gate), gate.numel()
-
-        def work(size):
-            gated_kernel[(triton.cdiv(count, size),)](gate, up, y, count, SIZE=size)
-            return y
-
-        return [lambda size=size: work(size) for size in (1024, 4096)]
+        return works(lambda size: gated_kernel[(triton.cdiv(count, size),)](gate, up, y, count, SIZE=size), y, (1024,), (4096,))
 
     @triton.jit
     def matmul_kernel(a, b, c, m, n, k, am, ak, bk, bn, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
@@ -609,15 +626,12 @@ if triton:
         a, b = a.mT if c.flag("trans_a") else a, b.mT if c.flag("trans_b") else b
         (m, k), n = a.shape, b.shape[1]
         y = torch.empty((m, n), device=DEVICE, dtype=a.dtype)
-
-        def work(M, N, K, warps, stages):
+        def launch(M, N, K, warps, stages):
             grid = (triton.cdiv(m, M) * triton.cdiv(n, N),)
             matmul_kernel[grid](a, b, y, m, n, k, *a.stride(), *b.stride(), M=M, N=N, K=K, GROUP=8,
                                 num_warps=warps, num_stages=stages)  # fmt: skip
-            return y
-
         tiles = [(128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4)] if m > 64 else [(16, 64, 128, 4, 5), (16, 128, 128, 4, 4)]
-        return [lambda tile=tile: work(*tile) for tile in tiles]
+        return works(launch, y, *tiles)
 
     @triton.jit
     def attention_steps(q, k, v, o, top, total, i, j, first, end, keys, offset, width, scale, D: tl.constexpr, N: tl.constexpr,
@@ -677,43 +691,34 @@ if triton:
         c.require(keys >= queries or not c.flag("causal"), "every query sees a key")
         o, lse = torch.empty_like(q), torch.empty(q.shape[:3], device=DEVICE, dtype=torch.float32)
         scale = c.number("scale", 1 / math.sqrt(width))
-
-        def work(M, N, warps, stages):
+        def launch(M, N, warps, stages):
             attention_kernel[(triton.cdiv(queries, M), batches * heads)](
                 q, k, v, o, lse, heads, heads // k.shape[1], queries, keys, scale, D=width, M=M, N=N,
                 CAUSAL=c.flag("causal"), num_warps=warps, num_stages=stages)  # fmt: skip
-            return o
-
-        return [lambda tile=tile: work(*tile) for tile in ((128, 128, 8, 2), (128, 64, 8, 3), (64, 64, 4, 3))]
+        return works(launch, o, (128, 128, 8, 2), (128, 64, 8, 3), (64, 64, 4, 3))
 
 # ---- Timing ----
 
 class TooLong(Exception):
     pass
 
-class limited:
+@contextlib.contextmanager
+def limited(seconds):
     """Ends what takes longer, where Python can."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def __enter__(self):
-        def ring(*_):
-            raise TooLong(f"it took longer than {self.seconds:.0f} s")
-
-        signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
-
-    def __exit__(self, *_):
+    def ring(*_):
+        raise TooLong(f"it took longer than {seconds:.0f} s")
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 class Clock:
     """Median microseconds of runs that find nothing of theirs in the L2 cache."""
-
     def __init__(self):
         l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
         self.flush = torch.empty(max(2 * l2, 64 << 20), device=DEVICE, dtype=torch.int8)
-
     def elapsed(self, work, runs, flushed):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -724,7 +729,6 @@ class Clock:
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end) / runs
-
     def median(self, work, warmup_ms=25, total_ms=100):
         work()
         torch.cuda.synchronize()
@@ -752,20 +756,16 @@ class Table:
     """Footnotes are shared by cells that say the same."""
 
     PEERS = ("eager", "torch.compile", "Triton")
-
     def __init__(self):
         self.rows, self.notes = [], []
-
     def note(self, text):
         text = " ".join(text.split())[:200] or "failed without a word"
         if text not in self.notes:
             self.notes.append(text)
         return f"- [{self.notes.index(text) + 1}]"
-
     def cell(self, row, peer):
         time, error = row["peers"].get(peer), row["errors"].get(peer)
         return microseconds(time) if time else self.note(error) if error else "-"
-
     def text(self):
         lines = ["| Kernel | Shape | Sectile | eager | torch.compile | Triton | best peer / Sectile |", "| --- " * 7 + "|"]
         for row in self.rows:
@@ -774,8 +774,8 @@ class Table:
             ratio = f"{best / ours:.2f}" if ours and best else "-"
             cells = [row["kernel"], row["shape"], mine, *(self.cell(row, peer) for peer in self.PEERS), ratio]
             lines.append("| " + " | ".join(cells) + " |")
-        lines += ["", "A ratio above 1: Sectile takes less time than the best of the others."]
-        lines += [f"[{i + 1}]: {note}" for i, note in enumerate(self.notes)]
+        lines += ["", "A ratio above 1: Sectile takes less time than the best of the others.", ""]
+        lines += [f"{i + 1}. {note}" for i, note in enumerate(self.notes)]
         return "\n".join(lines)
 
 def attempt(row, peer, action, limit):
@@ -802,7 +802,6 @@ def measure(rows):
     for row in rows:
         table.rows.append({"kernel": row["kernel"], "shape": row["shape"], "sectile": row.get("median_us"),
                            "sectile_error": row.get("error", ""), "peers": {}, "errors": {}})  # fmt: skip
-
     def triton_time(c):
         if triton is None or c.kernel not in TRITON:
             raise NoPeer("")
@@ -815,7 +814,6 @@ def measure(rows):
         if not quick:
             raise problem
         return clock.median(min(quick, key=lambda pair: pair[0])[1])
-
     def compiled_time(c):
         torch._dynamo.reset()
         return clock.median(torch_work(c, True)[0])
