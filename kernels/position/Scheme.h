@@ -10,6 +10,7 @@
 #pragma once
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
+#include <functional>
 #include <sectile/sectile.h>
 #include <vector>
 
@@ -20,8 +21,11 @@ using blockwise::Band;
 // Which of a scheme's products a run of blocks needs.
 enum class Part { both, near, far };
 struct Run {
-  Int first, end; // blocks
+  Int first, end; // blocks, or steps of a list of them
   Part part = Part::both;
+  std::function<Int(const Int &)> blockOf = nullptr; // of a step, where they are not the same
+
+  Int block(const Int &step) const { return blockOf ? blockOf(step) : step; }
 };
 
 // m queries and n keys of a block, D padded to `width`.
@@ -43,7 +47,8 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
   const auto i = expand(rowNumbers(block, m), 1);
   blockwise::OnlineSoftmax softmax(m, width);
   for (const Run &run : scheme.keyRuns(block * m, band.keyBlocks(block * m, m, n)))
-    for (auto step : range(run.first, run.end)) {
+    for (auto number : range(run.first, run.end)) {
+      const Int step = run.block(number);
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
       const auto scores = scheme.scores(queries, keys, i, j, run.part) * blockwise::log2e;
@@ -77,7 +82,8 @@ auto queryGradients(const Scheme &scheme, const Band &band, const Extents &exten
   const auto logarithms = expand(lse.tile(m).load(block), 1);
   auto total = scheme.noQueries();
   for (const Run &run : scheme.keyRuns(block * m, band.keyBlocks(block * m, m, n)))
-    for (auto step : range(run.first, run.end)) {
+    for (auto number : range(run.first, run.end)) {
+      const Int step = run.block(number);
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
       const auto scores = scheme.scores(queries, keys, i, j, run.part);
@@ -97,7 +103,8 @@ void keyGradients(const Scheme &scheme, const Band &band, const Extents &extents
   const int m = extents.m, n = extents.n, width = extents.width;
   const auto j = expand(rowNumbers(block, n), 1);
   for (const Run &run : scheme.queryRuns(block * n, band.queryBlocks(block * n, n, m)))
-    for (auto step : range(run.first, run.end)) {
+    for (auto number : range(run.first, run.end)) {
+      const Int step = run.block(number);
       const auto i = expand(rowNumbers(step, m), 0);
       const auto queries = scheme.queries(step, run.part);
       const auto scores = scheme.scores(keys, queries, i, j, run.part);

@@ -22,6 +22,8 @@ public:
   // Of a query's position and a key's.
   std::function<std::size_t(std::int64_t, std::int64_t)> set = [](auto, auto) { return 0; };
   std::function<Number(std::int64_t, std::int64_t)> factor = nullptr;
+  // Whether a row sees a key besides; the numbers of one that it does not see have no part at all.
+  std::function<bool(std::int64_t, std::int64_t)> shown = nullptr;
 
   SchemeReference(const Numbers &numbers, const HostArray &q, const HostArray &v,
                   const SchemeOptions &options)
@@ -48,6 +50,8 @@ public:
         sum += number = std::exp(numbers.store(number - largest));
       logs[at(row)] = largest + std::log(sum);
       for (std::int64_t j = 0; j < keys; ++j) {
+        if (shown && !shown(row, j))
+          continue;
         const Number weight = numbers.store(p[at(j)] / sum);
         for (std::int64_t d = 0; d < width; ++d)
           output[at(row * width + d)] += weight * v[at((keyRow(row, j)) * width + d)];
@@ -102,7 +106,8 @@ private:
   }
   bool visible(std::int64_t row, std::int64_t j) const {
     const std::int64_t p = position(row);
-    return !((options.causal && j > p) || (options.left >= 0 && j < p - options.left) ||
+    return !((shown && !shown(row, j)) || (options.causal && j > p) ||
+             (options.left >= 0 && j < p - options.left) ||
              (options.right >= 0 && j > p + options.right));
   }
   Number score(std::int64_t row, std::int64_t j) const {

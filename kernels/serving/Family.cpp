@@ -2,5 +2,6 @@
 #include "kernels/serving/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::servingKernels() {
-  return {attentionMergeSpec(), pagedDecodeSpec(), pagedPrefillSpec()};
+  return {attentionMergeSpec(), pagedDecodeSpec(), pagedPrefillSpec(), blockSparseAttentionSpec(),
+          blockSparseAttentionBackwardSpec()};
 }

@@ -7,5 +7,7 @@ namespace sectile {
 KernelSpec attentionMergeSpec();
 KernelSpec pagedDecodeSpec();
 KernelSpec pagedPrefillSpec();
+KernelSpec blockSparseAttentionSpec();
+KernelSpec blockSparseAttentionBackwardSpec();
 
 } // namespace sectile

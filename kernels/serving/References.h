@@ -1,6 +1,6 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
-#include "kernels/References.h"
+#include "kernels/position/References.h"
 
 namespace sectile {
 
@@ -24,5 +24,18 @@ struct PagedSettings {
 AttentionResult pagedReference(const HostArray &q, const HostArray &kCache, const HostArray &vCache,
                                const HostArray &lengths, const HostArray &tables,
                                const PagedSettings &settings, Arithmetic arithmetic);
+
+struct BlockSparseSettings {
+  SchemeOptions scheme;
+  std::int64_t blockQ = 64, blockK = 64;
+  const HostArray *mask = nullptr; // [1|B, 1|Hq, Mq, Mk]
+};
+// As attention, of the keys in blocks that the mask has for a query's block.
+AttentionResult blockSparseReference(const HostArray &q, const HostArray &k, const HostArray &v,
+                                     const BlockSparseSettings &settings, Arithmetic arithmetic);
+// inputs: q, k, v, mask, o, lse, do.
+PositionGradients blockSparseBackwardReference(std::span<const HostArray> inputs,
+                                               const BlockSparseSettings &settings,
+                                               Arithmetic arithmetic);
 
 } // namespace sectile

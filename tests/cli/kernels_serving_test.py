@@ -71,4 +71,21 @@ def test_paged_prefill():
     done("run", "paged_prefill", *inputs, "sinks=sinks", "--opt", "window_left=7", "softcap=1.5", "--check", *DEVICE)
 
 
+def test_block_sparse_attention():
+    heads, queries, keys, width = 2, 70, 50, 32
+    write_npy("q", "<f2", (1, heads, queries, width), floats(heads * queries * width))
+    write_npy("do", "<f2", (1, heads, queries, width), floats(heads * queries * width))
+    for name in "kv":
+        write_npy(name, "<f2", (1, 1, keys, width), floats(keys * width))
+    mask = [rng.random() < 0.5 for _ in range(5 * 2)]
+    mask[:2] = [False, False]
+    write_npy("mask", "|b1", (1, 1, 5, 2), mask)
+    words = ["--in", "q=q", "k=k", "v=v", "mask=mask"]
+    options = ["--opt", "block_q=16", "block_k=32", "causal=true", "--check", *DEVICE]
+    done("run", "block_sparse_attention", *words, "--out", "o=o", "lse=l", *options)
+    assert read_npy("o")[2][: 16 * width] == [0] * 16 * width and read_npy("l")[2][:16] == [-math.inf] * 16
+    done("run", "block_sparse_attention_backward", *words, "o=o", "lse=l", "do=do", "--out", "dq=dq", "dk=dk", *options)
+    assert read_npy("dq")[1] == (1, heads, queries, width) and read_npy("dk")[1] == (1, 1, keys, width)
+
+
 main(globals())

@@ -1,0 +1,308 @@
+// block_sparse_attention and its gradients: masks of all kinds, blocks beside their edges, and that
+// what is absent is not read.
+#include "KernelTest.h"
+#include "kernels/InputError.h"
+#include "runtime/virtual/VirtualDevice.h"
+#include <cmath>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr std::size_t maskAt = 3;
+
+/// Lengths in blocks of these sizes.
+KernelCase sized(const char *kernel, std::int64_t queries, std::int64_t keys, int blockQ,
+                 int blockK, bool causal = false, const char *dtype = "") {
+  return {kernel,
+          {{"Sq", queries},
+           {"Sk", keys},
+           {"Mq", (queries + blockQ - 1) / blockQ},
+           {"Mk", (keys + blockK - 1) / blockK}},
+          {{"block_q", std::to_string(blockQ)},
+           {"block_k", std::to_string(blockK)},
+           {"causal", causal ? "true" : "false"}},
+          {},
+          dtype};
+}
+
+/// present(row, column) of each head's blocks.
+auto masked(std::function<bool(std::size_t, std::size_t)> present) {
+  return [present](const Invocation &call, std::vector<HostArray> &inputs) {
+    const auto rows = static_cast<std::size_t>(call.extent("Mq")),
+               columns = static_cast<std::size_t>(call.extent("Mk"));
+    auto mask = inputs[maskAt].as<bool>();
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      mask[i] = present(i / columns % rows, i % columns);
+  };
+}
+
+constexpr const char *forward = "block_sparse_attention",
+                     *backward = "block_sparse_attention_backward";
+
+/// The case; of the backward kernel on what the forward one leaves.
+void expectRightOf(const Device &device, KernelCase test) {
+  if (std::string(test.kernel) == backward)
+    test.prepare = [before = test.prepare](const Invocation &call, std::vector<HostArray> &inputs) {
+      if (before)
+        before(call, inputs);
+      std::map<std::string, GivenTensor> types;
+      for (std::size_t i = 0; i < 4; ++i)
+        types[call.kernel->arguments[i].name] = {call.tensors[i], ""};
+      Assignments options;
+      for (const auto &[name, value] : call.options.values)
+        if (!value.empty())
+          options.emplace_back(name, value);
+      const auto outputs = referenceOutputs(resolve(findKernel(forward), types, options),
+                                            std::span(inputs).first(4), Arithmetic::exact);
+      inputs[4].assign(outputs[0].toDouble());
+      inputs[5].assign(outputs[1].toDouble());
+    };
+  expectRight(device, test);
+}
+
+class BlockSparse : public OnDevice {};
+SECTILE_INSTANTIATE_ON(BlockSparse, "virtual:sm_80,virtual:sm_90a");
+class BlockSparseEverywhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(BlockSparseEverywhere,
+                       "interpreter,virtual:sm_80,virtual:gfx942,virtual:gfx1100");
+
+TEST_P(BlockSparseEverywhere, IsRight) {
+  for (const char *kernel : {forward, backward}) {
+    expectRightOf(device, {kernel});
+    expectRightOf(device, sized(kernel, 50, 90, 32, 16, true, "bf16"));
+  }
+}
+
+TEST_P(BlockSparse, TakesAnyLengthsAndBlocks) {
+  for (const char *kernel : {forward, backward}) {
+    for (auto [queries, keys] : {std::pair{1, 1}, {63, 65}, {64, 64}, {65, 63}, {130, 1}, {1, 130}})
+      for (bool causal : {false, true})
+        expectRightOf(device, sized(kernel, queries, keys, 64, 64, causal));
+    expectRightOf(device, sized(kernel, 100, 120, 16, 48, true));
+    expectRightOf(device, sized(kernel, 300, 260, 128, 256, false));
+    expectRightOf(device, sized(kernel, 100, 90, 80, 32, true, "bf16"));
+    expectRightOf(device, sized(kernel, 70, 50, 32, 16, false, "f32"));
+    expectRightOf(device, sized(kernel, 0, 50, 32, 16));
+    expectRightOf(device, sized(kernel, 50, 0, 32, 16));
+  }
+}
+
+TEST_P(BlockSparse, MasksOfAllKinds) {
+  for (const char *kernel : {forward, backward})
+    for (bool causal : {false, true}) {
+      KernelCase test = sized(kernel, 130, 150, 32, 32, causal);
+      test.extents["Hq"] = 4;
+      test.extents["Hkv"] = 2;
+      test.prepare = masked([](auto, auto) { return true; });
+      expectRightOf(device, test);
+      test.prepare = masked([](std::size_t i, std::size_t j) { return i == j; });
+      expectRightOf(device, test);
+      // A row of blocks that sees none, a column that none sees.
+      test.prepare = masked([](std::size_t i, std::size_t j) { return i != 1 && j != 2; });
+      expectRightOf(device, test);
+      test.prepare = nullptr;
+      test.single = {"mask"};
+      expectRightOf(device, test);
+      test.options.emplace_back("layout", "bshd");
+      test.options.emplace_back("scale", "0.5");
+      expectRightOf(device, test);
+    }
+}
+
+TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
+  KernelCase test = sized("block_sparse_attention", 48, 48, 16, 16);
+  test.prepare = masked([](std::size_t i, std::size_t) { return i == 1; });
+  const auto outputs = expectRight(device, test);
+  const auto o = outputs[0].toDouble(), lse = outputs[1].toDouble();
+  for (std::size_t row = 0; row < lse.size(); ++row) {
+    const bool sees = row % 48 / 16 == 1;
+    EXPECT_EQ(lse[row] == -inf, !sees);
+    if (!sees)
+      EXPECT_TRUE(std::all_of(o.begin() + static_cast<std::ptrdiff_t>(row * 32),
+                              o.begin() + static_cast<std::ptrdiff_t>(row * 32 + 32),
+                              [](double x) { return x == 0; }));
+  }
+  // Of nothing at all there are gradients, of zeros.
+  KernelCase none = sized("block_sparse_attention_backward", 48, 48, 16, 16);
+  none.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    masked([](auto, auto) { return false; })(call, inputs);
+    inputs[5].assign(std::vector<double>(static_cast<std::size_t>(inputs[5].count()), -inf));
+  };
+  for (const HostArray &gradient : expectRight(device, none))
+    for (double value : gradient.toDouble())
+      ASSERT_EQ(value, 0);
+}
+
+// All that a mask leaves out may be NaN.
+TEST_P(BlockSparse, AbsentBlocksAreNotUsed) {
+  KernelCase test = sized("block_sparse_attention", 64, 64, 32, 32);
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    masked([](std::size_t, std::size_t j) { return j == 1; })(call, inputs);
+    for (std::size_t at : {1, 2}) {
+      auto values = inputs[at].toDouble();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (i / 32 % 64 < 32)
+          values[i] = NAN;
+      inputs[at].assign(values);
+    }
+  };
+  for (double value : expectRight(device, test)[0].toDouble())
+    ASSERT_FALSE(std::isnan(value));
+}
+
+TEST_P(BlockSparse, TakesAnyWidthAndStrides) {
+  for (const char *kernel : {forward, backward}) {
+    for (auto [width, dtype] : {std::pair{16, "f32"}, {17, "f16"}, {80, "bf16"}, {128, "f16"}}) {
+      KernelCase test = sized(kernel, 70, 50, 32, 32, true, dtype);
+      test.extents["D"] = width;
+      expectRightOf(device, test);
+    }
+    expectRightWithStrides(device, {kernel});
+  }
+  expectRightOf(device, {"block_sparse_attention", {{"D", 256}}, {}, {}, "bf16"});
+}
+
+// Scores of 0 over 64 keys: means of whole numbers, exact.
+TEST_P(BlockSparse, WholeNumbersAreExact) {
+  KernelCase test = sized("block_sparse_attention", 64, 128, 32, 32);
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    masked([](std::size_t i, std::size_t j) { return (i + j) % 2 == 0; })(call, inputs);
+    inputs[0].assign(std::vector<double>(static_cast<std::size_t>(inputs[0].count())));
+    fillIntegers(inputs[2], 4, 3);
+  };
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs = sampleInputs(call, test.seed);
+  test.prepare(call, inputs);
+  EXPECT_EQ(expectRight(device, test)[0].toDouble(),
+            referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble());
+}
+
+TEST(BlockSparseGradients, AgreeWithDifferences) {
+  for (bool causal : {false, true})
+    for (const char *layout : {"bhsd", "bshd"})
+      for (bool single : {false, true}) {
+        KernelCase test = sized("block_sparse_attention", 40, 50, 16, 32, causal);
+        test.options.insert(test.options.end(), {{"layout", layout}, {"scale", "0.3"}});
+        if (single)
+          test.single = {"mask"};
+        expectGradients(test, "block_sparse_attention_backward");
+      }
+}
+
+// A mask of blocks is a mask of elements, and attention with one has tests of its own.
+TEST(BlockSparseReference, AgreesWithAttention) {
+  for (bool causal : {false, true}) {
+    const Invocation call = resolveCase(sized("block_sparse_attention", 70, 90, 16, 32, causal));
+    const std::vector<HostArray> inputs = sampleInputs(call, 4);
+    const auto sparse = referenceOutputs(call, inputs, Arithmetic::exact);
+    HostArray mask(DType::boolean, {2, 2, 70, 90});
+    for (std::size_t i = 0; i < 2 * 2 * 70 * 90; ++i)
+      mask.as<bool>()[i] =
+          inputs[maskAt].as<bool>()[(i / 6300 * 5 + i / 90 % 70 / 16) * 3 + i % 90 / 32];
+    const auto whole = attentionReference(inputs[0], inputs[1], inputs[2],
+                                          {.causal = causal, .mask = &mask}, Arithmetic::exact);
+    const auto o = sparse[0].toDouble(), lse = sparse[1].toDouble(), wholeO = whole.o.toDouble(),
+               wholeLse = whole.lse.toDouble();
+    for (std::size_t i = 0; i < o.size(); ++i)
+      ASSERT_NEAR(o[i], wholeO[i], 1e-12);
+    for (std::size_t i = 0; i < lse.size(); ++i)
+      if (std::isfinite(wholeLse[i]))
+        ASSERT_NEAR(lse[i], wholeLse[i], 1e-12);
+      else
+        ASSERT_EQ(lse[i], -inf);
+  }
+}
+
+// One block too many, one too few, the mask of another head: none passes.
+TEST(BlockSparseReference, PlantedMistakesAreSeen) {
+  const Invocation call = resolveCase(sized("block_sparse_attention", 64, 64, 16, 16));
+  const std::vector<HostArray> inputs = sampleInputs(call, 1);
+  auto expectSeen = [&](const std::vector<HostArray> &with, bool seen) {
+    auto outputs = referenceOutputs(call, with, Arithmetic::exact);
+    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].toDouble()),
+               HostArray(DType::float32, outputs[1].shape, outputs[1].toDouble())};
+    for (const Verdict &verdict : check(call, inputs, outputs))
+      EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
+  };
+  expectSeen(inputs, false);
+  for (std::size_t block : {0, 5, 63}) {
+    auto wrong = inputs;
+    bool &present = wrong[maskAt].as<bool>()[block];
+    present = !present;
+    expectSeen(wrong, true);
+  }
+  auto wrong = inputs;
+  std::rotate(wrong[maskAt].data.begin(), wrong[maskAt].data.begin() + 16,
+              wrong[maskAt].data.end());
+  expectSeen(wrong, true);
+}
+
+TEST(BlockSparseErrors, SayWhatIsWrong) {
+  auto refusal = [](const KernelCase &test) -> std::string {
+    try {
+      resolveCase(test);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal({"block_sparse_attention", {{"Mq", 2}}}),
+              HasSubstr("150 of them in blocks of 64 are 3"));
+  EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_k", "40"}}}),
+              HasSubstr("a multiple of 16 up to 1024"));
+  EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_q", "0"}}}),
+              HasSubstr("a multiple of 16 up to 1024"));
+}
+
+TEST(BlockSparseCounters, OnlyPresentBlocksAreRead) {
+  for (const char *target : {"virtual:sm_80", "virtual:sm_90"}) {
+    const Device device = Device::open(target);
+    auto counted = [&](bool causal, std::function<bool(std::size_t, std::size_t)> present) {
+      KernelCase test = sized("block_sparse_attention", 256, 256, 64, 64, causal);
+      test.extents.insert({{"B", 1}, {"Hq", 1}, {"D", 64}});
+      const Invocation call = resolveCase(test);
+      std::vector<HostArray> inputs = sampleInputs(call, 1);
+      masked(present)(call, inputs);
+      execute(device, call, completeConfig(call, device.target(), {{"m", 64}, {"n", 64}}), inputs);
+      const vgpu::Counters counters =
+          static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+      EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+      EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts)
+          << counters.text();
+      EXPECT_EQ(counters.sharedStore.wavefronts, counters.sharedStore.idealWavefronts)
+          << counters.text();
+      // Of a block's keys and values.
+      return static_cast<double>(counters.asyncCopy.bytes) / (2 * 64 * 64 * 2);
+    };
+    EXPECT_EQ(counted(false, [](auto, auto) { return true; }), 16);
+    EXPECT_EQ(counted(false, [](auto i, auto j) { return i == j; }), 4);
+    EXPECT_EQ(counted(false, [](auto i, auto j) { return i == 1 && j > 1; }), 2);
+    EXPECT_EQ(counted(false, [](auto, auto) { return false; }), 0);
+    EXPECT_EQ(counted(true, [](auto, auto) { return true; }), 10);
+  }
+}
+
+// The launch for dk and dv: four products of each block that is there, and of no other.
+TEST(BlockSparseCounters, GradientsAreOfPresentBlocksOnly) {
+  const Device device = Device::open("virtual:sm_80");
+  auto products = [&](bool causal, std::function<bool(std::size_t, std::size_t)> present) {
+    KernelCase test = sized(backward, 256, 256, 64, 64, causal);
+    test.extents.insert({{"B", 1}, {"Hq", 1}, {"D", 64}});
+    const Invocation call = resolveCase(test);
+    std::vector<HostArray> inputs = sampleInputs(call, 1);
+    masked(present)(call, inputs);
+    execute(device, call, completeConfig(call, device.target(), {{"m", 64}, {"n", 64}}), inputs);
+    const vgpu::Counters counters =
+        static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+    return static_cast<double>(counters.mma) * (16 * 8 * 16) / (64 * 64 * 64);
+  };
+  EXPECT_EQ(products(false, [](auto, auto) { return true; }), 4 * 16);
+  EXPECT_EQ(products(false, [](auto i, auto j) { return i == 1 && j > 1; }), 4 * 2);
+  EXPECT_EQ(products(true, [](auto, auto) { return true; }), 4 * 10);
+}
+
+} // namespace
