@@ -13,5 +13,7 @@ std::vector<sectile::KernelSpec> sectile::positionKernels() {
           reropeAttentionSpec(),
           reropeAttentionBackwardSpec(),
           exposbAttentionSpec(),
-          exposbAttentionBackwardSpec()};
+          exposbAttentionBackwardSpec(),
+          stickBreakingSpec(),
+          stickBreakingBackwardSpec()};
 }

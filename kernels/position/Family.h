@@ -16,5 +16,7 @@ KernelSpec reropeAttentionSpec();
 KernelSpec reropeAttentionBackwardSpec();
 KernelSpec exposbAttentionSpec();
 KernelSpec exposbAttentionBackwardSpec();
+KernelSpec stickBreakingSpec();
+KernelSpec stickBreakingBackwardSpec();
 
 } // namespace sectile

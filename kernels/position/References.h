@@ -75,4 +75,11 @@ std::vector<HostArray> reropeAttentionBackwardReference(std::span<const HostArra
                                                         const ReropeOptions &options,
                                                         Arithmetic arithmetic);
 
+// inputs: q, k, v. Gives o and rem [B, Hq, Sq].
+std::vector<HostArray> stickBreakingReference(std::span<const HostArray> inputs, double scale,
+                                              Arithmetic arithmetic);
+// inputs: q, k, v, do, drem or empty. Gives dq, dk, dv.
+std::vector<HostArray> stickBreakingBackwardReference(std::span<const HostArray> inputs,
+                                                      double scale, Arithmetic arithmetic);
+
 } // namespace sectile

@@ -74,4 +74,9 @@ def test_exposb_attention():
     attention("exposb_attention", "q", "k", "--opt", "near_decay=0.1", "window_left=12")
 
 
+def test_stick_breaking_attention():
+    write_floats("drem", "<f4", 1, 4, 20)
+    attention("stick_breaking_attention", "q", "k", "--opt", "scale=0.2", outputs=("o", "rem"), back=("do", "drem"))
+
+
 main(globals())
