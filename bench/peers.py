@@ -131,18 +131,17 @@ def _(c):
 def activation_of(kind):
     known = {
         "none": lambda x: x, "relu": F.relu, "silu": F.silu, "gelu": F.gelu, "sigmoid": torch.sigmoid,
-        "tanh": torch.tanh, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "exp": torch.exp,
-        "softplus": F.softplus, "mish": F.mish, "elu": F.elu, "selu": F.selu, "leaky_relu": F.leaky_relu,
-        "relu2": lambda x: F.relu(x).square(), "hardswish": F.hardswish, "relu_squared": lambda x: F.relu(x).square(),
+        "tanh": torch.tanh, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "softplus": F.softplus,
+        "relu_squared": lambda x: F.relu(x).square(),
     }  # fmt: skip
     if kind not in known:
         raise NoPeer(f"has no {kind}")
     return known[kind]
 
-@peer(TORCH, "swiglu", "geglu", "reglu")
+@peer(TORCH, "swiglu", "geglu")
 def _(c):
     gelu = "gelu_tanh" if c.choice("approximate") == "tanh" else "gelu"
-    f = {"s": F.silu, "g": activation_of(gelu), "r": F.relu}[c.kernel[0]]
+    f = F.silu if c.kernel.startswith("swiglu") else activation_of(gelu)
     return lambda gate, up: f(gate) * up, ["gate", "up"]
 
 @peer(TORCH, "matmul", "batched_matmul")
@@ -232,6 +231,16 @@ def _(c):
             return (torch.cat([s, sinks], -1).softmax(-1)[..., : s.shape[-1]].to(v.dtype)) @ v
         return s.softmax(-1).to(v.dtype) @ v
     return attend, ["q", "k", "v", *extras]
+
+@peer(TORCH, "attention_varlen")
+def _(c):
+    c.require(not {"bias", "mask", "sinks"} & set(c.inputs) and c.number("softcap") == c.number("dropout") == 0, "plain attention only")
+    c.require(DEVICE == "cuda", "runs on a GPU only")
+    from torch.nn.attention.varlen import varlen_attn
+    scale, ends = c.number("scale", 1 / math.sqrt(c["q"].shape[-1])), [c["cu_seqlens_" + name] for name in "qk"]
+    longest = [int(end.diff().max()) for end in ends]
+    window = (c.integer("window_left", -1), 0 if c.flag("causal") else c.integer("window_right", -1))
+    return lambda q, k, v: varlen_attn(q, k, v, *ends, *longest, scale=scale, window_size=window), ["q", "k", "v"]
 
 def turned(x, cos, sin, interleaved):
     """Pairs of the last axis turned; cos and sin have half as many columns as turn."""
@@ -335,17 +344,18 @@ def _(c):
 def _(c):
     both, first = c["w_ih"].dim() == 3, c.flag("batch_first")
     c.require(not both or c["w_ih"].shape[0] == 2, "one or two directions")
-    function = getattr(torch._VF, c.kernel if c.kernel != "rnn" else "rnn_" + c.choice("nonlinearity", "tanh"))
+    cell = c.kernel.removesuffix("_backward")
+    function = getattr(torch._VF, "rnn_" + c.choice("nonlinearity", "tanh") if cell == "rnn" else cell)
     weights = [name for name in ("w_ih", "w_hh", "b_ih", "b_hh") if name in c]
     states = [name for name in ("h0", "c0") if name in c]
-    train = c.kernel.endswith("_backward") or any(name.startswith("d") for name in c.outputs)
+    train = c.kernel != cell
     shape = (1 + both, c["x"].shape[0 if first else 1], c["w_hh"].shape[-1])
     zeros = torch.zeros(shape, device=DEVICE, dtype=c["x"].dtype)
     def run(x, *rest):
         given = dict(zip(weights + states, rest))
         flat = [given[name][d] if both else given[name] for d in range(1 + both) for name in weights]
         begin = [given[name].reshape(shape) if name in given else zeros for name in ("h0", "c0")]
-        begin = tuple(begin) if c.kernel.startswith("lstm") else begin[0]
+        begin = tuple(begin) if cell == "lstm" else begin[0]
         return tuple(function(x, begin, flat, len(weights) == 4, 1, 0.0, train, both, first))
     return run, ["x", *weights, *states]
 
