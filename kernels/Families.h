@@ -13,5 +13,6 @@ std::vector<KernelSpec> servingKernels();
 std::vector<KernelSpec> positionKernels();
 std::vector<KernelSpec> poolingKernels();
 std::vector<KernelSpec> recurrentKernels();
+std::vector<KernelSpec> collectionKernels();
 
 } // namespace sectile

@@ -14,7 +14,7 @@ const std::vector<KernelSpec> &sectile::kernelRegistry() {
     std::vector<KernelSpec> all;
     for (auto family :
          {elementwiseKernels, normKernels, matmulKernels, convKernels, attentionKernels,
-          servingKernels, positionKernels, poolingKernels, recurrentKernels})
+          servingKernels, positionKernels, poolingKernels, recurrentKernels, collectionKernels})
       for (KernelSpec &kernel : family())
         all.push_back(std::move(kernel));
     return all;

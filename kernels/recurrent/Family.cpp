@@ -2,5 +2,12 @@
 #include "kernels/recurrent/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
-  return {linearRecurrenceSpec(), linearRecurrenceBackwardSpec()};
+  return {linearRecurrenceSpec(),
+          linearRecurrenceBackwardSpec(),
+          rnnSpec(),
+          rnnBackwardSpec(),
+          gruSpec(),
+          gruBackwardSpec(),
+          lstmSpec(),
+          lstmBackwardSpec()};
 }

@@ -6,6 +6,12 @@ namespace sectile {
 
 KernelSpec linearRecurrenceSpec();
 KernelSpec linearRecurrenceBackwardSpec();
+KernelSpec rnnSpec();
+KernelSpec rnnBackwardSpec();
+KernelSpec gruSpec();
+KernelSpec gruBackwardSpec();
+KernelSpec lstmSpec();
+KernelSpec lstmBackwardSpec();
 
 // All take the call's inputs and give its outputs, as KernelSpec::reference.
 std::vector<HostArray> linearRecurrenceReference(const Invocation &,
@@ -13,5 +19,10 @@ std::vector<HostArray> linearRecurrenceReference(const Invocation &,
 std::vector<HostArray> linearRecurrenceBackwardReference(const Invocation &,
                                                          std::span<const HostArray> inputs,
                                                          Arithmetic);
+// `cell` is one of cells::Cell.
+std::vector<HostArray> cellReference(const Invocation &, int cell,
+                                     std::span<const HostArray> inputs, Arithmetic);
+std::vector<HostArray> cellBackwardReference(const Invocation &, int cell,
+                                             std::span<const HostArray> inputs, Arithmetic);
 
 } // namespace sectile

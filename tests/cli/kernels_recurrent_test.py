@@ -29,4 +29,20 @@ def test_linear_recurrence():
     assert read_npy("dg")[1] == (1, 2, 20)
 
 
+def test_cells():
+    steps, batch, inputs, h = 4, 3, 10, 12
+    write_floats("x", "<f4", steps, batch, inputs)
+    for kernel, gates in (("rnn", 1), ("gru", 3), ("lstm", 4)):
+        write_floats("w_ih", "<f4", 2, gates * h, inputs, spread=0.3)
+        write_floats("w_hh", "<f4", 2, gates * h, h, spread=0.3)
+        write_floats("b_ih", "<f4", 2, gates * h)
+        write_floats("h0", "<f4", 2, batch, h)
+        given = ["x", "w_ih", "w_hh", "b_ih", "h0"]
+        run(kernel, given, "--out", "y=y", "reserve=reserve")
+        assert read_npy("y")[1] == (steps, batch, 2 * h)
+        write_floats("dy", "<f4", steps, batch, 2 * h)
+        run(kernel + "_backward", [*given, "y", "reserve", "dy"], "--out", "dx=dx", "dw_hh=dw", "dh0=dh0")
+        assert read_npy("dw")[1] == (2, gates * h, h)
+
+
 main(globals())

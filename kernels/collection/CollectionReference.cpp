@@ -1,0 +1,141 @@
+// Reductions, scans, sorting and counting on the host.
+#include "kernels/ReferenceArithmetic.h"
+#include "kernels/collection/Family.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace sectile;
+
+namespace {
+
+// Integers are exact in either arithmetic, and stay what they are.
+template <class Formula> auto overNumbers(DType dtype, Arithmetic arithmetic, Formula &&formula) {
+  return withArithmetic(is_floating(dtype) ? dtype : DType::float64, arithmetic, formula);
+}
+
+// PyTorch's order: a NaN beside anything wins.
+template <class Number> Number extreme(Number a, Number b, bool largest) {
+  if (std::isnan(a) || std::isnan(b))
+    return std::numeric_limits<Number>::quiet_NaN();
+  return largest ? std::max(a, b) : std::min(a, b);
+}
+
+// NaN above all, -0 below +0.
+template <class Number> bool isLess(Number a, Number b) {
+  if (std::isnan(a) || std::isnan(b))
+    return !std::isnan(a);
+  return a < b || (a == b && std::signbit(a) && !std::signbit(b));
+}
+
+// The dtype that an output has in this arithmetic.
+template <class Numbers>
+DType dtypeOf(const Numbers &numbers, const Invocation &call, std::size_t i) {
+  const DType own = call.tensors[i].dtype;
+  return is_floating(own) ? numbers.result : own;
+}
+
+} // namespace
+
+std::vector<HostArray> sectile::reduceReference(const Invocation &call,
+                                                std::span<const HostArray> inputs,
+                                                Arithmetic arithmetic) {
+  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto x = numbers.load(inputs[0]);
+    const std::string &op = call.options.choice("op");
+    const auto n = static_cast<std::size_t>(call.extent("N"));
+    const std::size_t rows = static_cast<std::size_t>(elementCount(call.leading));
+    std::vector<Number> y(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const Number *p = x.data() + row * n;
+      Number result = op == "prod" ? 1 : 0;
+      if (op == "sum" || op == "mean")
+        result = std::accumulate(p, p + n, Number(0));
+      if (op == "mean")
+        result = numbers.store(result) / static_cast<Number>(n);
+      for (std::size_t i = 0; i < n && op == "prod"; ++i)
+        result *= p[i];
+      const bool largest = op.ends_with("max");
+      if (op == "max" || op == "min") {
+        result = p[0];
+        for (std::size_t i = 1; i < n; ++i)
+          result = extreme(result, p[i], largest);
+      }
+      if (op == "argmax" || op == "argmin") {
+        std::size_t best = 0;
+        for (std::size_t i = 1; i < n; ++i)
+          if (!std::isnan(p[best]) &&
+              (std::isnan(p[i]) || (largest ? p[i] > p[best] : p[i] < p[best])))
+            best = i;
+        result = static_cast<Number>(best);
+      }
+      y[row] = result;
+    }
+    return std::vector{numbers.pack(dtypeOf(numbers, call, 1), call.leading, y)};
+  });
+}
+
+std::vector<HostArray> sectile::scanReference(const Invocation &call,
+                                              std::span<const HostArray> inputs,
+                                              Arithmetic arithmetic) {
+  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto x = numbers.load(inputs[0]);
+    const std::string &op = call.options.choice("op");
+    const auto n = static_cast<std::size_t>(call.extent("N"));
+    std::vector<Number> y(x.size());
+    for (std::size_t start = 0; start + n <= x.size() && n; start += n) {
+      Number total = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t at = start + (call.options.flag("reverse") ? n - 1 - i : i);
+        total = i == 0            ? x[at]
+                : op == "cumsum"  ? total + x[at]
+                : op == "cumprod" ? total * x[at]
+                                  : extreme(total, x[at], op == "cummax");
+        y[at] = total;
+      }
+    }
+    return std::vector{numbers.pack(dtypeOf(numbers, call, 1), inputs[0].shape, y)};
+  });
+}
+
+std::vector<HostArray> sectile::sortReference(const Invocation &call,
+                                              std::span<const HostArray> inputs,
+                                              Arithmetic arithmetic, bool descending,
+                                              std::int64_t count) {
+  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto x = numbers.load(inputs[0]);
+    const auto n = static_cast<std::size_t>(call.extent("N")), k = static_cast<std::size_t>(count);
+    std::vector<Number> y;
+    std::vector<double> places;
+    for (std::size_t start = 0; start + n <= x.size() && n; start += n) {
+      std::vector<std::size_t> order(n);
+      std::iota(order.begin(), order.end(), start);
+      // Equals keep their order.
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        const Number p = descending ? x[b] : x[a], q = descending ? x[a] : x[b];
+        return isLess(p, q) || (!isLess(q, p) && a < b);
+      });
+      for (std::size_t i = 0; i < k; ++i) {
+        y.push_back(x[order[i]]);
+        places.push_back(static_cast<double>(order[i] - start));
+      }
+    }
+    Shape shape = call.leading;
+    shape.push_back(count);
+    return std::vector{
+        numbers.pack(is_floating(inputs[0].dtype) ? numbers.result : inputs[0].dtype, shape, y),
+        HostArray(DType::int64, shape, places)};
+  });
+}
+
+std::vector<HostArray> sectile::histogramReference(const Invocation &call,
+                                                   std::span<const HostArray> inputs, Arithmetic) {
+  HostArray counts(DType::int32, {call.extent("C")});
+  for (std::int32_t value : inputs[0].as<std::int32_t>())
+    if (value >= 0 && value < call.extent("C"))
+      ++counts.as<std::int32_t>()[static_cast<std::size_t>(value)];
+  return {counts};
+}

@@ -1,0 +1,79 @@
+// histogram: how often each number occurs. Each program counts its part, and adds to the result
+// what it has counted; sums of integers do not depend on the order.
+#include "kernels/InputError.h"
+#include "kernels/collection/Family.h"
+#include "kernels/collection/Rows.h"
+
+using namespace sectile;
+
+namespace {
+
+struct HistogramConfig {
+  int block = 1024, warps = 4;
+  int bins = 64; // up to the next power of two
+};
+SECTILE_CONFIG(HistogramConfig, block, warps, bins)
+
+Kernel clear{"histogram_clear", [](View<std::int32_t, 1> counts) {
+               counts.tile(256).store(program_id(0), zeros<std::int32_t>(256));
+             }};
+
+Kernel count{"histogram", [](View<const std::int32_t, 1> x, View<std::int32_t, 1> counts,
+                             Int blocks, const HistogramConfig &config) {
+               auto from = x.tile(config.block).padding(-1);
+               auto total = zeros<std::int32_t>(config.bins);
+               auto first = program_id(0) * blocks;
+               for (auto block : range(first, first + blocks))
+                 total += histogram(from.load(block), config.bins);
+               counts.tile(config.bins).atomic_add(0, total, {.order = MemoryOrder::relaxed});
+             }};
+
+} // namespace
+
+KernelSpec sectile::histogramSpec() {
+  KernelSpec spec;
+  spec.name = "histogram";
+  spec.summary = "counts[i] = how often i occurs in x";
+  spec.arguments = {
+      {.name = "x",
+       .axes = {"N"},
+       .dtypes = {DType::int32},
+       .sample =
+           [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+             const std::int64_t bins = call.options.integer("bins");
+             for (std::int32_t &value : array.as<std::int32_t>())
+               value = static_cast<std::int32_t>(
+                   static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bins + 4)) - 2);
+           },
+       .doc = "what is below 0, or bins or more, is not counted"},
+      {.name = "counts",
+       .output = true,
+       .axes = {"C"},
+       .dtypes = {DType::int32},
+       .doc = "of 0 to bins - 1"}};
+  spec.options = {
+      {.name = "bins", .kind = OptionSpec::integer, .initial = "256", .doc = "1 to 4096"}};
+  spec.config = blockConfig;
+  spec.typical = {{"N", 1 << 20}};
+  spec.small = {{"N", 1000}};
+  spec.derive = [](Invocation &call) { call.extents["C"] = call.options.integer("bins"); };
+  spec.check = [](const Invocation &call) {
+    if (call.extent("C") < 1 || call.extent("C") > 4096)
+      throw InputError("histogram: option 'bins' is from 1 to 4096");
+  };
+  spec.reference = histogramReference;
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    return Config{{"block", powerFor(call.extent("N"), 64, 1024)}, {"warps", 4}};
+  };
+  spec.spaces = blockSpaces("histogram");
+  spec.apply = [](Use &use) {
+    const HistogramConfig chosen{use.field("block"), use.field("warps"),
+                                 static_cast<int>(powerFor(use.call.extent("C"), 32, 4096))};
+    const auto counts = use.tensor<std::int32_t, 1>("counts");
+    const std::int64_t blocks = ceilDiv(use.call.extent("N"), chosen.block),
+                       each = std::max<std::int64_t>(ceilDiv(blocks, 512), 1);
+    use(clear, Grid(ceilDiv(use.call.extent("C"), 256)), counts);
+    use(count, Grid(ceilDiv(blocks, each)), use.tensor<std::int32_t, 1>("x"), counts, each, chosen);
+  };
+  return spec;
+}

@@ -1,0 +1,66 @@
+// What the kernels over rows of numbers share: the extreme values of a type, and configurations by
+// the rows' length.
+#pragma once
+#include "kernels/Use.h"
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace sectile {
+
+// Below (above) or equal to all other values but NaN.
+template <class T> constexpr auto lowestOf() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::min();
+  else
+    return -std::numeric_limits<float>::infinity();
+}
+template <class T> constexpr auto highestOf() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::max();
+  else
+    return std::numeric_limits<float>::infinity();
+}
+
+inline std::int64_t powerFor(std::int64_t length, std::int64_t least, std::int64_t most) {
+  return std::clamp(static_cast<std::int64_t>(std::bit_ceil(
+                        static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))),
+                    least, most);
+}
+
+inline ArgumentSpec rowsArgument(const char *doc) {
+  return {.name = "x",
+          .axes = {"...", "N"},
+          .dtypes = {DType::float32, DType::float16, DType::bfloat16, DType::int32},
+          .sample =
+              [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+                std::normal_distribution<double> normal(0, is_floating(array.dtype) ? 1 : 20);
+                std::vector<double> values(static_cast<std::size_t>(array.count()));
+                for (double &value : values)
+                  value = is_floating(array.dtype) ? normal(random) : std::round(normal(random));
+                array.assign(values);
+              },
+          .doc = doc};
+}
+
+// Blocks of a row for a number of warps, for the tuner.
+inline std::vector<SearchSpace> blockSpaces(const char *part) {
+  return {{.part = part,
+           .axes = {{"block", {64, 256, 1024, 2048, 4096, 8192}}, {"warps", {1, 2, 4, 8}}},
+           .where = [](const Invocation &call, const std::string &target, const Config &config) {
+             const std::int64_t block = config.at("block"),
+                                threads = config.at("warps") * warpSize(target);
+             return block >= threads && block <= 64 * threads &&
+                    (block == 64 || block < 2 * call.extent("N"));
+           }}};
+}
+
+inline Config blockDefaults(const Invocation &call, const std::string &) {
+  const std::int64_t block = powerFor(call.extent("N"), 64, 2048);
+  return {{"block", block}, {"warps", block <= 512 ? 1 : 4}};
+}
+
+const std::vector<ConfigSpec> blockConfig = {{"block", "elements of a row held at once"},
+                                             {"warps", "warps of one program"}};
+
+} // namespace sectile

@@ -1,0 +1,274 @@
+// sort and argsort: rows that fit a block are sorted there; longer ones block by block, and then
+// merged, two runs at a time. topk: blocks of a row put beside the best so far.
+#include "kernels/InputError.h"
+#include "kernels/collection/Family.h"
+#include "kernels/collection/Rows.h"
+#include <cmath>
+
+using namespace sectile;
+
+namespace {
+
+struct SortConfig {
+  int block = 1024, warps = 4;
+  bool descending = false;
+  bool keys = true; // sorted elements are wanted, not only where they were
+};
+SECTILE_CONFIG(SortConfig, block, warps, descending, keys)
+
+// What fills a block up: it comes last, as sorting is stable.
+template <class T> constexpr auto fillerOf(bool descending) {
+  if constexpr (std::is_integral_v<T>)
+    return descending ? lowestOf<T>() : highestOf<T>();
+  else
+    return descending ? -std::numeric_limits<float>::infinity()
+                      : std::numeric_limits<float>::quiet_NaN();
+}
+
+template <class T>
+Kernel sortBlocks{
+    "sort_blocks",
+    [](View<const T, 2> x, View<T, 2> y, View<std::int64_t, 2> places, const SortConfig &config) {
+      auto block = program_id(0), row = program_id(1);
+      auto values =
+          x.at(row).tile(config.block).padding(fillerOf<T>(config.descending)).load(block);
+      auto at = cast<std::int64_t>(block * config.block + arange(0, config.block));
+      auto [sorted, from] = sort(std::tuple(values, at), 0, config.descending);
+      if (config.keys)
+        y.at(row).tile(config.block).store(block, sorted);
+      places.at(row).tile(config.block).store(block, from);
+    }};
+
+// Whether a comes before b among the sorted.
+template <class T> Tile<bool> precedes(const Tile<T> &a, const Tile<T> &b, bool descending) {
+  const Tile<T> &low = descending ? b : a, &high = descending ? a : b;
+  if constexpr (std::is_integral_v<T>) {
+    return low < high;
+  } else {
+    // NaN is above all, -0 below +0.
+    auto signOf = [](const Tile<T> &x) { return copysign(full_like(x, 1), x) < 0; };
+    auto lowIsNan = low != low;
+    return !lowIsNan &&
+           (high != high || low < high || (low == high && signOf(low) && !signOf(high)));
+  }
+}
+
+// Merges runs of `length`: each element goes to its place in its own run plus the number of
+// elements of the other run that come before it.
+template <class T>
+Kernel merge{"sort_merge",
+             [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> y,
+                View<std::int64_t, 2> to, Int length, Int halvings, const SortConfig &config) {
+               auto row = program_id(1);
+               auto n = x.extent(1);
+               auto index = program_id(0) * config.block + arange(0, config.block);
+               auto inside = index < n;
+               auto from = x.at(row);
+               auto key = load(from.ptr() + index * from.stride(0), inside);
+               auto own = index / length;
+               auto isFirst = own % 2 == 0;
+               auto base = own / 2 * (length * 2);
+               auto start = where(isFirst, base + length, base);
+               auto end = minimum(where(isFirst, start + length, start + length), n);
+               auto low = minimum(start, n), high = maximum(end, low);
+               for (auto halving : range(0, halvings)) {
+                 (void)halving;
+                 auto open = low < high;
+                 auto middle = (low + high) / 2;
+                 auto other = load(from.ptr() + middle * from.stride(0), inside && open);
+                 // Of equals those of the first run stay ahead.
+                 auto isBehind = where(isFirst, precedes(other, key, config.descending),
+                                       !precedes(key, other, config.descending));
+                 low = where(open && isBehind, middle + 1, low);
+                 high = where(open && !isBehind, middle, high);
+               }
+               auto target = base + index % length + (low - minimum(start, n));
+               auto out = y.at(row);
+               auto outPlaces = to.at(row);
+               auto fromPlaces = places.at(row);
+               if (config.keys)
+                 store(out.ptr() + target * out.stride(0), key, inside);
+               store(outPlaces.ptr() + target * outPlaces.stride(0),
+                     load(fromPlaces.ptr() + index * fromPlaces.stride(0), inside), inside);
+             }};
+
+template <class T> void sortRows(Use &use, bool keys) {
+  const std::int64_t n = use.call.extent("N"), rows = elementCount(use.call.leading);
+  SortConfig chosen{use.field("block"), use.field("warps"), use.call.options.flag("descending"),
+                    keys};
+  const auto x = use.rows<T>("x");
+  const auto places = use.rows<std::int64_t>("indices");
+  const Tensor<T, 2> none{nullptr, {}, {}};
+  const Tensor<T, 2> y = keys ? use.rows<T>("y") : none;
+  const std::int64_t blocks = ceilDiv(n, chosen.block);
+  if (blocks <= 1) {
+    use(sortBlocks<T>, Grid(blocks, rows), x, y, places, chosen);
+    return;
+  }
+  int passes = 0;
+  for (std::int64_t length = chosen.block; length < n; length *= 2)
+    ++passes;
+  // Back and forth between two arrays, so that the last pass writes the outputs. Merging compares
+  // elements, so all passes but the last keep them.
+  const std::array<Tensor<T, 2>, 2> sorted{use.workspace<T, 2>({rows, n}),
+                                           use.workspace<T, 2>({rows, n})};
+  const std::array<Tensor<std::int64_t, 2>, 2> froms{use.workspace<std::int64_t, 2>({rows, n}),
+                                                     use.workspace<std::int64_t, 2>({rows, n})};
+  SortConfig all = chosen;
+  all.keys = true;
+  use(sortBlocks<T>, Grid(blocks, rows), x, sorted[0], froms[0], all);
+  std::int64_t length = chosen.block;
+  for (int pass = 0; pass < passes; ++pass, length *= 2) {
+    const bool last = pass + 1 == passes;
+    const std::size_t from = static_cast<std::size_t>(pass % 2), to = 1 - from;
+    use(merge<T>, Grid(blocks, rows), sorted[from], froms[from], last ? y : sorted[to],
+        last ? places : froms[to], length, std::bit_width(static_cast<std::uint64_t>(length)),
+        last ? chosen : all);
+  }
+}
+
+struct TopkConfig {
+  int block = 1024, warps = 4;
+  int best = 16; // k, up to the next power of two
+  bool largest = true;
+};
+SECTILE_CONFIG(TopkConfig, block, warps, best, largest)
+
+template <class T>
+Kernel topkRows{
+    "topk",
+    [](View<const T, 2> x, View<T, 2> y, View<std::int64_t, 2> places, const TopkConfig &config) {
+      auto row = program_id(0);
+      const int count = config.best;
+      const auto filler = fillerOf<T>(config.largest);
+      auto from = x.at(row).tile(count).padding(filler);
+      auto within = [&](const auto &block) {
+        return cast<std::int64_t>(block * count + arange(0, count));
+      };
+      // The best so far are ahead of what is behind them in the row, so of equals the
+      // first stay.
+      auto [best, at] = sort(std::tuple(from.load(0), within(Int(0))), 0, config.largest);
+      for (auto block : range(1, cdiv(x.extent(1), count))) {
+        auto both = sort(std::tuple(cat(best, from.load(block), 0), cat(at, within(block), 0)), 0,
+                         config.largest);
+        best = std::get<0>(split(trans(reshape(std::get<0>(both), 2, count))));
+        at = std::get<0>(split(trans(reshape(std::get<1>(both), 2, count))));
+      }
+      y.at(row).tile(count).store(0, best);
+      places.at(row).tile(count).store(0, at);
+    }};
+
+KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = {rowsArgument("rows of any length")};
+  if (keys)
+    spec.arguments.push_back({.name = "y",
+                              .output = true,
+                              .axes = {"...", "N"},
+                              .like = "x",
+                              .doc = "the smallest first; NaN is above all numbers, -0 below +0"});
+  spec.arguments.push_back({.name = "indices",
+                            .output = true,
+                            .axes = {"...", "N"},
+                            .dtypes = {DType::int64},
+                            .doc = "where the sorted elements were; equals keep their order"});
+  spec.options = {{.name = "descending",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "the largest first"}};
+  spec.config = blockConfig;
+  spec.typical = {{"...", 1024}, {"N", 1024}};
+  spec.small = {{"...", 3}, {"N", 100}};
+  spec.reference = [keys](const Invocation &call, std::span<const HostArray> inputs,
+                          Arithmetic arithmetic) {
+    auto both =
+        sortReference(call, inputs, arithmetic, call.options.flag("descending"), call.extent("N"));
+    return keys ? both : std::vector{both[1]};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    return Config{{"block", powerFor(call.extent("N"), 64, 1024)}, {"warps", 4}};
+  };
+  spec.spaces = {{.part = "sort_blocks",
+                  .axes = {{"warps", {1, 2, 4, 8}}},
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    return config.at("warps") * warpSize(target) <= config.at("block");
+                  }}};
+  spec.apply = [keys](Use &use) {
+    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
+                                                  [&]<class T>(T) { sortRows<T>(use, keys); });
+  };
+  return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::sortSpec() {
+  return sortedSpec("sort", "y = the elements of each row of x in order, and where they were",
+                    true);
+}
+
+KernelSpec sectile::argsortSpec() {
+  return sortedSpec("argsort", "where the elements of each row of x are in order", false);
+}
+
+KernelSpec sectile::topkSpec() {
+  KernelSpec spec;
+  spec.name = "topk";
+  spec.summary = "y = the k largest of each row of x, and where they are";
+  spec.arguments = {rowsArgument("rows of any length"),
+                    {.name = "y",
+                     .output = true,
+                     .axes = {"...", "K"},
+                     .like = "x",
+                     .doc = "the largest first; NaN is above all numbers"},
+                    {.name = "indices",
+                     .output = true,
+                     .axes = {"...", "K"},
+                     .dtypes = {DType::int64},
+                     .doc = "where they are; of equals the first"}};
+  spec.options = {
+      {.name = "k", .kind = OptionSpec::integer, .initial = "8", .doc = "how many, 1 to 1024"},
+      {.name = "largest",
+       .kind = OptionSpec::flag,
+       .initial = "true",
+       .doc = "false: the smallest, the smallest first"}};
+  spec.config = {{"block", "elements of a row put beside the best at once, at least k"},
+                 {"warps", "warps of one program"}};
+  spec.typical = {{"...", 1024}, {"N", 4096}};
+  spec.small = {{"...", 3}, {"N", 100}};
+  spec.derive = [](Invocation &call) { call.extents["K"] = call.options.integer("k"); };
+  spec.check = [](const Invocation &call) {
+    const std::int64_t k = call.options.integer("k");
+    if (k < 1 || k > 1024 || k > call.extent("N"))
+      throw InputError("topk: k is " + std::to_string(k) +
+                       ", but must be from 1 to 1024 and at most " +
+                       std::to_string(call.extent("N")) + ", the length of rows");
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return sortReference(call, inputs, arithmetic, call.options.flag("largest"), call.extent("K"));
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t best = powerFor(call.extent("K"), 64, 1024);
+    return Config{{"block", std::max(best, powerFor(call.extent("N"), 64, 512))}, {"warps", 4}};
+  };
+  spec.spaces = {
+      {.axes = {{"block", {64, 128, 256, 512, 1024}}, {"warps", {1, 2, 4, 8}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         return config.at("block") >= call.extent("K") &&
+                config.at("block") >= config.at("warps") * warpSize(target);
+       }}};
+  spec.apply = [](Use &use) {
+    const TopkConfig chosen{use.field("block"), use.field("warps"),
+                            static_cast<int>(std::max<std::int64_t>(
+                                powerFor(use.call.extent("K"), 1, 1024), use.field("block"))),
+                            use.call.options.flag("largest")};
+    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T) {
+      use(topkRows<T>, Grid(elementCount(use.call.leading)), use.rows<T>("x"), use.rows<T>("y"),
+          use.rows<std::int64_t>("indices"), chosen);
+    });
+  };
+  return spec;
+}

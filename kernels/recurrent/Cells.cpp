@@ -1,0 +1,323 @@
+// rnn, gru and lstm over time. The inputs' part of all gates is one product over all steps; then
+// comes a launch for each step, or one for all where a program holds all of H.
+#include "kernels/recurrent/Cells.h"
+#include "kernels/recurrent/Family.h"
+#include <cmath>
+
+using namespace sectile;
+using namespace sectile::cells;
+
+namespace {
+
+// The state and the cell state before the first step, which are the last ones too if there is none.
+template <class T>
+Kernel begin{"recurrent_begin", [](View<const T, 3> h0, View<const T, 3> c0, View<T, 4> state,
+                                   View<float, 3> memory, View<T, 3> last, View<T, 3> lastMemory) {
+               auto i = program_id(0), j = program_id(1), d = program_id(2);
+               auto h = h0.tile(1, 16, 64).load(d, i, j);
+               state.at(0).tile(1, 16, 64).store(d, i, j, h);
+               last.tile(1, 16, 64).store(d, i, j, h);
+               auto c = c0.tile(1, 16, 64).load(d, i, j);
+               memory.tile(1, 16, 64).store(d, i, j, cast<float>(c));
+               lastMemory.tile(1, 16, 64).store(d, i, j, c);
+             }};
+
+template <class T>
+Kernel steps{
+    "recurrent_steps",
+    [](View<const T, 3> weights, View<const T, 2> inputBias, View<const T, 2> stateBias,
+       View<T, 4> y, View<float, 4> reserve, View<T, 4> state, View<float, 3> memory,
+       View<T, 3> last, View<T, 3> lastMemory, Int first, Int end, const StepConfig &config) {
+      const int b = config.b, n = config.h, gates = gatesOf(config.cell);
+      auto columns = cdiv(weights.extent(2), n);
+      auto i = program_id(0) / columns, j = program_id(0) % columns, d = program_id(1);
+      auto h = weights.extent(2), length = y.extent(1);
+      auto bias = [&](const View<const T, 2> &biases, bool present, int g) {
+        if (!present)
+          return zeros<float>(1, n);
+        return expand(cast<float>(biases.at(d).slice(0, h * g, h).tile(n).load(j)), 0);
+      };
+      for (auto step : range(first, end)) {
+        auto now = state.at(step % 2, d);
+        std::array<Tile<float>, 4> sums;
+        for (int g = 0; g < gates; ++g)
+          sums[g] = zeros<float>(b, n);
+        for (auto k : range(0, cdiv(h, config.k))) {
+          auto left = now.tile(b, config.k).load(i, k);
+          for (int g = 0; g < gates; ++g) {
+            auto right = weights.at(d).slice(0, h * g, h).tile(n, config.k).load(j, k);
+            sums[g] = dot(left, trans(right), sums[g], Precision::ieee);
+          }
+        }
+        auto position = positionOf(step, d, length);
+        auto saved = reserve.at(d, position);
+        auto fromInput = [&](int g) {
+          return part(saved, g, h).tile(b, n).load(i, j) + bias(inputBias, config.inputBias, g);
+        };
+        auto fromState = [&](int g) { return sums[g] + bias(stateBias, config.stateBias, g); };
+        auto save = [&](int slot, const Tile<float> &value) {
+          part(saved, slot, h).tile(b, n).store(i, j, value);
+        };
+        Tile<float> output = sums[0];
+        if (config.cell == lstmCell) {
+          auto in = sigmoid(fromInput(0) + fromState(0));
+          auto forget = sigmoid(fromInput(1) + fromState(1));
+          auto candidate = tanh(fromInput(2) + fromState(2));
+          auto out = sigmoid(fromInput(3) + fromState(3));
+          auto cell = memory.at(d).tile(b, n);
+          auto next = forget * cell.load(i, j) + in * candidate;
+          output = out * tanh(next);
+          cell.store(i, j, next);
+          save(0, in);
+          save(1, forget);
+          save(2, candidate);
+          save(3, out);
+          save(4, next);
+          when(step + 1 == length, [&] { lastMemory.at(d).tile(b, n).store(i, j, next); });
+        } else if (config.cell == gruCell) {
+          auto reset = sigmoid(fromInput(0) + fromState(0));
+          auto update = sigmoid(fromInput(1) + fromState(1));
+          auto hidden = fromState(2);
+          auto candidate = tanh(fromInput(2) + reset * hidden);
+          auto earlier = cast<float>(now.tile(b, n).load(i, j));
+          output = (1.0f - update) * candidate + update * earlier;
+          save(0, reset);
+          save(1, update);
+          save(2, candidate);
+          save(3, hidden);
+        } else {
+          auto sum = fromInput(0) + fromState(0);
+          output = config.cell == tanhCell ? tanh(sum) : maximum(sum, 0.0f, Nan::propagate);
+          save(0, output);
+        }
+        y.at(d, position).tile(b, n).store(i, j, output);
+        state.at((step + 1) % 2, d).tile(b, n).store(i, j, output);
+        when(step + 1 == length, [&] { last.at(d).tile(b, n).store(i, j, output); });
+        barrier(); // the next step reads what all threads wrote
+      }
+    }};
+
+KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = commonInputs(cell);
+  spec.arguments.push_back(
+      {.name = "y",
+       .output = true,
+       .axes = {"T", "B", "Y"},
+       .stored = timeFirst(),
+       .like = "x",
+       .doc = "the states; Y is H, or 2 H with the backward direction's behind"});
+  spec.arguments.push_back({.name = "h_n",
+                            .output = true,
+                            .axes = {"...", "B", "H"},
+                            .like = "x",
+                            .doc = "the state after each direction's last step"});
+  if (cell == lstmCell)
+    spec.arguments.push_back({.name = "c_n",
+                              .output = true,
+                              .axes = {"...", "B", "H"},
+                              .like = "x",
+                              .doc = "the cell state after each direction's last step"});
+  spec.arguments.push_back(
+      {.name = "reserve",
+       .output = true,
+       .axes = {"...", "T", "B", "R"},
+       .dtypes = {DType::float32},
+       .doc = cell == lstmCell  ? "for the backward kernel: i, f, g, o and c, R = 5 H"
+              : cell == gruCell ? "for the backward kernel: r, z, n and what r multiplies, R = 4 H"
+                                : "for the backward kernel: the states, R = H"});
+  spec.options = commonOptions(cell);
+  spec.config = commonConfig();
+  commonExtents(spec, cell);
+  spec.derive = [cell](Invocation &call) {
+    call.extents["Y"] = directionsOf(call) * call.extent("H");
+    call.extents["R"] = slotsOf(cell) * call.extent("H");
+  };
+  spec.check = [cell](const Invocation &call) { checkCommon(call, cell); };
+  spec.reference = [cell](const Invocation &call, std::span<const HostArray> inputs,
+                          Arithmetic arithmetic) {
+    return cellReference(call, cellOf(call, cell), inputs, arithmetic);
+  };
+  spec.defaults = defaultsOf;
+  spec.spaces = spacesOf("recurrent_steps");
+  spec.apply = [cell](Use &use) {
+    const Invocation &call = use.call;
+    const std::int64_t directions = directionsOf(call), b = call.extent("B"), h = call.extent("H"),
+                       length = call.extent("T"), gates = call.extent("G");
+    const StepConfig chosen{use.field("b"),     use.field("h"),  use.field("k"), use.field("warps"),
+                            cellOf(call, cell), use.has("b_ih"), use.has("b_hh")};
+    forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+      const auto state = use.workspace<T, 4>({2, directions, b, h});
+      const auto memory = use.workspace<float, 3>({directions, b, cell == lstmCell ? h : 0});
+      const auto last = use.collapsed<T, 3>("h_n");
+      const Tensor<T, 3> none{nullptr, {}, {}};
+      const auto lastMemory = cell == lstmCell ? use.collapsed<T, 3>("c_n") : none;
+      const auto reserve = use.collapsed<float, 4>("reserve");
+      products<T, float>(use, byDirection(use.tensor<T, 3>("x"), directions, true),
+                         use.collapsed<T, 3>("w_ih").permute({0, 2, 1}), leading(reserve, gates));
+      use(begin<T>, Grid(ceilDiv(b, 16), ceilDiv(h, 64), directions), use.collapsed<T, 3>("h0"),
+          cell == lstmCell ? use.collapsed<T, 3>("c0") : none, state, memory, last, lastMemory);
+      // A step needs all columns of the state before it.
+      const std::int64_t columns = ceilDiv(h, chosen.h), each = columns == 1 ? length : 1;
+      for (std::int64_t step = 0; step < length; step += each)
+        use(steps<T>, Grid(ceilDiv(b, chosen.b) * columns, directions), use.collapsed<T, 3>("w_hh"),
+            use.collapsed<T, 2>("b_ih"), use.collapsed<T, 2>("b_hh"),
+            byDirection(use.tensor<T, 3>("y"), directions, false), reserve, state, memory, last,
+            lastMemory, step, step + each, chosen);
+    });
+  };
+  return spec;
+}
+
+// Numbers of this spread.
+auto spread(const char *axis) {
+  return [axis](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    std::normal_distribution<double> normal(
+        0, 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(call.extent(axis), 1))));
+    std::vector<double> values(static_cast<std::size_t>(array.count()));
+    for (double &value : values)
+      value = normal(random);
+    array.assign(values);
+  };
+}
+
+} // namespace
+
+std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)>
+cells::timeFirst() {
+  return [](std::vector<std::string> axes, const OptionValues &options) {
+    if (options.flag("batch_first"))
+      std::swap(axes[0], axes[1]);
+    return axes;
+  };
+}
+
+std::vector<ArgumentSpec> cells::commonInputs(Cell cell) {
+  std::vector<ArgumentSpec> arguments = {
+      {.name = "x",
+       .axes = {"T", "B", "I"},
+       .stored = timeFirst(),
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = "the inputs; [B, T, I] with batch_first"},
+      {.name = "w_ih",
+       .axes = {"...", "G", "I"},
+       .like = "x",
+       .sample = spread("I"),
+       .doc = cell == lstmCell ? "[4 H, I] for the gates i, f, g, o; [2, 4 H, I] for two directions"
+              : cell == gruCell ? "[3 H, I] for the gates r, z, n; [2, 3 H, I] for two directions"
+                                : "[H, I]; [2, H, I] for two directions"},
+      {.name = "w_hh",
+       .axes = {"...", "G", "H"},
+       .like = "x",
+       .sample = spread("H"),
+       .doc = "the same for the state"},
+      {.name = "b_ih",
+       .optional = true,
+       .axes = {"...", "G"},
+       .like = "x",
+       .doc = "added to what w_ih gives"},
+      {.name = "b_hh",
+       .optional = true,
+       .axes = {"...", "G"},
+       .like = "x",
+       .doc = "added to what w_hh gives"},
+      {.name = "h0",
+       .optional = true,
+       .axes = {"...", "B", "H"},
+       .like = "x",
+       .doc = "the state before each direction's first step; 0 if left out"}};
+  if (cell == lstmCell)
+    arguments.push_back(
+        {.name = "c0",
+         .optional = true,
+         .axes = {"...", "B", "H"},
+         .like = "x",
+         .doc = "the cell state before each direction's first step; 0 if left out"});
+  return arguments;
+}
+
+std::vector<OptionSpec> cells::commonOptions(Cell cell) {
+  std::vector<OptionSpec> options = {{.name = "batch_first",
+                                      .kind = OptionSpec::flag,
+                                      .initial = "false",
+                                      .doc = "x and y have B before T"}};
+  if (cell == tanhCell)
+    options.push_back({.name = "nonlinearity",
+                       .kind = OptionSpec::choice,
+                       .initial = "tanh",
+                       .choices = {"tanh", "relu"},
+                       .doc = "what makes the state of the sum"});
+  return options;
+}
+
+std::vector<ConfigSpec> cells::commonConfig() {
+  return {
+      {"b", "rows of the batch of one program of a step"},
+      {"h", "columns of the state of one program; where they are all, one launch does all steps"},
+      {"k", "depth of one product"},
+      {"warps", "warps of one program"}};
+}
+
+void cells::commonExtents(KernelSpec &spec, Cell cell) {
+  spec.typical = {{"T", 512}, {"B", 64}, {"I", 512}, {"H", 512}, {"G", gatesOf(cell) * 512},
+                  {"...", 1}};
+  spec.small = {{"T", 5}, {"B", 3}, {"I", 12}, {"H", 20}, {"G", gatesOf(cell) * 20}, {"...", 2}};
+}
+
+void cells::checkCommon(const Invocation &call, Cell cell) {
+  if (call.leading.size() > 1 || directionsOf(call) < 1 || directionsOf(call) > 2)
+    throw InputError(call.kernel->name +
+                     ": w_ih has one leading axis at most, of 1 or 2 directions, but is " +
+                     toString(call.tensor("w_ih").shape));
+  if (call.extent("G") != gatesOf(cell) * call.extent("H"))
+    throw InputError(call.kernel->name + ": w_ih and w_hh have " +
+                     std::to_string(call.extent("G")) + " rows, but " +
+                     std::to_string(gatesOf(cell)) + " H are " +
+                     std::to_string(gatesOf(cell) * call.extent("H")));
+}
+
+int cells::cellOf(const Invocation &call, Cell cell) {
+  if (cell == tanhCell && call.options.choice("nonlinearity") == "relu")
+    return reluCell;
+  return cell;
+}
+
+Config cells::defaultsOf(const Invocation &call, const std::string &) {
+  const bool wide = call.dtype("x") == DType::float32;
+  const std::int64_t whole = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("H")))), 16,
+      128);
+  // Beyond that steps are launches of their own, of more and smaller programs.
+  const bool fits = call.extent("H") <= whole;
+  return {{"b", 16}, {"h", fits ? whole : 32}, {"k", wide ? 16 : 32}, {"warps", 4}};
+}
+
+std::vector<SearchSpace> cells::spacesOf(const char *part) {
+  return {{.part = part,
+           .axes = {{"b", {16, 32, 64}},
+                    {"h", {16, 32, 64, 128}},
+                    {"k", {16, 32, 64}},
+                    {"warps", {2, 4, 8}}},
+           // One step is not to be compared with all of them.
+           .where = [](const Invocation &call, const std::string &target, const Config &config) {
+             const std::int64_t h = call.extent("H"),
+                                sums = config.at("b") * config.at("h") /
+                                       (config.at("warps") * warpSize(target));
+             const bool whole = config.at("h") >= h, wanted = defaultsOf(call, target).at("h") >= h;
+             return whole == wanted && sums >= 1 && sums <= 32;
+           }}};
+}
+
+KernelSpec sectile::rnnSpec() {
+  return cellSpec(tanhCell, "rnn", "h = tanh(x w_ih^T + b_ih + h w_hh^T + b_hh) over time");
+}
+
+KernelSpec sectile::gruSpec() {
+  return cellSpec(gruCell, "gru", "gated recurrent units over time, in one or two directions");
+}
+
+KernelSpec sectile::lstmSpec() {
+  return cellSpec(lstmCell, "lstm", "long short-term memory over time, in one or two directions");
+}
