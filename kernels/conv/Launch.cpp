@@ -49,7 +49,7 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                               const std::string &prefix, std::int64_t pixels,
                               std::int64_t columns) {
   const bool wide = call.tensors[0].dtype == DType::float32;
-  config[prefix + "m"] = hasMatrixUnits(target) && pixels > 4096 ? 128 : 64;
+  config[prefix + "m"] = hasMatrixUnits(target) && pixels > 512 ? 128 : 64;
   config[prefix + "n"] = columns <= 32 ? 32 : 64;
   config[prefix + "k"] = wide ? 16 : 32;
   config[prefix + "warps"] = 4;

@@ -2,6 +2,6 @@
 #include "kernels/matmul/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::matmulKernels() {
-  return {matmulSpec(), batchedMatmulSpec(), groupedMatmulSpec(), groupedMatmulDrhsSpec(),
-          quantizedMatmulSpec()};
+  return {matmulSpec(),          batchedMatmulSpec(), groupedMatmulSpec(), groupedMatmulDrhsSpec(),
+          quantizedMatmulSpec(), scaledMatmulSpec()};
 }

@@ -9,5 +9,6 @@ KernelSpec batchedMatmulSpec();
 KernelSpec groupedMatmulSpec();
 KernelSpec groupedMatmulDrhsSpec();
 KernelSpec quantizedMatmulSpec();
+KernelSpec scaledMatmulSpec();
 
 } // namespace sectile

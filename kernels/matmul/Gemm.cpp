@@ -16,9 +16,6 @@ struct GemmConfig {
 SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, splits, stream, exact, activation, scaled,
                bias, residual, rowScale, columnScale)
 
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
-
 // A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
 // `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
 // tiles.

@@ -7,6 +7,10 @@
 
 namespace sectile {
 
+// What products of T are summed in.
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
+
 // The optional inputs of the epilogue, for outputs of these axes ({"M", "N"}, {"B", "M", "N"}).
 std::vector<ArgumentSpec> epilogueInputs(const std::vector<std::string> &axes);
 // Its options, and `out`.
@@ -67,6 +71,8 @@ HostArray groupedMatmulReference(const Invocation &call, std::span<const HostArr
                                  Arithmetic arithmetic);
 HostArray groupedMatmulDrhsReference(const Invocation &call, std::span<const HostArray> inputs,
                                      Arithmetic arithmetic);
+HostArray scaledMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                                Arithmetic arithmetic);
 HostArray quantizedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
                                    Arithmetic arithmetic);
 

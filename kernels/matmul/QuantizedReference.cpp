@@ -1,4 +1,4 @@
-// Products with quantized weights on the host.
+// Products with quantized operands on the host.
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
 #include "kernels/matmul/Gemm.h"
@@ -38,6 +38,39 @@ HostArray sectile::quantizedMatmulReference(const Invocation &call,
         for (std::int64_t p = 0; p < k; ++p)
           sum += left[static_cast<std::size_t>(i * k + p)] *
                  weights[static_cast<std::size_t>(j * k + p)];
+        sum = numbers.store(sum);
+        if (!biases.empty())
+          sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);
+        result[static_cast<std::size_t>(i * n + j)] = activated(activation, sum);
+      }
+    });
+    return numbers.pack(numbers.result, {m, n}, result);
+  });
+}
+
+HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                                         Arithmetic arithmetic) {
+  const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N"),
+                     runs = call.extent("Sk"), blocks = call.extent("Sn"),
+                     depth = call.options.integer("block_k"),
+                     width = call.options.integer("block_n");
+  const Activation activation = activationNamed(call.options.choice("activation"));
+  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
+               rows = numbers.load(inputs[2]), columns = numbers.load(inputs[3]);
+    std::vector<Number> biases;
+    if (!inputs[4].data.empty())
+      biases = numbers.load(inputs[4]);
+    std::vector<Number> result(static_cast<std::size_t>(m * n));
+    parallelFor(m, [&](std::int64_t i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        Number sum = 0;
+        for (std::int64_t p = 0; p < k; ++p)
+          sum += left[static_cast<std::size_t>(i * k + p)] *
+                 rows[static_cast<std::size_t>(i * runs + p / depth)] *
+                 (right[static_cast<std::size_t>(p * n + j)] *
+                  columns[static_cast<std::size_t>(p / depth * blocks + j / width)]);
         sum = numbers.store(sum);
         if (!biases.empty())
           sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);

@@ -49,4 +49,9 @@ def test_quantized_matmul():
     run("quantized_matmul", files + [file("w", (9, 64), "|i1")], "group=32")
 
 
+def test_scaled_matmul():
+    run("scaled_matmul", [file("a", (5, 70), "|i1"), file("b", (70, 9), "|i1"), file("a_scales", (5, 3)),
+                          file("b_scales", (3, 2)), file("bias", (9,))], "block_k=32", "block_n=8", "out=f32")
+
+
 main(globals())

@@ -1,0 +1,206 @@
+// scaled_matmul: products of 8-bit operands with a scale for each block of them, as models trained
+// or stored in fp8 have: c[i, j] = act(sum over blocks s of K of a_scales[i, s] * b_scales[s, block
+// of j] * (a b within s) + bias[j]).
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/matmul/Epilogue.h"
+#include "kernels/matmul/Family.h"
+#include "kernels/matmul/Gemm.h"
+#include <algorithm>
+
+using namespace sectile;
+
+namespace {
+
+struct ScaledConfig {
+  int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
+  int depth = 128, width = 128; // of a block of b
+  int activation = 0;
+  bool bias = false;
+};
+SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, depth, width, activation, bias)
+
+// Within a block of K the sums are those of the codes; each block's are scaled once.
+template <class T, class Out>
+Kernel scaledMatmul{
+    "scaled_matmul", [](View<const T, 2> a, View<const T, 2> b, View<const float, 2> aScales,
+                        View<const float, 2> bScales, View<const Out, 1> bias, View<Out, 2> c,
+                        const ScaledConfig &config) {
+      using Sum = SumOf<T>;
+      const int m = config.m, n = config.n, steps = config.depth / config.k;
+      auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
+      auto left = a.tile(m, config.k);
+      auto right = b.tile(config.k, n);
+      const Int column = j * n + arange(0, n);
+      auto total = zeros<float>(m, n);
+      for (auto block : range(0, aScales.extent(1))) {
+        auto sums = zeros<Sum>(m, n);
+        for (auto step : range(block * steps, (block + 1) * steps))
+          sums = dot(left.load(i, step), right.load(step, j), sums);
+        auto rows = aScales.fix(1, block).tile(m).load(i);
+        auto columns =
+            load(bScales.ptr() + (cast<std::int64_t>(block) * bScales.stride(0) +
+                                  cast<std::int64_t>(column / config.width) * bScales.stride(1)),
+                 column < c.extent(1));
+        total += cast<float>(sums) * (expand(rows, 1) * expand(columns, 0));
+      }
+      if (config.bias)
+        total = total + expand(cast<float>(bias.tile(n).load(j)), 0);
+      c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), total));
+    }};
+
+void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int> integer(-127, 127);
+  for (double &value : values)
+    value = array.dtype == DType::int8 ? integer(random) : 16 * normal(random);
+  array.assign(values);
+}
+
+void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::uniform_real_distribution<double> scale(0.005, 0.02);
+  for (double &value : values)
+    value = scale(random);
+  array.assign(values);
+}
+
+void check(const Invocation &call) {
+  auto fail = [](const std::string &what) { throw InputError("scaled_matmul: " + what); };
+  const std::int64_t depth = call.options.integer("block_k"),
+                     width = call.options.integer("block_n");
+  if (depth < 32 || depth % 32 != 0)
+    fail("option 'block_k' is a positive multiple of 32, not " + std::to_string(depth));
+  if (width < 1)
+    fail("option 'block_n' is at least 1, not " + std::to_string(width));
+  auto expect = [&](const char *axis, const char *of, std::int64_t wanted) {
+    if (call.extent(axis) != wanted)
+      fail(std::string(axis) + " is " + std::to_string(call.extent(axis)) + ", but " + of +
+           " has " + std::to_string(wanted) + " blocks");
+  };
+  expect("Sk", "K", ceilDiv(call.extent("K"), depth));
+  expect("Sn", "N", ceilDiv(call.extent("N"), width));
+}
+
+DType resultType(const Invocation &call) { return *parseDType(call.options.choice("out")); }
+
+} // namespace
+
+KernelSpec sectile::scaledMatmulSpec() {
+  KernelSpec spec;
+  spec.name = "scaled_matmul";
+  spec.summary = "c = act(a b + bias), fp8 or int8 with a scale for each block";
+  spec.arguments = {
+      {.name = "a",
+       .axes = {"M", "K"},
+       .dtypes = {DType::float8_e4m3, DType::float8_e5m2, DType::int8},
+       .sample = sampleOperand},
+      {.name = "b",
+       .axes = {"K", "N"},
+       .stored = swappedBy("trans_b"),
+       .like = "a",
+       .sample = sampleOperand,
+       .doc = "[N, K] with trans_b"},
+      {.name = "a_scales",
+       .axes = {"M", "Sk"},
+       .dtypes = {DType::float32},
+       .sample = sampleScales,
+       .doc = "of block_k neighbours in a row of a; Sk = K / block_k, rounded up"},
+      {.name = "b_scales",
+       .axes = {"Sk", "Sn"},
+       .stored = swappedBy("trans_b"),
+       .dtypes = {DType::float32},
+       .sample = sampleScales,
+       .doc = "of block_k by block_n elements of b; [Sn, Sk] with trans_b"},
+      {.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = resultType, .doc = "c's dtype"},
+      {.name = "c",
+       .output = true,
+       .axes = {"M", "N"},
+       .dtypeBy = resultType,
+       .doc = "accumulated in f32, within a block of i8 in i32"},
+  };
+  spec.options = {{.name = "trans_b",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "b and its scales are stored transposed"},
+                  {.name = "block_k",
+                   .kind = OptionSpec::integer,
+                   .initial = "128",
+                   .doc = "elements along K with one scale; a multiple of 32"},
+                  {.name = "block_n",
+                   .kind = OptionSpec::integer,
+                   .initial = "128",
+                   .doc = "columns of b with one scale; 1: each its own"},
+                  {.name = "activation",
+                   .kind = OptionSpec::choice,
+                   .initial = "none",
+                   .choices = activationNames(),
+                   .doc = "the last step; gelu is the exact one"},
+                  {.name = "out",
+                   .kind = OptionSpec::choice,
+                   .initial = "bf16",
+                   .choices = {"bf16", "f16", "f32"},
+                   .doc = "c's dtype"}};
+  spec.config = {{"m", "rows of one program's tile"},
+                 {"n", "columns of one program's tile"},
+                 {"k", "depth of one step; divides block_k"},
+                 {"order", "tile rows that neighbouring programs share"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"}};
+  spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}, {"Sk", 32}, {"Sn", 32}};
+  spec.small = {{"M", 33}, {"N", 150}, {"K", 200}, {"Sk", 2}, {"Sn", 2}};
+  spec.check = check;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{scaledMatmulReference(call, inputs, arithmetic)};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t depth = call.options.integer("block_k");
+    return Config{{"m", 64},
+                  {"n", call.extent("N") <= 64 ? 64 : 128},
+                  {"k", depth % 64 == 0 ? 64 : 32},
+                  {"order", 8},
+                  {"warps", 4},
+                  {"stages", 3}};
+  };
+  // Two sets of sums: those of a block and those of all.
+  spec.spaces = {
+      {.axes = {{"m", {32, 64, 128}},
+                {"n", {32, 64, 128}},
+                {"k", {32, 64, 128}},
+                {"warps", {4, 8}},
+                {"stages", {2, 3, 4}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t sums =
+             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+         return sums >= 8 && sums <= 64 && call.options.integer("block_k") % config.at("k") == 0;
+       }}};
+  spec.apply = [](Use &use) {
+    const OptionValues &options = use.call.options;
+    const ScaledConfig chosen{.m = use.field("m"),
+                              .n = use.field("n"),
+                              .k = use.field("k"),
+                              .order = use.field("order"),
+                              .warps = use.field("warps"),
+                              .stages = use.field("stages"),
+                              .depth = static_cast<int>(options.integer("block_k")),
+                              .width = static_cast<int>(options.integer("block_n")),
+                              .activation =
+                                  static_cast<int>(activationNamed(options.choice("activation"))),
+                              .bias = use.has("bias")};
+    if (chosen.depth % chosen.k)
+      throw InputError("scaled_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
+                       ", which does not divide block_k, " + std::to_string(chosen.depth));
+    const std::int64_t programs =
+        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
+      forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
+        use(scaledMatmul<T, Out>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"),
+            use.tensor<float, 2>("a_scales"), use.tensor<float, 2>("b_scales"),
+            use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"), chosen);
+      });
+    });
+  };
+  return spec;
+}
