@@ -260,7 +260,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           loads.push_back(load);
       } else if (op->hasTrait<OpTrait::Elementwise>() ||
                  isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-                     cta::ConvertLayoutOp>(op)) {
+                     tile::JoinOp, cta::ConvertLayoutOp>(op)) {
         llvm::for_each(op->getOperands(), follow);
       }
     }
