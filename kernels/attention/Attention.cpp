@@ -8,16 +8,6 @@ using namespace sectile;
 
 namespace {
 
-struct AttentionConfig {
-  int m = 64, n = 64, warps = 4, stages = 2;
-  int width = 64, valueWidth = 64; // D and Dv, up to the next multiple of 16
-  bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
-  bool exact = true; // f32 products
-  int sinks = 0;     // of a head, up to the next power of two
-};
-SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks)
-
 template <class T>
 Kernel attention{
     "attention",
@@ -26,22 +16,12 @@ Kernel attention{
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
       auto head = program_id(1), batch = program_id(2), block = program_id(0);
-      auto queries = q.extent(2), keys = k.extent(2);
-      blockwise::Scores<T, AttentionConfig> scores{
-          config, {.queries = queries, .keys = keys, .offset = keys - queries}, scale, cap};
-      if (config.left)
-        scores.band.left = left;
-      if (config.right)
-        scores.band.right = right;
-      if (config.bias)
-        scores.bias = bias.at(batch, head);
-      if (config.mask)
-        scores.mask = mask.at(batch, head);
-      if (config.dropout)
-        scores.dropout = {seed, threshold, batch, head};
+      const auto scores =
+          blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
+                                 {scale, cap, left, right, seed, threshold, grow}, bias, mask);
       blockwise::attend<T>(config, block, q.at(batch, head), k.at(batch, head / groups),
                            v.at(batch, head / groups), o.at(batch, head), lse.at(batch, head),
-                           scores, grow, config.sinks ? sinks.at(head) : View<const float, 1>());
+                           scores, config.sinks ? sinks.at(head) : View<const float, 1>());
     }};
 
 } // namespace
@@ -131,20 +111,7 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen{.m = use.field("m"),
-                                 .n = use.field("n"),
-                                 .warps = use.field("warps"),
-                                 .stages = use.field("stages"),
-                                 .width = paddedWidth(call.extent("D")),
-                                 .valueWidth = paddedWidth(call.extent("Dv")),
-                                 .left = numbers.leftBounded,
-                                 .right = numbers.rightBounded,
-                                 .bias = use.has("bias"),
-                                 .mask = use.has("mask"),
-                                 .cap = numbers.cap > 0,
-                                 .dropout = numbers.drops,
-                                 .exact = numbers.exact,
-                                 .sinks = numbers.sinks};
+    const AttentionConfig chosen = attentionConfig(use, numbers);
     forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attention<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), use.tensor<T, 4>("q"),
           use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),

@@ -5,5 +5,6 @@
 namespace sectile {
 
 KernelSpec attentionSpec();
+KernelSpec attentionBackwardSpec();
 
 } // namespace sectile

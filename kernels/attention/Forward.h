@@ -4,17 +4,12 @@
 
 namespace sectile::blockwise {
 
-// Scores of sinks, [R] padded to `count`, in units of log 2.
-inline Tile<float> sinkScores(const View<const float, 1> &sinks, int count) {
-  return sinks.tile(count).padding(-infinity).load(0) * log2e;
-}
-
 // Views of one head: q [Sq, D], k [Sk, D], v [Sk, Dv], o [Sq, Dv], lse [Sq]. Config has the extents
 // m, n, width and valueWidth of a block and the flags of Scores, dropout, exact and sinks.
 template <class T, class Config>
 void attend(const Config &config, const Int &block, const View<const T, 2> &q,
             const View<const T, 2> &k, const View<const T, 2> &v, const View<T, 2> &o,
-            const View<float, 1> &lse, const Scores<T, Config> &scores, const Float &grow,
+            const View<float, 1> &lse, const Scores<T, Config> &scores,
             const View<const float, 1> &sinks) {
   const int m = config.m, n = config.n;
   const Precision precision = config.exact ? Precision::ieee : Precision::tf32;
@@ -30,7 +25,7 @@ void attend(const Config &config, const Int &block, const View<const T, 2> &q,
     auto products = dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
     auto weights = softmax.weigh(scores.masked(scores.capped(products), block, step, false));
     if (config.dropout)
-      weights = weights * scores.dropped(block, step, grow);
+      weights = weights * scores.dropped(block, step);
     softmax.add(cast<T>(weights), valueTiles.load(step, 0), precision);
   }
   o.tile(m, config.valueWidth).store(block, 0, softmax.result());

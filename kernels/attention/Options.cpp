@@ -74,6 +74,12 @@ std::vector<ArgumentSpec> sectile::attentionExtras() {
            .doc = "scores that take part in each row's softmax, without a value"}};
 }
 
+void sectile::sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  std::normal_distribution<float> normal(std::log(1 + static_cast<float>(call.extent("Sk"))), 0.2f);
+  for (float &logarithm : array.as<float>())
+    logarithm = normal(random);
+}
+
 std::vector<std::string> sectile::storedByLayout(std::vector<std::string> axes,
                                                  const OptionValues &options) {
   if (options.choice("layout") == "bshd")
@@ -165,4 +171,23 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   if (call.has("sinks"))
     sinks = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("R"), 1))));
+}
+
+AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers &numbers,
+                                         const std::string &prefix) {
+  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
+  return {.m = field("m"),
+          .n = field("n"),
+          .warps = field("warps"),
+          .stages = field("stages"),
+          .width = paddedWidth(use.call.extent("D")),
+          .valueWidth = paddedWidth(use.call.extent("Dv")),
+          .left = numbers.leftBounded,
+          .right = numbers.rightBounded,
+          .bias = use.has("bias"),
+          .mask = use.has("mask"),
+          .cap = numbers.cap > 0,
+          .dropout = numbers.drops,
+          .exact = numbers.exact,
+          .sinks = numbers.sinks};
 }

@@ -9,6 +9,8 @@ namespace sectile {
 std::vector<OptionSpec> attentionOptions(bool layouts);
 // bias, mask and sinks of [B, Hq, Sq, Sk] attention.
 std::vector<ArgumentSpec> attentionExtras();
+// For ArgumentSpec::sample of lse: as if scores were small.
+void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 // For ArgumentSpec::stored: the second and third axis the other way round in layout bshd.
 std::vector<std::string> storedByLayout(std::vector<std::string> axes, const OptionValues &options);
 // Heads, widths and options; throws InputError.
@@ -34,6 +36,21 @@ struct AttentionNumbers {
 
   explicit AttentionNumbers(const Invocation &call);
 };
+
+// What the kernels' code depends on.
+struct AttentionConfig {
+  int m = 64, n = 64, warps = 4, stages = 2;
+  int width = 64, valueWidth = 64; // D and Dv, up to the next multiple of 16
+  bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
+  bool exact = true; // f32 products
+  int sinks = 0;     // of a head, up to the next power of two
+};
+SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
+               cap, dropout, exact, sinks)
+
+// With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
+AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
+                                const std::string &prefix = "");
 
 // An optional input as if it had these extents along axes where it has 1; as it is if left out.
 template <Element T, int N>

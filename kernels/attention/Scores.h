@@ -17,8 +17,13 @@ inline Tile<float> softCapSlope(const Tile<float> &capped, const Float &cap) {
   return 1.0f - t * t;
 }
 
-// One head's scores. T is the bias's type; Config has the flags bias, mask, cap and dropout, which
-// say what of this there is, and the extents m and n of a block.
+// Scores of sinks, [R] padded to `count`, in units of log 2.
+inline Tile<float> sinkScores(const View<const float, 1> &sinks, int count) {
+  return sinks.tile(count).padding(-infinity).load(0) * log2e;
+}
+
+// One head's scores. T is the bias's type; Config has the flags bias, mask, cap, dropout, left and
+// right, which say what of this there is, and the extents m and n of a block.
 template <class T, class Config> struct Scores {
   const Config &config;
   Band band;
@@ -27,30 +32,81 @@ template <class T, class Config> struct Scores {
   View<const T, 2> bias = {};    // [queries, keys]
   View<const bool, 2> mask = {}; // [queries, keys]: true where a key is seen
   Dropout dropout = {};
+  Float grow = {};        // 1 / (1 - p) of dropout
+  bool keysFirst = false; // blocks are [n, m] instead of [m, n]
 
-  // Before bias and masks: what the slope is taken of.
+  // Before bias and masks, of products of queries and keys.
   Tile<float> capped(const Tile<float> &products) const {
     return config.cap ? softCap(products, scale, cap) : products * (scale * log2e);
   }
-  // [m, n] of block i of the queries and block j of the keys; hidden ones are -inf.
-  Tile<float> masked(Tile<float> scores, const Int &i, const Int &j, bool rowsToo) const {
+  // What a change of a scaled product changes `capped` by.
+  Tile<float> slope(const Tile<float> &capped) const { return softCapSlope(capped, cap); }
+
+  // Block i of the queries and block j of the keys; hidden ones are -inf. queriesToo: also those of
+  // queries behind the last.
+  Tile<float> masked(Tile<float> scores, const Int &i, const Int &j, bool queriesToo) const {
     if (config.bias)
-      scores = scores + cast<float>(bias.tile(config.m, config.n).load(i, j)) * log2e;
-    return where(visible(i, j, rowsToo), scores, -infinity);
+      scores = scores + cast<float>(block(bias, i, j)) * log2e;
+    return where(visible(i, j, queriesToo), scores, -infinity);
   }
-  // rowsToo: also that the queries are there.
-  Bool visible(const Int &i, const Int &j, bool rowsToo) const {
-    auto row = expand(i * config.m + arange(0, config.m), 1);
-    auto column = expand(j * config.n + arange(0, config.n), 0);
-    auto result = rowsToo ? band.visible(row, column) : band.visibleKeys(row, column);
+  Bool visible(const Int &i, const Int &j, bool queriesToo) const {
+    auto row = expand(i * config.m + arange(0, config.m), keysFirst ? 0 : 1);
+    auto column = expand(j * config.n + arange(0, config.n), keysFirst ? 1 : 0);
+    auto result = queriesToo ? band.visible(row, column) : band.visibleKeys(row, column);
     if (config.mask)
-      result = result && mask.tile(config.m, config.n).load(i, j);
+      result = result && block(mask, i, j);
     return result;
   }
-  // [m, n]: 0 where dropout takes the weight away, else 1 / (1 - p), which is `grow`.
-  Tile<float> dropped(const Int &i, const Int &j, const Float &grow) const {
-    return where(dropout.kept(i * config.m, config.m, j * config.n, config.n), grow, 0.0f);
+  // 0 where dropout takes a weight away, else 1 / (1 - p).
+  Tile<float> dropped(const Int &i, const Int &j) const {
+    auto kept = dropout.kept(i * config.m, config.m, j * config.n, config.n);
+    return where(keysFirst ? trans(kept) : kept, grow, 0.0f);
+  }
+
+private:
+  template <class U> Tile<U> block(const View<const U, 2> &view, const Int &i, const Int &j) const {
+    return keysFirst ? view.transposed().tile(config.n, config.m).load(j, i)
+                     : view.tile(config.m, config.n).load(i, j);
   }
 };
+
+// What the options take in numbers, as a kernel's parameters have it.
+struct ScoreNumbers {
+  Float scale, cap;
+  Int left, right;
+  Scalar<std::uint64_t> seed;
+  Scalar<std::uint32_t> threshold;
+  Float grow;
+};
+
+// Those of a head of `batch`, without bias and mask yet; the last query lies beside the last key.
+template <class T, class Config>
+Scores<T, Config> scoresOf(const Config &config, const Int &queries, const Int &keys,
+                           const Int &batch, const Int &head, const ScoreNumbers &numbers) {
+  Scores<T, Config> scores{.config = config,
+                           .band = {queries, keys, keys - queries},
+                           .scale = numbers.scale,
+                           .cap = numbers.cap};
+  if (config.left)
+    scores.band.left = numbers.left;
+  if (config.right)
+    scores.band.right = numbers.right;
+  if (config.dropout) {
+    scores.dropout = {numbers.seed, numbers.threshold, batch, head};
+    scores.grow = numbers.grow;
+  }
+  return scores;
+}
+template <class T, class Config>
+Scores<T, Config> scoresOf(const Config &config, const Int &queries, const Int &keys,
+                           const Int &batch, const Int &head, const ScoreNumbers &numbers,
+                           const View<const T, 4> &bias, const View<const bool, 4> &mask) {
+  auto scores = scoresOf<T>(config, queries, keys, batch, head, numbers);
+  if (config.bias)
+    scores.bias = bias.at(batch, head);
+  if (config.mask)
+    scores.mask = mask.at(batch, head);
+  return scores;
+}
 
 } // namespace sectile::blockwise

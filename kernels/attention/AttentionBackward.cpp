@@ -1,0 +1,248 @@
+// attention_backward: gradients of q, k, v, the bias and the sinks from what the forward pass left,
+// as p (dO v^T - delta) of weights p made anew, with delta the sum of o * dO of each row.
+#include "kernels/attention/Backward.h"
+#include "kernels/attention/Family.h"
+#include "kernels/attention/Options.h"
+
+using namespace sectile;
+
+namespace {
+
+template <class T>
+Kernel deltas{"attention_backward_delta", [](View<const T, 4> o, View<const T, 4> dO,
+                                             View<float, 3> delta, const AttentionConfig &config) {
+                auto head = program_id(1), batch = program_id(2);
+                blockwise::rowDeltas<T>(program_id(0), config.m, config.valueWidth,
+                                        o.at(batch, head), dO.at(batch, head),
+                                        delta.at(batch, head));
+              }};
+
+template <class T>
+Kernel queryGradients{
+    "attention_backward_q",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
+       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const bool, 4> mask, View<T, 4> dq, Int groups, Float scale, Float cap, Int left,
+       Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+       const AttentionConfig &config) {
+      auto head = program_id(1), batch = program_id(2);
+      const auto scores =
+          blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
+                                 {scale, cap, left, right, seed, threshold, grow}, bias, mask);
+      blockwise::queryGradients<T>(program_id(0),
+                                   blockwise::QueryHead<T, AttentionConfig>{
+                                       q.at(batch, head), dO.at(batch, head), lse.at(batch, head),
+                                       delta.at(batch, head), scores},
+                                   k.at(batch, head / groups), v.at(batch, head / groups),
+                                   dq.at(batch, head));
+    }};
+
+template <class T>
+Kernel keyGradients{
+    "attention_backward_kv",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
+       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const bool, 4> mask, View<T, 4> dk, View<T, 4> dv, Int groups, Float scale, Float cap,
+       Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+       const AttentionConfig &config) {
+      auto kvHead = program_id(1), batch = program_id(2);
+      blockwise::keyGradients<T>(
+          config, program_id(0), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, kvHead),
+          dv.at(batch, kvHead), groups, scale, [&](const Int &member) {
+            auto head = kvHead * groups + member;
+            auto scores = blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
+                                                 {scale, cap, left, right, seed, threshold, grow},
+                                                 bias, mask);
+            scores.keysFirst = true;
+            return blockwise::QueryHead<T, AttentionConfig>{q.at(batch, head), dO.at(batch, head),
+                                                            lse.at(batch, head),
+                                                            delta.at(batch, head), scores};
+          });
+    }};
+
+// A program per block of the bias's gradient sums over the batches and heads that share it.
+template <class T>
+Kernel biasGradients{
+    "attention_backward_bias",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
+       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const bool, 4> mask, View<T, 4> dbias, Int groups, Float scale, Float cap, Int left,
+       Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+       const AttentionConfig &config) {
+      auto columns = cdiv(k.extent(2), config.n);
+      auto i = program_id(0) / columns, j = program_id(0) % columns;
+      auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
+      auto sums = zeros<float>(config.m, config.n);
+      for (auto b : range(0, batches))
+        for (auto h : range(0, heads)) {
+          auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
+          const auto scores =
+              blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
+                                     {scale, cap, left, right, seed, threshold, grow}, bias, mask);
+          blockwise::addBiasGradient<T>(sums, i, j,
+                                        blockwise::QueryHead<T, AttentionConfig>{
+                                            q.at(batch, head), dO.at(batch, head),
+                                            lse.at(batch, head), delta.at(batch, head), scores},
+                                        k.at(batch, head / groups), v.at(batch, head / groups));
+        }
+      dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
+    }};
+
+// A program per row of the sinks' gradient sums over the batches, and over heads that share it.
+Kernel sinkGradients{"attention_backward_sinks",
+                     [](View<const float, 2> sinks, View<const float, 3> lse,
+                        View<const float, 3> delta, View<float, 2> dsinks,
+                        const AttentionConfig &config) {
+                       auto row = program_id(0);
+                       auto heads = lse.extent(1) / dsinks.extent(0);
+                       auto scores = blockwise::sinkScores(sinks.at(row), config.sinks);
+                       auto sums = zeros<float>(config.sinks);
+                       for (auto batch : range(0, lse.extent(0)))
+                         for (auto h : range(0, heads)) {
+                           auto head = row * heads + h;
+                           blockwise::addSinkGradients(sums, scores, config.m, lse.at(batch, head),
+                                                       delta.at(batch, head));
+                         }
+                       dsinks.at(row).tile(config.sinks).store(0, sums);
+                     }};
+
+Config backwardDefaults(const Invocation &call, const std::string &target) {
+  const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
+  const bool wide = call.dtype("q") == DType::float32, matrix = hasMatrixUnits(target);
+  const bool large = d > 64 || wide || !matrix;
+  const std::int64_t narrow = d > 128 || (wide && d > 64) ? 16 : 32;
+  return Config{{"q_m", large ? 32 : 64},
+                {"q_n", large ? narrow : 64},
+                {"q_warps", 4},
+                {"q_stages", 2},
+                {"kv_m", large ? narrow : 64},
+                {"kv_n", large ? 32 : 64},
+                {"kv_warps", 4},
+                {"kv_stages", 2}};
+}
+
+SearchSpace backwardSpace(const std::string &prefix) {
+  return {
+      .part = "attention_backward_" + prefix,
+      .axes = {{prefix + "_m", {16, 32, 64, 128}},
+               {prefix + "_n", {16, 32, 64, 128}},
+               {prefix + "_warps", {4, 8}},
+               {prefix + "_stages", {1, 2, 3}}},
+      // Scores and sums of one thread.
+      .where = [prefix](const Invocation &call, const std::string &target, const Config &config) {
+        const bool keys = prefix == "kv";
+        const std::int64_t m = config.at(prefix + "_m"), n = config.at(prefix + "_n"),
+                           warps = config.at(prefix + "_warps");
+        const std::int64_t sums =
+            keys ? n * (paddedWidth(call.extent("D")) + paddedWidth(call.extent("Dv")))
+                 : m * paddedWidth(call.extent("D"));
+        return (keys ? n : m) >= 16 * (warps / 4) &&
+               (2 * m * n + sums) / (warps * warpSize(target)) <= 160;
+      }};
+}
+
+} // namespace
+
+KernelSpec sectile::attentionBackwardSpec() {
+  KernelSpec spec = attentionSpec();
+  spec.name = "attention_backward";
+  spec.summary = "the gradients of attention, from its inputs, its outputs and the gradient of o";
+  spec.arguments.resize(3); // q, k and v
+  const std::vector<ArgumentSpec> extras = attentionExtras(), given{
+                                                                  {.name = "o",
+                                                                   .axes = {"B", "Hq", "Sq", "Dv"},
+                                                                   .stored = storedByLayout,
+                                                                   .like = "q",
+                                                                   .doc = "of the forward pass"},
+                                                                  {.name = "lse",
+                                                                   .axes = {"B", "Hq", "Sq"},
+                                                                   .dtypes = {DType::float32},
+                                                                   .sample = sampleLogarithms,
+                                                                   .doc = "of the forward pass"},
+                                                                  {.name = "do",
+                                                                   .axes = {"B", "Hq", "Sq", "Dv"},
+                                                                   .stored = storedByLayout,
+                                                                   .like = "q",
+                                                                   .doc = "the gradient of o"},
+                                                              };
+  spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
+  spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
+  for (const char *of : {"q", "k", "v", "bias", "sinks"})
+    for (const ArgumentSpec &input : std::vector(spec.arguments))
+      if (input.name == of) {
+        ArgumentSpec gradient = input;
+        gradient.name = "d" + input.name;
+        gradient.output = true;
+        if (std::exchange(gradient.optional, false))
+          gradient.with = input.name;
+        if (input.name != "sinks")
+          gradient.like = "q", gradient.dtypes = {};
+        gradient.sample = nullptr;
+        gradient.doc = "the gradient of " + input.name;
+        spec.arguments.push_back(std::move(gradient));
+      }
+  spec.config = {{"q_m", "queries of a program for dq"},
+                 {"q_n", "keys of one of its steps"},
+                 {"q_warps", "its warps"},
+                 {"q_stages", "its steps in flight"},
+                 {"kv_m", "queries of a step of a program for dk and dv"},
+                 {"kv_n", "its keys"},
+                 {"kv_warps", "its warps"},
+                 {"kv_stages", "its steps in flight"}};
+  spec.factor = 3;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result =
+        attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], inputs[5],
+                                   attentionSettings(call, inputs), arithmetic);
+    return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
+  };
+  spec.defaults = backwardDefaults;
+  spec.spaces = {backwardSpace("q"), backwardSpace("kv")};
+  spec.apply = [](Use &use) {
+    const Invocation &call = use.call;
+    const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
+                       kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
+                       keys = call.extent("Sk");
+    const AttentionNumbers numbers(call);
+    AttentionConfig rows;
+    rows.m = 32;
+    rows.valueWidth = paddedWidth(call.extent("Dv"));
+    rows.sinks = numbers.sinks;
+    const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
+                          forKeys = attentionConfig(use, numbers, "kv_");
+    const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
+    const auto lse = use.tensor<float, 3>("lse");
+    const auto delta = use.workspace<float, 3>({batches, heads, queries});
+    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
+                 dO = use.tensor<T, 4>("do"),
+                 bias = broadcast<T, 4>(use, "bias", {batches, heads, queries, keys});
+      const auto mask = broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys});
+      const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
+                              const auto &...results) {
+        use(kernel, grid, q, k, v, dO, lse, delta, bias, mask, results..., groups, numbers.scale,
+            numbers.cap, numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow,
+            config);
+      };
+      use(deltas<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
+          delta, rows);
+      launch(queryGradients<T>, Grid(ceilDiv(queries, forQueries.m), heads, batches), forQueries,
+             use.tensor<T, 4>("dq"));
+      launch(keyGradients<T>, Grid(ceilDiv(keys, forKeys.n), kvHeads, batches), forKeys,
+             use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"));
+      if (use.has("bias")) {
+        const auto dbias = use.tensor<T, 4>("dbias");
+        launch(biasGradients<T>,
+               Grid(ceilDiv(queries, forQueries.m) * ceilDiv(keys, forQueries.n), dbias.extent(1),
+                    dbias.extent(0)),
+               forQueries, dbias);
+      }
+    });
+    if (use.has("sinks")) {
+      const auto dsinks = use.tensor<float, 2>("dsinks");
+      use(sinkGradients, dsinks.extent(0), use.tensor<float, 2>("sinks"), lse, delta, dsinks, rows);
+    }
+  };
+  return spec;
+}

@@ -1,0 +1,103 @@
+// The gradients of attention on the host, from what the forward pass left.
+#include "kernels/attention/ReferenceScores.h"
+
+using namespace sectile;
+
+AttentionGradients sectile::attentionBackwardReference(const HostArray &q, const HostArray &k,
+                                                       const HostArray &v, const HostArray &o,
+                                                       const HostArray &lse, const HostArray &dO,
+                                                       const AttentionSettings &settings,
+                                                       Arithmetic arithmetic) {
+  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+    using Scores = ReferenceScores<decltype(numbers)>;
+    using Number = typename Scores::Number;
+    using Numbers = std::vector<Number>;
+    const Scores scores(numbers, q, k, settings);
+    const std::int64_t heads = scores.heads, queries = scores.queries, keys = scores.keys,
+                       width = scores.width, valueWidth = v.shape[3];
+    const std::int64_t rows = scores.batches * heads * queries;
+    const auto qs = scores.operands(q), ks = scores.operands(k), vs = scores.operands(v),
+               dOs = scores.operands(dO);
+    const auto outputs = numbers.load(o), logs = numbers.load(lse), dOutputs = numbers.load(dO);
+    Numbers dq(qs.size()), dk(ks.size()), dv(vs.size()), deltas(static_cast<std::size_t>(rows));
+    Numbers slopes(settings.bias ? static_cast<std::size_t>(rows * keys) : 0); // of whole scores
+
+    parallelFor(scores.batches * scores.kvHeads, [&](std::int64_t kvHead) {
+      const std::int64_t group = heads / scores.kvHeads;
+      Numbers s, inner;
+      for (std::int64_t member = 0; member < group; ++member) {
+        const std::int64_t head = kvHead * group + member;
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const std::int64_t row = head * queries + i;
+          const Number *out = outputs.data() + row * valueWidth,
+                       *dOut = dOutputs.data() + row * valueWidth,
+                       *operand = dOs.data() + row * valueWidth, *query = qs.data() + row * width;
+          Number &delta = deltas[static_cast<std::size_t>(row)];
+          for (std::int64_t d = 0; d < valueWidth; ++d)
+            delta += out[d] * dOut[d];
+          const Number log = logs[static_cast<std::size_t>(row)];
+          if (log == -Scores::infinity) // nothing was attended
+            continue;
+          scores.row(head, i, s, &inner);
+          for (std::int64_t j = 0; j < keys; ++j) {
+            const Number score = s[static_cast<std::size_t>(j)];
+            if (score == -Scores::infinity)
+              continue;
+            const Number p = std::exp(numbers.store(score - log)), kept = scores.kept(head, i, j);
+            const std::int64_t key = kvHead * keys + j;
+            const Number *value = vs.data() + key * valueWidth;
+            Number dp = 0;
+            for (std::int64_t d = 0; d < valueWidth; ++d)
+              dp += operand[d] * value[d];
+            dp = numbers.store(numbers.store(dp) * kept);
+            const Number weight = scores.operand(numbers.store(p * kept));
+            for (std::int64_t d = 0; d < valueWidth; ++d)
+              dv[static_cast<std::size_t>(key * valueWidth + d)] += weight * operand[d];
+            const Number ds = numbers.store(numbers.store(p) * (dp - delta));
+            if (settings.bias)
+              slopes[static_cast<std::size_t>(row * keys + j)] = ds;
+            const Number dx =
+                scores.operand(numbers.store(ds * inner[static_cast<std::size_t>(j)]));
+            for (std::int64_t d = 0; d < width; ++d) {
+              dq[static_cast<std::size_t>(row * width + d)] +=
+                  dx * ks[static_cast<std::size_t>(key * width + d)];
+              dk[static_cast<std::size_t>(key * width + d)] += dx * query[d];
+            }
+          }
+        }
+      }
+    });
+    for (Numbers *scaled : {&dq, &dk})
+      for (Number &value : *scaled)
+        value *= scores.scale;
+
+    AttentionGradients result{numbers.pack(numbers.result, q.shape, dq),
+                              numbers.pack(numbers.result, k.shape, dk),
+                              numbers.pack(numbers.result, v.shape, dv),
+                              {},
+                              {}};
+    if (settings.bias) {
+      Numbers sums(static_cast<std::size_t>(settings.bias->count()));
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t j = 0; j < keys; ++j)
+          sums[scores.place(*settings.bias, row / queries, row % queries, j)] +=
+              slopes[static_cast<std::size_t>(row * keys + j)];
+      result.dbias = numbers.pack(numbers.result, settings.bias->shape, sums);
+    }
+    if (settings.sinks) {
+      const bool one = settings.sinks->shape[0] == 1;
+      Numbers sums(static_cast<std::size_t>(settings.sinks->count()));
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t r = 0; r < scores.sinkCount; ++r) {
+          const std::int64_t head = row / queries % heads, at = head * scores.sinkCount + r;
+          const Number log = logs[static_cast<std::size_t>(row)];
+          if (log != -Scores::infinity)
+            sums[static_cast<std::size_t>(one ? r : at)] -=
+                std::exp(scores.sinks[static_cast<std::size_t>(at)] - log) *
+                deltas[static_cast<std::size_t>(row)];
+        }
+      result.dsinks = numbers.pack(numbers.statistics, settings.sinks->shape, sums);
+    }
+    return result;
+  });
+}

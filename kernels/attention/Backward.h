@@ -1,0 +1,152 @@
+// The gradients of attention block by block: of queries, of keys and values, of the bias and of
+// sinks. Each is summed by one program in a fixed order, so that two runs give the same bits.
+#pragma once
+#include "kernels/attention/Scores.h"
+
+namespace sectile::blockwise {
+
+// One query head: q [Sq, D], dO [Sq, Dv], lse [Sq], delta [Sq], the sum of o * dO of each row.
+template <class T, class Config> struct QueryHead {
+  View<const T, 2> q, dO;
+  View<const float, 1> lse, delta;
+  Scores<T, Config> scores;
+};
+
+// A block of queries as the gradients need it; statistics broadcast against a block of scores.
+template <class T> struct QueryBlock {
+  Tile<T> q, dO;
+  Tile<float> lse, delta; // lse in units of log 2
+
+  template <class Config> QueryBlock(const QueryHead<T, Config> &head, const Int &i) {
+    const Config &config = head.scores.config;
+    const int axis = head.scores.keysFirst ? 0 : 1;
+    q = head.q.tile(config.m, config.width).load(i, 0);
+    dO = head.dO.tile(config.m, config.valueWidth).load(i, 0);
+    auto logs = head.lse.tile(config.m).load(i);
+    // Rows that saw nothing give no weights.
+    lse = expand(where(logs == -infinity, infinity, logs * log2e), axis);
+    delta = expand(head.delta.tile(config.m).load(i), axis);
+  }
+};
+
+struct ScoreGradients {
+  Tile<float> weights;  // what values were weighted by
+  Tile<float> scores;   // gradients of the scores that softmax took
+  Tile<float> products; // and of the scaled products
+};
+
+// Of products q k and dO v of block i of the queries and block j of the keys.
+template <class T, class Config>
+ScoreGradients gradientsOf(const Scores<T, Config> &scores, const QueryBlock<T> &query,
+                           const Tile<float> &products, Tile<float> valueProducts, const Int &i,
+                           const Int &j) {
+  auto capped = scores.capped(products);
+  auto masked = scores.masked(capped, i, j, true);
+  ScoreGradients result;
+  auto p = exp2(masked - query.lse);
+  result.weights = p;
+  if (scores.config.dropout) {
+    auto dropped = scores.dropped(i, j);
+    result.weights = p * dropped;
+    valueProducts = valueProducts * dropped;
+  }
+  // What is hidden may be anything, NaN too.
+  auto hidden = masked == -infinity;
+  result.scores = where(hidden, 0.0f, p * (valueProducts - query.delta));
+  result.products =
+      scores.config.cap ? where(hidden, 0.0f, result.scores * scores.slope(capped)) : result.scores;
+  return result;
+}
+
+template <class Config> Precision precisionOf(const Config &config) {
+  return config.exact ? Precision::ieee : Precision::tf32;
+}
+
+// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv].
+template <class T, class Config>
+void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<const T, 2> &k,
+                    const View<const T, 2> &v, const View<T, 2> &dq) {
+  const Config &config = head.scores.config;
+  const int m = config.m, n = config.n;
+  const Precision precision = precisionOf(config);
+  const QueryBlock<T> query(head, i);
+  auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
+  auto sums = zeros<float>(m, config.width);
+  const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
+  for (auto j : range(visible.first, visible.end)) {
+    auto key = keyTiles.load(j, 0);
+    auto products = dot(query.q, trans(key), zeros<float>(m, n), precision);
+    auto valueProducts = dot(query.dO, trans(valueTiles.load(j, 0)), zeros<float>(m, n), precision);
+    auto gradients = gradientsOf(head.scores, query, products, valueProducts, i, j);
+    sums = dot(cast<T>(gradients.products), key, sums, precision);
+  }
+  dq.tile(m, config.width).store(i, 0, sums * head.scores.scale);
+}
+
+// Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
+// headAt(h) is the h-th of them, its scores with the keys first.
+template <class T, class Config, class HeadAt>
+void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
+                  const View<const T, 2> &v, const View<T, 2> &dk, const View<T, 2> &dv,
+                  const Int &heads, const Float &scale, HeadAt &&headAt) {
+  const int m = config.m, n = config.n;
+  const Precision precision = precisionOf(config);
+  auto key = k.tile(n, config.width).load(j, 0);
+  auto value = v.tile(n, config.valueWidth).load(j, 0);
+  auto keySums = zeros<float>(n, config.width), valueSums = zeros<float>(n, config.valueWidth);
+  for (auto h : range(0, heads)) {
+    const QueryHead<T, Config> head = headAt(h);
+    const Band::Range visible = head.scores.band.queryBlocks(j * n, n, m);
+    for (auto i : range(visible.first, visible.end)) {
+      const QueryBlock<T> query(head, i);
+      auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
+      auto valueProducts = dot(value, trans(query.dO), zeros<float>(n, m), precision);
+      auto gradients = gradientsOf(head.scores, query, products, valueProducts, i, j);
+      valueSums = dot(cast<T>(gradients.weights), query.dO, valueSums, precision);
+      keySums = dot(cast<T>(gradients.products), query.q, keySums, precision);
+    }
+  }
+  dk.tile(n, config.width).store(j, 0, keySums * scale);
+  dv.tile(n, config.valueWidth).store(j, 0, valueSums);
+}
+
+// Adds one head's part of block (i, j) of the bias's gradient to sums.
+template <class T, class Config>
+void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j,
+                     const QueryHead<T, Config> &head, const View<const T, 2> &k,
+                     const View<const T, 2> &v) {
+  const Config &config = head.scores.config;
+  const int m = config.m, n = config.n;
+  const Precision precision = precisionOf(config);
+  const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
+  when(visible.first <= j && j < visible.end, [&] {
+    const QueryBlock<T> query(head, i);
+    auto products =
+        dot(query.q, trans(k.tile(n, config.width).load(j, 0)), zeros<float>(m, n), precision);
+    auto valueProducts = dot(query.dO, trans(v.tile(n, config.valueWidth).load(j, 0)),
+                             zeros<float>(m, n), precision);
+    sums += gradientsOf(head.scores, query, products, valueProducts, i, j).scores;
+  });
+}
+
+// delta of `rows` rows: o and dO [S, Dv], delta [S].
+template <class T>
+void rowDeltas(const Int &block, int rows, int width, const View<const T, 2> &o,
+               const View<const T, 2> &dO, const View<float, 1> &delta) {
+  auto product = cast<float>(o.tile(rows, width).load(block, 0)) *
+                 cast<float>(dO.tile(rows, width).load(block, 0));
+  delta.tile(rows).store(block, sum(product, 1));
+}
+
+// Adds one head's part of its sinks' gradient to sums [count]; scores as sinkScores gives them.
+inline void addSinkGradients(Tile<float> &sums, const Tile<float> &scores, int rows,
+                             const View<const float, 1> &lse, const View<const float, 1> &delta) {
+  for (auto block : range(0, cdiv(lse.extent(0), rows))) {
+    auto logs = lse.tile(rows).padding(-infinity).load(block);
+    auto base = expand(where(logs == -infinity, infinity, logs * log2e), 1);
+    auto p = exp2(expand(scores, 0) - base);
+    sums -= sum(p * expand(delta.tile(rows).load(block), 1), 0);
+  }
+}
+
+} // namespace sectile::blockwise

@@ -1,0 +1,168 @@
+// The gradients of attention: the formula against central differences, the kernels against the
+// formula.
+#include "AttentionTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a");
+SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+KernelCase smallForward() {
+  return {"attention",
+          {{"B", 2}, {"Hq", 4}, {"Hkv", 2}, {"Sq", 7}, {"Sk", 9}, {"D", 16}, {"Dv", 17}}};
+}
+
+TEST(AttentionGradients, EveryOption) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    for (bool single : {false, true}) {
+      KernelCase test = smallForward();
+      test.options = feature.options;
+      test.with = feature.with;
+      if (single)
+        test.single = feature.with;
+      expectGradients(test, "attention_backward");
+    }
+}
+
+TEST(AttentionGradients, PairsOfOptions) {
+  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 200 : 25); ++seed) {
+    KernelCase test = randomAttentionCase("attention", seed, 10);
+    test.extents["D"] = 16;
+    test.extents["Dv"] = 18;
+    expectGradients(test, "attention_backward");
+  }
+}
+
+// o and lse as the forward pass gives them, so that the gradients are gradients of something.
+KernelCase consistent(KernelCase test) {
+  test.prepare = [test](const Invocation &call, std::vector<HostArray> &inputs) {
+    if (test.prepare)
+      test.prepare(call, inputs);
+    std::map<std::string, GivenTensor> types;
+    std::vector<HostArray> forwardInputs;
+    const KernelSpec &forward = findKernel("attention");
+    for (const ArgumentSpec &spec : forward.arguments)
+      if (!spec.output) {
+        const std::size_t i = call.index(spec.name);
+        forwardInputs.push_back(inputs[i]);
+        if (call.tensors[i].present)
+          types[spec.name] = {call.tensors[i], ""};
+      }
+    const Invocation made = resolve(forward, types, test.options);
+    const auto outputs = referenceOutputs(made, forwardInputs, Arithmetic::exact);
+    for (std::size_t i : {0, 1})
+      inputs[3 + i].assign(outputs[i].toDouble());
+  };
+  return test;
+}
+
+TEST_P(Attention, LengthsBesideTileEdges) {
+  for (auto [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}})
+    for (const char *causal : {"false", "true"})
+      expectRight(device, consistent({"attention_backward",
+                                      {{"Sq", queries}, {"Sk", keys}},
+                                      {{"causal", causal}},
+                                      {},
+                                      queries % 2 ? "f16" : "bf16"}));
+}
+
+TEST_P(Attention, HeadWidths) {
+  for (auto [d, dv] : {std::pair{17, 80}, {96, 64}, {128, 128}, {256, 256}})
+    expectRight(device, consistent({"attention_backward",
+                                    {{"D", d}, {"Dv", dv}, {"Sq", 20}, {"Sk", 40}},
+                                    {{"causal", "1"}}}));
+  for (const char *precision : {"tf32", "exact"})
+    expectRight(device, consistent({"attention_backward",
+                                    {{"D", 72}, {"Dv", 40}},
+                                    {{"precision", precision}},
+                                    {},
+                                    "f32"}));
+}
+
+TEST_P(Attention, Options) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    for (const char *dtype : {"f16", "f32"}) {
+      KernelCase test{"attention_backward",
+                      {{"Hq", 4}, {"Sq", 50}, {"Sk", 70}},
+                      feature.options,
+                      feature.with,
+                      dtype,
+                      {{"q_n", 32}, {"kv_m", 32}}};
+      test.extents.insert(feature.extents.begin(), feature.extents.end());
+      expectRight(device, consistent(test));
+    }
+}
+
+TEST_P(Attention, PairsOfOptions) {
+  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 80 : 8); ++seed)
+    expectRight(device, consistent(randomAttentionCase("attention_backward", seed)));
+}
+
+TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {
+  expectRight(device, {"attention_backward", {}, {{"causal", "true"}}, {"bias", "sinks"}});
+}
+
+TEST_P(Attention, Strides) {
+  expectRightWithStrides(device, {"attention_backward",
+                                  {},
+                                  {{"layout", "bshd"}, {"causal", "true"}, {"dropout", "0.3"}},
+                                  {"bias", "mask", "sinks"}});
+}
+
+TEST_P(Attention, OneBiasOrSinkForAllSumsTheirGradients) {
+  for (const char *only : {"bias", "mask", "sinks"})
+    expectRight(
+        device,
+        consistent(
+            {"attention_backward", {{"B", 3}, {"Hq", 4}}, {}, {only}, "", {}, 1, nullptr, {only}}));
+}
+
+TEST_P(Attention, RowsWithoutKeysHaveNoGradient) {
+  KernelCase test{"attention_backward", {}, {}, {"mask"}, "f16"};
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    for (bool &seen : inputs[call.index("mask")].as<bool>())
+      seen = false;
+  };
+  for (const HostArray &gradient : expectRight(device, consistent(test)))
+    EXPECT_THAT(gradient.toDouble(), testing::Each(0.0));
+}
+
+TEST_P(Attention, InfinitiesBesideTheLastQueryAndKeyDoNotSpread) {
+  // The last keys are hidden from all; what stands there must not matter.
+  KernelCase test{
+      "attention_backward", {{"Sq", 33}, {"Sk", 33}}, {{"scale", "3"}}, {"mask"}, "f16"};
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    auto seen = inputs[call.index("mask")].as<bool>();
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      seen[i] = i % 33 < 30;
+  };
+  expectRight(device, consistent(test));
+}
+
+TEST_P(Attention, HugeScores) {
+  for (const char *cap : {"0", "5", "30"})
+    expectRight(device, consistent({"attention_backward",
+                                    {},
+                                    {{"softcap", cap}, {"scale", "60"}, {"causal", "true"}},
+                                    {"mask"},
+                                    "f16"}));
+}
+
+TEST_P(AttentionAnywhere, AllTogether) {
+  expectRight(
+      device,
+      consistent(
+          {"attention_backward",
+           {{"Sq", 33}, {"Sk", 45}, {"D", 40}, {"Dv", 24}},
+           {{"window_left", "9"}, {"window_right", "20"}, {"softcap", "3"}, {"dropout", "0.2"}},
+           {"bias", "mask", "sinks"}}));
+  expectRight(
+      device,
+      consistent(
+          {"attention_backward", {{"Sq", 65}, {"Sk", 33}}, {{"causal", "true"}}, {}, "f32"}));
+}
+
+} // namespace
