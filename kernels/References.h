@@ -58,15 +58,4 @@ struct AttentionResult {
 AttentionResult attentionReference(const HostArray &q, const HostArray &k, const HostArray &v,
                                    const AttentionSettings &settings, Arithmetic arithmetic);
 
-struct AttentionGradients {
-  HostArray dq, dk, dv;
-  HostArray dbias, dsinks; // where there is a bias, and sinks
-};
-// Of sum(dO * o), given the forward pass's o and lse. Rows with lse = -inf have no part in any.
-AttentionGradients attentionBackwardReference(const HostArray &q, const HostArray &k,
-                                              const HostArray &v, const HostArray &o,
-                                              const HostArray &lse, const HostArray &dO,
-                                              const AttentionSettings &settings,
-                                              Arithmetic arithmetic);
-
 } // namespace sectile

@@ -118,7 +118,7 @@ KernelSpec sectile::attentionSpec() {
           use.tensor<float, 3>("lse"),
           broadcast<T, 4>(use, "bias", {batches, heads, queries, keys}),
           broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys}),
-          broadcast<float, 2>(use, "sinks", {heads, use.has("sinks") ? call.extent("R") : 0}),
+          broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),
           heads / std::max<std::int64_t>(call.extent("Hkv"), 1), numbers.scale, numbers.cap,
           numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow, chosen);
     });

@@ -3,6 +3,8 @@
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"
+#include "kernels/attention/References.h"
+#include <utility>
 
 using namespace sectile;
 
@@ -108,17 +110,24 @@ Kernel sinkGradients{"attention_backward_sinks",
 
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  const bool wide = call.dtype("q") == DType::float32, matrix = hasMatrixUnits(target);
-  const bool large = d > 64 || wide || !matrix;
-  const std::int64_t narrow = d > 128 || (wide && d > 64) ? 16 : 32;
-  return Config{{"q_m", large ? 32 : 64},
-                {"q_n", large ? narrow : 64},
+  const bool wide = call.dtype("q") == DType::float32;
+  const bool matrix = hasMatrixUnits(target), large = d > 64 || wide || !matrix;
+  // Rows of the side that is looped over, and of the one that a program holds. Without matrix units
+  // each thread holds the odd factor of a width whole.
+  std::int64_t step = d > 128 || (wide && d > 64) ? 16 : 32, held = wide && d > 128 ? 16 : 32;
+  if (!matrix && d > 64) {
+    step = wide ? 8 : 16;
+    held = 16;
+  }
+  const std::int64_t stages = wide && d > 128 ? 1 : 2;
+  return Config{{"q_m", large ? held : 64},
+                {"q_n", large ? step : 64},
                 {"q_warps", 4},
-                {"q_stages", 2},
-                {"kv_m", large ? narrow : 64},
-                {"kv_n", large ? 32 : 64},
+                {"q_stages", stages},
+                {"kv_m", large ? step : 64},
+                {"kv_n", large ? held : 64},
                 {"kv_warps", 4},
-                {"kv_stages", 2}};
+                {"kv_stages", stages}};
 }
 
 SearchSpace backwardSpace(const std::string &prefix) {
@@ -142,6 +151,20 @@ SearchSpace backwardSpace(const std::string &prefix) {
 }
 
 } // namespace
+
+AttentionConfig sectile::rowConfig(const Use &use, const AttentionNumbers &numbers) {
+  AttentionConfig rows;
+  rows.m = 32;
+  rows.valueWidth = paddedWidth(use.call.extent("Dv"));
+  rows.sinks = numbers.sinks;
+  return rows;
+}
+
+void sectile::launchSinkGradients(Use &use, const Tensor<float, 3> &lse,
+                                  const Tensor<float, 3> &delta, const AttentionConfig &rows) {
+  const auto dsinks = use.tensor<float, 2>("dsinks");
+  use(sinkGradients, dsinks.extent(0), use.tensor<float, 2>("sinks"), lse, delta, dsinks, rows);
+}
 
 KernelSpec sectile::attentionBackwardSpec() {
   KernelSpec spec = attentionSpec();
@@ -167,20 +190,7 @@ KernelSpec sectile::attentionBackwardSpec() {
                                                               };
   spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
   spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
-  for (const char *of : {"q", "k", "v", "bias", "sinks"})
-    for (const ArgumentSpec &input : std::vector(spec.arguments))
-      if (input.name == of) {
-        ArgumentSpec gradient = input;
-        gradient.name = "d" + input.name;
-        gradient.output = true;
-        if (std::exchange(gradient.optional, false))
-          gradient.with = input.name;
-        if (input.name != "sinks")
-          gradient.like = "q", gradient.dtypes = {};
-        gradient.sample = nullptr;
-        gradient.doc = "the gradient of " + input.name;
-        spec.arguments.push_back(std::move(gradient));
-      }
+  addAttentionGradients(spec);
   spec.config = {{"q_m", "queries of a program for dq"},
                  {"q_n", "keys of one of its steps"},
                  {"q_warps", "its warps"},
@@ -190,11 +200,14 @@ KernelSpec sectile::attentionBackwardSpec() {
                  {"kv_warps", "its warps"},
                  {"kv_stages", "its steps in flight"}};
   spec.factor = 3;
+  spec.flops = [](const Invocation &call) {
+    return 2 * visiblePairs(call) * (3 * double(call.extent("D")) + 2 * double(call.extent("Dv")));
+  };
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result =
         attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], inputs[5],
-                                   attentionSettings(call, inputs), arithmetic);
+                                   attentionSettings(call, inputs), 0, arithmetic);
     return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
   };
   spec.defaults = backwardDefaults;
@@ -205,10 +218,7 @@ KernelSpec sectile::attentionBackwardSpec() {
                        kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
                        keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    AttentionConfig rows;
-    rows.m = 32;
-    rows.valueWidth = paddedWidth(call.extent("Dv"));
-    rows.sinks = numbers.sinks;
+    const AttentionConfig rows = rowConfig(use, numbers);
     const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
                           forKeys = attentionConfig(use, numbers, "kv_");
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
@@ -239,10 +249,8 @@ KernelSpec sectile::attentionBackwardSpec() {
                forQueries, dbias);
       }
     });
-    if (use.has("sinks")) {
-      const auto dsinks = use.tensor<float, 2>("dsinks");
-      use(sinkGradients, dsinks.extent(0), use.tensor<float, 2>("sinks"), lse, delta, dsinks, rows);
-    }
+    if (use.has("sinks"))
+      launchSinkGradients(use, lse, delta, rows);
   };
   return spec;
 }

@@ -1,18 +1,19 @@
 // The gradients of attention on the host, from what the forward pass left.
 #include "kernels/attention/ReferenceScores.h"
+#include "kernels/attention/References.h"
 
 using namespace sectile;
 
-AttentionGradients sectile::attentionBackwardReference(const HostArray &q, const HostArray &k,
-                                                       const HostArray &v, const HostArray &o,
-                                                       const HostArray &lse, const HostArray &dO,
-                                                       const AttentionSettings &settings,
-                                                       Arithmetic arithmetic) {
+AttentionReferenceGradients
+sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, const HostArray &v,
+                                    const HostArray &o, const HostArray &lse, const HostArray &dO,
+                                    const AttentionSettings &settings, std::int64_t batch,
+                                    Arithmetic arithmetic) {
   return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Scores = ReferenceScores<decltype(numbers)>;
     using Number = typename Scores::Number;
     using Numbers = std::vector<Number>;
-    const Scores scores(numbers, q, k, settings);
+    const Scores scores(numbers, q, k, settings, batch);
     const std::int64_t heads = scores.heads, queries = scores.queries, keys = scores.keys,
                        width = scores.width, valueWidth = v.shape[3];
     const std::int64_t rows = scores.batches * heads * queries;
@@ -71,11 +72,11 @@ AttentionGradients sectile::attentionBackwardReference(const HostArray &q, const
       for (Number &value : *scaled)
         value *= scores.scale;
 
-    AttentionGradients result{numbers.pack(numbers.result, q.shape, dq),
-                              numbers.pack(numbers.result, k.shape, dk),
-                              numbers.pack(numbers.result, v.shape, dv),
-                              {},
-                              {}};
+    AttentionReferenceGradients result{numbers.pack(numbers.result, q.shape, dq),
+                                       numbers.pack(numbers.result, k.shape, dk),
+                                       numbers.pack(numbers.result, v.shape, dv),
+                                       {},
+                                       {}};
     if (settings.bias) {
       Numbers sums(static_cast<std::size_t>(settings.bias->count()));
       for (std::int64_t row = 0; row < rows; ++row)

@@ -1,5 +1,6 @@
 // Attention on the host.
 #include "kernels/attention/ReferenceScores.h"
+#include "kernels/attention/References.h"
 
 using namespace sectile;
 
@@ -9,11 +10,11 @@ std::uint32_t sectile::dropoutThreshold(double probability) {
 
 AttentionResult sectile::attentionReference(const HostArray &q, const HostArray &k,
                                             const HostArray &v, const AttentionSettings &settings,
-                                            Arithmetic arithmetic) {
+                                            std::int64_t batch, Arithmetic arithmetic) {
   return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Scores = ReferenceScores<decltype(numbers)>;
     using Number = typename Scores::Number;
-    const Scores scores(numbers, q, k, settings);
+    const Scores scores(numbers, q, k, settings, batch);
     const std::int64_t queries = scores.queries, keys = scores.keys, width = v.shape[3];
     const std::int64_t rows = scores.batches * scores.heads * queries;
     const auto vs = scores.operands(v);
@@ -62,4 +63,10 @@ AttentionResult sectile::attentionReference(const HostArray &q, const HostArray 
         numbers.pack(numbers.result, {scores.batches, scores.heads, queries, width}, output),
         numbers.pack(numbers.statistics, {scores.batches, scores.heads, queries}, logs)};
   });
+}
+
+AttentionResult sectile::attentionReference(const HostArray &q, const HostArray &k,
+                                            const HostArray &v, const AttentionSettings &settings,
+                                            Arithmetic arithmetic) {
+  return attentionReference(q, k, v, settings, 0, arithmetic);
 }

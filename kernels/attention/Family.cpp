@@ -2,5 +2,6 @@
 #include "kernels/attention/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::attentionKernels() {
-  return {attentionSpec(), attentionBackwardSpec()};
+  return {attentionSpec(), attentionBackwardSpec(), attentionVarlenSpec(),
+          attentionVarlenBackwardSpec()};
 }

@@ -6,5 +6,7 @@ namespace sectile {
 
 KernelSpec attentionSpec();
 KernelSpec attentionBackwardSpec();
+KernelSpec attentionVarlenSpec();
+KernelSpec attentionVarlenBackwardSpec();
 
 } // namespace sectile

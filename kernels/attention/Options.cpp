@@ -3,6 +3,7 @@
 #include "kernels/InputError.h"
 #include <bit>
 #include <cmath>
+#include <utility>
 
 using namespace sectile;
 
@@ -74,8 +75,28 @@ std::vector<ArgumentSpec> sectile::attentionExtras() {
            .doc = "scores that take part in each row's softmax, without a value"}};
 }
 
-void sectile::sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  std::normal_distribution<float> normal(std::log(1 + static_cast<float>(call.extent("Sk"))), 0.2f);
+void sectile::addAttentionGradients(KernelSpec &spec) {
+  const std::vector<ArgumentSpec> inputs = spec.arguments;
+  for (const char *of : {"q", "k", "v", "bias", "sinks"})
+    for (const ArgumentSpec &input : inputs)
+      if (input.name == of) {
+        ArgumentSpec gradient = input;
+        gradient.name = "d" + input.name;
+        gradient.output = true;
+        if (std::exchange(gradient.optional, false))
+          gradient.with = input.name;
+        if (input.name == "q") {
+          gradient.like = "q";
+          gradient.dtypes.clear();
+        }
+        gradient.sample = nullptr;
+        gradient.doc = "the gradient of " + input.name;
+        spec.arguments.push_back(std::move(gradient));
+      }
+}
+
+void sectile::sampleLogarithms(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::normal_distribution<float> normal(4, 0.2f);
   for (float &logarithm : array.as<float>())
     logarithm = normal(random);
 }
@@ -119,6 +140,14 @@ double sectile::visiblePairs(const Invocation &call) {
         double(std::max<std::int64_t>(0, std::min(end, keys) - std::max<std::int64_t>(first, 0)));
   }
   return pairs * double(call.extent("B")) * double(call.extent("Hq"));
+}
+
+void sectile::checkVarlen(const Invocation &call) {
+  checkAttention(call);
+  if (call.extent("B1") < 1)
+    throw InputError(call.kernel->name +
+                     ": cu_seqlens_q and cu_seqlens_k have one element more than there are "
+                     "sequences, so at least one");
 }
 
 static double scaleOf(const Invocation &call) {
@@ -190,4 +219,15 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
           .dropout = numbers.drops,
           .exact = numbers.exact,
           .sinks = numbers.sinks};
+}
+
+std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,
+                                   std::int64_t size) {
+  const std::int64_t sequences = call.extent("B1") - 1;
+  return sequences == 0 ? 0 : call.extent(total) / size + sequences;
+}
+
+std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {
+  const auto extent = call.extents.find(axis);
+  return extent == call.extents.end() ? 0 : extent->second;
 }

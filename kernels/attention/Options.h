@@ -9,12 +9,18 @@ namespace sectile {
 std::vector<OptionSpec> attentionOptions(bool layouts);
 // bias, mask and sinks of [B, Hq, Sq, Sk] attention.
 std::vector<ArgumentSpec> attentionExtras();
+// q, k, v, cu_seqlens_q and cu_seqlens_k of packed sequences, and their bias, mask and sinks.
+std::vector<ArgumentSpec> varlenInputs();
+std::vector<ArgumentSpec> varlenExtras();
+// Adds dq, dk, dv, dbias and dsinks to a backward kernel's inputs.
+void addAttentionGradients(KernelSpec &spec);
 // For ArgumentSpec::sample of lse: as if scores were small.
 void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 // For ArgumentSpec::stored: the second and third axis the other way round in layout bshd.
 std::vector<std::string> storedByLayout(std::vector<std::string> axes, const OptionValues &options);
 // Heads, widths and options; throws InputError.
 void checkAttention(const Invocation &call);
+void checkVarlen(const Invocation &call);
 
 // How many pairs of a query and a key that it may see by their positions there are, of all heads.
 double visiblePairs(const Invocation &call);
@@ -51,6 +57,16 @@ SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, ri
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
+
+// Of programs that look at each row: of o and its gradient, or of lse.
+AttentionConfig rowConfig(const Use &use, const AttentionNumbers &numbers);
+void launchSinkGradients(Use &use, const Tensor<float, 3> &lse, const Tensor<float, 3> &delta,
+                         const AttentionConfig &rows);
+
+// As many blocks of `size` as packed sequences can have, of T elements together.
+std::int64_t packedBlocks(const Invocation &call, const std::string &total, std::int64_t size);
+// Of an axis that only optional inputs have.
+std::int64_t extentOr0(const Invocation &call, const std::string &axis);
 
 // An optional input as if it had these extents along axes where it has 1; as it is if left out.
 template <Element T, int N>

@@ -20,11 +20,11 @@ public:
   std::int64_t sinkCount = 0;
 
   ReferenceScores(const Numbers &numbers, const HostArray &q, const HostArray &k,
-                  const AttentionSettings &settings)
+                  const AttentionSettings &settings, std::int64_t batch)
       : batches(q.shape[0]), heads(q.shape[1]), queries(q.shape[2]), width(q.shape[3]),
         kvHeads(k.shape[1]), keys(k.shape[2]), scale(static_cast<Number>(settings.scale.value_or(
                                                    1 / std::sqrt(static_cast<double>(width))))),
-        numbers(numbers), settings(settings), qs(operands(q)) {
+        numbers(numbers), settings(settings), batch(batch), qs(operands(q)) {
     // k transposed within each head, so that a row of scores is computed along memory.
     const auto ks = operands(k);
     kt.resize(ks.size());
@@ -105,10 +105,10 @@ public:
   Number kept(std::int64_t head, std::int64_t i, std::int64_t j) const {
     if (settings.dropout == 0)
       return 1;
-    const auto words = philoxWords(settings.seed, {static_cast<std::uint32_t>(j / 4),
-                                                   static_cast<std::uint32_t>(i),
-                                                   static_cast<std::uint32_t>(head % heads),
-                                                   static_cast<std::uint32_t>(head / heads)});
+    const auto words = philoxWords(
+        settings.seed, {static_cast<std::uint32_t>(j / 4), static_cast<std::uint32_t>(i),
+                        static_cast<std::uint32_t>(head % heads),
+                        static_cast<std::uint32_t>(batch + head / heads)});
     return words[static_cast<std::size_t>(j % 4)] >= dropoutThreshold(settings.dropout)
                ? static_cast<Number>(1 / (1 - settings.dropout))
                : 0;
@@ -125,6 +125,7 @@ public:
 private:
   const Numbers &numbers;
   const AttentionSettings &settings;
+  const std::int64_t batch; // number of the first
   const std::vector<Number> qs;
   std::vector<Number> kt, bias;
 };

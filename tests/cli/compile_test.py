@@ -55,16 +55,20 @@ def test_every_nvidia_target():
 
 def test_defaults_fit_every_width():
     ptxas = shutil.which("ptxas")
-    for dtype in ("f16", "f32"):
-        for width in (16, 80, 128, 256):
-            words = ("--dtype", dtype, "--shape", f"d={width}", f"dv={width}")
-            assert b".vgpr_spill_count: 0" in emit("attention", "gfx1100", "amdgcn", *words).replace(b"  ", b""), words
-            emit("attention", "sm_86", "ptx", *words)
-            if ptxas:
-                result = subprocess.run(
-                    [ptxas, "-arch", "sm_86", "-v", "code", "-o", "cubin"], capture_output=True, text=True
-                )
-                assert " 0 bytes spill stores" in result.stderr, (words, result.stderr)
+    parts = (("attention",), ("attention_backward", "--part", "attention_backward_q"),
+             ("attention_backward", "--part", "attention_backward_kv"))  # fmt: skip
+    for kernel, *part in parts:
+        for dtype in ("f16", "f32"):
+            for width in (16, 80, 128, 256):
+                words = (*part, "--dtype", dtype, "--shape", f"d={width}", f"dv={width}")
+                spills = b".vgpr_spill_count: 0"
+                assert spills in emit(kernel, "gfx1100", "amdgcn", *words).replace(b"  ", b""), (kernel, words)
+                emit(kernel, "sm_86", "ptx", *words)
+                if ptxas:
+                    result = subprocess.run(
+                        [ptxas, "-arch", "sm_86", "-v", "code", "-o", "cubin"], capture_output=True, text=True
+                    )
+                    assert " 0 bytes spill stores" in result.stderr, (kernel, words, result.stderr)
 
 
 def test_code_objects():

@@ -4,6 +4,7 @@
 #include "ir/Target.h"
 #include "kernels/Registry.h"
 #include "kernels/Use.h"
+#include "runtime/LaunchAccess.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <algorithm>
 #include <cstdlib>
@@ -117,6 +118,39 @@ TEST_P(KernelCounters, AttentionReadsKeysAndValuesOncePerQueryBlock) {
   // Two products of length x length x width per head.
   uint64_t products = 2 * heads * length * length * width;
   EXPECT_EQ(counters.mma, hasMatrixUnits(GetParam()) ? products / (16 * 8 * 16) : 0);
+}
+
+TEST_P(KernelCounters, AttentionBackwardReadsEachSideOncePerBlockOfTheOther) {
+  constexpr uint64_t heads = 2, length = 256, width = 64, bytes = length * width * 2;
+  Device device = Device::open(std::string("virtual:") + GetParam());
+  const KernelSpec &kernel = findKernel("attention_backward");
+  const std::map<std::string, int64_t> extents{{"B", 1},       {"Hq", heads},  {"Hkv", heads},
+                                               {"Sq", length}, {"Sk", length}, {"D", width},
+                                               {"Dv", width}};
+  Invocation call = resolveTypical(kernel, "f16", extents, {});
+  std::vector<detail::Memory> memory;
+  for (const TensorType &type : call.tensors) {
+    HostArray zeros(type.dtype, type.shape);
+    memory.emplace_back(device, zeros.data.size());
+    memory.back().upload(zeros.data.data());
+  }
+  const BoundKernel bound = bindKernel(call, completeConfig(call, device.target(), {}), memory);
+  for (const auto &[part, own, others] : {std::tuple{"attention_backward_delta", 2, 0},
+                                          {"attention_backward_q", 2, 2},
+                                          {"attention_backward_kv", 2, 2}}) {
+    SCOPED_TRACE(part);
+    runtime::LaunchAccess::launch(bound.part(part), device.stream());
+    device.synchronize();
+    const Counters counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+    expectCoalesced(counters);
+    expectNoConflicts(counters);
+    // Beside them lse and delta, which each of the four warps reads for itself.
+    const uint64_t matrices =
+        heads * uint64_t(own) * bytes + counters.blocks * uint64_t(others) * bytes;
+    const uint64_t read = 32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
+    EXPECT_GE(read, matrices);
+    EXPECT_LE(read, matrices + counters.blocks * 2 * length * 4 * 4);
+  }
 }
 
 TEST_P(KernelCounters, RowsAreReadOnce) {

@@ -64,4 +64,58 @@ inline KernelCase randomAttentionCase(const char *kernel, std::uint64_t seed, in
   return test;
 }
 
+/// A backward case with o and lse as the forward pass gives them, so that its gradients are those
+/// of something.
+inline KernelCase consistent(KernelCase test) {
+  test.prepare = [test](const Invocation &call, std::vector<HostArray> &inputs) {
+    if (test.prepare)
+      test.prepare(call, inputs);
+    const std::string &name = call.kernel->name;
+    const KernelSpec &forward = findKernel(name.substr(0, name.find("_backward")));
+    std::map<std::string, GivenTensor> types;
+    std::vector<HostArray> forwardInputs;
+    for (const ArgumentSpec &spec : forward.arguments)
+      if (!spec.output) {
+        const std::size_t i = call.index(spec.name);
+        forwardInputs.push_back(inputs[i]);
+        if (call.tensors[i].present)
+          types[spec.name] = {call.tensors[i], ""};
+      }
+    const Invocation made = resolve(forward, types, test.options);
+    const auto outputs = referenceOutputs(made, forwardInputs, Arithmetic::exact);
+    inputs[call.index("o")].assign(outputs[0].toDouble());
+    inputs[call.index("lse")].assign(outputs[1].toDouble());
+  };
+  return test;
+}
+
+/// Likewise, if it is one.
+inline KernelCase sound(KernelCase test) {
+  return std::string_view(test.kernel).ends_with("_backward") ? consistent(std::move(test)) : test;
+}
+
+/// A kernel that forgot what `feature` asks for would be found out.
+inline void expectMissed(const Device &device, const char *kernel,
+                         const AttentionFeature &feature) {
+  KernelCase test{kernel, {{"Hq", 4}}, feature.options, feature.with, "f16"};
+  SCOPED_TRACE(test.describe());
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs = sampleInputs(call, 1), kept = inputs;
+  test.options.clear();
+  test.with.clear();
+  const Invocation without = resolveCase(test);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (!without.tensors[i].present)
+      kept[i] = {};
+  std::vector<HostArray> outputs =
+      execute(device, without, completeConfig(without, device.target(), {}), kept).outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (const TensorType &type = call.tensors[inputs.size() + i]; outputs[i].data.empty())
+      outputs[i] = HostArray(type.dtype, type.shape);
+  std::size_t missed = 0;
+  for (const Verdict &verdict : check(call, inputs, outputs))
+    missed += !verdict.accuracy.ok();
+  EXPECT_GT(missed, 0u);
+}
+
 } // namespace sectile::test

@@ -36,29 +36,6 @@ TEST(AttentionGradients, PairsOfOptions) {
   }
 }
 
-// o and lse as the forward pass gives them, so that the gradients are gradients of something.
-KernelCase consistent(KernelCase test) {
-  test.prepare = [test](const Invocation &call, std::vector<HostArray> &inputs) {
-    if (test.prepare)
-      test.prepare(call, inputs);
-    std::map<std::string, GivenTensor> types;
-    std::vector<HostArray> forwardInputs;
-    const KernelSpec &forward = findKernel("attention");
-    for (const ArgumentSpec &spec : forward.arguments)
-      if (!spec.output) {
-        const std::size_t i = call.index(spec.name);
-        forwardInputs.push_back(inputs[i]);
-        if (call.tensors[i].present)
-          types[spec.name] = {call.tensors[i], ""};
-      }
-    const Invocation made = resolve(forward, types, test.options);
-    const auto outputs = referenceOutputs(made, forwardInputs, Arithmetic::exact);
-    for (std::size_t i : {0, 1})
-      inputs[3 + i].assign(outputs[i].toDouble());
-  };
-  return test;
-}
-
 TEST_P(Attention, LengthsBesideTileEdges) {
   for (auto [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
@@ -105,6 +82,12 @@ TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {
   expectRight(device, {"attention_backward", {}, {{"causal", "true"}}, {"bias", "sinks"}});
 }
 
+TEST_P(Attention, AForgottenOptionIsFound) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    if (feature.extents.empty())
+      expectMissed(device, "attention_backward", feature);
+}
+
 TEST_P(Attention, Strides) {
   expectRightWithStrides(device, {"attention_backward",
                                   {},
@@ -128,18 +111,6 @@ TEST_P(Attention, RowsWithoutKeysHaveNoGradient) {
   };
   for (const HostArray &gradient : expectRight(device, consistent(test)))
     EXPECT_THAT(gradient.toDouble(), testing::Each(0.0));
-}
-
-TEST_P(Attention, InfinitiesBesideTheLastQueryAndKeyDoNotSpread) {
-  // The last keys are hidden from all; what stands there must not matter.
-  KernelCase test{
-      "attention_backward", {{"Sq", 33}, {"Sk", 33}}, {{"scale", "3"}}, {"mask"}, "f16"};
-  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
-    auto seen = inputs[call.index("mask")].as<bool>();
-    for (std::size_t i = 0; i < seen.size(); ++i)
-      seen[i] = i % 33 < 30;
-  };
-  expectRight(device, consistent(test));
 }
 
 TEST_P(Attention, HugeScores) {

@@ -78,6 +78,12 @@ TEST_P(Attention, PairsOfOptions) {
     expectRight(device, randomAttentionCase("attention", seed));
 }
 
+TEST_P(Attention, AForgottenOptionIsFound) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    if (feature.extents.empty())
+      expectMissed(device, "attention", feature);
+}
+
 TEST_P(Attention, Strides) {
   for (const char *layout : {"bhsd", "bshd"})
     expectRightWithStrides(device, {"attention",

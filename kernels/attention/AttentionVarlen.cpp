@@ -1,0 +1,131 @@
+// attention_varlen: attention over sequences of different lengths, packed without gaps.
+#include "kernels/attention/Family.h"
+#include "kernels/attention/Forward.h"
+#include "kernels/attention/Options.h"
+#include "kernels/attention/References.h"
+#include "kernels/attention/Varlen.h"
+
+using namespace sectile;
+
+namespace {
+
+template <class T>
+Kernel attentionVarlen{
+    "attention_varlen",
+    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v,
+       View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts, View<T, 3> o,
+       View<float, 2> lse, View<const T, 3> bias, View<const bool, 3> mask,
+       View<const float, 2> sinks, Int groups, Float scale, Float cap, Int left, Int right,
+       Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+       const AttentionConfig &config) {
+      auto head = program_id(1);
+      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
+      const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+      auto scores =
+          blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, at.sequence, head,
+                                 {scale, cap, left, right, seed, threshold, grow});
+      if (config.bias)
+        scores.bias = pair.queries.of(bias.at(head));
+      if (config.mask)
+        scores.mask = pair.queries.of(mask.at(head));
+      blockwise::attend<T>(config, at.block, pair.queries.of(q.fix(1, head)),
+                           pair.keys.of(k.fix(1, head / groups)),
+                           pair.keys.of(v.fix(1, head / groups)), pair.queries.of(o.fix(1, head)),
+                           pair.queries.of(lse.at(head)), scores,
+                           config.sinks ? sinks.at(head) : View<const float, 1>());
+    }};
+
+} // namespace
+
+std::vector<ArgumentSpec> sectile::varlenInputs() {
+  const auto starts = [](const char *name, const char *total, const char *of) {
+    return ArgumentSpec{
+        .name = name,
+        .axes = {"B1"},
+        .dtypes = {DType::int32},
+        .sample =
+            [total](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+              auto values = array.as<std::int32_t>();
+              const auto all = static_cast<std::uint64_t>(call.extent(total));
+              for (std::int32_t &value : values)
+                value = static_cast<std::int32_t>(random() % (all + 1));
+              if (values.empty())
+                return;
+              values.front() = 0;
+              values.back() = static_cast<std::int32_t>(all);
+              std::sort(values.begin(), values.end());
+            },
+        .doc = std::string("B + 1 numbers: sequence b's ") + of +
+               " are those from element b up to, without it, element b + 1"};
+  };
+  return {{.name = "q",
+           .axes = {"Tq", "Hq", "D"},
+           .dtypes = {DType::float16, DType::bfloat16, DType::float32},
+           .doc = "queries of all sequences; D and Dv from 16 to 256"},
+          {.name = "k",
+           .axes = {"Tk", "Hkv", "D"},
+           .like = "q",
+           .doc = "keys; Hq is a multiple of Hkv"},
+          {.name = "v", .axes = {"Tk", "Hkv", "Dv"}, .like = "q", .doc = "values"},
+          starts("cu_seqlens_q", "Tq", "queries"),
+          starts("cu_seqlens_k", "Tk", "keys")};
+}
+
+std::vector<ArgumentSpec> sectile::varlenExtras() {
+  std::vector<ArgumentSpec> extras = attentionExtras();
+  extras[0].axes = extras[1].axes = {"1|Hq", "Tq", "Mk"};
+  extras[0].doc = "added to the scaled and capped scores; key j of the query's sequence is column "
+                  "j, so that Mk is the longest sequence of keys";
+  extras[1].doc = "true where a query sees a key; columns as bias has them";
+  return extras;
+}
+
+KernelSpec sectile::attentionVarlenSpec() {
+  KernelSpec spec = attentionSpec();
+  spec.name = "attention_varlen";
+  spec.summary = "attention over packed sequences of different lengths";
+  spec.arguments = varlenInputs();
+  for (const ArgumentSpec &extra : varlenExtras())
+    spec.arguments.push_back(extra);
+  spec.arguments.push_back({.name = "o",
+                            .output = true,
+                            .axes = {"Tq", "Hq", "Dv"},
+                            .like = "q",
+                            .doc = "0 in rows that see no key"});
+  spec.arguments.push_back({.name = "lse",
+                            .output = true,
+                            .axes = {"Hq", "Tq"},
+                            .dtypes = {DType::float32},
+                            .doc = "natural logarithm of each row's sum of exponentials"});
+  spec.options = attentionOptions(false);
+  spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
+                  {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};
+  spec.small = {{"Tq", 90}, {"Tk", 120}, {"Hq", 2},   {"Hkv", 1}, {"D", 32},
+                {"Dv", 32}, {"B1", 6},   {"Mk", 120}, {"R", 3}};
+  spec.check = checkVarlen;
+  spec.flops = nullptr; // only cu_seqlens knows
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = attentionVarlenReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
+                                           attentionSettings(call, inputs), arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+  spec.apply = [](Use &use) {
+    const Invocation &call = use.call;
+    const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");
+    const AttentionNumbers numbers(call);
+    const AttentionConfig chosen = attentionConfig(use, numbers);
+    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      use(attentionVarlen<T>, Grid(packedBlocks(call, "Tq", chosen.m), heads),
+          use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
+          use.tensor<std::int32_t, 1>("cu_seqlens_q"), use.tensor<std::int32_t, 1>("cu_seqlens_k"),
+          use.tensor<T, 3>("o"), use.tensor<float, 2>("lse"),
+          broadcast<T, 3>(use, "bias", {heads, queries, extentOr0(call, "Mk")}),
+          broadcast<bool, 3>(use, "mask", {heads, queries, extentOr0(call, "Mk")}),
+          broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),
+          heads / std::max<std::int64_t>(call.extent("Hkv"), 1), numbers.scale, numbers.cap,
+          numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow, chosen);
+    });
+  };
+  return spec;
+}

@@ -1,0 +1,230 @@
+// attention_varlen_backward: the gradients of attention over packed sequences.
+#include "kernels/attention/Backward.h"
+#include "kernels/attention/Family.h"
+#include "kernels/attention/Options.h"
+#include "kernels/attention/References.h"
+#include "kernels/attention/Varlen.h"
+#include <utility>
+
+using namespace sectile;
+
+namespace {
+
+using Starts = View<const std::int32_t, 1>;
+
+template <class T>
+Kernel deltas{"attention_varlen_backward_delta",
+              [](View<const T, 3> o, View<const T, 3> dO, View<float, 2> delta,
+                 const AttentionConfig &config) {
+                auto head = program_id(1);
+                blockwise::rowDeltas<T>(program_id(0), config.m, config.valueWidth, o.fix(1, head),
+                                        dO.fix(1, head), delta.at(head));
+              }};
+
+// What every program of the three kernels is given.
+template <class T> struct Inputs {
+  const AttentionConfig &config;
+  View<const T, 3> q, k, v;
+  Starts queryStarts, keyStarts;
+  View<const T, 3> dO;
+  View<const float, 2> lse, delta;
+  View<const T, 3> bias;
+  View<const bool, 3> mask;
+  Int groups;
+  blockwise::ScoreNumbers numbers;
+
+  blockwise::QueryHead<T, AttentionConfig> head(const blockwise::PackedPair &pair,
+                                                const Int &sequence, const Int &head,
+                                                bool keysFirst) const {
+    auto scores = blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, sequence,
+                                         head, numbers);
+    if (config.bias)
+      scores.bias = pair.queries.of(bias.at(head));
+    if (config.mask)
+      scores.mask = pair.queries.of(mask.at(head));
+    scores.keysFirst = keysFirst;
+    return {pair.queries.of(q.fix(1, head)), pair.queries.of(dO.fix(1, head)),
+            pair.queries.of(lse.at(head)), pair.queries.of(delta.at(head)), scores};
+  }
+  blockwise::PackedPair pair(const blockwise::PackedBlock &at) const {
+    return {at, queryStarts, keyStarts, q.extent(0), k.extent(0)};
+  }
+};
+
+template <class T>
+Kernel queryGradients{
+    "attention_varlen_backward_q",
+    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dq, Int groups, Float scale,
+       Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
+       Float grow, const AttentionConfig &config) {
+      const Inputs<T> in{config,
+                         q,
+                         k,
+                         v,
+                         queryStarts,
+                         keyStarts,
+                         dO,
+                         lse,
+                         delta,
+                         bias,
+                         mask,
+                         groups,
+                         {scale, cap, left, right, seed, threshold, grow}};
+      auto head = program_id(1);
+      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
+      const auto pair = in.pair(at);
+      blockwise::queryGradients<T>(
+          at.block, in.head(pair, at.sequence, head, false), pair.keys.of(k.fix(1, head / groups)),
+          pair.keys.of(v.fix(1, head / groups)), pair.queries.of(dq.fix(1, head)));
+    }};
+
+template <class T>
+Kernel keyGradients{
+    "attention_varlen_backward_kv",
+    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dk, View<T, 3> dv, Int groups,
+       Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
+       Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
+      const Inputs<T> in{config,
+                         q,
+                         k,
+                         v,
+                         queryStarts,
+                         keyStarts,
+                         dO,
+                         lse,
+                         delta,
+                         bias,
+                         mask,
+                         groups,
+                         {scale, cap, left, right, seed, threshold, grow}};
+      auto kvHead = program_id(1);
+      const auto at = blockwise::packedBlock(keyStarts, k.extent(0), config.n, program_id(0));
+      const auto pair = in.pair(at);
+      blockwise::keyGradients<T>(
+          config, at.block, pair.keys.of(k.fix(1, kvHead)), pair.keys.of(v.fix(1, kvHead)),
+          pair.keys.of(dk.fix(1, kvHead)), pair.keys.of(dv.fix(1, kvHead)), groups, scale,
+          [&](const Int &member) {
+            return in.head(pair, at.sequence, kvHead * groups + member, true);
+          });
+    }};
+
+// A program per block of the bias's gradient sums over the heads that share it.
+template <class T>
+Kernel biasGradients{
+    "attention_varlen_backward_bias",
+    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dbias, Int groups, Float scale,
+       Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
+       Float grow, const AttentionConfig &config) {
+      const Inputs<T> in{config,
+                         q,
+                         k,
+                         v,
+                         queryStarts,
+                         keyStarts,
+                         dO,
+                         lse,
+                         delta,
+                         bias,
+                         mask,
+                         groups,
+                         {scale, cap, left, right, seed, threshold, grow}};
+      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
+      const auto pair = in.pair(at);
+      auto j = program_id(1);
+      auto heads = q.extent(1) / dbias.extent(0);
+      auto sums = zeros<float>(config.m, config.n);
+      for (auto h : range(0, heads)) {
+        auto head = program_id(2) * heads + h;
+        blockwise::addBiasGradient<T>(sums, at.block, j, in.head(pair, at.sequence, head, false),
+                                      pair.keys.of(k.fix(1, head / groups)),
+                                      pair.keys.of(v.fix(1, head / groups)));
+      }
+      pair.queries.of(dbias.at(program_id(2))).tile(config.m, config.n).store(at.block, j, sums);
+    }};
+
+} // namespace
+
+KernelSpec sectile::attentionVarlenBackwardSpec() {
+  KernelSpec spec = attentionBackwardSpec();
+  const KernelSpec forward = attentionVarlenSpec();
+  spec.name = "attention_varlen_backward";
+  spec.summary = "the gradients of attention_varlen";
+  spec.arguments = varlenInputs();
+  const std::vector<ArgumentSpec>
+      extras = varlenExtras(),
+      given{{.name = "o", .axes = {"Tq", "Hq", "Dv"}, .like = "q", .doc = "of the forward pass"},
+            {.name = "lse",
+             .axes = {"Hq", "Tq"},
+             .dtypes = {DType::float32},
+             .sample = sampleLogarithms,
+             .doc = "of the forward pass"},
+            {.name = "do", .axes = {"Tq", "Hq", "Dv"}, .like = "q", .doc = "the gradient of o"}};
+  spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
+  spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
+  addAttentionGradients(spec);
+  spec.options = forward.options;
+  spec.typical = forward.typical;
+  spec.small = forward.small;
+  spec.check = forward.check;
+  spec.flops = nullptr; // only cu_seqlens knows
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = attentionVarlenBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3],
+                                                   inputs[4], inputs[5], inputs[6], inputs[7],
+                                                   attentionSettings(call, inputs), arithmetic);
+    return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
+  };
+  for (SearchSpace &space : spec.spaces)
+    space.part.insert(space.part.find('_'), "_varlen");
+  spec.apply = [](Use &use) {
+    const Invocation &call = use.call;
+    const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"),
+                       queries = call.extent("Tq"), columns = extentOr0(call, "Mk");
+    const AttentionNumbers numbers(call);
+    const AttentionConfig rows = rowConfig(use, numbers);
+    const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
+                          forKeys = attentionConfig(use, numbers, "kv_");
+    const auto lse = use.tensor<float, 2>("lse");
+    const auto delta = use.workspace<float, 2>({heads, queries});
+    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      const auto dO = use.tensor<T, 3>("do");
+      const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
+                              const auto &...results) {
+        use(kernel, grid, use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
+            use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+            use.tensor<std::int32_t, 1>("cu_seqlens_k"), dO, lse, delta,
+            broadcast<T, 3>(use, "bias", {heads, queries, columns}),
+            broadcast<bool, 3>(use, "mask", {heads, queries, columns}), results...,
+            heads / std::max<std::int64_t>(kvHeads, 1), numbers.scale, numbers.cap, numbers.left,
+            numbers.right, numbers.seed, numbers.threshold, numbers.grow, config);
+      };
+      use(deltas<T>, Grid(ceilDiv(queries, rows.m), heads), use.tensor<T, 3>("o"), dO, delta, rows);
+      launch(queryGradients<T>, Grid(packedBlocks(call, "Tq", forQueries.m), heads), forQueries,
+             use.tensor<T, 3>("dq"));
+      launch(keyGradients<T>, Grid(packedBlocks(call, "Tk", forKeys.n), kvHeads), forKeys,
+             use.tensor<T, 3>("dk"), use.tensor<T, 3>("dv"));
+      if (use.has("bias")) {
+        const auto dbias = use.tensor<T, 3>("dbias");
+        launch(biasGradients<T>,
+               Grid(packedBlocks(call, "Tq", forQueries.m), ceilDiv(columns, forQueries.n),
+                    dbias.extent(0)),
+               forQueries, dbias);
+      }
+    });
+    // Sinks know of no sequences.
+    const auto single = [](const Tensor<float, 2> &of) {
+      return Tensor<float, 3>(of.data(), {1, of.extent(0), of.extent(1)},
+                              {of.stride(0) * of.extent(0), of.stride(0), of.stride(1)},
+                              of.memory());
+    };
+    if (use.has("sinks"))
+      launchSinkGradients(use, single(lse), single(delta), rows);
+  };
+  return spec;
+}

@@ -1,0 +1,63 @@
+// Sequences of different lengths packed one behind the other: where each lies, and which block of
+// which sequence a program works on.
+#pragma once
+#include <sectile/sectile.h>
+
+namespace sectile::blockwise {
+
+struct Sequence {
+  Int first, length;
+
+  // Rows of a packed array whose axis 0 counts them.
+  template <class T, int N> View<T, N> of(const View<T, N> &packed) const {
+    return packed.slice(0, first, length);
+  }
+};
+
+// Sequence s begins at element starts[s] of `total`, and ends where the next begins.
+inline Sequence sequenceAt(const View<const std::int32_t, 1> &starts, const Int &s,
+                           const Int &total) {
+  auto start = [&](const Int &at) {
+    auto value = load(starts.ptr() + starts.stride(0) * at);
+    return Int(clamp(cast<Index>(value), Int(0), total));
+  };
+  Int first = start(s);
+  return {first, maximum(0, start(s + 1) - first)};
+}
+
+// Blocks are counted through all sequences, each of which begins a new one.
+struct PackedBlock {
+  Int sequence, block;
+  Bool exists; // there are more programs than blocks
+};
+inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const Int &total,
+                               int size, const Int &program) {
+  Int sequence = 0, block = 0, before = 0;
+  Bool exists = false;
+  for (auto s : range(0, starts.extent(0) - 1)) {
+    Int blocks = cdiv(sequenceAt(starts, s, total).length, size);
+    auto here = program >= before && program < before + blocks;
+    sequence = where(here, s, sequence);
+    block = where(here, program - before, block);
+    exists = exists || here;
+    before += blocks;
+  }
+  return {sequence, block, exists};
+}
+
+// A pair of packed arrays, that of queries and that of keys.
+struct PackedPair {
+  Sequence queries, keys;
+
+  // Empty ones where the block does not exist: nothing is then read or written.
+  PackedPair(const PackedBlock &at, const View<const std::int32_t, 1> &queryStarts,
+             const View<const std::int32_t, 1> &keyStarts, const Int &queryTotal,
+             const Int &keyTotal)
+      : queries(sequenceAt(queryStarts, at.sequence, queryTotal)),
+        keys(sequenceAt(keyStarts, at.sequence, keyTotal)) {
+    queries.length = where(at.exists, queries.length, 0);
+    keys.length = where(at.exists, keys.length, 0);
+  }
+};
+
+} // namespace sectile::blockwise

@@ -1,0 +1,122 @@
+// Attention over packed sequences, forward and backward.
+#include "AttentionTest.h"
+#include <numeric>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a");
+SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+/// With sequences of these lengths.
+KernelCase packed(KernelCase test, const std::vector<std::int32_t> &queries,
+                  const std::vector<std::int32_t> &keys) {
+  test.extents["Tq"] = std::accumulate(queries.begin(), queries.end(), 0);
+  test.extents["Tk"] = std::accumulate(keys.begin(), keys.end(), 0);
+  test.extents["B1"] = static_cast<std::int64_t>(queries.size()) + 1;
+  test.prepare = [=](const Invocation &, std::vector<HostArray> &inputs) {
+    for (const auto &[input, lengths] : {std::pair{3, &queries}, {4, &keys}})
+      std::partial_sum(lengths->begin(), lengths->end(),
+                       inputs[static_cast<std::size_t>(input)].as<std::int32_t>().begin() + 1);
+  };
+  return test;
+}
+
+KernelCase packedSound(KernelCase test, const std::vector<std::int32_t> &queries,
+                       const std::vector<std::int32_t> &keys) {
+  return sound(packed(std::move(test), queries, keys));
+}
+
+const std::vector<std::int32_t> queryLengths{17, 0, 64, 1, 33}, keyLengths{5, 9, 65, 0, 40};
+
+TEST(AttentionVarlenGradients, EveryOption) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    for (bool single : {false, true}) {
+      KernelCase test{"attention_varlen",
+                      {{"Hq", 4}, {"Hkv", 2}, {"D", 16}, {"Dv", 17}, {"Mk", 7}},
+                      feature.options,
+                      feature.with};
+      if (single)
+        test.single = feature.with;
+      expectGradients(packed(test, {3, 0, 6, 2}, {4, 2, 7, 0}), "attention_varlen_backward");
+    }
+}
+
+TEST_P(Attention, Options) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    for (const AttentionFeature &feature : attentionFeatures()) {
+      KernelCase test{kernel, {{"Hq", 4}, {"Mk", 65}}, feature.options, feature.with, "bf16"};
+      test.extents.insert(feature.extents.begin(), feature.extents.end());
+      expectRight(device, packedSound(test, queryLengths, keyLengths));
+    }
+}
+
+TEST_P(Attention, AlsoInF32AndWithOneForAllHeads) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    for (const char *only : {"bias", "mask", "sinks"})
+      expectRight(device,
+                  packedSound({kernel, {{"Mk", 70}}, {}, {only}, "f32", {}, 1, nullptr, {only}},
+                              queryLengths, keyLengths));
+}
+
+TEST_P(Attention, OneSequenceNoneAndEmptyOnes) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
+    expectRight(device, packedSound({kernel, {}, {{"causal", "true"}}}, {70}, {70}));
+    expectRight(device, packedSound({kernel}, {}, {}));
+    expectRight(device, packedSound({kernel}, {0, 0}, {0, 0}));
+    expectRight(device, packedSound({kernel}, {0, 5}, {7, 0}));
+    expectRight(device, packedSound({kernel, {}, {{"causal", "true"}}}, {1, 1, 1}, {63, 64, 65}));
+  }
+}
+
+TEST_P(Attention, SampledLengths) {
+  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 60 : 4); ++seed)
+    for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
+      KernelCase test = randomAttentionCase(kernel, seed);
+      std::erase_if(test.options, [](const auto &option) { return option.first == "layout"; });
+      for (const char *axis : {"B", "Sq", "Sk"})
+        test.extents.erase(axis);
+      expectRight(device, sound(test));
+    }
+}
+
+TEST_P(Attention, Strides) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    expectRightWithStrides(device, packed({kernel,
+                                           {{"Mk", 70}},
+                                           {{"causal", "true"}, {"dropout", "0.3"}},
+                                           {"bias", "mask", "sinks"}},
+                                          queryLengths, keyLengths));
+}
+
+// A sequence by itself gives what it gives in company: dropout goes by its number.
+TEST_P(Attention, SequencesDoNotKnowOfEachOther) {
+  const KernelCase together =
+      packed({"attention_varlen", {}, {{"causal", "true"}}, {}, "f16"}, {40, 30}, {50, 30});
+  const KernelCase first =
+      packed({"attention_varlen", {}, {{"causal", "true"}}, {}, "f16"}, {40}, {50});
+  const Invocation both = resolveCase(together), one = resolveCase(first);
+  std::vector<HostArray> inputs = sampleInputs(both, 1);
+  together.prepare(both, inputs);
+  std::vector<HostArray> parts = sampleInputs(one, 1);
+  first.prepare(one, parts);
+  for (std::size_t i = 0; i < 3; ++i)
+    std::copy_n(inputs[i].data.begin(), parts[i].data.size(), parts[i].data.begin());
+  const Config config = completeConfig(both, device.target(), {});
+  const auto whole = execute(device, both, config, inputs).outputs[0];
+  const auto part = execute(device, one, config, parts).outputs[0];
+  EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), whole.data.begin()));
+}
+
+TEST_P(AttentionAnywhere, AllTogether) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    expectRight(device, packedSound({kernel,
+                                     {{"D", 40}, {"Dv", 24}, {"Mk", 50}},
+                                     {{"window_left", "9"}, {"softcap", "3"}, {"dropout", "0.2"}},
+                                     {"bias", "mask", "sinks"}},
+                                    {20, 0, 33}, {15, 3, 45}));
+}
+
+} // namespace
