@@ -120,10 +120,11 @@ TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
   for (std::size_t row = 0; row < lse.size(); ++row) {
     const bool sees = row % 48 / 16 == 1;
     EXPECT_EQ(lse[row] == -inf, !sees);
-    if (!sees)
+    if (!sees) {
       EXPECT_TRUE(std::all_of(o.begin() + static_cast<std::ptrdiff_t>(row * 32),
                               o.begin() + static_cast<std::ptrdiff_t>(row * 32 + 32),
                               [](double x) { return x == 0; }));
+    }
   }
   // Of nothing at all there are gradients, of zeros.
   KernelCase none = sized("block_sparse_attention_backward", 48, 48, 16, 16);
@@ -209,10 +210,11 @@ TEST(BlockSparseReference, AgreesWithAttention) {
     for (std::size_t i = 0; i < o.size(); ++i)
       ASSERT_NEAR(o[i], wholeO[i], 1e-12);
     for (std::size_t i = 0; i < lse.size(); ++i)
-      if (std::isfinite(wholeLse[i]))
+      if (std::isfinite(wholeLse[i])) {
         ASSERT_NEAR(lse[i], wholeLse[i], 1e-12);
-      else
+      } else {
         ASSERT_EQ(lse[i], -inf);
+      }
   }
 }
 

@@ -107,6 +107,15 @@ TEST_P(PagedPrefill, OptionsHoldTogether) {
   }
 }
 
+// Pages that whole steps lie in, a window that begins within one.
+TEST_P(PagedPrefill, StepsWithinPages) {
+  for (const char *left : {"-1", "9", "40"}) {
+    KernelCase test{"paged_prefill", {{"page", 48}, {"max", 3}}, {{"window_left", left}}};
+    test.config = {{"m", 16}, {"n", 16}, {"warps", 1}};
+    expectRight(device, chunks({{20, 100}, {1, 144}, {0, 50}, {33, 33}, {7, 49}}, test));
+  }
+}
+
 TEST_P(PagedPrefill, TakesAnyWidth) {
   const std::vector<std::pair<int, const char *>> widths{
       {16, "f32"}, {17, "bf16"}, {80, "f16"}, {128, "f16"}, {256, "bf16"}};
