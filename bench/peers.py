@@ -34,12 +34,9 @@ except ImportError:
     triton = None
 
 DEVICE = "cpu" if ARGS.cpu_check else "cuda"
-DTYPES = {
-    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "bool": torch.bool,
-    "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u32": torch.uint32, "u64": torch.uint64, "u16": torch.uint16,
-    "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
-}  # fmt: skip
+DTYPES = {"bool": torch.bool, "bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+for letter, family, sizes in (("f", "float", (16, 32, 64)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64))):
+    DTYPES.update({f"{letter}{size}": getattr(torch, f"{family}{size}") for size in sizes})
 
 class NoPeer(Exception):
     """This call has no counterpart there; the message says why, if it says anything."""
@@ -95,12 +92,34 @@ TORCH = {
     "log_softmax_backward": lambda c: (lambda y, dy: aten._log_softmax_backward_data(dy, y, -1, y.dtype), ["y", "dy"]),
     "embedding": lambda c: (F.embedding, ["indices", "table"]),
     "dropout": lambda c: (functools.partial(F.dropout, p=c.number("p", 0.5)), ["x"]),
+    "reduce": lambda c: (functools.partial(REDUCTIONS[c.choice("op", "sum")], dim=-1), ["x"]),
+    "scan": lambda c: (scan_of(c), ["x"]),
+    "sort": lambda c: (functools.partial(torch.sort, stable=True, descending=c.flag("descending")), ["x"]),
+    "argsort": lambda c: (functools.partial(torch.argsort, stable=True, descending=c.flag("descending")), ["x"]),
+    "topk": lambda c: (functools.partial(torch.topk, k=c.integer("k", 8), largest=c.choice("largest") != "false"), ["x"]),
+    "histogram": lambda c: (histogram_of(c.integer("bins", 256)), ["x"]),
     "activation": lambda c: (activation_of(c.choice("kind", "gelu")), ["x"]),
 }
 
-@peer(TORCH, "layer_norm")
+REDUCTIONS = {name: getattr(torch, {"max": "amax", "min": "amin"}.get(name, name))
+              for name in ("sum", "mean", "prod", "max", "min", "argmax", "argmin")}  # fmt: skip
+
+def histogram_of(bins):
+    return lambda x: torch.bincount(torch.where((x >= 0) & (x < bins), x, bins), minlength=bins + 1)[:bins]
+
+def scan_of(c):
+    function, back = functools.partial(getattr(torch, c.choice("op", "cumsum")), dim=-1), c.flag("reverse")
+    def scan(x):
+        y = function(x.flip(-1) if back else x)
+        y = y if torch.is_tensor(y) else y[0]
+        return y.flip(-1) if back else y
+    return scan
+
+@peer(TORCH, "layer_norm", "group_norm")
 def _(c):
-    eps = c.number("eps", 1e-5)
+    eps, groups = c.number("eps", 1e-5), c.integer("groups", 32)
+    if c.kernel.startswith("group"):
+        return lambda x, w, b: F.group_norm(x, groups, w, b, eps), ["x", "w", "b"]
     return lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, eps), ["x", "w", "b"]
 
 @peer(TORCH, "rms_norm")
@@ -113,20 +132,12 @@ def _(c):
         return added, ["x", "w", "residual"]
     return lambda x, w: F.rms_norm(x, x.shape[-1:], w, eps), ["x", "w"]
 
-@peer(TORCH, "group_norm")
-def _(c):
-    groups, eps = c.integer("groups", 32), c.number("eps", 1e-5)
-    return lambda x, w, b: F.group_norm(x, groups, w, b, eps), ["x", "w", "b"]
-
 @peer(TORCH, "cross_entropy")
 def _(c):
     c.require(c.number("lse_square") == 0, "has no squared term")
-    reduction, ignored = c.choice("reduction", "mean"), c.integer("ignore_index", -100)
-    smoothing = c.number("label_smoothing")
-    def loss(logits, targets):
-        return F.cross_entropy(logits.flatten(0, -2), targets.flatten().long(), reduction=reduction,
-                               ignore_index=ignored, label_smoothing=smoothing)  # fmt: skip
-    return loss, ["logits", "targets"]
+    loss = functools.partial(F.cross_entropy, reduction=c.choice("reduction", "mean"), label_smoothing=c.number("label_smoothing"),
+                             ignore_index=c.integer("ignore_index", -100))  # fmt: skip
+    return lambda logits, targets: loss(logits.flatten(0, -2), targets.flatten().long()), ["logits", "targets"]
 
 def activation_of(kind):
     known = {
@@ -164,22 +175,15 @@ def _(c):
 
 @peer(TORCH, "grouped_matmul")
 def _(c):
-    sizes = c["group_sizes"].long().tolist()
-    trans = c.flag("trans_rhs")
+    sizes, trans = c["group_sizes"].long().tolist(), c.flag("trans_rhs")
     def product(lhs, rhs):
-        parts = torch.split(lhs, sizes)
-        return torch.cat([part @ (w.mT if trans else w) for part, w in zip(parts, rhs)])
+        return torch.cat([part @ (w.mT if trans else w) for part, w in zip(torch.split(lhs, sizes), rhs)])
     return product, ["lhs", "rhs"]
 
-def heads_first(c):
-    """Whether tensors are stored as [B, S, H, D]."""
-    return c.choice("layout", "bhsd") == "bshd"
 
 def score_rules(c, queries, keys):
     """A mask [Sq, Sk] of positions, or None."""
-    left, right = c.integer("window_left", -1), c.integer("window_right", -1)
-    if c.flag("causal"):
-        right = 0
+    left, right = c.integer("window_left", -1), 0 if c.flag("causal") else c.integer("window_right", -1)
     if left < 0 and right < 0:
         return None
     distance = torch.arange(keys, device=DEVICE) - torch.arange(queries, device=DEVICE)[:, None] - (keys - queries)
@@ -194,7 +198,7 @@ def score_rules(c, queries, keys):
 def _(c):
     c.require(c.number("dropout") == 0, "dropout was not asked of it")
     c.require(c["q"].dim() == 4, "no packed sequences")
-    swapped, cap = heads_first(c), c.number("softcap")
+    swapped, cap = (c.choice("layout") == "bshd"), c.number("softcap")
     scale = c.number("scale", 1 / math.sqrt(c["q"].shape[-1]))
     queries, keys = (c[name].shape[1 if swapped else 2] for name in "qk")
     extras = [name for name in ("bias", "mask", "sinks") if name in c]
@@ -262,7 +266,7 @@ def angles(c, positions, width):
 @peer(TORCH, "rope", "rope_backward")
 def _(c):
     name = "dy" if c.kernel.endswith("_backward") else "x"
-    swapped, interleaved = heads_first(c), c.choice("style", "half") == "interleaved"
+    swapped, interleaved = (c.choice("layout") == "bshd"), c.choice("style", "half") == "interleaved"
     count = c[name].shape[1 if swapped else 2]
     positions = c["positions"] if "positions" in c else torch.arange(count, device=DEVICE)[None] + c.integer("offset")
     angle = angles(c, positions, c[name].shape[-1]).unsqueeze(2 if swapped else 1)
@@ -274,7 +278,7 @@ def _(c):
 @peer(TORCH, "rope_attention")
 def _(c):
     attend, names = TORCH["attention"](c)
-    swapped, interleaved = heads_first(c), c.choice("style", "half") == "interleaved"
+    swapped, interleaved = (c.choice("layout") == "bshd"), c.choice("style", "half") == "interleaved"
     queries, keys = (c[name].shape[1 if swapped else 2] for name in "qk")
     angle = angles(c, torch.arange(max(queries, keys), device=DEVICE), c["q"].shape[-1])
     angle = angle[:, None] if swapped else angle
@@ -374,8 +378,7 @@ def _(c):
 
 @peer(TORCH, "grouped_matmul_drhs")
 def _(c):
-    sizes = c["group_sizes"].long().tolist()
-    trans = c.flag("trans_rhs")
+    sizes, trans = c["group_sizes"].long().tolist(), c.flag("trans_rhs")
     def product(lhs, dc):
         pairs = zip(torch.split(lhs, sizes), torch.split(dc, sizes))
         return torch.stack([d.mT @ part if trans else part.mT @ d for part, d in pairs])
@@ -383,7 +386,7 @@ def _(c):
 
 @peer(TORCH, "rerope_attention", "exposb_attention")
 def _(c):
-    pairs, swapped = [("q1", "k1"), ("q2", "k2")] if "q1" in c else [("q", "k")], heads_first(c)
+    pairs, swapped = [("q1", "k1"), ("q2", "k2")] if "q1" in c else [("q", "k")], (c.choice("layout") == "bshd")
     q = c[pairs[0][0]]
     queries, keys = (c[name].shape[1 if swapped else 2] for name in pairs[0])
     scale, seen = c.number("scale", 1 / math.sqrt(q.shape[-1])), score_rules(c, queries, keys)
@@ -584,7 +587,7 @@ if triton:
     def _(c):
         x = c["x"]
         half = x.shape[-1] // 2
-        plain = c.choice("style", "half") == "half" and not heads_first(c) and "positions" not in c
+        plain = c.choice("style", "half") == "half" and not (c.choice("layout") == "bshd") and "positions" not in c
         c.require(plain and c.integer("rotary", 2 * half) == 2 * half, "only the half style of whole rows was written for it")
         c.require(half & (half - 1) == 0, "widths are powers of two")
         angle = angles(c, torch.arange(x.shape[2], device=DEVICE) + c.integer("offset"), 2 * half)
@@ -693,7 +696,7 @@ if triton:
     @peer(TRITON, "attention")
     def _(c):
         q, k, v = c["q"], c["k"], c["v"]
-        plain = {"q", "k", "v"} == set(c.inputs) and not heads_first(c) and c.number("softcap") == 0 and c.number("dropout") == 0
+        plain = {"q", "k", "v"} == set(c.inputs) and not (c.choice("layout") == "bshd") and c.number("softcap") == 0 and c.number("dropout") == 0
         c.require(plain and c.integer("window_left", -1) < 0 and c.integer("window_right", -1) < 0, "only plain and causal attention were written for it")
         batches, heads, queries, width = q.shape
         keys = k.shape[2]
@@ -709,14 +712,11 @@ if triton:
 
 # ---- Timing ----
 
-class TooLong(Exception):
-    pass
-
 @contextlib.contextmanager
 def limited(seconds):
     """Ends what takes longer, where Python can."""
     def ring(*_):
-        raise TooLong(f"it took longer than {seconds:.0f} s")
+        raise TimeoutError(f"it took longer than {seconds:.0f} s")
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
