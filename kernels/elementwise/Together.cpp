@@ -65,8 +65,9 @@ void sectile::addElementsConfig(KernelSpec &spec) {
   spec.config = {{"size", "elements of one program"}, {"warps", "warps of one program"}};
   spec.typical = {{"...", 1 << 20}};
   spec.small = {{"...", 1000}};
-  spec.defaults = [](const Invocation &, const std::string &) {
-    return Config{{"size", 1024}, {"warps", 4}};
+  // Eight elements for each thread: sixteen bytes of the 16-bit types.
+  spec.defaults = [](const Invocation &, const std::string &target) {
+    return Config{{"size", 32 * warpSize(target)}, {"warps", 4}};
   };
   spec.spaces = {{.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
                   .where = [](const Invocation &, const std::string &target, const Config &config) {
