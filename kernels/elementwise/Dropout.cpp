@@ -31,9 +31,10 @@ Tile<float> drawn(const View<const T, 3> &x, const ElementTile<const T> &at,
   return reshape(number, 1, m, n);
 }
 
-template <class T>
-Kernel dropout{"dropout", [](View<const T, 3> x, View<T, 3> y, Tile<std::int64_t> seed, Float p,
-                             Float scale, const ElementsConfig &config) {
+template <class T, bool Backward>
+Kernel dropout{Backward ? "dropout_backward" : "dropout",
+               [](View<const T, 3> x, View<T, 3> y, Tile<std::int64_t> seed, Float p, Float scale,
+                  const ElementsConfig &config) {
                  const ElementTile<const T> at(x, config);
                  auto values = cast<float>(
                      x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
@@ -42,6 +43,7 @@ Kernel dropout{"dropout", [](View<const T, 3> x, View<T, 3> y, Tile<std::int64_t
                      .store(at.outer, at.row, at.column, where(kept, values * scale, 0.0f));
                }};
 
+template <bool Backward>
 KernelSpec specOf(const char *name, const char *summary, const char *from, const char *to,
                   const char *fromDoc, const char *toDoc) {
   KernelSpec spec;
@@ -77,8 +79,8 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
     const ElementsConfig chosen = elementsConfig(use, together);
     const double p = use.call.options.number("p");
     forDType<float, half, bfloat16>(use.call.dtype(from), [&]<class T>(T) {
-      use(dropout<T>, programsFor(together, chosen), together.of<T>(from), together.of<T>(to),
-          use.call.options.integer("seed"), static_cast<float>(p),
+      use(dropout<T, Backward>, programsFor(together, chosen), together.of<T>(from),
+          together.of<T>(to), use.call.options.integer("seed"), static_cast<float>(p),
           static_cast<float>(p < 1 ? 1 / (1 - p) : 0), chosen);
     });
   };
@@ -88,11 +90,11 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
 } // namespace
 
 KernelSpec sectile::dropoutSpec() {
-  return specOf("dropout", "y = x / (1 - p), or 0 with probability p", "x", "y", "any shape",
-                "0 in elements that are left out, whatever x holds there");
+  return specOf<false>("dropout", "y = x / (1 - p), or 0 with probability p", "x", "y", "any shape",
+                       "0 in elements that are left out, whatever x holds there");
 }
 
 KernelSpec sectile::dropoutBackwardSpec() {
-  return specOf("dropout_backward", "dx = dy / (1 - p), or 0 where dropout gave 0", "dy", "dx",
-                "gradient of y; any shape", "gradient of x");
+  return specOf<true>("dropout_backward", "dx = dy / (1 - p), or 0 where dropout gave 0", "dy",
+                      "dx", "gradient of y; any shape", "gradient of x");
 }

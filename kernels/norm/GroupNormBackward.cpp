@@ -134,7 +134,6 @@ KernelSpec sectile::groupNormBackwardSpec() {
     config["columns"] = 32;
     return config;
   };
-  spec.spaces.push_back(sumRowsSpace());
   spec.apply = [](Use &use) {
     const std::int64_t groups = use.call.extent("G"), images = use.call.extent("B"),
                        channels = use.call.extent("C");

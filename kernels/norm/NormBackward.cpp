@@ -174,8 +174,7 @@ void sectile::addNormBackward(KernelSpec &spec, bool centred) {
                            {"rows", {1, 2, 4, 8, 16}},
                            {"warps", {1, 2, 4, 8, 16}},
                            {"programs", {64, 128, 256, 512, 1024}}},
-                  .where = isWorthTrying},
-                 sumRowsSpace()};
+                  .where = isWorthTrying}};
   spec.apply = [centred](Use &use) { launch(use, centred); };
 }
 

@@ -24,9 +24,6 @@ inline const Kernel sumRows{
 
 // Its own part of a kernel's configuration.
 inline const ConfigSpec sumColumns{"columns", "columns of one program of the second stage"};
-inline SearchSpace sumRowsSpace() {
-  return {.part = "sum_rows", .axes = {{"columns", {8, 16, 32, 64, 128}}}};
-}
 
 // `partial` is [programs, N]; `to` is [N].
 template <class T> void addRows(Use &use, const Tensor<float, 2> &partial, const Tensor<T, 1> &to) {
