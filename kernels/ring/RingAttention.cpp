@@ -2,6 +2,7 @@
 #include "kernels/HostArray.h"
 #include "kernels/Use.h"
 #include "kernels/ring/Accumulate.h"
+#include <cstdio>
 #include <limits>
 #include <sectile/library.h>
 #include <sectile/ring_attention.h>
@@ -60,23 +61,47 @@ public:
   }
 
   RingAttention<T> forward();
+  RingAttentionGradients<T> backward(const RingAttention<T> &result, const Tensor<T, 4> &gradient);
 
 private:
   void agree();
   Slice<T> own();
-  Slice<T> room(int owner) const {
+  template <class Number> Slice<Number> room(int owner) const {
     const std::int64_t length = lengths[static_cast<std::size_t>(owner)];
-    return {allocate<T, 4>(device, {ownK.extent(0), ownK.extent(1), length, ownK.extent(3)}),
-            allocate<T, 4>(device, {ownV.extent(0), ownV.extent(1), length, ownV.extent(3)})};
+    return {allocate<Number, 4>(device, {ownK.extent(0), ownK.extent(1), length, ownK.extent(3)}),
+            allocate<Number, 4>(device, {ownV.extent(0), ownV.extent(1), length, ownV.extent(3)})};
   }
+  // Passes a slice on, and takes the one that comes.
+  template <class Number>
+  Transfer pass(const Slice<Number> &here, const Slice<Number> &coming) const {
+    const Communicator::Message messages[] = {{here.k.memory(), coming.k.memory()},
+                                              {here.v.memory(), coming.v.memory()}};
+    return communicator.exchange(stream, messages, next(), previous());
+  }
+  void clear(const Tensor<float, 4> &tensor) const {
+    const float zero = 0;
+    tensor.memory().fill(&zero, sizeof zero, &stream);
+  }
+  // Elementwise over rows of two dense tensors of one shape.
+  template <class K, class To, class From>
+  void eachRow(const K &kernel, const Tensor<To, 4> &to, const Tensor<From, 4> &from) const {
+    const AccumulateConfig config = accumulateConfig(to.extent(3));
+    const Tensor<To, 2> rows = rowsOf(to);
+    kernel.launch(stream, Grid(ceilDiv(rows.extent(0), config.rows)), rows, rowsOf(from), config);
+  }
+  // Later slices are beyond every query of this process.
+  bool isSeen(int owner) const { return !options.causal || owner <= rank; }
   Tensor<T, 4> dense(const Tensor<T, 4> &tensor) const;
   KernelOptions optionsFor(int owner) const {
     KernelOptions values{{"causal", options.causal && owner == rank ? "true" : "false"}};
-    if (options.scale)
-      values["scale"] = std::to_string(*options.scale);
+    if (options.scale) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.17g", *options.scale);
+      values["scale"] = text;
+    }
     return values;
   }
-  int owner(int step) const { return (rank - step + size) % size; }
+  int owner(int step) const { return (rank - step + 2 * size) % size; }
   int next() const { return (rank + 1) % size; }
   int previous() const { return (rank + size - 1) % size; }
 
@@ -149,8 +174,8 @@ template <class T> RingAttention<T> Ring<T>::forward() {
   const Tensor<float, 4> sum = allocate<float, 4>(device, shape);
   RingAttention<T> result{allocate<T, 4>(device, shape),
                           allocate<float, 3>(device, {batch, heads, rows})};
-  const float zero = 0, none = -infinity;
-  sum.memory().fill(&zero, sizeof zero, &stream);
+  const float none = -infinity;
+  clear(sum);
   result.lse.memory().fill(&none, sizeof none, &stream);
 
   const AccumulateConfig config = accumulateConfig(width);
@@ -161,13 +186,10 @@ template <class T> RingAttention<T> Ring<T>::forward() {
     std::optional<Transfer> transfer;
     Slice<T> coming = here;
     if (step + 1 < size) {
-      coming = room(owner(step + 1));
-      const Communicator::Message messages[] = {{here.k.memory(), coming.k.memory()},
-                                                {here.v.memory(), coming.v.memory()}};
-      transfer = communicator.exchange(stream, messages, next(), previous());
+      coming = room<T>(owner(step + 1));
+      transfer = pass(here, coming);
     }
-    // Later slices are beyond every query of this process.
-    if (!options.causal || owner(step) <= rank) {
+    if (isSeen(owner(step))) {
       const NamedTensors part = run_kernel(
           stream, "attention", {{"q", q}, {"k", here.k}, {"v", here.v}}, optionsFor(owner(step)));
       mergeState<T>.launch(stream, grid, sumRows, elementsOf(result.lse),
@@ -178,8 +200,64 @@ template <class T> RingAttention<T> Ring<T>::forward() {
       transfer->wait(stream);
     here = coming;
   }
-  roundTo<T>.launch(stream, grid, rowsOf(result.o), sumRows, config);
+  eachRow(roundTo<T>, result.o, sum);
   return result;
+}
+
+// The sums for a slice arrive from the process that worked on it a step earlier, are added to and
+// go on, until they are back with its owner.
+template <class T>
+RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
+                                            const Tensor<T, 4> &gradient) {
+  const Tensor<float, 4> dq = allocate<float, 4>(device, q.extents());
+  clear(dq);
+  Slice<T> here = own();
+  Slice<float> sums = room<float>(rank);
+  clear(sums.k);
+  clear(sums.v);
+  std::optional<Transfer> sumsTransfer;
+  for (int step = 0; step < size; ++step) {
+    std::optional<Transfer> transfer;
+    Slice<T> coming = here;
+    if (step + 1 < size) {
+      coming = room<T>(owner(step + 1));
+      transfer = pass(here, coming);
+    }
+    NamedTensors part;
+    if (isSeen(owner(step)))
+      part = run_kernel(stream, "attention_backward",
+                        {{"q", q},
+                         {"k", here.k},
+                         {"v", here.v},
+                         {"o", result.o},
+                         {"lse", result.lse},
+                         {"do", gradient}},
+                        optionsFor(owner(step)));
+    if (sumsTransfer)
+      sumsTransfer->wait(stream);
+    if (!part.empty()) {
+      eachRow(addTo<T>, dq, part.at("dq").template as<T, 4>());
+      eachRow(addTo<T>, sums.k, part.at("dk").template as<T, 4>());
+      eachRow(addTo<T>, sums.v, part.at("dv").template as<T, 4>());
+    }
+    if (size > 1) {
+      const Slice<float> back = room<float>(owner(step + 1));
+      sumsTransfer = pass(sums, back);
+      sums = back;
+    }
+    if (transfer)
+      transfer->wait(stream);
+    here = coming;
+  }
+  if (sumsTransfer)
+    sumsTransfer->wait(stream);
+  const RingAttentionGradients<T> gradients{allocate<T, 4>(device, q.extents()),
+                                            allocate<T, 4>(device, ownK.extents()),
+                                            allocate<T, 4>(device, ownV.extents())};
+  eachRow(roundTo<T>, gradients.dq, dq);
+  eachRow(roundTo<T>, gradients.dk, sums.k);
+  eachRow(roundTo<T>, gradients.dv, sums.v);
+  return gradients;
 }
 
 } // namespace
@@ -192,10 +270,23 @@ RingAttention<T> sectile::ring_attention(const Stream &stream, const Communicato
   return Ring<T>(stream, communicator, q, k, v, options).forward();
 }
 
+template <class T>
+RingAttentionGradients<T>
+sectile::ring_attention_backward(const Stream &stream, const Communicator &communicator,
+                                 const Tensor<T, 4> &q, const Tensor<T, 4> &k,
+                                 const Tensor<T, 4> &v, const RingAttention<T> &forward,
+                                 const Tensor<T, 4> &do_, const RingAttentionOptions &options) {
+  return Ring<T>(stream, communicator, q, k, v, options).backward(forward, do_);
+}
+
 #define INSTANTIATE(T)                                                                             \
   template RingAttention<T> sectile::ring_attention(                                               \
       const Stream &, const Communicator &, const Tensor<T, 4> &, const Tensor<T, 4> &,            \
-      const Tensor<T, 4> &, const RingAttentionOptions &);
+      const Tensor<T, 4> &, const RingAttentionOptions &);                                         \
+  template RingAttentionGradients<T> sectile::ring_attention_backward(                             \
+      const Stream &, const Communicator &, const Tensor<T, 4> &, const Tensor<T, 4> &,            \
+      const Tensor<T, 4> &, const RingAttention<T> &, const Tensor<T, 4> &,                        \
+      const RingAttentionOptions &);
 INSTANTIATE(half)
 INSTANTIATE(bfloat16)
 INSTANTIATE(float)

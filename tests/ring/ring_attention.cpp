@@ -99,7 +99,7 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
                                     {"k", {{test.dtype, k.shape}, ""}},
                                     {"v", {{test.dtype, v.shape}, ""}}},
                                    options);
-  std::vector<HostArray> inputs(sampleInputs(whole, 1).size());
+  std::vector<HostArray> inputs(whole.index("o"));
   inputs[0] = q;
   inputs[1] = k;
   inputs[2] = v;
@@ -109,13 +109,59 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
   const HostArray o = download(test.dtype, {rows[0], rows[1], mine, test.width}, result.o.memory());
   const HostArray lse = download(DType::float32, rows, result.lse.memory());
   bool ok = true;
-  for (const auto &[name, accuracy] :
-       {std::pair{"o", judge(o, slice(exact[0], first, mine), slice(base[0], first, mine))},
-        {"lse", judge(lse, slice(exact[1], first, mine), slice(base[1], first, mine))}}) {
+  auto expect = [&](const char *name, const HostArray &got, const HostArray &exactly,
+                    const HostArray &plainly, double factor) {
+    const Accuracy accuracy =
+        judge(got, slice(exactly, first, mine), slice(plainly, first, mine), factor);
     if (!accuracy.ok())
-      std::cerr << "process " << ring.rank() << ", length " << total << ": " << name << ": "
-                << accuracy.describe() << "\n";
+      std::cerr << "process " + std::to_string(ring.rank()) + ", length " + std::to_string(total) +
+                       ": " + name + ": " + accuracy.describe() + "\n";
     ok &= accuracy.ok();
+  };
+  expect("o", o, exact[0], base[0], 2);
+  expect("lse", lse, exact[1], base[1], 2);
+
+  const HostArray gradient = random(test.dtype, q.shape, 4);
+  const auto gradients = ring_attention_backward<T>(
+      device.stream(), ring, upload<T>(device, slice(q, first, mine)),
+      upload<T>(device, slice(k, first, mine)), uploadSwapped<T>(device, slice(v, first, mine)),
+      result, uploadSwapped<T>(device, slice(gradient, first, mine)),
+      {.causal = test.causal, .scale = test.scale});
+  device.synchronize();
+  const KernelSpec &kernel = findKernel("attention_backward");
+  const Invocation backward = resolve(kernel,
+                                      {{"q", {{test.dtype, q.shape}, ""}},
+                                       {"k", {{test.dtype, k.shape}, ""}},
+                                       {"v", {{test.dtype, v.shape}, ""}},
+                                       {"o", {{test.dtype, q.shape}, ""}},
+                                       {"lse", {{DType::float32, exact[1].shape}, ""}},
+                                       {"do", {{test.dtype, q.shape}, ""}}},
+                                      options);
+  const std::size_t firstOutput = backward.index("dq");
+  // Given the forward pass of the arithmetic, as a user would have it.
+  auto reference = [&](Arithmetic arithmetic, const HostArray &forwardO,
+                       const HostArray &forwardLse) {
+    std::vector<HostArray> arrays(firstOutput);
+    for (const auto &[name, array] : {std::pair<const char *, const HostArray *>{"q", &q},
+                                      {"k", &k},
+                                      {"v", &v},
+                                      {"o", &forwardO},
+                                      {"lse", &forwardLse},
+                                      {"do", &gradient}})
+      arrays[backward.index(name)] = *array;
+    return referenceOutputs(backward, arrays, arithmetic);
+  };
+  const auto exactGradients = reference(Arithmetic::exact, exact[0], exact[1]);
+  const auto baseGradients = reference(Arithmetic::own, base[0], base[1]);
+  for (const auto &[name, tensor] :
+       {std::pair<const char *, const Tensor<T, 4> *>{"dq", &gradients.dq},
+        {"dk", &gradients.dk},
+        {"dv", &gradients.dv}}) {
+    const std::size_t place = backward.index(name) - firstOutput;
+    Shape shape = exactGradients[place].shape;
+    shape[2] = mine;
+    expect(name, download(test.dtype, shape, tensor->memory()), exactGradients[place],
+           baseGradients[place], 3);
   }
   return ok;
 }

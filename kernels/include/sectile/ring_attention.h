@@ -28,4 +28,17 @@ RingAttention<T> ring_attention(const Stream &stream, const Communicator &commun
                                 const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
                                 const RingAttentionOptions &options = {});
 
+template <class T> struct RingAttentionGradients {
+  Tensor<T, 4> dq, dk, dv;
+};
+
+// The gradients of this process's q, k and v, given its rows of o and lse and the gradient of o.
+// Sums over the processes are kept in float and travel with the slices.
+template <class T>
+RingAttentionGradients<T>
+ring_attention_backward(const Stream &stream, const Communicator &communicator,
+                        const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
+                        const RingAttention<T> &forward, const Tensor<T, 4> &do_,
+                        const RingAttentionOptions &options = {});
+
 } // namespace sectile
