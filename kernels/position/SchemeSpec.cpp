@@ -100,8 +100,10 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
     const std::int64_t words = call.extent("D") * (products + backward) *
                                (call.tensors[0].dtype == DType::float32 ? 2 : 1);
     const bool matrices = hasMatrixUnits(target);
-    const std::int64_t size = words > 512 ? 16 : words > 128 || !matrices ? 32 : 64;
-    return Config{{"m", size}, {"n", size}, {"warps", 4}, {"stages", backward ? 1 : 2}};
+    const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
+    const std::int64_t size = words > most ? 16 : words > 128 || !matrices ? 32 : 64;
+    return Config{
+        {"m", size}, {"n", size}, {"warps", 4}, {"stages", backward || words > 256 ? 1 : 2}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
@@ -110,9 +112,11 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
                 {"stages", {1, 2, 3}}},
        .where = [=](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t threads = config.at("warps") * warpSize(target),
-                            width = paddedWidth(call.extent("D")) * products,
-                            rows = std::max(config.at("m"), config.at("n")),
-                            numbers = rows * (config.at("n") + width) / threads;
-         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+                            width = paddedWidth(call.extent("D")), m = config.at("m"),
+                            n = config.at("n");
+         // Scores and sums of one thread; backward also what they change, and dv.
+         const std::int64_t numbers = backward ? 3 * m * n + std::max(m, n) * width * (products + 1)
+                                               : m * n + std::max(m, n) * width * products;
+         return m >= 16 * (config.at("warps") / 4) && numbers <= 160 * threads;
        }}};
 }

@@ -44,6 +44,8 @@ TEST_P(StickBreaking, TakesEveryOption) {
     expectRight(device, {name, {{"B", 1}, {"D", width}}});
     expectRight(device, {back, {{"B", 1}, {"Hq", 1}, {"D", width}}});
   }
+  expectRight(device,
+              {name, {{"B", 1}, {"Hq", 1}, {"Sq", 20}, {"Sk", 20}, {"D", 256}}, {}, {}, "f32"});
   expectRight(device, {name, {{"B", 1}, {"Hq", 4}, {"Hkv", 2}}, {{"layout", "bshd"}}});
   expectRight(device, {back, {{"B", 1}, {"Hq", 4}, {"Hkv", 2}}, {{"layout", "bshd"}}});
 }
