@@ -1,5 +1,6 @@
 // The forward attention kernel over its options, alone and together.
 #include "AttentionTest.h"
+#include <sectile/attention.h>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -8,6 +9,76 @@ namespace {
 
 SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a");
 SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+// One query beside the second of three keys whose scores are 0, 1 and 2; values 1, 10 and 100.
+TEST(AttentionReference, ByHand) {
+  auto array = [](Shape shape, std::vector<double> values) {
+    return HostArray(DType::float64, std::move(shape), values);
+  };
+  const auto q = array({1, 1, 1, 1}, {1}), k = array({1, 1, 3, 1}, {0, 1, 2}),
+             v = array({1, 1, 3, 1}, {1, 10, 100});
+  const double e = std::exp(1.0);
+  auto expect = [&](AttentionSettings settings, double o, double sum) {
+    settings.scale = 1;
+    const auto result = attentionReference(q, k, v, settings, Arithmetic::exact);
+    EXPECT_NEAR(result.o.toDouble()[0], o, 1e-12);
+    EXPECT_NEAR(result.lse.toDouble()[0], std::log(sum), 1e-12);
+  };
+  const double all = 1 + e + e * e;
+  expect({}, (1 + 10 * e + 100 * e * e) / all, all);
+  // The only query lies beside the last key.
+  expect({.causal = true}, (1 + 10 * e + 100 * e * e) / all, all);
+  expect({.left = 0, .right = 0}, 100, e * e);
+  expect({.left = 1}, (10 * e + 100 * e * e) / (e + e * e), e + e * e);
+  const double t1 = std::exp(0.5 * std::tanh(2.0)), t2 = std::exp(0.5 * std::tanh(4.0));
+  expect({.cap = 0.5}, (1 + 10 * t1 + 100 * t2) / (1 + t1 + t2), 1 + t1 + t2);
+  const auto sinks = array({1, 2}, {0, 1});
+  expect({.sinks = &sinks}, (1 + 10 * e + 100 * e * e) / (all + 1 + e), all + 1 + e);
+  // After the cap: a bias of -inf hides, and does not leak as -cap would.
+  const auto bias = array({1, 1, 1, 3}, {0, 0, -std::numeric_limits<double>::infinity()});
+  expect({.cap = 0.5, .bias = &bias}, (1 + 10 * t1) / (1 + t1), 1 + t1);
+}
+
+TEST_P(Attention, TypedCallsDoTheSameInBothLayouts) {
+  constexpr int heads = 2, length = 20, width = 16;
+  const Invocation call = resolveTypical(findKernel("attention"), "f16",
+                                         {{"B", 1},
+                                          {"Hq", heads},
+                                          {"Hkv", heads},
+                                          {"Sq", length},
+                                          {"Sk", length},
+                                          {"D", width},
+                                          {"Dv", width}},
+                                         {});
+  const std::vector<HostArray> inputs = sampleInputs(call, 3);
+  std::vector<Tensor<const half, 4>> rows, columns;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto values = inputs[i].as<half>();
+    const auto buffer = device.upload(std::vector<half>(values.begin(), values.end()));
+    rows.push_back(tensor(buffer, {1, heads, length, width}));
+    // The same elements, axes named in the other order.
+    columns.push_back(rows.back().permute({0, 2, 1, 3}));
+  }
+  AttentionOptions options{.causal = true, .dropout = 0.25, .seed = 9};
+  const auto first = attention(device.stream(), rows[0], rows[1], rows[2], options);
+  options.layout = AttentionLayout::bshd;
+  const auto second = attention(device.stream(), columns[0], columns[1], columns[2], options);
+  const auto gradients = attention_backward(device.stream(), columns[0], columns[1], columns[2],
+                                            second.o, second.lse, columns[0], options);
+  device.synchronize();
+  EXPECT_EQ(Buffer<float>(first.lse.memory()).download(),
+            Buffer<float>(second.lse.memory()).download());
+  EXPECT_EQ(second.o.extents(), (std::array<std::int64_t, 4>{1, length, heads, width}));
+  EXPECT_EQ(gradients.dk.extents(), second.o.extents());
+  EXPECT_FALSE(gradients.dbias || gradients.dsinks);
+  const auto a = Buffer<half>(first.o.memory()).download(),
+             b = Buffer<half>(second.o.memory()).download();
+  for (int h = 0; h < heads; ++h)
+    for (int s = 0; s < length; ++s)
+      for (int d = 0; d < width; ++d)
+        EXPECT_EQ(static_cast<float>(a[static_cast<std::size_t>((h * length + s) * width + d)]),
+                  static_cast<float>(b[static_cast<std::size_t>((s * heads + h) * width + d)]));
+}
 
 TEST_P(Attention, LengthsBesideTileEdges) {
   for (auto [queries, keys] :
