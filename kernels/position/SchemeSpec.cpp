@@ -115,8 +115,9 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
                             width = paddedWidth(call.extent("D")), m = config.at("m"),
                             n = config.at("n");
          // Scores and sums of one thread; backward also what they change, and dv.
-         const std::int64_t numbers = backward ? 3 * m * n + std::max(m, n) * width * (products + 1)
-                                               : m * n + std::max(m, n) * width * products;
+         const std::int64_t numbers =
+             backward ? (products + 2) * m * n + std::max(m, n) * width * (products + 1)
+                      : m * n + std::max(m, n) * width * products;
          return m >= 16 * (config.at("warps") / 4) && numbers <= 160 * threads;
        }}};
 }
