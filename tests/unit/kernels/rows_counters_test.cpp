@@ -21,17 +21,15 @@ protected:
     std::vector<detail::Memory> memory;
     for (std::size_t i = 0; i < call.tensors.size(); ++i) {
       const HostArray array =
-          i < inputs.size()
-              ? inputs[i]
-              : HostArray(call.tensors[i].dtype, call.tensors[i].shape);
+          i < inputs.size() ? inputs[i] : HostArray(call.tensors[i].dtype, call.tensors[i].shape);
       memory.emplace_back();
       if (!call.tensors[i].present)
         continue;
       memory.back() = detail::Memory(device, array.data.size());
       memory.back().upload(array.data.data());
     }
-    const BoundKernel bound = bindKernel(
-        call, completeConfig(call, device.target(), test.config), memory);
+    const BoundKernel bound =
+        bindKernel(call, completeConfig(call, device.target(), test.config), memory);
     for (const detail::BoundLaunch &each : bound.launches) {
       runtime::LaunchAccess::launch(each, device.stream());
       device.synchronize();
@@ -43,24 +41,20 @@ protected:
 
   /// In sectors: what all lanes of a warp read together counts once. `again`:
   /// bytes that may be read or not, as several warps share them.
-  void expectRead(const Counters &counters, std::uint64_t read,
-                  std::uint64_t again = 0) {
-    const std::uint64_t moved =
-        32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
+  void expectRead(const Counters &counters, std::uint64_t read, std::uint64_t again = 0) {
+    const std::uint64_t moved = 32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
     EXPECT_GE(moved, read) << counters.text();
     EXPECT_LE(moved, read + again) << counters.text();
     for (const AccessCounters *access :
          {&counters.globalLoad, &counters.globalStore, &counters.asyncCopy})
       EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
   }
-  void expectMoved(const Counters &counters, std::uint64_t read,
-                   std::uint64_t written) {
+  void expectMoved(const Counters &counters, std::uint64_t read, std::uint64_t written) {
     expectRead(counters, read);
     EXPECT_EQ(counters.globalStore.bytes, written) << counters.text();
   }
 };
-SECTILE_INSTANTIATE_ON(RowCounters,
-                       "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+SECTILE_INSTANTIATE_ON(RowCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
 constexpr std::uint64_t rows = 64, length = 512;
 const std::map<std::string, std::int64_t> extents{{"...", rows}, {"N", length}};
@@ -90,28 +84,22 @@ TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
   // Each program reads the weights once for each of the rows that it holds at
   // once.
   constexpr std::uint64_t weights = length * 2, held = 2, warps = 4;
-  const Counters layer =
-      count({"layer_norm_backward", extents, {}, {}, "f16"}, "norm_backward");
+  const Counters layer = count({"layer_norm_backward", extents, {}, {}, "f16"}, "norm_backward");
   EXPECT_LT(layer.blocks, rows / 4) << "each program has several rows";
-  expectRead(layer, 2 * half16,
-             layer.blocks * held * weights + 2 * rows * warps * 32);
-  EXPECT_EQ(layer.globalStore.bytes, half16 + layer.blocks * 2 * length * 4)
-      << layer.text();
-  const Counters rms = count(
-      {"rms_norm_backward", extents, {}, {"h", "dh"}, "f16"}, "norm_backward");
+  expectRead(layer, 2 * half16, layer.blocks * held * weights + 2 * rows * warps * 32);
+  EXPECT_EQ(layer.globalStore.bytes, half16 + layer.blocks * 2 * length * 4) << layer.text();
+  const Counters rms =
+      count({"rms_norm_backward", extents, {}, {"h", "dh"}, "f16"}, "norm_backward");
   expectRead(rms, 3 * half16, rms.blocks * held * weights + rows * warps * 32);
-  EXPECT_EQ(rms.globalStore.bytes, half16 + rms.blocks * length * 4)
-      << rms.text();
+  EXPECT_EQ(rms.globalStore.bytes, half16 + rms.blocks * length * 4) << rms.text();
 }
 
 TEST_P(RowCounters, LongRowsAreReadTwice) {
   const std::map<std::string, std::int64_t> longRows{{"...", 2}, {"N", 2048}};
   const Config small{{"block", 512}, {"rows", 1}, {"warps", 2}};
   constexpr std::uint64_t bytes = 2 * 2048 * 4;
-  expectMoved(count({"softmax", longRows, {}, {}, "", small}), 2 * bytes,
-              bytes);
-  expectMoved(count({"softmax_backward", longRows, {}, {}, "", small}),
-              4 * bytes, bytes);
+  expectMoved(count({"softmax", longRows, {}, {}, "", small}), 2 * bytes, bytes);
+  expectMoved(count({"softmax_backward", longRows, {}, {}, "", small}), 4 * bytes, bytes);
 }
 
 TEST_P(RowCounters, LogitsAreReadOnce) {
@@ -119,11 +107,10 @@ TEST_P(RowCounters, LogitsAreReadOnce) {
   constexpr std::uint64_t bytes = 4 * 8192 * 2,
                           perWarp = 4 * 32; // a few numbers of a row
   auto warps = [&](const Counters &counters) { return counters.blocks * 16; };
-  const Counters loss =
-      count({"cross_entropy", classes, {{"reduction", "none"}}, {}, "f16"});
+  const Counters loss = count({"cross_entropy", classes, {{"reduction", "none"}}, {}, "f16"});
   expectRead(loss, bytes, warps(loss) * perWarp);
-  const Counters gradient = count(
-      {"cross_entropy_backward", classes, {{"reduction", "none"}}, {}, "f16"});
+  const Counters gradient =
+      count({"cross_entropy_backward", classes, {{"reduction", "none"}}, {}, "f16"});
   expectRead(gradient, bytes, warps(gradient) * perWarp);
   EXPECT_EQ(gradient.globalStore.bytes, bytes);
 }
@@ -132,8 +119,7 @@ TEST_P(RowCounters, ElementsMoveOnce) {
   const std::map<std::string, std::int64_t> many{{"...", 16384}};
   constexpr std::uint64_t bytes = 2 * 16384;
   expectMoved(count({"activation", many, {}, {}, "f16"}), bytes, bytes);
-  expectMoved(count({"swiglu_backward", many, {}, {}, "f16"}), 3 * bytes,
-              2 * bytes);
+  expectMoved(count({"swiglu_backward", many, {}, {}, "f16"}), 3 * bytes, 2 * bytes);
   const Counters dropout = count({"dropout", many, {}, {}, "f16"});
   expectMoved(dropout, bytes, bytes);
   for (const char *kernel : {"activation", "dropout"}) {
