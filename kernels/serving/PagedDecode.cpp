@@ -58,8 +58,12 @@ KernelSpec sectile::pagedDecodeSpec() {
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t m = std::clamp<std::int64_t>(ceilDiv(groupOf(call), 16) * 16, 16, 32);
-    const std::int64_t n = pagedKeys(call, target);
     const std::int64_t warps = pagedWarps(target, call.dtype("q"), m);
+    // A warp has the addresses of a step's keys in registers: more than these do not fit.
+    const std::int64_t n = std::clamp<std::int64_t>(call.extent("D") > 128  ? 16 * warps
+                                                    : call.extent("D") > 64 ? 32 * warps
+                                                                            : 64,
+                                                    16, pagedKeys(call, target));
     // Eight warps for each multiprocessor, no program of fewer than four steps.
     const std::int64_t programs =
         std::max<std::int64_t>(rowBlocks(call, m) * call.extent("Hkv"), 1);
