@@ -101,7 +101,8 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
                                (call.tensors[0].dtype == DType::float32 ? 2 : 1);
     const bool matrices = hasMatrixUnits(target);
     const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
-    const std::int64_t size = words > most ? 16 : words > 128 || !matrices ? 32 : 64;
+    const bool crowded = backward && products > 1;                   // registers
+    const std::int64_t size = words > most ? 16 : words > 128 || !matrices || crowded ? 32 : 64;
     return Config{
         {"m", size}, {"n", size}, {"warps", 4}, {"stages", backward || words > 256 ? 1 : 2}};
   };
