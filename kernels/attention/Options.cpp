@@ -129,13 +129,17 @@ void sectile::checkAttention(const Invocation &call) {
 }
 
 double sectile::visiblePairs(const Invocation &call) {
-  const AttentionNumbers numbers(call);
-  const std::int64_t queries = call.extent("Sq"), keys = call.extent("Sk");
+  const auto distance = [&](const char *option) {
+    return call.options.values.contains(option) ? call.options.integer(option) : -1;
+  };
+  const std::int64_t queries = call.extent("Sq"), keys = call.extent("Sk"),
+                     left = distance("window_left"),
+                     right = call.options.flag("causal") ? 0 : distance("window_right");
   double pairs = 0;
   for (std::int64_t i = 0; i < queries; ++i) {
     const std::int64_t beside = i + keys - queries;
-    const std::int64_t first = numbers.leftBounded ? beside - numbers.left : 0;
-    const std::int64_t end = numbers.rightBounded ? beside + numbers.right + 1 : keys;
+    const std::int64_t first = left >= 0 ? beside - std::min(left, beside) : 0;
+    const std::int64_t end = right >= 0 ? beside + std::min(right, keys + queries) + 1 : keys;
     pairs +=
         double(std::max<std::int64_t>(0, std::min(end, keys) - std::max<std::int64_t>(first, 0)));
   }

@@ -40,6 +40,7 @@ KernelSpec sectile::conv2dSpec() {
   spec.typical = {{"N", 8},  {"C", 64},  {"H", 56}, {"W", 56},
                   {"K", 64}, {"Cg", 64}, {"R", 3},  {"S", 3}};
   spec.small = {{"N", 2}, {"C", 5}, {"H", 9}, {"W", 13}, {"K", 6}, {"Cg", 5}, {"R", 3}, {"S", 2}};
+  spec.flops = convFlops;
   spec.derive = derive;
   spec.check = checkConv;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,

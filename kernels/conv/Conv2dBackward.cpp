@@ -221,6 +221,7 @@ KernelSpec sectile::conv2dBackwardSpec() {
                   {"Cg", 64}, {"R", 3},  {"S", 3},  {"P", 54}, {"Q", 54}};
   spec.small = {{"N", 2},  {"C", 5}, {"H", 9}, {"W", 13}, {"K", 6},
                 {"Cg", 5}, {"R", 3}, {"S", 2}, {"P", 7},  {"Q", 12}};
+  spec.flops = [](const Invocation &call) { return 2 * convFlops(call); };
   spec.check = check;
   spec.factor = 3;
   spec.reference = conv2dBackwardReference;

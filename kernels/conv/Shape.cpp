@@ -74,3 +74,10 @@ void sectile::checkConv(const Invocation &call) {
   if (!call.extent("R") || !call.extent("S"))
     fail("w has no taps");
 }
+
+double sectile::convFlops(const Invocation &call) {
+  double flops = 2;
+  for (const char *axis : {"N", "K", "P", "Q", "Cg", "R", "S"})
+    flops *= double(call.extent(axis));
+  return flops;
+}

@@ -29,6 +29,9 @@ ArgumentSpec filterArgument(const char *name);
 // Throws InputError where options and extents do not go together.
 void checkConv(const Invocation &call);
 
+// Of one of the three convolutions: every tap of every place that it is laid on.
+double convFlops(const Invocation &call);
+
 // Reference: y, or the gradients of x, w and b.
 HostArray conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic);

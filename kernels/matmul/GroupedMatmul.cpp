@@ -135,6 +135,9 @@ KernelSpec grouped(const char *rows, const char *columns) {
       {"k", "depth of one step"},          {"group", "tile rows that neighbouring programs share"},
       {"warps", "warps of one program"},   {"stages", "steps in flight"}};
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
+  spec.flops = [](const Invocation &call) {
+    return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));
+  };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
   spec.defaults = [rows, columns](const Invocation &call, const std::string &target) {
     // Rows of a group count on average.

@@ -125,6 +125,9 @@ KernelSpec sectile::quantizedMatmulSpec() {
       {.name = "bias", .optional = true, .axes = {"N"}, .like = "a", .doc = "added to each row"},
       {.name = "c", .output = true, .axes = {"M", "N"}, .like = "a", .doc = "accumulated in f32"},
   };
+  spec.flops = [](const Invocation &call) {
+    return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));
+  };
   spec.options = {{.name = "group",
                    .kind = OptionSpec::integer,
                    .initial = "128",
