@@ -98,7 +98,7 @@ private:
 
   LoadedCandidate loaded(const Preparation &preparation, size_t candidate) const {
     const Prepared &prepared = preparation.at(candidate);
-    return {copies.redirected(task.bind(candidate)), prepared.kernel, prepared.registers,
+    return {copies.redirected(task.bindToRun(candidate)), prepared.kernel, prepared.registers,
             prepared.stages};
   }
   Measurement &result(const Preparation &preparation, size_t candidate);
@@ -338,8 +338,8 @@ void Session::check(Preparation &preparation, size_t candidate) {
   try {
     if (preparation.at(candidate).error)
       std::rethrow_exception(preparation.at(candidate).error);
-    const LoadedCandidate ready = loaded(preparation, candidate);
     recordBegun(candidate);
+    const LoadedCandidate ready = loaded(preparation, candidate);
     const OutputBytes written = stopwatch.run(ready, spoiledMemory ? &*spoiledMemory : nullptr);
     if (auto why = expected.compare(written, options.tolerance)) {
       measurement.verdict = Verdict::Wrong;

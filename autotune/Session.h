@@ -15,6 +15,9 @@ struct TuningTask {
   TuningKey key;
   std::vector<std::string> names; ///< of the candidates; the first is the reference configuration
   std::function<detail::BoundLaunch(size_t)> bind; ///< any number of threads at once
+  /// The same, behind the launches that come before it, which this runs: what they leave behind
+  /// depends on the configuration. One thread at a time.
+  std::function<detail::BoundLaunch(size_t)> bindToRun = bind;
 };
 
 /// The kernel's arguments, as the bucket rule and the database see them.

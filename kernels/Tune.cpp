@@ -137,23 +137,29 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
   std::vector<TuneReport> reports;
   for (const SearchSpace &space : call.kernel->spaces) {
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
-    // What earlier launches leave behind is there for all candidates of a later one.
     const BoundKernel reference = bindKernel(call, configs.front(), memory);
-    const detail::BoundLaunch &tuned = reference.part(space.part);
-    for (const detail::BoundLaunch *launch = reference.launches.data(); launch != &tuned; ++launch)
-      autotune::runWithin(options.deadline > 0 ? options.deadline : autotune::firstDeadline,
-                          *launch, device.stream());
-    options.outputs = outputsOf(call, tuned, memory);
+    options.outputs = outputsOf(call, reference.part(space.part), memory);
     std::mutex mutex;
     std::vector<detail::Memory> larger; // workspaces than the reference's
+    const auto bindAll = [&](std::size_t i) {
+      BoundKernel bound = bindKernel(call, configs[i], memory, reference.workspaces);
+      std::lock_guard lock(mutex);
+      larger.insert(larger.end(), bound.workspaces.begin(), bound.workspaces.end());
+      return bound;
+    };
+    const double deadline = options.deadline > 0 ? options.deadline : autotune::firstDeadline;
     const TuningTask task{
         device.stream(), keyFor(call, space, device), namesOf(*call.kernel, configs),
+        [&](std::size_t i) { return bindAll(i).part(space.part); },
         [&](std::size_t i) {
-          BoundKernel bound = bindKernel(call, configs[i], memory, reference.workspaces);
-          std::lock_guard lock(mutex);
-          larger.insert(larger.end(), bound.workspaces.begin(), bound.workspaces.end());
-          return bound.part(space.part);
+          const BoundKernel bound = bindAll(i);
+          const detail::BoundLaunch &tuned = bound.part(space.part);
+          for (const detail::BoundLaunch *each = bound.launches.data(); each != &tuned; ++each)
+            autotune::runWithin(deadline, *each, device.stream());
+          return tuned;
         }};
+    // The tuning keeps what outputs hold before the launch.
+    task.bindToRun(0);
     constexpr std::chrono::hours patience{1};
     const autotune::Lease lease = Database::get().claim(task.key, patience);
     reports.push_back(autotune::tune(task, options, Database::get()));

@@ -33,7 +33,7 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   AutotuneOptions options;
   options.quiet = true;
   options.strategy = Strategy::random;
-  options.candidates = 4;
+  options.candidates = 2;
   for (const KernelSpec &kernel : kernelRegistry()) {
     const Invocation call = resolveTypical(kernel, "", kernel.small, {});
     EXPECT_EQ(bestKnown(call, device), std::nullopt);
