@@ -290,7 +290,6 @@ TEST(CollectionsErrors, SayWhatIsWrong) {
 }
 
 TEST(CollectionsCounters, RowsAreReadOnce) {
-  setenv("SECTILE_CUDA_LIBRARY", "", 1);
   for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
     for (const char *kernel : {"reduce", "scan", "sort", "topk"}) {
       SCOPED_TRACE(std::string(kernel) + " on " + target);
