@@ -194,7 +194,7 @@ def score_rules(c, queries, keys):
         seen &= distance <= right
     return seen
 
-@peer(TORCH, "attention")
+@peer(TORCH, "attention", "ring_attention")
 def _(c):
     c.require(c.number("dropout") == 0, "dropout was not asked of it")
     c.require(c["q"].dim() == 4, "no packed sequences")

@@ -10,6 +10,7 @@ std::vector<KernelSpec> matmulKernels();
 std::vector<KernelSpec> convKernels();
 std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();
+std::vector<KernelSpec> ringKernels();
 std::vector<KernelSpec> positionKernels();
 std::vector<KernelSpec> poolingKernels();
 std::vector<KernelSpec> recurrentKernels();

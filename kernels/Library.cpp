@@ -32,14 +32,6 @@ AnyTensor allocate(const Device &device, const TensorType &type) {
   return tensor;
 }
 
-Invocation invocationOf(const KernelSpec &kernel, const NamedTensors &inputs,
-                        const KernelOptions &options) {
-  std::map<std::string, GivenTensor> types;
-  for (const auto &[name, tensor] : inputs)
-    types[name] = {{tensor.dtype, tensor.extents}, ""};
-  return resolve(kernel, types, {options.begin(), options.end()});
-}
-
 // What is known of a call's best configuration is asked for once.
 Config configFor(const Invocation &call, const Device &device) {
   if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
@@ -68,38 +60,13 @@ NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
                                  const NamedTensors &inputs, const KernelOptions &options,
                                  const NamedTensors &given) {
   try {
-    const KernelSpec &kernel = findKernel(name);
     const Device device = stream.device();
-    Invocation call = invocationOf(kernel, inputs, options);
-    NamedTensors outputs;
-    std::vector<detail::Memory> memory;
-    std::vector<std::uint64_t> addresses;
-    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-      const ArgumentSpec &spec = kernel.arguments[i];
-      TensorType &type = call.tensors[i];
-      AnyTensor tensor;
-      if (type.present) {
-        const auto place = given.find(spec.name);
-        if (!spec.output)
-          tensor = inputs.find(spec.name)->second;
-        else if (place == given.end())
-          tensor = allocate(device, type);
-        else if (tensor = place->second; tensor.dtype != type.dtype || tensor.extents != type.shape)
-          throw InputError(kernel.name + ": " + spec.name + " is given as " +
-                           std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +
-                           ", but is " + std::string(name_of(type.dtype)) + " " +
-                           toString(type.shape));
-        if (spec.output)
-          outputs[spec.name] = tensor;
-        type.strides = tensor.strides;
-      }
-      addresses.push_back(tensor.address);
-      memory.push_back(std::move(tensor.memory));
-    }
-    for (const auto &[output, tensor] : given)
-      if (!outputs.contains(output))
-        throw InputError(kernel.name + ": there is no output '" + output + "' in this call");
-    launchKernel(call, configFor(call, device), memory, stream, addresses);
+    NamedTensors outputs = given;
+    const PlacedCall placed =
+        placeCall(findKernel(name), inputs, options, outputs,
+                  [&](const TensorType &type) { return allocate(device, type); });
+    launchKernel(placed.call, configFor(placed.call, device), placed.memory, stream,
+                 placed.addresses);
     return outputs;
   } catch (const InputError &error) {
     throw LaunchError(error.what());

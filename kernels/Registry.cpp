@@ -12,9 +12,9 @@ using namespace sectile;
 const std::vector<KernelSpec> &sectile::kernelRegistry() {
   static const std::vector<KernelSpec> kernels = [] {
     std::vector<KernelSpec> all;
-    for (auto family :
-         {elementwiseKernels, normKernels, matmulKernels, convKernels, attentionKernels,
-          servingKernels, positionKernels, poolingKernels, recurrentKernels, collectionKernels})
+    for (auto family : {elementwiseKernels, normKernels, matmulKernels, convKernels,
+                        attentionKernels, servingKernels, ringKernels, positionKernels,
+                        poolingKernels, recurrentKernels, collectionKernels})
       for (KernelSpec &kernel : family())
         all.push_back(std::move(kernel));
     return all;

@@ -27,6 +27,43 @@ const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
   throw std::logic_error("there is no launch " + std::string(name));
 }
 
+PlacedCall sectile::placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
+                              const KernelOptions &options, NamedTensors &outputs,
+                              const std::function<AnyTensor(const TensorType &)> &allocate) {
+  std::map<std::string, GivenTensor> types;
+  for (const auto &[name, tensor] : inputs)
+    types[name] = {{tensor.dtype, tensor.extents}, ""};
+  PlacedCall placed{resolve(kernel, types, {options.begin(), options.end()}), {}, {}};
+  for (std::size_t i = 0; i < placed.call.tensors.size(); ++i) {
+    const ArgumentSpec &spec = kernel.arguments[i];
+    TensorType &type = placed.call.tensors[i];
+    AnyTensor tensor;
+    if (type.present && !spec.output) {
+      tensor = inputs.find(spec.name)->second;
+    } else if (type.present) {
+      auto place = outputs.find(spec.name);
+      if (place == outputs.end())
+        place = outputs.emplace(spec.name, allocate(type)).first;
+      tensor = place->second;
+      if (tensor.dtype != type.dtype || tensor.extents != type.shape)
+        throw InputError(kernel.name + ": " + spec.name + " is given as " +
+                         std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +
+                         ", but is " + std::string(name_of(type.dtype)) + " " +
+                         toString(type.shape));
+    }
+    if (type.present)
+      type.strides = tensor.strides;
+    placed.addresses.push_back(tensor.address);
+    placed.memory.push_back(std::move(tensor.memory));
+  }
+  for (const auto &[name, tensor] : outputs)
+    if (std::none_of(kernel.arguments.begin(), kernel.arguments.end(), [&](const auto &spec) {
+          return spec.output && spec.name == name && placed.call.has(name);
+        }))
+      throw InputError(kernel.name + ": there is no output '" + name + "' in this call");
+  return placed;
+}
+
 void sectile::launchKernel(const Invocation &call, const Config &config,
                            std::span<const detail::Memory> memory, const Stream &stream,
                            std::span<const std::uint64_t> addresses) {
@@ -136,4 +173,22 @@ detail::Memory Use::allocate(std::size_t bytes, bool zero) {
     memory.fill(&byte, 1, stream);
   }
   return memory;
+}
+
+void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
+              NamedTensors outputs, const Config &chosen) {
+  const PlacedCall placed =
+      placeCall(findKernel(kernel), inputs, options, outputs, [&](const TensorType &) -> AnyTensor {
+        throw std::logic_error(std::string(kernel) + ": a part's outputs must all be given");
+      });
+  Use part(placed.call, chosen, placed.memory);
+  part.addresses = placed.addresses;
+  part.stream = stream;
+  part.bound = bound;
+  part.codes = codes;
+  part.target = target;
+  part.form = form;
+  part.arena = arena;
+  part.workspaces = workspaces;
+  placed.call.kernel->apply(part);
 }

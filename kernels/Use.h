@@ -4,6 +4,7 @@
 #include "kernels/Registry.h"
 #include <algorithm>
 #include <array>
+#include <sectile/library.h>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -28,6 +29,18 @@ struct BoundKernel {
 void launchKernel(const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, const Stream &stream,
                   std::span<const std::uint64_t> addresses = {});
+// A call with the memory of its arguments, in order.
+struct PlacedCall {
+  Invocation call;
+  std::vector<detail::Memory> memory;
+  std::vector<std::uint64_t> addresses;
+};
+// On these tensors. An output that is not among `outputs` is put there as `allocate` makes it.
+// Throws InputError for what the kernel does not take.
+PlacedCall placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
+                     const KernelOptions &options, NamedTensors &outputs,
+                     const std::function<AnyTensor(const TensorType &)> &allocate);
+
 // Takes those of the workspaces given that are large enough, in order, and allocates the others.
 BoundKernel bindKernel(const Invocation &call, const Config &config,
                        std::span<const detail::Memory> memory = {},
@@ -100,6 +113,10 @@ public:
     else
       codes->push_back({std::string(kernel.name()), kernel.emit(target, form, arguments...)});
   }
+
+  // Another kernel of the library as a part of this one, with all its outputs.
+  void run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
+           NamedTensors outputs, const Config &chosen);
 
 private:
   friend void launchKernel(const Invocation &, const Config &, std::span<const detail::Memory>,

@@ -108,7 +108,7 @@ std::vector<std::string> sectile::storedByLayout(std::vector<std::string> axes,
   return axes;
 }
 
-void sectile::checkAttention(const Invocation &call) {
+void sectile::checkHeads(const Invocation &call) {
   const std::string &name = call.kernel->name;
   const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv");
   if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
@@ -119,6 +119,11 @@ void sectile::checkAttention(const Invocation &call) {
     if (const std::int64_t d = call.extent(axis); d < 16 || d > 256)
       throw InputError(name + ": " + axis + " is " + std::to_string(d) +
                        ", but must be from 16 to 256");
+}
+
+void sectile::checkAttention(const Invocation &call) {
+  checkHeads(call);
+  const std::string &name = call.kernel->name;
   for (const char *option : {"window_left", "window_right"})
     if (call.options.integer(option) < -1)
       throw InputError(name + ": option '" + option + "' is a distance, or -1 for any");

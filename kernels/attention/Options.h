@@ -18,7 +18,8 @@ void addAttentionGradients(KernelSpec &spec);
 void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 // For ArgumentSpec::stored: the second and third axis the other way round in layout bshd.
 std::vector<std::string> storedByLayout(std::vector<std::string> axes, const OptionValues &options);
-// Heads, widths and options; throws InputError.
+// Heads and widths; those and options; throw InputError.
+void checkHeads(const Invocation &call);
 void checkAttention(const Invocation &call);
 void checkVarlen(const Invocation &call);
 

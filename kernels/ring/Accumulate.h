@@ -1,56 +1,59 @@
-// Putting partial attention results together, a slice of the keys at a time.
+// Sums over a ring's steps, in float: of attention's results, merged by their lse, and of
+// gradients.
 #pragma once
-#include <sectile/sectile.h>
+#include "kernels/serving/Merge.h"
+#include <algorithm>
 
 namespace sectile {
 
-struct AccumulateConfig {
-  int rows = 16, width = 64, warps = 4;
-};
-SECTILE_CONFIG(AccumulateConfig, rows, width, warps)
-
-// Rows of a running (o, lse) in float become those over its keys and the keys of `part`:
-// lse = log(e^lse + e^lse'), o = (e^lse o + e^lse' o') / e^lse. A side that saw no key counts
-// nothing.
+// A running (o, lse) becomes that over its keys and the keys of `part`.
 template <class T>
-inline Kernel mergeState{
-    "ring_merge", [](View<float, 2> o, View<float, 1> lse, View<const T, 2> part,
-                     View<const float, 1> partLse, const AccumulateConfig &config) {
-      auto block = program_id(0);
-      auto to = o.tile(config.rows, config.width);
-      auto logs = lse.tile(config.rows);
-      auto before = logs.load(block), other = partLse.tile(config.rows).load(block);
-      constexpr float infinity = std::numeric_limits<float>::infinity();
-      auto base = maximum(before, other);
-      auto finite = where(base == -infinity, 0.0f, base);
-      auto keep = exp(before - finite), take = exp(other - finite);
-      auto total = keep + take;
-      auto divisor = where(total == 0.0f, 1.0f, total);
-      logs.store(block, where(total == 0.0f, -infinity, finite + log(divisor)));
-      to.store(block, 0,
-               to.load(block, 0) * expand(keep / divisor, 1) +
-                   cast<float>(part.tile(config.rows, config.width).load(block, 0)) *
-                       expand(take / divisor, 1));
+inline Kernel mergePart{
+    "ring_merge", [](View<float, 4> o, View<float, 3> lse, View<const T, 4> part,
+                     View<const float, 3> partLse, const MergeConfig &config) {
+      const int m = config.m, width = config.width;
+      auto rows = program_id(0), head = program_id(1), batch = program_id(2);
+      auto to = o.at(batch, head).tile(m, width);
+      auto logs = lse.at(batch, head).tile(m);
+      MergedRows merged(m, width);
+      merged.add(logs.load(rows), to.load(rows, 0));
+      merged.add(partLse.at(batch, head).tile(m).load(rows),
+                 cast<float>(part.at(batch, head).tile(m, width).load(rows, 0)));
+      to.store(rows, 0, merged.result());
+      logs.store(rows, merged.logarithm());
     }};
 
-// target += source
+// to += from
 template <class T>
-inline Kernel addTo{
-    "ring_add", [](View<float, 2> target, View<const T, 2> source, const AccumulateConfig &config) {
-      auto block = program_id(0);
-      auto to = target.tile(config.rows, config.width);
-      to.store(block, 0,
-               to.load(block, 0) +
-                   cast<float>(source.tile(config.rows, config.width).load(block, 0)));
+inline Kernel addPart{
+    "ring_add", [](View<float, 4> to, View<const T, 4> from, const MergeConfig &config) {
+      const int m = config.m, width = config.width;
+      auto rows = program_id(0), head = program_id(1), batch = program_id(2);
+      auto sums = to.at(batch, head).tile(m, width);
+      sums.store(rows, 0,
+                 sums.load(rows, 0) +
+                     cast<float>(from.at(batch, head).tile(m, width).load(rows, 0)));
     }};
 
-// target = source, rounded
-template <class T>
-inline Kernel roundTo{"ring_round", [](View<T, 2> target, View<const float, 2> source,
-                                       const AccumulateConfig &config) {
-                        auto block = program_id(0);
-                        target.tile(config.rows, config.width)
-                            .store(block, 0, source.tile(config.rows, config.width).load(block, 0));
-                      }};
+// to = from, rounded
+template <class To, class From>
+inline Kernel assignPart{
+    "ring_assign", [](View<To, 4> to, View<const From, 4> from, const MergeConfig &config) {
+      const int m = config.m, width = config.width;
+      auto rows = program_id(0), head = program_id(1), batch = program_id(2);
+      to.at(batch, head)
+          .tile(m, width)
+          .store(rows, 0, cast<To>(from.at(batch, head).tile(m, width).load(rows, 0)));
+    }};
+
+// Launches one of these by `launch(kernel, grid, arguments...)`, over all rows of `to`.
+template <class Launch, class Kernel, class To, class... From>
+void eachRow(Launch &&launch, const Kernel &kernel, const Tensor<To, 4> &to, const From &...from) {
+  MergeConfig config;
+  config.width = static_cast<int>((std::max<std::int64_t>(to.extent(3), 1) + 15) / 16 * 16);
+  config.m = config.width > 128 ? 8 : 16;
+  launch(kernel, Grid((to.extent(2) + config.m - 1) / config.m, to.extent(1), to.extent(0)), to,
+         from..., config);
+}
 
 } // namespace sectile

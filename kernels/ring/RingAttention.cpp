@@ -23,29 +23,6 @@ Tensor<T, N> allocate(const Device &device, const std::array<std::int64_t, N> &e
   return {buffer.data(), extents, strides, buffer.memory()};
 }
 
-// A dense tensor's rows.
-template <class T, int N> Tensor<T, 2> rowsOf(const Tensor<T, N> &tensor) {
-  std::int64_t rows = 1;
-  for (int i = 0; i + 1 < N; ++i)
-    rows *= tensor.extent(i);
-  const std::int64_t width = tensor.extent(N - 1);
-  return {tensor.data(), {rows, width}, {std::max<std::int64_t>(width, 1), 1}, tensor.memory()};
-}
-
-template <class T, int N> Tensor<T, 1> elementsOf(const Tensor<T, N> &tensor) {
-  std::int64_t count = 1;
-  for (int i = 0; i < N; ++i)
-    count *= tensor.extent(i);
-  return {tensor.data(), {count}, {1}, tensor.memory()};
-}
-
-AccumulateConfig accumulateConfig(std::int64_t width) {
-  AccumulateConfig config;
-  config.width = static_cast<int>(ceilDiv(std::max<std::int64_t>(width, 1), 16) * 16);
-  config.rows = config.width > 128 ? 8 : 16;
-  return config;
-}
-
 // A slice of the keys and values on its way round, dense.
 template <class T> struct Slice {
   Tensor<T, 4> k, v;
@@ -82,12 +59,11 @@ private:
     const float zero = 0;
     tensor.memory().fill(&zero, sizeof zero, &stream);
   }
-  // Elementwise over rows of two dense tensors of one shape.
-  template <class K, class To, class From>
-  void eachRow(const K &kernel, const Tensor<To, 4> &to, const Tensor<From, 4> &from) const {
-    const AccumulateConfig config = accumulateConfig(to.extent(3));
-    const Tensor<To, 2> rows = rowsOf(to);
-    kernel.launch(stream, Grid(ceilDiv(rows.extent(0), config.rows)), rows, rowsOf(from), config);
+  template <class Kernel, class... Arguments>
+  void rows(const Kernel &kernel, const Arguments &...arguments) const {
+    eachRow([&](const auto &each, Grid grid,
+                const auto &...values) { each.launch(stream, grid, values...); },
+            kernel, arguments...);
   }
   // Later slices are beyond every query of this process.
   bool isSeen(int owner) const { return !options.causal || owner <= rank; }
@@ -150,37 +126,23 @@ template <class T> Tensor<T, 4> Ring<T>::dense(const Tensor<T, 4> &tensor) const
       tensor.memory().address() == reinterpret_cast<std::uintptr_t>(tensor.data()) &&
       tensor.memory().bytes() == copy.memory().bytes())
     return tensor;
-  // A copy by a kernel: any strides.
-  const AccumulateConfig config = accumulateConfig(tensor.extent(3));
-  static Kernel copyKernel{
-      "ring_copy", [](View<const T, 4> from, View<T, 4> to, const AccumulateConfig &chosen) {
-        auto block = program_id(0), head = program_id(1), batch = program_id(2);
-        to.at(batch, head)
-            .tile(chosen.rows, chosen.width)
-            .store(block, 0, from.at(batch, head).tile(chosen.rows, chosen.width).load(block, 0));
-      }};
-  copyKernel.launch(
-      stream, Grid(ceilDiv(tensor.extent(2), config.rows), tensor.extent(1), tensor.extent(0)),
-      tensor, copy, config);
+  rows(assignPart<T, T>, copy, tensor);
   return copy;
 }
 
 template <class T> Slice<T> Ring<T>::own() { return {dense(ownK), dense(ownV)}; }
 
 template <class T> RingAttention<T> Ring<T>::forward() {
-  const std::int64_t batch = q.extent(0), heads = q.extent(1), rows = q.extent(2);
+  const std::int64_t batch = q.extent(0), heads = q.extent(1), queries = q.extent(2);
   const std::int64_t width = ownV.extent(3);
-  const std::array<std::int64_t, 4> shape{batch, heads, rows, width};
+  const std::array<std::int64_t, 4> shape{batch, heads, queries, width};
   const Tensor<float, 4> sum = allocate<float, 4>(device, shape);
   RingAttention<T> result{allocate<T, 4>(device, shape),
-                          allocate<float, 3>(device, {batch, heads, rows})};
+                          allocate<float, 3>(device, {batch, heads, queries})};
   const float none = -infinity;
   clear(sum);
   result.lse.memory().fill(&none, sizeof none, &stream);
 
-  const AccumulateConfig config = accumulateConfig(width);
-  const Tensor<float, 2> sumRows = rowsOf(sum);
-  const Grid grid(ceilDiv(sumRows.extent(0), config.rows));
   Slice<T> here = own();
   for (int step = 0; step < size; ++step) {
     std::optional<Transfer> transfer;
@@ -192,15 +154,14 @@ template <class T> RingAttention<T> Ring<T>::forward() {
     if (isSeen(owner(step))) {
       const NamedTensors part = run_kernel(
           stream, "attention", {{"q", q}, {"k", here.k}, {"v", here.v}}, optionsFor(owner(step)));
-      mergeState<T>.launch(stream, grid, sumRows, elementsOf(result.lse),
-                           rowsOf(part.at("o").template as<T, 4>()),
-                           elementsOf(part.at("lse").template as<float, 3>()), config);
+      rows(mergePart<T>, sum, result.lse, part.at("o").template as<T, 4>(),
+           part.at("lse").template as<float, 3>());
     }
     if (transfer)
       transfer->wait(stream);
     here = coming;
   }
-  eachRow(roundTo<T>, result.o, sum);
+  rows(assignPart<T, float>, result.o, sum);
   return result;
 }
 
@@ -236,9 +197,9 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
     if (sumsTransfer)
       sumsTransfer->wait(stream);
     if (!part.empty()) {
-      eachRow(addTo<T>, dq, part.at("dq").template as<T, 4>());
-      eachRow(addTo<T>, sums.k, part.at("dk").template as<T, 4>());
-      eachRow(addTo<T>, sums.v, part.at("dv").template as<T, 4>());
+      rows(addPart<T>, dq, part.at("dq").template as<T, 4>());
+      rows(addPart<T>, sums.k, part.at("dk").template as<T, 4>());
+      rows(addPart<T>, sums.v, part.at("dv").template as<T, 4>());
     }
     if (size > 1) {
       const Slice<float> back = room<float>(owner(step + 1));
@@ -254,9 +215,9 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
   const RingAttentionGradients<T> gradients{allocate<T, 4>(device, q.extents()),
                                             allocate<T, 4>(device, ownK.extents()),
                                             allocate<T, 4>(device, ownV.extents())};
-  eachRow(roundTo<T>, gradients.dq, dq);
-  eachRow(roundTo<T>, gradients.dk, sums.k);
-  eachRow(roundTo<T>, gradients.dv, sums.v);
+  rows(assignPart<T, float>, gradients.dq, dq);
+  rows(assignPart<T, float>, gradients.dk, sums.k);
+  rows(assignPart<T, float>, gradients.dv, sums.v);
   return gradients;
 }
 

@@ -1,4 +1,4 @@
-// The kernel that merges partial attention, for all who split the keys among programs.
+// Merging partial attention, for all who split the keys among programs or devices.
 #pragma once
 #include <limits>
 #include <sectile/sectile.h>
@@ -11,38 +11,50 @@ struct MergeConfig {
 };
 SECTILE_CONFIG(MergeConfig, m, warps, width)
 
+// Rows of attention over parts of the keys, taken in one by one: lse = log(sum of e^lse_p),
+// o = sum of e^(lse_p - lse) o_p.
+struct MergedRows {
+  Tile<float> largest; // [rows]: of the parts' lse so far
+  Tile<float> total;   // [rows]: sum of e^(lse_p - largest)
+  Tile<float> output;  // [rows, width]: the parts' sum, weighted alike
+
+  MergedRows(int rows, int width)
+      : largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
+        output(zeros<float>(rows, width)) {}
+
+  // A part that has seen nothing, with an lse of -inf, may hold anything.
+  void add(const Tile<float> &lse, const Tile<float> &o) {
+    auto before = largest;
+    largest = maximum(largest, lse);
+    auto base = where(largest == -infinity, 0.0f, largest);
+    auto keep = exp(before - base), weight = exp(lse - base);
+    total = total * keep + weight;
+    output =
+        output * expand(keep, 1) + where(expand(lse == -infinity, 1), 0.0f, o * expand(weight, 1));
+  }
+
+  // 0 for rows of which no part has seen anything.
+  Tile<float> result() const { return output / expand(where(total == 0.0f, 1.0f, total), 1); }
+  Tile<float> logarithm() const { return where(total == 0.0f, -infinity, largest + log(total)); }
+
+private:
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
+};
+
 // States of part p in partial[p]; a program merges m rows. The parts are added in their order, so
 // that the same states give the same bits.
 template <class In, class Out>
 Kernel mergeStates{
     "attention_merge", [](View<const In, 5> partial, View<const float, 4> logs, View<Out, 4> o,
                           View<float, 3> lse, const MergeConfig &config) {
-      constexpr float infinity = std::numeric_limits<float>::infinity();
       const int m = config.m, width = config.width;
       auto rows = program_id(0), head = program_id(1), batch = program_id(2);
-      auto parts = partial.extent(0);
-      auto logsOf = [&](const Int &part) {
-        return logs.at(part, batch, head).tile(m).padding(-infinity).load(rows);
-      };
-
-      auto largest = full<float>(-infinity, m);
-      for (auto part : range(0, parts))
-        largest = maximum(largest, logsOf(part));
-      auto total = zeros<float>(m);
-      auto output = zeros<float>(m, width);
-      for (auto part : range(0, parts)) {
-        auto log = logsOf(part);
-        // One that has seen nothing may hold anything.
-        auto weight = where(log == -infinity, 0.0f, exp(log - largest));
-        auto state = cast<float>(partial.at(part, batch, head).tile(m, width).load(rows, 0));
-        total += weight;
-        output += where(expand(log == -infinity, 1), 0.0f, state * expand(weight, 1));
-      }
-      auto divisor = where(total == 0.0f, 1.0f, total);
-      o.at(batch, head).tile(m, width).store(rows, 0, output / expand(divisor, 1));
-      lse.at(batch, head)
-          .tile(m)
-          .store(rows, where(total == 0.0f, -infinity, largest + log(total)));
+      MergedRows merged(m, width);
+      for (auto part : range(0, partial.extent(0)))
+        merged.add(logs.at(part, batch, head).tile(m).load(rows),
+                   cast<float>(partial.at(part, batch, head).tile(m, width).load(rows, 0)));
+      o.at(batch, head).tile(m, width).store(rows, 0, merged.result());
+      lse.at(batch, head).tile(m).store(rows, merged.logarithm());
     }};
 
 } // namespace sectile

@@ -97,8 +97,9 @@ std::vector<std::string> withOf(const CommandLine &line) {
 std::size_t partOf(const CommandLine &line, const KernelSpec &kernel,
                    const std::vector<std::string> &parts) {
   std::string known;
-  for (const std::string &part : parts)
-    known += (known.empty() ? "" : ", ") + part;
+  for (auto part = parts.begin(); part != parts.end(); ++part)
+    if (std::find(parts.begin(), part, *part) == part)
+      known += (known.empty() ? "" : ", ") + *part;
   if (!line.has("--part")) {
     if (parts.size() == 1)
       return 0;

@@ -1,0 +1,206 @@
+// ring_attention and its gradients as kernels of the registry: what the processes of a ring do with
+// their slices of the sequence, done by one process on one device.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/attention/Family.h"
+#include "kernels/attention/Options.h"
+#include "kernels/attention/References.h"
+#include "kernels/ring/Accumulate.h"
+#include "kernels/ring/Family.h"
+#include <cstdio>
+
+using namespace sectile;
+
+namespace {
+
+// Of an axis, what one process has.
+struct Slice {
+  std::int64_t first = 0, length = 0;
+};
+
+class Slices {
+public:
+  explicit Slices(const Invocation &call)
+      : count(call.options.integer("slices")), causal(call.options.flag("causal")) {
+    if (call.options.given("scale")) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.17g", call.options.number("scale"));
+      scale = text;
+    }
+  }
+
+  Slice of(std::int64_t process, std::int64_t total) const {
+    const std::int64_t each = ceilDiv(total, count), first = std::min(process * each, total);
+    return {first, std::min(each, total - first)};
+  }
+  // Calls step(process, owner of the keys, whether the process begins with them) in the order in
+  // which a ring's processes come to them.
+  template <class Step> void eachStep(Step &&step) const {
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t process = 0; process < count; ++process)
+        if (const std::int64_t owner = (process - i + count) % count; !causal || owner <= process)
+          step(process, owner, i == 0);
+  }
+  KernelOptions options(std::int64_t process, std::int64_t owner) const {
+    KernelOptions values{{"causal", causal && owner == process ? "true" : "false"}};
+    if (!scale.empty())
+      values["scale"] = scale;
+    return values;
+  }
+
+  const std::int64_t count;
+
+private:
+  const bool causal;
+  std::string scale;
+};
+
+template <class T, int N> Tensor<T, N> cut(const Tensor<T, N> &tensor, const Slice &slice) {
+  auto extents = tensor.extents();
+  extents[2] = slice.length;
+  // An address is a number where there is no memory.
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
+                       static_cast<std::uintptr_t>(slice.first * tensor.stride(2)) * sizeof(T);
+  return {reinterpret_cast<T *>(address), extents, tensor.strides(), tensor.memory()};
+}
+
+// What both directions have in common with the attention kernel of this specification.
+KernelSpec sliced(KernelSpec spec) {
+  spec.name = "ring_" + spec.name;
+  std::erase_if(spec.arguments, [](const ArgumentSpec &argument) {
+    return argument.optional || !argument.with.empty();
+  });
+  for (ArgumentSpec &argument : spec.arguments)
+    argument.stored = nullptr;
+  spec.options = {{.name = "slices",
+                   .kind = OptionSpec::integer,
+                   .initial = "2",
+                   .doc = "processes that the sequence is spread over, up to 64"},
+                  {.name = "causal",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "query i sees keys up to i of the whole sequence; Sq is Sk then"},
+                  {.name = "scale",
+                   .kind = OptionSpec::number,
+                   .initial = "",
+                   .doc = "of the scores; 1/sqrt(D) if not given"}};
+  for (const char *axis : {"Sq", "Sk"})
+    spec.small[axis] = 50;
+  for (auto *extents : {&spec.typical, &spec.small})
+    extents->erase("R");
+  spec.check = [](const Invocation &call) {
+    const std::int64_t slices = call.options.integer("slices");
+    if (slices < 1 || slices > 64)
+      throw InputError(call.kernel->name + ": slices is " + std::to_string(slices) +
+                       ", but must be from 1 to 64");
+    if (call.options.flag("causal") && call.extent("Sq") != call.extent("Sk"))
+      throw InputError(call.kernel->name + ": a causal ring needs as many queries as keys, not " +
+                       std::to_string(call.extent("Sq")) + " and " +
+                       std::to_string(call.extent("Sk")));
+    checkHeads(call);
+  };
+  return spec;
+}
+
+AttentionSettings settings(const Invocation &call) {
+  AttentionSettings result;
+  result.causal = call.options.flag("causal");
+  if (call.options.given("scale"))
+    result.scale = call.options.number("scale");
+  result.tf32 = call.dtype("q") == DType::float32;
+  return result;
+}
+
+template <class T> void forward(Use &use) {
+  const Invocation &call = use.call;
+  const Slices slices(call);
+  const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
+             o = use.tensor<T, 4>("o");
+  const auto lse = use.tensor<float, 3>("lse");
+  const auto sums = use.workspace<float, 4>(o.extents());
+  const auto partO = use.workspace<T, 4>(o.extents());
+  const auto partLse = use.workspace<float, 3>(lse.extents());
+  slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
+    const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
+    const auto to = cut(sums, queries);
+    const auto logs = cut(lse, queries);
+    const auto part = cut(partO, queries);
+    const auto partLogs = first ? logs : cut(partLse, queries);
+    use.run("attention", {{"q", cut(q, queries)}, {"k", cut(k, keys)}, {"v", cut(v, keys)}},
+            slices.options(process, owner), {{"o", part}, {"lse", partLogs}}, use.config);
+    if (first)
+      eachRow(use, assignPart<float, T>, to, part);
+    else
+      eachRow(use, mergePart<T>, to, logs, part, partLogs);
+  });
+  eachRow(use, assignPart<T, float>, o, sums);
+}
+
+template <class T> void backward(Use &use) {
+  const Invocation &call = use.call;
+  const Slices slices(call);
+  const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
+             o = use.tensor<T, 4>("o"), dO = use.tensor<T, 4>("do");
+  const auto lse = use.tensor<float, 3>("lse");
+  const auto dq = use.workspace<float, 4>(q.extents()), dk = use.workspace<float, 4>(k.extents()),
+             dv = use.workspace<float, 4>(v.extents());
+  const auto partQ = use.workspace<T, 4>(q.extents()), partK = use.workspace<T, 4>(k.extents()),
+             partV = use.workspace<T, 4>(v.extents());
+  slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
+    const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
+    use.run("attention_backward",
+            {{"q", cut(q, queries)},
+             {"k", cut(k, keys)},
+             {"v", cut(v, keys)},
+             {"o", cut(o, queries)},
+             {"lse", cut(lse, queries)},
+             {"do", cut(dO, queries)}},
+            slices.options(process, owner),
+            {{"dq", cut(partQ, queries)}, {"dk", cut(partK, keys)}, {"dv", cut(partV, keys)}},
+            use.config);
+    const auto take = [&](const Tensor<float, 4> &sums, const Tensor<T, 4> &part,
+                          const Slice &slice) {
+      if (first)
+        eachRow(use, assignPart<float, T>, cut(sums, slice), cut(part, slice));
+      else
+        eachRow(use, addPart<T>, cut(sums, slice), cut(part, slice));
+    };
+    take(dq, partQ, queries);
+    take(dk, partK, keys);
+    take(dv, partV, keys);
+  });
+  eachRow(use, assignPart<T, float>, use.tensor<T, 4>("dq"), dq);
+  eachRow(use, assignPart<T, float>, use.tensor<T, 4>("dk"), dk);
+  eachRow(use, assignPart<T, float>, use.tensor<T, 4>("dv"), dv);
+}
+
+} // namespace
+
+KernelSpec sectile::ringAttentionSpec() {
+  KernelSpec spec = sliced(attentionSpec());
+  spec.summary = "attention over slices of a sequence, as the processes of a ring do it";
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = attentionReference(inputs[0], inputs[1], inputs[2], settings(call), arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+  spec.apply = [](Use &use) {
+    forDType<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { forward<T>(use); });
+  };
+  return spec;
+}
+
+KernelSpec sectile::ringAttentionBackwardSpec() {
+  KernelSpec spec = sliced(attentionBackwardSpec());
+  spec.summary = "the gradients of ring_attention, summed slice by slice";
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    auto result = attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
+                                             inputs[5], settings(call), 0, arithmetic);
+    return std::vector{result.dq, result.dk, result.dv};
+  };
+  spec.apply = [](Use &use) {
+    forDType<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { backward<T>(use); });
+  };
+  return spec;
+}
