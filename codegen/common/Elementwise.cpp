@@ -119,9 +119,17 @@ template <class Op> static std::pair<bool, bool> wrapFlags(Op op) {
           bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nsw)};
 }
 
+/// What it divides by instead, 1 for 0. The language says no more than that a quotient by 0 may be
+/// anything; to LLVM it would be undefined behaviour, which also takes away what stands around it:
+/// the test that a quotient is not used, or the loop that its operands were fetched ahead of.
+static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *y) {
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, y, llvm::ConstantInt::get(y->getType(), 1));
+}
+
 /// Floor and ceiling of signed quotients from the truncated one.
 static llvm::Value *divideSigned(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y,
                                  bool towardsPositive) {
+  y = divisor(b, y);
   llvm::Value *quotient = b.CreateSDiv(x, y), *rest = b.CreateSRem(x, y);
   llvm::Value *opposite =
       b.CreateICmpSLT(b.CreateXor(x, y), llvm::ConstantInt::get(x->getType(), 0));
@@ -138,6 +146,9 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
   contract.setAllowContract();
   auto binary = [&](Ops opcode) -> Make {
     return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], v[1]); };
+  };
+  auto division = [&](Ops opcode) -> Make {
+    return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], divisor(b, v[1])); };
   };
   auto contracted = [&](Ops opcode) -> Make {
     return [this, opcode, contract](Args v) {
@@ -168,10 +179,10 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::ShLIOp o) { return wrapping(Ops::Shl, wrapFlags(o)); })
       .Case([&](arith::ShRSIOp) { return binary(Ops::AShr); })
       .Case([&](arith::ShRUIOp) { return binary(Ops::LShr); })
-      .Case([&](arith::DivSIOp) { return binary(Ops::SDiv); })
-      .Case([&](arith::DivUIOp) { return binary(Ops::UDiv); })
-      .Case([&](arith::RemSIOp) { return binary(Ops::SRem); })
-      .Case([&](arith::RemUIOp) { return binary(Ops::URem); })
+      .Case([&](arith::DivSIOp) { return division(Ops::SDiv); })
+      .Case([&](arith::DivUIOp) { return division(Ops::UDiv); })
+      .Case([&](arith::RemSIOp) { return division(Ops::SRem); })
+      .Case([&](arith::RemUIOp) { return division(Ops::URem); })
       .Case([&](arith::CeilDivSIOp) -> Make {
         return [this](Args v) { return divideSigned(b, v[0], v[1], true); };
       })
@@ -180,8 +191,8 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       })
       .Case([&](arith::CeilDivUIOp) -> Make {
         return [this](Args v) {
-          llvm::Value *rest = b.CreateIsNotNull(b.CreateURem(v[0], v[1]));
-          return b.CreateAdd(b.CreateUDiv(v[0], v[1]), b.CreateZExt(rest, v[0]->getType()));
+          llvm::Value *by = divisor(b, v[1]), *rest = b.CreateIsNotNull(b.CreateURem(v[0], by));
+          return b.CreateAdd(b.CreateUDiv(v[0], by), b.CreateZExt(rest, v[0]->getType()));
         };
       })
       .Case([&](arith::AndIOp) { return binary(Ops::And); })

@@ -73,4 +73,23 @@ TEST_P(Integers, Bits) {
   checkBits<std::uint64_t>(device);
 }
 
+// A quotient that is not used may be by 0: of some elements, or ahead of a loop that never runs.
+// The interpreter, which computes both sides of `where`, ends there.
+class UnusedQuotients : public sectile::test::OnDevice {};
+SECTILE_INSTANTIATE_ON(UnusedQuotients, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+template <class T> void checkUnused(const Device &device) {
+  const std::vector<T> x = {10, 11, 12, 13}, y = {0, 3, 0, 5};
+  EXPECT_EQ(apply<T>(
+                device, [](auto a, auto b) { return where(b == T(0), a, a / b + a % b); }, x, y),
+            (std::vector<T>{10, 5, 12, 5}));
+}
+
+TEST_P(UnusedQuotients, MayBeByZero) {
+  checkUnused<std::int32_t>(device);
+  checkUnused<std::uint32_t>(device);
+  checkUnused<std::int64_t>(device);
+  checkUnused<std::uint8_t>(device);
+}
+
 } // namespace
