@@ -48,6 +48,7 @@ struct OptionSpec {
   Kind kind;
   std::string initial; // empty: worked out from the arguments, as doc says
   std::vector<std::string> choices = {};
+  std::vector<std::string> samples = {}; // of a number: others than the default that make sense
   std::string doc = "";
 };
 
@@ -86,6 +87,8 @@ struct KernelSpec {
   std::vector<ConfigSpec> config;
   std::map<std::string, std::int64_t> typical; // extents to compile for where no arrays are given
   std::map<std::string, std::int64_t> small;   // extents that a test runs in a moment
+  // Adds the extents that follow from those, the options and the inputs' dtypes.
+  std::function<void(Invocation &)> follow = nullptr;
 
   // What the axes' names do not say; throws InputError.
   std::function<void(const Invocation &)> check;

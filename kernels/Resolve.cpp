@@ -37,6 +37,12 @@ bool sameLetters(std::string_view a, std::string_view b) {
   });
 }
 
+DType usualTypeIn(const Invocation &call, const ArgumentSpec &spec) {
+  return spec.dtypeBy        ? spec.dtypeBy(call)
+         : spec.like.empty() ? spec.dtypes.front()
+                             : call.dtype(spec.like);
+}
+
 class Resolver {
 public:
   explicit Resolver(const KernelSpec &kernel) { result.kernel = &kernel; }
@@ -104,6 +110,8 @@ public:
     result.tensors.push_back(std::move(type));
   }
 
+  const OptionValues &optionValues() const { return result.options; }
+
   Invocation finish() {
     if (result.kernel->check)
       result.kernel->check(result);
@@ -114,14 +122,8 @@ public:
     return spec.stored ? spec.stored(spec.axes, result.options) : spec.axes;
   }
 
-  const TensorType &typeOf(const std::string &name) const { return result.tensor(name); }
-
   // The dtype where nobody gives one.
-  DType usualType(const ArgumentSpec &spec) const {
-    return spec.dtypeBy        ? spec.dtypeBy(result)
-           : spec.like.empty() ? spec.dtypes.front()
-                               : typeOf(spec.like).dtype;
-  }
+  DType usualType(const ArgumentSpec &spec) const { return usualTypeIn(result, spec); }
 
   [[noreturn]] void fail(const std::string &what) const {
     throw InputError(result.kernel->name + ": " + what);
@@ -297,44 +299,66 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     if (auto spec = findSpec(kernel.arguments, name);
         spec == kernel.arguments.end() || spec->output)
       resolver.fail("there is no input '" + name + "' to have a dtype");
-  auto all = kernel.typical;
-  for (const auto &[axis, extent] : extents) {
-    auto found = std::find_if(all.begin(), all.end(),
-                              [&](const auto &known) { return sameLetters(known.first, axis); });
-    if (found == all.end()) {
+  Invocation planned;
+  planned.kernel = &kernel;
+  planned.extents = kernel.typical;
+  planned.options = resolver.optionValues();
+  for (const ArgumentSpec &spec : kernel.arguments) {
+    if (spec.output)
+      break;
+    TensorType &tensor = planned.tensors.emplace_back();
+    tensor.present = !spec.optional || std::find(with.begin(), with.end(), spec.name) != with.end();
+    const bool isOwn = !spec.dtypeBy && spec.like.empty(), isFirst = planned.tensors.size() == 1;
+    if (auto own = types.find(spec.name); own != types.end())
+      tensor.dtype = own->second;
+    else if (isOwn && type &&
+             (isFirst ||
+              std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) != spec.dtypes.end()))
+      tensor.dtype = *type;
+    else
+      tensor.dtype = usualTypeIn(planned, spec);
+  }
+  // What is named holds for what follows from it, and against what follows from others.
+  const auto named = [&](const std::string &axis) {
+    auto given = std::find_if(extents.begin(), extents.end(),
+                              [&](const auto &each) { return sameLetters(each.first, axis); });
+    return given == extents.end() ? std::nullopt : std::optional(given->second);
+  };
+  const auto takeNamed = [&] {
+    for (auto &[axis, extent] : planned.extents)
+      extent = named(axis).value_or(extent);
+  };
+  takeNamed();
+  if (kernel.follow)
+    kernel.follow(planned);
+  takeNamed();
+  for (const auto &[axis, extent] : extents)
+    if (std::none_of(planned.extents.begin(), planned.extents.end(),
+                     [&](const auto &known) { return sameLetters(known.first, axis); })) {
       std::string known;
-      for (const auto &[name, unused] : all)
+      for (const auto &[name, unused] : planned.extents)
         known += (known.empty() ? "" : ", ") + name;
       resolver.fail("there is no axis '" + axis + "'; its axes are " + known);
     }
-    found->second = extent;
-  }
-  bool first = true, derived = false;
-  for (const ArgumentSpec &spec : kernel.arguments) {
+  bool derived = false;
+  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const ArgumentSpec &spec = kernel.arguments[i];
     if (spec.output && !std::exchange(derived, true))
       resolver.derive();
     if (spec.output) {
       resolver.output(spec);
       continue;
     }
-    if (spec.optional && std::find(with.begin(), with.end(), spec.name) == with.end()) {
+    if (!planned.tensors[i].present) {
       resolver.missing(spec);
       continue;
     }
-    GivenTensor given;
-    const bool isFirst = std::exchange(first, false);
-    if (auto named = types.find(spec.name); named != types.end())
-      given.type.dtype = named->second;
-    else if (!spec.dtypeBy && spec.like.empty() && type &&
-             (isFirst ||
-              std::find(spec.dtypes.begin(), spec.dtypes.end(), *type) != spec.dtypes.end()))
-      given.type.dtype = *type;
-    else
-      given.type.dtype = resolver.usualType(spec);
+    GivenTensor given{planned.tensors[i], ""};
     for (std::string axis : resolver.axesOf(spec)) {
       if (axis.starts_with("1|"))
         axis.erase(0, 2);
-      given.type.shape.push_back(all.contains(axis) ? all.at(axis) : std::stoll(axis));
+      const auto known = planned.extents.find(axis);
+      given.type.shape.push_back(known != planned.extents.end() ? known->second : std::stoll(axis));
     }
     resolver.input(spec, given);
   }

@@ -16,26 +16,32 @@ std::vector<OptionSpec> sectile::attentionOptions(bool layouts) {
       {.name = "window_left",
        .kind = OptionSpec::integer,
        .initial = "-1",
+       .samples = {"0", "9"},
        .doc = "query i sees key j where j >= i + Sk - Sq - window_left; -1: any"},
       {.name = "window_right",
        .kind = OptionSpec::integer,
        .initial = "-1",
+       .samples = {"0", "3"},
        .doc = "query i sees key j where j <= i + Sk - Sq + window_right; -1: any"},
       {.name = "softcap",
        .kind = OptionSpec::number,
        .initial = "0",
+       .samples = {"1.5"},
        .doc = "c: scaled scores s become c tanh(s / c), before bias and masks; 0: they do not"},
       {.name = "dropout",
        .kind = OptionSpec::number,
        .initial = "0",
+       .samples = {"0.25"},
        .doc = "probability to drop a weight; the others grow by 1/(1 - dropout)"},
       {.name = "seed",
        .kind = OptionSpec::integer,
        .initial = "0",
+       .samples = {"7", "12345678901234567"},
        .doc = "of dropout: the same seed drops the same weights"},
       {.name = "scale",
        .kind = OptionSpec::number,
        .initial = "",
+       .samples = {"0.7"},
        .doc = "of the scores; 1/sqrt(D) if not given"},
       {.name = "precision",
        .kind = OptionSpec::choice,
@@ -157,6 +163,8 @@ void sectile::checkVarlen(const Invocation &call) {
     throw InputError(call.kernel->name +
                      ": cu_seqlens_q and cu_seqlens_k have one element more than there are "
                      "sequences, so at least one");
+  if (call.extent("B1") == 1 && call.extent("Tq") + call.extent("Tk") != 0)
+    throw InputError(call.kernel->name + ": q or k has tokens, but there is no sequence");
 }
 
 static double scaleOf(const Invocation &call) {

@@ -51,8 +51,11 @@ KernelSpec sectile::histogramSpec() {
        .axes = {"C"},
        .dtypes = {DType::int32},
        .doc = "of 0 to bins - 1"}};
-  spec.options = {
-      {.name = "bins", .kind = OptionSpec::integer, .initial = "256", .doc = "1 to 4096"}};
+  spec.options = {{.name = "bins",
+                   .kind = OptionSpec::integer,
+                   .initial = "256",
+                   .samples = {"1", "10", "1000"},
+                   .doc = "1 to 4096"}};
   spec.config = blockConfig;
   spec.typical = {{"N", 1 << 20}};
   spec.small = {{"N", 1000}};

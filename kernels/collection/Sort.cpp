@@ -228,12 +228,15 @@ KernelSpec sectile::topkSpec() {
                      .axes = {"...", "K"},
                      .dtypes = {DType::int64},
                      .doc = "where they are; of equals the first"}};
-  spec.options = {
-      {.name = "k", .kind = OptionSpec::integer, .initial = "8", .doc = "how many, 1 to 1024"},
-      {.name = "largest",
-       .kind = OptionSpec::flag,
-       .initial = "true",
-       .doc = "false: the smallest, the smallest first"}};
+  spec.options = {{.name = "k",
+                   .kind = OptionSpec::integer,
+                   .initial = "8",
+                   .samples = {"1", "17"},
+                   .doc = "how many, 1 to 1024"},
+                  {.name = "largest",
+                   .kind = OptionSpec::flag,
+                   .initial = "true",
+                   .doc = "false: the smallest, the smallest first"}};
   spec.config = {{"block", "elements of a row put beside the best at once, at least k"},
                  {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 4096}};

@@ -10,15 +10,6 @@ namespace {
 
 template <class T> Kernel conv2d{"conv2d", implicitGemm<T, false>};
 
-// The extents of y; other mistakes are left to the check.
-void derive(Invocation &call) {
-  const ConvShape shape(call.options);
-  if (shape.h.stride < 1 || shape.w.stride < 1)
-    checkConv(call);
-  call.extents["P"] = shape.h.places(call.extent("H"), call.extent("R"));
-  call.extents["Q"] = shape.w.places(call.extent("W"), call.extent("S"));
-}
-
 } // namespace
 
 KernelSpec sectile::conv2dSpec() {
@@ -37,11 +28,11 @@ KernelSpec sectile::conv2dSpec() {
   spec.arguments[3].output = true;
   spec.arguments[3].like = "x";
   spec.options = convOptions();
-  spec.typical = {{"N", 8},  {"C", 64},  {"H", 56}, {"W", 56},
-                  {"K", 64}, {"Cg", 64}, {"R", 3},  {"S", 3}};
-  spec.small = {{"N", 2}, {"C", 5}, {"H", 9}, {"W", 13}, {"K", 6}, {"Cg", 5}, {"R", 3}, {"S", 2}};
+  spec.typical = {{"N", 8}, {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64}, {"R", 3}, {"S", 3}};
+  spec.small = {{"N", 2}, {"C", 6}, {"H", 9}, {"W", 13}, {"K", 6}, {"R", 3}, {"S", 2}};
+  spec.follow = followChannels;
   spec.flops = convFlops;
-  spec.derive = derive;
+  spec.derive = derivePlaces;
   spec.check = checkConv;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

@@ -217,10 +217,12 @@ KernelSpec sectile::conv2dBackwardSpec() {
   spec.arguments[4].output = spec.arguments[5].output = true;
   spec.arguments[4].like = "x";
   spec.options = convOptions();
-  spec.typical = {{"N", 8},   {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64},
-                  {"Cg", 64}, {"R", 3},  {"S", 3},  {"P", 54}, {"Q", 54}};
-  spec.small = {{"N", 2},  {"C", 5}, {"H", 9}, {"W", 13}, {"K", 6},
-                {"Cg", 5}, {"R", 3}, {"S", 2}, {"P", 7},  {"Q", 12}};
+  spec.typical = {{"N", 8}, {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64}, {"R", 3}, {"S", 3}};
+  spec.small = {{"N", 2}, {"C", 6}, {"H", 9}, {"W", 13}, {"K", 6}, {"R", 3}, {"S", 2}};
+  spec.follow = [](Invocation &call) {
+    followChannels(call);
+    derivePlaces(call);
+  };
   spec.flops = [](const Invocation &call) { return 2 * convFlops(call); };
   spec.check = check;
   spec.factor = 3;

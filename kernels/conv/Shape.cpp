@@ -22,7 +22,11 @@ ConvShape::ConvShape(const OptionValues &options)
 
 std::vector<OptionSpec> sectile::convOptions() {
   auto count = [](const char *name, const char *initial, const char *doc) {
-    return OptionSpec{.name = name, .kind = OptionSpec::integer, .initial = initial, .doc = doc};
+    return OptionSpec{.name = name,
+                      .kind = OptionSpec::integer,
+                      .initial = initial,
+                      .samples = {"2", "3"},
+                      .doc = doc};
   };
   return {{.name = "layout",
            .kind = OptionSpec::choice,
@@ -73,6 +77,19 @@ void sectile::checkConv(const Invocation &call) {
          " groups cannot share evenly");
   if (!call.extent("R") || !call.extent("S"))
     fail("w has no taps");
+}
+
+void sectile::followChannels(Invocation &call) {
+  const ConvShape shape(call.options);
+  call.extents["Cg"] = call.extent("C") / std::max<std::int64_t>(shape.groups, 1);
+}
+
+void sectile::derivePlaces(Invocation &call) {
+  const ConvShape shape(call.options);
+  if (shape.h.stride < 1 || shape.w.stride < 1)
+    checkConv(call);
+  call.extents["P"] = shape.h.places(call.extent("H"), call.extent("R"));
+  call.extents["Q"] = shape.w.places(call.extent("W"), call.extent("S"));
 }
 
 double sectile::convFlops(const Invocation &call) {

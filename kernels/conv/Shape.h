@@ -29,6 +29,11 @@ ArgumentSpec filterArgument(const char *name);
 // Throws InputError where options and extents do not go together.
 void checkConv(const Invocation &call);
 
+// Adds Cg, the channels of a group.
+void followChannels(Invocation &call);
+// Adds P and Q, the extents of y; mistakes in other extents are left to the check.
+void derivePlaces(Invocation &call);
+
 // Of one of the three convolutions: every tap of every place that it is laid on.
 double convFlops(const Invocation &call);
 

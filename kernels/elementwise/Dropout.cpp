@@ -57,10 +57,12 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
   spec.options = {{.name = "p",
                    .kind = OptionSpec::number,
                    .initial = "0.5",
+                   .samples = {"0", "0.25"},
                    .doc = "how probably an element is left out, from 0 to 1"},
                   {.name = "seed",
                    .kind = OptionSpec::integer,
                    .initial = "0",
+                   .samples = {"7", "12345678901234567"},
                    .doc = "of the random numbers; 64 bits"}};
   addElementsConfig(spec);
   spec.check = [](const Invocation &call) {

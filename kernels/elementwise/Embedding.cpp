@@ -72,7 +72,13 @@ ArgumentSpec indices() {
           .doc = "numbers of rows; another is an error (an assertion's)"};
 }
 
+void check(const Invocation &call) {
+  if (call.extent("V") == 0 && elementCount(call.leading) != 0)
+    throw InputError(call.kernel->name + ": there are indices, but the table has no rows");
+}
+
 void fill(KernelSpec &spec, const char *part, std::int64_t rows) {
+  spec.check = check;
   spec.config = {{"rows", "rows of one step"},
                  {"block", "columns of one program"},
                  {"warps", "warps of one program"}};
@@ -158,6 +164,7 @@ KernelSpec sectile::embeddingBackwardSpec() {
   fill(spec, "embedding_backward", 4);
   spec.factor = 3;
   spec.check = [](const Invocation &call) {
+    check(call);
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
     if (elementCount(call.leading) > most || call.extent("V") > most)
       throw InputError("embedding_backward: there are more than " + std::to_string(most) +

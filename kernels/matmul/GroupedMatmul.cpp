@@ -4,6 +4,7 @@
 //
 // How long the groups are is read on the device: the grid is the most tiles that any lengths need,
 // and each program finds its own tile.
+#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
@@ -139,6 +140,10 @@ KernelSpec grouped(const char *rows, const char *columns) {
     return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));
   };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
+  spec.check = [](const Invocation &call) {
+    if (call.extent("G") == 0 && call.extent("M") != 0)
+      throw InputError(call.kernel->name + ": lhs has rows, but there is no group");
+  };
   spec.defaults = [rows, columns](const Invocation &call, const std::string &target) {
     // Rows of a group count on average.
     std::int64_t height = call.extent(rows);

@@ -131,6 +131,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
   spec.options = {{.name = "group",
                    .kind = OptionSpec::integer,
                    .initial = "128",
+                   .samples = {"16", "32", "64"},
                    .doc = "weights that share a scale; a multiple of 16"},
                   {.name = "activation",
                    .kind = OptionSpec::choice,
@@ -143,8 +144,13 @@ KernelSpec sectile::quantizedMatmulSpec() {
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
-  spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}, {"W", 2048}, {"S", 32}};
-  spec.small = {{"M", 20}, {"N", 50}, {"K", 160}, {"W", 80}, {"S", 2}};
+  spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}};
+  spec.small = {{"M", 20}, {"N", 50}, {"K", 160}};
+  spec.follow = [](Invocation &call) {
+    const std::int64_t k = call.extent("K");
+    call.extents["W"] = call.dtype("w") == DType::uint8 ? k / 2 : k;
+    call.extents["S"] = ceilDiv(k, std::max<std::int64_t>(call.options.integer("group"), 1));
+  };
   spec.check = check;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

@@ -127,10 +127,12 @@ KernelSpec sectile::scaledMatmulSpec() {
                   {.name = "block_k",
                    .kind = OptionSpec::integer,
                    .initial = "128",
+                   .samples = {"32", "64"},
                    .doc = "elements along K with one scale; a multiple of 32"},
                   {.name = "block_n",
                    .kind = OptionSpec::integer,
                    .initial = "128",
+                   .samples = {"1", "50"},
                    .doc = "columns of b with one scale; 1: each its own"},
                   {.name = "activation",
                    .kind = OptionSpec::choice,
@@ -148,8 +150,15 @@ KernelSpec sectile::scaledMatmulSpec() {
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
-  spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}, {"Sk", 32}, {"Sn", 32}};
-  spec.small = {{"M", 33}, {"N", 150}, {"K", 200}, {"Sk", 2}, {"Sn", 2}};
+  spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
+  spec.small = {{"M", 33}, {"N", 150}, {"K", 200}};
+  spec.follow = [](Invocation &call) {
+    auto blocks = [&](const char *axis, const char *option) {
+      return ceilDiv(call.extent(axis), std::max<std::int64_t>(call.options.integer(option), 1));
+    };
+    call.extents["Sk"] = blocks("K", "block_k");
+    call.extents["Sn"] = blocks("N", "block_n");
+  };
   spec.check = check;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

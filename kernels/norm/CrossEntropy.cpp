@@ -137,14 +137,17 @@ std::vector<OptionSpec> options() {
           {.name = "ignore_index",
            .kind = OptionSpec::integer,
            .initial = "-100",
+           .samples = {"3", "-1"},
            .doc = "a target that gives no loss and no gradient"},
           {.name = "label_smoothing",
            .kind = OptionSpec::number,
            .initial = "0",
+           .samples = {"0.1"},
            .doc = "from 0 to 1: the part of a label that all classes share evenly"},
           {.name = "lse_square",
            .kind = OptionSpec::number,
            .initial = "0",
+           .samples = {"0.01"},
            .doc = "times lse^2 is added to a row's loss"}};
 }
 
@@ -177,7 +180,9 @@ std::vector<ArgumentSpec> inputs() {
                   "error (an assertion's)"}};
 }
 
-void checkOptions(const Invocation &call) {
+void check(const Invocation &call) {
+  if (call.extent("V") == 0 && elementCount(call.leading) != 0)
+    throw InputError(call.kernel->name + ": there are targets, but the logits have no classes");
   const double smoothing = call.options.number("label_smoothing");
   if (smoothing < 0 || smoothing > 1)
     throw InputError(call.kernel->name + ": option 'label_smoothing' is from 0 to 1");
@@ -188,7 +193,7 @@ void fill(KernelSpec &spec) {
   spec.config = rowConfig();
   spec.typical = {{"...", 4096}, {"V", 32768}};
   spec.small = {{"...", 5}, {"V", 300}};
-  spec.check = checkOptions;
+  spec.check = check;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     return rowDefaults(call, target, call.extent("V"), 4096);
   };

@@ -142,12 +142,16 @@ KernelSpec sectile::groupNormSpec() {
        .dtypes = {DType::float32},
        .doc = "1/sqrt(variance + eps) of each group, with the biased variance"},
   };
-  spec.options = {
-      {.name = "groups", .kind = OptionSpec::integer, .initial = "32", .doc = "G, which divides C"},
-      {.name = "eps",
-       .kind = OptionSpec::number,
-       .initial = "1e-5",
-       .doc = "added to the variance"}};
+  spec.options = {{.name = "groups",
+                   .kind = OptionSpec::integer,
+                   .initial = "32",
+                   .samples = {"1", "3"},
+                   .doc = "G, which divides C"},
+                  {.name = "eps",
+                   .kind = OptionSpec::number,
+                   .initial = "1e-5",
+                   .samples = {"0.01"},
+                   .doc = "added to the variance"}};
   spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
   spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };

@@ -96,6 +96,7 @@ KernelSpec sectile::layerNormSpec() {
   spec.options = {{.name = "eps",
                    .kind = OptionSpec::number,
                    .initial = "1e-5",
+                   .samples = {"0.01"},
                    .doc = "added to the variance"}};
   spec.config = {{"block", "elements of a row held at once"}, {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 1024}};

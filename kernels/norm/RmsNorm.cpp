@@ -104,6 +104,7 @@ KernelSpec sectile::rmsNormSpec() {
   spec.options = {{.name = "eps",
                    .kind = OptionSpec::number,
                    .initial = "1e-6",
+                   .samples = {"0.01"},
                    .doc = "added to the mean of the squares"}};
   spec.config = rowConfig();
   spec.typical = {{"...", 4096}, {"N", 1024}};

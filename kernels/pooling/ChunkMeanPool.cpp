@@ -94,7 +94,7 @@ void derive(Invocation &call) {
     if (call.extent("N") < 1)
       throw InputError(call.kernel->name + ": cu_seqlens has one element more than sequences");
     chunks = length / chunk + call.extent("N") - 1;
-    if (call.options.given("chunks"))
+    if (call.options.values.contains("chunks") && call.options.given("chunks"))
       chunks = call.options.integer("chunks");
     if (chunks < 0)
       throw InputError(call.kernel->name + ": option 'chunks' cannot be negative");
@@ -106,6 +106,8 @@ void check(const Invocation &call) {
   if (call.has("cu_seqlens") && call.extent("B") != 1)
     throw InputError(call.kernel->name + ": with cu_seqlens B must be 1, but is " +
                      std::to_string(call.extent("B")));
+  if (call.has("cu_seqlens") && call.extent("N") == 1 && call.extent("T") != 0)
+    throw InputError(call.kernel->name + ": x has positions, but there is no sequence");
 }
 
 // Lengths that differ, some of them 0.
@@ -133,10 +135,12 @@ const std::vector<OptionSpec> options = {
     {.name = "chunk",
      .kind = OptionSpec::integer,
      .initial = "64",
+     .samples = {"16", "37"},
      .doc = "positions of one chunk; the last of a sequence may have fewer"},
     {.name = "chunks",
      .kind = OptionSpec::integer,
      .initial = "",
+     .samples = {"40"},
      .doc = "with cu_seqlens: C, the rows of y; T / chunk + N - 1, which is always enough, if not "
             "given"}};
 
@@ -237,8 +241,9 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   };
   spec.options = {options[0]};
   spec.config = fields;
-  spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 2}, {"C", 512}};
-  spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 2}, {"C", 3}};
+  spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 2}};
+  spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 2}};
+  spec.follow = derive;
   spec.check = [](const Invocation &call) {
     check(call);
     const std::int64_t chunk = call.options.integer("chunk");

@@ -152,20 +152,27 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
   KernelSpec spec;
   spec.name = name;
   spec.options = {
-      {.name = "scale", .kind = OptionSpec::number, .initial = "1", .doc = "of x"},
+      {.name = "scale",
+       .kind = OptionSpec::number,
+       .initial = "1",
+       .samples = {"2.5"},
+       .doc = "of x"},
       {.name = "offset",
        .kind = OptionSpec::integer,
        .initial = "0",
+       .samples = {"3"},
        .doc = "position of the first row"},
       {.name = "eps",
        .kind = OptionSpec::number,
        .initial = "1e-5",
+       .samples = {"0.01"},
        .doc = "added to the layer norm's variance"},
   };
   if (!table)
     spec.options.push_back({.name = "theta",
                             .kind = OptionSpec::number,
                             .initial = "10000",
+                            .samples = {"100"},
                             .doc = "base of the frequencies, at least 1"});
   spec.config = {{"m", "rows of one program"},
                  {"block", "elements of a row held at once"},

@@ -226,6 +226,7 @@ KernelSpec commonSpec(const char *name, const char *summary, bool backward) {
   spec.options.push_back({.name = "window",
                           .kind = OptionSpec::integer,
                           .initial = "512",
+                          .samples = {"0", "7"},
                           .doc = "keys nearer than this meet q1 and k1, the others q2 and k2"});
   scheme::configure(spec, backward, 2);
   spec.check = [](const Invocation &call) {

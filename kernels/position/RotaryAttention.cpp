@@ -160,26 +160,32 @@ KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
       {.name = "theta",
        .kind = OptionSpec::number,
        .initial = "10000",
+       .samples = {"100"},
        .doc = "base of the frequencies, at least 1"},
       {.name = "rotary",
        .kind = OptionSpec::integer,
        .initial = "",
+       .samples = {"2", "16"},
        .doc = "r: how many of the dims turn, the first of them; D if not given"}};
   spec.options.insert(spec.options.end(), own.begin(), own.end());
-  auto number = [&](const char *option, const char *initial, const char *doc) {
-    spec.options.push_back(
-        {.name = option, .kind = OptionSpec::number, .initial = initial, .doc = doc});
+  auto number = [&](const char *option, const char *initial, const char *sample, const char *doc) {
+    spec.options.push_back({.name = option,
+                            .kind = OptionSpec::number,
+                            .initial = initial,
+                            .samples = {sample},
+                            .doc = doc});
   };
   if (expo) {
-    number("gain_base", "0.8", "g far from gain_center");
-    number("gain_peak", "0.4", "what g has more at gain_center");
-    number("gain_center", "", "the dim of the peak; D / 4 rounded down if not given");
-    number("gain_width", "", "standard deviation of the peak; D / 8 rounded down if not given");
-    number("boost", "0.2", "what rows at position 0 are larger by");
-    number("boost_decay", "0.001", "of the boost, per position");
-    number("near_base", "0.7", "factor of scores far away");
-    number("near_peak", "0.3", "what it has more at distance 0");
-    number("near_decay", "0.005", "of that, per position");
+    number("gain_base", "0.8", "1.1", "g far from gain_center");
+    number("gain_peak", "0.4", "-0.3", "what g has more at gain_center");
+    number("gain_center", "", "3", "the dim of the peak; D / 4 rounded down if not given");
+    number("gain_width", "", "2.5",
+           "standard deviation of the peak; D / 8 rounded down if not given");
+    number("boost", "0.2", "0.5", "what rows at position 0 are larger by");
+    number("boost_decay", "0.001", "0.1", "of the boost, per position");
+    number("near_base", "0.7", "0.4", "factor of scores far away");
+    number("near_peak", "0.3", "0.6", "what it has more at distance 0");
+    number("near_decay", "0.005", "0.1", "of that, per position");
   }
   scheme::configure(spec, backward, 1);
   spec.check = [expo](const Invocation &call) {

@@ -255,10 +255,11 @@ KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
   spec.options = commonOptions(cell);
   spec.config = commonConfig();
   commonExtents(spec, cell);
-  spec.typical["Y"] = 512;
-  spec.typical["R"] = slotsOf(cell) * 512;
-  spec.small["Y"] = 2 * 20;
-  spec.small["R"] = slotsOf(cell) * 20;
+  spec.follow = [common = spec.follow, cell](Invocation &call) {
+    common(call);
+    call.extents["Y"] = call.extent("...") * call.extent("H");
+    call.extents["R"] = slotsOf(cell) * call.extent("H");
+  };
   spec.check = [cell](const Invocation &call) {
     checkCommon(call, cell);
     if (call.extent("Y") != directionsOf(call) * call.extent("H"))

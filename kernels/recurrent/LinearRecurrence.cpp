@@ -110,6 +110,7 @@ std::vector<OptionSpec> recurrence::commonOptions() {
   return {{.name = "scale",
            .kind = OptionSpec::number,
            .initial = "",
+           .samples = {"0.7"},
            .doc = "of the queries; 1/sqrt(Dk) if not given"},
           {.name = "reverse",
            .kind = OptionSpec::flag,

@@ -131,7 +131,9 @@ template <class T, int N> Tensor<T, N> timed(const Use &use, std::string_view ar
 inline float scaleOf(const Invocation &call) {
   if (call.options.given("scale"))
     return static_cast<float>(call.options.number("scale"));
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(call.extent("Dk"))));
+  // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
+  const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("Dk"), 1));
+  return static_cast<float>(1 / std::sqrt(width));
 }
 
 inline int widthOf(const Invocation &call) {

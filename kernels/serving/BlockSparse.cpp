@@ -205,10 +205,15 @@ BlockSparseSettings settingsOf(const Invocation &call, std::span<const HostArray
           .mask = &inputs[call.index("mask")]};
 }
 
+// An axis of the mask is as long as another one in blocks of as many as an option says.
+struct MaskAxis {
+  const char *option, *axis, *length, *blocks;
+};
+constexpr MaskAxis masked[] = {{"block_q", "Mq", "Sq", "queries"}, {"block_k", "Mk", "Sk", "keys"}};
+
 void checkBlocks(const Invocation &call) {
   scheme::check(call);
-  for (auto [option, axis, blocks, length] :
-       {std::array{"block_q", "Mq", "queries", "Sq"}, std::array{"block_k", "Mk", "keys", "Sk"}}) {
+  for (const auto &[option, axis, length, blocks] : masked) {
     const std::int64_t size = call.options.integer(option);
     if (size < 16 || size > 1024 || size % 16)
       throw InputError(call.kernel->name + ": option '" + option + "' is " + std::to_string(size) +
@@ -224,16 +229,20 @@ void checkBlocks(const Invocation &call) {
 KernelSpec commonSpec(bool isBackward) {
   KernelSpec spec;
   spec.options = scheme::options(false);
-  for (auto [name, what] : {std::pair{"block_q", "queries"}, std::pair{"block_k", "keys"}})
+  for (const MaskAxis &each : masked)
     spec.options.push_back(
-        {.name = name,
+        {.name = each.option,
          .kind = OptionSpec::integer,
          .initial = "64",
-         .doc = std::string(what) + " of a block of the mask, a multiple of 16"});
+         .samples = {"16", "128"},
+         .doc = std::string(each.blocks) + " of a block of the mask, a multiple of 16"});
   scheme::configure(spec, isBackward, 1);
-  spec.typical.insert({{"Mq", 32}, {"Mk", 32}});
-  spec.small = {{"B", 2},    {"Hq", 2}, {"Hkv", 1}, {"Sq", 150},
-                {"Sk", 140}, {"D", 32}, {"Mq", 3},  {"Mk", 3}};
+  spec.small = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 150}, {"Sk", 140}, {"D", 32}};
+  spec.follow = [](Invocation &call) {
+    for (const auto &[option, axis, length, blocks] : masked)
+      call.extents[axis] =
+          ceilDiv(call.extent(length), std::max<std::int64_t>(call.options.integer(option), 1));
+  };
   spec.check = checkBlocks;
   spec.arguments = scheme::inputs({"q"}, {"k"});
   spec.arguments.push_back({.name = "mask",

@@ -101,16 +101,23 @@ std::vector<OptionSpec> sectile::pagedOptions() {
       {.name = "scale",
        .kind = OptionSpec::number,
        .initial = "",
+       .samples = {"0.7"},
        .doc = "of the scores; 1/sqrt(D) if not given"},
       {.name = "softcap",
        .kind = OptionSpec::number,
        .initial = "0",
+       .samples = {"1.5"},
        .doc = "c: scaled scores s become c tanh(s / c); 0: they do not"},
       {.name = "window_left",
        .kind = OptionSpec::integer,
        .initial = "-1",
+       .samples = {"0", "9"},
        .doc = "a query sees itself and so many keys before it; -1: all"},
   };
+}
+
+void sectile::followPaged(Invocation &call) {
+  call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
 }
 
 void sectile::checkPaged(const Invocation &call) {

@@ -9,6 +9,7 @@ namespace sectile {
 // Caches, lengths, tables and the optional inputs, in this order, behind q.
 std::vector<ArgumentSpec> pagedInputs();
 std::vector<OptionSpec> pagedOptions();
+void followPaged(Invocation &call);
 void checkPaged(const Invocation &call);
 PagedSettings pagedSettings(const Invocation &call, std::span<const HostArray> inputs);
 

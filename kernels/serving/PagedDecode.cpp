@@ -45,10 +45,11 @@ KernelSpec sectile::pagedDecodeSpec() {
                  {"splits", "parts of the keys, each with programs of its own"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
-  spec.typical = {{"S", 16},        {"Hq", 32},   {"Hkv", 8},   {"D", 128}, {"Dc", 128},
+  spec.typical = {{"S", 16},        {"Hq", 32},   {"Hkv", 8},   {"D", 128},
                   {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
-  spec.small = {{"S", 3},       {"Hq", 4},    {"Hkv", 2}, {"D", 32}, {"Dc", 32},
+  spec.small = {{"S", 3},       {"Hq", 4},    {"Hkv", 2}, {"D", 32},
                 {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
+  spec.follow = followPaged;
   spec.check = checkPaged;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

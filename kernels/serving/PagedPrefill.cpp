@@ -65,10 +65,14 @@ KernelSpec sectile::pagedPrefillSpec() {
                  {"n", "keys of one step"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
-  spec.typical = {{"T", 4096}, {"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"Dc", 128}, {"S", 8},
-                  {"ends", 9}, {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
-  spec.small = {{"T", 40},   {"Hq", 4},      {"Hkv", 2},   {"D", 32},  {"Dc", 32}, {"S", 3},
-                {"ends", 4}, {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
+  spec.typical = {{"T", 4096},      {"Hq", 32},   {"Hkv", 8},   {"D", 128}, {"S", 8},
+                  {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
+  spec.small = {{"T", 40},      {"Hq", 4},    {"Hkv", 2}, {"D", 32}, {"S", 3},
+                {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
+  spec.follow = [](Invocation &call) {
+    followPaged(call);
+    call.extents["ends"] = call.extent("S") + 1;
+  };
   spec.check = [](const Invocation &call) {
     checkPaged(call);
     if (call.extent("ends") != call.extent("S") + 1)

@@ -38,15 +38,15 @@ TEST(Registry, EachKernelIsWhole) {
     for (const ArgumentSpec &argument : kernel.arguments)
       EXPECT_EQ(!argument.dtypes.empty() + !argument.like.empty() + bool(argument.dtypeBy), 1)
           << kernel.name << " " << argument.name;
-    for (const ArgumentSpec &argument : kernel.arguments)
-      for (std::string axis : argument.axes) {
-        axis.erase(0, axis.starts_with("1|") ? 2 : 0);
-        const bool isSettled = std::isdigit(static_cast<unsigned char>(axis[0])) || argument.output;
-        EXPECT_TRUE(isSettled || kernel.typical.contains(axis)) << kernel.name << " " << axis;
-      }
     for (const auto &[axis, extent] : kernel.typical)
       EXPECT_TRUE(kernel.small.contains(axis)) << kernel.name << " " << axis;
-    Invocation call = resolveTypical(kernel, "", {}, {});
+    for (const OptionSpec &option : kernel.options) {
+      const bool isNumber = option.kind == OptionSpec::number || option.kind == OptionSpec::integer;
+      EXPECT_EQ(isNumber, !option.samples.empty()) << kernel.name << " " << option.name;
+      for (const std::string &sample : option.samples)
+        EXPECT_NE(sample, option.initial) << kernel.name << " " << option.name;
+    }
+    const Invocation call = resolveTypical(kernel, "", {}, {});
     EXPECT_EQ(call.tensors.size(), kernel.arguments.size());
   }
   EXPECT_EQ(names.size(), kernelRegistry().size());
@@ -82,22 +82,51 @@ TEST(Registry, ReferencesMatchTheResolvedOutputs) {
   }
 }
 
-// All kernels at their small extents on a virtual device: the results are right, and the same
-// twice.
-TEST(Registry, EachKernelIsRightAtSmallExtents) {
-  const Device device = Device::open("virtual:sm_80");
-  for (const KernelSpec &kernel : kernelRegistry()) {
-    SCOPED_TRACE(kernel.name);
-    Invocation call = resolveTypical(kernel, "", kernel.small, {});
-    const std::vector<HostArray> inputs = sampleInputs(call, 2);
-    const Config config = completeConfig(call, device.target(), {});
-    const Execution first = execute(device, call, config, inputs);
-    for (const Verdict &verdict : check(call, inputs, first.outputs))
-      EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
-    const Execution second = execute(device, call, config, inputs);
-    for (std::size_t i = 0; i < first.outputs.size(); ++i)
-      EXPECT_EQ(first.outputs[i].data, second.outputs[i].data);
+// Where there is nothing that an index, a length or a class could name.
+TEST(Registry, WhatHasNoLegalContentsIsRefused) {
+  auto refused = [](const char *kernel, const std::map<std::string, std::int64_t> &extents,
+                    const std::vector<std::string> &with = {}) -> std::string {
+    auto all = findKernel(kernel).small;
+    for (const auto &[axis, extent] : extents)
+      all[axis] = extent;
+    try {
+      resolveTypical(findKernel(kernel), "", all, {}, with);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const char *kernel : {"embedding", "embedding_backward"}) {
+    EXPECT_THAT(refused(kernel, {{"V", 0}}), HasSubstr("the table has no rows"));
+    EXPECT_EQ(refused(kernel, {{"V", 0}, {"...", 0}}), "accepted");
   }
+  for (const char *kernel : {"cross_entropy", "cross_entropy_backward"})
+    EXPECT_THAT(refused(kernel, {{"V", 0}}), HasSubstr("the logits have no classes"));
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    EXPECT_THAT(refused(kernel, {{"G", 0}}), HasSubstr("there is no group"));
+    EXPECT_EQ(refused(kernel, {{"G", 0}, {"M", 0}}), "accepted");
+  }
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    EXPECT_THAT(refused(kernel, {{"B1", 1}}), HasSubstr("there is no sequence"));
+  for (const char *kernel : {"chunk_mean_pool", "chunk_mean_pool_backward"})
+    EXPECT_THAT(refused(kernel, {{"N", 1}}, {"cu_seqlens"}), HasSubstr("there is no sequence"));
+}
+
+// An axis that follows from others need not be named, but what is named holds.
+TEST(Resolve, ExtentsFollowFromOthers) {
+  auto call = [](const char *kernel, const std::map<std::string, std::int64_t> &extents,
+                 const Assignments &options = {}, std::string_view dtype = "") {
+    return resolveTypical(findKernel(kernel), dtype, extents, options);
+  };
+  EXPECT_EQ(call("lstm", {{"H", 33}}).extent("G"), 132);
+  EXPECT_EQ(call("gru_backward", {{"H", 33}, {"...", 2}}).tensor("y").shape[2], 66);
+  EXPECT_EQ(call("conv2d_backward", {{"H", 9}, {"R", 3}}, {{"stride_h", "2"}}).extent("P"), 4);
+  EXPECT_EQ(call("quantized_matmul", {{"K", 160}}, {{"group", "32"}}).extent("S"), 5);
+  EXPECT_EQ(call("quantized_matmul", {{"K", 160}}, {}, "w=u8").extent("W"), 80);
+  EXPECT_EQ(call("quantized_matmul", {{"K", 160}}, {}, "w=i8").extent("W"), 160);
+  EXPECT_EQ(call("paged_decode", {{"D", 64}}, {}, "k_cache=u8").extent("Dc"), 32);
+  EXPECT_EQ(call("block_sparse_attention", {{"Sq", 65}}, {{"block_q", "16"}}).extent("Mq"), 5);
+  EXPECT_THROW(call("lstm", {{"H", 33}, {"G", 131}}), InputError);
 }
 
 TEST(Resolve, OutputsFollowTheInputs) {

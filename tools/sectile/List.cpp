@@ -40,6 +40,8 @@ static void describe(const KernelSpec &kernel) {
       for (const std::string &choice : spec.choices)
         values += (values.empty() ? "" : ", ") + choice;
     }
+    for (const std::string &sample : spec.samples)
+      values += (&sample == &spec.samples.front() ? ", as " : ", ") + sample;
     options.row({"  " + spec.name, values,
                  spec.initial.empty() ? "no default" : "default " + spec.initial, spec.doc});
   }

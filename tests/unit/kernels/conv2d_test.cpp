@@ -2,7 +2,6 @@
 // edges.
 #include "KernelTest.h"
 #include "kernels/InputError.h"
-#include "kernels/conv/Shape.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <sectile/library.h>
 
@@ -19,24 +18,9 @@ SECTILE_INSTANTIATE_ON(Conv2dEverywhere, "interpreter,virtual:gfx942,virtual:gfx
 
 using Extents = std::map<std::string, std::int64_t>;
 
-/// With the channels of a group, and of the backward kernel's dy the extents, worked out.
 KernelCase conv(const char *kernel, Extents extents, const Assignments &options = {},
                 const char *dtype = "f16", const std::vector<std::string> &with = {"b"}) {
-  Extents all = findKernel("conv2d").small;
-  for (const auto &[axis, extent] : extents)
-    all[axis] = extent;
-  OptionValues values;
-  for (const OptionSpec &option : convOptions())
-    values.values[option.name] = option.initial;
-  for (const auto &[name, value] : options)
-    values.values[name] = value;
-  const ConvShape shape(values);
-  all["Cg"] = all["C"] / shape.groups;
-  if (kernel == std::string("conv2d_backward")) {
-    all["P"] = shape.h.places(all["H"], all["R"]);
-    all["Q"] = shape.w.places(all["W"], all["S"]);
-  }
-  return {kernel, all, options, with, dtype};
+  return {kernel, std::move(extents), options, with, dtype};
 }
 
 const std::vector<Assignments> optionSets{
