@@ -13,15 +13,41 @@ std::size_t inputCount(const KernelSpec &kernel) {
                                                 [](const auto &spec) { return !spec.output; }));
 }
 
-std::vector<HostArray> inputsOf(const KernelCase &test, const Invocation &call) {
-  std::vector<HostArray> inputs = sampleInputs(call, test.seed);
-  if (test.prepare)
-    test.prepare(call, inputs);
-  return inputs;
+// Each number a unit in the last place up or down.
+HostArray neighbourOf(const HostArray &array, std::mt19937_64 &random) {
+  HostArray result = array;
+  withType(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::numeric_limits<T>::is_integer)
+      for (T &value : result.as<T>())
+        value = T(
+            static_cast<double>(value) *
+            (1 + (random() % 2 ? 1 : -1) * static_cast<double>(std::numeric_limits<T>::epsilon())));
+  });
+  return result;
 }
 
-Config configOf(const KernelCase &test, const Invocation &call, const Device &device) {
-  return completeConfig(call, device.target(), test.config);
+struct Bounds {
+  double max = 0, rms = 0;
+};
+// Those of judge(), from what the plain formula does at neighbours of the inputs.
+std::vector<Bounds> boundsNearby(const Invocation &call, std::span<const HostArray> inputs) {
+  std::vector<Bounds> bounds;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 4; ++i) {
+    std::vector<HostArray> nearby;
+    for (const HostArray &input : inputs)
+      nearby.push_back(neighbourOf(input, random));
+    std::size_t output = 0;
+    for (const Verdict &verdict :
+         check(call, nearby, referenceOutputs(call, nearby, Arithmetic::own))) {
+      bounds.resize(std::max(bounds.size(), ++output));
+      Bounds &own = bounds[output - 1];
+      own.max = std::max(own.max, verdict.accuracy.maxBound);
+      own.rms = std::max(own.rms, verdict.accuracy.rmsBound);
+    }
+  }
+  return bounds;
 }
 
 void expectWithinBounds(const Invocation &call, std::span<const HostArray> inputs,
@@ -68,6 +94,57 @@ HostArray asDouble(const HostArray &array) {
              : array;
 }
 
+// In exact arithmetic all floating-point inputs are float64.
+FilledCall backwardOf(const FilledCall &forward, const KernelCase &test,
+                      std::string_view backwardName, const std::vector<std::string> &without,
+                      Arithmetic arithmetic) {
+  const auto &[call, inputs] = forward;
+  const KernelSpec &backward = findKernel(backwardName);
+  const auto outputs = referenceOutputs(call, inputs, Arithmetic::exact);
+  auto stored = [&](DType dtype) {
+    return arithmetic == Arithmetic::exact && is_floating(dtype) ? DType::float64 : dtype;
+  };
+  std::mt19937_64 random(test.seed + 1);
+  std::normal_distribution<double> normal;
+  std::map<std::string, GivenTensor> types;
+  std::map<std::string, HostArray> arrays;
+  bool anyGradient = false;
+  for (const ArgumentSpec &spec : backward.arguments) {
+    if (spec.output || std::find(without.begin(), without.end(), spec.name) != without.end())
+      continue;
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      const ArgumentSpec &own = call.kernel->arguments[i];
+      const TensorType &type = call.tensors[i];
+      const bool isGradient = own.output && "d" + own.name == spec.name;
+      if (!type.present || (own.name != spec.name && !isGradient))
+        continue;
+      std::vector<double> values;
+      if (isGradient) {
+        anyGradient = true;
+        values.resize(static_cast<std::size_t>(elementCount(type.shape)));
+        for (double &value : values)
+          value = normal(random);
+      } else if (own.output) {
+        values = outputs[i - inputs.size()].toDouble();
+      }
+      types[spec.name] = {{type.dtype, type.shape}, ""};
+      arrays[spec.name] =
+          own.output ? HostArray(stored(type.dtype), type.shape, values) : inputs[i];
+    }
+  }
+  EXPECT_TRUE(anyGradient) << backwardName << " takes no gradient of an output";
+  Assignments options;
+  for (const auto &[name, value] : test.options)
+    for (const OptionSpec &spec : backward.options)
+      if (spec.name == name)
+        options.emplace_back(name, value);
+  FilledCall result{resolve(backward, types, options), {}};
+  for (std::size_t i = 0; i < inputCount(backward); ++i)
+    result.inputs.push_back(result.call.tensors[i].present ? arrays.at(backward.arguments[i].name)
+                                                           : HostArray());
+  return result;
+}
+
 } // namespace
 
 std::string KernelCase::describe() const {
@@ -80,7 +157,7 @@ std::string KernelCase::describe() const {
   text += "}, {";
   for (const std::string &name : with)
     text += "\"" + name + "\", ";
-  text += std::string("}, \"") + dtype + "\", {";
+  text += "}, \"" + dtype + "\", {";
   for (const auto &[name, value] : config)
     text += "{\"" + name + "\", " + std::to_string(value) + "}, ";
   text += "}, " + std::to_string(seed);
@@ -115,13 +192,19 @@ Invocation resolveCase(const KernelCase &test) {
   return resolve(kernel, inputs, test.options);
 }
 
-std::vector<HostArray> expectRight(const Device &device, const KernelCase &test) {
-  SCOPED_TRACE(device.name() + " " + test.describe());
-  const Invocation call = resolveCase(test);
-  const std::vector<HostArray> inputs = inputsOf(test, call);
-  const Config config = configOf(test, call, device);
+FilledCall fill(const KernelCase &test) {
+  FilledCall filled{resolveCase(test), {}};
+  filled.inputs = sampleInputs(filled.call, test.seed);
+  if (test.prepare)
+    test.prepare(filled.call, filled.inputs);
+  return filled;
+}
+
+static std::vector<HostArray> runTwice(const Device &device, const FilledCall &filled,
+                                       const Config &given) {
+  const auto &[call, inputs] = filled;
+  const Config config = completeConfig(call, device.target(), given);
   std::vector<HostArray> outputs = execute(device, call, config, inputs).outputs;
-  expectWithinBounds(call, inputs, outputs);
   const Execution again = execute(device, call, config, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     EXPECT_EQ(outputs[i].data, again.outputs[i].data)
@@ -129,11 +212,39 @@ std::vector<HostArray> expectRight(const Device &device, const KernelCase &test)
   return outputs;
 }
 
+std::vector<HostArray> expectRight(const Device &device, const FilledCall &filled,
+                                   const Config &config) {
+  std::vector<HostArray> outputs = runTwice(device, filled, config);
+  expectWithinBounds(filled.call, filled.inputs, outputs);
+  return outputs;
+}
+
+void expectRightAnywhere(const Device &device, const FilledCall &filled) {
+  const auto &[call, inputs] = filled;
+  std::vector<Verdict> verdicts = check(call, inputs, runTwice(device, filled, {}));
+  if (std::any_of(verdicts.begin(), verdicts.end(),
+                  [](const Verdict &verdict) { return !verdict.accuracy.ok(); })) {
+    const std::vector<Bounds> nearby = boundsNearby(call, inputs);
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      Accuracy &accuracy = verdicts[i].accuracy;
+      accuracy.maxBound = std::max(accuracy.maxBound, nearby[i].max);
+      accuracy.rmsBound = std::max(accuracy.rmsBound, nearby[i].rms);
+    }
+  }
+  for (const Verdict &verdict : verdicts)
+    EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
+}
+
+std::vector<HostArray> expectRight(const Device &device, const KernelCase &test) {
+  SCOPED_TRACE(device.name() + " " + test.describe());
+  return expectRight(device, fill(test), test.config);
+}
+
 void expectExact(const Device &device, const KernelCase &test) {
   SCOPED_TRACE(device.name() + " " + test.describe());
-  const Invocation call = resolveCase(test);
-  const std::vector<HostArray> inputs = inputsOf(test, call);
-  const auto outputs = execute(device, call, configOf(test, call, device), inputs).outputs;
+  const auto [call, inputs] = fill(test);
+  const Config config = completeConfig(call, device.target(), test.config);
+  const auto outputs = execute(device, call, config, inputs).outputs;
   const auto exact = referenceOutputs(call, inputs, Arithmetic::exact);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     EXPECT_EQ(outputs[i].toDouble(), exact[i].toDouble())
@@ -142,8 +253,7 @@ void expectExact(const Device &device, const KernelCase &test) {
 
 void expectRightWithStrides(const Device &device, const KernelCase &test) {
   SCOPED_TRACE(device.name() + " with strides " + test.describe());
-  const Invocation call = resolveCase(test);
-  const std::vector<HostArray> inputs = inputsOf(test, call);
+  const auto [call, inputs] = fill(test);
   constexpr std::byte poison{0xa5};
   NamedTensors given, results;
   std::vector<std::optional<Embedded>> places;
@@ -206,78 +316,47 @@ void fillIntegers(HostArray &array, int most, std::uint64_t seed) {
   array.assign(values);
 }
 
-void expectGradients(const KernelCase &test, const char *backwardName) {
+FilledCall backwardOf(const KernelCase &test, std::string_view backward,
+                      const std::vector<std::string> &without) {
+  const FilledCall forward = fill(test);
+  return backwardOf(forward, test, backward, without, Arithmetic::own);
+}
+
+void expectGradients(const KernelCase &test, std::string_view backwardName,
+                     const std::vector<std::string> &without) {
   SCOPED_TRACE(std::string(backwardName) + " of " + test.describe());
-  const Invocation forward = resolveCase(test);
-  const KernelSpec &backwardKernel = findKernel(backwardName);
-  std::vector<HostArray> inputs = inputsOf(test, forward);
-  for (HostArray &input : inputs)
+  FilledCall forward = fill(test);
+  for (HostArray &input : forward.inputs)
     input = asDouble(input);
-  const auto outputs = referenceOutputs(forward, inputs, Arithmetic::exact);
-  auto nameOf = [&](std::size_t output) {
-    return forward.kernel->arguments[inputs.size() + output].name;
-  };
+  std::vector<HostArray> &inputs = forward.inputs;
+  const FilledCall backward = backwardOf(forward, test, backwardName, without, Arithmetic::exact);
+  const auto gradients = referenceOutputs(backward.call, backward.inputs, Arithmetic::exact);
 
-  // Gradients of the outputs that the backward kernel takes one for.
-  std::mt19937_64 random(test.seed + 1);
-  std::normal_distribution<double> normal;
-  std::map<std::string, std::vector<double>> cotangents;
-  std::map<std::string, GivenTensor> types;
-  std::map<std::string, HostArray> arrays;
-  for (const ArgumentSpec &spec : backwardKernel.arguments) {
-    if (spec.output)
-      continue;
-    for (std::size_t i = 0; i < forward.tensors.size(); ++i) {
-      const ArgumentSpec &own = forward.kernel->arguments[i];
-      const TensorType &type = forward.tensors[i];
-      if (!type.present)
-        continue;
-      if (own.name == spec.name) {
-        arrays[spec.name] = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
-      } else if (own.output && "d" + own.name == spec.name) {
-        std::vector<double> &values = cotangents[own.name];
-        values.resize(static_cast<std::size_t>(elementCount(type.shape)));
-        for (double &value : values)
-          value = normal(random);
-        arrays[spec.name] = HostArray(DType::float64, type.shape, values);
-      } else {
-        continue;
-      }
-      types[spec.name] = {{type.dtype, type.shape}, ""};
-    }
-  }
-  ASSERT_FALSE(cotangents.empty()) << backwardName << " takes no gradient of an output";
-  Assignments options;
-  for (const auto &[name, value] : test.options)
-    for (const OptionSpec &spec : backwardKernel.options)
-      if (spec.name == name)
-        options.emplace_back(name, value);
-  const Invocation backward = resolve(backwardKernel, types, options);
-  std::vector<HostArray> backwardInputs;
-  for (std::size_t i = 0; i < inputCount(backwardKernel); ++i)
-    backwardInputs.push_back(
-        backward.tensors[i].present ? arrays.at(backwardKernel.arguments[i].name) : HostArray());
-  const auto gradients = referenceOutputs(backward, backwardInputs, Arithmetic::exact);
-
+  // The sum of the outputs, each times the gradient that the backward kernel is given for it.
+  std::map<std::size_t, std::vector<double>> weights;
+  for (std::size_t i = 0; i < backward.inputs.size(); ++i)
+    for (std::size_t j = inputs.size(); j < forward.call.tensors.size(); ++j)
+      if ("d" + forward.call.kernel->arguments[j].name == backward.call.kernel->arguments[i].name)
+        weights[j - inputs.size()] = backward.inputs[i].toDouble();
   auto loss = [&] {
-    const auto values = referenceOutputs(forward, inputs, Arithmetic::exact);
+    const auto values = referenceOutputs(forward.call, inputs, Arithmetic::exact);
     double sum = 0;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (const auto weights = cotangents.find(nameOf(i)); weights != cotangents.end()) {
-        const auto own = values[i].as<double>();
-        for (std::size_t j = 0; j < own.size(); ++j)
-          if (std::isfinite(own[j]))
-            sum += weights->second[j] * own[j];
-      }
+    for (const auto &[output, weight] : weights) {
+      const auto own = values[output].as<double>();
+      for (std::size_t j = 0; j < weight.size(); ++j)
+        if (std::isfinite(own[j]))
+          sum += weight[j] * own[j];
+    }
     return sum;
   };
+  std::mt19937_64 random(test.seed);
   std::size_t compared = 0;
   for (std::size_t g = 0; g < gradients.size(); ++g) {
-    if (!backward.tensors[backwardInputs.size() + g].present)
+    if (!backward.call.tensors[backward.inputs.size() + g].present)
       continue;
-    const std::string &name = backwardKernel.arguments[backwardInputs.size() + g].name;
+    const std::string &name = backward.call.kernel->arguments[backward.inputs.size() + g].name;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if ("d" + forward.kernel->arguments[i].name != name)
+      if ("d" + forward.call.kernel->arguments[i].name != name)
         continue;
       ++compared;
       const std::vector<double> analytic = gradients[g].toDouble();
@@ -301,6 +380,34 @@ void expectGradients(const KernelCase &test, const char *backwardName) {
     }
   }
   EXPECT_GT(compared, 0u) << backwardName << " gives no gradient of an input";
+}
+
+KernelCase consistent(KernelCase test) {
+  test.prepare = [earlier = test.prepare](const Invocation &call, std::vector<HostArray> &inputs) {
+    if (earlier)
+      earlier(call, inputs);
+    const std::string &name = call.kernel->name;
+    const KernelSpec &forward = findKernel(name.substr(0, name.rfind("_backward")));
+    std::map<std::string, GivenTensor> types;
+    std::vector<HostArray> own;
+    for (const ArgumentSpec &spec : forward.arguments)
+      if (!spec.output) {
+        const std::size_t i = call.index(spec.name);
+        own.push_back(inputs[i]);
+        if (call.tensors[i].present)
+          types[spec.name] = {call.tensors[i], ""};
+      }
+    Assignments options;
+    for (const auto &[option, value] : call.options.values)
+      if (!value.empty())
+        options.emplace_back(option, value);
+    const auto outputs = referenceOutputs(resolve(forward, types, options), own, Arithmetic::exact);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      for (std::size_t j = 0; j < inputs.size(); ++j)
+        if (call.kernel->arguments[j].name == forward.arguments[own.size() + i].name)
+          inputs[j].assign(outputs[i].toDouble());
+  };
+  return test;
 }
 
 } // namespace sectile::test

@@ -9,11 +9,11 @@ namespace sectile::test {
 
 /// One call of a kernel on sampled inputs. Extents that are not named are KernelSpec::small.
 struct KernelCase {
-  const char *kernel;
+  std::string kernel;
   std::map<std::string, std::int64_t> extents = {};
   Assignments options = {};
   std::vector<std::string> with = {}; // optional inputs
-  const char *dtype = "";             // of the first argument and those like it
+  std::string dtype = "";             // as resolveTypical takes it: "f16", "f16,b=i8"
   Config config = {};                 // for the fields named
   std::uint64_t seed = 1;
   /// Changes the inputs, by their place among the arguments, before the run.
@@ -25,8 +25,23 @@ struct KernelCase {
 
 Invocation resolveCase(const KernelCase &test);
 
+/// A resolved call and contents for its inputs, by their place among the arguments.
+struct FilledCall {
+  Invocation call;
+  std::vector<HostArray> inputs;
+};
+FilledCall fill(const KernelCase &test);
+
 /// Every output within its bound, inputs unchanged, the same bits a second time. Gives the outputs.
 std::vector<HostArray> expectRight(const Device &device, const KernelCase &test);
+std::vector<HostArray> expectRight(const Device &device, const FilledCall &filled,
+                                   const Config &config = {});
+
+/// The same for calls that are not picked by hand. The plain formula's error at one point may be
+/// next to nothing by luck, in an output of one element or one whose terms cancel out: where an
+/// output misses the bound that follows from it, that error is taken at some neighbours too, whose
+/// numbers differ by a unit in the last place, and the largest counts.
+void expectRightAnywhere(const Device &device, const FilledCall &filled);
 
 /// The same with each argument in the middle of a larger array: no axis is dense, the first element
 /// is not aligned, and what lies around and between an output's elements must not change.
@@ -38,9 +53,18 @@ void expectExact(const Device &device, const KernelCase &test);
 /// Small whole numbers, -most to most, instead of the input's contents.
 void fillIntegers(HostArray &array, int most, std::uint64_t seed);
 
-/// The backward kernel's float64 reference against central differences of the forward one's. The
-/// backward kernel takes the forward one's inputs and outputs under their names, and for an output
-/// o its gradient as "do"; it gives dx for an input x. `test` is the forward case.
-void expectGradients(const KernelCase &test, const char *backward);
+/// The call of a backward kernel that belongs to a forward case. The backward kernel takes the
+/// forward one's inputs and outputs under their names, and for an output o its gradient as "do",
+/// but those in `without`; it gives dx for an input x.
+FilledCall backwardOf(const KernelCase &test, std::string_view backward,
+                      const std::vector<std::string> &without = {});
+
+/// The backward kernel's float64 reference against central differences of the forward one's.
+void expectGradients(const KernelCase &test, std::string_view backward,
+                     const std::vector<std::string> &without = {});
+
+/// A case of a backward kernel whose inputs that the forward kernel gives are what it would give
+/// for the others.
+KernelCase consistent(KernelCase test);
 
 } // namespace sectile::test

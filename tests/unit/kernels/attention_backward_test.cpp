@@ -27,15 +27,6 @@ TEST(AttentionGradients, EveryOption) {
     }
 }
 
-TEST(AttentionGradients, PairsOfOptions) {
-  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 200 : 25); ++seed) {
-    KernelCase test = randomAttentionCase("attention", seed, 10);
-    test.extents["D"] = 16;
-    test.extents["Dv"] = 18;
-    expectGradients(test, "attention_backward");
-  }
-}
-
 TEST_P(Attention, LengthsBesideTileEdges) {
   for (auto [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
@@ -71,11 +62,6 @@ TEST_P(Attention, Options) {
       test.extents.insert(feature.extents.begin(), feature.extents.end());
       expectRight(device, consistent(test));
     }
-}
-
-TEST_P(Attention, PairsOfOptions) {
-  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 80 : 8); ++seed)
-    expectRight(device, consistent(randomAttentionCase("attention_backward", seed)));
 }
 
 TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {

@@ -144,11 +144,6 @@ TEST_P(Attention, Options) {
     }
 }
 
-TEST_P(Attention, PairsOfOptions) {
-  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 120 : 12); ++seed)
-    expectRight(device, randomAttentionCase("attention", seed));
-}
-
 TEST_P(Attention, AForgottenOptionIsFound) {
   for (const AttentionFeature &feature : attentionFeatures())
     if (feature.extents.empty())

@@ -71,17 +71,6 @@ TEST_P(Attention, OneSequenceNoneAndEmptyOnes) {
   }
 }
 
-TEST_P(Attention, SampledLengths) {
-  for (std::uint64_t seed = 1; seed <= (exhaustive() ? 60 : 4); ++seed)
-    for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
-      KernelCase test = randomAttentionCase(kernel, seed);
-      std::erase_if(test.options, [](const auto &option) { return option.first == "layout"; });
-      for (const char *axis : {"B", "Sq", "Sk"})
-        test.extents.erase(axis);
-      expectRight(device, sound(test));
-    }
-}
-
 TEST_P(Attention, Strides) {
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRightWithStrides(device, packed({kernel,
