@@ -32,11 +32,16 @@ Kernel steps{
       auto columns = cdiv(weights.extent(2), n);
       auto i = program_id(0) / columns, j = program_id(0) % columns, d = program_id(1);
       auto h = weights.extent(2), length = y.extent(1);
-      auto bias = [&](const View<const T, 2> &biases, bool present, int g) {
-        if (!present)
-          return zeros<float>(1, n);
-        return expand(cast<float>(biases.at(d).slice(0, h * g, h).tile(n).load(j)), 0);
-      };
+      std::array<Tile<float>, 4> inputBiases, stateBiases;
+      for (int g = 0; g < gates; ++g) {
+        auto bias = [&](const View<const T, 2> &biases, bool present) {
+          if (!present)
+            return zeros<float>(1, n);
+          return expand(cast<float>(biases.at(d).slice(0, h * g, h).tile(n).load(j)), 0);
+        };
+        inputBiases[g] = bias(inputBias, config.inputBias);
+        stateBiases[g] = bias(stateBias, config.stateBias);
+      }
       for (auto step : range(first, end)) {
         auto now = state.at(step % 2, d);
         std::array<Tile<float>, 4> sums;
@@ -52,9 +57,9 @@ Kernel steps{
         auto position = positionOf(step, d, length);
         auto saved = reserve.at(d, position);
         auto fromInput = [&](int g) {
-          return part(saved, g, h).tile(b, n).load(i, j) + bias(inputBias, config.inputBias, g);
+          return part(saved, g, h).tile(b, n).load(i, j) + inputBiases[g];
         };
-        auto fromState = [&](int g) { return sums[g] + bias(stateBias, config.stateBias, g); };
+        auto fromState = [&](int g) { return sums[g] + stateBiases[g]; };
         auto save = [&](int slot, const Tile<float> &value) {
           part(saved, slot, h).tile(b, n).store(i, j, value);
         };

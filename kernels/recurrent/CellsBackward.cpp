@@ -17,13 +17,12 @@ Kernel begin{"recurrent_backward_begin", [](View<const T, 3> last, View<const T,
                memory.tile(1, 16, 64).store(d, i, j, lastMemory.tile(1, 16, 64).load(d, i, j));
              }};
 
-// The gradient of the state that a later step's gates read, beside what is carried: of their sums,
-// [B, G] in `sums`, if there is such a step.
+// The gradient of the state that a later step's gates read, added to what reaches it otherwise: of
+// their sums, [B, G] in `sums`, if there is such a step.
 template <class S, class W>
-Tile<float> throughGates(const View<S, 2> &sums, const View<W, 2> &weights,
+Tile<float> throughGates(Tile<float> total, const View<S, 2> &sums, const View<W, 2> &weights,
                          const Bool &present, const Int &i, const Int &j,
                          const StepConfig &config) {
-  auto total = zeros<float>(config.b, config.h);
   auto depth = where(present, cdiv(weights.extent(0), config.k), 0);
   for (auto k : range(0, depth))
     total = dot(sums.tile(config.b, config.k).load(i, k),
@@ -48,8 +47,8 @@ Kernel steps{
         auto position = positionOf(step, d, length);
         auto later = positionOf(step + 1, d, length), earlier = positionOf(step - 1, d, length);
         auto carry = carried.at(d).tile(b, n);
-        auto dh = throughGates(stateSums.at(d, later), weights.at(d), index > 0, i, j, config) +
-                  carry.load(i, j) + cast<float>(dy.at(d, position).tile(b, n).load(i, j));
+        auto dh = carry.load(i, j) + cast<float>(dy.at(d, position).tile(b, n).load(i, j));
+        dh = throughGates(dh, stateSums.at(d, later), weights.at(d), index > 0, i, j, config);
         auto saved = [&](int slot) {
           return part(reserve.at(d, position), slot, h).tile(b, n).load(i, j);
         };
@@ -96,20 +95,20 @@ Kernel steps{
     }};
 
 template <class T>
-Kernel initial{
-    "recurrent_backward_initial",
-    [](View<const T, 3> weights, View<const T, 4> stateSums, View<const float, 3> carried,
-       View<const float, 3> memory, View<T, 3> dh0, View<T, 3> dc0, const StepConfig &config) {
-      const int b = config.b, n = config.h;
-      auto columns = cdiv(weights.extent(2), n);
-      auto i = program_id(0) / columns, j = program_id(0) % columns, d = program_id(1);
-      auto length = stateSums.extent(1);
-      auto first = stateSums.at(d, positionOf(Int(0), d, length));
-      dh0.at(d).tile(b, n).store(i, j,
-                                 throughGates(first, weights.at(d), length > 0, i, j, config) +
-                                     carried.at(d).tile(b, n).load(i, j));
-      dc0.at(d).tile(b, n).store(i, j, memory.at(d).tile(b, n).load(i, j));
-    }};
+Kernel initial{"recurrent_backward_initial",
+               [](View<const T, 3> weights, View<const T, 4> stateSums,
+                  View<const float, 3> carried, View<const float, 3> memory, View<T, 3> dh0,
+                  View<T, 3> dc0, const StepConfig &config) {
+                 const int b = config.b, n = config.h;
+                 auto columns = cdiv(weights.extent(2), n);
+                 auto i = program_id(0) / columns, j = program_id(0) % columns, d = program_id(1);
+                 auto length = stateSums.extent(1);
+                 auto first = stateSums.at(d, positionOf(Int(0), d, length));
+                 auto carry = carried.at(d).tile(b, n).load(i, j);
+                 dh0.at(d).tile(b, n).store(
+                     i, j, throughGates(carry, first, weights.at(d), length > 0, i, j, config));
+                 dc0.at(d).tile(b, n).store(i, j, memory.at(d).tile(b, n).load(i, j));
+               }};
 
 struct SumConfig {
   int m = 64, n = 64, b = 16, warps = 4;

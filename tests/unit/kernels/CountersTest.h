@@ -1,0 +1,90 @@
+// What a kernel's launches move, by the virtual GPU's counters: exact numbers, so that performance
+// is tested as results are.
+#pragma once
+#include "KernelTest.h"
+#include "kernels/Use.h"
+#include "runtime/LaunchAccess.h"
+#include "runtime/virtual/VirtualDevice.h"
+
+namespace sectile::test {
+
+using vgpu::AccessCounters;
+using vgpu::Counters;
+
+class CountersTest : public OnDevice {
+protected:
+  Counters lastCounters() const {
+    return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+  }
+
+  /// Of a case's launches, in order, with their kernels' names. All run: later ones may need what
+  /// earlier ones leave.
+  std::vector<std::pair<std::string, Counters>> countAll(const KernelCase &test) {
+    const Invocation call = resolveCase(test);
+    auto inputs = sampleInputs(call, test.seed);
+    if (test.prepare)
+      test.prepare(call, inputs);
+    std::vector<detail::Memory> memory;
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      const HostArray array =
+          i < inputs.size() ? inputs[i] : HostArray(call.tensors[i].dtype, call.tensors[i].shape);
+      memory.emplace_back();
+      if (!call.tensors[i].present)
+        continue;
+      memory.back() = detail::Memory(device, array.data.size());
+      memory.back().upload(array.data.data());
+    }
+    std::vector<std::pair<std::string, Counters>> counted;
+    for (const detail::BoundLaunch &each : bindKernel(call, configOf(test), memory).launches) {
+      runtime::LaunchAccess::launch(each, device.stream());
+      device.synchronize();
+      counted.emplace_back(each.kernel->name(), lastCounters());
+    }
+    return counted;
+  }
+  /// Of the launch of this name, or of the last one.
+  Counters count(const KernelCase &test, std::string_view launch = "") {
+    const auto counted = countAll(test);
+    for (const auto &[name, counters] : counted)
+      if (name == launch)
+        return counters;
+    if (!launch.empty())
+      ADD_FAILURE() << "there is no launch " << launch;
+    return counted.back().second;
+  }
+  Config configOf(const KernelCase &test) {
+    return completeConfig(resolveCase(test), device.target(), test.config);
+  }
+  bool hasMatrixUnits() const { return sectile::hasMatrixUnits(device.target()); }
+
+  /// Bytes that were read, in sectors: what all lanes of a warp read together counts once.
+  static std::uint64_t readBytes(const Counters &counters) {
+    return 32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
+  }
+  static void expectCoalesced(const Counters &counters) {
+    for (const AccessCounters *access :
+         {&counters.globalLoad, &counters.globalStore, &counters.asyncCopy})
+      EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
+  }
+  static void expectNoConflicts(const Counters &counters) {
+    for (const AccessCounters *access :
+         {&counters.sharedLoad, &counters.sharedStore, &counters.asyncCopy})
+      EXPECT_EQ(access->wavefronts, access->idealWavefronts) << counters.text();
+  }
+  /// `again`: bytes that may be read or not, as several warps share them.
+  static void expectRead(const Counters &counters, std::uint64_t read, std::uint64_t again = 0) {
+    EXPECT_GE(readBytes(counters), read) << counters.text();
+    EXPECT_LE(readBytes(counters), read + again) << counters.text();
+    expectCoalesced(counters);
+  }
+  static void expectMoved(const Counters &counters, std::uint64_t read, std::uint64_t written) {
+    expectRead(counters, read);
+    EXPECT_EQ(counters.globalStore.bytes, written) << counters.text();
+  }
+  /// Multiplications and additions of matrices of f16 or bf16, where matrix units do them.
+  void expectProducts(const Counters &counters, std::uint64_t products) {
+    EXPECT_EQ(counters.mma, hasMatrixUnits() ? products / (16 * 8 * 16) : 0) << counters.text();
+  }
+};
+
+} // namespace sectile::test
