@@ -9,6 +9,7 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import main  # for the tests, with the rest
 
 SECTILE = os.path.abspath(sys.argv[1])
+CHECKED = set()  # kernels that `run --check` found right
 FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|i1": "b", "|b1": "?"}
 
 
@@ -24,6 +25,8 @@ def sectile(*words, env=None):
     )
     assert completed.returncode in (0, 1, 2), (words, completed.returncode, completed.stderr)
     assert "Sanitizer" not in completed.stderr, completed.stderr
+    if words[0] == "run" and "--check" in words and completed.returncode == 0:
+        CHECKED.add(words[1])
     return Result(completed)
 
 

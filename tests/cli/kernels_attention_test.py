@@ -51,4 +51,5 @@ def test_packed_sequences():
     assert read_npy("dk")[1] == (30, 1, 16)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

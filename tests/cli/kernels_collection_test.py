@@ -37,4 +37,5 @@ def test_histogram():
     assert read_npy("c") == ("<i4", (8,), [x.count(i) for i in range(8)])
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

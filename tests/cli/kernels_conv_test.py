@@ -24,4 +24,5 @@ def test_conv2d():
     assert [read_npy(f"d{name}.npy")[1] for name in "xwb"] == [(2, 4, 5, 9), (6, 2, 2, 3), (6,)]
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -21,6 +21,12 @@ def run(kernel, inputs, outputs, *words):
          *(f"{name}={name}.npy" for name in outputs), "--check", *words, *DEVICE)  # fmt: skip
 
 
+def test_vector_add():
+    write(("x", "y"), (3, 5, 40))
+    run("vector_add", ("x", "y"), ("z",))
+    assert read_npy("z.npy")[:2] == ("<f4", (3, 5, 40))
+
+
 def test_activation():
     write(("x", "dy"), (3, 5, 40), "<f2")
     for kind in ("gelu", "silu"):
@@ -54,4 +60,5 @@ def test_embedding():
     assert read_npy("y.npy")[1] == (4, 6, 24) and read_npy("dtable.npy")[1] == (50, 24)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

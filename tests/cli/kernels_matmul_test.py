@@ -54,4 +54,5 @@ def test_scaled_matmul():
                           file("b_scales", (3, 2)), file("bias", (9,))], "block_k=32", "block_n=8", "out=f32")
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

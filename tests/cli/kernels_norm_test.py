@@ -70,4 +70,5 @@ def test_cross_entropy():
         run("cross_entropy_backward", ("logits", "targets", "lse", "dloss=loss"), ("dlogits",), *words)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -40,4 +40,5 @@ def test_chunk_mean_pool():
     assert read_npy("dx")[1] == (1, 50, 2, 30)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -79,4 +79,5 @@ def test_stick_breaking_attention():
     attention("stick_breaking_attention", "q", "k", "--opt", "scale=0.2", outputs=("o", "rem"), back=("do", "drem"))
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -45,4 +45,5 @@ def test_cells():
         assert read_npy("dw")[1] == (2, gates * h, h)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -88,4 +88,5 @@ def test_block_sparse_attention():
     assert read_npy("dq")[1] == (1, heads, queries, width) and read_npy("dk")[1] == (1, 1, keys, width)
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())
