@@ -58,7 +58,12 @@ void optimize(Module &module, TargetMachine &machine) {
   // Tiles are already as wide as the memory accesses; what is left scalar stays so.
   tuning.SLPVectorization = false;
   tuning.LoopVectorization = false;
-  PassBuilder builder(&machine, tuning);
+  // Nor are they taken apart: this pass makes loads of single elements of what is read as a vector
+  // and used by its elements.
+  PassInstrumentationCallbacks callbacks;
+  callbacks.registerShouldRunOptionalPassCallback(
+      [](StringRef pass, Any) { return pass != "VectorCombinePass"; });
+  PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(callGraph);
   builder.registerFunctionAnalyses(functions);
