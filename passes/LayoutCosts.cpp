@@ -93,7 +93,7 @@ static double sectorsPerInstruction(const Layout &layout, const Contiguity &know
 
 double LayoutCosts::ofMemory(Value ptr, unsigned vector, const Layout &layout) const {
   unsigned bytes = elementBitsOf(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement()) / 8;
-  double sectors = sectorsPerInstruction(layout, analysis[ptr], bytes, vector);
+  double sectors = sectorsPerInstruction(layout, usual[ptr], bytes, vector);
   return layout.numRegisters() / vector * (costOfAccess + sectors * costOfSector);
 }
 
@@ -241,10 +241,11 @@ Layout LayoutCosts::plain(RankedTensorType type) const {
 void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
                                    SmallVectorImpl<Layout> &proposals) const {
   auto type = cast<RankedTensorType>(ptr.getType());
-  const Contiguity &known = analysis[ptr];
+  const Contiguity &known = analysis[ptr], &mostly = usual[ptr];
   auto order = llvm::to_vector<4>(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
   llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::pair(known[a].contiguity, a) > std::pair(known[b].contiguity, b);
+    return std::tuple(known[a].contiguity, mostly[a].contiguity, a) >
+           std::tuple(known[b].contiguity, mostly[b].contiguity, b);
   });
   unsigned vector =
       order.empty() ? 1 : std::min(widest, vectorLength(analysis, ptr, mask, order[0]));

@@ -12,8 +12,8 @@ namespace sectile {
 /// Costs are estimated cycles of one warp.
 class LayoutCosts {
 public:
-  LayoutCosts(const Target &target, unsigned warps, const ContiguityAnalysis &analysis)
-      : target(target), warps(warps), analysis(analysis) {}
+  LayoutCosts(const Target &target, unsigned warps, mlir::Operation *kernel)
+      : target(target), warps(warps), analysis(kernel), usual(kernel, Certainty::mostly) {}
 
   /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
   double of(mlir::Operation *op, const Layout &layout) const;
@@ -43,7 +43,8 @@ private:
 
   const Target &target;
   unsigned warps;
-  const ContiguityAnalysis &analysis;
+  ContiguityAnalysis analysis; ///< what vectors may rely on
+  ContiguityAnalysis usual;    ///< what lanes beside each other will mostly find
 };
 
 /// Bits that an element takes in registers and shared memory; pointers take 64.

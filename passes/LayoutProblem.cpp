@@ -37,7 +37,7 @@ static double weightOf(Value value) {
 }
 
 LayoutProblem::LayoutProblem(func::FuncOp kernel, const Target &target, unsigned warps)
-    : kernel(kernel), analysis(kernel), costs(target, warps, analysis) {
+    : kernel(kernel), costs(target, warps, kernel) {
   findCheapTiles();
   addNodes();
 }

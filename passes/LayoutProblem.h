@@ -97,7 +97,6 @@ private:
   llvm::SmallVector<unsigned, 8> neighbours(unsigned node) const;
 
   mlir::func::FuncOp kernel;
-  ContiguityAnalysis analysis;
   LayoutCosts costs;
   LayoutTable table;
   std::vector<Node> nodes;

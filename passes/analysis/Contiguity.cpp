@@ -52,7 +52,8 @@ Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
   return result;
 }
 
-ContiguityAnalysis::ContiguityAnalysis(Operation *root) {
+ContiguityAnalysis::ContiguityAnalysis(Operation *root, Certainty certainty)
+    : certainty(certainty) {
   root->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op->getNumRegions() && op->hasTrait<OpTrait::IsIsolatedFromAbove>() && !isa<ModuleOp>(op)) {
       visitRegions(*op);
@@ -104,7 +105,7 @@ void ContiguityAnalysis::visit(Operation &op) {
   SmallVector<const Contiguity *, 4> operands;
   for (Value operand : op.getOperands())
     operands.push_back(&(*this)[operand]);
-  if (std::optional<Contiguity> what = inferContiguity(op, operands)) {
+  if (std::optional<Contiguity> what = inferContiguity(op, operands, certainty)) {
     known[op.getResult(0)] = std::move(*what);
     return;
   }

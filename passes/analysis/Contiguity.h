@@ -41,11 +41,16 @@ int64_t stepOf(mlir::Type type);
 /// dimension.
 int64_t divisibilityOfRuns(const Run &run, int64_t length, int64_t step);
 
+/// Whether what is known holds always, or is what to expect: the places that a number is taken
+/// apart into by an extent that is not known are neighbours but where a row ends, and every second
+/// or fourth number still lies close by.
+enum class Certainty { always, mostly };
+
 /// The analysis of every value in an operation, by abstract interpretation: loops are repeated
 /// until nothing changes. As in C++, signed arithmetic is taken not to overflow.
 class ContiguityAnalysis {
 public:
-  explicit ContiguityAnalysis(mlir::Operation *root);
+  explicit ContiguityAnalysis(mlir::Operation *root, Certainty certainty = Certainty::always);
   const Contiguity &operator[](mlir::Value value) const;
 
 private:
@@ -61,13 +66,15 @@ private:
   /// away.
   bool join(mlir::Value value, mlir::Value other);
 
+  Certainty certainty;
   llvm::DenseMap<mlir::Value, Contiguity> known;
 };
 
 /// What holds of an operation's only result, given what holds of its operands; nothing where no
 /// rule knows the operation.
 std::optional<Contiguity> inferContiguity(mlir::Operation &op,
-                                          llvm::ArrayRef<const Contiguity *> operands);
+                                          llvm::ArrayRef<const Contiguity *> operands,
+                                          Certainty certainty = Certainty::always);
 
 /// What holds of a value that is one or the other. `step` is stepOf their type.
 Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step);

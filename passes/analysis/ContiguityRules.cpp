@@ -27,8 +27,9 @@ bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 /// One rule's view of its operation: its operands' knowledge and the shape of the result.
 class Rules {
 public:
-  Rules(Operation &op, ArrayRef<const Contiguity *> operands)
-      : op(op), operands(operands), type(op.getResult(0).getType()), step(stepOf(type)) {
+  Rules(Operation &op, ArrayRef<const Contiguity *> operands, Certainty certainty)
+      : op(op), operands(operands), certainty(certainty), type(op.getResult(0).getType()),
+        step(stepOf(type)) {
     shape.assign(tile::shapeOf(type));
     if (!isa<RankedTensorType>(type))
       shape.push_back(1);
@@ -85,8 +86,20 @@ private:
     return amount && *amount >= 0 && *amount < 31 ? amount : std::nullopt;
   }
 
+  /// Whether few multiples of a divisor are expected within a run: it is no constant.
+  bool isSeldomMet(const Contiguity &divisor) const {
+    return certainty == Certainty::mostly && !divisor.constant;
+  }
+
+  /// Whether numbers that far apart still count as neighbours.
+  bool isSmallStep(const Contiguity &step) const {
+    return certainty == Certainty::mostly && step.constant && *step.constant > 1 &&
+           *step.constant <= 4;
+  }
+
   Operation &op;
   ArrayRef<const Contiguity *> operands;
+  Certainty certainty;
   Type type;
   int64_t step;
   SmallVector<int64_t, 3> shape;
@@ -136,7 +149,9 @@ Contiguity Rules::multiply(const Contiguity &by) const {
     return by;
   Contiguity result = perDim([&](unsigned d) {
     int64_t divisor = everyLhs(d) * divisibilityOfRuns(by[d], 1, 1);
-    return Run{1, std::gcd(lhs()[d].constancy, by[d].constancy), std::min(divisor, maxDivisor)};
+    int64_t contiguity = isSmallStep(by) ? lhs()[d].contiguity : 1;
+    return Run{contiguity, std::gcd(lhs()[d].constancy, by[d].constancy),
+               std::min(divisor, maxDivisor)};
   });
   result.nonNegative = lhs().nonNegative && by.nonNegative;
   return result;
@@ -152,7 +167,9 @@ Contiguity Rules::divide(const Contiguity &by, bool roundsDown) const {
     Run run;
     run.constancy = std::gcd(a.constancy, n.constancy);
     int64_t divisor = divisibilityOfRuns(n, 1, 1);
-    if (roundsDown || lhs().nonNegative)
+    if (isSeldomMet(by))
+      run.constancy = std::max(run.constancy, std::gcd(a.contiguity, n.constancy));
+    else if (roundsDown || lhs().nonNegative)
       run.constancy = std::max(run.constancy, std::gcd(std::gcd(a.contiguity, n.constancy),
                                                        std::min(a.divisibility, divisor)));
     if (by.constant && isPowerOfTwo(*by.constant))
@@ -170,7 +187,9 @@ Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
     int64_t divisor = divisibilityOfRuns(n, 1, 1);
     Run run;
     run.constancy = std::gcd(a.constancy, n.constancy);
-    if (roundsDown || lhs().nonNegative)
+    if (isSeldomMet(by))
+      run.contiguity = std::gcd(a.contiguity, n.constancy);
+    else if (roundsDown || lhs().nonNegative)
       run.contiguity =
           std::gcd(std::gcd(a.contiguity, n.constancy), std::min(a.divisibility, divisor));
     run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1), divisor);
@@ -434,10 +453,11 @@ std::optional<Contiguity> Rules::infer() {
 
 } // namespace
 
-std::optional<Contiguity> inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands) {
+std::optional<Contiguity> inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
+                                          Certainty certainty) {
   if (op.getNumResults() != 1)
     return std::nullopt;
-  return Rules(op, operands).infer();
+  return Rules(op, operands, certainty).infer();
 }
 
 } // namespace sectile

@@ -27,13 +27,14 @@ class ContiguityTest : public testing::Test, protected Context {
 protected:
   /// What is known of the values named by `mark = "name"` attributes, as `contiguity constancy
   /// divisibility` for each dimension.
-  std::map<std::string, std::string> analyse(StringRef body) {
+  std::map<std::string, std::string> analyse(StringRef body,
+                                             Certainty certainty = Certainty::always) {
     module = parseSourceString<ModuleOp>(body, &context);
     EXPECT_TRUE(module);
     std::map<std::string, std::string> found;
     if (!module)
       return found;
-    ContiguityAnalysis analysis(*module);
+    ContiguityAnalysis analysis(*module, certainty);
     module->walk([&](Operation *op) {
       if (auto name = op->getAttrOfType<StringAttr>("mark")) {
         std::string text;
@@ -67,6 +68,34 @@ TEST_F(ContiguityTest, RowsOfAMatrix) {
     })");
   EXPECT_EQ(found["offset"], "1 1 1, 176 1 16");
   EXPECT_EQ(found["ptr"], "1 1 2, 176 1 16");
+}
+
+// What layouts are chosen by: rows of an image end somewhere, but most pixels have their neighbours
+// beside them.
+TEST_F(ContiguityTest, MostPixelsHaveNeighbours) {
+  const char *pixels = R"(
+    func.func @f(%n: i32, %i: i32) {
+      %a = tile.arange 0 : tensor<64xi32>
+      %s = tile.splat %i : i32 -> tensor<64xi32>
+      %p = arith.addi %a, %s : tensor<64xi32>
+      %columns = tile.splat %n : i32 -> tensor<64xi32>
+      %row = arith.divsi %p, %columns {mark = "row"} : tensor<64xi32>
+      %column = arith.remsi %p, %columns {mark = "column"} : tensor<64xi32>
+      %two = arith.constant dense<2> : tensor<64xi32>
+      %strided = arith.muli %column, %two {mark = "strided"} : tensor<64xi32>
+      %ten = arith.constant dense<10> : tensor<64xi32>
+      %tenth = arith.remsi %p, %ten {mark = "by a constant"} : tensor<64xi32>
+      return
+    })";
+  auto mostly = analyse(pixels, Certainty::mostly);
+  EXPECT_EQ(mostly["row"], "1 64 1");
+  EXPECT_EQ(mostly["column"], "64 1 1");
+  EXPECT_EQ(mostly["strided"], "64 1 2");
+  EXPECT_EQ(mostly["by a constant"], "1 1 1");
+  auto always = analyse(pixels);
+  EXPECT_EQ(always["row"], "1 1 1");
+  EXPECT_EQ(always["column"], "1 1 1");
+  EXPECT_EQ(always["strided"], "1 1 2");
 }
 
 TEST_F(ContiguityTest, PromisesAreTaken) {
