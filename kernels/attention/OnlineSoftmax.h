@@ -47,7 +47,9 @@ struct OnlineSoftmax {
   }
 
   // 0 for rows that saw nothing.
-  Tile<float> result() const { return output / expand(where(total == 0.0f, 1.0f, total), 1); }
+  Tile<float> result() const {
+    return output * expand(1.0f / where(total == 0.0f, 1.0f, total), 1);
+  }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {
     return where(total == 0.0f, -infinity, (largest + log2(total)) * ln2);

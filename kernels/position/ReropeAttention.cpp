@@ -44,13 +44,14 @@ template <class T> struct ReropeScheme {
     auto product = [](const Tile<T> &a, const Tile<T> &b) {
       return dot(a, trans(b), zeros<float>(a.extent(0), b.extent(0)), Precision::ieee);
     };
+    const Float factor = scale * blockwise::log2e;
     if (part == Part::near)
-      return product(own.near, other.near) * scale;
+      return product(own.near, other.near) * factor;
     if (part == Part::far)
-      return product(own.far, other.far) * scale;
+      return product(own.far, other.far) * factor;
     auto near = product(own.near, other.near);
     auto far = product(own.far, other.far);
-    return where(isNear(i, j), near, far) * scale;
+    return where(isNear(i, j), near, far) * factor;
   }
 
   Totals noQueries() const { return nothing(config.m); }
@@ -58,7 +59,7 @@ template <class T> struct ReropeScheme {
   void accumulate(Totals &total, const Tile<float> &slope, const Operands &other,
                   const Tile<Index> &i, const Tile<Index> &j, Part part) const {
     auto add = [&](Tile<float> &sum, const Tile<float> &change, const Tile<T> &with) {
-      sum = dot(cast<T>(change * scale), with, sum, Precision::ieee);
+      sum = dot(cast<T>(change), with, sum, Precision::ieee);
     };
     if (part == Part::both) {
       const auto near = isNear(i, j);
@@ -179,8 +180,8 @@ Kernel reropeAttentionQueries{
                                            at.block, v.at(at.batch, kvHead),
                                            o.at(at.batch, at.head), dO.at(at.batch, at.head),
                                            lse.at(at.batch, at.head), deltas.at(at.batch, at.head));
-      dq1.at(at.batch, at.head).tile(config.m, config.width).store(at.block, 0, total.near);
-      dq2.at(at.batch, at.head).tile(config.m, config.width).store(at.block, 0, total.far);
+      dq1.at(at.batch, at.head).tile(config.m, config.width).store(at.block, 0, total.near * scale);
+      dq2.at(at.batch, at.head).tile(config.m, config.width).store(at.block, 0, total.far * scale);
     }};
 
 // A program has one block of keys, and goes through all queries of all heads that see them.
@@ -203,8 +204,8 @@ Kernel reropeAttentionKeys{
         keyGradients<T>(at.scheme(head, at.head), at.band, config.extents(), at.block, keys, values,
                         dO.at(at.batch, head), lse.at(at.batch, head), deltas.at(at.batch, head),
                         keyTotal, valueTotal);
-      dk1.at(at.batch, at.head).tile(n, width).store(at.block, 0, keyTotal.near);
-      dk2.at(at.batch, at.head).tile(n, width).store(at.block, 0, keyTotal.far);
+      dk1.at(at.batch, at.head).tile(n, width).store(at.block, 0, keyTotal.near * scale);
+      dk2.at(at.batch, at.head).tile(n, width).store(at.block, 0, keyTotal.far * scale);
       dv.at(at.batch, at.head).tile(n, width).store(at.block, 0, valueTotal);
     }};
 

@@ -1,10 +1,12 @@
 // rope_attention and exposb_attention, forward and backward: attention with the positions put into
-// queries and keys on the way from memory to the products.
+// queries and keys.
 #include "kernels/InputError.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/RotaryScheme.h"
 #include "kernels/position/SchemeSpec.h"
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 using namespace sectile;
@@ -26,6 +28,23 @@ Band bandOf(const RotaryAttentionConfig &config, const Int &queries, const Int &
     band.right = right;
   return band;
 }
+
+// Puts the positions into all rows of x. A program has the same rows of several heads: what their
+// positions do to them is the same.
+template <class T>
+Kernel turnRows{
+    "turn_rows", [](View<const T, 4> x, View<T, 4> y, Int first, Int heads,
+                    const RotaryAttentionConfig &config) {
+      const Place at;
+      const Turn turn(config, at.block, config.m, first);
+      const Int from = at.head * heads;
+      for (auto head : range(from, minimum(from + heads, x.extent(1)))) {
+        const auto rows = turn.load(x.at(at.batch, head));
+        const auto parts = turnedParts(y.at(at.batch, head), config.shape());
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          parts[i].tile(config.m, static_cast<int>(rows[i].extent(1))).store(at.block, 0, rows[i]);
+      }
+    }};
 
 template <class T>
 constexpr auto forward = [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
@@ -146,6 +165,25 @@ RotaryAttentionConfig chosenConfig(const Use &use, bool expo) {
   return config;
 }
 
+// An argument's rows [B, H, S, D] with the positions in them, those of row 0 being `first`; in
+// scratch memory.
+template <class T>
+Tensor<T, 4> turned(Use &use, const char *name, std::int64_t first, RotaryAttentionConfig config) {
+  const auto rows = use.tensor<T, 4>(name);
+  const int width = turnedWidth(config.shape());
+  config.m =
+      static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(4096 / width, 4, 64))));
+  config.warps = 4;
+  config.n = config.stages = 1;
+  config.queriesTurned = config.keysTurned = config.left = config.right = false;
+  const auto result = use.workspace<T, 4>({rows.extent(0), rows.extent(1), rows.extent(2), width});
+  const std::int64_t heads = std::clamp<std::int64_t>(rows.extent(1), 1, 4);
+  use(turnRows<T>,
+      Grid(ceilDiv(rows.extent(2), config.m), ceilDiv(rows.extent(1), heads), rows.extent(0)), rows,
+      result, first, heads, config);
+  return result;
+}
+
 // Options, rules and configuration of the forward and the backward kernels.
 KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
   KernelSpec spec;
@@ -216,17 +254,19 @@ KernelSpec forwardSpec(bool expo) {
                                            rotaryOptions(call, expo), arithmetic);
     return std::vector{result.o, result.lse};
   };
+  spec.spaces.front().part = spec.name;
   spec.apply = [expo](Use &use) {
     const Invocation &call = use.call;
-    const RotaryAttentionConfig chosen = chosenConfig(use, expo);
+    RotaryAttentionConfig chosen = chosenConfig(use, expo);
     const BandNumbers band(call);
     const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B"));
     const std::int64_t groups = call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
+    chosen.keysTurned = call.extent("Sq") > chosen.m; // several programs need the same keys
     forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(expo ? exposbAttention<T> : ropeAttention<T>, grid, use.tensor<T, 4>("q"),
-          use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
-          use.tensor<float, 3>("lse"), groups, static_cast<float>(scheme::scale(call)), band.left,
-          band.right, chosen);
+      const auto k = chosen.keysTurned ? turned<T>(use, "k", 0, chosen) : use.tensor<T, 4>("k");
+      use(expo ? exposbAttention<T> : ropeAttention<T>, grid, use.tensor<T, 4>("q"), k,
+          use.tensor<T, 4>("v"), use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"), groups,
+          static_cast<float>(scheme::scale(call)), band.left, band.right, chosen);
     });
   };
   return spec;
@@ -257,7 +297,7 @@ KernelSpec backwardSpec(bool expo) {
       expo ? exposbAttentionKeys<half>.name() : ropeAttentionKeys<half>.name();
   spec.apply = [expo](Use &use) {
     const Invocation &call = use.call;
-    const RotaryAttentionConfig chosen = chosenConfig(use, expo);
+    RotaryAttentionConfig chosen = chosenConfig(use, expo);
     const BandNumbers band(call);
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
@@ -265,9 +305,11 @@ KernelSpec backwardSpec(bool expo) {
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
     const auto scale = static_cast<float>(scheme::scale(call));
     const auto deltas = use.workspace<float, 3>({batches, heads, queries});
+    chosen.queriesTurned = chosen.keysTurned = true;
     forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
-                 dO = use.tensor<T, 4>("do");
+      const auto q = turned<T>(use, "q", keys - queries, chosen),
+                 k = turned<T>(use, "k", 0, chosen);
+      const auto v = use.tensor<T, 4>("v"), dO = use.tensor<T, 4>("do");
       const auto lse = use.tensor<float, 3>("lse");
       use(expo ? exposbAttentionQueries<T> : ropeAttentionQueries<T>,
           Grid(ceilDiv(queries, chosen.m), heads, batches), q, k, v, use.tensor<T, 4>("o"), lse, dO,

@@ -3,9 +3,11 @@
 // scores they give, and where a gradient of the scores goes:
 //
 //   queries(block, part), keys(block, part)       operands, positions already in them
-//   scores(own, other, i, j, part)                [rows of own, rows of other]; i and j broadcast
+//   scores(own, other, i, j, part)                [rows of own, rows of other], in units of log 2;
+//                                                 i and j broadcast
 //   noQueries(), noKeys()                         zeros to accumulate gradients of operands in
-//   accumulate(total, slope, other, i, j, part)   adds to them, of the gradient of the scores
+//   accumulate(total, slope, other, i, j, part)   adds to them, of the gradient of the scores, all
+//                                                 but the scale
 //   keyRuns(row, range), queryRuns(row, range)    blocks in which it does the same work
 #pragma once
 #include "kernels/attention/Band.h"
@@ -51,7 +53,7 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
       const Int step = run.block(number);
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
-      const auto scores = scheme.scores(queries, keys, i, j, run.part) * blockwise::log2e;
+      const auto scores = scheme.scores(queries, keys, i, j, run.part);
       auto weights = softmax.weigh(where(band.visibleKeys(i, j), scores, -blockwise::infinity));
       softmax.add(cast<T>(weights), values.load(step, 0), Precision::ieee);
     }
@@ -59,11 +61,13 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
   lse.tile(m).store(block, softmax.logarithm());
 }
 
-// The weight that a score has in a row of this logarithm; nothing has one in a row that saw
+// What scores of rows with these logarithms are relative to; nothing has a weight in a row that saw
 // nothing.
-inline Tile<float> weight(const Tile<float> &scores, const Bool &visible, const Tile<float> &lse) {
-  auto base = where(lse == -blockwise::infinity, blockwise::infinity, lse);
-  return where(visible, exp2((scores - base) * blockwise::log2e), 0.0f);
+inline Tile<float> baseOf(const Tile<float> &lse) {
+  return where(lse == -blockwise::infinity, blockwise::infinity, lse * blockwise::log2e);
+}
+inline Tile<float> weight(const Tile<float> &scores, const Bool &visible, const Tile<float> &base) {
+  return where(visible, exp2(scores - base), 0.0f);
 }
 
 // Gradients of one head's queries, and for the keys' half delta = sum of o times its gradient.
@@ -79,7 +83,7 @@ auto queryGradients(const Scheme &scheme, const Band &band, const Extents &exten
   const auto slope = dO.tile(m, width).load(block, 0);
   const auto delta = sum(cast<float>(slope) * cast<float>(o.tile(m, width).load(block, 0)), 1);
   deltas.tile(m).store(block, delta);
-  const auto logarithms = expand(lse.tile(m).load(block), 1);
+  const auto base = expand(baseOf(lse.tile(m).load(block)), 1);
   auto total = scheme.noQueries();
   for (const Run &run : scheme.keyRuns(block * m, band.keyBlocks(block * m, m, n)))
     for (auto number : range(run.first, run.end)) {
@@ -87,7 +91,7 @@ auto queryGradients(const Scheme &scheme, const Band &band, const Extents &exten
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
       const auto scores = scheme.scores(queries, keys, i, j, run.part);
-      const auto p = weight(scores, band.visibleKeys(i, j), logarithms);
+      const auto p = weight(scores, band.visibleKeys(i, j), base);
       const auto dp = dot(slope, trans(values.load(step, 0)), zeros<float>(m, n), Precision::ieee);
       scheme.accumulate(total, p * (dp - expand(delta, 1)), keys, i, j, run.part);
     }
@@ -108,7 +112,7 @@ void keyGradients(const Scheme &scheme, const Band &band, const Extents &extents
       const auto i = expand(rowNumbers(step, m), 0);
       const auto queries = scheme.queries(step, run.part);
       const auto scores = scheme.scores(keys, queries, i, j, run.part);
-      const auto p = weight(scores, band.visible(i, j), expand(lse.tile(m).load(step), 0));
+      const auto p = weight(scores, band.visible(i, j), expand(baseOf(lse.tile(m).load(step)), 0));
       const auto slope = dO.tile(m, width).load(step, 0);
       valueTotal = dot(cast<T>(p), slope, valueTotal, Precision::ieee);
       const auto dp = dot(values, trans(slope), zeros<float>(n, m), Precision::ieee);

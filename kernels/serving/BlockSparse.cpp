@@ -42,7 +42,7 @@ template <class T> struct BlockSparseScheme {
   Tile<float> scores(const Tile<T> &own, const Tile<T> &other, const Tile<Index> &,
                      const Tile<Index> &, Part) const {
     return dot(own, trans(other), zeros<float>(own.extent(0), other.extent(0)), Precision::ieee) *
-           scale;
+           (scale * blockwise::log2e);
   }
   Tile<float> noQueries() const { return zeros<float>(config.m, config.width); }
   Tile<float> noKeys() const { return zeros<float>(config.n, config.width); }
