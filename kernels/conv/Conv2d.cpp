@@ -1,6 +1,7 @@
 // conv2d: the cross-correlation that deep learning calls convolution,
 // y[n, k, p, q] = b[k] + sum over c, r, s of w[k, c, r, s] x[n, c, p stride - pad + r dilation, …].
 #include "kernels/InputError.h"
+#include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Launch.h"
 
@@ -39,6 +40,7 @@ KernelSpec sectile::conv2dSpec() {
     return std::vector{conv2dReference(call, inputs, arithmetic)};
   };
   addConvConfig(spec, "conv2d", "");
+  spec.spaces.front().part = "conv2d";
   spec.defaults = [](const Invocation &call, const std::string &target) {
     Config config;
     addConvDefaults(config, call, target, "",
@@ -55,8 +57,11 @@ KernelSpec sectile::conv2dSpec() {
     const std::int64_t programs =
         groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
     forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-      use(conv2d<T>, programs, use.tensor<T, 4>("x"), grouped(use.tensor<T, 4>("w"), groups),
-          use.tensor<T, 1>("b"), use.tensor<T, 4>("y"), chosen);
+      const std::int64_t own = call.extent("Cg");
+      const auto x = channelsLast(use, use.tensor<T, 4>("x"), own),
+                 w = channelsLast(use, use.tensor<T, 4>("w"), own);
+      use(conv2d<T>, programs, x, grouped(w, groups), use.tensor<T, 1>("b"), use.tensor<T, 4>("y"),
+          chosen);
     });
   };
   return spec;

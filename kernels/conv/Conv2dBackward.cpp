@@ -3,6 +3,7 @@
 // share.
 #include "ir/Target.h"
 #include "kernels/InputError.h"
+#include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Launch.h"
 #include "kernels/matmul/SharedSums.h"
@@ -149,14 +150,18 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const auto x = use.tensor<T, 4>("x"), dy = use.tensor<T, 4>("dy");
+    const auto x = channelsLast(use, use.tensor<T, 4>("x"), own),
+               dy = channelsLast(use, use.tensor<T, 4>("dy"), each),
+               filtersLast = channelsLast(use, use.tensor<T, 4>("w"), own);
     {
       // Channels of the image are columns, filters are summed.
       const ConvConfig chosen = convConfig(use, "", each);
-      const auto w = grouped(use.tensor<T, 4>("w"), groups).permute({0, 2, 1, 3, 4});
-      const std::int64_t pixels = call.extent("N") * call.extent("H") * call.extent("W");
-      use(conv2dDgrad<T>, groups * ceilDiv(pixels, chosen.m) * ceilDiv(own, chosen.n), dy, w,
-          use.tensor<T, 1>("b"), use.tensor<T, 4>("dx"), chosen);
+      const auto w = grouped(filtersLast, groups).permute({0, 2, 1, 3, 4});
+      const int classes = chosen.strideH * chosen.strideW;
+      const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
+                                  ceilDiv(call.extent("W"), chosen.strideW);
+      use(conv2dDgrad<T>, groups * classes * ceilDiv(pixels, chosen.m) * ceilDiv(own, chosen.n), dy,
+          w, use.tensor<T, 1>("b"), use.tensor<T, 4>("dx"), chosen);
     }
     {
       const ConvConfig conv = convConfig(use, "wgrad_", own);

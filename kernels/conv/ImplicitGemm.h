@@ -1,7 +1,10 @@
 // A convolution as a matrix product whose operands are read where they lie: rows are pixels of the
 // destination, columns its channels, the inner extent all taps of the filter for all channels of
-// the source. The gradient of the image is the same with the image's pixels as destination.
+// the source. The gradient of the image is the same with the image's pixels as destination. A
+// stride lets only some of the taps lie on a pixel, so a program there has pixels on which the same
+// ones do.
 #pragma once
+#include <numeric>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -17,15 +20,18 @@ struct ConvConfig {
 SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, strideH, strideW, padH, padW, dilationH,
                dilationW, exact, flat, bias)
 
-// Pixels, counted over images [N, _, H, W], taken apart.
+// Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {
   Int image, row, column;
   Bool inside;
 };
-template <class Image> Pixels pixelsOf(const Int &number, const Image &images) {
-  const Int rows = images.extent(2), columns = images.extent(3), area = rows * columns;
+inline Pixels pixelsOf(const Int &number, const Int &images, const Int &rows, const Int &columns) {
+  const Int area = rows * columns;
   const Int rest = number % area;
-  return {number / area, rest / columns, rest % columns, number < images.extent(0) * area};
+  return {number / area, rest / columns, rest % columns, number < images * area};
+}
+template <class Image> Pixels pixelsOf(const Int &number, const Image &images) {
+  return pixelsOf(number, images.extent(0), images.extent(2), images.extent(3));
 }
 
 inline Tile<std::int64_t> wide(const Int &x) { return cast<std::int64_t>(x); }
@@ -39,21 +45,57 @@ struct Place {
   Int at;
   Bool inside;
 };
-// The element of the image under a tap of the filter at a place; and, for the gradient of the
-// image, the place at which a tap lies on an element.
+// The element of the image under a tap of the filter at a place.
 inline Place elementUnder(const Int &place, const Int &tap, int stride, int pad, int dilation,
                           const Int &extent) {
   const Int at = place * stride - pad + tap * dilation;
   return {at, at >= 0 && at < extent};
 }
-inline Place placeOver(const Int &element, const Int &tap, int stride, int pad, int dilation,
-                       const Int &extent) {
-  const Int from = element + pad - tap * dilation;
-  if (stride == 1)
-    return {from, from >= 0 && from < extent};
-  const Int at = from / stride;
-  return {at, from >= 0 && from % stride == 0 && at < extent};
-}
+
+// One axis of the forward pass: all places of the filter, with all of its taps.
+struct PlaceAxis {
+  static constexpr int classes(int) { return 1; }
+
+  int stride, pad, dilation;
+  Int count, taps;
+
+  PlaceAxis(int stride, int pad, int dilation, const Int &, const Int &places, const Int &filter)
+      : stride(stride), pad(pad), dilation(dilation), count(places), taps(filter) {}
+  Int destination(const Int &number) const { return number; }
+  Int tap(const Int &number) const { return number; }
+  Place source(const Int &place, const Int &number, const Int &extent) const {
+    return elementUnder(place, number, stride, pad, dilation, extent);
+  }
+};
+
+// One axis of the gradient of the image: elements first, first + stride, ..., and the taps that lie
+// on them when the filter is at some place, which are every period-th from one on, if any.
+struct ElementAxis {
+  static constexpr int classes(int stride) { return stride; }
+
+  int stride, pad, dilation, common, period;
+  Int first, count, firstTap, taps;
+
+  ElementAxis(int stride, int pad, int dilation, const Int &first, const Int &elements,
+              const Int &filter)
+      : stride(stride), pad(pad), dilation(dilation), common(std::gcd(stride, dilation)),
+        period(stride / common), first(first), count(cdiv(maximum(elements - first, 0), stride)) {
+    // tap * dilation is as far behind a place as the element is: the same modulo the stride.
+    const Int rest = (first + pad) % stride;
+    int inverse = 0; // of dilation / common, modulo the period
+    while (inverse * (dilation / common) % period != 1 % period)
+      ++inverse;
+    firstTap = rest / common * inverse % period;
+    taps = where(rest % common == 0, cdiv(maximum(filter - firstTap, 0), period), 0);
+  }
+  Int destination(const Int &number) const { return first + number * stride; }
+  Int tap(const Int &number) const { return firstTap + number * period; }
+  Place source(const Int &element, const Int &number, const Int &extent) const {
+    const Int nearest = (element + pad - firstTap * dilation) / stride;
+    const Int at = nearest - number * (dilation / common);
+    return {at, at >= 0 && at < extent};
+  }
+};
 
 // source [N, groups * depth, H, W], filters [groups, columns, depth, R, S], destination [N, groups
 // * columns, P, Q], bias [groups * columns].
@@ -61,20 +103,30 @@ template <class T, bool gradient>
 constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filters,
                                  View<const T, 1> bias, View<T, 4> destination,
                                  const ConvConfig &config) {
+  using Axis = std::conditional_t<gradient, ElementAxis, PlaceAxis>;
   const int m = config.m, n = config.n, depth = config.k;
-  const Int each = filters.extent(1), own = filters.extent(2), taps = filters.extent(4);
-  const Int inner = filters.extent(3) * taps * own;
-  const Int rowTiles =
-      cdiv(destination.extent(0) * destination.extent(2) * destination.extent(3), m);
-  const Int area = rowTiles * cdiv(each, n);
-  const Int group = program_id(0) / area;
+  const int classesH = Axis::classes(config.strideH), classesW = Axis::classes(config.strideW);
+  const Int each = filters.extent(1), own = filters.extent(2);
+  const Int most = destination.extent(0) * cdiv(destination.extent(2), classesH) *
+                   cdiv(destination.extent(3), classesW); // pixels of a class
+  const Int rowTiles = cdiv(most, m), area = rowTiles * cdiv(each, n);
+  const Int number = program_id(0) / area, pixelClass = number % (classesH * classesW);
+  const Int group = number / (classesH * classesW);
   auto [i, j] = grouped_order(program_id(0) % area, {rowTiles, cdiv(each, n)}, config.order);
 
-  const Pixels pixels = pixelsOf(i * m + arange(0, m), destination);
+  const Axis vertical(config.strideH, config.padH, config.dilationH, pixelClass / classesW,
+                      destination.extent(2), filters.extent(3));
+  const Axis horizontal(config.strideW, config.padW, config.dilationW, pixelClass % classesW,
+                        destination.extent(3), filters.extent(4));
+  const Pixels pixels =
+      pixelsOf(i * m + arange(0, m), destination.extent(0), vertical.count, horizontal.count);
+  const Int row = vertical.destination(pixels.row), pixel = horizontal.destination(pixels.column);
   const Int column = j * n + arange(0, n);
+  const Int taps = vertical.taps * horizontal.taps;
+  const Int inner = taps * own;
   const Int blocks = cdiv(own, depth);
   auto sums = zeros<float>(m, n);
-  const Int steps = config.flat ? cdiv(inner, depth) : filters.extent(3) * taps * blocks;
+  const Int steps = config.flat ? cdiv(inner, depth) : taps * blocks;
   for (auto step : range(0, steps)) {
     // In a step there is one tap, or each lane has its own.
     const Int lane = arange(0, depth);
@@ -90,38 +142,28 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filte
       tap = step / blocks;
       there = channel < own;
     }
-    const Int r = tap / taps, s = tap % taps;
-    auto read = [&](const Int &pixel, const Int &filter, int axis) {
-      const int stride = axis == 2 ? config.strideH : config.strideW;
-      const int pad = axis == 2 ? config.padH : config.padW;
-      const int dilation = axis == 2 ? config.dilationH : config.dilationW;
-      if constexpr (gradient)
-        return placeOver(expand(pixel, 1), along(filter, 0), stride, pad, dilation,
-                         source.extent(axis));
-      else
-        return elementUnder(expand(pixel, 1), along(filter, 0), stride, pad, dilation,
-                            source.extent(axis));
-    };
-    const Place h = read(pixels.row, r, 2), w = read(pixels.column, s, 3);
+    const Int r = tap / horizontal.taps, s = tap % horizontal.taps;
+    const Place h = vertical.source(expand(row, 1), along(r, 0), source.extent(2));
+    const Place w = horizontal.source(expand(pixel, 1), along(s, 0), source.extent(3));
     auto left = load(source.ptr() + (expand(wide(pixels.image) * source.stride(0), 1) +
                                      expand(wide(group * own + channel) * source.stride(1), 0) +
                                      wide(h.at) * source.stride(2) + wide(w.at) * source.stride(3)),
                      expand(pixels.inside, 1) && expand(there, 0) && h.inside && w.inside);
-    auto right =
-        load(filters.ptr() +
-                 (wide(group) * filters.stride(0) + expand(wide(column) * filters.stride(1), 0) +
-                  expand(wide(channel) * filters.stride(2), 1) +
-                  along(wide(r) * filters.stride(3), 1) + along(wide(s) * filters.stride(4), 1)),
-             expand(there, 1) && expand(column < each, 0));
+    auto right = load(filters.ptr() + (wide(group) * filters.stride(0) +
+                                       expand(wide(column) * filters.stride(1), 0) +
+                                       expand(wide(channel) * filters.stride(2), 1) +
+                                       along(wide(vertical.tap(r)) * filters.stride(3), 1) +
+                                       along(wide(horizontal.tap(s)) * filters.stride(4), 1)),
+                      expand(there, 1) && expand(column < each, 0));
     sums = dot(left, right, sums, config.exact ? Precision::ieee : Precision::tf32);
   }
   if (config.bias)
     sums = sums + expand(cast<float>(bias.slice(0, group * each, each).tile(n).load(j)), 0);
-  store(destination.ptr() + (expand(wide(pixels.image) * destination.stride(0) +
-                                        wide(pixels.row) * destination.stride(2) +
-                                        wide(pixels.column) * destination.stride(3),
-                                    1) +
-                             expand(wide(group * each + column) * destination.stride(1), 0)),
+  store(destination.ptr() +
+            (expand(wide(pixels.image) * destination.stride(0) + wide(row) * destination.stride(2) +
+                        wide(pixel) * destination.stride(3),
+                    1) +
+             expand(wide(group * each + column) * destination.stride(1), 0)),
         cast<T>(sums), expand(pixels.inside, 1) && expand(column < each, 0));
 };
 
