@@ -22,8 +22,6 @@ namespace {
 const bool chosen =
     setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0 && setenv("SECTILE_CACHE_DIR", "", 1) == 0;
 
-bool hasMatrixUnits(std::string_view target) { return target.starts_with("sm_"); }
-
 struct Counted {
   Counters counters;
   Config config;
@@ -56,102 +54,10 @@ void expectCoalesced(const Counters &counters) {
     EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
 }
 
-void expectNoConflicts(const Counters &counters) {
-  for (const AccessCounters *access :
-       {&counters.sharedLoad, &counters.sharedStore, &counters.asyncCopy})
-    EXPECT_EQ(access->wavefronts, access->idealWavefronts) << counters.text();
-}
-
 class KernelCounters : public testing::TestWithParam<const char *> {};
 INSTANTIATE_TEST_SUITE_P(Targets, KernelCounters,
                          testing::Values("sm_80", "sm_90", "gfx942", "gfx1100"),
                          [](const auto &info) { return std::string(info.param); });
-
-TEST_P(KernelCounters, MatmulMovesNoMoreThanItsTiles) {
-  constexpr uint64_t size = 256;
-  auto [counters, config] =
-      count(GetParam(), "matmul", DType::float16, {{size, size}, {size, size}});
-  expectCoalesced(counters);
-  expectNoConflicts(counters);
-  // Each block reads one row of A's tiles and one column of B's, once.
-  uint64_t blocks = size / uint64_t(config["m"]) * (size / uint64_t(config["n"]));
-  EXPECT_EQ(counters.blocks, blocks);
-  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
-            blocks * uint64_t(config["m"] + config["n"]) * size * 2);
-  EXPECT_EQ(counters.globalStore.bytes, size * size * 2);
-  EXPECT_EQ(counters.mma, hasMatrixUnits(GetParam()) ? size * size * size / (16 * 8 * 16) : 0);
-}
-
-TEST_P(KernelCounters, MatmulOfTransposedOperandsToo) {
-  for (const char *option : {"trans_a", "trans_b"}) {
-    auto [counters, config] =
-        count(GetParam(), "matmul", DType::float16, {{256, 256}, {256, 256}}, {{option, "true"}});
-    expectCoalesced(counters);
-    expectNoConflicts(counters);
-  }
-}
-
-TEST_P(KernelCounters, BatchedMatmulReadsEachTileOnce) {
-  constexpr uint64_t size = 128, batch = 3;
-  auto [counters, config] =
-      count(GetParam(), "batched_matmul", DType::bfloat16,
-            {{batch, size, size}, {batch, size, size}}, {{"activation", "silu"}});
-  expectCoalesced(counters);
-  expectNoConflicts(counters);
-  const uint64_t blocks = batch * (size / uint64_t(config["m"])) * (size / uint64_t(config["n"]));
-  EXPECT_EQ(counters.blocks, blocks);
-  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
-            blocks * uint64_t(config["m"] + config["n"]) * size * 2);
-  EXPECT_EQ(counters.globalStore.bytes, batch * size * size * 2);
-}
-
-TEST_P(KernelCounters, AttentionReadsKeysAndValuesOncePerQueryBlock) {
-  constexpr uint64_t heads = 2, length = 256, width = 64;
-  Shape shape{1, heads, length, width};
-  auto [counters, config] = count(GetParam(), "attention", DType::float16, {shape, shape, shape});
-  expectCoalesced(counters);
-  expectNoConflicts(counters);
-  uint64_t bytes = length * width * 2;
-  EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes,
-            heads * bytes + counters.blocks * 2 * bytes)
-      << "queries once, keys and values once per block";
-  // Two products of length x length x width per head.
-  uint64_t products = 2 * heads * length * length * width;
-  EXPECT_EQ(counters.mma, hasMatrixUnits(GetParam()) ? products / (16 * 8 * 16) : 0);
-}
-
-TEST_P(KernelCounters, AttentionBackwardReadsEachSideOncePerBlockOfTheOther) {
-  constexpr uint64_t heads = 2, length = 256, width = 64, bytes = length * width * 2;
-  Device device = Device::open(std::string("virtual:") + GetParam());
-  const KernelSpec &kernel = findKernel("attention_backward");
-  const std::map<std::string, int64_t> extents{{"B", 1},       {"Hq", heads},  {"Hkv", heads},
-                                               {"Sq", length}, {"Sk", length}, {"D", width},
-                                               {"Dv", width}};
-  Invocation call = resolveTypical(kernel, "f16", extents, {});
-  std::vector<detail::Memory> memory;
-  for (const TensorType &type : call.tensors) {
-    HostArray zeros(type.dtype, type.shape);
-    memory.emplace_back(device, zeros.data.size());
-    memory.back().upload(zeros.data.data());
-  }
-  const BoundKernel bound = bindKernel(call, completeConfig(call, device.target(), {}), memory);
-  for (const auto &[part, own, others] : {std::tuple{"attention_backward_delta", 2, 0},
-                                          {"attention_backward_q", 2, 2},
-                                          {"attention_backward_kv", 2, 2}}) {
-    SCOPED_TRACE(part);
-    runtime::LaunchAccess::launch(bound.part(part), device.stream());
-    device.synchronize();
-    const Counters counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    expectCoalesced(counters);
-    expectNoConflicts(counters);
-    // Beside them lse and delta, which each of the four warps reads for itself.
-    const uint64_t matrices =
-        heads * uint64_t(own) * bytes + counters.blocks * uint64_t(others) * bytes;
-    const uint64_t read = 32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
-    EXPECT_GE(read, matrices);
-    EXPECT_LE(read, matrices + counters.blocks * 2 * length * 4 * 4);
-  }
-}
 
 TEST_P(KernelCounters, RowsAreReadOnce) {
   Counters softmax = count(GetParam(), "softmax", DType::float32, {{100, 1024}}).counters;

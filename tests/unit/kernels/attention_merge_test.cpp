@@ -1,6 +1,5 @@
 // attention_merge: what it is by definition, parts that count nothing, and what it reads.
 #include "KernelTest.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 
 using namespace sectile;
@@ -107,24 +106,6 @@ TEST(AttentionMergeReference, PlantedMistakesAreSeen) {
   fewer[1].assign(logs);
   for (const Verdict &verdict : check(call, fewer, outputs))
     EXPECT_FALSE(verdict.accuracy.ok()) << verdict.output;
-}
-
-TEST(AttentionMergeCounters, StatesAreReadOnce) {
-  for (const char *target : {"virtual:sm_80", "virtual:sm_90"}) {
-    const Device device = Device::open(target);
-    const Invocation call =
-        resolveTypical(findKernel("attention_merge"), "f16",
-                       {{"P", 4}, {"B", 1}, {"Hq", 2}, {"Sq", 64}, {"D", 128}}, {});
-    execute(device, call, completeConfig(call, device.target(), {}), sampleInputs(call, 1));
-    const vgpu::Counters counters =
-        static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    const std::uint64_t rows = 4 * 2 * 64;
-    // Sectors of 32 bytes: the states once; their logarithms twice, by each of the four warps.
-    EXPECT_LE((counters.globalLoad.sectors + counters.asyncCopy.sectors) * 32,
-              rows * 128 * 2 + 2 * 4 * rows * 4);
-    EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors) << counters.text();
-    EXPECT_EQ(counters.globalStore.bytes, rows / 4 * (128 * 2 + 4));
-  }
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 // what is absent is not read.
 #include "KernelTest.h"
 #include "kernels/InputError.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 
 using namespace sectile;
@@ -258,53 +257,6 @@ TEST(BlockSparseErrors, SayWhatIsWrong) {
               HasSubstr("a multiple of 16 up to 1024"));
   EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_q", "0"}}}),
               HasSubstr("a multiple of 16 up to 1024"));
-}
-
-TEST(BlockSparseCounters, OnlyPresentBlocksAreRead) {
-  for (const char *target : {"virtual:sm_80", "virtual:sm_90"}) {
-    const Device device = Device::open(target);
-    auto counted = [&](bool causal, std::function<bool(std::size_t, std::size_t)> present) {
-      KernelCase test = sized("block_sparse_attention", 256, 256, 64, 64, causal);
-      test.extents.insert({{"B", 1}, {"Hq", 1}, {"D", 64}});
-      const Invocation call = resolveCase(test);
-      std::vector<HostArray> inputs = sampleInputs(call, 1);
-      masked(present)(call, inputs);
-      execute(device, call, completeConfig(call, device.target(), {{"m", 64}, {"n", 64}}), inputs);
-      const vgpu::Counters counters =
-          static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-      EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-      EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts)
-          << counters.text();
-      EXPECT_EQ(counters.sharedStore.wavefronts, counters.sharedStore.idealWavefronts)
-          << counters.text();
-      // Of a block's keys and values.
-      return static_cast<double>(counters.asyncCopy.bytes) / (2 * 64 * 64 * 2);
-    };
-    EXPECT_EQ(counted(false, [](auto, auto) { return true; }), 16);
-    EXPECT_EQ(counted(false, [](auto i, auto j) { return i == j; }), 4);
-    EXPECT_EQ(counted(false, [](auto i, auto j) { return i == 1 && j > 1; }), 2);
-    EXPECT_EQ(counted(false, [](auto, auto) { return false; }), 0);
-    EXPECT_EQ(counted(true, [](auto, auto) { return true; }), 10);
-  }
-}
-
-// The launch for dk and dv: four products of each block that is there, and of no other.
-TEST(BlockSparseCounters, GradientsAreOfPresentBlocksOnly) {
-  const Device device = Device::open("virtual:sm_80");
-  auto products = [&](bool causal, std::function<bool(std::size_t, std::size_t)> present) {
-    KernelCase test = sized(backward, 256, 256, 64, 64, causal);
-    test.extents.insert({{"B", 1}, {"Hq", 1}, {"D", 64}});
-    const Invocation call = resolveCase(test);
-    std::vector<HostArray> inputs = sampleInputs(call, 1);
-    masked(present)(call, inputs);
-    execute(device, call, completeConfig(call, device.target(), {{"m", 64}, {"n", 64}}), inputs);
-    const vgpu::Counters counters =
-        static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    return static_cast<double>(counters.mma) * (16 * 8 * 16) / (64 * 64 * 64);
-  };
-  EXPECT_EQ(products(false, [](auto, auto) { return true; }), 4 * 16);
-  EXPECT_EQ(products(false, [](auto i, auto j) { return i == 1 && j > 1; }), 4 * 2);
-  EXPECT_EQ(products(true, [](auto, auto) { return true; }), 4 * 10);
 }
 
 } // namespace

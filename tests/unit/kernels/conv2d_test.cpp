@@ -2,7 +2,7 @@
 // edges.
 #include "KernelTest.h"
 #include "kernels/InputError.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "kernels/conv/Shape.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -195,23 +195,6 @@ TEST(Conv2dErrors, SaySo) {
   KernelCase backward = conv("conv2d_backward", {});
   backward.extents["Q"] = 3;
   EXPECT_THAT(refusal(backward), HasSubstr("dy is 7 x 3, but y is 7 x 12"));
-}
-
-// Channels last are read 16 bytes at a time, without bank conflicts.
-TEST(Conv2dCounters, ChannelsLastAreCoalesced) {
-  const Device device = Device::open("virtual:sm_80");
-  const KernelCase test =
-      conv("conv2d", {{"C", 64}, {"K", 64}, {"H", 10}, {"W", 18}, {"S", 3}}, {{"layout", "nhwc"}});
-  const Invocation call = resolveCase(test);
-  const auto inputs = sampleInputs(call, 1);
-  execute(device, call, completeConfig(call, device.target(), {{"m", 128}}), inputs);
-  const vgpu::Counters counters =
-      static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-  EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-  EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors) << counters.text();
-  EXPECT_EQ(counters.asyncCopy.wavefronts, counters.asyncCopy.idealWavefronts) << counters.text();
-  EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts) << counters.text();
-  EXPECT_GT(counters.mma, 0u);
 }
 
 // What docs/kernels/conv.md shows.

@@ -1,6 +1,5 @@
 // grouped_matmul and its gradients: empty groups, partial tiles, many groups.
 #include "KernelTest.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <numeric>
 
 using namespace sectile;
@@ -140,26 +139,6 @@ TEST(GroupedGradients, OfTheRows) {
   for (std::size_t i = 0; i < t.size(); ++i)
     right += dlhs[i] * t[i];
   EXPECT_NEAR(left, right, 1e-9);
-}
-
-// Each tile that holds rows reads its row of tiles and its column of tiles once; an empty group
-// reads nothing but lengths.
-TEST(GroupedCounters, TilesAreReadOnce) {
-  const Device device = Device::open("virtual:sm_80");
-  KernelCase test = withSizes("grouped_matmul", {64, 0, 128}, "f16");
-  test.extents["K"] = 64;
-  test.extents["N"] = 128;
-  test.config = {{"m", 64}, {"n", 128}};
-  const Invocation call = resolveCase(test);
-  auto inputs = sampleInputs(call, 1);
-  test.prepare(call, inputs);
-  execute(device, call, completeConfig(call, device.target(), test.config), inputs);
-  const vgpu::Counters counters =
-      static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-  EXPECT_EQ(counters.asyncCopy.bytes, 3 * (64 + 128) * 64 * 2u) << counters.text();
-  EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-  EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts) << counters.text();
-  EXPECT_EQ(counters.globalStore.bytes, 192 * 128 * 2u);
 }
 
 TEST(GroupedReference, ByHand) {

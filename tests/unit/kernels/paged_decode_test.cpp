@@ -2,7 +2,6 @@
 // caches and what they cost in accuracy, what is read.
 #include "PagedTest.h"
 #include "kernels/InputError.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <sectile/library.h>
 
@@ -358,42 +357,6 @@ TEST(PagedDecodeErrors, SayWhatIsWrong) {
   EXPECT_THAT(refusal({"paged_decode", {}, {}, {}, "f16,k_cache=u8"}), HasSubstr("two numbers"));
   EXPECT_THAT(refusal({"paged_decode", {}, {{"window_left", "-2"}}}), HasSubstr("a distance"));
   EXPECT_THAT(refusal({"paged_decode", {}, {{"softcap", "-1"}}}), HasSubstr("negative"));
-}
-
-class PagedDecodeCounters : public testing::TestWithParam<const char *> {};
-INSTANTIATE_TEST_SUITE_P(Targets, PagedDecodeCounters, testing::Values("sm_80", "sm_90"),
-                         [](const auto &info) { return std::string(info.param); });
-
-TEST_P(PagedDecodeCounters, PagesAreReadOnceForAllHeadsThatShareThem) {
-  const Device device = Device::open(std::string("virtual:") + GetParam());
-  for (int page : {16, 128}) {
-    KernelCase test{"paged_decode",
-                    {{"S", 2},
-                     {"Hq", 8},
-                     {"Hkv", 2},
-                     {"D", 128},
-                     {"Dc", 128},
-                     {"page", page},
-                     {"max", 512 / page},
-                     {"blocks", 64}}};
-    const Invocation call = resolveCase(test);
-    std::vector<HostArray> inputs = sampleInputs(call, 1);
-    lengths({512, 256})(call, inputs);
-    execute(device, call, completeConfig(call, device.target(), {{"splits", 1}}), inputs);
-    const vgpu::Counters counters =
-        static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    SCOPED_TRACE(counters.text());
-    const std::uint64_t keys = 2 * (512 + 256), queries = 2 * 8;
-    const std::uint64_t sectors = (2 * keys + queries) * 128 * 2 / 32;
-    EXPECT_GE(counters.globalLoad.sectors + counters.asyncCopy.sectors, sectors);
-    // The rest: lengths and tables, a number for each of a step's keys and warps at most.
-    EXPECT_LE(counters.globalLoad.sectors + counters.asyncCopy.sectors, sectors * 11 / 10);
-    EXPECT_LE(counters.globalLoad.sectors, counters.globalLoad.idealSectors * 11 / 10);
-    EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors);
-    EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts);
-    EXPECT_EQ(counters.sharedStore.wavefronts, counters.sharedStore.idealWavefronts);
-    EXPECT_GT(counters.mma, 0u);
-  }
 }
 
 } // namespace

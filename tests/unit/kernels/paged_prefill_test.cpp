@@ -2,7 +2,6 @@
 // keys that lie in a row.
 #include "PagedTest.h"
 #include "kernels/InputError.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 
 using namespace sectile;
@@ -252,34 +251,6 @@ TEST(PagedPrefillErrors, SayWhatIsWrong) {
   EXPECT_THAT(refusal({"paged_prefill", {{"ends", 3}}}), testing::HasSubstr("one more than the 3"));
   EXPECT_THAT(refusal({"paged_prefill", {{"ends", 1}, {"S", 0}}}),
               testing::HasSubstr("no sequence"));
-}
-
-// Keys that no row of a block sees are not read: of a whole sequence, causal, about half.
-TEST(PagedPrefillCounters, OnlyVisiblePagesAreRead) {
-  const Device device = Device::open("virtual:sm_80");
-  auto sectors = [&](const char *causal, int context) {
-    KernelCase test =
-        chunks({{256, context}}, {"paged_prefill",
-                                  {{"Hq", 1}, {"Hkv", 1}, {"D", 64}, {"Dc", 64}, {"max", 32}},
-                                  {{"causal", causal}}});
-    test.config = {{"m", 64}, {"n", 64}};
-    const Invocation call = resolveCase(test);
-    std::vector<HostArray> inputs = sampleInputs(call, 1);
-    test.prepare(call, inputs);
-    execute(device, call, completeConfig(call, device.target(), test.config), inputs);
-    const vgpu::Counters counters =
-        static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-    EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts)
-        << counters.text();
-    EXPECT_EQ(counters.sharedStore.wavefronts, counters.sharedStore.idealWavefronts)
-        << counters.text();
-    return counters.asyncCopy.sectors;
-  };
-  const std::uint64_t block = 64 * 64 * 2 / 32; // sectors of a step's keys, and of its values
-  EXPECT_EQ(sectors("false", 256), 2 * 4 * 4 * block);
-  EXPECT_EQ(sectors("true", 256), 2 * (1 + 2 + 3 + 4) * block);
-  EXPECT_EQ(sectors("true", 512), 2 * (5 + 6 + 7 + 8) * block);
 }
 
 } // namespace

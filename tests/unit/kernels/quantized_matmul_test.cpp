@@ -1,6 +1,5 @@
 // quantized_matmul: int4 and int8 codes, groups, zero points.
 #include "KernelTest.h"
-#include "runtime/virtual/VirtualDevice.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -67,23 +66,6 @@ TEST_P(QuantizedMatmul, WholeNumbersAreExact) {
     fillIntegers(inputs[call.index("bias")], 3, 3);
   };
   expectExact(device, test);
-}
-
-// Each tile is read once, packed as it lies; no bank conflicts.
-TEST(QuantizedCounters, WeightsAreReadAsTheyArePacked) {
-  const Device device = Device::open("virtual:sm_80");
-  const Invocation call = resolveCase(quantized(64, 128, 256, 128, "f16"));
-  const Config config = completeConfig(call, device.target(), {});
-  execute(device, call, config, sampleInputs(call, 1));
-  const vgpu::Counters counters =
-      static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-  const std::uint64_t blocks = 128 / static_cast<std::uint64_t>(config.at("n"));
-  // Threads of several warps need the same scales.
-  const std::uint64_t scales = counters.globalLoad.bytes;
-  EXPECT_EQ(counters.asyncCopy.bytes, blocks * 64 * 256 * 2 + 128 * 256 / 2) << counters.text();
-  EXPECT_LE(scales, 4 * 128 * 256 / static_cast<std::uint64_t>(config.at("k")) * 2);
-  EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-  EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts) << counters.text();
 }
 
 // Codes and their order by hand: 0x3A holds 10, then 3.

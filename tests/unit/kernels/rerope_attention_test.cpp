@@ -2,7 +2,6 @@
 #include "PositionAttentionTest.h"
 #include "kernels/InputError.h"
 #include "kernels/position/References.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <sectile/library.h>
 
@@ -144,29 +143,6 @@ TEST(ReropeReference, PlantedMistakesAreSeen) {
 TEST(ReropeReference, RefusesWhatItCannotDo) {
   EXPECT_THROW(resolveCase({"rerope_attention", {}, {{"window", "-1"}}}), InputError);
   EXPECT_THROW(resolveCase({"rerope_attention", {{"D", 300}}}), InputError);
-}
-
-// Products of 64 x 64 blocks: for the weights one each, for the scores one, but both where the
-// window's edge runs through the block.
-TEST(ReropeCounters, OnlyBlocksAtTheWindowsEdgeHaveBothProducts) {
-  for (const char *target : {"virtual:sm_80", "virtual:sm_90a"}) {
-    const Device device = Device::open(target);
-    auto products = [&](const char *causal, const char *window) {
-      run(device, {"rerope_attention",
-                   {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}},
-                   {{"causal", causal}, {"window", window}},
-                   {},
-                   "",
-                   {{"m", 64}, {"n", 64}}});
-      const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-      return counters.mma / (64 * 64 * 64 / (16 * 8 * 16));
-    };
-    EXPECT_EQ(products("true", "1000"), 10u * 2);
-    EXPECT_EQ(products("false", "1000"), 16u * 2);
-    // The blocks below the diagonal have both, and without causal order those above it too.
-    EXPECT_EQ(products("true", "64"), 10u * 2 + 3);
-    EXPECT_EQ(products("false", "64"), 16u * 2 + 6);
-  }
 }
 
 TEST(ReropeExample, Window) {

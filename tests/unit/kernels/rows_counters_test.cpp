@@ -1,59 +1,12 @@
 // What kernels over rows and elements move, by the virtual GPU's counters.
-#include "KernelTest.h"
-#include "kernels/Use.h"
-#include "runtime/LaunchAccess.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "CountersTest.h"
 
 using namespace sectile;
 using namespace sectile::test;
-using vgpu::AccessCounters;
-using vgpu::Counters;
 
 namespace {
 
-class RowCounters : public OnDevice {
-protected:
-  /// Of the kernel's last launch, or of its only one; in `launches` the one of
-  /// this name.
-  Counters count(const KernelCase &test, std::string_view launch = "") {
-    const Invocation call = resolveCase(test);
-    const auto inputs = sampleInputs(call, 1);
-    std::vector<detail::Memory> memory;
-    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-      const HostArray array =
-          i < inputs.size() ? inputs[i] : HostArray(call.tensors[i].dtype, call.tensors[i].shape);
-      memory.emplace_back();
-      if (!call.tensors[i].present)
-        continue;
-      memory.back() = detail::Memory(device, array.data.size());
-      memory.back().upload(array.data.data());
-    }
-    const BoundKernel bound =
-        bindKernel(call, completeConfig(call, device.target(), test.config), memory);
-    for (const detail::BoundLaunch &each : bound.launches) {
-      runtime::LaunchAccess::launch(each, device.stream());
-      device.synchronize();
-      if (each.kernel->name() == launch)
-        break;
-    }
-    return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-  }
-
-  /// In sectors: what all lanes of a warp read together counts once. `again`:
-  /// bytes that may be read or not, as several warps share them.
-  void expectRead(const Counters &counters, std::uint64_t read, std::uint64_t again = 0) {
-    const std::uint64_t moved = 32 * (counters.globalLoad.sectors + counters.asyncCopy.sectors);
-    EXPECT_GE(moved, read) << counters.text();
-    EXPECT_LE(moved, read + again) << counters.text();
-    for (const AccessCounters *access :
-         {&counters.globalLoad, &counters.globalStore, &counters.asyncCopy})
-      EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
-  }
-  void expectMoved(const Counters &counters, std::uint64_t read, std::uint64_t written) {
-    expectRead(counters, read);
-    EXPECT_EQ(counters.globalStore.bytes, written) << counters.text();
-  }
-};
+class RowCounters : public CountersTest {};
 SECTILE_INSTANTIATE_ON(RowCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
 constexpr std::uint64_t rows = 64, length = 512;

@@ -2,7 +2,6 @@
 #include "PositionAttentionTest.h"
 #include "kernels/InputError.h"
 #include "kernels/position/References.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <sectile/library.h>
 
@@ -159,24 +158,6 @@ TEST(StickBreakingReference, PlantedMistakesAreSeen) {
 TEST(StickBreakingReference, RefusesWhatItCannotDo) {
   EXPECT_THROW(resolveCase({name, {{"D", 8}}}), InputError);
   EXPECT_THROW(resolveCase({name, {{"Hq", 3}, {"Hkv", 2}}}), InputError);
-}
-
-// Blocks ahead of the queries are not visited; each other one is read once.
-TEST(StickBreakingCounters, BlocksAreReadOnce) {
-  for (const char *target : {"virtual:sm_80", "virtual:sm_90a"}) {
-    const Device device = Device::open(target);
-    run(device, {name,
-                 {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}},
-                 {},
-                 {},
-                 "",
-                 {{"m", 64}, {"n", 64}, {"stages", 1}}});
-    const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
-    constexpr std::uint64_t block = 64 * 64 * 2;
-    EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes, 4 * block + 10 * 2 * block);
-    EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
-    EXPECT_EQ(counters.mma, 10 * 2 * 64 * 64 * 64 / (16 * 8 * 16));
-  }
 }
 
 TEST(StickBreakingExample, Remainder) {

@@ -1,0 +1,423 @@
+// What the attention kernels read, and how, by the virtual GPU's counters: queries once, keys and
+// values once for each block of queries that sees them; gradients likewise the other way round.
+#include "CountersTest.h"
+#include "PagedTest.h"
+#include "kernels/ring/Accumulate.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+class AttentionCounters : public CountersTest {
+protected:
+  using Extents = std::map<std::string, std::int64_t>;
+
+  // Two heads of queries share keys and values.
+  static constexpr std::uint64_t heads = 2, length = 256, width = 64;
+  static constexpr std::uint64_t rows = heads * length; // of queries
+  static constexpr std::uint64_t row = 2 * width;       // bytes, of f16
+  const Extents extents{{"B", 1}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}};
+  /// Of kernels whose values have a width of their own.
+  Extents withDv() const {
+    Extents all = extents;
+    all["Dv"] = width;
+    return all;
+  }
+
+  /// Bytes of the blocks of n that m rows of a head see, for all blocks of rows: keys that queries
+  /// see, or, the other way round, queries that see keys.
+  static std::uint64_t seen(std::uint64_t m, std::uint64_t n, bool causal, bool queries = false) {
+    std::uint64_t count = 0;
+    for (std::uint64_t first = 0; first < length; first += m) {
+      const std::uint64_t hidden = causal && queries ? first / n : 0;
+      const std::uint64_t end = causal && !queries ? std::min(length, first + m) : length;
+      count += (end + n - 1) / n - hidden;
+    }
+    return count * n * row;
+  }
+  std::uint64_t field(const KernelCase &test, const char *name) {
+    return static_cast<std::uint64_t>(configOf(test).at(name));
+  }
+  /// Statistics of a block's rows, f32 each, that every warp may read for itself.
+  static std::uint64_t statistics(std::uint64_t blockRows, std::uint64_t warps,
+                                  std::uint64_t arrays = 1) {
+    return arrays * warps * blockRows * 4;
+  }
+};
+SECTILE_INSTANTIATE_ON(AttentionCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+} // namespace
+
+TEST_P(AttentionCounters, KeysAreReadOnceForABlockOfQueries) {
+  for (const bool causal : {false, true}) {
+    const KernelCase test{
+        "attention", withDv(), {{"causal", causal ? "true" : "false"}}, {}, "f16"};
+    const std::uint64_t keys = heads * seen(field(test, "m"), field(test, "n"), causal);
+    const Counters counters = count(test);
+    expectMoved(counters, rows * row + 2 * keys, rows * row + rows * 4);
+    expectNoConflicts(counters);
+    // Two products of each row with each key that it meets.
+    expectProducts(counters, 2 * keys / 2 * field(test, "m"));
+  }
+}
+
+TEST_P(AttentionCounters, BiasAndMaskAreReadOnce) {
+  const Counters counters = count({"attention", withDv(), {}, {"bias", "mask"}, "f16"});
+  const std::uint64_t m = field({"attention", withDv(), {}, {"bias", "mask"}, "f16"}, "m");
+  expectRead(counters, rows * row + heads * 2 * seen(m, m, false) + rows * length * (2 + 1));
+  expectNoConflicts(counters);
+}
+
+TEST_P(AttentionCounters, GradientsReadEachSideOnceForABlockOfTheOther) {
+  for (const bool causal : {false, true}) {
+    const KernelCase test{
+        "attention_backward", withDv(), {{"causal", causal ? "true" : "false"}}, {}, "f16"};
+    for (const auto &[name, counters] : countAll(test)) {
+      SCOPED_TRACE(name);
+      expectNoConflicts(counters);
+      if (name == "attention_backward_delta") {
+        expectMoved(counters, 2 * rows * row, rows * 4);
+        continue;
+      }
+      const bool ofQueries = name == "attention_backward_q";
+      const std::string prefix = ofQueries ? "q_" : "kv_";
+      const std::uint64_t m = field(test, (prefix + "m").c_str()),
+                          n = field(test, (prefix + "n").c_str()),
+                          warps = field(test, (prefix + "warps").c_str());
+      if (ofQueries) {
+        const std::uint64_t keys = heads * seen(m, n, causal);
+        expectRead(counters, 2 * rows * row + 2 * keys, statistics(rows, warps, 2));
+        EXPECT_EQ(counters.globalStore.bytes, rows * row);
+        expectProducts(counters, 3 * keys / 2 * m);
+      } else {
+        const std::uint64_t queries = heads * seen(n, m, causal, true);
+        expectRead(counters, 2 * length * row + 2 * queries, statistics(queries / row, warps, 2));
+        EXPECT_EQ(counters.globalStore.bytes, 2 * length * row);
+        expectProducts(counters, 4 * queries / 2 * n);
+      }
+    }
+  }
+}
+
+// Sequences of whole blocks: as attention, but for the lengths, which every warp reads.
+TEST_P(AttentionCounters, PackedSequencesAreReadAsOthers) {
+  const std::vector<std::int32_t> lengths{128, 256, 64};
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
+    KernelCase test{
+        kernel,
+        {{"Hq", 2}, {"Hkv", 1}, {"D", 64}, {"Dv", 64}, {"B1", 4}, {"Tq", 448}, {"Tk", 448}},
+        {{"causal", "true"}},
+        {},
+        "f16"};
+    test.prepare = [&](const Invocation &, std::vector<HostArray> &inputs) {
+      for (std::size_t input : {3, 4}) {
+        std::int32_t end = 0;
+        for (std::size_t s = 0; s < lengths.size(); ++s)
+          inputs[input].as<std::int32_t>()[s + 1] = end += lengths[s];
+      }
+    };
+    auto pairs = [&](std::uint64_t m, std::uint64_t n) {
+      std::uint64_t blocks = 0;
+      for (const std::int32_t each : lengths)
+        for (std::uint64_t first = 0; first < static_cast<std::uint64_t>(each); first += m)
+          blocks += (first + m + n - 1) / n;
+      return blocks;
+    };
+    constexpr std::uint64_t all = 448;
+    for (const auto &[name, counters] : countAll(test)) {
+      SCOPED_TRACE(name);
+      expectNoConflicts(counters);
+      if (name.ends_with("_delta")) {
+        expectMoved(counters, 2 * heads * all * row, heads * all * 4);
+        continue;
+      }
+      const std::string prefix = name.ends_with("_q") ? "q_" : name.ends_with("_kv") ? "kv_" : "";
+      const std::uint64_t m = field(test, (prefix + "m").c_str()),
+                          n = field(test, (prefix + "n").c_str()),
+                          warps = field(test, (prefix + "warps").c_str());
+      // m is n here, so that as many blocks of queries see a key's as the other way round.
+      const std::uint64_t other = heads * pairs(m, n) * n * row;
+      const std::uint64_t own = prefix == "kv_"  ? 2 * all * row
+                                : prefix == "q_" ? 2 * heads * all * row
+                                                 : heads * all * row;
+      const std::uint64_t starts = counters.blocks * warps * 32 * 4 * lengths.size();
+      const std::uint64_t again = starts + statistics(other / row, warps, prefix.empty() ? 0 : 2);
+      EXPECT_GE(readBytes(counters), own + 2 * other) << counters.text();
+      EXPECT_LE(readBytes(counters), own + 2 * other + again) << counters.text();
+      for (const AccessCounters *access : {&counters.globalLoad, &counters.asyncCopy})
+        EXPECT_EQ(access->sectors, access->idealSectors) << counters.text();
+      // Where a sequence begins is not known, so that a lane stores one logarithm at a time.
+      EXPECT_LE(counters.globalStore.sectors, counters.globalStore.idealSectors + heads * all / 8);
+    }
+  }
+}
+
+// Keys are turned once, by a launch of their own; what follows reads as attention does.
+TEST_P(AttentionCounters, RowsAreTurnedOnce) {
+  for (const char *kernel : {"rope_attention", "exposb_attention"})
+    for (const char *style : {"half", "interleaved"}) {
+      const KernelCase test{kernel, extents, {{"style", style}, {"causal", "true"}}, {}, "f16"};
+      const auto counted = countAll(test);
+      ASSERT_EQ(counted.size(), 2u);
+      EXPECT_EQ(counted[0].first, "turn_rows");
+      expectMoved(counted[0].second, length * row, length * row);
+      const std::uint64_t keys = heads * seen(field(test, "m"), field(test, "n"), true);
+      // Of a row's two halves, a warp's lanes may meet the same sectors twice.
+      expectRead(counted[1].second, rows * row + 2 * keys, rows * row);
+      EXPECT_EQ(counted[1].second.globalStore.bytes, rows * row + rows * 4);
+      expectNoConflicts(counted[1].second);
+      expectProducts(counted[1].second, 2 * keys / 2 * field(test, "m"));
+    }
+}
+
+// One block of queries turns the keys itself.
+TEST_P(AttentionCounters, KeysOfOneBlockAreTurnedInPlace) {
+  Extents one = extents;
+  one["Sq"] = 1;
+  const auto counted = countAll({"rope_attention", one, {}, {}, "f16"});
+  ASSERT_EQ(counted.size(), 1u);
+  expectRead(counted[0].second, heads * (row + 2 * length * row));
+}
+
+TEST_P(AttentionCounters, GradientsOfTurnedRows) {
+  for (const char *kernel : {"rope_attention_backward", "exposb_attention_backward"}) {
+    const KernelCase test{kernel, extents, {{"causal", "true"}}, {}, "f16"};
+    const auto counted = countAll(test);
+    ASSERT_EQ(counted.size(), 4u);
+    expectMoved(counted[0].second, rows * row, rows * row);
+    expectMoved(counted[1].second, length * row, length * row);
+    const std::uint64_t m = field(test, "m"), n = field(test, "n"), warps = field(test, "warps");
+    const std::uint64_t keys = heads * seen(m, n, true), queries = heads * seen(n, m, true, true);
+    expectRead(counted[2].second, 3 * rows * row + 2 * keys, statistics(rows, warps));
+    EXPECT_EQ(counted[2].second.globalStore.bytes, rows * row + rows * 4);
+    expectProducts(counted[2].second, 3 * keys / 2 * m);
+    expectRead(counted[3].second, 2 * length * row + 2 * queries,
+               statistics(queries / row, warps, 2));
+    EXPECT_EQ(counted[3].second.globalStore.bytes, 2 * length * row);
+    expectProducts(counted[3].second, 4 * queries / 2 * n);
+    for (const std::size_t launch : {2, 3})
+      expectNoConflicts(counted[launch].second);
+  }
+}
+
+// Of two sets of keys a block reads the one that it needs, both where the window's edge runs
+// through it: blocks of 32 that are 33 to 95 places apart, two blocks away.
+TEST_P(AttentionCounters, OnlyBlocksAtTheWindowsEdgeReadBothSets) {
+  constexpr std::uint64_t blocks = length / 32, block = 32 * row;
+  for (const bool causal : {true, false})
+    for (const bool edge : {true, false}) {
+      const std::uint64_t visible = causal ? blocks * (blocks + 1) / 2 : blocks * blocks;
+      const std::uint64_t both = edge ? (causal ? 1 : 2) * (blocks - 2) : 0;
+      const Counters counters =
+          count({"rerope_attention",
+                 extents,
+                 {{"causal", causal ? "true" : "false"}, {"window", edge ? "64" : "1000"}},
+                 {},
+                 "f16",
+                 {{"m", 32}, {"n", 32}}});
+      expectMoved(counters, 2 * rows * row + heads * (2 * visible + both) * block,
+                  rows * row + rows * 4);
+      expectNoConflicts(counters);
+      expectProducts(counters, heads * (2 * visible + both) * block / 2 * 32);
+    }
+}
+
+TEST_P(AttentionCounters, GradientsOfTwoSets) {
+  const KernelCase test{
+      "rerope_attention_backward", extents, {{"causal", "true"}, {"window", "64"}}, {}, "f16",
+      {{"m", 32}, {"n", 32}}};
+  const auto counted = countAll(test);
+  ASSERT_EQ(counted.size(), 2u);
+  constexpr std::uint64_t blocks = length / 32, block = 32 * row;
+  const std::uint64_t visible = blocks * (blocks + 1) / 2, both = blocks - 2;
+  const std::uint64_t warps = field(test, "warps");
+  expectRead(counted[0].second, 4 * rows * row + heads * (2 * visible + both) * block,
+             statistics(rows, warps));
+  expectRead(counted[1].second, 3 * length * row + heads * (2 * visible + both) * block,
+             statistics(heads * visible * 32, warps, 2));
+  for (const auto &[name, counters] : counted)
+    expectNoConflicts(counters);
+}
+
+// A score needs those of all later keys: the gradients go through the keys twice, through the
+// values once.
+TEST_P(AttentionCounters, SticksAreBrokenFromTheLastKey) {
+  const KernelCase test{"stick_breaking_attention", extents, {}, {}, "f16"};
+  const std::uint64_t m = field(test, "m"), n = field(test, "n");
+  const Counters counters = count(test);
+  const std::uint64_t keys = heads * seen(m, n, true);
+  expectMoved(counters, rows * row + 2 * keys, rows * row + rows * 4);
+  expectNoConflicts(counters);
+  expectProducts(counters, 2 * keys / 2 * m);
+}
+
+TEST_P(AttentionCounters, GradientsOfSticks) {
+  const KernelCase test{"stick_breaking_attention_backward", extents, {}, {}, "f16"};
+  const auto counted = countAll(test);
+  ASSERT_EQ(counted.size(), 2u);
+  const std::uint64_t m = field(test, "m"), n = field(test, "n"), warps = field(test, "warps");
+  const std::uint64_t keys = heads * seen(m, n, true), queries = heads * seen(n, m, true, true);
+  // For each row and block of keys what the later and the earlier ones sum to is left, and read
+  // again.
+  const std::uint64_t sums = keys / row / n * m * 4;
+  expectRead(counted[0].second, 2 * rows * row + 3 * keys, warps * sums);
+  EXPECT_EQ(counted[0].second.globalStore.bytes, rows * row + 2 * sums);
+  expectRead(counted[1].second, 2 * length * row + 2 * queries, warps * 2 * sums);
+  EXPECT_EQ(counted[1].second.globalStore.bytes, 2 * length * row);
+  for (const auto &[name, counters] : counted)
+    expectNoConflicts(counters);
+}
+
+namespace {
+
+/// Blocks of 64 queries and 64 keys, of one head, that are there.
+KernelCase blocks(const char *kernel, bool causal,
+                  std::function<bool(std::size_t, std::size_t)> present) {
+  KernelCase test{
+      kernel,
+      {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}, {"Mq", 4}, {"Mk", 4}},
+      {{"causal", causal ? "true" : "false"}},
+      {},
+      "f16",
+      {{"m", 64}, {"n", 64}}};
+  test.prepare = [present](const Invocation &call, std::vector<HostArray> &inputs) {
+    auto mask = inputs[call.index("mask")].as<bool>();
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      mask[i] = present(i / 4 % 4, i % 4);
+  };
+  return test;
+}
+
+} // namespace
+
+TEST_P(AttentionCounters, OnlyPresentBlocksAreRead) {
+  auto expectBlocks = [&](bool causal, std::uint64_t visible,
+                          std::function<bool(std::size_t, std::size_t)> present) {
+    constexpr std::uint64_t block = 64 * row;
+    const KernelCase forward = blocks("block_sparse_attention", causal, present);
+    const Counters counters = count(forward);
+    const std::uint64_t warps = field(forward, "warps");
+    // Beside them the lists' numbers, where a block is fetched and where it is used.
+    const std::uint64_t lists = 2 * (visible + 4) * 32 * warps;
+    expectRead(counters, length * row + 2 * visible * block, lists);
+    expectNoConflicts(counters);
+    expectProducts(counters, 2 * visible * block / 2 * 64);
+    const auto gradients = countAll(blocks("block_sparse_attention_backward", causal, present));
+    for (const auto &[name, of] : gradients) {
+      SCOPED_TRACE(name);
+      expectNoConflicts(of);
+      if (name.ends_with("_queries")) {
+        expectRead(of, 3 * length * row + 2 * visible * block, lists + statistics(length, warps));
+        expectProducts(of, 3 * visible * block / 2 * 64);
+      } else if (name.ends_with("_keys")) {
+        expectRead(of, 2 * length * row + 2 * visible * block,
+                   lists + statistics(visible * 64, warps, 2));
+        expectProducts(of, 4 * visible * block / 2 * 64);
+      }
+    }
+  };
+  expectBlocks(false, 16, [](auto, auto) { return true; });
+  expectBlocks(false, 4, [](auto i, auto j) { return i == j; });
+  expectBlocks(false, 2, [](auto i, auto j) { return i == 1 && j > 1; });
+  expectBlocks(false, 0, [](auto, auto) { return false; });
+  expectBlocks(true, 10, [](auto, auto) { return true; });
+}
+
+// All heads that share a page's keys read them together.
+TEST_P(AttentionCounters, PagesAreReadOnceForAllHeadsThatShareThem) {
+  for (const int page : {16, 128}) {
+    KernelCase test{"paged_decode",
+                    {{"S", 2},
+                     {"Hq", 8},
+                     {"Hkv", 2},
+                     {"D", 128},
+                     {"Dc", 128},
+                     {"page", page},
+                     {"max", 512 / page},
+                     {"blocks", 64}},
+                    {},
+                    {},
+                    "f16",
+                    {{"splits", 1}}};
+    test.prepare = lengths({512, 256});
+    const Counters counters = count(test);
+    const std::uint64_t keys = 2 * (512 + 256), queries = 2 * 8;
+    const std::uint64_t bytes = (2 * keys + queries) * 128 * 2;
+    // The rest: lengths and tables, a number for each of a step's keys and warps at most. Pages
+    // lie anywhere, so neighbours in a table share sectors but for its ends.
+    EXPECT_GE(readBytes(counters), bytes) << counters.text();
+    EXPECT_LE(readBytes(counters), bytes * 11 / 10) << counters.text();
+    EXPECT_LE(counters.globalLoad.sectors, counters.globalLoad.idealSectors * 11 / 10);
+    EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+    expectNoConflicts(counters);
+  }
+}
+
+// Keys that no row of a block sees are not read: of a whole sequence, causal, about half.
+TEST_P(AttentionCounters, OnlyVisiblePagesAreRead) {
+  auto expectBlocks = [&](const char *causal, int context, std::uint64_t visible) {
+    KernelCase test{"paged_prefill",
+                    {{"S", 1},
+                     {"T", 256},
+                     {"ends", 2},
+                     {"Hq", 1},
+                     {"Hkv", 1},
+                     {"D", 64},
+                     {"Dc", 64},
+                     {"max", 32}},
+                    {{"causal", causal}},
+                    {},
+                    "f16",
+                    {{"m", 64}, {"n", 64}}};
+    test.prepare = [context](const Invocation &call, std::vector<HostArray> &inputs) {
+      inputs[endsAt].assign(std::vector<double>{0, 256});
+      lengths({context})(call, inputs);
+    };
+    const Counters counters = count(test);
+    const std::uint64_t bytes = 256 * row + 2 * visible * 64 * row;
+    EXPECT_GE(readBytes(counters), bytes) << counters.text();
+    EXPECT_LE(readBytes(counters), bytes * 11 / 10) << counters.text();
+    EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+    expectNoConflicts(counters);
+  };
+  expectBlocks("false", 256, 4 * 4);
+  expectBlocks("true", 256, 1 + 2 + 3 + 4);
+  expectBlocks("true", 512, 5 + 6 + 7 + 8);
+}
+
+// The states once; their logarithms twice, by each warp.
+TEST_P(AttentionCounters, StatesAreMergedInOnePass) {
+  const Counters counters = count(
+      {"attention_merge", {{"P", 4}, {"B", 1}, {"Hq", 2}, {"Sq", 64}, {"D", 128}}, {}, {}, "f16"});
+  constexpr std::uint64_t states = 4 * 2 * 64;
+  expectRead(counters, states * 128 * 2, 2 * 4 * states * 4);
+  EXPECT_EQ(counters.globalStore.bytes, states / 4 * (128 * 2 + 4));
+}
+
+// A ring's steps: the state so far and the part of the keys, each once.
+TEST_P(AttentionCounters, RingStepsReadTheStateOnce) {
+  constexpr std::int64_t count = 64;
+  auto array = [&](auto element, std::int64_t elements) {
+    return device.upload(std::vector<decltype(element)>(static_cast<std::size_t>(elements)));
+  };
+  const auto o = array(0.0f, count * 64), lse = array(0.0f, count), partLse = array(0.0f, count);
+  const auto part = array(half(), count * 64);
+  const auto total = tensor(o, {count, 64});
+  const auto other = tensor(part, {count, 64});
+  const AccumulateConfig config;
+  const std::int64_t programs = count / config.rows;
+  constexpr std::uint64_t f32 = count * 64 * 4, f16 = count * 64 * 2, logs = count * 4;
+
+  mergeState<half>.launch(device.stream(), programs, total, tensor(lse, {count}), other,
+                          tensor(partLse, {count}), config);
+  device.synchronize();
+  expectRead(lastCounters(), f32 + f16, 2 * logs * static_cast<std::uint64_t>(config.warps));
+  EXPECT_EQ(lastCounters().globalStore.bytes, f32 + logs);
+  addTo<half>.launch(device.stream(), programs, total, other, config);
+  device.synchronize();
+  expectMoved(lastCounters(), f32 + f16, f32);
+  roundTo<half>.launch(device.stream(), programs, other, total, config);
+  device.synchronize();
+  expectMoved(lastCounters(), f32, f16);
+}

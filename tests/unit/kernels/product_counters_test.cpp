@@ -1,0 +1,250 @@
+// What matrix products and convolutions read, and how, by the virtual GPU's counters: a tile of the
+// result reads its rows of the one operand and its columns of the other once.
+#include "CountersTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+class ProductCounters : public CountersTest {
+protected:
+  using Extents = std::map<std::string, std::int64_t>;
+
+  std::uint64_t field(const KernelCase &test, const char *name) {
+    return static_cast<std::uint64_t>(configOf(test).at(name));
+  }
+  /// Bytes of the tiles of a [rows, depth] and b [depth, columns] that the result's tiles read.
+  std::uint64_t tiles(const KernelCase &test, std::uint64_t rows, std::uint64_t columns,
+                      std::uint64_t depth, std::uint64_t bytes = 2) {
+    return rows / field(test, "m") * columns * depth * bytes +
+           columns / field(test, "n") * rows * depth * bytes;
+  }
+  static constexpr std::uint64_t size = 256;
+  const Extents square{{"M", 256}, {"N", 256}, {"K", 256}};
+};
+SECTILE_INSTANTIATE_ON(ProductCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+} // namespace
+
+TEST_P(ProductCounters, TilesAreReadOnce) {
+  for (const Assignments &options : {Assignments{}, {{"trans_a", "true"}}, {{"trans_b", "true"}}}) {
+    const KernelCase test{"matmul", square, options, {}, "f16"};
+    const Counters counters = count(test);
+    expectMoved(counters, tiles(test, size, size, size), size * size * 2);
+    expectNoConflicts(counters);
+    expectProducts(counters, size * size * size);
+  }
+  for (const auto &[dtype, bytes] : {std::pair{"f32", 4u}, {"f8e4m3", 1u}, {"i8", 1u}}) {
+    const KernelCase test{"matmul", square, {{"trans_b", "true"}}, {}, dtype};
+    const Counters counters = count(test);
+    expectRead(counters, tiles(test, size, size, size, bytes));
+    expectNoConflicts(counters);
+  }
+}
+
+TEST_P(ProductCounters, EpiloguesReadWhatTheyAreGivenOnce) {
+  const KernelCase test{
+      "matmul", square, {}, {"bias", "residual", "row_scale", "column_scale"}, "f16"};
+  const Counters counters = count(test);
+  // The residual once; a tile's bias and scales by each warp at most.
+  const std::uint64_t vectors = counters.blocks * field(test, "warps") * (2 + 4 + 4) *
+                                std::max(field(test, "m"), field(test, "n"));
+  expectRead(counters, tiles(test, size, size, size) + size * size * 2, vectors);
+  EXPECT_EQ(counters.globalStore.bytes, size * size * 2);
+  expectNoConflicts(counters);
+}
+
+// Each part of a shared sum is left once and read once; who arrives last is a matter of one atomic
+// operation.
+TEST_P(ProductCounters, SharedSumsAreLeftAndReadOnce) {
+  for (const bool stream : {false, true}) {
+    KernelCase test{"matmul", square, {}, {}, "f16"};
+    if (stream) {
+      test.options = {{"schedule", "stream_k"}};
+      test.config = {{"programs", 7}};
+    } else {
+      test.config = {{"splits", 4}};
+    }
+    const Counters counters = count(test);
+    // Beside the parts the last of a tile leaves its counter as it was.
+    const std::uint64_t part = field(test, "m") * field(test, "n") * 4;
+    const std::uint64_t left = counters.globalStore.bytes - size * size * 2;
+    const std::uint64_t parts = left / part * part, resultTiles = size * size * 4 / part;
+    EXPECT_LE(left - parts, 4 * resultTiles);
+    EXPECT_GT(parts, 0u);
+    if (!stream) {
+      EXPECT_EQ(parts, 4 * size * size * 4);
+    }
+    expectRead(counters, tiles(test, size, size, size) + parts);
+    expectNoConflicts(counters);
+    expectProducts(counters, size * size * size);
+  }
+}
+
+TEST_P(ProductCounters, EachMatrixOfABatch) {
+  const KernelCase test{"batched_matmul",
+                        {{"B", 3}, {"M", 128}, {"N", 128}, {"K", 128}},
+                        {{"activation", "silu"}},
+                        {},
+                        "bf16"};
+  const Counters counters = count(test);
+  expectMoved(counters, 3 * tiles(test, 128, 128, 128), std::uint64_t(3) * 128 * 128 * 2);
+  expectNoConflicts(counters);
+}
+
+// Groups of whole tiles: the lengths, which every warp reads, and no tile of an empty group.
+TEST_P(ProductCounters, EachGroupsRows) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    KernelCase test{kernel, {{"M", 256}, {"N", 128}, {"K", 128}, {"G", 3}}, {}, {}, "f16"};
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      inputs[call.index("group_sizes")].assign(std::vector<double>{128, 0, 128});
+    };
+    const bool ofRhs = kernel == std::string("grouped_matmul_drhs");
+    const Counters counters = count(test);
+    // drhs: a group's tiles are [K, N], its rows are summed.
+    const std::uint64_t read = ofRhs ? 2 * tiles(test, 128, 128, 128) : tiles(test, 256, 128, 128);
+    expectRead(counters, read, counters.blocks * field(test, "warps") * 2 * 32);
+    EXPECT_EQ(counters.globalStore.bytes, ofRhs ? 3u * 128 * 128 * 2 : 256u * 128 * 2);
+    expectNoConflicts(counters);
+    expectProducts(counters, std::uint64_t(256) * 128 * 128);
+  }
+}
+
+// Weights are read as they are packed, for each row of tiles once; a column's scale and zero point,
+// which lie S apart, once in a step.
+TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
+  for (const bool packed : {true, false})
+    for (const std::int64_t rows : {16, 128})
+      for (const bool zeros : {false, true}) {
+        KernelCase test{"quantized_matmul",
+                        {{"M", rows}, {"N", 128}, {"K", 256}, {"W", packed ? 128 : 256}, {"S", 2}},
+                        {},
+                        {},
+                        packed ? "f16" : "f16,w=i8"};
+        if (zeros)
+          test.with = {"zeros"};
+        const Counters counters = count(test);
+        const auto m = static_cast<std::uint64_t>(rows);
+        const std::uint64_t read = 128 / field(test, "n") * m * 256 * 2 +
+                                   m / field(test, "m") * 128 * (packed ? 128 : 256);
+        const std::uint64_t steps = 256 / field(test, "k");
+        const std::uint64_t scales =
+            counters.blocks * steps * field(test, "n") * 2 * 2 * (zeros ? 2 : 1);
+        EXPECT_EQ(readBytes(counters), read + scales) << counters.text();
+        EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+        EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+        expectNoConflicts(counters);
+      }
+}
+
+// A row's scales lie Sk apart: a sector for each row of a tile, block of K and column of warps.
+TEST_P(ProductCounters, BlocksOfCodesAndTheirScales) {
+  for (const char *dtype : {"f8e4m3", "i8"})
+    for (const char *transposed : {"false", "true"}) {
+      const KernelCase test{"scaled_matmul",
+                            {{"M", 128}, {"N", 256}, {"K", 256}, {"Sk", 2}, {"Sn", 2}},
+                            {{"trans_b", transposed}},
+                            {},
+                            dtype};
+      const Counters counters = count(test);
+      const std::uint64_t scales =
+          counters.blocks * 2 * field(test, "warps") * (field(test, "m") + field(test, "n")) * 8;
+      EXPECT_GE(readBytes(counters), tiles(test, 128, 256, 256, 1)) << counters.text();
+      EXPECT_LE(readBytes(counters), tiles(test, 128, 256, 256, 1) + scales) << counters.text();
+      EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+      EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+      expectNoConflicts(counters);
+    }
+}
+
+namespace {
+
+constexpr std::uint64_t images = 2, channels = 64, filters = 64, taps = 9, edge = 18;
+
+KernelCase convolution(const char *kernel, const char *layout, int m, int stride = 1) {
+  const std::int64_t places = (18 - 3) / stride + 1;
+  const std::string step = std::to_string(stride);
+  return {kernel,
+          {{"N", 2},
+           {"C", 64},
+           {"H", 18},
+           {"W", 18},
+           {"K", 64},
+           {"Cg", 64},
+           {"R", 3},
+           {"S", 3},
+           {"P", places},
+           {"Q", places}},
+          {{"layout", layout}, {"stride_h", step}, {"stride_w", step}},
+          {},
+          "f16",
+          {{"m", m}, {"n", 64}}};
+}
+
+} // namespace
+
+// Each tap reads the pixels under it: a row for each place. Where channels are not last a launch
+// copies the image, and one the filters, each once.
+TEST_P(ProductCounters, ConvolutionsReadRunsOfChannels) {
+  for (const char *layout : {"nchw", "nhwc"})
+    for (const int m : {64, 128})
+      for (const int stride : {1, 2}) {
+        KernelCase test = convolution("conv2d", layout, m, stride);
+        test.extents.erase("P");
+        test.extents.erase("Q");
+        SCOPED_TRACE(test.describe());
+        const auto counted = countAll(test);
+        ASSERT_EQ(counted.size(), layout == std::string("nchw") ? 3u : 1u);
+        const std::uint64_t places = images * (stride == 1 ? 16 * 16 : 8 * 8);
+        const Counters &counters = counted.back().second;
+        const std::uint64_t rowTiles = places / static_cast<std::uint64_t>(m);
+        expectMoved(counters,
+                    places * taps * channels * 2 + rowTiles * filters * taps * channels * 2,
+                    places * filters * 2);
+        expectNoConflicts(counters);
+        expectProducts(counters, places * taps * channels * filters);
+        if (counted.size() == 1)
+          continue;
+        // Rows of 18 pixels of 2 bytes share sectors with their neighbours.
+        const Counters &image = counted[0].second, &weights = counted[1].second;
+        EXPECT_GE(readBytes(image), images * channels * edge * edge * 2) << image.text();
+        EXPECT_LE(readBytes(image), images * channels * edge * edge * 2 * 3 / 2) << image.text();
+        EXPECT_EQ(image.globalStore.bytes, images * channels * edge * edge * 2);
+        expectNoConflicts(image);
+        EXPECT_EQ(weights.globalStore.bytes, filters * taps * channels * 2);
+        expectNoConflicts(weights);
+      }
+}
+
+// A stride lets a quarter of the taps lie on a pixel: they alone are summed.
+TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
+  for (const char *layout : {"nchw", "nhwc"})
+    for (const int stride : {1, 2}) {
+      const KernelCase test = convolution("conv2d_backward", layout, 64, stride);
+      SCOPED_TRACE(test.describe());
+      for (const auto &[name, counters] : countAll(test)) {
+        SCOPED_TRACE(name);
+        const std::uint64_t places = images * (stride == 1 ? 16 * 16 : 8 * 8);
+        if (name == "conv2d_dgrad") {
+          EXPECT_EQ(counters.globalStore.bytes, images * edge * edge * channels * 2);
+          EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+          EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
+          expectNoConflicts(counters);
+          // Classes of pixels by the taps that lie on them: 9 or, of a stride of 2, 4, 2, 2 and 1.
+          const std::uint64_t pixels =
+              images * edge * edge / static_cast<std::uint64_t>(stride * stride);
+          const std::uint64_t tile = 64 * channels * filters;
+          expectProducts(counters, (pixels + 63) / 64 * tile * taps);
+        } else if (name == "conv2d_wgrad") {
+          EXPECT_EQ(counters.globalStore.bytes, filters * taps * channels * 2);
+          // Both operands for each column of tiles: 64 channels of a tap.
+          EXPECT_GE(readBytes(counters), taps * places * (channels + filters) * 2);
+          EXPECT_LE(readBytes(counters), taps * places * (channels + filters) * 2 * 9 / 8);
+          EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts)
+              << counters.text();
+          expectProducts(counters, places * taps * channels * filters);
+        }
+      }
+    }
+}
