@@ -45,7 +45,8 @@ protected:
     return arrays * warps * blockRows * 4;
   }
 };
-SECTILE_INSTANTIATE_ON(AttentionCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+SECTILE_INSTANTIATE_ON(AttentionCounters,
+                       "virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
 
 } // namespace
 

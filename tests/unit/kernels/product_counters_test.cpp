@@ -23,7 +23,8 @@ protected:
   static constexpr std::uint64_t size = 256;
   const Extents square{{"M", 256}, {"N", 256}, {"K", 256}};
 };
-SECTILE_INSTANTIATE_ON(ProductCounters, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+SECTILE_INSTANTIATE_ON(ProductCounters,
+                       "virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
 
 } // namespace
 
