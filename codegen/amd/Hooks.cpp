@@ -114,6 +114,9 @@ public:
         Constant::getNullValue(value->getType()));
   }
 
+  Value *exp2Normal(IRBuilder<> &b, Value *x) const override {
+    return b.CreateUnaryIntrinsic(Intrinsic::amdgcn_exp2, x);
+  }
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_rsq, {x->getType()}, {x});
   }

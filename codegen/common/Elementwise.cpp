@@ -314,7 +314,7 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
     return [this, make](Args v) {
       llvm::Type *type = v[0]->getType();
       bool narrow = type->isHalfTy() || type->isBFloatTy();
-      functions::Builder builder(b, hooks);
+      functions::Builder builder(b, hooks, angles);
       llvm::Value *x = narrow ? b.CreateFPExt(v[0], b.getFloatTy()) : v[0];
       llvm::Value *result = make(builder, x);
       return narrow ? b.CreateFPTrunc(result, type) : result;
@@ -325,7 +325,7 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
     return [this, make](Args v) {
       llvm::Type *type = v[0]->getType();
       bool narrow = type->isHalfTy() || type->isBFloatTy();
-      functions::Builder builder(b, hooks);
+      functions::Builder builder(b, hooks, angles);
       auto wide = [&](llvm::Value *x) { return narrow ? b.CreateFPExt(x, b.getFloatTy()) : x; };
       llvm::Value *x = wide(v[0]), *y = wide(v[1]);
       llvm::Value *result = make(builder, x, y);

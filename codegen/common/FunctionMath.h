@@ -30,8 +30,15 @@ public:
   llvm::Value *abs(llvm::Value *x) const {
     return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
   }
-  llvm::Value *round(llvm::Value *x) const {
-    return b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x);
+  /// The nearest whole number, as a float and as an integer. Of numbers up to a quarter of those
+  /// that the type has whole, whose sum with 1.5 · 2^mantissaBits() ends in it: chips convert
+  /// slowly.
+  struct Whole {
+    llvm::Value *number, *integer;
+  };
+  Whole nearest(llvm::Value *x) const {
+    llvm::Value *middle = number(isDouble ? 0x1.8p52 : 0x1.8p23), *sum = b.CreateFAdd(x, middle);
+    return {b.CreateFSub(sum, middle), b.CreateSub(asBits(sum), asBits(middle))};
   }
   /// Coefficients from the highest power down.
   llvm::Value *polynomial(llvm::Value *x, llvm::ArrayRef<double> coefficients) const {
@@ -44,10 +51,9 @@ public:
   llvm::Value *asNumber(llvm::Value *x) const { return b.CreateBitCast(x, type); }
   unsigned mantissaBits() const { return isDouble ? 52 : 23; }
   int bias() const { return isDouble ? 1023 : 127; }
-  /// 2^n for an integral number n in the range of normal numbers.
+  /// 2^n for an integer n in the range of normal numbers.
   llvm::Value *powerOfTwo(llvm::Value *n) const {
-    llvm::Value *exponent = b.CreateAdd(b.CreateFPToSI(n, bits), integer(bias()));
-    return asNumber(b.CreateShl(exponent, mantissaBits()));
+    return asNumber(b.CreateShl(b.CreateAdd(n, integer(bias())), mantissaBits()));
   }
   llvm::Value *clamp(llvm::Value *x, double low, double high) const {
     x = b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, x, number(low));
@@ -57,7 +63,7 @@ public:
 
 /// e^r for |r| up to ln(2) / 2, in f64: thirteen terms of the series.
 llvm::Value *smallExp(const Math &m, llvm::Value *r);
-/// y · 2^n in two steps, so that neither factor leaves the normal numbers.
+/// y · 2^n for an integer n, in two steps, so that neither factor leaves the normal numbers.
 llvm::Value *scaled(const Math &m, llvm::Value *y, llvm::Value *n);
 /// NaN stays NaN, though the clamped argument is a number.
 llvm::Value *keepNaN(const Math &m, llvm::Value *x, llvm::Value *result);

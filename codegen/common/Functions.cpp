@@ -25,9 +25,9 @@ Value *smallExp(const Math &m, Value *r) {
 }
 
 Value *scaled(const Math &m, Value *y, Value *n) {
-  Value *half = m.b.CreateUnaryIntrinsic(Intrinsic::floor, m.b.CreateFMul(n, m.number(0.5)));
+  Value *half = m.b.CreateAShr(n, 1);
   y = m.b.CreateFMul(y, m.powerOfTwo(half));
-  return m.b.CreateFMul(y, m.powerOfTwo(m.b.CreateFSub(n, half)));
+  return m.b.CreateFMul(y, m.powerOfTwo(m.b.CreateSub(n, half)));
 }
 
 Value *keepNaN(const Math &m, Value *x, Value *result) {
@@ -49,24 +49,24 @@ Value *exp2(Builder &builder, Value *x) {
   if (!m.isDouble)
     return m.hooks.exp2(m.b, x);
   Value *bounded = m.clamp(x, -1100, 1100);
-  Value *n = m.round(bounded);
-  Value *fraction = m.b.CreateFMul(m.b.CreateFSub(bounded, n), m.number(std::numbers::ln2));
-  return keepNaN(m, x, scaled(m, smallExp(m, fraction), n));
+  Math::Whole n = m.nearest(bounded);
+  Value *fraction = m.b.CreateFMul(m.b.CreateFSub(bounded, n.number), m.number(std::numbers::ln2));
+  return keepNaN(m, x, scaled(m, smallExp(m, fraction), n.integer));
 }
 
 Value *exp(Builder &builder, Value *x) {
   Math m(builder, x);
   if (m.isDouble) {
     Value *bounded = m.clamp(x, -750, 750);
-    Value *n = m.round(m.b.CreateFMul(bounded, m.number(std::numbers::log2e)));
-    Value *r = m.fma(n, -ln2Low, m.fma(n, -ln2High, bounded));
-    return keepNaN(m, x, scaled(m, smallExp(m, r), n));
+    Math::Whole n = m.nearest(m.b.CreateFMul(bounded, m.number(std::numbers::log2e)));
+    Value *r = m.fma(n.number, -ln2Low, m.fma(n.number, -ln2High, bounded));
+    return keepNaN(m, x, scaled(m, smallExp(m, r), n.integer));
   }
   // x · log2(e) = n + f with a small f that is right to the last bit; 2^n is exact. Beyond the
   // clamp f takes the rest, up to infinity.
-  Value *n = m.round(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
-  Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n)));
-  return m.b.CreateFMul(m.hooks.exp2(m.b, f), m.powerOfTwo(n));
+  Math::Whole n = m.nearest(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
+  Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n.number)));
+  return m.b.CreateFMul(m.hooks.exp2Normal(m.b, f), m.powerOfTwo(n.integer));
 }
 
 Value *expm1(Builder &builder, Value *x) {
@@ -162,9 +162,9 @@ namespace {
 /// x - q·π/2 with the nearest q, which is given as an i32 modulo 4 and more. Beyond what the parts
 /// of π/2 can reduce the rest is any number between -1 and 1: polynomials of others leave ±1 far
 /// behind.
-std::pair<Value *, Value *> reduceAngle(const Math &m, Value *x, ArrayRef<double> halfPi) {
-  Value *q = m.round(m.b.CreateFMul(x, m.number(2 / std::numbers::pi)));
-  Value *rest = x, *minus = m.b.CreateFNeg(q);
+ReducedAngle reduceAngle(const Math &m, Value *x, ArrayRef<double> halfPi) {
+  Math::Whole q = m.nearest(m.b.CreateFMul(x, m.number(2 / std::numbers::pi)));
+  Value *rest = x, *minus = m.b.CreateFNeg(q.number);
   for (double part : halfPi)
     rest = m.fma(minus, part, rest);
   if (m.isDouble) {
@@ -172,15 +172,13 @@ std::pair<Value *, Value *> reduceAngle(const Math &m, Value *x, ArrayRef<double
     rest = m.b.CreateSelect(m.b.CreateFCmpOGT(rest, most), most, rest);
     rest = m.b.CreateSelect(m.b.CreateFCmpOLT(rest, least), least, rest);
   }
-  Value *number = m.b.CreateFreeze(m.b.CreateFPToSI(q, m.bits));
-  return {rest, m.b.CreateTrunc(number, m.b.getInt32Ty())};
+  return {rest, m.b.CreateTrunc(q.integer, m.b.getInt32Ty())};
 }
 
 constexpr double halfPiF[] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
 constexpr double halfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b8p-110};
 
-/// An angle less a multiple of π/2, and the multiple.
-std::pair<Value *, Value *> reduced(Builder &builder, Value *x) {
+ReducedAngle reduce(Builder &builder, Value *x) {
   Math m(builder, x);
   IRBuilder<> &b = m.b;
   if (m.isDouble)
@@ -208,10 +206,17 @@ std::pair<Value *, Value *> reduced(Builder &builder, Value *x) {
   return {angle, merge(quarter, wideQuarter)};
 }
 
-/// sin(rest + (quarter + quarters) · π/2).
-Value *sine(const Math &m, std::pair<Value *, Value *> angle, unsigned quarters) {
+ReducedAngle reduced(Builder &builder, Value *x) {
+  ReducedAngle angle = builder.angles.lookup(x);
+  if (!angle.rest)
+    builder.angles[x] = angle = reduce(builder, x);
+  return angle;
+}
+
+/// sin(angle + quarters · π/2).
+Value *sine(const Math &m, const ReducedAngle &angle, unsigned quarters) {
   IRBuilder<> &b = m.b;
-  Value *rest = angle.first, *quarter = b.CreateAdd(angle.second, b.getInt32(quarters));
+  Value *rest = angle.rest, *quarter = b.CreateAdd(angle.quarters, b.getInt32(quarters));
   Value *z = b.CreateFMul(rest, rest);
   // Fits of (sin(x)/x - 1)/x² and (cos(x) - 1 + x²/2)/x⁴ over x² up to (π/4)².
   Value *sineFit =
@@ -247,7 +252,7 @@ Value *sin(Builder &builder, Value *x) {
 Value *cos(Builder &builder, Value *x) { return sine(Math(builder, x), reduced(builder, x), 1); }
 Value *tan(Builder &builder, Value *x) {
   Math m(builder, x);
-  auto angle = reduced(builder, x);
+  ReducedAngle angle = reduced(builder, x);
   Value *above = sine(m, angle, 0), *below = sine(m, angle, 1);
   return keepZero(m, x, m.b.CreateFDiv(above, below));
 }

@@ -4,13 +4,24 @@
 #define SECTILE_CODEGEN_COMMON_FUNCTIONS_H
 
 #include "codegen/common/TargetHooks.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace sectile::functions {
+
+/// An angle less the nearest multiple of a quarter turn, and the multiple's number (an i32).
+struct ReducedAngle {
+  llvm::Value *rest = nullptr, *quarters = nullptr;
+};
+/// Of numbers whose sine or cosine is known at the builder's place: LLVM does not join the branches
+/// that two reductions would have.
+using ReducedAngles = llvm::DenseMap<llvm::Value *, ReducedAngle>;
 
 struct Builder {
   llvm::IRBuilder<> &b;
   const TargetHooks &hooks;
-  Builder(llvm::IRBuilder<> &b, const TargetHooks &hooks) : b(b), hooks(hooks) {}
+  ReducedAngles &angles;
+  Builder(llvm::IRBuilder<> &b, const TargetHooks &hooks, ReducedAngles &angles)
+      : b(b), hooks(hooks), angles(angles) {}
 };
 
 llvm::Value *sqrt(Builder &builder, llvm::Value *x);

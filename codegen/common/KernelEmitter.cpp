@@ -272,11 +272,14 @@ llvm::Value *KernelEmitter::shuffle(llvm::Value *value, llvm::Value *from) {
 void KernelEmitter::locate(Location location) { b.SetCurrentDebugLocation(debug.at(location)); }
 
 LogicalResult KernelEmitter::emitBlock(Block &block) {
+  // What is emitted for a nested block is not known behind it.
+  const functions::ReducedAngles outer = angles;
   for (Operation &op : block) {
     locate(op.getLoc());
     if (failed(emit(op)))
       return failure();
   }
+  angles = outer;
   return success();
 }
 

@@ -4,6 +4,7 @@
 #define SECTILE_CODEGEN_COMMON_KERNELEMITTER_H
 
 #include "codegen/common/DebugInfo.h"
+#include "codegen/common/Functions.h"
 #include "codegen/common/TargetHooks.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -136,6 +137,7 @@ private:
   mlir::func::FuncOp source;
   unsigned warps;
   llvm::Function *kernel = nullptr;
+  functions::ReducedAngles angles;
   llvm::Value *thread = nullptr;
   llvm::Value *lane = nullptr;
   llvm::IRBuilder<> entry; ///< at the end of the entry block: for what depends on the thread only

@@ -97,11 +97,11 @@ Value *pow(Builder &builder, Value *x, Value *y) {
   Value *isInside = b.CreateFCmpOLT(m.abs(exponent), m.number(limit));
   low = b.CreateSelect(isInside, low, zero);
   exponent = m.clamp(exponent, -limit, limit);
-  Value *n = m.round(exponent);
-  Value *fraction = b.CreateFAdd(b.CreateFSub(exponent, n), low);
+  Math::Whole n = m.nearest(exponent);
+  Value *fraction = b.CreateFAdd(b.CreateFSub(exponent, n.number), low);
   Value *power = m.isDouble ? smallExp(m, b.CreateFMul(fraction, m.number(std::numbers::ln2)))
                             : m.hooks.exp2(b, fraction);
-  Value *result = scaled(m, power, n);
+  Value *result = scaled(m, power, n.integer);
 
   Value *falls = b.CreateFCmpOLT(y, zero);
   result =
