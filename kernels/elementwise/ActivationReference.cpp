@@ -1,12 +1,11 @@
 // Activations on the host.
+#include "kernels/Activations.h"
 #include "kernels/ReferenceArithmetic.h"
-#include "kernels/elementwise/ActivationFunctions.h"
 #include "kernels/elementwise/ElementReferences.h"
 
 using namespace sectile;
 
-HostArray sectile::activationReference(const HostArray &x, ActivationKind kind,
-                                       Arithmetic arithmetic) {
+HostArray sectile::activationReference(const HostArray &x, Activation kind, Arithmetic arithmetic) {
   return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x);
     for (auto &value : values)
@@ -16,7 +15,7 @@ HostArray sectile::activationReference(const HostArray &x, ActivationKind kind,
 }
 
 HostArray sectile::activationBackwardReference(const HostArray &x, const HostArray &dy,
-                                               ActivationKind kind, Arithmetic arithmetic) {
+                                               Activation kind, Arithmetic arithmetic) {
   return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x), gradient = numbers.load(dy);
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -25,7 +24,7 @@ HostArray sectile::activationBackwardReference(const HostArray &x, const HostArr
   });
 }
 
-HostArray sectile::gatedReference(const HostArray &gate, const HostArray &up, ActivationKind kind,
+HostArray sectile::gatedReference(const HostArray &gate, const HostArray &up, Activation kind,
                                   Arithmetic arithmetic) {
   return withArithmetic(gate.dtype, arithmetic, [&](auto numbers) {
     auto gates = numbers.load(gate), ups = numbers.load(up);
@@ -36,7 +35,7 @@ HostArray sectile::gatedReference(const HostArray &gate, const HostArray &up, Ac
 }
 
 GatedGradients sectile::gatedBackwardReference(const HostArray &gate, const HostArray &up,
-                                               const HostArray &dy, ActivationKind kind,
+                                               const HostArray &dy, Activation kind,
                                                Arithmetic arithmetic) {
   return withArithmetic(gate.dtype, arithmetic, [&](auto numbers) {
     auto gates = numbers.load(gate), ups = numbers.load(up), gradient = numbers.load(dy);

@@ -4,22 +4,21 @@
 
 namespace sectile {
 
-enum class ActivationKind : int;
+enum class Activation : int;
 
 // y = f(x), and dx = f'(x) dy.
-HostArray activationReference(const HostArray &x, ActivationKind kind, Arithmetic arithmetic);
-HostArray activationBackwardReference(const HostArray &x, const HostArray &dy, ActivationKind kind,
+HostArray activationReference(const HostArray &x, Activation kind, Arithmetic arithmetic);
+HostArray activationBackwardReference(const HostArray &x, const HostArray &dy, Activation kind,
                                       Arithmetic arithmetic);
 
 struct GatedGradients {
   HostArray dgate, dup;
 };
 // y = f(gate) up and its gradients.
-HostArray gatedReference(const HostArray &gate, const HostArray &up, ActivationKind kind,
+HostArray gatedReference(const HostArray &gate, const HostArray &up, Activation kind,
                          Arithmetic arithmetic);
 GatedGradients gatedBackwardReference(const HostArray &gate, const HostArray &up,
-                                      const HostArray &dy, ActivationKind kind,
-                                      Arithmetic arithmetic);
+                                      const HostArray &dy, Activation kind, Arithmetic arithmetic);
 
 // y = x / (1 - p) where the number drawn for the element, by its place in row-major order, is p or
 // more; else 0. Its own gradient.

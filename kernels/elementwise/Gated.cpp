@@ -1,5 +1,5 @@
 // swiglu and geglu: y = f(gate) up, element by element, and their gradients.
-#include "kernels/elementwise/ActivationFunctions.h"
+#include "kernels/Activations.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"
@@ -19,7 +19,7 @@ Kernel gated{"gated", [](View<const T, 3> gate, View<const T, 3> up, View<T, 3> 
                auto gates = load(gate), ups = load(up);
                y.tile(1, config.rows, config.columns)
                    .store(at.outer, at.row, at.column,
-                          activate(static_cast<ActivationKind>(config.kind), gates) * ups);
+                          activate(static_cast<Activation>(config.kind), gates) * ups);
              }};
 
 template <class T>
@@ -35,16 +35,16 @@ Kernel gatedBackward{
         to.tile(1, config.rows, config.columns).store(at.outer, at.row, at.column, values);
       };
       auto gates = load(gate), ups = load(up), gradient = load(dy);
-      const auto kind = static_cast<ActivationKind>(config.kind);
+      const auto kind = static_cast<Activation>(config.kind);
       store(dgate, gradient * ups * activationDerivative(kind, gates));
       store(dup, gradient * activate(kind, gates));
     }};
 
-using KindOf = ActivationKind (*)(const OptionValues &);
+using KindOf = Activation (*)(const OptionValues &);
 
-ActivationKind silu(const OptionValues &) { return ActivationKind::silu; }
-ActivationKind gelu(const OptionValues &options) {
-  return options.choice("approximate") == "tanh" ? ActivationKind::gelu_tanh : ActivationKind::gelu;
+Activation silu(const OptionValues &) { return Activation::silu; }
+Activation gelu(const OptionValues &options) {
+  return options.choice("approximate") == "tanh" ? Activation::gelu_tanh : Activation::gelu;
 }
 
 ArgumentSpec argument(const char *name, const char *doc, bool output = false) {

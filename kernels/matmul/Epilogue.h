@@ -1,27 +1,10 @@
 // What is done with a tile of sums before it is stored, once for all kernels that end in one:
 // act(alpha * row_scale * column_scale * sums + beta * residual + bias).
 #pragma once
+#include "kernels/Activations.h"
 #include <sectile/sectile.h>
 
 namespace sectile {
-
-// As the option's choices are listed.
-enum class Activation { none, relu, gelu, silu };
-
-// gelu is the exact one, by the error function. NaN stays NaN.
-inline Tile<float> activate(Activation activation, const Tile<float> &x) {
-  switch (activation) {
-  case Activation::relu:
-    return where(x < 0.0f, 0.0f, x);
-  case Activation::gelu:
-    return 0.5f * x * (1.0f + erf(x * 0.70710678f));
-  case Activation::silu:
-    return x * sigmoid(x);
-  case Activation::none:
-    break;
-  }
-  return x;
-}
 
 // Which parts there are, known while tracing.
 struct EpilogueParts {

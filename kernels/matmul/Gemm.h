@@ -19,24 +19,6 @@ std::vector<OptionSpec> epilogueOptions();
 DType outputType(DType operands, const OptionValues &options, bool epilogue);
 EpilogueParts epilogueParts(const Invocation &call);
 
-// The names of the choices, and back.
-std::vector<std::string> activationNames();
-Activation activationNamed(std::string_view name);
-
-template <class T> T activated(Activation activation, T x) {
-  switch (activation) {
-  case Activation::relu:
-    return x < 0 ? T(0) : x;
-  case Activation::gelu:
-    return x / 2 * (1 + std::erf(x * static_cast<T>(0.70710678118654752)));
-  case Activation::silu:
-    return x / (1 + std::exp(-x));
-  case Activation::none:
-    break;
-  }
-  return x;
-}
-
 // Element by element on the host, after the sums; what a chain of unfused kernels would keep in
 // memory is rounded by `store`.
 struct EpilogueReference {
@@ -60,7 +42,7 @@ struct EpilogueReference {
       x = numbers.store(x + numbers.store(static_cast<T>(beta) * residual));
     if (parts.bias)
       x = numbers.store(x + bias);
-    return activated(parts.activation, x);
+    return activate(parts.activation, x);
   }
 };
 

@@ -29,8 +29,6 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
-constexpr const char *activations[] = {"none", "relu", "gelu", "silu"};
-
 std::int64_t multiprocessors(const std::string &target) {
   if (target == "interpreter")
     return 1;
@@ -101,7 +99,7 @@ std::vector<OptionSpec> sectile::epilogueOptions() {
   return {{.name = "activation",
            .kind = OptionSpec::choice,
            .initial = "none",
-           .choices = activationNames(),
+           .choices = epilogueActivations(),
            .doc = "the last step; gelu is the exact one"},
           {.name = "alpha",
            .kind = OptionSpec::number,
@@ -127,17 +125,8 @@ DType sectile::outputType(DType operands, const OptionValues &options, bool epil
   return operands != DType::int8 ? operands : epilogue ? DType::float32 : DType::int32;
 }
 
-std::vector<std::string> sectile::activationNames() {
-  return {std::begin(activations), std::end(activations)};
-}
-
-Activation sectile::activationNamed(std::string_view name) {
-  return static_cast<Activation>(std::find(std::begin(activations), std::end(activations), name) -
-                                 std::begin(activations));
-}
-
 EpilogueParts sectile::epilogueParts(const Invocation &call) {
-  return {activationNamed(call.options.choice("activation")),
+  return {activationOf(call.options.choice("activation")),
           call.options.number("alpha") != 1,
           call.has("bias"),
           call.has("residual") && call.options.number("beta") != 0,

@@ -136,7 +136,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
                   {.name = "activation",
                    .kind = OptionSpec::choice,
                    .initial = "none",
-                   .choices = activationNames(),
+                   .choices = epilogueActivations(),
                    .doc = "the last step; gelu is the exact one"}};
   spec.config = {{"m", "rows of one program's tile"},
                  {"n", "columns of one program's tile"},
@@ -192,7 +192,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
         .warps = use.field("warps"),
         .stages = use.field("stages"),
         .group = static_cast<int>(group),
-        .activation = static_cast<int>(activationNamed(use.call.options.choice("activation"))),
+        .activation = static_cast<int>(activationOf(use.call.options.choice("activation"))),
         .zeros = use.has("zeros"),
         .bias = use.has("bias")};
     const std::int64_t programs =

@@ -12,7 +12,7 @@ HostArray sectile::quantizedMatmulReference(const Invocation &call,
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N"),
                      runs = call.extent("S"), group = call.options.integer("group");
   const bool packed = codes.dtype == DType::uint8;
-  const Activation activation = activationNamed(call.options.choice("activation"));
+  const Activation activation = activationOf(call.options.choice("activation"));
   return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto loadIf = [&](const HostArray &array) {
@@ -41,7 +41,7 @@ HostArray sectile::quantizedMatmulReference(const Invocation &call,
         sum = numbers.store(sum);
         if (!biases.empty())
           sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);
-        result[static_cast<std::size_t>(i * n + j)] = activated(activation, sum);
+        result[static_cast<std::size_t>(i * n + j)] = activate(activation, sum);
       }
     });
     return numbers.pack(numbers.result, {m, n}, result);
@@ -54,7 +54,7 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
                      runs = call.extent("Sk"), blocks = call.extent("Sn"),
                      depth = call.options.integer("block_k"),
                      width = call.options.integer("block_n");
-  const Activation activation = activationNamed(call.options.choice("activation"));
+  const Activation activation = activationOf(call.options.choice("activation"));
   return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
@@ -74,7 +74,7 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
         sum = numbers.store(sum);
         if (!biases.empty())
           sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);
-        result[static_cast<std::size_t>(i * n + j)] = activated(activation, sum);
+        result[static_cast<std::size_t>(i * n + j)] = activate(activation, sum);
       }
     });
     return numbers.pack(numbers.result, {m, n}, result);

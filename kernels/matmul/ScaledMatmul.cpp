@@ -137,7 +137,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                   {.name = "activation",
                    .kind = OptionSpec::choice,
                    .initial = "none",
-                   .choices = activationNames(),
+                   .choices = epilogueActivations(),
                    .doc = "the last step; gelu is the exact one"},
                   {.name = "out",
                    .kind = OptionSpec::choice,
@@ -196,7 +196,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                               .depth = static_cast<int>(options.integer("block_k")),
                               .width = static_cast<int>(options.integer("block_n")),
                               .activation =
-                                  static_cast<int>(activationNamed(options.choice("activation"))),
+                                  static_cast<int>(activationOf(options.choice("activation"))),
                               .bias = use.has("bias")};
     if (chosen.depth % chosen.k)
       throw InputError("scaled_matmul: configuration field 'k' is " + std::to_string(chosen.k) +

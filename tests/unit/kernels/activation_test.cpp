@@ -1,6 +1,6 @@
 // activation, swiglu and geglu, forward and backward.
 #include "KernelTest.h"
-#include "kernels/elementwise/ActivationFunctions.h"
+#include "kernels/Activations.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -113,14 +113,14 @@ TEST(ActivationGradients, AgainstCentralDifferences) {
 
 // Published values: tanh(1), erf(1/sqrt(2)), 1/(1 + e), log(1 + e).
 TEST(ActivationReference, ByHand) {
-  auto value = [](ActivationKind kind, double x) { return activate(kind, x); };
-  EXPECT_EQ(value(ActivationKind::relu, -2), 0);
-  EXPECT_EQ(value(ActivationKind::relu, 3), 3);
-  EXPECT_EQ(value(ActivationKind::relu_squared, 3), 9);
-  EXPECT_NEAR(value(ActivationKind::tanh, 1), 0.7615941559557649, 1e-15);
-  EXPECT_NEAR(value(ActivationKind::gelu, 1), 0.8413447460685429, 1e-15);
-  EXPECT_NEAR(value(ActivationKind::gelu_tanh, 1), 0.8411919906082768, 1e-15);
-  EXPECT_NEAR(value(ActivationKind::sigmoid, -1), 0.2689414213699951, 1e-15);
-  EXPECT_NEAR(value(ActivationKind::silu, -1), -0.2689414213699951, 1e-15);
-  EXPECT_NEAR(value(ActivationKind::softplus, 1), 1.3132616875182228, 1e-15);
+  auto value = [](Activation kind, double x) { return activate(kind, x); };
+  EXPECT_EQ(value(Activation::relu, -2), 0);
+  EXPECT_EQ(value(Activation::relu, 3), 3);
+  EXPECT_EQ(value(Activation::relu_squared, 3), 9);
+  EXPECT_NEAR(value(Activation::tanh, 1), 0.7615941559557649, 1e-15);
+  EXPECT_NEAR(value(Activation::gelu, 1), 0.8413447460685429, 1e-15);
+  EXPECT_NEAR(value(Activation::gelu_tanh, 1), 0.8411919906082768, 1e-15);
+  EXPECT_NEAR(value(Activation::sigmoid, -1), 0.2689414213699951, 1e-15);
+  EXPECT_NEAR(value(Activation::silu, -1), -0.2689414213699951, 1e-15);
+  EXPECT_NEAR(value(Activation::softplus, 1), 1.3132616875182228, 1e-15);
 }

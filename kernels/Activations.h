@@ -1,5 +1,6 @@
 // The activation functions and their derivatives, of tiles of a kernel and of numbers of the host.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <sectile/sectile.h>
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace sectile {
 
-// As the choices of an option are listed.
-enum class ActivationKind : int {
+enum class Activation : int {
+  none,
   relu,
   relu_squared,
   gelu,
@@ -18,15 +19,19 @@ enum class ActivationKind : int {
   tanh,
   softplus
 };
-inline std::vector<std::string> activationNames() {
-  return {"relu", "relu_squared", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "softplus"};
+// All of them, as they are counted.
+inline std::vector<std::string> epilogueActivations() {
+  return {"none", "relu",    "relu_squared", "gelu",    "gelu_tanh",
+          "silu", "sigmoid", "tanh",         "softplus"};
 }
-inline ActivationKind activationOf(const std::string &name) {
-  const std::vector<std::string> names = activationNames();
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name)
-      return static_cast<ActivationKind>(i);
-  return ActivationKind::relu;
+// Those that do something.
+inline std::vector<std::string> activationNames() {
+  const std::vector<std::string> names = epilogueActivations();
+  return {names.begin() + 1, names.end()};
+}
+inline Activation activationOf(const std::string &name) {
+  const std::vector<std::string> names = epilogueActivations();
+  return static_cast<Activation>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
 namespace activation {
@@ -62,60 +67,64 @@ template <class T> T gate(const T &x) { // tanh(u)
 } // namespace activation
 
 // NaN stays NaN.
-template <class T> T activate(ActivationKind kind, const T &x) {
+template <class T> T activate(Activation kind, const T &x) {
   using namespace activation;
   using sectile::abs, sectile::exp, sectile::log1p, sectile::erf, sectile::tanh;
   using std::abs, std::exp, std::log1p, std::erf, std::tanh;
   const T zero = constant(x, 0), one = constant(x, 1), half = constant(x, 0.5);
   const T positive = choose(x <= zero, zero, x);
   switch (kind) {
-  case ActivationKind::relu:
+  case Activation::none:
+    return x;
+  case Activation::relu:
     return positive;
-  case ActivationKind::relu_squared:
+  case Activation::relu_squared:
     return positive * positive;
-  case ActivationKind::gelu:
+  case Activation::gelu:
     return half * x * (one + erf(x * constant(x, halfRoot)));
-  case ActivationKind::gelu_tanh:
+  case Activation::gelu_tanh:
     return half * x * (one + gate(x));
-  case ActivationKind::silu:
+  case Activation::silu:
     return x * logistic(x);
-  case ActivationKind::sigmoid:
+  case Activation::sigmoid:
     return logistic(x);
-  case ActivationKind::tanh:
+  case Activation::tanh:
     return tanh(x);
-  case ActivationKind::softplus:
+  case Activation::softplus:
     break;
   }
   return positive + log1p(exp(-abs(x)));
 }
 
-template <class T> T activationDerivative(ActivationKind kind, const T &x) {
+template <class T> T activationDerivative(Activation kind, const T &x) {
   using namespace activation;
   using sectile::exp, sectile::erf, sectile::tanh;
   using std::exp, std::erf, std::tanh;
   const T zero = constant(x, 0), one = constant(x, 1), half = constant(x, 0.5);
   switch (kind) {
-  case ActivationKind::relu:
+  case Activation::none:
+    return one;
+  case Activation::relu:
     return choose(x <= zero, zero, one);
-  case ActivationKind::relu_squared:
+  case Activation::relu_squared:
     return choose(x <= zero, zero, constant(x, 2) * x);
-  case ActivationKind::gelu:
+  case Activation::gelu:
     return half * (one + erf(x * constant(x, halfRoot))) +
            x * constant(x, density) * exp(-half * x * x);
-  case ActivationKind::gelu_tanh: {
+  case Activation::gelu_tanh: {
     const T t = gate(x), y = within(x);
     return half * (one + t) +
            half * x * (one - t * t) * constant(x, root) * (one + constant(x, 3 * cubic) * y * y);
   }
-  case ActivationKind::silu:
+  case Activation::silu:
     return logistic(x) * (one + x * logistic(-x));
-  case ActivationKind::sigmoid:
+  case Activation::sigmoid:
     return logistic(x) * logistic(-x);
-  case ActivationKind::tanh: {
+  case Activation::tanh: {
     const T t = tanh(x);
     return one - t * t;
   }
-  case ActivationKind::softplus:
+  case Activation::softplus:
     break;
   }
   return logistic(x);
