@@ -39,8 +39,9 @@ TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device 
     if (!value.empty())
       options.emplace_back(name, value);
   std::map<std::string, std::int64_t> extents;
-  if (call.extents.contains("D")) // of attention: decides what the code holds
-    extents["D"] = call.extent("D");
+  for (const char *width : {"D", "Dk", "Dv"}) // of heads: decide what the code holds
+    if (call.extents.contains(width))
+      extents[width] = call.extent(width);
   std::vector<std::string> with;
   std::string dtypes;
   for (const ArgumentSpec &spec : call.kernel->arguments) {

@@ -6,9 +6,7 @@
 
 using namespace sectile;
 
-namespace {
-
-Shape stridesOf(const TensorType &type) {
+Shape sectile::stridesOf(const TensorType &type) {
   if (!type.strides.empty())
     return type.strides;
   Shape strides(type.shape.size());
@@ -17,8 +15,6 @@ Shape stridesOf(const TensorType &type) {
     strides[i] = stride;
   return strides;
 }
-
-} // namespace
 
 const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
   for (const detail::BoundLaunch &launch : launches)

@@ -48,6 +48,9 @@ BoundKernel bindKernel(const Invocation &call, const Config &config,
 std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
                                    const std::string &target, const std::string &form);
 
+// Those of a dense array where the type has none.
+Shape stridesOf(const TensorType &type);
+
 // What KernelSpec::apply is given.
 class Use {
 public:

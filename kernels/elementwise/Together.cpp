@@ -5,20 +5,6 @@
 
 using namespace sectile;
 
-namespace {
-
-Shape stridesOf(const TensorType &type) {
-  if (!type.strides.empty())
-    return type.strides;
-  Shape strides(type.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = strides.size(); i-- > 0; stride *= std::max<std::int64_t>(type.shape[i], 1))
-    strides[i] = stride;
-  return strides;
-}
-
-} // namespace
-
 Together::Together(const Use &use, const std::vector<std::string> &arguments) : use(use) {
   const Shape &shape = use.call.tensor(arguments.front()).shape;
   std::vector<Shape> steps;
