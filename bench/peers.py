@@ -120,17 +120,21 @@ def _(c):
     eps, groups = c.number("eps", 1e-5), c.integer("groups", 32)
     if c.kernel.startswith("group"):
         return lambda x, w, b: F.group_norm(x, groups, w, b, eps), ["x", "w", "b"]
-    return lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, eps), ["x", "w", "b"]
+    extras = [name for name in ("w", "b") if name in c]
+    def normalised(x, *rest):
+        given = dict(zip(extras, rest))
+        return F.layer_norm(x, x.shape[-1:], given.get("w"), given.get("b"), eps)
+    return normalised, ["x", *extras]
 
 @peer(TORCH, "rms_norm")
 def _(c):
-    eps = c.number("eps", 1e-6)
-    if "residual" in c:
-        def added(x, w, residual):
-            h = x + residual
-            return F.rms_norm(h, h.shape[-1:], w, eps), h
-        return added, ["x", "w", "residual"]
-    return lambda x, w: F.rms_norm(x, x.shape[-1:], w, eps), ["x", "w"]
+    eps, extras = c.number("eps", 1e-6), [name for name in ("w", "residual") if name in c]
+    def normalised(x, *rest):
+        given = dict(zip(extras, rest))
+        h = x + given["residual"] if "residual" in given else x
+        y = F.rms_norm(h, h.shape[-1:], given.get("w"), eps)
+        return (y, h) if "residual" in given else y
+    return normalised, ["x", *extras]
 
 @peer(TORCH, "cross_entropy")
 def _(c):
@@ -529,8 +533,9 @@ if triton:
     @peer(TRITON, "layer_norm", "rms_norm")
     def _(c):
         c.require("residual" not in c, "the sum with a residual was not written for it")
-        (rows, width), x, w = rows_of(c, "x"), c["x"], c["w"]
         centred = c.kernel == "layer_norm"
+        c.require("w" in c and (not centred or "b" in c), "norms without weights were not written for it")
+        (rows, width), x, w = rows_of(c, "x"), c["x"], c["w"]
         b, eps = c["b"] if centred else w, c.number("eps", 1e-5 if centred else 1e-6)
         y, size = torch.empty_like(x), triton.next_power_of_2(width)
         mean, rstd = (torch.empty(rows, device=DEVICE, dtype=torch.float32) for _ in range(2))

@@ -25,7 +25,10 @@ template <class T> struct NumbersOf {
       return value;
     }
   }
+  // None of an array that was left out.
   std::vector<T> load(const HostArray &array) const {
+    if (array.data.empty())
+      return {};
     std::vector<T> values(static_cast<std::size_t>(array.count()));
     withType(array.dtype, [&](auto zero) {
       auto elements = array.as<decltype(zero)>();

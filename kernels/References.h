@@ -22,7 +22,8 @@ HostArray softmaxReference(const HostArray &x, Arithmetic arithmetic);
 struct LayerNormResult {
   HostArray y, mean, rstd;
 };
-// y = (x - mean) * rstd * w + b along the last axis; biased variance, eps added to it.
+// y = (x - mean) * rstd * w + b along the last axis; biased variance, eps added to it. w and b may
+// be left out.
 LayerNormResult layerNormReference(const HostArray &x, const HostArray &w, const HostArray &b,
                                    double eps, Arithmetic arithmetic);
 

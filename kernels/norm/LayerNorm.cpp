@@ -2,81 +2,96 @@
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
+#include "kernels/norm/Rows.h"
 #include "kernels/norm/Spread.h"
-#include <algorithm>
-#include <bit>
 
 using namespace sectile;
 
 namespace {
 
 struct LayerNormConfig {
-  int block = 1024, warps = 4;
-  bool whole = true; // a row fits a block
+  int block = 1024, rows = 1, warps = 4;
+  bool whole = true;                // a row fits a block
+  bool scaled = true, moved = true; // there are w and b
 };
-SECTILE_CONFIG(LayerNormConfig, block, warps, whole)
+SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, scaled, moved)
 
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
 // with a large mean. A row that does not fit is read twice.
 template <class T>
-Kernel layerNorm{"layer_norm",
-                 [](View<const T, 2> x, View<const T, 1> w, View<const T, 1> b, View<T, 2> y,
-                    Ptr<float> means, Ptr<float> rstds, Float eps, const LayerNormConfig &config) {
-                   auto row = program_id(0);
-                   auto n = x.extent(1);
-                   auto count = cast<float>(n);
-                   auto from = x.at(row).tile(config.block);
-                   auto to = y.at(row).tile(config.block);
-                   auto weight = w.tile(config.block);
-                   auto bias = b.tile(config.block);
-                   // Beyond the row's end elements are 0, which must not count as a distance from
-                   // the mean.
-                   auto inside = [&](const auto &block) {
-                     return block * config.block + arange(0, config.block) < n;
-                   };
-                   auto centred = [&](const auto &values, const auto &block, const Float &mean) {
-                     return where(inside(block), values - mean, 0.0f);
-                   };
-                   auto write = [&](const auto &block, const auto &distance, const Float &rstd) {
-                     to.store(block, distance * rstd * cast<float>(weight.load(block)) +
-                                         cast<float>(bias.load(block)));
-                   };
+Kernel layerNorm{
+    "layer_norm",
+    [](View<const T, 2> x, View<const T, 1> w, View<const T, 1> b, View<T, 2> y,
+       View<float, 1> means, View<float, 1> rstds, Float eps, const LayerNormConfig &config) {
+      const int m = config.rows, n = config.block;
+      auto row = program_id(0);
+      auto length = x.extent(1);
+      auto count = cast<float>(length);
+      auto from = x.tile(m, n);
+      auto load = [&](const Int &block) { return cast<float>(from.load(row, block)); };
+      // Beyond the row's end elements are 0, which must not count as a distance from the mean.
+      auto inside = [&](const Int &block) { return expand(block * n + arange(0, n) < length, 0); };
+      auto centred = [&](const Tile<float> &values, const Int &block, const Tile<float> &mean) {
+        return where(inside(block), values - expand(mean, 1), 0.0f);
+      };
+      auto keep = [&](const Tile<float> &mean, const Tile<float> &variance) {
+        auto rstd = 1.0f / sqrt(variance + eps);
+        means.tile(m).store(row, mean);
+        rstds.tile(m).store(row, rstd);
+        return expand(rstd, 1);
+      };
+      struct Weights {
+        Tile<T> scale, bias;
+      };
+      auto weightsOf = [&](const Int &block) {
+        Weights weights;
+        if (config.scaled)
+          weights.scale = w.tile(n).load(block);
+        if (config.moved)
+          weights.bias = b.tile(n).load(block);
+        return weights;
+      };
+      auto write = [&](const Int &block, const Tile<float> &normal, const Weights &weights) {
+        auto result = normal;
+        if (config.scaled)
+          result *= expand(cast<float>(weights.scale), 0);
+        if (config.moved)
+          result += expand(cast<float>(weights.bias), 0);
+        y.tile(m, n).store(row, block, result);
+      };
 
-                   if (config.whole) {
-                     auto values = cast<float>(from.load(0));
-                     Float mean = sum(values, 0) / count;
-                     auto distance = centred(values, Int(0), mean);
-                     Float rstd = 1.0f / sqrt(sum(distance * distance, 0) / count + eps);
-                     store(means + row, mean);
-                     store(rstds + row, rstd);
-                     write(Int(0), distance, rstd);
-                     return;
-                   }
-                   auto blocks = cdiv(n, config.block);
-                   Spread spread(zeros<float>(config.block));
-                   for (auto block : range(0, blocks))
-                     spread.add(cast<float>(from.load(block)), inside(block));
-                   Float mean = spread.mean(count);
-                   Float rstd = 1.0f / sqrt(spread.variance(count, mean) + eps);
-                   store(means + row, mean);
-                   store(rstds + row, rstd);
-                   for (auto block : range(0, blocks))
-                     write(block, centred(cast<float>(from.load(block)), block, mean), rstd);
-                 }};
+      if (config.whole) {
+        auto values = load(0);
+        const Weights weights = weightsOf(0); // under way while the sums are made
+        auto mean = sum(values, 1) / count;
+        auto distance = centred(values, 0, mean);
+        auto rstd = keep(mean, sum(distance * distance, 1) / count);
+        write(0, distance * rstd, weights);
+        return;
+      }
+      auto blocks = cdiv(length, n);
+      Spread spread(zeros<float>(m, n));
+      for (auto block : range(0, blocks))
+        spread.add(load(block), broadcast_to(inside(block), m, n));
+      auto mean = spread.rowMeans(count);
+      auto rstd = keep(mean, spread.rowVariances(count, mean));
+      for (auto block : range(0, blocks))
+        write(block, centred(load(block), block, mean) * rstd, weightsOf(block));
+    }};
 
 } // namespace
 
 KernelSpec sectile::layerNormSpec() {
   KernelSpec spec;
   spec.name = "layer_norm";
-  spec.summary = "y = (x - mean) * rstd * w + b along the last axis";
+  spec.summary = "y = (x - mean) * rstd * w + b along the last axis, w and b where they are given";
   spec.arguments = {
       {.name = "x",
        .axes = {"...", "N"},
        .dtypes = {DType::float32, DType::float16, DType::bfloat16},
        .doc = "any number of rows, of any length"},
-      {.name = "w", .axes = {"N"}, .like = "x", .doc = "weight"},
-      {.name = "b", .axes = {"N"}, .like = "x", .doc = "bias"},
+      {.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"},
+      {.name = "b", .optional = true, .axes = {"N"}, .like = "x", .doc = "bias"},
       {.name = "y",
        .output = true,
        .axes = {"...", "N"},
@@ -98,7 +113,7 @@ KernelSpec sectile::layerNormSpec() {
                    .initial = "1e-5",
                    .samples = {"0.01"},
                    .doc = "added to the variance"}};
-  spec.config = {{"block", "elements of a row held at once"}, {"warps", "warps of one program"}};
+  spec.config = rowConfig();
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = [](const Invocation &call) {
@@ -111,31 +126,22 @@ KernelSpec sectile::layerNormSpec() {
         layerNormReference(inputs[0], inputs[1], inputs[2], call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t block = std::clamp<std::int64_t>(
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("N")))), 64,
-        4096);
-    return Config{{"block", block}, {"warps", block <= 1024 ? 2 : block <= 2048 ? 4 : 8}};
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return rowDefaults(call, target, call.extent("N"));
   };
-  spec.spaces = {
-      {.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
-                {"warps", {1, 2, 4, 8, 16}}},
-       // Whole rows in up to 64 registers of a thread; no block that is mostly beyond the row's
-       // end.
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("block"),
-                            threads = config.at("warps") * warpSize(target);
-         return block >= threads && block <= 64 * threads &&
-                (block == 64 || block < 2 * call.extent("N"));
-       }}};
+  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [](Use &use) {
-    const LayerNormConfig chosen{use.field("block"), use.field("warps"),
-                                 use.call.extent("N") <= use.field("block")};
+    const LayerNormConfig chosen{.block = use.field("block"),
+                                 .rows = use.field("rows"),
+                                 .warps = use.field("warps"),
+                                 .whole = use.call.extent("N") <= use.field("block"),
+                                 .scaled = use.has("w"),
+                                 .moved = use.has("b")};
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
-      use(layerNorm<T>, x.extent(0), x, use.tensor<T, 1>("w"), use.tensor<T, 1>("b"),
-          use.rows<T>("y"), use.elements<float>("mean"), use.elements<float>("rstd"),
-          static_cast<float>(use.call.options.number("eps")), chosen);
+      use(layerNorm<T>, ceilDiv(x.extent(0), chosen.rows), x, use.tensor<T, 1>("w"),
+          use.tensor<T, 1>("b"), use.rows<T>("y"), use.elements<float>("mean"),
+          use.elements<float>("rstd"), static_cast<float>(use.call.options.number("eps")), chosen);
     });
   };
   return spec;

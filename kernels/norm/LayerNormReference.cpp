@@ -25,7 +25,11 @@ LayerNormResult sectile::layerNormReference(const HostArray &x, const HostArray 
       Number rstd = 1 / std::sqrt(variance + static_cast<Number>(eps));
       for (std::int64_t i = 0; i < length; ++i) {
         auto at = static_cast<std::size_t>(i);
-        p[i] = numbers.store(numbers.store((p[i] - mean) * rstd) * weight[at]) + bias[at];
+        p[i] = (p[i] - mean) * rstd;
+        if (!weight.empty())
+          p[i] = numbers.store(p[i]) * weight[at];
+        if (!bias.empty())
+          p[i] = numbers.store(p[i]) + bias[at];
       }
       means[static_cast<std::size_t>(row)] = mean;
       rstds[static_cast<std::size_t>(row)] = rstd;

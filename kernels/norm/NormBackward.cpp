@@ -3,6 +3,7 @@
 // and without a mean the same less its terms. A program does many rows, with its part of dw and db
 // in registers; a second launch adds the programs' parts.
 #include "kernels/norm/NormBackward.h"
+#include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
 #include <algorithm>
 #include <bit>
@@ -18,11 +19,13 @@ struct NormBackwardConfig {
   bool whole = true;   // a row fits a block; else its two means are known from a launch before
   bool centred = true; // a mean was taken away
   bool added = false;  // dh is added to dx
+  bool scaled = true;  // there is w, and dw is wanted
+  bool moved = false;  // there is b, and db is wanted
 };
-SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added)
+SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved)
 
-// Beyond a row's end x counts as 0, which is not the mean; but w and dy are 0 there too, and with
-// them all terms. So it is with rows beyond the last.
+// Beyond a row's end x counts as 0, which is not the mean; but dy is 0 there too, and with it all
+// terms. So it is with rows beyond the last.
 template <class T>
 Kernel normBackward{"norm_backward",
                     [](View<const T, 2> x, View<const T, 1> w, View<const float, 1> mean,
@@ -32,7 +35,9 @@ Kernel normBackward{"norm_backward",
                       const int m = config.rows, n = config.block;
                       auto column = program_id(0), program = program_id(1);
                       auto length = cast<float>(x.extent(1));
-                      auto weight = expand(cast<float>(w.tile(n).load(column)), 0);
+                      Tile<float> weight;
+                      if (config.scaled)
+                        weight = expand(cast<float>(w.tile(n).load(column)), 0);
                       auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
                       for (auto row : range(program, cdiv(x.extent(0), m), num_programs(1))) {
                         auto scale = expand(rstd.tile(m).load(row), 1);
@@ -41,10 +46,12 @@ Kernel normBackward{"norm_backward",
                           normal -= expand(mean.tile(m).load(row), 1);
                         normal *= scale;
                         auto gradient = cast<float>(dy.tile(m, n).load(row, column));
-                        weightSum += gradient * normal;
-                        if (config.centred)
+                        if (config.moved)
                           biasSum += gradient;
-                        gradient *= weight;
+                        if (config.scaled) {
+                          weightSum += gradient * normal;
+                          gradient *= weight;
+                        }
                         auto along = zeros<float>(m), across = zeros<float>(m);
                         if (config.whole) {
                           along = sum(gradient * normal, 1) / length;
@@ -62,8 +69,9 @@ Kernel normBackward{"norm_backward",
                           result += cast<float>(dh.tile(m, n).load(row, column));
                         dx.tile(m, n).store(row, column, result);
                       }
-                      dw.at(program).tile(n).store(column, sum(weightSum, 0));
-                      if (config.centred)
+                      if (config.scaled)
+                        dw.at(program).tile(n).store(column, sum(weightSum, 0));
+                      if (config.moved)
                         db.at(program).tile(n).store(column, sum(biasSum, 0));
                     }};
 
@@ -85,7 +93,9 @@ Kernel normBackwardMeans{
       auto scale = at(rstd);
       auto along = zeros<float>(n), across = zeros<float>(n);
       for (auto block : range(0, cdiv(x.extent(1), n))) {
-        auto gradient = cast<float>(gradients.load(block)) * cast<float>(weights.load(block));
+        auto gradient = cast<float>(gradients.load(block));
+        if (config.scaled)
+          gradient *= cast<float>(weights.load(block));
         along += gradient * ((cast<float>(from.load(block)) - centre) * scale);
         across += gradient;
       }
@@ -113,8 +123,15 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
       units * std::max<std::int64_t>(16 / warps, 1) / std::max<std::int64_t>(ceilDiv(n, block), 1);
   const std::int64_t programs =
       std::clamp<std::int64_t>(ceilDiv(count, 4 * rows), 1, std::max<std::int64_t>(most, 1));
-  return Config{
-      {"block", block}, {"rows", rows}, {"warps", warps}, {"programs", programs}, {"columns", 32}};
+  // Long rows: programs of the second stage enough for each multiprocessor, not many times more.
+  const std::int64_t columns = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n / (4 * units)))), 32,
+      256);
+  return Config{{"block", block},
+                {"rows", rows},
+                {"warps", warps},
+                {"programs", programs},
+                {"columns", columns}};
 }
 
 bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config) {
@@ -133,7 +150,9 @@ void launch(Use &use, bool centred) {
                                   .warps = use.field("warps"),
                                   .whole = n <= use.field("block"),
                                   .centred = centred,
-                                  .added = !centred && use.has("dh")};
+                                  .added = !centred && use.has("dh"),
+                                  .scaled = use.has("w"),
+                                  .moved = centred && use.has("b")};
   forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
     const auto x = use.rows<T>(replaced ? "h" : "x"), dy = use.rows<T>("dy");
     const auto w = use.tensor<T, 1>("w");
@@ -147,19 +166,88 @@ void launch(Use &use, bool centred) {
       use(normBackwardMeans<T>, count, x, w, mean, rstd, dy, means, chosen);
     }
     const std::int64_t parts = count ? programs : 0;
-    const auto dw = use.workspace<float, 2>({parts, n});
-    const auto db = centred ? use.workspace<float, 2>({parts, n}) : noTensor<float, 2>();
+    auto partial = [&](bool wanted) {
+      return wanted ? use.workspace<float, 2>({parts, n}) : noTensor<float, 2>();
+    };
+    const auto dw = partial(chosen.scaled), db = partial(chosen.moved);
     use(normBackward<T>, Grid(ceilDiv(n, chosen.block), parts), x, w, mean, rstd, dy, dh, means,
         use.rows<T>("dx"), dw, db, chosen);
-    addRows(use, dw, use.tensor<T, 1>("dw"));
-    if (centred)
+    if (chosen.scaled)
+      addRows(use, dw, use.tensor<T, 1>("dw"));
+    if (chosen.moved)
       addRows(use, db, use.tensor<T, 1>("db"));
   });
 }
 
 } // namespace
 
-void sectile::addNormBackward(KernelSpec &spec, bool centred) {
+KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
+  KernelSpec spec;
+  spec.name = forward + "_backward";
+  auto add = [&](ArgumentSpec argument) { spec.arguments.push_back(std::move(argument)); };
+  const std::vector<std::string> rows{"...", "N"};
+  add({.name = "x",
+       .axes = rows,
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = centred ? "as in " + forward : "what was normalised; with h, x is not read"});
+  add({.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"});
+  if (centred)
+    add({.name = "mean",
+         .axes = {"..."},
+         .dtypes = {DType::float32},
+         .doc = "of each row, from " + forward});
+  add({.name = "rstd",
+       .axes = {"..."},
+       .dtypes = {DType::float32},
+       .sample = sampleScales,
+       .doc = "from " + forward});
+  add({.name = "dy", .axes = rows, .like = "x", .doc = "gradient of y"});
+  if (centred) {
+    add({.name = "b",
+         .optional = true,
+         .axes = {"N"},
+         .like = "x",
+         .doc = "as in " + forward + "; only whether it is given matters"});
+  } else {
+    add({.name = "h",
+         .optional = true,
+         .axes = rows,
+         .like = "x",
+         .doc = "x + residual, from " + forward + ": what was normalised instead of x"});
+    add({.name = "dh",
+         .optional = true,
+         .axes = rows,
+         .like = "x",
+         .doc = "gradient of h from its other uses"});
+  }
+  add({.name = "dx",
+       .output = true,
+       .axes = rows,
+       .like = "x",
+       .doc = centred ? "gradient of x" : "gradient of x, and of the residual: the same"});
+  auto addSum = [&](const std::string &of) {
+    add({.name = "d" + of,
+         .output = true,
+         .with = of,
+         .axes = {"N"},
+         .like = "x",
+         .doc = "gradient of " + of});
+  };
+  addSum("w");
+  if (centred)
+    addSum("b");
+  spec.reference = [centred](const Invocation &call, std::span<const HostArray> in,
+                             Arithmetic arithmetic) {
+    auto given = [&](const char *name) -> const HostArray * {
+      return call.has(name) ? &in[call.index(name)] : nullptr;
+    };
+    const HostArray *h = centred ? nullptr : given("h");
+    auto result = normBackwardReference(h ? *h : in[0], in[1], centred ? given("mean") : nullptr,
+                                        in[call.index("rstd")], in[call.index("dy")],
+                                        centred ? nullptr : given("dh"), arithmetic);
+    return centred ? std::vector{result.dx, result.dw, result.db}
+                   : std::vector{result.dx, result.dw};
+  };
   spec.factor = 3;
   spec.config = {{"block", "elements of a row held at once"},
                  {"rows", "rows held at once"},
@@ -176,6 +264,7 @@ void sectile::addNormBackward(KernelSpec &spec, bool centred) {
                            {"programs", {64, 128, 256, 512, 1024}}},
                   .where = isWorthTrying}};
   spec.apply = [centred](Use &use) { launch(use, centred); };
+  return spec;
 }
 
 void sectile::sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {

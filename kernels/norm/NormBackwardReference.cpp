@@ -15,7 +15,8 @@ NormBackwardResult sectile::normBackwardReference(const HostArray &x, const Host
     const auto scales = numbers.load(rstd);
     const auto means = mean ? numbers.load(*mean) : std::vector<Number>(scales.size());
     const auto added = dh ? numbers.load(*dh) : std::vector<Number>();
-    const auto length = weight.size();
+    const auto length = static_cast<std::size_t>(x.shape.back());
+    const Shape columns{x.shape.back()};
     auto dx = values;
     // To the normalised rows, which dw needs.
     parallelFor(static_cast<std::int64_t>(scales.size()), [&](std::int64_t number) {
@@ -25,7 +26,7 @@ NormBackwardResult sectile::normBackwardReference(const HostArray &x, const Host
       Number along = 0, across = 0;
       for (std::size_t i = 0; i < length; ++i) {
         n[i] = numbers.store((n[i] - means[row]) * scales[row]);
-        to[i] = numbers.store(dy[i] * weight[i]);
+        to[i] = weight.empty() ? dy[i] : numbers.store(dy[i] * weight[i]);
         along += to[i] * n[i];
         across += to[i];
       }
@@ -42,7 +43,7 @@ NormBackwardResult sectile::normBackwardReference(const HostArray &x, const Host
         db[i] += gradient[row * length + i];
       }
     return NormBackwardResult{numbers.pack(numbers.result, x.shape, dx),
-                              numbers.pack(numbers.result, w.shape, dw),
-                              numbers.pack(numbers.result, w.shape, db)};
+                              numbers.pack(numbers.result, columns, dw),
+                              numbers.pack(numbers.result, columns, db)};
   });
 }

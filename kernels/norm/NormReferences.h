@@ -8,7 +8,8 @@ namespace sectile {
 struct RmsNormResult {
   HostArray y, h, rstd; // h: where there is a residual
 };
-// y = h * rstd * w along the last axis with h = x + residual, rstd = 1 / sqrt(mean(h^2) + eps).
+// y = h * rstd * w along the last axis with h = x + residual, rstd = 1 / sqrt(mean(h^2) + eps); w
+// may be left out.
 RmsNormResult rmsNormReference(const HostArray &x, const HostArray &w, const HostArray *residual,
                                double eps, Arithmetic arithmetic);
 
@@ -16,7 +17,7 @@ struct NormBackwardResult {
   HostArray dx, dw, db; // db: of layer norm
 };
 // Of y = (x - mean) * rstd * w + b along the last axis; of y = x * rstd * w where there is no mean.
-// dh, where there is one, is added to dx.
+// dh, where there is one, is added to dx. w may be left out.
 NormBackwardResult normBackwardReference(const HostArray &x, const HostArray &w,
                                          const HostArray *mean, const HostArray &rstd,
                                          const HostArray &dy, const HostArray *dh,

@@ -14,8 +14,9 @@ struct RmsNormConfig {
   int block = 1024, rows = 1, warps = 4;
   bool whole = true;  // a row fits a block
   bool added = false; // there is a residual
+  bool scaled = true; // there is w
 };
-SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added)
+SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added, scaled)
 
 template <class T>
 Kernel rmsNorm{
@@ -39,14 +40,18 @@ Kernel rmsNorm{
         rstds.tile(m).store(row, rstd);
         return expand(rstd, 1);
       };
-      auto write = [&](const Int &block, const Tile<float> &values, const Tile<float> &rstd) {
-        auto weight = expand(cast<float>(w.tile(n).load(block)), 0);
-        y.tile(m, n).store(row, block, values * rstd * weight);
+      auto weightOf = [&](const Int &block) {
+        return config.scaled ? w.tile(n).load(block) : Tile<T>();
+      };
+      auto write = [&](const Int &block, const Tile<float> &normal, const Tile<T> &weight) {
+        y.tile(m, n).store(row, block,
+                           config.scaled ? normal * expand(cast<float>(weight), 0) : normal);
       };
 
       if (config.whole) {
         auto values = take(0);
-        write(0, values, scaleOf(sum(values * values, 1)));
+        auto weight = weightOf(0); // under way while the sum is made
+        write(0, values * scaleOf(sum(values * values, 1)), weight);
         return;
       }
       auto blocks = cdiv(x.extent(1), n);
@@ -62,23 +67,22 @@ Kernel rmsNorm{
         from = h;
       }
       for (auto block : range(0, blocks))
-        write(block, cast<float>(from.tile(m, n).load(row, block)), rstd);
+        write(block, cast<float>(from.tile(m, n).load(row, block)) * rstd, weightOf(block));
     }};
-
-std::vector<DType> dtypes() { return {DType::float32, DType::float16, DType::bfloat16}; }
 
 } // namespace
 
 KernelSpec sectile::rmsNormSpec() {
   KernelSpec spec;
   spec.name = "rms_norm";
-  spec.summary = "y = h * rstd * w along the last axis, with h = x or x + residual";
+  spec.summary =
+      "y = h * rstd * w along the last axis, with h = x or x + residual, w where it is given";
   spec.arguments = {
       {.name = "x",
        .axes = {"...", "N"},
-       .dtypes = dtypes(),
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
        .doc = "any number of rows, of any length"},
-      {.name = "w", .axes = {"N"}, .like = "x", .doc = "weight"},
+      {.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"},
       {.name = "residual",
        .optional = true,
        .axes = {"...", "N"},
@@ -124,8 +128,12 @@ KernelSpec sectile::rmsNormSpec() {
   };
   spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [](Use &use) {
-    const RmsNormConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
-                               use.call.extent("N") <= use.field("block"), use.has("residual")};
+    const RmsNormConfig chosen{.block = use.field("block"),
+                               .rows = use.field("rows"),
+                               .warps = use.field("warps"),
+                               .whole = use.call.extent("N") <= use.field("block"),
+                               .added = use.has("residual"),
+                               .scaled = use.has("w")};
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
       auto residual = noTensor<T, 2>(), h = noTensor<T, 2>();
@@ -142,44 +150,7 @@ KernelSpec sectile::rmsNormSpec() {
 }
 
 KernelSpec sectile::rmsNormBackwardSpec() {
-  KernelSpec spec;
-  spec.name = "rms_norm_backward";
+  KernelSpec spec = normBackwardSpec("rms_norm", false);
   spec.summary = "gradients of y = x * rstd * w along the last axis";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"...", "N"},
-       .dtypes = dtypes(),
-       .doc = "what was normalised; with h, x is not read"},
-      {.name = "w", .axes = {"N"}, .like = "x", .doc = "weight"},
-      {.name = "rstd",
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .sample = sampleScales,
-       .doc = "from rms_norm"},
-      {.name = "dy", .axes = {"...", "N"}, .like = "x", .doc = "gradient of y"},
-      {.name = "h",
-       .optional = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .doc = "x + residual, from rms_norm: what was normalised instead of x"},
-      {.name = "dh",
-       .optional = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .doc = "gradient of h from its other uses"},
-      {.name = "dx",
-       .output = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .doc = "gradient of x, and of the residual: the same"},
-      {.name = "dw", .output = true, .axes = {"N"}, .like = "x", .doc = "gradient of w"},
-  };
-  addNormBackward(spec, false);
-  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
-                      Arithmetic arithmetic) {
-    auto result = normBackwardReference(call.has("h") ? in[4] : in[0], in[1], nullptr, in[2], in[3],
-                                        call.has("dh") ? &in[5] : nullptr, arithmetic);
-    return std::vector{result.dx, result.dw};
-  };
   return spec;
 }

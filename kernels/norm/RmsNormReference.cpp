@@ -21,14 +21,18 @@ RmsNormResult sectile::rmsNormReference(const HostArray &x, const HostArray &w,
     const Shape rows(x.shape.begin(), x.shape.end() - 1);
     std::vector<Number> y(h.size()), rstds(static_cast<std::size_t>(elementCount(rows)));
     parallelFor(static_cast<std::int64_t>(rstds.size()), [&](std::int64_t row) {
-      const std::size_t length = weight.size(), first = static_cast<std::size_t>(row) * length;
+      const auto length = static_cast<std::size_t>(x.shape.back()),
+                 first = static_cast<std::size_t>(row) * length;
       Number squares = 0;
       for (std::size_t i = 0; i < length; ++i)
         squares += h[first + i] * h[first + i];
       const Number rstd =
           1 / std::sqrt(squares / static_cast<Number>(length) + static_cast<Number>(eps));
-      for (std::size_t i = 0; i < length; ++i)
-        y[first + i] = numbers.store(h[first + i] * rstd) * weight[i];
+      for (std::size_t i = 0; i < length; ++i) {
+        y[first + i] = h[first + i] * rstd;
+        if (!weight.empty())
+          y[first + i] = numbers.store(y[first + i]) * weight[i];
+      }
       rstds[static_cast<std::size_t>(row)] = rstd;
     });
     return RmsNormResult{numbers.pack(numbers.result, x.shape, y),

@@ -17,19 +17,26 @@ struct SoftmaxConfig {
 SECTILE_CONFIG(SoftmaxConfig, block, rows, warps, whole, logarithm)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float log2e = 1.44269504f;
 
+// Weights are powers of two of differences in units of log 2, which chips compute at once, and one
+// division gives a row's factor.
 template <class T>
 Kernel softmaxKernel{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
                        const int m = config.rows, n = config.block;
                        auto row = program_id(0);
                        auto from = x.tile(m, n).padding(-infinity);
                        auto to = y.tile(m, n);
+                       // With the row's sum of weights.
+                       auto finish = [&](const Tile<float> &total) {
+                         return expand(config.logarithm ? log(total) : 1.0f / total, 1);
+                       };
                        if (config.whole) {
                          auto values = cast<float>(from.load(row, 0));
                          values -= expand(max(values, 1), 1);
-                         auto weights = exp(values);
-                         auto total = expand(sum(weights, 1), 1);
-                         to.store(row, 0, config.logarithm ? values - log(total) : weights / total);
+                         auto weights = exp2(values * log2e);
+                         auto last = finish(sum(weights, 1));
+                         to.store(row, 0, config.logarithm ? values - last : weights * last);
                          return;
                        }
                        // Online: the largest value so far and the sum relative to it, then a second
@@ -43,13 +50,14 @@ Kernel softmaxKernel{"softmax", [](View<const T, 2> x, View<T, 2> y, const Softm
                          // As long as all is -inf the differences would be NaN, though a larger
                          // value may come.
                          auto base = where(largest == -infinity, 0.0f, largest);
-                         total = total * exp(before - base) + sum(exp(values - expand(base, 1)), 1);
+                         total = total * exp2((before - base) * log2e) +
+                                 sum(exp2((values - expand(base, 1)) * log2e), 1);
                        }
-                       auto top = expand(largest, 1), whole = expand(total, 1);
+                       auto top = expand(largest, 1), last = finish(total);
                        for (auto block : range(0, blocks)) {
                          auto values = cast<float>(from.load(row, block)) - top;
                          to.store(row, block,
-                                  config.logarithm ? values - log(whole) : exp(values) / whole);
+                                  config.logarithm ? values - last : exp2(values * log2e) * last);
                        }
                      }};
 

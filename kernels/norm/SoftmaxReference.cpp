@@ -1,12 +1,17 @@
-// Softmax on the host.
+// Softmax and log-softmax on the host.
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
+#include "kernels/norm/NormReferences.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 using namespace sectile;
 
-HostArray sectile::softmaxReference(const HostArray &x, Arithmetic arithmetic) {
+// Of each row what `finish` makes of every element's distance from the largest and of the sum of
+// the distances' exponentials.
+template <class Finish>
+static HostArray ofDistances(const HostArray &x, Arithmetic arithmetic, Finish finish) {
   return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x);
@@ -16,11 +21,25 @@ HostArray sectile::softmaxReference(const HostArray &x, Arithmetic arithmetic) {
       Number largest = -std::numeric_limits<Number>::infinity(), sum = 0;
       for (std::int64_t i = 0; i < length; ++i)
         largest = std::max(largest, p[i]);
+      for (std::int64_t i = 0; i < length; ++i) {
+        p[i] = numbers.store(p[i] - largest);
+        sum += std::exp(p[i]);
+      }
       for (std::int64_t i = 0; i < length; ++i)
-        sum += p[i] = std::exp(numbers.store(p[i] - largest));
-      for (std::int64_t i = 0; i < length; ++i)
-        p[i] = numbers.store(p[i]) / sum;
+        p[i] = finish(numbers, p[i], sum);
     });
     return numbers.pack(numbers.result, x.shape, values);
+  });
+}
+
+HostArray sectile::softmaxReference(const HostArray &x, Arithmetic arithmetic) {
+  return ofDistances(x, arithmetic, [](const auto &numbers, auto distance, auto sum) {
+    return numbers.store(std::exp(distance)) / sum;
+  });
+}
+
+HostArray sectile::logSoftmaxReference(const HostArray &x, Arithmetic arithmetic) {
+  return ofDistances(x, arithmetic, [](const auto &, auto distance, auto sum) {
+    return distance - std::log(sum);
   });
 }

@@ -23,8 +23,18 @@ struct Spread {
   // Of all `count` numbers. An infinity among them makes it infinite, as a plain sum does.
   Float mean(const Float &count) const { return sum(totals) / count; }
   Float variance(const Float &count, const Float &mean) const {
+    return sum(squaresFrom(mean)) / count;
+  }
+  // Of the `count` numbers of each row.
+  Tile<float> rowMeans(const Float &count) const { return sum(totals, 1) / count; }
+  Tile<float> rowVariances(const Float &count, const Tile<float> &rowMeans) const {
+    return sum(squaresFrom(expand(rowMeans, 1)), 1) / count;
+  }
+
+private:
+  template <class Mean> Tile<float> squaresFrom(const Mean &mean) const {
     auto apart = means - mean;
-    return sum(squares + counts * apart * apart) / count;
+    return squares + counts * apart * apart;
   }
 };
 

@@ -27,7 +27,9 @@ def test_layer_norm():
         write(f"{name}.npy", (40,))
     write("dy.npy", (3, 5, 40))
     run("layer_norm", ("x", "w", "b"), ("y", "mean", "rstd"))
-    run("layer_norm_backward", ("x", "w", "mean", "rstd", "dy"), ("dx", "dw", "db"))
+    run("layer_norm_backward", ("x", "w", "b", "mean", "rstd", "dy"), ("dx", "dw", "db"))
+    run("layer_norm", ("x",), ("y", "mean", "rstd"))
+    run("layer_norm_backward", ("x", "mean", "rstd", "dy"), ("dx",))
     assert read_npy("dx.npy")[1] == (3, 5, 40) and read_npy("db.npy")[1] == (40,)
 
 

@@ -10,6 +10,9 @@ SECTILE_INSTANTIATE_ON(LayerNormOnChips, "virtual:sm_80,virtual:sm_90a");
 
 namespace {
 
+const std::vector<std::string> both{"w", "b"};
+const std::vector<std::vector<std::string>> weights{both, {}, {"w"}, {"b"}};
+
 /// All values of the argument moved by this much.
 void shift(HostArray &array, double distance) {
   std::vector<double> values = array.toDouble();
@@ -29,42 +32,50 @@ void takeStatistics(std::vector<HostArray> &in, double eps) {
 
 } // namespace
 
-TEST_P(LayerNorm, Backward) {
+TEST_P(LayerNorm, ForwardAndBackward) {
   for (const char *dtype : {"f32", "f16", "bf16"})
-    expectRight(device, {"layer_norm_backward", {{"...", 19}, {"N", 300}}, {}, {}, dtype});
+    for (const auto &with : weights)
+      for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+        expectRight(device, {kernel, {{"...", 19}, {"N", 300}}, {}, with, dtype});
 }
 
 TEST_P(LayerNormOnChips, RowsOfEveryLength) {
   for (std::int64_t n : {1, 2, 31, 32, 33, 127, 128, 1025}) {
-    expectRight(device, {"layer_norm", {{"...", 3}, {"N", n}}});
-    expectRight(device, {"layer_norm_backward", {{"...", 3}, {"N", n}}});
+    expectRight(device, {"layer_norm", {{"...", 3}, {"N", n}}, {}, weights[n % 4]});
+    expectRight(device, {"layer_norm_backward", {{"...", 3}, {"N", n}}, {}, weights[n % 4]});
   }
 }
 
 TEST_P(LayerNormOnChips, AnyNumberOfRows) {
   for (std::int64_t rows : {0, 1, 2, 7, 65}) {
-    expectRight(device, {"layer_norm", {{"...", rows}, {"N", 40}}});
-    expectRight(device, {"layer_norm_backward", {{"...", rows}, {"N", 40}}});
+    expectRight(device, {"layer_norm", {{"...", rows}, {"N", 40}}, {}, both});
+    expectRight(device, {"layer_norm_backward", {{"...", rows}, {"N", 40}}, {}, both});
   }
-  expectRight(device, {"layer_norm_backward", {{"...", 5}, {"N", 0}}});
+  for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+    expectRight(device, {kernel, {{"...", 5}, {"N", 0}}, {}, both});
 }
 
 TEST_P(LayerNormOnChips, RowsBeyondABlock) {
-  expectRight(device, {"layer_norm", {{"...", 2}, {"N", 5001}}});
+  for (const auto &with : weights) {
+    expectRight(
+        device,
+        {"layer_norm", {{"...", 5}, {"N", 700}}, {}, with, "", {{"block", 256}, {"rows", 2}}});
+    expectRight(device, {"layer_norm_backward",
+                         {{"...", 9}, {"N", 700}},
+                         {},
+                         with,
+                         "",
+                         {{"block", 128}, {"rows", 2}, {"warps", 2}, {"programs", 3}}});
+  }
   for (const char *dtype : {"f32", "f16"})
-    expectRight(device, {"layer_norm_backward", {{"...", 3}, {"N", 8193}}, {}, {}, dtype});
-  expectRight(device, {"layer_norm_backward",
-                       {{"...", 9}, {"N", 700}},
-                       {},
-                       {},
-                       "",
-                       {{"block", 128}, {"rows", 2}, {"warps", 2}, {"programs", 3}}});
+    for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+      expectRight(device, {kernel, {{"...", 3}, {"N", 8193}}, {}, both, dtype});
 }
 
 TEST_P(LayerNormOnChips, Strides) {
   for (const char *kernel : {"layer_norm", "layer_norm_backward"})
     for (std::int64_t n : {33, 256})
-      expectRightWithStrides(device, {kernel, {{"...", 6}, {"N", n}}});
+      expectRightWithStrides(device, {kernel, {{"...", 6}, {"N", n}}, {}, both});
 }
 
 // E[x^2] - mean^2 would have no digit left, and x that is not read but counts as 0 would be ten
@@ -73,9 +84,11 @@ TEST_P(LayerNormOnChips, LargeMeanBesideMaskedLanes) {
   for (std::int64_t n : {33, 1000, 5001}) {
     expectRight(device, {.kernel = "layer_norm",
                          .extents = {{"...", 2}, {"N", n}},
+                         .with = both,
                          .prepare = [](const Invocation &, auto &in) { shift(in[0], 1e4); }});
     expectRight(device, {.kernel = "layer_norm_backward",
                          .extents = {{"...", 2}, {"N", n}},
+                         .with = both,
                          .prepare = [](const Invocation &, auto &in) {
                            shift(in[0], 1e4);
                            takeStatistics(in, 1e-5);
@@ -86,6 +99,7 @@ TEST_P(LayerNormOnChips, LargeMeanBesideMaskedLanes) {
 TEST_P(LayerNormOnChips, IntegerGradientsAreExact) {
   expectExact(device, {.kernel = "layer_norm_backward",
                        .extents = {{"...", 50}, {"N", 64}},
+                       .with = both,
                        .prepare = [](const Invocation &, auto &in) {
                          for (std::size_t i : {0, 1, 2, 4})
                            fillIntegers(in[i], 2, i);
@@ -115,7 +129,7 @@ TEST_P(LayerNormOnChips, NanStaysInItsRow) {
 // in dw.
 TEST(LayerNormJudge, CatchesPlantedMistakes) {
   const auto first = [](const HostArray &array) { return array.as<float>(); };
-  const Invocation forward = resolveCase({"layer_norm", {{"...", 4}, {"N", 33}}});
+  const Invocation forward = resolveCase({"layer_norm", {{"...", 4}, {"N", 33}}, {}, both});
   std::vector<HostArray> in = sampleInputs(forward, 1);
   shift(in[0], 0.5);
   std::vector<HostArray> out = referenceOutputs(forward, in, Arithmetic::own);
@@ -129,7 +143,8 @@ TEST(LayerNormJudge, CatchesPlantedMistakes) {
   }
   EXPECT_FALSE(check(forward, in, out)[0].accuracy.ok());
 
-  const Invocation backward = resolveCase({"layer_norm_backward", {{"...", 4}, {"N", 33}}});
+  const Invocation backward =
+      resolveCase({"layer_norm_backward", {{"...", 4}, {"N", 33}}, {}, both});
   in = sampleInputs(backward, 1);
   out = referenceOutputs(backward, in, Arithmetic::own);
   EXPECT_TRUE(check(backward, in, out)[1].accuracy.ok());
@@ -141,9 +156,10 @@ TEST(LayerNormJudge, CatchesPlantedMistakes) {
 
 TEST(LayerNormGradients, AgainstCentralDifferences) {
   for (const char *eps : {"1e-5", "0.5"})
-    for (std::int64_t n : {1, 2, 30})
-      expectGradients({"layer_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}}},
-                      "layer_norm_backward");
+    for (const auto &with : weights)
+      for (std::int64_t n : {1, 2, 30})
+        expectGradients({"layer_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}}, with},
+                        "layer_norm_backward");
 }
 
 // One row, x = -1, 1: mean 0, rstd 1. dy = 3, 5, w = 1, 2: g = 3, 10; mean(g) = 6.5, mean(g n) =
@@ -152,9 +168,10 @@ TEST(LayerNormReference, BackwardByHand) {
   const auto numbers = [](const Shape &shape, const std::vector<double> &values) {
     return HostArray(DType::float64, shape, values);
   };
-  const std::vector<HostArray> in{numbers({1, 2}, {-1, 1}), numbers({2}, {1, 2}), numbers({1}, {0}),
-                                  numbers({1}, {1}), numbers({1, 2}, {3, 5})};
-  const Invocation call = resolveCase({"layer_norm_backward", {{"...", 1}, {"N", 2}}});
+  const std::vector<HostArray> in{numbers({1, 2}, {-1, 1}), numbers({2}, {1, 2}),
+                                  numbers({1}, {0}),        numbers({1}, {1}),
+                                  numbers({1, 2}, {3, 5}),  numbers({2}, {0, 0})};
+  const Invocation call = resolveCase({"layer_norm_backward", {{"...", 1}, {"N", 2}}, {}, both});
   const auto out = referenceOutputs(call, in, Arithmetic::exact);
   EXPECT_EQ(out[0].toDouble(), (std::vector<double>{0, 0}));
   EXPECT_EQ(out[1].toDouble(), (std::vector<double>{-3, 5}));

@@ -1,4 +1,4 @@
-// rms_norm and rms_norm_backward, with and without a residual.
+// rms_norm and rms_norm_backward, with and without weights and a residual.
 #include "KernelTest.h"
 #include <sectile/library.h>
 
@@ -10,22 +10,24 @@ class RmsNormOnChips : public OnDevice {};
 SECTILE_INSTANTIATE_ON(RmsNormOnChips, "virtual:sm_80,virtual:sm_90a");
 
 namespace {
-const std::vector<std::vector<std::string>> residuals{{}, {"residual"}};
-const std::vector<std::vector<std::string>> gradients{{}, {"h"}, {"dh"}, {"h", "dh"}};
+const std::vector<std::vector<std::string>> residuals{{"w"}, {"w", "residual"}, {"residual"}, {}};
+const std::vector<std::vector<std::string>> gradients{
+    {"w"}, {"h"}, {"w", "dh"}, {"w", "h", "dh"}, {}};
 } // namespace
 
 TEST_P(RmsNorm, ForwardAndBackward) {
   for (const char *dtype : {"f32", "f16", "bf16"}) {
     for (const auto &with : residuals)
       expectRight(device, {"rms_norm", {{"...", 19}, {"N", 300}}, {}, with, dtype});
-    expectRight(device, {"rms_norm_backward", {{"...", 19}, {"N", 300}}, {}, {"h", "dh"}, dtype});
+    for (const auto &with : gradients)
+      expectRight(device, {"rms_norm_backward", {{"...", 19}, {"N", 300}}, {}, with, dtype});
   }
 }
 
 TEST_P(RmsNormOnChips, RowsOfEveryLength) {
   for (std::int64_t n : {0, 1, 31, 32, 33, 128, 1025}) {
-    expectRight(device, {"rms_norm", {{"...", 3}, {"N", n}}, {}, residuals[n % 2]});
-    expectRight(device, {"rms_norm_backward", {{"...", 3}, {"N", n}}, {}, gradients[n % 4]});
+    expectRight(device, {"rms_norm", {{"...", 3}, {"N", n}}, {}, residuals[n % 4]});
+    expectRight(device, {"rms_norm_backward", {{"...", 3}, {"N", n}}, {}, gradients[n % 5]});
   }
 }
 
@@ -37,11 +39,11 @@ TEST_P(RmsNormOnChips, AnyNumberOfRows) {
 }
 
 TEST_P(RmsNormOnChips, RowsBeyondABlock) {
+  expectRight(device, {"rms_norm", {{"...", 3}, {"N", 9001}}, {}, residuals[1], "f16"});
   for (const auto &with : residuals)
-    expectRight(device, {"rms_norm", {{"...", 3}, {"N", 9001}}, {}, with, "f16"});
-  expectRight(
-      device,
-      {"rms_norm", {{"...", 5}, {"N", 700}}, {}, residuals[1], "", {{"block", 256}, {"rows", 2}}});
+    expectRight(
+        device,
+        {"rms_norm", {{"...", 5}, {"N", 700}}, {}, with, "", {{"block", 256}, {"rows", 2}}});
   for (const auto &with : gradients)
     expectRight(device, {"rms_norm_backward",
                          {{"...", 9}, {"N", 700}},
@@ -61,7 +63,7 @@ TEST_P(RmsNormOnChips, Strides) {
 TEST_P(RmsNormOnChips, IntegersAreExact) {
   expectExact(device, {.kernel = "rms_norm_backward",
                        .extents = {{"...", 50}, {"N", 64}},
-                       .with = {"dh"},
+                       .with = {"w", "dh"},
                        .prepare = [](const Invocation &, auto &in) {
                          for (std::size_t i : {0, 1, 3, 5})
                            fillIntegers(in[i], 2, i);
@@ -71,7 +73,7 @@ TEST_P(RmsNormOnChips, IntegersAreExact) {
 
 TEST_P(RmsNormOnChips, RowsOfZerosAndOfHugeNumbers) {
   expectRight(device, {.kernel = "rms_norm",
-                       .with = {"residual"},
+                       .with = {"w", "residual"},
                        .dtype = "bf16",
                        .prepare = [](const Invocation &, auto &in) {
                          std::vector<double> values = in[0].toDouble();
@@ -124,7 +126,7 @@ TEST(RmsNormReference, ByHand) {
   const std::vector<HostArray> in{numbers({1, 2}, {3, 4}), numbers({2}, {10, 100}),
                                   numbers({1, 2}, {0, 1})};
   const Invocation call =
-      resolveCase({"rms_norm", {{"...", 1}, {"N", 2}}, {{"eps", "8"}}, {"residual"}});
+      resolveCase({"rms_norm", {{"...", 1}, {"N", 2}}, {{"eps", "8"}}, {"w", "residual"}});
   const auto out = referenceOutputs(call, in, Arithmetic::exact);
   EXPECT_EQ(out[0].toDouble(), (std::vector<double>{3 * 0.2 * 10, 5 * 0.2 * 100}));
   EXPECT_EQ(out[1].toDouble(), (std::vector<double>{3, 5}));
