@@ -9,66 +9,96 @@ using namespace sectile;
 
 namespace {
 
+// A program has the same rows of several batches: what is added to them is the same.
 template <class T>
 Kernel addPositions{
     "add_positions", [](View<const T, 3> x, View<const T, 2> table,
                         View<const std::int32_t, 2> given, View<const T, 1> w, View<const T, 1> b,
                         View<T, 3> y, View<float, 2> means, View<float, 2> rstds, Int offset,
                         Float scale, Scalar<double> step, Float eps, const AbsoluteConfig &config) {
-      const int block = config.block;
-      const EmbeddedRows<T> rows(x, table, given, offset, scale, step, config);
+      const int batches = config.batches, m = config.m, block = config.block;
       auto batch = program_id(1), group = program_id(0);
       auto width = x.extent(2), blocks = cdiv(width, block);
-      auto to = y.at(batch).tile(config.m, block);
+      const PositionEmbeddings<T> embeddings(table, given, group, batch, offset, width, step,
+                                             config);
+      auto from = x.tile(batches, m, block);
+      auto to = y.tile(batches, m, block);
+      auto sums = [&](const Int &i) {
+        auto values = from.load(batch, group, i); // under way while the angles are made
+        auto added = expand(embeddings.at(i * block), 0);
+        return cast<float>(values) * scale + added;
+      };
       if (!config.norm) {
         for (auto i : range(0, blocks))
-          to.store(group, i, rows.sum(i * block));
+          to.store(batch, group, i, sums(i));
         return;
       }
 
       auto count = cast<float>(width);
       // Columns beyond the row's end must not count as a distance from the mean.
+      auto inside = [&](const Tile<float> &values, const Int &i) {
+        auto columns = i * block + arange(0, block) < width;
+        return where(expand(expand(columns, 0), 0), values, 0.0f);
+      };
       auto centred = [&](const Tile<float> &values, const Int &i, const Tile<float> &mean) {
-        auto inside = expand(i * block + arange(0, block), 0) < width;
-        return where(inside, values - expand(mean, 1), 0.0f);
+        return inside(values - expand(mean, 2), i);
+      };
+      auto alongRow = [&](const View<const T, 1> &numbers, const Int &i) {
+        return expand(expand(cast<float>(numbers.tile(block).load(i)), 0), 0);
       };
       auto write = [&](const Int &i, const Tile<float> &distance, const Tile<float> &rstd) {
-        to.store(group, i,
-                 distance * expand(rstd, 1) * cast<float>(expand(w.tile(block).load(i), 0)) +
-                     cast<float>(expand(b.tile(block).load(i), 0)));
-      };
-      auto inside = [&](const Tile<float> &values, const Int &i) {
-        return where(expand(i * block + arange(0, block), 0) < width, values, 0.0f);
+        auto scaled = distance * expand(rstd, 2) * alongRow(w, i);
+        to.store(batch, group, i, scaled + alongRow(b, i));
       };
       auto statistics = [&](const Tile<float> &mean, const Tile<float> &rstd) {
-        means.at(batch).tile(config.m).store(group, mean);
-        rstds.at(batch).tile(config.m).store(group, rstd);
+        means.tile(batches, m).store(batch, group, mean);
+        rstds.tile(batches, m).store(batch, group, rstd);
       };
       auto rstdOf = [&](const Tile<float> &squares) { return 1.0f / sqrt(squares / count + eps); };
 
       if (config.whole) {
-        auto values = rows.sum(0);
-        auto mean = sum(inside(values, 0), 1) / count;
+        auto values = sums(0);
+        auto mean = sum(inside(values, 0), 2) / count;
         auto distance = centred(values, 0, mean);
-        auto rstd = rstdOf(sum(distance * distance, 1));
+        auto rstd = rstdOf(sum(distance * distance, 2));
         statistics(mean, rstd);
         write(0, distance, rstd);
         return;
       }
-      auto total = zeros<float>(config.m, block);
+      auto total = zeros<float>(batches, m, block);
       for (auto i : range(0, blocks))
-        total += inside(rows.sum(i * block), i);
-      auto mean = sum(total, 1) / count;
-      auto squares = zeros<float>(config.m, block);
+        total += inside(sums(i), i);
+      auto mean = sum(total, 2) / count;
+      auto squares = zeros<float>(batches, m, block);
       for (auto i : range(0, blocks)) {
-        auto distance = centred(rows.sum(i * block), i, mean);
+        auto distance = centred(sums(i), i, mean);
         squares += distance * distance;
       }
-      auto rstd = rstdOf(sum(squares, 1));
+      auto rstd = rstdOf(sum(squares, 2));
       statistics(mean, rstd);
       for (auto i : range(0, blocks))
-        write(i, centred(rows.sum(i * block), i, mean), rstd);
+        write(i, centred(sums(i), i, mean), rstd);
     }};
+
+std::int64_t powerOfTwo(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
+}
+
+// Batches that have the same positions.
+std::int64_t sharedBatches(const Invocation &call) {
+  return call.has("positions") ? 1 : std::max<std::int64_t>(powerOfTwo(call.extent("B")), 1);
+}
+
+std::int64_t blockFor(const Invocation &call) {
+  return powerOfTwo(std::clamp<std::int64_t>(call.extent("H"), 64, 2048));
+}
+
+bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config,
+                   std::int64_t batches) {
+  const std::int64_t block = config.at("block"), threads = config.at("warps") * warpSize(target),
+                     numbers = batches * config.at("m") * block / threads;
+  return numbers >= 1 && numbers <= 64 && (block == 64 || block < 2 * call.extent("H"));
+}
 
 KernelSpec forwardSpec(bool table) {
   KernelSpec spec = absoluteSpec(table ? "add_positions" : "sinusoidal", table);
@@ -114,10 +144,26 @@ KernelSpec forwardSpec(bool table) {
                                               absoluteOptions(call, table), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
+  spec.config.push_back({"batches", "batches of which a program has the same rows"});
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    const std::int64_t block = blockFor(call),
+                       batches = std::min<std::int64_t>(sharedBatches(call), 8192 / block);
+    // Where batches share what is added to them 64 elements for each thread, else 16.
+    const std::int64_t m = std::clamp<std::int64_t>(2048 / (block * batches), 1, 16);
+    return Config{{"m", m}, {"batches", batches}, {"block", block}, {"warps", 4}};
+  };
+  spec.spaces[0].axes.push_back({"batches", {1, 2, 4, 8, 16}});
+  spec.spaces[0].where = [](const Invocation &call, const std::string &target,
+                            const Config &config) {
+    const std::int64_t batches = config.at("batches");
+    return batches <= sharedBatches(call) && isWorthTrying(call, target, config, batches);
+  };
   spec.apply = [table](Use &use) {
-    const AbsoluteConfig chosen = absoluteConfig(use, table);
+    AbsoluteConfig chosen = absoluteConfig(use, table);
+    chosen.batches = use.field("batches");
     const AddPositionsOptions options = absoluteOptions(use.call, table);
-    const Grid grid(ceilDiv(use.call.extent("S"), chosen.m), use.call.extent("B"));
+    const Grid grid(ceilDiv(use.call.extent("S"), chosen.m),
+                    ceilDiv(use.call.extent("B"), chosen.batches));
     forDType<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
       use(addPositions<T>, grid, use.tensor<T, 3>("x"),
           table ? use.tensor<T, 2>("table") : nothing<T, 2>(),
@@ -195,8 +241,7 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
       refuse("option 'offset' must be within 2^40");
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
-    const auto block = static_cast<std::int64_t>(std::bit_ceil(
-        static_cast<std::uint64_t>(std::clamp<std::int64_t>(call.extent("H"), 64, 2048))));
+    const std::int64_t block = blockFor(call);
     return Config{
         {"m", std::clamp<std::int64_t>(2048 / block, 1, 16)}, {"block", block}, {"warps", 4}};
   };
@@ -205,10 +250,7 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
                 {"block", {64, 128, 256, 512, 1024, 2048, 4096}},
                 {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("block"),
-                            threads = config.at("warps") * warpSize(target),
-                            numbers = config.at("m") * block / threads;
-         return numbers >= 1 && numbers <= 64 && (block == 64 || block < 2 * call.extent("H"));
+         return isWorthTrying(call, target, config, 1);
        }}};
   return spec;
 }
@@ -219,13 +261,13 @@ AddPositionsOptions sectile::absoluteOptions(const Invocation &call, bool table)
 }
 
 AbsoluteConfig sectile::absoluteConfig(const Use &use, bool table) {
-  return {use.field("m"),
-          use.field("block"),
-          use.field("warps"),
-          table,
-          use.has("positions"),
-          use.has("w"),
-          use.call.extent("H") <= use.field("block")};
+  return {.m = use.field("m"),
+          .block = use.field("block"),
+          .warps = use.field("warps"),
+          .table = table,
+          .given = use.has("positions"),
+          .norm = use.has("w"),
+          .whole = use.call.extent("H") <= use.field("block")};
 }
 
 double sectile::absoluteStep(const Invocation &call, bool table) {

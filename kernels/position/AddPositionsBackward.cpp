@@ -27,12 +27,15 @@ Kernel rowGradients{
         return;
       }
 
-      const EmbeddedRows<T> rows(x, table, given, offset, scale, step, config);
+      const PositionEmbeddings<T> embeddings(table, given, group, batch, offset, width, step,
+                                             config);
+      auto inputs = x.at(batch).tile(m, block);
       auto mean = means.at(batch).tile(m).load(group), rstd = rstds.at(batch).tile(m).load(group);
       // The normalised row and the gradient of it. Beyond the view's edges dy is 0, and so are w
       // and the products.
       auto normal = [&](const Int &i) {
-        return (rows.sum(i * block) - expand(mean, 1)) * expand(rstd, 1);
+        auto values = cast<float>(inputs.load(group, i)) * scale;
+        return (values + embeddings.at(i * block) - expand(mean, 1)) * expand(rstd, 1);
       };
       auto gradient = [&](const Int &i) {
         return cast<float>(from.load(group, i)) * cast<float>(expand(w.tile(block).load(i), 0));

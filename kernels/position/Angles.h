@@ -54,7 +54,4 @@ inline SinCos sinCosOf(const Tile<std::uint32_t> &turns) {
   return {where((quarter & 2u) != 0u, -s, s), where(((quarter + 1u) & 2u) != 0u, -c, c)};
 }
 
-// sin(x + a quarter turn) is cos(x).
-constexpr std::uint32_t quarterTurn = 0x40000000u;
-
 } // namespace sectile

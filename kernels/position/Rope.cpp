@@ -17,22 +17,22 @@ struct RopeConfig {
 };
 SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, given, back)
 
-// A program turns the same rows of several heads: their angles are the same.
+// A program turns the same rows of several heads at once: their angles are the same, and are made
+// while the rows are under way.
 template <class T>
 Kernel rope{
     "rope", [](View<const T, 4> x, View<const std::int32_t, 2> positions, View<T, 4> y, Int offset,
                Scalar<double> step, const RopeConfig &config) {
       const RotaryShape shape{config.dims, config.rotary, config.interleaved};
       auto block = program_id(0), batch = program_id(2);
-      auto rows = block * config.m + arange(0, config.m);
+      const PieceTile<2> tile{{config.heads, config.m}, {program_id(1), block}};
+      const auto pieces = loadPieces(x.at(batch), tile, shape);
       const SinCos angles =
-          config.given ? rotationAngles(positions.at(batch).tile(config.m).load(block), shape, step)
-                       : rotationAngles(rows + offset, shape, step);
-      auto first = program_id(1) * config.heads;
-      for (auto head : range(first, minimum(first + config.heads, x.extent(1)))) {
-        const auto pieces = loadPieces(x.at(batch, head), block, config.m, shape);
-        storePieces(y.at(batch, head), block, config.m, shape, rotate(pieces, angles, config.back));
-      }
+          config.given
+              ? rotationAngles(positions.at(batch).tile(config.m).load(block), shape, step)
+              : rotationAngles(block * config.m + arange(0, config.m) + offset, shape, step);
+      storePieces(y.at(batch), tile, shape,
+                  rotate(pieces, {expand(angles.sin, 0), expand(angles.cos, 0)}, config.back));
     }};
 
 KernelSpec makeSpec(bool back) {
@@ -127,19 +127,24 @@ KernelSpec makeSpec(bool back) {
   if (back)
     spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &) {
-    // About 32 elements of a thread; small sequences spread over more programs.
-    const std::int64_t dims = std::max<std::int64_t>(call.extent("D"), 16);
-    const std::int64_t m =
-        std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(4096 / dims, 4, 64)));
-    return Config{
-        {"m", m}, {"heads", std::clamp<std::int64_t>(call.extent("H"), 1, 4)}, {"warps", 4}};
+    // 64 elements for each thread: a row's angles for four heads, where there are as many.
+    const std::int64_t heads = std::bit_floor(
+        static_cast<std::uint64_t>(std::clamp<std::int64_t>(call.extent("H"), 1, 4)));
+    const std::int64_t dims =
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("D"), 16)));
+    return Config{{"m", std::clamp<std::int64_t>(8192 / (heads * dims), 1, 64)},
+                  {"heads", heads},
+                  {"warps", 4}};
   };
   spec.spaces = {
-      {.axes = {{"m", {4, 8, 16, 32, 64}}, {"heads", {1, 2, 4, 8, 16}}, {"warps", {1, 2, 4, 8}}},
+      {.axes = {{"m", {1, 2, 4, 8, 16, 32, 64}},
+                {"heads", {1, 2, 4, 8, 16}},
+                {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t numbers =
-             config.at("m") * call.extent("D") / (config.at("warps") * warpSize(target));
-         return numbers >= 4 && numbers <= 64;
+         const std::int64_t numbers = config.at("m") * config.at("heads") * call.extent("D") /
+                                      (config.at("warps") * warpSize(target));
+         return numbers >= 8 && numbers <= 128 &&
+                (config.at("heads") == 1 || config.at("heads") < 2 * call.extent("H"));
        }}};
   spec.apply = [rotaryOf, back](Use &use) {
     const Invocation &call = use.call;

@@ -3,7 +3,9 @@
 // than whole rows, because a dot product does not mind the order of the dims.
 #pragma once
 #include "kernels/position/Angles.h"
+#include <array>
 #include <sectile/sectile.h>
+#include <tuple>
 #include <vector>
 
 namespace sectile {
@@ -24,43 +26,75 @@ struct RotaryShape {
 // Tiles [rows, pairWidth], [rows, pairWidth] and, where some dims do not turn, [rows, restWidth].
 template <class T> using Pieces = std::vector<Tile<T>>;
 
-template <class T>
-Pieces<std::remove_const_t<T>> loadPieces(const View<T, 2> &rows, const Int &block, int extent,
+// Where a tile of a view lies, but for its last axis: its extents and its place in tiles.
+template <int N> struct PieceTile {
+  std::array<int, N> extents;
+  std::array<Int, N> place;
+
+  // Columns of a view as tiles of this width.
+  template <class T>
+  Tile<std::remove_const_t<T>> load(const View<T, N + 1> &from, int width) const {
+    return std::apply([&](const auto &...where) { return tiled(from, width).load(where..., 0); },
+                      place);
+  }
+  template <class T, class U>
+  void store(const View<T, N + 1> &to, int width, const Tile<U> &piece) const {
+    std::apply([&](const auto &...where) { tiled(to, width).store(where..., 0, piece); }, place);
+  }
+  // The piece's tile with other axes instead of the last.
+  template <class T, class... Last> Tile<T> reshaped(const Tile<T> &piece, Last... last) const {
+    return std::apply([&](auto... extent) { return reshape(piece, extent..., last...); }, extents);
+  }
+
+private:
+  template <class T> TiledView<T, N + 1> tiled(const View<T, N + 1> &view, int width) const {
+    return std::apply([&](auto... extent) { return view.tile(extent..., width); }, extents);
+  }
+};
+
+template <class T, int N>
+Pieces<std::remove_const_t<T>> loadPieces(const View<T, N> &rows, const PieceTile<N - 1> &tile,
                                           const RotaryShape &shape) {
   Pieces<std::remove_const_t<T>> pieces;
-  const int pairs = shape.pairs(), width = shape.pairWidth();
+  const int pairs = shape.pairs(), width = shape.pairWidth(), last = N - 1;
   if (shape.interleaved) {
-    const auto both = rows.slice(1, 0, shape.rotary).tile(extent, 2 * width).load(block, 0);
-    auto [first, second] = split(reshape(both, extent, width, 2));
+    const auto both = tile.load(rows.slice(last, 0, shape.rotary), 2 * width);
+    auto [first, second] = split(tile.reshaped(both, width, 2));
     pieces = {first, second};
   } else {
     for (int start : {0, pairs})
-      pieces.push_back(rows.slice(1, start, pairs).tile(extent, width).load(block, 0));
+      pieces.push_back(tile.load(rows.slice(last, start, pairs), width));
   }
   if (shape.rotary < shape.dims)
-    pieces.push_back(rows.slice(1, shape.rotary, shape.dims - shape.rotary)
-                         .tile(extent, shape.restWidth())
-                         .load(block, 0));
+    pieces.push_back(
+        tile.load(rows.slice(last, shape.rotary, shape.dims - shape.rotary), shape.restWidth()));
   return pieces;
+}
+template <class T>
+auto loadPieces(const View<T, 2> &rows, const Int &block, int extent, const RotaryShape &shape) {
+  return loadPieces(rows, PieceTile<1>{{extent}, {block}}, shape);
 }
 
 // Converts to the view's type.
+template <class T, int N, class U>
+void storePieces(const View<T, N> &rows, const PieceTile<N - 1> &tile, const RotaryShape &shape,
+                 const Pieces<U> &pieces) {
+  const int pairs = shape.pairs(), width = shape.pairWidth(), last = N - 1;
+  if (shape.interleaved) {
+    tile.store(rows.slice(last, 0, shape.rotary), 2 * width,
+               interleave(cast<T>(pieces[0]), cast<T>(pieces[1])));
+  } else {
+    tile.store(rows.slice(last, 0, pairs), width, pieces[0]);
+    tile.store(rows.slice(last, pairs, pairs), width, pieces[1]);
+  }
+  if (shape.rotary < shape.dims)
+    tile.store(rows.slice(last, shape.rotary, shape.dims - shape.rotary), shape.restWidth(),
+               pieces[2]);
+}
 template <class T, class U>
 void storePieces(const View<T, 2> &rows, const Int &block, int extent, const RotaryShape &shape,
                  const Pieces<U> &pieces) {
-  const int pairs = shape.pairs(), width = shape.pairWidth();
-  if (shape.interleaved) {
-    rows.slice(1, 0, shape.rotary)
-        .tile(extent, 2 * width)
-        .store(block, 0, interleave(cast<T>(pieces[0]), cast<T>(pieces[1])));
-  } else {
-    rows.slice(1, 0, pairs).tile(extent, width).store(block, 0, pieces[0]);
-    rows.slice(1, pairs, pairs).tile(extent, width).store(block, 0, pieces[1]);
-  }
-  if (shape.rotary < shape.dims)
-    rows.slice(1, shape.rotary, shape.dims - shape.rotary)
-        .tile(extent, shape.restWidth())
-        .store(block, 0, pieces[2]);
+  storePieces(rows, PieceTile<1>{{extent}, {block}}, shape, pieces);
 }
 
 // Of each row and pair, from the rows' positions.
