@@ -153,20 +153,23 @@ std::int64_t upTo(std::int64_t value, std::int64_t least, std::int64_t most) {
                     least, most);
 }
 
-Config defaults(const Invocation &call, const std::string &) {
-  return {{"t", upTo(call.options.integer("chunk"), 1, 16)},
-          {"d", upTo(call.extent("D"), 16, 128)},
-          {"warps", 2}};
+// One warp, so that sums need neither shared memory nor barriers, with 32 elements for each thread.
+Config defaults(const Invocation &call, const std::string &target) {
+  const std::int64_t d = upTo(call.extent("D"), 16, 128);
+  return {{"t", upTo(call.options.integer("chunk"), 1, 32 * warpSize(target) / d)},
+          {"d", d},
+          {"warps", 1}};
 }
 
 std::vector<SearchSpace> spaces() {
-  return {{.axes = {{"t", {1, 4, 16, 64}}, {"d", {16, 32, 64, 128, 256}}, {"warps", {1, 2, 4}}},
-           .where = [](const Invocation &call, const std::string &target, const Config &config) {
-             const std::int64_t numbers =
-                 config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
-             return numbers <= 64 && config.at("t") < 2 * call.options.integer("chunk") &&
-                    (config.at("d") == 16 || config.at("d") < 2 * call.extent("D"));
-           }}};
+  return {
+      {.axes = {{"t", {1, 4, 8, 16, 32, 64}}, {"d", {16, 32, 64, 128, 256}}, {"warps", {1, 2, 4}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t numbers =
+             config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
+         return numbers <= 64 && config.at("t") < 2 * call.options.integer("chunk") &&
+                (config.at("d") == 16 || config.at("d") < 2 * call.extent("D"));
+       }}};
 }
 
 ChunkMeanPoolConfig chosenBy(const Use &use) {
