@@ -1,5 +1,8 @@
 // dropout and dropout_backward.
 #include "KernelTest.h"
+#include "kernels/ReferencePhilox.h"
+#include "kernels/attention/Dropout.h"
+#include "kernels/elementwise/Draws.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -62,6 +65,77 @@ TEST_P(DropoutOnChips, OneMaskForAllStridesAndConfigurations) {
   EXPECT_NEAR(static_cast<double>(kept) / (m * n), 0.6, 0.04);
   for (std::int64_t size : {128, 256, 2048})
     expectRight(device, {"dropout", {}, {}, {}, "", {{"size", size}}});
+}
+
+// Places beyond 2^32, without the memory that an array of so many elements takes: the tiles of a
+// program far into one, dense and in rows.
+TEST_P(DropoutOnChips, PlacesHave64Bits) {
+  Kernel kernel{"draws",
+                [](Ptr<const float> nothing, Ptr<float> numbers, Int rows, Int columns, Int row,
+                   Int column, Tile<std::int64_t> seed, const ElementsConfig &config) {
+                  const View<const float, 3> x(nothing, {1, rows, columns}, {0, columns, 1});
+                  ElementTile<const float> at(x, config);
+                  at.row = row;
+                  at.column = column;
+                  View<float, 3>(numbers, {1, config.rows, config.columns}, {0, config.columns, 1})
+                      .tile(1, config.rows, config.columns)
+                      .store(0, 0, 0, drawn(x, at, seed, config));
+                }};
+  const std::int64_t seed = -7, size = 256;
+  const auto numbers = device.allocate<float>(size);
+  auto expectDraws = [&](std::int64_t rows, std::int64_t columns, std::int64_t row,
+                         std::int64_t column, const ElementsConfig &config) {
+    SCOPED_TRACE(config.dense ? "dense" : "in rows");
+    kernel.launch(device.stream(), 1, numbers, numbers, rows, columns, row, column, seed, config);
+    const std::vector<float> got = numbers.download();
+    for (int i = 0; i < config.rows; ++i)
+      for (int j = 0; j < config.columns; ++j) {
+        const auto place = static_cast<std::uint64_t>((row * config.rows + i) * columns +
+                                                      column * config.columns + j);
+        const std::uint64_t count = place / 4;
+        const auto words = philoxWords(
+            static_cast<std::uint64_t>(seed),
+            {static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count >> 32), 0, 0});
+        EXPECT_EQ(got[static_cast<std::size_t>(i * config.columns + j)],
+                  static_cast<float>(words[place % 4] >> 8) * 0x1p-24f)
+            << "place " << place;
+      }
+  };
+  const std::int64_t many = (std::int64_t(1) << 36) + 1024;
+  expectDraws(1, many, 0, (std::int64_t(1) << 28) + 3, {.rows = 1, .columns = 256});
+  expectDraws(std::int64_t(1) << 33, 9, (std::int64_t(1) << 30) + 1, 0,
+              {.rows = 8, .columns = 32, .dense = false});
+  expectDraws(5, many, 1, (std::int64_t(1) << 29) + 5, {.rows = 2, .columns = 128, .dense = false});
+}
+
+// Attention's: batch, head, query and group of keys are words of the counter, each to its end.
+TEST_P(DropoutOnChips, PlacesOfAttentionHave32BitsEach) {
+  Kernel kernel{"kept", [](Ptr<float> result, Int batch, Int head, Int row, Int column,
+                           Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold) {
+                  const blockwise::Dropout dropout{seed, threshold, batch, head};
+                  View<float, 2>(result, {4, 16}, {16, 1})
+                      .tile(4, 16)
+                      .store(0, 0, cast<float>(dropout.kept(row, 4, column, 16)));
+                }};
+  const std::uint64_t seed = 0x123456789abcdef0;
+  const std::uint32_t threshold = 0x60000000;
+  const auto result = device.allocate<float>(64);
+  for (const auto &[batch, head, row, column] : {std::array<std::int64_t, 4>{3, 31, 8192, 8192},
+                                                 {0x7fffffff, 0x7ffffff1, 0x7ffffff0, 0x7fffff00},
+                                                 {0, 0, std::int64_t(1) << 30, 64}}) {
+    kernel.launch(device.stream(), 1, result, batch, head, row, column, seed, threshold);
+    const std::vector<float> got = result.download();
+    for (std::int64_t i = 0; i < 4; ++i)
+      for (std::int64_t j = 0; j < 16; ++j) {
+        const auto words = philoxWords(seed, {static_cast<std::uint32_t>((column + j) / 4),
+                                              static_cast<std::uint32_t>(row + i),
+                                              static_cast<std::uint32_t>(head),
+                                              static_cast<std::uint32_t>(batch)});
+        EXPECT_EQ(got[static_cast<std::size_t>(i * 16 + j)] != 0,
+                  words[static_cast<std::size_t>(j % 4)] >= threshold)
+            << batch << " " << head << " " << row + i << " " << column + j;
+      }
+  }
 }
 
 TEST(DropoutMask, ChangesWithSeedAndPlace) {

@@ -1,22 +1,62 @@
-// Kernels over rows on one very long row: with SECTILE_TEST_ALL=1 of a million elements.
+// Kernels over rows on one very long row: of 2^20 elements and of an odd million, most of them
+// with SECTILE_TEST_ALL=1 only.
+#include "../Processes.h"
 #include "KernelTest.h"
 
 using namespace sectile;
 using namespace sectile::test;
 
-class LongRows : public OnDevice {
-protected:
-  static std::int64_t length() {
-    const char *all = std::getenv("SECTILE_TEST_ALL");
-    return all && std::string_view(all) == "1" ? (1 << 20) + 1 : 40001;
-  }
-};
+namespace {
+
+class LongRows : public OnDevice {};
 SECTILE_INSTANTIATE_ON(LongRows, "virtual:sm_80,virtual:sm_90a");
 
-TEST_P(LongRows, AreRight) {
-  for (const char *kernel : {"softmax", "softmax_backward", "log_softmax", "log_softmax_backward",
-                             "layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward"})
-    expectRight(device, {kernel, {{"...", 1}, {"N", length()}}, {}, {}, "f16"});
+constexpr std::int64_t million = std::int64_t(1) << 20;
+
+/// All kernels over rows with the optional inputs that they have in use.
+std::vector<KernelCase> rowKernels(std::int64_t rows, std::int64_t length) {
+  std::vector<KernelCase> cases;
+  auto add = [&](const char *kernel, std::map<std::string, std::int64_t> extents,
+                 std::vector<std::string> with = {}) {
+    cases.push_back({kernel, std::move(extents), {}, std::move(with), "f16"});
+  };
+  const std::map<std::string, std::int64_t> row{{"...", rows}, {"N", length}},
+      classes{{"...", rows}, {"V", length}};
+  for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+    add(kernel, row, {"w", "b"});
+  for (const char *kernel : {"softmax", "softmax_backward", "log_softmax", "log_softmax_backward"})
+    add(kernel, row);
+  add("rms_norm", row, {"w", "residual"});
+  add("rms_norm_backward", row, {"w", "h", "dh"});
   for (const char *kernel : {"cross_entropy", "cross_entropy_backward"})
-    expectRight(device, {kernel, {{"...", 1}, {"V", length()}}, {}, {}, "bf16"});
+    add(kernel, classes);
+  // Groups of so many elements: of one channel, and of many.
+  for (const std::int64_t channels : {1, 64}) {
+    const std::map<std::string, std::int64_t> group{
+        {"B", rows}, {"C", channels}, {"...", length / channels}};
+    cases.push_back({"group_norm", group, {{"groups", "1"}}, {}, "f16"});
+    cases.push_back({"group_norm_backward", group, {}, {}, "f16"});
+    cases.back().extents["G"] = 1;
+  }
+  return cases;
+}
+
+} // namespace
+
+TEST_P(LongRows, AreRight) {
+  for (const KernelCase &test : rowKernels(3, 20001))
+    expectRight(device, test);
+}
+
+TEST_P(LongRows, OfAMillionElements) {
+  for (std::int64_t length : {million, million + 1}) {
+    const bool usual = length == million && device.target() == "sm_90a";
+    for (const KernelCase &test : rowKernels(1, length)) {
+      const std::string_view name = test.kernel;
+      const bool main = name.starts_with("softmax") || name.starts_with("layer_norm") ||
+                        name.starts_with("rms_norm");
+      if (count(usual && main, 1))
+        expectRight(device, test);
+    }
+  }
 }
