@@ -291,8 +291,6 @@ void Session::measureReference(Preparation &preparation) {
   preparation.wait(0);
   if (preparation.at(0).error)
     std::rethrow_exception(preparation.at(0).error);
-  if (const std::string &excess = preparation.at(0).excess; !excess.empty())
-    throw LaunchError(excess);
   std::lock_guard lock(measuring());
   const LoadedCandidate reference = loaded(preparation, 0);
   const OutputBytes written = stopwatch.run(reference);

@@ -8,6 +8,7 @@
 #include "codegen/common/Emitter.h"
 #include "codegen/nvidia/LowerPseudoIntrinsics.h"
 #include "codegen/nvidia/Ptxas.h"
+#include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"
 #include "ir/DebugLog.h"
 #include "ir/cta/Cta.h"
@@ -81,6 +82,8 @@ public:
       : module(module), target(target), options(options), watch(times) {}
 
   llvm::Error runPasses(Stage last);
+  /// For another module that runPasses took as far as `Placed`.
+  llvm::Error finishPasses(ModuleOp placed);
   llvm::Error emitAndOptimize();
   llvm::Error assemble();
 
@@ -108,6 +111,7 @@ private:
     auto bytes = kernel->getAttrOfType<IntegerAttr>(cta::sharedBytesAttr);
     return bytes && bytes.getInt() > target.maxSharedBytes;
   }
+  llvm::Error passesFailed(const std::optional<std::pair<Location, std::string>> &error);
   llvm::Error failure(const std::optional<KernelError::Kind> &kind, Location where,
                       const std::string &message);
   OwningOpRef<ModuleOp> original; ///< as it came, for a reproducer
@@ -181,8 +185,19 @@ llvm::Error Compilation::runPasses(Stage last) {
   LogicalResult done =
       collectErrors(context, [&] { return runPipeline(module, target, last); }, error);
   watch.mark("passes");
-  if (succeeded(done))
-    return llvm::Error::success();
+  return succeeded(done) ? llvm::Error::success() : passesFailed(error);
+}
+
+llvm::Error Compilation::finishPasses(ModuleOp placed) {
+  module = placed;
+  std::optional<std::pair<Location, std::string>> error;
+  LogicalResult done =
+      collectErrors(module.getContext(), [&] { return finishPipeline(module); }, error);
+  return succeeded(done) ? llvm::Error::success() : passesFailed(error);
+}
+
+llvm::Error
+Compilation::passesFailed(const std::optional<std::pair<Location, std::string>> &error) {
   if (!error)
     return failure(std::nullopt, module.getLoc(), "a pass failed and does not say why");
   std::optional<KernelError::Kind> kind;
@@ -297,6 +312,14 @@ static Resources resourcesOf(Form form, const std::string &bytes) {
   return resources;
 }
 
+/// What a thread of a block of so many can have.
+static unsigned registersOfThread(const Target &target, unsigned threads) {
+  if (target.vendor == Vendor::Nvidia)
+    return nvidia::registerLimit(target, threads);
+  // Accumulation registers take what ordinary ones have no room for.
+  return target.maxRegistersPerThread * (target.warpSize == 64 ? 2 : 1);
+}
+
 Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &target,
                                              const CompileOptions &options) {
   ResourceEstimate estimate;
@@ -306,6 +329,8 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
                       std::to_string(target.maxThreads);
     return estimate;
   }
+  if (llvm::Error error = resolveAssembly(module, target, /*forVirtualDevice=*/false))
+    return error;
   Compilation compilation(module, target, options, nullptr);
   llvm::Error error = llvm::handleErrors(compilation.runPasses(Stage::Placed),
                                          [&](std::unique_ptr<KernelError> failure) -> llvm::Error {
@@ -318,16 +343,34 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
     return error;
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   estimate.sharedBytes = sharedBytes(kernel);
-  estimate.fewestRegisters = fewestRegisters(kernel);
-  // Accumulation registers take what ordinary ones have no room for.
-  const unsigned most = target.maxRegistersPerThread * (target.warpSize == 64 ? 2 : 1);
-  estimate.registers = std::min(usualRegisters(estimate.fewestRegisters), most);
-  if (estimate.excess.empty() && estimate.fewestRegisters > most)
-    estimate.excess = "kernel '" + kernel.getName().str() + "' holds tiles in " +
-                      std::to_string(estimate.fewestRegisters) + " registers of each thread, " +
-                      target.name + " has " + std::to_string(most) +
-                      ": raise the warps or lower the tile's extents";
   kernel.walk([&](cta::DotOp dot) { estimate.plainDots += !dot.getInstruction(); });
+  const unsigned most = registersOfThread(target, estimate.threads);
+  auto tooMany = [&](const Twine &has) {
+    return ("kernel '" + kernel.getName() + "' " + has + " registers of each thread, " +
+            target.name + " has " + Twine(most) + ": raise the warps or lower the tile's extents")
+        .str();
+  };
+  estimate.fewestRegisters = fewestRegisters(kernel);
+  estimate.registers = std::min(usualRegisters(estimate.fewestRegisters), most);
+  // Where LLVM's code is looked at as well, this is there to spare it the largest: it may take a
+  // product in parts, so that tiles are not alive as a whole.
+  const unsigned beyond = target.vendor == Vendor::Nvidia ? 2 * most : most;
+  if (estimate.excess.empty() && estimate.fewestRegisters > beyond)
+    estimate.excess = tooMany("holds tiles in " + Twine(estimate.fewestRegisters));
+  if (!estimate.excess.empty() || target.vendor != Vendor::Nvidia)
+    return estimate;
+
+  OwningOpRef<ModuleOp> placed = module.clone();
+  if (llvm::Error failed = compilation.finishPasses(*placed))
+    return failed;
+  if (llvm::Error failed = compilation.emitAndOptimize())
+    return failed;
+  const auto registers =
+      nvidia::estimateRegisters(*compilation.llvmModule, target, estimate.threads);
+  estimate.fewestRegisters = registers.fewest;
+  estimate.registers = registers.usual;
+  if (registers.fewest > most + nvidia::registerError(most))
+    estimate.excess = tooMany("needs about " + Twine(registers.fewest));
   return estimate;
 }
 

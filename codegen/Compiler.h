@@ -69,14 +69,14 @@ llvm::Expected<Artifact> compile(mlir::ModuleOp module, const Target &target,
 struct ResourceEstimate {
   unsigned threads = 0;         ///< of one block
   unsigned sharedBytes = 0;     ///< of one block; exact
-  unsigned fewestRegisters = 0; ///< of one thread: with fewer it spills
+  unsigned fewestRegisters = 0; ///< of one thread: with many fewer it spills
   unsigned registers = 0;       ///< of one thread, as compilers usually make of that
   unsigned plainDots = 0;       ///< products that no matrix instruction computes
   std::string excess;           ///< why the chip cannot hold a block; empty where it can
 };
 
-/// Runs the passes as far as resources depend on them. The module is changed. Errors as those of
-/// compileTo().
+/// Runs the passes until shared memory has its places, and leaves the module there. For NVIDIA's
+/// chips a copy goes on to optimised LLVM IR, for its registers. Errors as those of compileTo().
 llvm::Expected<ResourceEstimate> estimateResources(mlir::ModuleOp module, const Target &target,
                                                    const CompileOptions &options);
 

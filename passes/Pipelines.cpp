@@ -11,6 +11,12 @@ using namespace mlir;
 
 namespace sectile {
 
+/// What is between a placed module and code generation.
+static void addLastPasses(OpPassManager &kernel) {
+  kernel.addPass(createInsertBarriers());
+  kernel.addPass(createUnrollLoops());
+}
+
 void buildPipeline(OpPassManager &manager, Stage last) {
   manager.addPass(createInlineFunctions());
   OpPassManager &kernel = manager.nest<func::FuncOp>();
@@ -30,10 +36,15 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSelectVectors());
   kernel.addPass(createOrderMemory());
   kernel.addPass(createPlaceShared());
-  if (last == Stage::Placed)
-    return;
-  kernel.addPass(createInsertBarriers());
-  kernel.addPass(createUnrollLoops());
+  if (last != Stage::Placed)
+    addLastPasses(kernel);
+}
+
+LogicalResult finishPipeline(ModuleOp module) {
+  PassManager manager(module.getContext());
+  addLastPasses(manager.nest<func::FuncOp>());
+  dumpIfAsked(manager, module);
+  return manager.run(module);
 }
 
 LogicalResult runPipeline(ModuleOp module, const Target &target, Stage last) {

@@ -21,6 +21,9 @@ void buildPipeline(mlir::OpPassManager &manager, Stage last = Stage::Cta);
 mlir::LogicalResult runPipeline(mlir::ModuleOp module, const Target &target,
                                 Stage last = Stage::Cta);
 
+/// Takes a module that ran as far as `Placed` to the end.
+mlir::LogicalResult finishPipeline(mlir::ModuleOp module);
+
 /// Makes `--sectile-pipeline="stage=…"` known to tools.
 void registerPipelines();
 

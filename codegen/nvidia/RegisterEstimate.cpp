@@ -1,0 +1,109 @@
+// The assembler's choice, foreseen: it orders instructions so that they wait little, but does not
+// take so many registers for it that fewer blocks would be resident.
+#include "codegen/nvidia/RegisterEstimate.h"
+#include "codegen/nvidia/ListSchedule.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SeparateConstOffsetFromGEP.h"
+#include <numeric>
+
+using namespace llvm;
+
+namespace sectile::nvidia {
+namespace {
+
+/// What the calling convention, addresses of parameters and the gaps that wide values leave take.
+constexpr unsigned always = 6;
+
+/// Takes constants out of addresses as the code generator does, so that those that differ in one
+/// have a base in common.
+void shareAddresses(Module &module) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager callGraph;
+  ModuleAnalysisManager modules;
+  PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(callGraph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  FunctionPassManager passes;
+  passes.addPass(SeparateConstOffsetFromGEPPass());
+  passes.addPass(EarlyCSEPass());
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      passes.run(function, functions);
+}
+
+/// The most that does not lower how many blocks are resident below what `needed` allows.
+unsigned atNoCost(unsigned needed, const Target &target, unsigned threads) {
+  constexpr unsigned mostThreads = 2048, mostBlocks = 32;
+  unsigned most = registerLimit(target, threads);
+  for (unsigned blocks = 2; blocks <= std::min(mostBlocks, mostThreads / threads); ++blocks) {
+    const unsigned each = registerLimit(target, threads * blocks);
+    if (each < needed)
+      break;
+    most = each;
+  }
+  return most;
+}
+
+/// Whether it is a loop that the assembler does several iterations of at once: a short one.
+bool isUnrolled(const StepGraph &graph, const StepBlock &block) {
+  constexpr unsigned longest = 80; // steps
+  return block.steps.size() <= longest && any_of(block.successors, [&](const auto &edge) {
+           return &graph.blocks[edge.block] == &block;
+         });
+}
+
+/// Of several iterations at once, where one takes so many.
+unsigned sideBySide(const Liveness &alive, unsigned once) {
+  constexpr unsigned iterations = 4;
+  BitVector through = alive.in;
+  through &= alive.out;
+  const unsigned shared = through.count();
+  return shared + iterations * (once - shared);
+}
+
+} // namespace
+
+unsigned registerLimit(const Target &target, unsigned threads) {
+  constexpr unsigned granularity = 8;
+  return std::min(target.maxRegistersPerThread,
+                  target.registersPerUnit / threads / granularity * granularity);
+}
+
+RegisterEstimate estimateRegisters(Module &module, const Target &target, unsigned threads) {
+  const unsigned limit = registerLimit(target, threads);
+  shareAddresses(module);
+  RegisterEstimate estimate;
+  for (const Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    const StepGraph graph = registerUnits(function);
+    const std::vector<Liveness> live = livenessOf(graph);
+    unsigned fewest = 0;
+    for (auto [block, alive] : zip_equal(graph.blocks, live)) {
+      std::vector<unsigned> asWritten(block.steps.size());
+      std::iota(asWritten.begin(), asWritten.end(), 0u);
+      unsigned best = peakOf(block, alive, asWritten);
+      for (const auto &order :
+           {depthFirst(block), listSchedule(block, alive, 0), listSchedule(block, alive, limit)})
+        best = std::min(best, peakOf(block, alive, order));
+      fewest = std::max(fewest, best);
+    }
+    const unsigned most = atNoCost(fewest + always, target, threads);
+    unsigned usual = fewest;
+    for (auto [block, alive] : zip_equal(graph.blocks, live)) {
+      const unsigned once = peakOf(block, alive, listSchedule(block, alive, most - always));
+      usual = std::max(usual, isUnrolled(graph, block) ? sideBySide(alive, once) : once);
+    }
+    estimate.fewest = std::max(estimate.fewest, fewest);
+    estimate.usual = std::max(estimate.usual, std::min(usual + always, most));
+  }
+  return estimate;
+}
+
+} // namespace sectile::nvidia

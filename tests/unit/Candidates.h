@@ -1,0 +1,72 @@
+// Launches of the library's kernels in configurations from all over their search spaces.
+#pragma once
+#include "kernels/Tune.h"
+#include "kernels/Use.h"
+#include "runtime/LaunchAccess.h"
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sectile::test {
+
+/// In this dtype where the kernel takes it, else in its usual one.
+inline Invocation typicalCall(const KernelSpec &kernel, std::string_view dtype) {
+  const std::vector<DType> &known = kernel.arguments.front().dtypes;
+  const bool takes =
+      std::any_of(known.begin(), known.end(), [&](DType one) { return name_of(one) == dtype; });
+  return resolveTypical(kernel, takes ? dtype : "", {}, {});
+}
+
+struct Candidate {
+  std::string what;
+  detail::BoundLaunch launch;
+};
+
+/// The one that this space is for.
+inline Candidate candidateOf(const Invocation &call, const SearchSpace &space,
+                             const Config &config) {
+  const BoundKernel bound = bindKernel(call, config);
+  return {call.kernel->name + (space.part.empty() ? "" : ", " + space.part) + " " +
+              describe(*call.kernel, config),
+          bound.part(space.part)};
+}
+
+/// `count` of this space, evenly from all of it; `shift` says which.
+inline std::vector<Candidate> someOf(const Invocation &call, const SearchSpace &space,
+                                     const std::string &target, std::size_t count,
+                                     std::size_t shift) {
+  const std::vector<Config> configs = candidatesFor(call, space, target);
+  count = std::min(count, configs.size());
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < count; ++i)
+    candidates.push_back(
+        candidateOf(call, space, configs[(i * configs.size() / count + shift) % configs.size()]));
+  return candidates;
+}
+
+/// The launches that no space is for, each kernel once.
+inline std::vector<Candidate> othersOf(const Invocation &call, const std::string &target) {
+  std::set<std::string_view> known;
+  for (const SearchSpace &space : call.kernel->spaces)
+    known.insert(space.part);
+  std::vector<Candidate> candidates;
+  if (known.contains("")) // it has one launch
+    return candidates;
+  for (const detail::BoundLaunch &launch :
+       bindKernel(call, call.kernel->defaults(call, target)).launches)
+    if (known.insert(launch.kernel->name()).second)
+      candidates.push_back({call.kernel->name + ", " + std::string(launch.kernel->name()), launch});
+  return candidates;
+}
+
+inline ResourceEstimate estimateOf(const detail::BoundLaunch &launch, const Target &target) {
+  ResourceEstimate estimate;
+  runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+    estimate =
+        llvm::cantFail(estimateResources(module, target, runtime::LaunchAccess::options(launch)));
+  });
+  return estimate;
+}
+
+} // namespace sectile::test

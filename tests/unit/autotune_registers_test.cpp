@@ -1,0 +1,105 @@
+// The estimate of registers against what ptxas takes, over the search spaces of the whole library.
+#include "codegen/nvidia/Ptxas.h"
+#include "codegen/nvidia/RegisterEstimate.h"
+#include "kernels/Parallel.h"
+#include "tests/unit/Candidates.h"
+#include "tests/unit/Processes.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+struct Case {
+  Candidate candidate;
+  const Target *target;
+  ResourceEstimate estimate;
+  std::optional<PtxasResult> real; ///< none where shared memory is too small
+
+  unsigned limit() const { return nvidia::registerLimit(*target, estimate.threads); }
+  bool fits() const { return real->spillStoreBytes == 0; }
+  /// ptxas also spills where it need not, so that one more block is resident.
+  bool mustSpill() const { return !fits() && real->registers >= limit(); }
+  bool isDropped() const { return !estimate.excess.empty(); }
+  bool isNear() const {
+    return std::abs(double(estimate.registers) - real->registers) <= 0.05 * real->registers;
+  }
+  std::string text() const {
+    return target->name + " " + candidate.what + ": estimated " +
+           std::to_string(estimate.fewestRegisters) + " to " + std::to_string(estimate.registers) +
+           " of " + std::to_string(limit()) + ", ptxas takes " + std::to_string(real->registers) +
+           " and spills " + std::to_string(real->spillStoreBytes / 4);
+  }
+};
+
+void look(Case &one) {
+  const CompileOptions options = runtime::LaunchAccess::options(one.candidate.launch);
+  one.estimate = estimateOf(one.candidate.launch, *one.target);
+  runtime::LaunchAccess::trace(one.candidate.launch, [&](mlir::ModuleOp module) {
+    llvm::Expected<std::string> ptx = compileTo(module, *one.target, options, Form::Ptx);
+    if (!ptx)
+      return llvm::consumeError(ptx.takeError());
+    one.real = llvm::cantFail(runPtxas(*ptx, *one.target));
+  });
+}
+
+// All search spaces: of each two configurations in one dtype on one chip, of the next in another.
+// With SECTILE_TEST_ALL=1 of each in both dtypes on both chips.
+TEST(RegisterEstimate, IsNearWhatPtxasTakes) {
+  if (!findPtxas())
+    GTEST_SKIP() << "there is no ptxas to compare with";
+  const Target targets[] = {llvm::cantFail(Target::get("sm_80")),
+                            llvm::cantFail(Target::get("sm_90a"))};
+  constexpr unsigned each = 2;
+  const bool whole = count(0, 1);
+  std::vector<Case> cases;
+  unsigned turn = 0;
+  for (const KernelSpec &kernel : kernelRegistry()) {
+    ++turn;
+    for (unsigned combination = 0; combination < 4; ++combination) {
+      if (!whole && combination != turn % 4)
+        continue;
+      const Target &target = targets[combination % 2];
+      const Invocation call = typicalCall(kernel, combination / 2 ? "f32" : "f16");
+      std::vector<Candidate> candidates = othersOf(call, target.name);
+      for (const SearchSpace &space : kernel.spaces)
+        for (Candidate &one : someOf(call, space, target.name, each, turn * 7 + combination))
+          candidates.push_back(std::move(one));
+      for (Candidate &candidate : candidates)
+        cases.push_back({std::move(candidate), &target, {}, {}});
+    }
+  }
+  parallelFor(std::ssize(cases), [&](std::int64_t i) { look(cases[size_t(i)]); });
+  std::erase_if(cases, [](const Case &one) { return !one.real; });
+
+  unsigned near = 0, fitting = 0, spilling = 0, dropped = 0, kept = 0;
+  std::vector<double> errors;
+  for (const Case &one : cases) {
+    if (one.fits()) {
+      ++fitting;
+      near += one.isNear();
+      errors.push_back(std::abs(double(one.estimate.registers) / one.real->registers - 1));
+      EXPECT_FALSE(one.isDropped()) << one.text();
+    } else if (one.mustSpill()) {
+      ++spilling;
+      dropped += one.isDropped();
+      const bool clearly = one.real->spillStoreBytes / 4 > 0.05 * one.limit();
+      kept += clearly && !one.isDropped();
+    }
+  }
+  std::sort(errors.begin(), errors.end());
+  const double median = errors[errors.size() / 2];
+  std::printf(
+      "%zu configurations: of %u that fit %u are within 5%%, the median error is %.1f%%; of "
+      "%u that must spill %u are dropped, of the others %u spill by more than 5%%\n",
+      cases.size(), fitting, near, 100 * median, spilling, dropped, kept);
+  // What was measured, and some room for another version of ptxas.
+  EXPECT_GE(near, 0.25 * fitting);
+  EXPECT_LE(median, 0.15);
+  EXPECT_GE(spilling, 5u);
+  EXPECT_LE(kept, 0.4 * spilling);
+}
+
+} // namespace
