@@ -121,10 +121,8 @@ def _(c):
     if c.kernel.startswith("group"):
         return lambda x, w, b: F.group_norm(x, groups, w, b, eps), ["x", "w", "b"]
     extras = [name for name in ("w", "b") if name in c]
-    def normalised(x, *rest):
-        given = dict(zip(extras, rest))
-        return F.layer_norm(x, x.shape[-1:], given.get("w"), given.get("b"), eps)
-    return normalised, ["x", *extras]
+    given = [{"w": "weight", "b": "bias"}[name] for name in extras]
+    return lambda x, *rest: F.layer_norm(x, x.shape[-1:], **dict(zip(given, rest)), eps=eps), ["x", *extras]
 
 @peer(TORCH, "rms_norm")
 def _(c):

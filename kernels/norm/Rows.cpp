@@ -34,8 +34,13 @@ SearchSpace sectile::rowSpace(std::function<std::int64_t(const Invocation &)> n)
                    {"warps", {1, 2, 4, 8, 16}}},
           .where = [n = std::move(n)](const Invocation &call, const std::string &target,
                                       const Config &config) {
-            const std::int64_t block = config.at("block"), tile = block * config.at("rows"),
-                               threads = config.at("warps") * warpSize(target);
-            return tile >= threads && tile <= 64 * threads && (block == 32 || block < 2 * n(call));
+            const std::int64_t length = n(call), block = config.at("block"),
+                               rows = config.at("rows"), warps = config.at("warps"),
+                               tile = block * rows, threads = warps * warpSize(target);
+            // Four elements and more for a thread; no rows or columns that there are not.
+            return (tile >= 4 * threads || (warps == 1 && tile >= threads)) &&
+                   tile <= 64 * threads && (block >= length || block >= 1024) &&
+                   (block == 32 || block < 2 * length) &&
+                   (rows == 1 || rows < 2 * elementCount(call.leading));
           }};
 }
