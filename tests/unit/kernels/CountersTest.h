@@ -13,6 +13,10 @@ using vgpu::Counters;
 
 class CountersTest : public OnDevice {
 protected:
+  void SetUp() override {
+    if (!device.name().starts_with("virtual:"))
+      GTEST_SKIP() << "only virtual GPUs count";
+  }
   Counters lastCounters() const {
     return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
   }

@@ -2,7 +2,6 @@
 // values once for each block of queries that sees them; gradients likewise the other way round.
 #include "CountersTest.h"
 #include "PagedTest.h"
-#include "kernels/ring/Accumulate.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -387,38 +386,45 @@ TEST_P(AttentionCounters, OnlyVisiblePagesAreRead) {
   expectBlocks("true", 512, 5 + 6 + 7 + 8);
 }
 
-// The states once; their logarithms twice, by each warp.
+// The states once; their logarithms by each warp.
 TEST_P(AttentionCounters, StatesAreMergedInOnePass) {
   const Counters counters = count(
       {"attention_merge", {{"P", 4}, {"B", 1}, {"Hq", 2}, {"Sq", 64}, {"D", 128}}, {}, {}, "f16"});
   constexpr std::uint64_t states = 4 * 2 * 64;
-  expectRead(counters, states * 128 * 2, 2 * 4 * states * 4);
+  expectRead(counters, states * 128 * 2, 4 * states * 4);
   EXPECT_EQ(counters.globalStore.bytes, states / 4 * (128 * 2 + 4));
 }
 
-// A ring's steps: the state so far and the part of the keys, each once.
-TEST_P(AttentionCounters, RingStepsReadTheStateOnce) {
-  constexpr std::int64_t count = 64;
-  auto array = [&](auto element, std::int64_t elements) {
-    return device.upload(std::vector<decltype(element)>(static_cast<std::size_t>(elements)));
-  };
-  const auto o = array(0.0f, count * 64), lse = array(0.0f, count), partLse = array(0.0f, count);
-  const auto part = array(half(), count * 64);
-  const auto total = tensor(o, {count, 64});
-  const auto other = tensor(part, {count, 64});
-  const AccumulateConfig config;
-  const std::int64_t programs = count / config.rows;
-  constexpr std::uint64_t f32 = count * 64 * 4, f16 = count * 64 * 2, logs = count * 4;
-
-  mergeState<half>.launch(device.stream(), programs, total, tensor(lse, {count}), other,
-                          tensor(partLse, {count}), config);
-  device.synchronize();
-  expectRead(lastCounters(), f32 + f16, 2 * logs * static_cast<std::uint64_t>(config.warps));
-  EXPECT_EQ(lastCounters().globalStore.bytes, f32 + logs);
-  addTo<half>.launch(device.stream(), programs, total, other, config);
-  device.synchronize();
-  expectMoved(lastCounters(), f32 + f16, f32);
-  roundTo<half>.launch(device.stream(), programs, other, total, config);
-  device.synchronize();
-  expectMoved(lastCounters(), f32, f16);
+// A ring's steps: the sums so far and the part of the keys, each once.
+TEST_P(AttentionCounters, RingStepsReadTheSumsOnce) {
+  constexpr std::uint64_t rows = 64, f32 = rows * 64 * 4, f16 = rows * 64 * 2, logs = rows * 4;
+  std::map<std::string, int> seen;
+  for (const char *kernel : {"ring_attention", "ring_attention_backward"})
+    for (const auto &[name, counters] : countAll({kernel,
+                                                  {{"B", 1},
+                                                   {"Hq", 1},
+                                                   {"Hkv", 1},
+                                                   {"Sq", 2 * rows},
+                                                   {"Sk", 2 * rows},
+                                                   {"D", 64},
+                                                   {"Dv", 64}},
+                                                  {{"slices", "2"}},
+                                                  {},
+                                                  "f16"})) {
+      SCOPED_TRACE(std::string(kernel) + ": " + name);
+      ++seen[name];
+      if (name == "ring_merge") {
+        expectRead(counters, f32 + f16, 2 * logs * 4); // by each of four warps
+        EXPECT_EQ(counters.globalStore.bytes, f32 + logs);
+      } else if (name == "ring_add") {
+        expectMoved(counters, f32 + f16, f32);
+      } else if (name == "ring_assign") {
+        const std::uint64_t bytes = counters.globalLoad.bytes + counters.globalStore.bytes;
+        EXPECT_TRUE(bytes == f32 + f16 || bytes == 2 * (f32 + f16)) << counters.text();
+        expectCoalesced(counters);
+      }
+    }
+  EXPECT_EQ(seen["ring_merge"], 2);
+  EXPECT_EQ(seen["ring_add"], 2 * 3);
+  EXPECT_EQ(seen["ring_assign"], 2 + 1 + 2 * 3 + 3);
 }
