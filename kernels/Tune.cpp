@@ -62,7 +62,11 @@ TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device 
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
   const BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));
-  return autotune::keyOf(bound.part(space.part), device, rule);
+  TuningKey key = autotune::keyOf(bound.part(space.part), device, rule);
+  // Another kernel's launch does not do here what it does there.
+  if (!key.kernel.starts_with(call.kernel->name))
+    key.kernel = call.kernel->name + ", " + key.kernel;
+  return key;
 }
 
 std::vector<std::string> namesOf(const KernelSpec &kernel, std::span<const Config> configs) {

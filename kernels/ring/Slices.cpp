@@ -75,6 +75,7 @@ KernelSpec sliced(KernelSpec spec) {
   spec.options = {{.name = "slices",
                    .kind = OptionSpec::integer,
                    .initial = "2",
+                   .samples = {"1", "3", "5"},
                    .doc = "processes that the sequence is spread over, up to 64"},
                   {.name = "causal",
                    .kind = OptionSpec::flag,
@@ -83,6 +84,7 @@ KernelSpec sliced(KernelSpec spec) {
                   {.name = "scale",
                    .kind = OptionSpec::number,
                    .initial = "",
+                   .samples = {"0.3"},
                    .doc = "of the scores; 1/sqrt(D) if not given"}};
   for (const char *axis : {"Sq", "Sk"})
     spec.small[axis] = 50;

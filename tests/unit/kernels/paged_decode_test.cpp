@@ -354,7 +354,8 @@ TEST(PagedDecodeErrors, SayWhatIsWrong) {
   EXPECT_THAT(refusal({"paged_decode", {{"page", 257}}}), HasSubstr("from 1 to 256"));
   EXPECT_THAT(refusal({"paged_decode", {{"Dc", 16}}}), HasSubstr("last axis is 16"));
   EXPECT_THAT(refusal({"paged_decode", {}, {}, {}, "f16,k_cache=bf16"}), HasSubstr("dtype of q"));
-  EXPECT_THAT(refusal({"paged_decode", {}, {}, {}, "f16,k_cache=u8"}), HasSubstr("two numbers"));
+  EXPECT_THAT(refusal({"paged_decode", {{"D", 32}, {"Dc", 32}}, {}, {}, "f16,k_cache=u8"}),
+              HasSubstr("two numbers"));
   EXPECT_THAT(refusal({"paged_decode", {}, {{"window_left", "-2"}}}), HasSubstr("a distance"));
   EXPECT_THAT(refusal({"paged_decode", {}, {{"softcap", "-1"}}}), HasSubstr("negative"));
 }
