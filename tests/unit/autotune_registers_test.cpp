@@ -46,7 +46,8 @@ void look(Case &one) {
 }
 
 // All search spaces: of each two configurations in one dtype on one chip, of the next in another.
-// With SECTILE_TEST_ALL=1 of each in both dtypes on both chips.
+// With SECTILE_TEST_ALL=1 of each in both dtypes on both chips; then enough of them spill to say
+// how many of those are dropped.
 TEST(RegisterEstimate, IsNearWhatPtxasTakes) {
   if (!findPtxas())
     GTEST_SKIP() << "there is no ptxas to compare with";
@@ -98,8 +99,11 @@ TEST(RegisterEstimate, IsNearWhatPtxasTakes) {
   // What was measured, and some room for another version of ptxas.
   EXPECT_GE(near, 0.25 * fitting);
   EXPECT_LE(median, 0.15);
-  EXPECT_GE(spilling, 5u);
-  EXPECT_LE(kept, 0.4 * spilling);
+  if (whole) {
+    EXPECT_GE(spilling, 5u);
+    EXPECT_GT(dropped, 0.25 * spilling);
+    EXPECT_LE(kept, 0.4 * spilling);
+  }
 }
 
 } // namespace
