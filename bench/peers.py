@@ -72,9 +72,7 @@ def make(argument):
         return torch.tensor(argument["values"], device=DEVICE).reshape(shape).to(dtype)
     if dtype == torch.bool:
         return torch.rand(shape, device=DEVICE) > 0.25
-    least, most = argument.get("least", 0), argument.get("most", 0)
-    if argument["name"] == "targets":  # the least is a mark, and nothing between it and 0 is a class
-        least = max(least, 0)
+    least, most = 0 if argument["name"] == "targets" else argument.get("least", 0), argument.get("most", 0)
     return torch.randint(least, most + 1, shape, device=DEVICE).to(dtype)
 
 # ---- PyTorch: for a kernel's name a function from a case to (function, names of its tensors) ----

@@ -91,7 +91,13 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
   use.target = target;
   use.form = form;
   call.kernel->apply(use);
-  return codes;
+  // What is launched several times is one kernel.
+  std::vector<KernelCode> distinct;
+  for (KernelCode &one : codes)
+    if (std::none_of(distinct.begin(), distinct.end(),
+                     [&](const KernelCode &other) { return other.code == one.code; }))
+      distinct.push_back(std::move(one));
+  return distinct;
 }
 
 void Use::lengths(std::size_t argument, std::size_t rank, std::int64_t *extents,

@@ -45,6 +45,7 @@ PlacedCall placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
 BoundKernel bindKernel(const Invocation &call, const Config &config,
                        std::span<const detail::Memory> memory = {},
                        std::span<const detail::Memory> workspaces = {});
+// Each kernel that is launched, once.
 std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
                                    const std::string &target, const std::string &form);
 

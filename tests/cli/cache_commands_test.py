@@ -184,8 +184,9 @@ def test_show_of_a_code_object_is_true():
     assert "loading kernel" in sectile("run", "softmax", *words, env=env).err
     (entry,) = listing()["kernels"]
     shown = json.loads(done("cache", "show", entry["entry"], "--json", env=env).out)
-    config = [word for word in shown["options"].split(" arguments")[0].split()[2:] if word[:6] in ("block=", "warps=")]
-    assembly = done("compile", "softmax", "--target", shown["chip"], "--config", *config, "--shape", "N=64", "--emit",
+    words = shown["options"].split(" arguments")[0].split()[2:]
+    config = [word for word in words if word.split("=")[0] in ("rows", "block", "warps")]
+    assembly = done("compile", "softmax", "--target", shown["chip"], "--config", *config, "--shape", "...=1,N=64", "--emit",
                     "amdgcn").out  # fmt: skip
 
     def said(field):
@@ -446,7 +447,9 @@ def test_why_of_extents():
          env=cache())  # fmt: skip
     assert why(*words)["cached"] is True
     refused("cache", "why", *words, "--in", "a=a.npy", "b=a.npy", says="--shape", env=cache())
-    refused("cache", "why", "matmul", "--dtype", "a=bf16", says="--dtype", env=cache())
+    assert why(*["a=bf16" if word == "bf16" else word for word in words])["cached"] is True  # b is like a
+    refused("cache", "why", "matmul", "--dtype", "c=bf16", says="dtype", env=cache())
+    refused("cache", "why", "matmul", "--dtype", "a=f7", says="dtype", env=cache())
     refused("cache", "why", "matmull", says="matmul", env=cache())
 
 
