@@ -35,8 +35,9 @@ std::vector<CompileCost> measureCompiles() {
   for (const char *target : {"sm_80", "sm_90a", "gfx942"}) {
     const bool nvidia = llvm::cantFail(Target::get(target)).vendor == Vendor::Nvidia;
     const char *form = !nvidia ? "hsaco" : findPtxas() ? "cubin" : "ptx";
-    for (const KernelSpec &kernel : kernelRegistry())
-      costs.push_back({kernel.name, target, fastestCompile(kernel, target, form)});
+    // One of each kind: all of the library takes many minutes.
+    for (const char *kernel : {"vector_add", "softmax", "layer_norm", "matmul", "attention"})
+      costs.push_back({kernel, target, fastestCompile(findKernel(kernel), target, form)});
   }
   return costs;
 }

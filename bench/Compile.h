@@ -11,7 +11,7 @@ struct CompileCost {
   CompileTimes stages; ///< milliseconds, in order; of the fastest of several warm compiles
 };
 
-/// Every kernel of the library for some targets of each vendor, as far as the driver wants it:
+/// Some kernels of the library for some targets of each vendor, as far as the driver wants them:
 /// with ptxas where that is installed.
 std::vector<CompileCost> measureCompiles();
 
