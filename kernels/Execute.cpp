@@ -1,10 +1,18 @@
 // Arrays to the device, the launch, arrays back, and the comparison with the reference.
 #include "kernels/Execute.h"
 #include "kernels/Use.h"
+#include <algorithm>
+#include <cassert>
 #include <chrono>
 
 namespace sectile {
 namespace {
+
+[[maybe_unused]] bool isOneForEach(std::span<const HostArray> inputs, const Invocation &call) {
+  const auto &arguments = call.kernel->arguments;
+  return std::ssize(inputs) == std::count_if(arguments.begin(), arguments.end(),
+                                             [](const ArgumentSpec &one) { return !one.output; });
+}
 
 bool isInteger(DType dtype) { return !is_floating(dtype); }
 
@@ -85,6 +93,7 @@ std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed) 
 
 Execution execute(const Device &device, const Invocation &call, const Config &config,
                   std::span<const HostArray> inputs, long repetitions) {
+  assert(isOneForEach(inputs, call));
   std::vector<detail::Memory> memory;
   std::vector<HostArray> outputs;
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
@@ -137,6 +146,7 @@ Execution execute(const Device &device, const Invocation &call, const Config &co
 
 std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const HostArray> inputs,
                                         Arithmetic arithmetic) {
+  assert(isOneForEach(inputs, call));
   std::vector<HostArray> specified;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     specified.push_back(call.tensors[i].present ? permuted(inputs[i], call.storedAxes(i))

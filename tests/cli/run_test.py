@@ -137,6 +137,12 @@ def test_matmul_precisions_and_edges():
             done("run", "matmul", "--in", "a=a.npy", "b=b.npy", "--check", "--opt", f"precision={precision}", *DEVICE)
 
 
+def test_demo_shows_five_kernels():
+    lines = done("demo", *DEVICE).out.splitlines()
+    kernels = [line.split()[0] for line in lines if line.endswith(" ok")]
+    assert kernels == ["vector_add", "softmax", "layer_norm", "matmul", "attention"], lines
+
+
 def test_repeat_and_config():
     write_npy("x.npy", "<f4", (100,), floats(100))
     out = done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "3", "--config", "size=256",

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <random>
 
 using namespace sectile;
 using namespace sectile::tool;
@@ -33,15 +32,6 @@ const std::vector<Case> &cases() {
   return all;
 }
 
-HostArray random(DType dtype, const Shape &shape, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<double> normal;
-  std::vector<double> values(static_cast<std::size_t>(elementCount(shape)));
-  for (double &value : values)
-    value = normal(engine);
-  return HostArray(dtype, shape, values);
-}
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1e", value);
@@ -59,14 +49,13 @@ int sectile::tool::runDemo(const CommandLine &line) {
   for (const Case &demo : cases()) {
     const KernelSpec &kernel = findKernel(demo.kernel);
     std::map<std::string, GivenTensor> types;
-    std::vector<HostArray> inputs;
     std::string shapes;
     for (std::size_t i = 0; i < demo.inputs.size(); ++i) {
-      inputs.push_back(random(demo.dtype, demo.inputs[i], static_cast<unsigned>(i + 1)));
       types[kernel.arguments[i].name] = {{demo.dtype, demo.inputs[i]}, ""};
       shapes += (i ? " " : "") + toString(demo.inputs[i]);
     }
     const Invocation call = resolve(kernel, types, demo.options);
+    const std::vector<HostArray> inputs = sampleInputs(call, 1);
     const Config config = completeConfig(call, device.target(), {});
     const Execution execution = execute(device, call, config, inputs, 2);
     // The output that is nearest to its bound stands for all of them.
