@@ -3,6 +3,7 @@
 #include "ir/Target.h"
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -23,13 +24,20 @@ const std::vector<KernelSpec> &sectile::kernelRegistry() {
 }
 
 const KernelSpec &sectile::findKernel(std::string_view name) {
-  std::string known;
+  const KernelSpec *nearest = nullptr;
+  unsigned distance = 0;
   for (const KernelSpec &kernel : kernelRegistry()) {
-    if (kernel.name == name)
+    const unsigned far = llvm::StringRef(name).edit_distance(kernel.name);
+    if (far == 0)
       return kernel;
-    known += (known.empty() ? "" : ", ") + kernel.name;
+    if (!nearest || far < distance)
+      nearest = &kernel, distance = far;
   }
-  throw InputError("there is no kernel '" + std::string(name) + "'; the library has " + known);
+  // More wrong letters than this, and another name is no better a guess.
+  const bool isGuess = distance <= std::max<std::size_t>(1, name.size() / 3);
+  throw InputError(
+      "there is no kernel '" + std::string(name) + "'; " +
+      (isGuess ? "is it '" + nearest->name + "'?" : "`sectile list` names those of the library"));
 }
 
 bool sectile::hasMatrixUnits(const std::string &target) {

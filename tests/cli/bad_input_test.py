@@ -99,7 +99,8 @@ def test_attention_heads_and_width():
 
 def test_names():
     write_npy("x.npy", "<f4", (4, 4))
-    refused("run", "softmux", "--in", "x=x.npy", "--check", says=("'softmux'", "softmax"))
+    refused("run", "softmux", "--in", "x=x.npy", "--check", says=("'softmux'", "is it 'softmax'?"))
+    refused("run", "nothing", "--check", says=("'nothing'", "`sectile list`"))
     refused("run", says="KERNEL is missing")
     refused("run", "softmax", "--check", *DEVICE, says="input 'x' is missing")
     refused("run", "softmax", "--in", "x=x.npy", "w=x.npy", "--check", *DEVICE, says="no input 'w'")
