@@ -9,7 +9,7 @@ function(sectile_test name)
   target_link_libraries(${name}_test PRIVATE GTest::gmock GTest::gmock_main)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
 endfunction()
 
 # sectile_script_test(name script.py argument...): a Python script that exits with 0 when all is well.

@@ -1,5 +1,6 @@
 // Kernels over rows, elements, pools and positions on every target: dtypes by sizes by options.
-// With SECTILE_TEST_ALL=1 the whole grid, otherwise every fortieth of its cases.
+// With SECTILE_TEST_ALL=1 the whole grid, otherwise every hundredth of its cases, others on each
+// target.
 #include "../Processes.h"
 #include "KernelTest.h"
 
@@ -120,17 +121,19 @@ std::vector<KernelCase> cases() {
   return all;
 }
 
+const std::vector<std::string> targets{"sm_80",  "sm_86",  "sm_89",  "sm_90a",  "sm_100", "sm_120",
+                                       "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
+
+class RowsGrid : public testing::TestWithParam<std::size_t> {};
+
 } // namespace
 
-TEST(RowsGrid, EveryTarget) {
-  const std::vector<const char *> targets{"sm_80",  "sm_86",   "sm_89",  "sm_90a",
-                                          "sm_100", "sm_120",  "gfx90a", "gfx942",
-                                          "gfx950", "gfx1100", "gfx1201"};
+TEST_P(RowsGrid, IsRight) {
+  const Device device = Device::open("virtual:" + targets[GetParam()]);
   const std::vector<KernelCase> all = cases();
-  const std::size_t step = count(100, 4);
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const Device device = Device::open(std::string("virtual:") + targets[i]);
-    for (std::size_t j = i * step / targets.size(); j < all.size(); j += step)
-      expectRight(device, all[j]);
-  }
+  const std::size_t step = count(100, 1);
+  for (std::size_t i = GetParam() * step / targets.size(); i < all.size(); i += step)
+    expectRight(device, all[i]);
 }
+INSTANTIATE_TEST_SUITE_P(Targets, RowsGrid, testing::Range(std::size_t(0), targets.size()),
+                         [](const auto &info) { return targets[info.param]; });
