@@ -48,7 +48,10 @@ std::vector<OptionSpec> sectile::convOptions() {
 }
 
 ArgumentSpec sectile::imageArgument(const char *name, const std::vector<std::string> &axes) {
-  return {.name = name, .axes = axes, .stored = channelsLast, .doc = "[N, H, W, C] with nhwc"};
+  return {.name = name,
+          .axes = axes,
+          .stored = channelsLast,
+          .doc = "[" + axes[0] + ", " + axes[2] + ", " + axes[3] + ", " + axes[1] + "] with nhwc"};
 }
 
 ArgumentSpec sectile::filterArgument(const char *name) {
