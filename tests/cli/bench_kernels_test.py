@@ -36,6 +36,7 @@ def check_row(row, estimated):
             assert len(argument["values"]) == count, argument
             assert argument["least"] == min(argument["values"]), argument
             assert argument["most"] == max(argument["values"]), argument
+            assert abs(argument["mean"] * count - sum(argument["values"])) < 1e-6 * (1 + sum(map(abs, argument["values"]))), argument
     assert row["bytes"] == total, row
     assert any(argument["output"] for argument in row["arguments"]), row
     assert {"device", "product", "target", "config", "shape", "extents", "options"} <= set(row), row

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 
 using namespace sectile;
@@ -134,6 +135,8 @@ Object describeCall(const Invocation &call, std::span<const HostArray> inputs) {
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
       argument["least"] = static_cast<std::int64_t>(*least);
       argument["most"] = static_cast<std::int64_t>(*most);
+      argument["mean"] =
+          std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
       constexpr std::size_t few = 4096;
       if (values.size() <= few) {
         llvm::json::Array all;
