@@ -1,18 +1,20 @@
 # Runs the tests of a script: its functions test_..., for scripts that ctest starts one by one.
 import os
+import random
 import sys
 import tempfile
 import traceback
 
 
 def main(tests):
-    """Runs every function test_... of a module's globals(), each in an empty folder."""
+    """Runs every function test_... of a module's globals(), each in an empty folder and with random numbers of its own."""
     failed = 0
     for name, test in tests.items():
         if not name.startswith("test_"):
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
+            random.seed(name)
             try:
                 test()
                 print(f"ok      {name}", flush=True)

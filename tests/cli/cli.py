@@ -1,6 +1,7 @@
 # What the tests of the command line share: running `sectile`, and .npy files without NumPy.
 import math
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -66,3 +67,15 @@ def read_npy(path):
     count = math.prod(header["shape"])
     values = struct.unpack(f"<{count}{FORMATS[header['descr']]}", data[10 + length :])
     return header["descr"], header["shape"], list(values)
+
+
+def write_floats(name, descr, *shape, spread=1.0):
+    return write_npy(name, descr, shape, [random.gauss(0, spread) for _ in range(math.prod(shape))])
+
+
+def run(kernel, inputs, *words, outputs=()):
+    """`sectile run --check` on the device that the test was given. Arguments are in files of their names, or of the
+    name behind a '='."""
+    files = [name if "=" in name else f"{name}={name}" for name in (*inputs, *outputs)]
+    out = ("--out", *files[len(inputs) :]) if outputs else ()
+    return done("run", kernel, "--in", *files[: len(inputs)], *out, *words, "--check", "--device", sys.argv[2])

@@ -1,27 +1,19 @@
 # `sectile run` of the convolutions on files, held against their references.
-import math
-import random
-import sys
+from cli import main, read_npy, run, write_floats
 
-from cli import done, main, read_npy, write_npy
-
-DEVICE = ("--device", sys.argv[2])
-rng = random.Random(12)
-OPTIONS = ("--opt", "stride_w=2", "--opt", "pad_h=1", "--opt", "groups=2")
-
-
-def file(name, shape):
-    write_npy(f"{name}.npy", "<f4", shape, [rng.gauss(0, 1) for _ in range(math.prod(shape))])
-    return f"{name}={name}.npy"
+OPTIONS = ("--opt", "stride_w=2", "pad_h=1", "groups=2")
 
 
 def test_conv2d():
-    files = [file("x", (2, 4, 5, 9)), file("w", (6, 2, 2, 3)), file("b", (6,))]
-    done("run", "conv2d", "--in", *files, "--out", "y=y.npy", "--check", *OPTIONS, *DEVICE)
-    assert read_npy("y.npy")[1] == (2, 6, 6, 4)
-    done("run", "conv2d_backward", "--in", *files, file("dy", (2, 6, 6, 4)), "--out", "dx=dx.npy", "dw=dw.npy", "db=db.npy",
-         "--check", *OPTIONS, *DEVICE)
-    assert [read_npy(f"d{name}.npy")[1] for name in "xwb"] == [(2, 4, 5, 9), (6, 2, 2, 3), (6,)]
+    write_floats("x", "<f4", 2, 4, 5, 9)
+    write_floats("w", "<f4", 6, 2, 2, 3)
+    write_floats("b", "<f4", 6)
+    write_floats("dy", "<f4", 2, 6, 6, 4)
+    run("conv2d", "xwb", *OPTIONS, outputs="y")
+    assert read_npy("y")[1] == (2, 6, 6, 4)
+    run("conv2d_backward", ["x", "w", "b", "dy"], *OPTIONS, outputs=["dx", "dw", "db"])
+    for name in "xwb":
+        assert read_npy("d" + name)[1] == read_npy(name)[1], name
 
 
 if __name__ == "__main__":

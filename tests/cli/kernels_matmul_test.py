@@ -1,27 +1,22 @@
 # `sectile run` of the matrix products on files, held against their references.
+import math
 import random
-import sys
 
-from cli import done, main, read_npy, write_npy
-
-DEVICE = ("--device", sys.argv[2])
-rng = random.Random(11)
+import cli
+from cli import main, read_npy, write_floats, write_npy
 
 
 def file(name, shape, descr="<f4"):
-    count = 1
-    for extent in shape:
-        count *= extent
-    integer = descr in ("|i1", "|u1", "<i4")
-    values = [rng.randint(0 if descr == "|u1" else -9, 9) if integer else rng.gauss(0, 1) for _ in range(count)]
-    write_npy(f"{name}.npy", descr, shape, values)
-    return f"{name}={name}.npy"
+    if descr in ("|i1", "|u1"):
+        write_npy(name, descr, shape, [random.randint(0 if descr == "|u1" else -9, 9) for _ in range(math.prod(shape))])
+    else:
+        write_floats(name, descr, *shape)
+    return name
 
 
-def run(kernel, files, *options, out="c"):
-    done("run", kernel, "--in", *files, "--out", f"{out}={out}.npy", "--check", *DEVICE,
-         *[word for option in options for word in ("--opt", option)])
-    return read_npy(f"{out}.npy")
+def run(kernel, inputs, *options, out="c"):
+    cli.run(kernel, inputs, *(("--opt", *options) if options else ()), outputs=[out])
+    return read_npy(out)
 
 
 def test_matmul():
@@ -37,8 +32,8 @@ def test_batched_matmul():
 
 
 def test_grouped_matmul():
-    write_npy("group_sizes.npy", "<i4", (4,), [10, 0, 70, 3])
-    files = [file("lhs", (83, 17)), "group_sizes=group_sizes.npy"]
+    write_npy("group_sizes", "<i4", (4,), [10, 0, 70, 3])
+    files = [file("lhs", (83, 17)), "group_sizes"]
     assert run("grouped_matmul", files + [file("rhs", (4, 9, 17))], "trans_rhs=true")[1] == (83, 9)
     assert run("grouped_matmul_drhs", files + [file("dc", (83, 9))], out="drhs")[1] == (4, 17, 9)
 

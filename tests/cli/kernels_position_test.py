@@ -1,28 +1,13 @@
 # `sectile run` of the kernels for positions, from files.
 import random
-import sys
 
-from cli import done, main, read_npy, write_npy
-
-DEVICE = ("--device", sys.argv[2])
-rng = random.Random(11)
-
-
-def write_floats(name, descr, *shape):
-    count = 1
-    for extent in shape:
-        count *= extent
-    write_npy(name, descr, shape, [rng.gauss(0, 1) for _ in range(count)])
-
-
-def run(kernel, inputs, *words):
-    done("run", kernel, "--in", *(f"{name}={name}" for name in inputs), *words, "--check", *DEVICE)
+from cli import main, read_npy, run, write_floats, write_npy
 
 
 def test_rope():
     write_floats("x", "<f2", 2, 3, 20, 32)
-    write_npy("positions", "<i4", (2, 20), [rng.randint(0, 1000) for _ in range(40)])
-    run("rope", ["x", "positions"], "--out", "y=y", "--opt", "style=interleaved", "rotary=16")
+    write_npy("positions", "<i4", (2, 20), [random.randint(0, 1000) for _ in range(40)])
+    run("rope", ["x", "positions"], "--opt", "style=interleaved", "rotary=16", outputs=["y"])
     assert read_npy("y")[1] == (2, 3, 20, 32)
     write_floats("dy", "<f4", 2, 20, 3, 32)
     run("rope_backward", ["dy"], "--opt", "layout=bshd", "offset=5")
@@ -34,9 +19,9 @@ def test_add_positions():
     write_floats("table", "<f4", 50, 40)
     write_floats("w", "<f4", 40)
     write_floats("b", "<f4", 40)
-    write_npy("positions", "<i4", (2, 9), [rng.randrange(50) for _ in range(18)])
-    run("add_positions", ["x", "table", "positions", "w", "b"], "--out", "y=y", "mean=mean", "rstd=rstd")
-    run("add_positions_backward", ["dy", "table", "positions", "x", "w", "mean", "rstd"], "--out", "dtable=d")
+    write_npy("positions", "<i4", (2, 9), [random.randrange(50) for _ in range(18)])
+    run("add_positions", ["x", "table", "positions", "w", "b"], outputs=["y", "mean", "rstd"])
+    run("add_positions_backward", ["dy", "table", "positions", "x", "w", "mean", "rstd"], outputs=["dtable=d"])
     assert read_npy("d")[1] == (50, 40)
     run("add_positions_backward", ["dy", "table"], "--opt", "offset=3")
 
@@ -44,8 +29,8 @@ def test_add_positions():
 def test_sinusoidal():
     write_floats("x", "<f2", 2, 9, 40)
     write_npy("zeros", "<f2", (2, 9, 40))
-    run("sinusoidal", ["x"], "--out", "y=y", "--opt", "offset=100", "scale=6.3")
-    done("run", "sinusoidal", "--in", "x=zeros", "--out", "y=y", "--check", *DEVICE)
+    run("sinusoidal", ["x"], "--opt", "offset=100", "scale=6.3", outputs=["y"])
+    run("sinusoidal", ["x=zeros"], outputs=["y"])
     assert read_npy("y")[2][:40] == [0.0, 1.0] * 20
     write_floats("dy", "<f2", 2, 9, 40)
     run("sinusoidal_backward", ["dy"], "--opt", "scale=6.3")
@@ -57,7 +42,7 @@ def attention(kernel, queries, keys, *words, outputs=("o", "lse"), back=("o", "l
         write_floats(name, "<f2", 1, 4, 20, 32)
     for name in (*keys, "v"):
         write_floats(name, "<f2", 1, 2, 30, 32)
-    run(kernel, [*queries, *keys, "v"], "--out", *(f"{name}={name}" for name in outputs), *words)
+    run(kernel, [*queries, *keys, "v"], *words, outputs=outputs)
     run(kernel + "_backward", [*queries, *keys, "v", *back], *words)
     assert read_npy("o")[1] == (1, 4, 20, 32)
 
