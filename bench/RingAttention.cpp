@@ -1,6 +1,7 @@
 // How much of a ring's communication hides behind its work: ring attention over the processes of an
 // mpirun, beside the same work with no messages. ring_bench DEVICE mpi|nccl [S D H]: S tokens a
 // process; DEVICE "cuda" is the process's own.
+#include "bench/RingProcess.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -51,19 +52,7 @@ int main(int count, char **words) try {
     std::fprintf(stderr, "usage: mpirun -n N ring_bench DEVICE mpi|nccl [S D H]\n");
     return 2;
   }
-  const Communicator all = Communicator::mpi();
-  std::string name = words[1];
-  if (name == "cuda")
-    name += ":" + std::to_string(all.rank());
-  const Device device = Device::open(name);
-  Communicator ring = all;
-  if (std::string(words[2]) == "nccl") {
-    Communicator::NcclId id{};
-    if (all.rank() == 0)
-      id = Communicator::nccl_id();
-    all.broadcast(id);
-    ring = Communicator::nccl(device, all.rank(), all.size(), id);
-  }
+  const auto [all, name, device, ring] = RingProcess(words[1], words[2]);
   const auto number = [&](int place, std::int64_t usual) {
     return count > place ? std::atoll(words[place]) : usual;
   };

@@ -1,6 +1,7 @@
 // One process of a ring: its slice of ring attention against attention over the whole sequence in
 // float64. ring_attention DEVICE mpi|nccl [FILE]: run by mpirun; NCCL's id goes through MPI. DEVICE
 // "cuda" is the process's own.
+#include "bench/RingProcess.h"
 #include "kernels/Accuracy.h"
 #include "kernels/Execute.h"
 #include "kernels/Registry.h"
@@ -188,19 +189,7 @@ bool refuses(const Device &device, const Communicator &ring) {
 int main(int count, char **words) try {
   if (count < 3)
     return 2;
-  const Communicator all = Communicator::mpi();
-  std::string name = words[1];
-  if (name == "cuda")
-    name += ":" + std::to_string(all.rank());
-  const Device device = Device::open(name);
-  Communicator ring = all;
-  if (std::string(words[2]) == "nccl") {
-    Communicator::NcclId id{};
-    if (all.rank() == 0)
-      id = Communicator::nccl_id();
-    all.broadcast(id);
-    ring = Communicator::nccl(device, all.rank(), all.size(), id);
-  }
+  const auto [all, name, device, ring] = RingProcess(words[1], words[2]);
   bool ok = refuses(device, ring);
   if (!ok)
     std::cerr << "process " << ring.rank() << " took tensors that do not fit\n";
