@@ -190,16 +190,11 @@ void check(const Invocation &call) {
 
 void fill(KernelSpec &spec) {
   spec.options = options();
-  spec.config = rowConfig();
+  configureRows(spec, "V", 4096);
+  spec.spaces.front().part = spec.name;
   spec.typical = {{"...", 4096}, {"V", 32768}};
   spec.small = {{"...", 5}, {"V", 300}};
   spec.check = check;
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    return rowDefaults(call, target, call.extent("V"), 4096);
-  };
-  SearchSpace space = rowSpace([](const Invocation &call) { return call.extent("V"); });
-  space.part = spec.name;
-  spec.spaces = {std::move(space)};
 }
 
 // Calls function(T{}, Target{}) with the types of the logits and the targets.

@@ -3,6 +3,7 @@
 #include "kernels/InputError.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/norm/Rows.h"
 #include "kernels/norm/Spread.h"
 #include <algorithm>
 #include <bit>
@@ -147,17 +148,12 @@ KernelSpec sectile::groupNormSpec() {
                    .initial = "32",
                    .samples = {"1", "3"},
                    .doc = "G, which divides C"},
-                  {.name = "eps",
-                   .kind = OptionSpec::number,
-                   .initial = "1e-5",
-                   .samples = {"0.01"},
-                   .doc = "added to the variance"}};
+                  epsOption("1e-5", "added to the variance")};
   spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
   spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };
   spec.check = [](const Invocation &call) {
-    if (call.options.number("eps") < 0)
-      throw InputError("group_norm: option 'eps' cannot be negative");
+    checkEps(call);
     const std::int64_t groups = call.options.integer("groups");
     if (groups < 1 || call.extent("C") % groups != 0)
       throw InputError("group_norm: option 'groups' is " + std::to_string(groups) +

@@ -1,5 +1,4 @@
 // layer_norm along the last axis, with the statistics a backward pass needs.
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Rows.h"
@@ -108,28 +107,17 @@ KernelSpec sectile::layerNormSpec() {
        .dtypes = {DType::float32},
        .doc = "1/sqrt(variance + eps) of each row, with the biased variance"},
   };
-  spec.options = {{.name = "eps",
-                   .kind = OptionSpec::number,
-                   .initial = "1e-5",
-                   .samples = {"0.01"},
-                   .doc = "added to the variance"}};
-  spec.config = rowConfig();
+  spec.options = {epsOption("1e-5", "added to the variance")};
+  configureRows(spec, "N");
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.check = [](const Invocation &call) {
-    if (call.options.number("eps") < 0)
-      throw InputError("layer_norm: option 'eps' cannot be negative");
-  };
+  spec.check = checkEps;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result =
         layerNormReference(inputs[0], inputs[1], inputs[2], call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    return rowDefaults(call, target, call.extent("N"));
-  };
-  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [](Use &use) {
     const LayerNormConfig chosen{.block = use.field("block"),
                                  .rows = use.field("rows"),

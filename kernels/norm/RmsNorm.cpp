@@ -1,5 +1,4 @@
 // rms_norm along the last axis, of x or of x + residual, and its gradients.
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormBackward.h"
@@ -105,28 +104,17 @@ KernelSpec sectile::rmsNormSpec() {
        .dtypes = {DType::float32},
        .doc = "1/sqrt(mean of h^2 + eps) of each row"},
   };
-  spec.options = {{.name = "eps",
-                   .kind = OptionSpec::number,
-                   .initial = "1e-6",
-                   .samples = {"0.01"},
-                   .doc = "added to the mean of the squares"}};
-  spec.config = rowConfig();
+  spec.options = {epsOption("1e-6", "added to the mean of the squares")};
+  configureRows(spec, "N");
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.check = [](const Invocation &call) {
-    if (call.options.number("eps") < 0)
-      throw InputError("rms_norm: option 'eps' cannot be negative");
-  };
+  spec.check = checkEps;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto result = rmsNormReference(in[0], in[1], call.has("residual") ? &in[2] : nullptr,
                                    call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.h, result.rstd};
   };
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    return rowDefaults(call, target, call.extent("N"));
-  };
-  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [](Use &use) {
     const RmsNormConfig chosen{.block = use.field("block"),
                                .rows = use.field("rows"),

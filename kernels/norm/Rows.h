@@ -1,15 +1,16 @@
-// What kernels over rows share: how many rows a program holds, in how many warps.
+// What kernels over rows share: how many rows a program holds, in how many warps, and the option
+// eps.
 #pragma once
 #include "kernels/Registry.h"
 
 namespace sectile {
 
-// Fields of a configuration: block, rows, warps.
-std::vector<ConfigSpec> rowConfig();
-// For rows of n elements, of which a program holds at most `longest` at once.
-Config rowDefaults(const Invocation &call, const std::string &target, std::int64_t n,
-                   std::int64_t longest = 8192);
-// Rows of n elements, whole in the registers of the threads or in large parts.
-SearchSpace rowSpace(std::function<std::int64_t(const Invocation &)> n);
+// The configuration of a kernel over rows along this axis, of which a program holds at most
+// `longest` elements at once: its fields, their defaults, and a search space of rows that are whole
+// in the registers of the threads or in large parts.
+void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192);
+
+OptionSpec epsOption(const char *initial, const char *doc);
+void checkEps(const Invocation &call);
 
 } // namespace sectile

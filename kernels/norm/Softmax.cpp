@@ -72,7 +72,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
        .doc = "any number of rows, of any length; a row of -inf gives NaN"},
       {.name = "y", .output = true, .axes = {"...", "N"}, .like = "x", .doc = result},
   };
-  spec.config = rowConfig();
+  configureRows(spec, "N");
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> inputs,
@@ -80,10 +80,6 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
     return std::vector{logarithm ? logSoftmaxReference(inputs[0], arithmetic)
                                  : softmaxReference(inputs[0], arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    return rowDefaults(call, target, call.extent("N"));
-  };
-  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [logarithm](Use &use) {
     const std::int64_t n = use.call.extent("N");
     const SoftmaxConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),

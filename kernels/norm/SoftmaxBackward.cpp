@@ -74,7 +74,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
       {.name = "dx", .output = true, .axes = {"...", "N"}, .like = "y", .doc = "gradient of x"},
   };
   spec.factor = 3;
-  spec.config = rowConfig();
+  configureRows(spec, "N");
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> in,
@@ -82,10 +82,6 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
     return std::vector{logarithm ? logSoftmaxBackwardReference(in[0], in[1], arithmetic)
                                  : softmaxBackwardReference(in[0], in[1], arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    return rowDefaults(call, target, call.extent("N"));
-  };
-  spec.spaces = {rowSpace([](const Invocation &call) { return call.extent("N"); })};
   spec.apply = [logarithm](Use &use) {
     const std::int64_t n = use.call.extent("N");
     const SoftmaxBackwardConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),

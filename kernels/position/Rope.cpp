@@ -4,6 +4,7 @@
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/Rotary.h"
+#include "kernels/position/RotarySpec.h"
 #include <bit>
 
 using namespace sectile;
@@ -69,58 +70,35 @@ KernelSpec makeSpec(bool back) {
        .like = back ? "dy" : "x",
        .doc = back ? "gradient of x" : "the rows turned"},
   };
-  spec.options = {
-      {.name = "style",
-       .kind = OptionSpec::choice,
-       .initial = "half",
-       .choices = {"half", "interleaved"},
-       .doc = "pairs are (i, i + r/2), or (2i, 2i + 1)"},
-      {.name = "theta",
-       .kind = OptionSpec::number,
-       .initial = "10000",
-       .samples = {"100"},
-       .doc = "base of the frequencies, at least 1"},
-      {.name = "rotary",
-       .kind = OptionSpec::integer,
-       .initial = "",
-       .samples = {"2", "16"},
-       .doc = "r: how many of the dims turn, the first of them; D if not given"},
-      {.name = "offset",
-       .kind = OptionSpec::integer,
-       .initial = "0",
-       .samples = {"5", "-7"},
-       .doc = "position of the first row"},
-      {.name = "layout",
-       .kind = OptionSpec::choice,
-       .initial = "bhsd",
-       .choices = {"bhsd", "bshd"},
-       .doc = "order of the axes in memory"},
-  };
+  spec.options = rotationOptions();
+  spec.options.push_back({.name = "offset",
+                          .kind = OptionSpec::integer,
+                          .initial = "0",
+                          .samples = {"5", "-7"},
+                          .doc = "position of the first row"});
+  spec.options.push_back({.name = "layout",
+                          .kind = OptionSpec::choice,
+                          .initial = "bhsd",
+                          .choices = {"bhsd", "bshd"},
+                          .doc = "order of the axes in memory"});
   spec.config = {{"m", "rows of one program"},
                  {"heads", "heads that share a row's angles"},
                  {"warps", "warps of one program"}};
   spec.typical = {{"B", 4}, {"H", 16}, {"S", 2048}, {"D", 128}};
   spec.small = {{"B", 2}, {"H", 3}, {"S", 19}, {"D", 40}};
-  auto rotaryOf = [](const Invocation &call) {
-    return call.options.given("rotary") ? call.options.integer("rotary") : call.extent("D");
-  };
-  spec.check = [rotaryOf](const Invocation &call) {
-    const std::int64_t rotary = rotaryOf(call), dims = call.extent("D");
-    if (rotary < 2 || rotary > dims || rotary % 2)
-      throw InputError(call.kernel->name + ": rotary is " + std::to_string(rotary) +
-                       ", but must be even and from 2 to D (" + std::to_string(dims) + ")");
+  spec.check = [](const Invocation &call) {
+    checkRotation(call);
+    const std::int64_t dims = call.extent("D");
     if (dims > 1024)
       throw InputError(call.kernel->name + ": D is " + std::to_string(dims) +
                        ", but must be at most 1024");
-    if (call.options.number("theta") < 1)
-      throw InputError(call.kernel->name + ": option 'theta' must be at least 1");
     if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
       throw InputError(call.kernel->name + ": option 'offset' must be within 2^40");
   };
-  spec.reference = [rotaryOf, back](const Invocation &call, std::span<const HostArray> inputs,
-                                    Arithmetic arithmetic) {
+  spec.reference = [back](const Invocation &call, std::span<const HostArray> inputs,
+                          Arithmetic arithmetic) {
     const RopeOptions options{call.options.choice("style") == "interleaved",
-                              call.options.number("theta"), rotaryOf(call),
+                              call.options.number("theta"), rotaryDims(call),
                               call.options.integer("offset"), back};
     return std::vector{ropeReference(inputs[0], inputs[1], options, arithmetic)};
   };
@@ -146,11 +124,11 @@ KernelSpec makeSpec(bool back) {
          return numbers >= 8 && numbers <= 128 &&
                 (config.at("heads") == 1 || config.at("heads") < 2 * call.extent("H"));
        }}};
-  spec.apply = [rotaryOf, back](Use &use) {
+  spec.apply = [back](Use &use) {
     const Invocation &call = use.call;
     RopeConfig chosen{use.field("m"), use.field("heads"), use.field("warps")};
     chosen.dims = static_cast<int>(call.extent("D"));
-    chosen.rotary = static_cast<int>(rotaryOf(call));
+    chosen.rotary = static_cast<int>(rotaryDims(call));
     chosen.interleaved = call.options.choice("style") == "interleaved";
     chosen.given = call.has("positions");
     chosen.back = back;

@@ -4,6 +4,7 @@
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/RotaryScheme.h"
+#include "kernels/position/RotarySpec.h"
 #include "kernels/position/SchemeSpec.h"
 #include <algorithm>
 #include <bit>
@@ -110,10 +111,6 @@ constexpr auto backwardKeys = [](View<const T, 4> q, View<const T, 4> k, View<co
 template <class T> Kernel ropeAttentionKeys{"rope_attention_backward_keys", backwardKeys<T>};
 template <class T> Kernel exposbAttentionKeys{"exposb_attention_backward_keys", backwardKeys<T>};
 
-std::int64_t rotaryDims(const Invocation &call) {
-  return call.options.given("rotary") ? call.options.integer("rotary") : call.extent("D");
-}
-
 RotaryOptions rotaryOptions(const Invocation &call, bool expo) {
   const BandNumbers band(call);
   RotaryOptions options;
@@ -189,22 +186,7 @@ KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
   KernelSpec spec;
   spec.name = name;
   spec.options = scheme::options(true);
-  const std::vector<OptionSpec> own{
-      {.name = "style",
-       .kind = OptionSpec::choice,
-       .initial = "half",
-       .choices = {"half", "interleaved"},
-       .doc = "pairs are (i, i + r/2), or (2i, 2i + 1)"},
-      {.name = "theta",
-       .kind = OptionSpec::number,
-       .initial = "10000",
-       .samples = {"100"},
-       .doc = "base of the frequencies, at least 1"},
-      {.name = "rotary",
-       .kind = OptionSpec::integer,
-       .initial = "",
-       .samples = {"2", "16"},
-       .doc = "r: how many of the dims turn, the first of them; D if not given"}};
+  const auto own = rotationOptions();
   spec.options.insert(spec.options.end(), own.begin(), own.end());
   auto number = [&](const char *option, const char *initial, const char *sample, const char *doc) {
     spec.options.push_back({.name = option,
@@ -228,12 +210,7 @@ KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
   scheme::configure(spec, backward, 1);
   spec.check = [expo](const Invocation &call) {
     scheme::check(call);
-    const std::int64_t rotary = rotaryDims(call), dims = call.extent("D");
-    if (rotary < 2 || rotary > dims || rotary % 2)
-      throw InputError(call.kernel->name + ": rotary is " + std::to_string(rotary) +
-                       ", but must be even and from 2 to D (" + std::to_string(dims) + ")");
-    if (call.options.number("theta") < 1)
-      throw InputError(call.kernel->name + ": option 'theta' must be at least 1");
+    checkRotation(call);
     if (expo && rotaryOptions(call, true).gainWidth <= 0)
       throw InputError(call.kernel->name + ": option 'gain_width' must be above 0");
   };
