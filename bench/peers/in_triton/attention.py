@@ -228,9 +228,9 @@ class Attention:
             self.q, self.k, self.v, self.o, self.lse, *self.shape(), D=self.width, M=M, N=N, CAUSAL=self.causal, PACKED=self.packed,
             num_warps=warps, num_stages=stages)  # fmt: skip
 
-    def prepare_gradients(self, do):
+    def prepare_gradients(self, do, *choice):
         """The forward pass, whose results the gradients need, and where these go."""
-        self.forward(64, 64, 4, 2)
+        self.forward(*choice)
         self.do, self.rows = do, math.prod(self.q.shape[:-1])
         self.delta = torch.empty(self.rows, device=DEVICE, dtype=torch.float32)
         self.gradients = tuple(torch.empty_like(x) for x in (self.q, self.k, self.v))
@@ -261,5 +261,5 @@ def _(c):
 @peer(TRITON, "attention_backward", "attention_varlen_backward", "ring_attention_backward")
 def _(c):
     attention = Attention(c, c["q"], c["k"], c["v"])
-    attention.prepare_gradients(c["do"])
+    attention.prepare_gradients(c["do"], 64, 64, 4, 2)
     return works(attention.backward, attention.gradients, *BACKWARD)

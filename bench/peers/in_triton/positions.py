@@ -1,4 +1,6 @@
-# Rotations in Triton, alone and before attention.
+# Positions in Triton: rotations, alone and before attention, and absolute embeddings.
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -76,7 +78,7 @@ def _(c):
 def _(c):
     attention, turns, turn = rotated(c)
     turn()
-    attention.prepare_gradients(c["do"])
+    attention.prepare_gradients(c["do"], 64, 64, 4, 2)
     dq, dk = (torch.empty_like(x) for x in attention.gradients[:2])
 
     def launch(*choice):
@@ -85,3 +87,63 @@ def _(c):
         turns[1](attention.gradients[1], dk, -1.0)
 
     return works(launch, (dq, dk, attention.gradients[2]), *BACKWARD)
+
+
+@triton.jit
+def add_positions_kernel(x, table, y, batches, length, width, first, base, scale, SINES: tl.constexpr, SIZE: tl.constexpr):
+    # A position's row, made or read once for all batches.
+    position, column = tl.program_id(0).to(tl.int64), tl.arange(0, SIZE)
+    there = column < width
+    if SINES:
+        angle = (position + first).to(tl.float32) * tl.exp2(column // 2 * 2 * base)
+        row = tl.where(column % 2 == 0, tl.sin(angle), tl.cos(angle))
+    else:
+        row = tl.load(table + (position + first) * width + column, there, 0.0).to(tl.float32)
+    for batch in range(batches):
+        at = (tl.cast(batch, tl.int64) * length + position) * width + column
+        values = tl.load(x + at, there, 0.0).to(tl.float32) * scale + row
+        tl.store(y + at, values.to(y.dtype.element_ty), there)
+
+
+@triton.jit
+def add_positions_backward_kernel(dy, dx, dtable, batches, length, width, first, scale, TABLE: tl.constexpr,
+                                  SIZE: tl.constexpr):  # fmt: skip
+    position, column = tl.program_id(0).to(tl.int64) - first, tl.arange(0, SIZE)
+    there = (column < width) & (position >= 0) & (position < length)
+    total = tl.zeros((SIZE,), tl.float32)
+    for batch in range(batches):
+        at = (tl.cast(batch, tl.int64) * length + position) * width + column
+        d = tl.load(dy + at, there, 0.0).to(tl.float32)
+        total += d
+        tl.store(dx + at, (d * scale).to(dx.dtype.element_ty), there)
+    if TABLE:
+        tl.store(dtable + (position + first) * width + column, total.to(dtable.dtype.element_ty), column < width)
+
+
+@peer(TRITON, "add_positions", "sinusoidal")
+def _(c):
+    c.require("w" not in c and "positions" not in c, "only consecutive positions without a norm were written for it")
+    x, sines = c["x"], c.kernel == "sinusoidal"
+    (batches, length, width), y = x.shape, torch.empty_like(x)
+    base = -math.log2(c.number("theta", 10000)) / width
+
+    def launch(warps):
+        add_positions_kernel[(length,)](x, x if sines else c["table"], y, batches, length, width, c.integer("offset"), base,
+                                        c.number("scale", 1), SINES=sines, SIZE=triton.next_power_of_2(width), num_warps=warps)  # fmt: skip
+
+    return works(launch, y, (2,), (4,), (8,))
+
+
+@peer(TRITON, "add_positions_backward", "sinusoidal_backward")
+def _(c):
+    c.require("w" not in c and "positions" not in c, "only consecutive positions without a norm were written for it")
+    dy, tabled = c["dy"], c.kernel.startswith("add")
+    (batches, length, width), dx = dy.shape, torch.empty_like(dy)
+    dtable, first = torch.empty_like(c["table"] if tabled else dy), c.integer("offset") if tabled else 0
+    rows = dtable.shape[0] if tabled else length
+
+    def launch(warps):
+        add_positions_backward_kernel[(rows,)](dy, dx, dtable, batches, length, width, first, c.number("scale", 1), TABLE=tabled,
+                                               SIZE=triton.next_power_of_2(width), num_warps=warps)  # fmt: skip
+
+    return works(launch, (dx, dtable) if tabled else dx, (2,), (4,), (8,))

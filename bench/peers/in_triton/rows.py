@@ -230,3 +230,93 @@ def _(c):
 
     whole = triton.next_power_of_2(width)
     return works(launch, result, (min(2048, whole), 4), (min(8192, whole), 8))
+
+
+@triton.jit
+def group_norm_kernel(x, w, b, y, mean, rstd, groups, channels, length, eps, SIZE: tl.constexpr):
+    # One group of one batch: its channels lie behind one another.
+    index = tl.program_id(0)
+    first, count, column = index.to(tl.int64) * channels * length, channels * length, tl.arange(0, SIZE)
+    sums, squares = tl.zeros((SIZE,), tl.float32), tl.zeros((SIZE,), tl.float32)
+    for start in range(0, count, SIZE):
+        values = tl.load(x + first + start + column, start + column < count, 0.0).to(tl.float32)
+        sums += values
+        squares += values * values
+    middle = tl.sum(sums, 0) / count
+    scale = 1 / tl.sqrt(tl.sum(squares, 0) / count - middle * middle + eps)
+    tl.store(mean + index, middle)
+    tl.store(rstd + index, scale)
+    for start in range(0, count, SIZE):
+        place = start + column
+        there = place < count
+        channel = index % groups * channels + place // length
+        values = tl.load(x + first + place, there, 0.0).to(tl.float32)
+        weight, bias = tl.load(w + channel, there, 0.0).to(tl.float32), tl.load(b + channel, there, 0.0).to(tl.float32)
+        tl.store(y + first + place, ((values - middle) * scale * weight + bias).to(y.dtype.element_ty), there)
+
+
+@triton.jit
+def group_norm_backward_kernel(x, w, mean, rstd, dy, dx, parts, groups, channels, length, SIZE: tl.constexpr):
+    # Each batch leaves its sums of the weights' gradients.
+    index = tl.program_id(0)
+    middle, scale, column = tl.load(mean + index), tl.load(rstd + index), tl.arange(0, SIZE)
+    own = index // groups * groups * channels + index % groups * channels
+    all_sums, all_products = 0.0, 0.0
+    for channel in range(channels):
+        row = (tl.cast(index, tl.int64) * channels + channel) * length
+        sums, products = tl.zeros((SIZE,), tl.float32), tl.zeros((SIZE,), tl.float32)
+        for start in range(0, length, SIZE):
+            there = start + column < length
+            d = tl.load(dy + row + start + column, there, 0.0).to(tl.float32)
+            sums += d
+            products += d * (tl.load(x + row + start + column, there, 0.0).to(tl.float32) - middle) * scale
+        total, product = tl.sum(sums, 0), tl.sum(products, 0)
+        tl.store(parts + own + channel, product)
+        tl.store(parts + tl.num_programs(0) * channels + own + channel, total)
+        weight = tl.load(w + index % groups * channels + channel).to(tl.float32)
+        all_sums += weight * total
+        all_products += weight * product
+    all_sums /= channels * length
+    all_products /= channels * length
+    for channel in range(channels):
+        row = (tl.cast(index, tl.int64) * channels + channel) * length
+        weight = tl.load(w + index % groups * channels + channel).to(tl.float32)
+        for start in range(0, length, SIZE):
+            there = start + column < length
+            d = tl.load(dy + row + start + column, there, 0.0).to(tl.float32)
+            values = (tl.load(x + row + start + column, there, 0.0).to(tl.float32) - middle) * scale
+            result = (weight * d - all_sums - values * all_products) * scale
+            tl.store(dx + row + start + column, result.to(dx.dtype.element_ty), there)
+
+
+@peer(TRITON, "group_norm")
+def _(c):
+    x, w, b, groups = c["x"], c["w"], c["b"], c.integer("groups", 32)
+    rows_of(c, "x")
+    channels, length = x.shape[1] // groups, x[0, 0].numel()
+    y, mean, rstd = torch.empty_like(x), *(torch.empty((x.shape[0], groups), device=DEVICE) for _ in range(2))
+
+    def launch(size, warps):
+        group_norm_kernel[(x.shape[0] * groups,)](x, w, b, y, mean, rstd, groups, channels, length, c.number("eps", 1e-5), SIZE=size,
+                                                  num_warps=warps)  # fmt: skip
+
+    return works(launch, (y, mean, rstd), (4096, 8), (8192, 16), (16384, 16))
+
+
+@peer(TRITON, "group_norm_backward")
+def _(c):
+    x, w, dy, groups = c["x"], c["w"], c["dy"], c["mean"].shape[1]
+    rows_of(c, "x", "dy")
+    batches, count = x.shape[:2]
+    values = x.reshape(batches, groups, -1).float()
+    mean, rstd = values.mean(-1), torch.rsqrt(values.var(-1, correction=0) + 1e-5)
+    del values
+    dx, gradients = torch.empty_like(x), torch.empty((2, count), device=DEVICE, dtype=w.dtype)
+    parts = torch.empty((2, batches, count), device=DEVICE, dtype=torch.float32)
+
+    def launch(size, warps):
+        group_norm_backward_kernel[(batches * groups,)](x, w, mean, rstd, dy, dx, parts, groups, count // groups, x[0, 0].numel(),
+                                                        SIZE=size, num_warps=warps)  # fmt: skip
+        column_sums_kernel[(triton.cdiv(count, 32), 2)](parts, gradients, batches, count, ROWS=16, COLUMNS=32)
+
+    return works(launch, (dx, gradients[0], gradients[1])[: len(c.outputs)], (1024, 4), (4096, 8), (4096, 16))

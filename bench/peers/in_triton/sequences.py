@@ -172,3 +172,59 @@ def _(c):
         mean_pool_kernel[(triton.cdiv(width, columns), batches)](x, mask, y, length, width, ROWS=rows, COLUMNS=columns, num_warps=warps)
 
     return works(launch, y, (32, 64, 4), (64, 128, 8), (32, 128, 4))
+
+
+@triton.jit
+def mean_pool_backward_kernel(mask, dy, dx, length, width, ROWS: tl.constexpr, SIZE: tl.constexpr):
+    batch, column = tl.program_id(1).to(tl.int64), tl.arange(0, SIZE)
+    count = tl.zeros((1024,), tl.float32)
+    for first in range(0, length, 1024):
+        row = first + tl.arange(0, 1024)
+        count += (tl.load(mask + batch * length + row, row < length, 0) != 0).to(tl.float32)
+    slope = tl.load(dy + batch * width + column, column < width, 0.0).to(tl.float32) / tl.maximum(tl.sum(count, 0), 1.0)
+    for row in range(tl.program_id(0) * ROWS, tl.minimum((tl.program_id(0) + 1) * ROWS, length)):
+        kept = tl.load(mask + batch * length + row) != 0
+        result = tl.where(kept, slope, 0.0).to(dx.dtype.element_ty)
+        tl.store(dx + (batch * length + row) * width + column, result, column < width)
+
+
+@peer(TRITON, "mean_pool_backward")
+def _(c):
+    c.require("mask" in c, "only the masked mean was written for it")
+    mask, dy, dx = c["mask"], c["dy"], torch.empty_like(c["x"])
+    (batches, length, width), size = dx.shape, triton.next_power_of_2(dx.shape[2])
+
+    def launch(rows, warps):
+        mean_pool_backward_kernel[(triton.cdiv(length, rows), batches)](mask, dy, dx, length, width, ROWS=rows, SIZE=size, num_warps=warps)
+
+    return works(launch, dx, (16, 4), (64, 4), (64, 8))
+
+
+@triton.jit
+def chunk_mean_kernel(x, y, width, CHUNK: tl.constexpr, COLUMNS: tl.constexpr, BACKWARD: tl.constexpr):
+    # x has CHUNK times the rows of y; backward, x is what is written.
+    chunk, column = tl.program_id(1).to(tl.int64), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    at = (chunk * CHUNK + tl.arange(0, CHUNK))[:, None] * width + column[None, :]
+    there = (column < width)[None, :]
+    if BACKWARD:
+        slope = tl.load(y + chunk * width + column, column < width, 0.0).to(tl.float32) / CHUNK
+        tl.store(x + at, tl.broadcast_to(slope[None, :], (CHUNK, COLUMNS)).to(x.dtype.element_ty), there)
+    else:
+        mean = tl.sum(tl.load(x + at, there, 0.0).to(tl.float32), 0) / CHUNK
+        tl.store(y + chunk * width + column, mean.to(y.dtype.element_ty), column < width)
+
+
+@peer(TRITON, "chunk_mean_pool", "chunk_mean_pool_backward")
+def _(c):
+    chunk, (batches, length, heads, width) = c.integer("chunk", 64), c["x"].shape
+    c.require("cu_seqlens" not in c and length % chunk == 0 and chunk & (chunk - 1) == 0, "whole chunks of a power of two only")
+    if c.is_backward():
+        x, y = torch.empty_like(c["x"]), c["dy"]
+    else:
+        x, y = c["x"], torch.empty((batches, length // chunk, heads, width), device=DEVICE, dtype=c["x"].dtype)
+
+    def launch(columns, warps):
+        grid = (triton.cdiv(heads * width, columns), batches * length // chunk)
+        chunk_mean_kernel[grid](x, y, heads * width, CHUNK=chunk, COLUMNS=columns, BACKWARD=c.is_backward(), num_warps=warps)
+
+    return works(launch, x if c.is_backward() else y, (64, 4), (128, 4), (256, 8))
