@@ -32,7 +32,7 @@ static CudaDriver openDriver() {
   if (lacking)
     driver.missing = std::string("the CUDA driver ") + path + " is too old: it lacks " + lacking +
                      " (CUDA 11.4 or newer is needed)";
-  else if (CUresult error = driver.cuInit(0))
+  else if (int error = driver.init(0))
     driver.missing = "the CUDA driver does not start: " + driver.describe(error);
   return driver;
 }
@@ -43,11 +43,11 @@ const CudaDriver &CudaDriver::get() {
   return *driver;
 }
 
-std::string CudaDriver::describe(CUresult error) const {
+std::string CudaDriver::describe(int error) const {
   const char *name = nullptr, *text = nullptr;
-  if (cuGetErrorName(error, &name) != cuda::success || !name)
+  if (getErrorName(error, &name) != 0 || !name)
     return "error " + std::to_string(error);
-  cuGetErrorString(error, &text);
+  getErrorString(error, &text);
   return std::string(name) + (text ? std::string(": ") + text : "");
 }
 

@@ -4,31 +4,21 @@
 #define SECTILE_RUNTIME_CUDA_CUDADRIVER_H
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace sectile::runtime {
 
-using CUresult = int;
-using CUdevice = int;
-using CUdeviceptr = unsigned long long;
-using CUcontext = struct CudaContext *;
-using CUstream = struct CudaStream *;
-using CUevent = struct CudaEvent *;
-using CUmodule = struct CudaModule *;
-using CUfunction = struct CudaFunction *;
-using CUgraph = struct CudaGraph *;
-using CUgraphExec = struct CudaGraphExec *;
+// Handles are void *, as the interface of devices has them; contexts, too.
 
 // Values of the driver's enumerations, part of its binary interface.
 namespace cuda {
-inline constexpr CUresult success = 0, errorOutOfMemory = 2, errorNotReady = 600;
 inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWarpSize = 10,
                      attributeMultiprocessors = 16, attributeMemoryClock = 36,
                      attributeMemoryBusWidth = 37, attributeMajor = 75, attributeMinor = 76,
                      attributeMaxSharedOptIn = 97;
 inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
-inline constexpr int captureThreadLocal = 1;
 inline constexpr int launchProgrammaticSerialization = 6;
 } // namespace cuda
 
@@ -43,14 +33,14 @@ struct CudaLaunchAttribute {
 static_assert(sizeof(CudaLaunchAttribute) == 72 && offsetof(CudaLaunchAttribute, value) == 8);
 struct CudaLaunchConfig {
   unsigned gridX, gridY, gridZ, threadsX, threadsY, threadsZ, sharedBytes;
-  CUstream stream;
+  void *stream;
   CudaLaunchAttribute *attributes;
   unsigned attributeCount;
 };
 static_assert(sizeof(CudaLaunchConfig) == 56 && offsetof(CudaLaunchConfig, stream) == 32);
 
 struct CudaDriver {
-#define CUDA_FUNCTION(name, symbol, parameters) CUresult(*name) parameters = nullptr;
+#define CUDA_FUNCTION(name, symbol, parameters) int(*name) parameters = nullptr;
 #include "runtime/cuda/CudaDriver.def"
 #undef CUDA_FUNCTION
 
@@ -62,7 +52,7 @@ struct CudaDriver {
   static const CudaDriver &get();
 
   /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
-  std::string describe(CUresult error) const;
+  std::string describe(int error) const;
 };
 
 } // namespace sectile::runtime

@@ -29,16 +29,16 @@ static HipDriver openDriver() {
     if (!find(function, symbol) && !lacking)
       lacking = symbol;
   };
-#define HIP_FUNCTION(name, parameters) need(driver.name, #name);
+#define HIP_FUNCTION(name, symbol, parameters) need(driver.name, #symbol);
 #include "runtime/hip/HipDriver.def"
 #undef HIP_FUNCTION
-  need(driver.hipGetErrorName, "hipGetErrorName");
-  need(driver.hipGetErrorString, "hipGetErrorString");
-  if (!find(driver.hipGetDeviceProperties, "hipGetDevicePropertiesR0600")) // the name since ROCm 6
-    need(driver.hipGetDeviceProperties, "hipGetDeviceProperties");
+  need(driver.getErrorName, "hipGetErrorName");
+  need(driver.getErrorString, "hipGetErrorString");
+  if (!find(driver.getDeviceProperties, "hipGetDevicePropertiesR0600")) // the name since ROCm 6
+    need(driver.getDeviceProperties, "hipGetDeviceProperties");
   if (lacking)
     driver.missing = std::string("the HIP library ") + path + " is too old: it lacks " + lacking;
-  else if (hipError error = driver.hipInit(0))
+  else if (int error = driver.init(0))
     driver.missing = "HIP does not start: " + driver.describe(error);
   return driver;
 }
@@ -49,8 +49,8 @@ const HipDriver &HipDriver::get() {
   return *driver;
 }
 
-std::string HipDriver::describe(hipError error) const {
-  return std::string(hipGetErrorName(error)) + ": " + hipGetErrorString(error);
+std::string HipDriver::describe(int error) const {
+  return std::string(getErrorName(error)) + ": " + getErrorString(error);
 }
 
 } // namespace sectile::runtime

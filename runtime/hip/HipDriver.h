@@ -4,32 +4,23 @@
 #define SECTILE_RUNTIME_HIP_HIPDRIVER_H
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace sectile::runtime {
 
-using hipError = int;
-using hipStream = struct HipStream *;
-using hipEvent = struct HipEvent *;
-using hipModule = struct HipModule *;
-using hipFunction = struct HipFunction *;
-using hipGraph = struct HipGraph *;
-using hipGraphExec = struct HipGraphExec *;
-
-namespace hip {
-inline constexpr hipError success = 0, errorOutOfMemory = 2, errorNotReady = 600;
-inline constexpr int captureThreadLocal = 1;
-} // namespace hip
+// Handles are void *, as the interface of devices has them, and addresses numbers: to HIP itself
+// they are pointers, which are passed alike.
 
 struct HipDriver {
-#define HIP_FUNCTION(name, parameters) hipError(*name) parameters = nullptr;
+#define HIP_FUNCTION(name, symbol, parameters) int(*name) parameters = nullptr;
 #include "runtime/hip/HipDriver.def"
 #undef HIP_FUNCTION
-  const char *(*hipGetErrorName)(hipError error) = nullptr;
-  const char *(*hipGetErrorString)(hipError error) = nullptr;
+  const char *(*getErrorName)(int error) = nullptr;
+  const char *(*getErrorString)(int error) = nullptr;
   /// Fills a structure whose layout differs between versions of ROCm; in all of them the product's
   /// name comes first.
-  hipError (*hipGetDeviceProperties)(void *properties, int device) = nullptr;
+  int (*getDeviceProperties)(void *properties, int device) = nullptr;
 
   /// Empty when HIP is there and started; else why it cannot be used.
   std::string missing;
@@ -38,7 +29,7 @@ struct HipDriver {
   static const HipDriver &get();
 
   /// "hipErrorOutOfMemory: out of memory".
-  std::string describe(hipError error) const;
+  std::string describe(int error) const;
 };
 
 } // namespace sectile::runtime

@@ -94,7 +94,9 @@ int hipMemsetD16Async(void *to, unsigned short value, size_t count, void *stream
 int hipMemsetD32Async(void *to, int value, size_t count, void *stream) {
   return ON_DEVICE, cuMemsetD32Async(number(to), static_cast<unsigned>(value), count, stream);
 }
-int hipStreamCreate(void **stream) { return ON_DEVICE, cuStreamCreate(stream, 0); }
+int hipStreamCreateWithFlags(void **stream, unsigned flags) {
+  return ON_DEVICE, cuStreamCreate(stream, flags);
+}
 int hipStreamDestroy(void *stream) { return ON_DEVICE, cuStreamDestroy_v2(stream); }
 int hipStreamSynchronize(void *stream) { return ON_DEVICE, cuStreamSynchronize(stream); }
 int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
@@ -112,7 +114,9 @@ int hipGraphInstantiateWithFlags(void **executable, void *graph, unsigned long l
 int hipGraphLaunch(void *graph, void *stream) { return ON_DEVICE, cuGraphLaunch(graph, stream); }
 int hipGraphDestroy(void *graph) { return ON_DEVICE, cuGraphDestroy(graph); }
 int hipGraphExecDestroy(void *graph) { return ON_DEVICE, cuGraphExecDestroy(graph); }
-int hipEventCreate(void **event) { return ON_DEVICE, cuEventCreate(event, 0); }
+int hipEventCreateWithFlags(void **event, unsigned flags) {
+  return ON_DEVICE, cuEventCreate(event, flags);
+}
 int hipEventDestroy(void *event) { return ON_DEVICE, cuEventDestroy_v2(event); }
 int hipEventRecord(void *event, void *stream) { return ON_DEVICE, cuEventRecord(event, stream); }
 int hipEventSynchronize(void *event) { return ON_DEVICE, cuEventSynchronize(event); }

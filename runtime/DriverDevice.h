@@ -1,0 +1,239 @@
+// What devices of CUDA and of HIP have in common: kernels, memory, streams, events and captured
+// graphs, by the functions of a driver's table, which have the same names in both tables.
+#ifndef SECTILE_RUNTIME_DRIVERDEVICE_H
+#define SECTILE_RUNTIME_DRIVERDEVICE_H
+
+#include "runtime/DeviceImpl.h"
+#include <algorithm>
+#include <cstring>
+
+namespace sectile::runtime {
+
+/// The same numbers in both.
+namespace driver {
+inline constexpr int success = 0, errorOutOfMemory = 2, errorNotReady = 600;
+inline constexpr int captureThreadLocal = 1;
+} // namespace driver
+
+/// `Current` makes a place, a context or a device, this thread's current one while it lives. The
+/// device stays open for as long as the process.
+template <class Driver, class Current> class DriverKernel : public LoadedKernel {
+public:
+  DriverKernel(const Artifact &artifact, const DeviceImpl &device, typename Current::Place place,
+               void *module)
+      : LoadedKernel(artifact), device(device), place(place), module(module) {}
+  ~DriverKernel() override {
+    if (device.isLost())
+      return;
+    const Current current(place);
+    Driver::get().synchronize(); // It may be running.
+    Driver::get().moduleUnload(module);
+  }
+
+  void *function = nullptr;
+
+private:
+  const DeviceImpl &device;
+  typename Current::Place place;
+  void *module;
+};
+
+template <class Driver, class Current> class DriverDevice : public DeviceImpl {
+public:
+  MemoryInfo memory() override {
+    MemoryInfo info{};
+    call("asking for the memory there is", table().memGetInfo, &info.free_bytes, &info.total_bytes);
+    return info;
+  }
+
+  uint64_t allocate(size_t bytes) override {
+    if (bytes == 0)
+      return 0;
+    const Current current = enter();
+    uint64_t address = 0;
+    std::string doing = "allocating " + std::to_string(bytes) + " bytes";
+    if (const int error = table().memAlloc(&address, bytes)) {
+      if (error == driver::errorOutOfMemory) {
+        const MemoryInfo info = memory();
+        doing += " (" + std::to_string(info.free_bytes) + " of " +
+                 std::to_string(info.total_bytes) + " are free)";
+      }
+      fail(error, doing);
+    }
+    return address;
+  }
+  void free(uint64_t address) noexcept override { release(table().memFree, address); }
+
+  void copyToDevice(uint64_t to, const void *from, size_t bytes) override {
+    call("copying to the device", table().memcpyHtoD, to, from, bytes);
+  }
+  void copyToHost(void *to, uint64_t from, size_t bytes) override {
+    call("copying to the host", table().memcpyDtoH, to, from, bytes);
+  }
+  void copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) override {
+    call("copying on the device", table().memcpyDtoDAsync, to, from, bytes, stream);
+  }
+
+  void fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
+            void *stream) override {
+    uint32_t words[2] = {};
+    std::memcpy(words, pattern, patternBytes);
+    if (patternBytes == 1)
+      call(filling, table().memsetD8Async, to, static_cast<unsigned char>(words[0]), count, stream);
+    else if (patternBytes == 2)
+      call(filling, table().memsetD16Async, to, static_cast<unsigned short>(words[0]), count,
+           stream);
+    else if (patternBytes == 4 || words[0] == words[1])
+      call(filling, table().memsetD32Async, to, words[0], count * (patternBytes / 4), stream);
+    else
+      fillPairs(to, words, count, stream);
+  }
+
+  void synchronize() override { call("waiting for the device", table().synchronize); }
+
+  void *createStream() override {
+    void *stream = nullptr;
+    // Flags 0: such a stream keeps its order with the legacy default stream, which the copies to
+    // and from the host use.
+    call("creating a stream", table().streamCreate, &stream, 0u);
+    return stream;
+  }
+  void destroyStream(void *stream) noexcept override { release(table().streamDestroy, stream); }
+  void synchronizeStream(void *stream) override {
+    call("waiting for a stream", table().streamSynchronize, stream);
+  }
+
+  void *createEvent() override {
+    void *event = nullptr;
+    call("creating an event", table().eventCreate, &event, 0u);
+    return event;
+  }
+  void destroyEvent(void *event) noexcept override { release(table().eventDestroy, event); }
+  void recordEvent(void *event, void *stream) override {
+    call("recording an event", table().eventRecord, event, stream);
+  }
+  void synchronizeEvent(void *event) override {
+    call("waiting for an event", table().eventSynchronize, event);
+  }
+  bool eventDone(void *event) override {
+    const Current current = enter();
+    const int result = table().eventQuery(event);
+    if (result != driver::errorNotReady)
+      check(result, "asking for an event");
+    return result == driver::success;
+  }
+  void waitEvent(void *stream, void *event) override {
+    call("making a stream wait for an event", table().streamWaitEvent, stream, event, 0u);
+  }
+  float elapsedMilliseconds(void *from, void *to) override {
+    float milliseconds = 0;
+    call("measuring the time between events", table().eventElapsedTime, &milliseconds, from, to);
+    return milliseconds;
+  }
+
+  void beginCapture(void *stream) override {
+    call("starting a capture", table().streamBeginCapture, stream, driver::captureThreadLocal);
+  }
+  void *endCapture(void *stream) override {
+    void *graph = nullptr;
+    call("ending a capture", table().streamEndCapture, stream, &graph);
+    const Current current = enter();
+    void *executable = nullptr;
+    const int result = table().graphInstantiate(&executable, graph, 0ull);
+    table().graphDestroy(graph);
+    check(result, "making the captured graph executable");
+    return executable;
+  }
+  void launchGraph(void *graph, void *stream) override {
+    call("launching a graph", table().graphLaunch, graph, stream);
+  }
+  void destroyGraph(void *graph) noexcept override { release(table().graphExecDestroy, graph); }
+
+  void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
+              void *stream) override {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+      return;
+    checkGrid(kernel, grid);
+    const Current current = enter();
+    if (const int error = start(static_cast<const Kernel &>(kernel), grid, arguments, stream))
+      fail(error, "launching kernel '" + kernel.name + "'");
+  }
+
+protected:
+  using Kernel = DriverKernel<Driver, Current>;
+  static constexpr char filling[] = "filling memory";
+
+  explicit DriverDevice(typename Current::Place place = {}) : place(place) {}
+
+  static const Driver &table() { return Driver::get(); }
+
+  /// Eight bytes that are no four bytes twice.
+  virtual void fillPairs(uint64_t to, const uint32_t (&words)[2], size_t count, void *stream) = 0;
+  /// What a launch is to the driver; its error.
+  virtual int start(const Kernel &kernel, const GridExtents &grid, void **arguments,
+                    void *stream) = 0;
+
+  [[noreturn]] void fail(int error, const std::string &doing) const {
+    throw DeviceError(name + ": " + doing + ": " + table().describe(error));
+  }
+  void check(int error, const std::string &doing) const {
+    if (error)
+      fail(error, doing);
+  }
+  Current enter() const {
+    requireNotLost();
+    return Current(place);
+  }
+  template <class Function, class... Arguments>
+  void call(const char *doing, Function function, Arguments... arguments) {
+    const Current current = enter();
+    check(function(arguments...), doing);
+  }
+  /// Gives something back. A failure has been or will be reported by the calls that do work.
+  template <class Function, class Handle> void release(Function function, Handle handle) noexcept {
+    if (!handle || isLost())
+      return;
+    const Current current(place);
+    function(handle);
+  }
+
+  /// The kernel that a module was loaded for.
+  std::unique_ptr<Kernel> kernelIn(const Artifact &artifact, void *module) {
+    auto kernel = std::make_unique<Kernel>(artifact, *this, place, module);
+    check(table().moduleGetFunction(&kernel->function, module, artifact.entry.c_str()),
+          "finding kernel '" + artifact.entry + "' in its code");
+    return kernel;
+  }
+  void requireKind(const Artifact &artifact, std::initializer_list<const char *> kinds) const {
+    if (std::find(kinds.begin(), kinds.end(), artifact.kind) == kinds.end())
+      throw DeviceError(name + ": cannot load kernel '" + artifact.entry +
+                        "': its code is of the kind '" + artifact.kind + "'");
+  }
+
+  typename Current::Place place;
+};
+
+template <class Driver> unsigned driverDeviceCount() {
+  int count = 0;
+  if (!Driver::get().missing.empty() || Driver::get().deviceGetCount(&count) != driver::success)
+    return 0;
+  return static_cast<unsigned>(count);
+}
+
+/// Device number `index` of a driver whose devices are called "PREFIX:0" and so on.
+template <class Driver, class Device>
+std::shared_ptr<DeviceImpl> openDriverDevice(const std::string &prefix, const std::string &kind,
+                                             unsigned index) {
+  const std::string name = prefix + ":" + std::to_string(index);
+  if (!Driver::get().missing.empty())
+    throw DeviceError(name + ": " + Driver::get().missing);
+  if (const unsigned count = driverDeviceCount<Driver>(); index >= count)
+    throw DeviceError(name + ": there " +
+                      (count == 1 ? "is 1 " + kind + " device"
+                                  : "are " + std::to_string(count) + " " + kind + " devices"));
+  return std::make_shared<Device>(name, index);
+}
+
+} // namespace sectile::runtime
+
+#endif
