@@ -232,3 +232,47 @@ def _(c):
                             WIDTH=c.integer("block_n", 128), GROUP=8, num_warps=warps, num_stages=stages)  # fmt: skip
 
     return works(launch, y, (128, 128, 8, 3), (128, 128, 4, 3), (64, 128, 4, 4))
+
+
+@triton.jit
+def conv_kernel(x, w, y, pixels, height, width, p, q, channels, filters, xn, xc, xh, xw, wk, wc, wr, ws, yn, yk, yp, yq,
+                R: tl.constexpr, S: tl.constexpr, STRIDE_H: tl.constexpr, STRIDE_W: tl.constexpr, PAD_H: tl.constexpr,
+                PAD_W: tl.constexpr, STEP_H: tl.constexpr, STEP_W: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+                GROUP: tl.constexpr):  # fmt: skip
+    # An implicit product: pixels of y by filters, over taps and channels.
+    row, column = place_of(tl.program_id(0), pixels, filters, M, N, GROUP)
+    i, j, depth = row * M + tl.arange(0, M), column * N + tl.arange(0, N), tl.arange(0, K)
+    image, up, left = (i // (p * q)).to(tl.int64), i // q % p, i % q
+    there = i < pixels
+    sums = tl.zeros((M, N), tl.float32)
+    steps = tl.cdiv(channels, K)
+    for number in range(R * S * steps):
+        tap, c = number // steps, number % steps * K + depth
+        h = up * STRIDE_H - PAD_H + tap // S * STEP_H
+        v = left * STRIDE_W - PAD_W + tap % S * STEP_W
+        inside = there & (h >= 0) & (h < height) & (v >= 0) & (v < width)
+        own = x + (image * xn + h * xh + v * xw)[:, None] + c[None, :] * xc
+        pixel = tl.load(own, inside[:, None] & (c < channels)[None, :], 0.0)
+        tops = w + (tap // S * wr + tap % S * ws) + j[None, :] * wk + c[:, None] * wc
+        sums = tl.dot(pixel, tl.load(tops, (c < channels)[:, None] & (j < filters)[None, :], 0.0), sums)
+    own = y + (image * yn + up * yp + left * yq)[:, None] + j[None, :] * yk
+    tl.store(own, sums.to(y.dtype.element_ty), there[:, None] & (j < filters)[None, :])
+
+
+@peer(TRITON, "conv2d")
+def _(c):
+    x, w = c["x"], c["w"]
+    c.require("b" not in c and c.integer("groups", 1) == 1, "only one group without a bias was written for it")
+    c.require(x.dtype in (torch.float16, torch.bfloat16), "only 16-bit operands were written for it")
+    nhwc = c.choice("layout", "nchw") == "nhwc"
+    y = torch.empty(c.outputs["y"]["shape"], device=DEVICE, dtype=x.dtype)
+    images, filters, result = (t.permute(0, 3, 1, 2) if nhwc else t for t in (x, w, y))
+    (n, channels, height, width), (count, _, r, s), (p, q) = images.shape, filters.shape, result.shape[2:]
+    steps = [c.integer(f"{name}_{axis}", first) for name, first in (("stride", 1), ("pad", 0), ("dilation", 1)) for axis in "hw"]
+
+    def launch(M, N, K, warps, stages):
+        conv_kernel[(triton.cdiv(n * p * q, M) * triton.cdiv(count, N),)](
+            x, w, y, n * p * q, height, width, p, q, channels, count, *images.stride(), *filters.stride(), *result.stride(), r, s, *steps,
+            M=M, N=N, K=K, GROUP=8, num_warps=warps, num_stages=stages)  # fmt: skip
+
+    return works(launch, y, (128, 128, 64, 8, 3), (128, 64, 64, 4, 4), (128, 128, 32, 4, 4), (128, 256, 64, 8, 3))
