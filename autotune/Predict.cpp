@@ -59,7 +59,7 @@ private:
         return std::nullopt;
       x.push_back(*number);
     }
-    auto divides = [&] { return x[1] != 0; };
+    auto divides = [&] { return x[1] > 0; }; // others are no extents
     return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
         .Case([&](arith::AddIOp) { return x[0] + x[1]; })
         .Case([&](arith::SubIOp) { return x[0] - x[1]; })

@@ -119,17 +119,28 @@ template <class Op> static std::pair<bool, bool> wrapFlags(Op op) {
           bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nsw)};
 }
 
-/// What it divides by instead, 1 for 0. The language says no more than that a quotient by 0 may be
-/// anything; to LLVM it would be undefined behaviour, which also takes away what stands around it:
-/// the test that a quotient is not used, or the loop that its operands were fetched ahead of.
-static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *y) {
-  return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, y, llvm::ConstantInt::get(y->getType(), 1));
+/// What it divides by instead, 1, where LLVM has undefined behaviour, which also takes away what
+/// stands around it: the test that a quotient is not used, or the loop that its operands were
+/// fetched ahead of. By 0 anything may come out. The lowest number by -1 wraps to itself, and
+/// leaves nothing: as by 1.
+static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y, bool isSigned) {
+  if (auto *known = dyn_cast<llvm::ConstantInt>(y);
+      known && !known->isZero() && !(isSigned && known->isMinusOne()))
+    return y;
+  llvm::Type *type = y->getType();
+  auto *one = llvm::ConstantInt::get(type, 1);
+  if (!isSigned)
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, y, one);
+  auto lowest = llvm::APInt::getSignedMinValue(type->getIntegerBitWidth());
+  llvm::Value *wraps = b.CreateAnd(b.CreateICmpEQ(x, llvm::ConstantInt::get(type, lowest)),
+                                   b.CreateICmpEQ(y, llvm::ConstantInt::getAllOnesValue(type)));
+  return b.CreateSelect(b.CreateOr(wraps, b.CreateIsNull(y)), one, y);
 }
 
 /// Floor and ceiling of signed quotients from the truncated one.
 static llvm::Value *divideSigned(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y,
                                  bool towardsPositive) {
-  y = divisor(b, y);
+  y = divisor(b, x, y, /*isSigned=*/true);
   llvm::Value *quotient = b.CreateSDiv(x, y), *rest = b.CreateSRem(x, y);
   llvm::Value *opposite =
       b.CreateICmpSLT(b.CreateXor(x, y), llvm::ConstantInt::get(x->getType(), 0));
@@ -148,7 +159,10 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
     return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], v[1]); };
   };
   auto division = [&](Ops opcode) -> Make {
-    return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], divisor(b, v[1])); };
+    const bool isSigned = opcode == Ops::SDiv || opcode == Ops::SRem;
+    return [this, opcode, isSigned](Args v) {
+      return b.CreateBinOp(opcode, v[0], divisor(b, v[0], v[1], isSigned));
+    };
   };
   auto contracted = [&](Ops opcode) -> Make {
     return [this, opcode, contract](Args v) {
@@ -191,7 +205,8 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       })
       .Case([&](arith::CeilDivUIOp) -> Make {
         return [this](Args v) {
-          llvm::Value *by = divisor(b, v[1]), *rest = b.CreateIsNotNull(b.CreateURem(v[0], by));
+          llvm::Value *by = divisor(b, v[0], v[1], /*isSigned=*/false);
+          llvm::Value *rest = b.CreateIsNotNull(b.CreateURem(v[0], by));
           return b.CreateAdd(b.CreateUDiv(v[0], by), b.CreateZExt(rest, v[0]->getType()));
         };
       })

@@ -143,8 +143,9 @@ Value Generator::combineIntegers(Value a, Value b) {
   case 12:
     return op<arith::MaxUIOp>(a, b);
   default: {
-    // Divisors from 1 to 16: neither zero nor minus one.
-    Value divisor = op<arith::AddIOp>(lowBits(b, 15), constant(shape, element, 1));
+    // Small odd numbers of both signs: no zero, and often minus one.
+    Value high = op<arith::ShRSIOp>(b, constant(shape, element, bits - 4));
+    Value divisor = op<arith::OrIOp>(high, constant(shape, element, 1));
     switch (pick(6)) {
     case 4:
       return op<arith::FloorDivSIOp>(a, divisor);

@@ -73,6 +73,46 @@ TEST_P(Integers, Bits) {
   checkBits<std::uint64_t>(device);
 }
 
+// The lowest number by -1 does not fit: it wraps to itself, and leaves nothing. A divisor known
+// when the kernel is compiled has a code of its own.
+template <class T> void checkQuotients(const Device &device) {
+  constexpr T lowest = std::numeric_limits<T>::min(), highest = std::numeric_limits<T>::max();
+  auto x = samples<T>(4), y = samples<T>(5);
+  for (const T a : {lowest, highest, T(lowest + 1), T(0), T(7)})
+    for (const T b : {T(-1), T(1), lowest, highest}) {
+      x.push_back(a);
+      y.push_back(b);
+    }
+  for (T &each : y)
+    each = each == T(0) ? T(3) : each;
+  auto quotient = [](T a, T b) {
+    return b == T(-1) ? T(0 - std::make_unsigned_t<T>(a)) : T(a / b);
+  };
+  auto rest = [](T a, T b) { return b == T(-1) ? T(0) : T(a % b); };
+  const auto got = apply<T>(
+      device,
+      [](auto a, auto given) {
+        auto b = where(given == T(0), T(1), given); // beyond the end
+        return std::array{a / b, a % b, a / T(-1), a % T(-1)};
+      },
+      x, y);
+  const std::size_t n = x.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    SCOPED_TRACE(std::to_string(x[i]) + " by " + std::to_string(y[i]));
+    ASSERT_EQ(+got[i], +quotient(x[i], y[i]));
+    ASSERT_EQ(+got[n + i], +rest(x[i], y[i]));
+    ASSERT_EQ(+got[2 * n + i], +quotient(x[i], T(-1)));
+    ASSERT_EQ(+got[3 * n + i], 0);
+  }
+}
+
+TEST_P(Integers, QuotientsWrap) {
+  checkQuotients<std::int8_t>(device);
+  checkQuotients<std::int16_t>(device);
+  checkQuotients<std::int32_t>(device);
+  checkQuotients<std::int64_t>(device);
+}
+
 // A quotient that is not used may be by 0: of some elements, or ahead of a loop that never runs.
 // The interpreter, which computes both sides of `where`, ends there.
 class UnusedQuotients : public sectile::test::OnDevice {};
