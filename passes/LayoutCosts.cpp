@@ -204,7 +204,8 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
   unsigned bits = elementBitsOf(buffer.getElement());
   SharedAccess access = planSharedAccess(shared, layout, bits, isStore);
   return layout.numRepeats() * access.numInstructions() *
-         (1 + costOfWavefront * wavefrontsPerInstruction(shared, layout, bits, access.vector));
+         (1 +
+          costOfWavefront * wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore));
 }
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {

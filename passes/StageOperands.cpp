@@ -65,7 +65,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   struct Staged {
     SmallVector<BufferUse, 2> uses;
     SmallVector<Layout, 2> readers; ///< in the root's axes
-    cta::BufferType buffer;
   };
 
   void runOnOperation() override {
@@ -76,8 +75,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     staged.clear();
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
     collect();
-    for (auto &[root, tile] : staged)
-      tile.buffer = chooseBuffer(tileType(root), tile);
     if (target.asyncCopy)
       fetchLoops();
     else
@@ -132,8 +129,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return multiplyAddOperandLayout(acc, tileType(dot->getOperand(operand)).getShape(), operand);
   }
 
-  // Rows of vectors as the writer has them, swizzled for all who read it, and for the writer.
-  cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile) {
+  /// Rows of vectors as the writer has them, swizzled for all who read it, and for the writer,
+  /// which copies `copied` elements at once, or as many as there are together. Vectors that leave
+  /// room for a swizzle are shorter than others, where some reader has no use for those.
+  cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
+                               std::optional<unsigned> copied = std::nullopt) {
     const Layout &writer = *cta::layoutOf(type);
     unsigned bits = elementBits(type), fastest = fastestAxis(writer);
     SmallVector<unsigned> order{fastest};
@@ -143,7 +143,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     unsigned widest = target.maxVectorBits / std::max(bits, 8u);
     BankModel banks;
     banks.banks = target.sharedBanks;
-    auto choose = [&](bool matrixLoads) {
+    unsigned written = copied.value_or(widest);
+    auto choose = [&](unsigned vector, bool matrixLoads) {
       SmallVector<Simultaneous> accesses;
       for (const Layout &reader : tile.readers) {
         Simultaneous rows;
@@ -151,22 +152,58 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           rows = simultaneousMatrixRows(reader, fastest, bits);
         if (rows.empty())
           rows = simultaneousVectors(
-              reader, fastest, std::min(reader.contiguousPerThread(fastest), widest), bits, banks);
+              reader, fastest, std::min(reader.contiguousPerThread(fastest), vector), bits, banks);
         accesses.push_back(std::move(rows));
       }
       accesses.push_back(simultaneousVectors(
-          writer, fastest, std::min(writer.contiguousPerThread(fastest), widest), bits, banks));
-      return chooseSharedLayout(type.getShape(), order, bits, widest, accesses, banks);
+          writer, fastest, std::min({writer.contiguousPerThread(fastest), vector, written}), bits,
+          banks));
+      return chooseSharedLayout(type.getShape(), order, bits, vector, accesses, banks);
     };
-    Layout layout = choose(target.matrixLoad);
-    bool byMatrices = llvm::any_of(tile.readers, [&](const Layout &reader) {
-      return planMatrixLoad(layout, reader, bits).has_value();
-    });
-    if (target.matrixLoad && !byMatrices)
-      layout = choose(false);
+    std::optional<Layout> best;
+    AccessCost least;
+    for (unsigned vector = widest; vector >= copied.value_or(1); vector /= 2)
+      for (bool matrixLoads : {true, false}) {
+        if ((matrixLoads && !target.matrixLoad) || (best && !least.conflicts))
+          continue;
+        Layout layout = choose(vector, matrixLoads);
+        AccessCost cost = costOfAccess(layout, writer, bits, /*isStore=*/true, banks, written);
+        for (const Layout &reader : tile.readers)
+          cost += costOfAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
+        if (!best || cost.cycles < least.cycles) {
+          best = layout;
+          least = cost;
+        }
+      }
     MLIRContext *context = &getContext();
     return cta::BufferType::get(context, type.getShape(), type.getElementType(),
-                                cta::LayoutAttr::get(context, layout));
+                                cta::LayoutAttr::get(context, *best));
+  }
+
+  struct AccessCost {
+    unsigned cycles = 0, conflicts = 0;
+    void operator+=(const AccessCost &other) {
+      cycles += other.cycles;
+      conflicts += other.conflicts;
+    }
+  };
+  /// Of one core.
+  AccessCost costOfAccess(const Layout &shared, const Layout &distributed, unsigned bits,
+                          bool isStore, const BankModel &banks, unsigned maxVector) const {
+    unsigned instructions, wavefronts, ideal;
+    if (std::optional<MatrixLoadPlan> matrices;
+        target.matrixLoad && !isStore && (matrices = planMatrixLoad(shared, distributed, bits))) {
+      instructions = distributed.coreRegisters() / matrices->registersPerInstruction();
+      ideal = matrices->matrices;
+      wavefronts = ideal * wavefrontsPerMatrix(*matrices, bits, banks);
+    } else {
+      SharedAccess access = planSharedAccess(shared, distributed, bits, isStore, banks, maxVector);
+      instructions = access.numInstructions();
+      ideal = idealWavefronts(distributed, bits, access.vector, isStore, banks);
+      wavefronts =
+          wavefrontsPerInstruction(shared, distributed, bits, access.vector, isStore, banks);
+    }
+    return {instructions * (1 + 2 * wavefronts), instructions * (wavefronts - ideal)};
   }
 
   /// The axis along which threads hold neighbours, or else lanes do.
@@ -203,7 +240,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load);
         if (why.empty())
-          loads.push_back({load, tile.buffer, tile.uses});
+          loads.push_back({load, chooseBuffer(tileType(load), tile, copiedAtOnce(load, contiguity)),
+                           tile.uses});
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
@@ -213,7 +251,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tilesOf(load)), {}});
+          loads.push_back(
+              {load,
+               chooseBuffer(tileType(load), tilesOf(load), copiedAtOnce(load, contiguity)),
+               {}});
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
@@ -278,10 +319,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return tile;
   }
 
+  /// Elements that one thread can copy at once.
+  unsigned copiedAtOnce(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
+    return vectorLength(contiguity, load.getPtr(), load.getMask(), *cta::layoutOf(load.getType()),
+                        target);
+  }
+
   std::string whyNotAsync(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
-    unsigned vector = vectorLength(contiguity, load.getPtr(), load.getMask(),
-                                   *cta::layoutOf(load.getType()), target);
-    if (vector * elementBits(load.getType()) < 32)
+    if (copiedAtOnce(load, contiguity) * elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     return {};
   }
@@ -301,7 +346,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   // As late as possible, so that loads before it can be under way together.
-  static void allocate(Value root, const Staged &tile) {
+  void allocate(Value root, const Staged &tile) {
     Block *block = root.getParentBlock();
     Operation *first = nullptr;
     for (const BufferUse &use : tile.uses) {
@@ -310,7 +355,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         first = user;
     }
     OpBuilder builder(first);
-    auto alloc = cta::AllocOp::create(builder, root.getLoc(), tile.buffer, root, IntegerAttr());
+    auto alloc = cta::AllocOp::create(builder, root.getLoc(), chooseBuffer(tileType(root), tile),
+                                      root, IntegerAttr());
     for (const BufferUse &use : tile.uses)
       readBuffer(builder, use, alloc);
   }

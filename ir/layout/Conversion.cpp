@@ -50,7 +50,7 @@ static llvm::SmallVector<uint32_t, 8> commonRegisters(const Layout &a, const Lay
 // A buffer whose vectors are `vectorBits` registers of `first`, whose lanes then fill the banks,
 // and whose rows are chosen so that `second` has no conflicts either.
 static Layout bufferAround(const Layout &first, const Layout &second, unsigned vectorBits,
-                           unsigned secondVectorBits, unsigned elementBits,
+                           unsigned secondVectorBits, bool storeFirst, unsigned elementBits,
                            const BankModel &banks) {
   llvm::SmallVector<uint32_t, 8> vector = commonRegisters(first, second);
   Gf2Basis taken;
@@ -60,37 +60,54 @@ static Layout bufferAround(const Layout &first, const Layout &second, unsigned v
     if (taken.insert(element))
       vector.push_back(element);
   vector.truncate(vectorBits);
-  // What is not in the vector: lanes first, so that they fill the banks.
+  unsigned total = wavefrontBits(elementBits, banks);
+  unsigned wordBits =
+      llvm::bit_width(std::max(1u, banks.bankBytes / elementBytes(elementBits))) - 1;
+  auto lanesAtOnce = [&](const Layout &side, unsigned bits, bool isStore) {
+    llvm::SmallVector<uint32_t, 6> lanes = accessingLanes(side, isStore);
+    lanes.truncate(
+        std::min<size_t>(lanes.size(), total - std::min(total, std::max(bits, wordBits))));
+    return lanes;
+  };
+  auto firstLanes = lanesAtOnce(first, vectorBits, storeFirst),
+       secondLanes = lanesAtOnce(second, secondVectorBits, !storeFirst);
+  // What is touched together fills the banks.
   Gf2Basis space;
   for (uint32_t element : vector)
     space.insert(element);
-  llvm::SmallVector<uint32_t, 24> rest;
+  unsigned inBanks = total > vector.size() ? total - vector.size() : 0;
+  llvm::SmallVector<uint32_t, 8> bank;
+  for (uint32_t element : llvm::concat<const uint32_t>(
+           firstLanes, secondLanes, first.packed(In::Lane), first.packed(In::Register),
+           first.packed(In::Warp), first.packed(In::Block)))
+    if (bank.size() < inBanks && space.insert(element))
+      bank.push_back(element);
+  // The rest are rows. Registers may move within the vectors, but for what is a vector of both:
+  // then they are the same in another order.
+  llvm::ArrayRef<uint32_t> movable =
+      llvm::ArrayRef(vector).drop_front(std::min<size_t>(secondVectorBits, vector.size()));
+  llvm::SmallVector<Row, 24> rows;
   for (In in : {In::Lane, In::Register, In::Warp, In::Block})
     for (uint32_t element : first.packed(in))
-      if (space.insert(element))
-        rest.push_back(element);
-  unsigned total = wavefrontBits(elementBits, banks);
-  unsigned inBanks =
-      std::min<unsigned>(total > vector.size() ? total - vector.size() : 0, rest.size());
-  // What `second` touches in one wavefront: its vector, the rest of the word, and its lanes.
-  Simultaneous simultaneous;
-  unsigned wordBits =
-      llvm::bit_width(std::max(1u, banks.bankBytes / elementBytes(elementBits))) - 1;
-  unsigned together = std::max(secondVectorBits, wordBits);
-  for (uint32_t element : llvm::ArrayRef(vector).take_front(together))
-    simultaneous.push_back(element);
-  unsigned lanes = std::min(second.bits(In::Lane), total - std::min(total, together));
-  for (uint32_t element : second.packed(In::Lane).take_front(lanes))
-    simultaneous.push_back(element);
-  Simultaneous own(vector.begin(), vector.end());
-  lanes = std::min(first.bits(In::Lane), inBanks);
-  for (uint32_t element : first.packed(In::Lane).take_front(lanes))
-    own.push_back(element);
+      if (space.insert(element)) {
+        Row &row = rows.emplace_back(Row{element, bank});
+        if (in == In::Register)
+          llvm::append_range(row.addends, movable);
+      }
+  // A wavefront also takes the rest of each word.
+  auto touched = [&](unsigned bits, llvm::ArrayRef<uint32_t> lanes) {
+    Simultaneous result;
+    for (uint32_t element : llvm::concat<const uint32_t>(vector, bank))
+      if (result.size() < std::max(bits, wordBits))
+        result.push_back(element);
+    llvm::append_range(result, lanes);
+    return result;
+  };
   llvm::SmallVector<int64_t, 4> core;
   for (unsigned d = 0; d < first.rank(); ++d)
     core.push_back(first.core(d));
-  return swizzledLayout(core, vector, llvm::ArrayRef(rest).take_front(inBanks),
-                        llvm::ArrayRef(rest).drop_front(inBanks), {own, simultaneous});
+  return swizzledLayout(core, vector, bank, rows,
+                        {touched(vectorBits, firstLanes), touched(secondVectorBits, secondLanes)});
 }
 
 // The layout of one core alone.
@@ -135,19 +152,21 @@ ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigne
   std::optional<ScratchPlan> best;
   double bestCost = 0;
   auto consider = [&](const Layout &first, const Layout &second, unsigned vectorBits,
-                      unsigned secondBits) {
+                      unsigned secondBits, bool storeFirst) {
     ScratchPlan plan;
-    plan.buffer = bufferAround(first, second, vectorBits, secondBits, elementBits, banks);
+    plan.buffer =
+        bufferAround(first, second, vectorBits, secondBits, storeFirst, elementBits, banks);
     plan.store = planSharedAccess(plan.buffer, from, elementBits, /*isStore=*/true, banks);
     plan.load = planSharedAccess(plan.buffer, to, elementBits, /*isStore=*/false, banks);
-    plan.storeWavefronts =
-        wavefrontsPerInstruction(plan.buffer, from, elementBits, plan.store.vector, banks);
-    plan.loadWavefronts =
-        wavefrontsPerInstruction(plan.buffer, to, elementBits, plan.load.vector, banks);
+    plan.storeWavefronts = wavefrontsPerInstruction(plan.buffer, from, elementBits,
+                                                    plan.store.vector, /*isStore=*/true, banks);
+    plan.loadWavefronts = wavefrontsPerInstruction(plan.buffer, to, elementBits, plan.load.vector,
+                                                   /*isStore=*/false, banks);
     plan.storeConflicts =
-        plan.storeWavefronts - idealWavefronts(from, elementBits, plan.store.vector, banks);
-    plan.loadConflicts =
-        plan.loadWavefronts - idealWavefronts(to, elementBits, plan.load.vector, banks);
+        plan.storeWavefronts -
+        idealWavefronts(from, elementBits, plan.store.vector, /*isStore=*/true, banks);
+    plan.loadConflicts = plan.loadWavefronts - idealWavefronts(to, elementBits, plan.load.vector,
+                                                               /*isStore=*/false, banks);
     double cost = costOf(plan, 1);
     if (!best || cost < bestCost) {
       best = std::move(plan);
@@ -162,7 +181,7 @@ ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigne
         std::min(first.bits(In::Register) - unsigned(llvm::popcount(first.freeBits(In::Register))),
                  maxVectorBits);
     for (unsigned bits = 0; bits <= widest; ++bits)
-      consider(first, second, bits, std::min(bits, common));
+      consider(first, second, bits, std::min(bits, common), storeFirst);
   }
   ScratchPlan plan = *std::move(best);
   plan.withinWarps = staysInWarps(source, destination);

@@ -56,43 +56,57 @@ SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, u
   return access;
 }
 
-// Number of lanes that one wavefront can serve at `vector` elements each.
-static unsigned lanesPerWavefront(unsigned numLanes, unsigned elementBits, unsigned vector,
+llvm::SmallVector<uint32_t, 6> accessingLanes(const Layout &distributed, bool isStore) {
+  uint32_t idle = isStore ? distributed.freeBits(In::Lane) : 0;
+  llvm::SmallVector<uint32_t, 6> lanes;
+  for (auto [bit, element] : llvm::enumerate(distributed.packed(In::Lane)))
+    if (!(idle >> bit & 1))
+      lanes.push_back(element);
+  return lanes;
+}
+
+// Bits of the number of lanes that one wavefront can serve at `vector` elements each.
+static unsigned lanesPerWavefront(unsigned laneBits, unsigned elementBits, unsigned vector,
                                   const BankModel &banks) {
   unsigned bytes = std::max(elementBytes(elementBits) * vector, banks.bankBytes);
-  return std::min(numLanes, banks.bytesPerWavefront() / bytes);
+  return std::min(laneBits, log2Floor(banks.bytesPerWavefront() / bytes));
 }
 
 unsigned idealWavefronts(const Layout &distributed, unsigned elementBits, unsigned vector,
-                         const BankModel &banks) {
-  return distributed.numLanes() /
-         lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
+                         bool isStore, const BankModel &banks) {
+  unsigned lanes = accessingLanes(distributed, isStore).size();
+  return 1u << (lanes - lanesPerWavefront(lanes, elementBits, vector, banks));
 }
 
 unsigned wavefrontsPerInstruction(const Layout &shared, const Layout &distributed,
-                                  unsigned elementBits, unsigned vector, const BankModel &banks) {
+                                  unsigned elementBits, unsigned vector, bool isStore,
+                                  const BankModel &banks) {
   PlaceMap offsets = PlaceMap::compose(distributed, shared);
+  uint32_t idle = isStore ? distributed.freeBits(In::Lane) : 0;
   unsigned bytesLog = log2Floor(elementBytes(elementBits));
   unsigned wordLog = log2Floor(banks.bankBytes);
-  unsigned group = lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks);
+  unsigned group =
+      lanesPerWavefront(accessingLanes(distributed, isStore).size(), elementBits, vector, banks);
   // Lanes of different words in one bank wait for each other. A vector's own words are in banks
   // of their own, so that only its first word counts.
   Gf2Basis words, bankBits;
-  unsigned vectorBytesLog = bytesLog + log2Floor(vector);
-  for (unsigned bit = 0; bit < log2Floor(group); ++bit) {
-    uint64_t address = uint64_t(offsets.basis(In::Lane, bit)[In::Offset]) << bytesLog;
-    uint64_t word = address >> std::max(wordLog, vectorBytesLog);
+  unsigned firstBit = std::max(wordLog, bytesLog + log2Floor(vector));
+  for (unsigned bit = 0; bit < offsets.bits(In::Lane) && group; ++bit) {
+    if (idle >> bit & 1)
+      continue;
+    --group;
+    uint64_t word = (uint64_t(offsets.basis(In::Lane, bit)[In::Offset]) << bytesLog) >> firstBit;
     words.insert(word);
-    bankBits.insert(word & ((banks.bytesPerWavefront() - 1) >> std::max(wordLog, vectorBytesLog)));
+    bankBits.insert(word & ((banks.bytesPerWavefront() - 1) >> firstBit));
   }
-  return idealWavefronts(distributed, elementBits, vector, banks)
+  return idealWavefronts(distributed, elementBits, vector, isStore, banks)
          << (words.rank() - bankBits.rank());
 }
 
 unsigned bankConflicts(const Layout &shared, const Layout &distributed, unsigned elementBits,
-                       unsigned vector, const BankModel &banks) {
-  return wavefrontsPerInstruction(shared, distributed, elementBits, vector, banks) -
-         idealWavefronts(distributed, elementBits, vector, banks);
+                       unsigned vector, bool isStore, const BankModel &banks) {
+  return wavefrontsPerInstruction(shared, distributed, elementBits, vector, isStore, banks) -
+         idealWavefronts(distributed, elementBits, vector, isStore, banks);
 }
 
 Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsigned vector,
@@ -102,7 +116,7 @@ Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsign
   for (unsigned bit = 0; 1u << bit < std::max(vector, wordElements); ++bit)
     if (bit < distributed.coreBits(dim))
       space.push_back(1u << (distributed.shift(dim) + bit));
-  unsigned lanes = log2Floor(lanesPerWavefront(distributed.numLanes(), elementBits, vector, banks));
+  unsigned lanes = lanesPerWavefront(distributed.bits(In::Lane), elementBits, vector, banks);
   Gf2Basis distinct;
   for (uint32_t element : space)
     distinct.insert(element);
@@ -139,7 +153,7 @@ Simultaneous simultaneousMatrixRows(const Layout &distributed, unsigned dim, uns
 }
 
 Layout swizzledLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint32_t> vector,
-                      llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<uint32_t> rows,
+                      llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<Row> rows,
                       llvm::ArrayRef<Simultaneous> accesses) {
   Layout::PackedBases bases;
   auto &offsets = bases[unsigned(In::Offset)];
@@ -151,11 +165,11 @@ Layout swizzledLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint32_t> ve
   for (auto [space, access] : llvm::zip_equal(taken, accesses))
     for (uint32_t element : access)
       space.insert(element);
-  for (uint32_t row : rows) {
-    uint32_t best = row;
+  for (const Row &row : rows) {
+    uint32_t best = row.element;
     uint64_t bestFree = 0;
-    for (uint32_t mix = 0; mix < 1u << bank.size(); ++mix) {
-      uint32_t candidate = row ^ gf2Combine(bank, mix);
+    for (uint32_t mix = 0; mix < 1u << row.addends.size(); ++mix) {
+      uint32_t candidate = row.element ^ gf2Combine(row.addends, mix);
       uint64_t free = 0;
       for (const Gf2Basis &space : taken)
         free = free << 1 | !space.spans(candidate);
@@ -181,9 +195,11 @@ Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned
   unsigned inVector = std::min<unsigned>(log2Floor(vector), offsets.size());
   unsigned inWavefront = std::clamp<unsigned>(
       log2Floor(banks.bytesPerWavefront() / elementBytes(elementBits)), inVector, offsets.size());
-  return swizzledLayout(shape, offsets.take_front(inVector),
-                        offsets.slice(inVector, inWavefront - inVector),
-                        offsets.drop_front(inWavefront), accesses);
+  llvm::ArrayRef<uint32_t> bank = offsets.slice(inVector, inWavefront - inVector);
+  llvm::SmallVector<Row, 16> rows;
+  for (uint32_t element : offsets.drop_front(inWavefront))
+    rows.push_back({element, llvm::SmallVector<uint32_t, 8>(bank)});
+  return swizzledLayout(shape, offsets.take_front(inVector), bank, rows, accesses);
 }
 
 std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout &distributed,
@@ -235,6 +251,17 @@ std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout 
   for (unsigned bit = 0; bit < matrixBits; ++bit)
     plan.laneOffsets[3 + bit] = offset(In::Register, wordBits + bit);
   return plan;
+}
+
+unsigned wavefrontsPerMatrix(const MatrixLoadPlan &plan, unsigned elementBits,
+                             const BankModel &banks) {
+  unsigned rowElements = 16 / elementBytes(elementBits);
+  Gf2Basis rows, places;
+  for (uint32_t offset : llvm::ArrayRef(plan.laneOffsets).take_front(3)) {
+    rows.insert(offset / rowElements);
+    places.insert(offset / rowElements % (banks.bytesPerWavefront() / 16));
+  }
+  return 1u << (rows.rank() - places.rank());
 }
 
 } // namespace sectile

@@ -34,17 +34,21 @@ struct SharedAccess {
 SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, unsigned elementBits,
                               bool isStore, const BankModel &banks = {}, unsigned maxVector = ~0u);
 
+/// The elements that lanes hold of those that take part in an access, by the lane's bits: of lanes
+/// that hold the same, all read and one writes.
+llvm::SmallVector<uint32_t, 6> accessingLanes(const Layout &distributed, bool isStore);
+
 /// Wavefronts one instruction takes when each thread reads (or writes) `vector` consecutive
 /// elements; the same for every instruction of the access, as the layouts are linear.
 unsigned wavefrontsPerInstruction(const Layout &shared, const Layout &distributed,
-                                  unsigned elementBits, unsigned vector,
+                                  unsigned elementBits, unsigned vector, bool isStore,
                                   const BankModel &banks = {});
 /// The fewest wavefronts those bytes can take.
 unsigned idealWavefronts(const Layout &distributed, unsigned elementBits, unsigned vector,
-                         const BankModel &banks = {});
+                         bool isStore, const BankModel &banks = {});
 /// Wavefronts beyond the ideal, per instruction.
 unsigned bankConflicts(const Layout &shared, const Layout &distributed, unsigned elementBits,
-                       unsigned vector, const BankModel &banks = {});
+                       unsigned vector, bool isStore, const BankModel &banks = {});
 
 /// Elements that one wavefront should serve together without conflict: a space of packed
 /// coordinates.
@@ -64,10 +68,16 @@ Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned
                           unsigned elementBits, unsigned vector,
                           llvm::ArrayRef<Simultaneous> accesses, const BankModel &banks = {});
 
+/// What differs from its neighbours in none of the bits that choose a bank.
+struct Row {
+  uint32_t element;
+  /// What may be added to it, so that it is in another bank.
+  llvm::SmallVector<uint32_t, 8> addends;
+};
 /// Completes a shared layout from the vector in its lowest offset bits, what should fill the banks
-/// and the rest, the rows: adds bank vectors to rows until the given spaces are free of conflicts.
+/// and the rest, the rows: adds to rows until the given spaces are free of conflicts.
 Layout swizzledLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint32_t> vector,
-                      llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<uint32_t> rows,
+                      llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<Row> rows,
                       llvm::ArrayRef<Simultaneous> accesses);
 
 /// A fragment read (or written) by matrix instructions: 8x8 matrices of 16-bit units whose rows of
@@ -88,5 +98,8 @@ struct MatrixLoadPlan {
 /// Whether matrix instructions can move this fragment from or to the buffer, and how.
 std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout &distributed,
                                              unsigned elementBits);
+/// Wavefronts that one of its matrices takes: one without conflicts.
+unsigned wavefrontsPerMatrix(const MatrixLoadPlan &plan, unsigned elementBits,
+                             const BankModel &banks = {});
 
 } // namespace sectile

@@ -143,14 +143,18 @@ Machine run(const ConversionPlan &plan, const Layout &source, const Layout &dest
 
 // Brute force: wavefronts of one instruction, from the addresses of a warp's lanes.
 unsigned countWavefronts(const Layout &shared, const Layout &distributed, unsigned bits,
-                         const SharedAccess &access, unsigned instruction) {
+                         const SharedAccess &access, unsigned instruction, bool isStore) {
   PlaceMap offsets = PlaceMap::compose(distributed, shared);
   unsigned bytes = elementBytes(bits) * access.vector;
-  unsigned lanesAtOnce = std::min(distributed.numLanes(), 128 / std::max(4u, bytes));
-  unsigned total = 0;
-  for (unsigned first = 0; first < distributed.numLanes(); first += lanesAtOnce) {
+  std::vector<unsigned> lanes; // one of those that would store the same
+  for (unsigned lane = 0; lane < distributed.numLanes(); ++lane)
+    if (!isStore || !(lane & distributed.freeBits(In::Lane)))
+      lanes.push_back(lane);
+  unsigned lanesAtOnce = 128 / std::max(4u, bytes), total = 0;
+  for (unsigned first = 0; first < lanes.size(); first += lanesAtOnce) {
     std::map<unsigned, std::set<unsigned>> wordsOfBank;
-    for (unsigned lane = first; lane < first + lanesAtOnce; ++lane) {
+    for (unsigned i = first; i < std::min<size_t>(first + lanesAtOnce, lanes.size()); ++i) {
+      unsigned lane = lanes[i];
       unsigned reg = access.registers[instruction * access.vector];
       unsigned byte = offsets(Place::of(reg, lane))[In::Offset] * elementBytes(bits);
       for (unsigned i = 0; i < std::max(1u, bytes / 4); ++i)
@@ -241,10 +245,11 @@ TEST(Conversion, WavefrontsAreThoseOfTheAddresses) {
     Layout shared =
         random.coin() ? sharedPlain(shape, {1, 0}) : sharedSwizzled(shape, {1, 0}, 4, 1, 8);
     SCOPED_TRACE(random.message() + " " + distributed.text() + " in " + shared.text());
-    SharedAccess access = planSharedAccess(shared, distributed, bits, random.coin());
+    bool isStore = random.coin();
+    SharedAccess access = planSharedAccess(shared, distributed, bits, isStore);
     for (unsigned i = 0; i < access.numInstructions(); ++i)
-      ASSERT_EQ(countWavefronts(shared, distributed, bits, access, i),
-                wavefrontsPerInstruction(shared, distributed, bits, access.vector));
+      ASSERT_EQ(countWavefronts(shared, distributed, bits, access, i, isStore),
+                wavefrontsPerInstruction(shared, distributed, bits, access.vector, isStore));
   }
 }
 
@@ -269,6 +274,90 @@ TEST(Conversion, ScratchHasNoConflictsBetweenUsualLayouts) {
           EXPECT_EQ(plan.loadConflicts, 0u);
         }
     }
+}
+
+// Every bit of the coordinates to some bit of the registers, the lanes or the warps.
+Layout dealt(Random &random, llvm::ArrayRef<int64_t> shape, unsigned lanes, unsigned warps) {
+  unsigned coreBits = 0;
+  for (int64_t extent : shape)
+    coreBits += llvm::countr_zero(uint64_t(extent));
+  llvm::SmallVector<uint32_t, 32> vectors(std::max(coreBits, lanes + warps + random.below(3)), 0);
+  for (unsigned bit = 0; bit < coreBits; ++bit)
+    vectors[bit] = 1u << bit;
+  std::shuffle(vectors.begin(), vectors.end(), random.engine);
+  Layout::PackedBases bases;
+  for (auto [i, vector] : llvm::enumerate(vectors)) {
+    In in = i < lanes ? In::Lane : i < lanes + warps ? In::Warp : In::Register;
+    bases[unsigned(in)].push_back(vector);
+  }
+  return Layout::fromPacked(Layout::Kind::Distributed, shape, bases);
+}
+
+// A layout as real kernels have, or may have.
+Layout randomSide(Random &random, llvm::ArrayRef<int64_t> shape, unsigned lanes, unsigned warps) {
+  const bool rowsFirst = random.coin();
+  const llvm::SmallVector<unsigned, 2> order{rowsFirst ? 1u : 0u, rowsFirst ? 0u : 1u};
+  const unsigned vector = 1u << random.below(4);
+  switch (random.below(4)) {
+  case 0:
+    return blockedForAccess(shape, vector, 1u << lanes, 1u << warps, order);
+  case 1: {
+    unsigned laneRows = random.below(lanes + 1), warpRows = random.below(warps + 1);
+    return blockedLayout(shape, {1, vector}, {1u << laneRows, 1u << (lanes - laneRows)},
+                         {1u << warpRows, 1u << (warps - warpRows)}, order);
+  }
+  case 2:
+    if (unsigned warpRows = random.below(warps + 1); lanes == 5 && shape[0] >= 16 && shape[1] >= 8)
+      return mmaAccumulator(shape, 16,
+                            {.warpsM = 1u << warpRows, .warpsN = 1u << (warps - warpRows)});
+    [[fallthrough]];
+  default:
+    return dealt(random, shape, lanes, warps);
+  }
+}
+
+// Between any two such layouts whose lanes all hold something else. Where lanes hold the same, a
+// wide access by few of them may be worth a conflict of the other side.
+TEST(Conversion, ScratchHasNoConflictsBetweenAnyLayouts) {
+  Random random;
+  unsigned tried = 0;
+  for (unsigned round = 0; round < 1000; ++round) {
+    llvm::SmallVector<int64_t, 2> shape{int64_t(1) << random.below(8), int64_t(1)
+                                                                           << random.between(3, 9)};
+    unsigned bits = randomBits(random), lanes = random.between(5, 6), warps = random.below(4);
+    Layout source = randomSide(random, shape, lanes, warps).withoutDuplicateRegisters();
+    Layout destination = randomSide(random, shape, lanes, warps).withoutDuplicateRegisters();
+    if (source.freeBits(In::Lane) || destination.freeBits(In::Lane))
+      continue;
+    ++tried;
+    SCOPED_TRACE(random.message() + " " + source.text() + " -> " + destination.text() + " bits " +
+                 std::to_string(bits));
+    ScratchPlan plan = planScratch(source, destination, bits);
+    for (bool isStore : {true, false}) {
+      const SharedAccess &access = isStore ? plan.store : plan.load;
+      const Layout &side = isStore ? source : destination;
+      for (unsigned i = 0; i < access.numInstructions(); ++i)
+        ASSERT_EQ(countWavefronts(plan.buffer, side, bits, access, i, isStore),
+                  idealWavefronts(side, bits, access.vector, isStore))
+            << (isStore ? "store" : "load") << " of " << access.vector << " in "
+            << plan.buffer.text();
+    }
+  }
+  EXPECT_GT(tried, 100u);
+}
+
+// The queries of a block as they are loaded, to the operand that all of its warps need: only
+// registers that move within the wide vectors of the one side leave the other without conflicts.
+TEST(Conversion, RegistersMoveWithinVectors) {
+  Layout source = *Layout::parse("32x64, register [(0,1) (0,2) (0,4)], lane [(0,8) (0,16) (0,32) "
+                                 "(1,0) (2,0)], warp [(4,0) (8,0) (16,0)]");
+  Layout destination =
+      *Layout::parse("32x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (16,0)], lane [(0,2) (0,4) "
+                     "(1,0) (2,0) (4,0)], warp [(0,0) (0,0) (0,0)]");
+  ScratchPlan plan = planScratch(source, destination, 16);
+  EXPECT_EQ(plan.storeConflicts, 0u);
+  EXPECT_EQ(plan.loadConflicts, 0u);
+  EXPECT_EQ(plan.load.vector, 8u);
 }
 
 TEST(Conversion, AccumulatorRowsAreWrittenBackWide) {
@@ -321,7 +410,7 @@ TEST(Staging, OperandBuffersHaveNoConflicts) {
         Layout shared = chooseSharedLayout(shape, {1, 0}, bits, vector,
                                            {simultaneousMatrixRows(reader, 1, bits),
                                             simultaneousVectors(writer, 1, vector, bits)});
-        EXPECT_EQ(bankConflicts(shared, writer, bits, vector), 0u);
+        EXPECT_EQ(bankConflicts(shared, writer, bits, vector, /*isStore=*/true), 0u);
         auto plan = planMatrixLoad(shared, reader, bits);
         if (reader == b && bits != 16) {
           EXPECT_FALSE(plan);
@@ -329,6 +418,7 @@ TEST(Staging, OperandBuffersHaveNoConflicts) {
         }
         ASSERT_TRUE(plan);
         EXPECT_EQ(plan->transposed, reader == b);
+        EXPECT_EQ(wavefrontsPerMatrix(*plan, bits), 1u);
         // Each matrix: eight rows of 16 bytes in all 32 banks.
         PlaceMap offsets = PlaceMap::compose(reader, shared);
         for (unsigned matrix = 0; matrix < plan->matrices; ++matrix) {
