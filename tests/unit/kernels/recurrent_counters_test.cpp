@@ -80,6 +80,19 @@ TEST_P(RecurrentCounters, StepsBackReadWhatTheyNeed) {
   }
 }
 
+// Without a state before the first step, whose place copies fill with zeros a number at a time.
+TEST_P(RecurrentCounters, CopiesOfSingleNumbersHaveNoConflicts) {
+  for (const Network &network : networks) {
+    KernelCase test = caseOf(network, "_backward");
+    test.dtype = "f32";
+    for (const auto &[name, counters] : countAll(test)) {
+      SCOPED_TRACE(test.kernel + ": " + name);
+      expectNoConflicts(counters);
+      expectCoalesced(counters);
+    }
+  }
+}
+
 // A tile of the weights' gradients reads its columns of both factors once.
 TEST_P(RecurrentCounters, WeightGradientsReadEachFactorOnceForEachTile) {
   for (const Network &network : networks) {

@@ -32,6 +32,7 @@ TEST_P(RowCounters, NormsReadRowsOnce) {
   const Counters added = count({"rms_norm", extents, {}, {"w", "residual"}, "f16"});
   expectRead(added, 2 * half16 + weights, rows * weights);
   EXPECT_EQ(added.globalStore.bytes, 2 * half16 + rows * 4) << added.text();
+  expectNoConflicts(added);
 }
 
 TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
@@ -43,10 +44,22 @@ TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
   EXPECT_LT(layer.blocks, rows / 4) << "each program has several rows";
   expectRead(layer, 2 * half16, layer.blocks * held * weights + 2 * rows * warps * 32);
   EXPECT_EQ(layer.globalStore.bytes, half16 + layer.blocks * 2 * length * 4) << layer.text();
+  expectNoConflicts(layer);
   const Counters rms =
       count({"rms_norm_backward", extents, {}, {"w", "h", "dh"}, "f16"}, "norm_backward");
   expectRead(rms, 3 * half16, rms.blocks * held * weights + rows * warps * 32);
   EXPECT_EQ(rms.globalStore.bytes, half16 + rms.blocks * length * 4) << rms.text();
+  expectNoConflicts(rms);
+}
+
+// Whatever a program's share of the rows.
+TEST_P(RowCounters, RowsTogetherHaveNoConflicts) {
+  for (const std::int64_t together : {1, 2, 4})
+    for (const std::int64_t warps : {1, 4, 8}) {
+      const Config config{{"rows", together}, {"warps", warps}};
+      expectNoConflicts(count({"layer_norm", extents, {}, {"w", "b"}, "f16", config}));
+      expectNoConflicts(count({"rms_norm", extents, {}, {"w", "residual"}, "f32", config}));
+    }
 }
 
 TEST_P(RowCounters, LongRowsAreReadTwice) {
@@ -68,6 +81,8 @@ TEST_P(RowCounters, LogitsAreReadOnce) {
       count({"cross_entropy_backward", classes, {{"reduction", "none"}}, {}, "f16"});
   expectRead(gradient, bytes, warps(gradient) * perWarp);
   EXPECT_EQ(gradient.globalStore.bytes, bytes);
+  for (const Counters &counters : {loss, gradient})
+    expectNoConflicts(counters);
 }
 
 TEST_P(RowCounters, ElementsMoveOnce) {
@@ -92,8 +107,7 @@ TEST_P(RowCounters, LayerNormReadsRowsOnce) {
   const Counters counters = count({"layer_norm", extents, {}, {"w", "b"}, "f16"});
   expectRead(counters, half16 + weights, counters.blocks * 2 * weights);
   EXPECT_EQ(counters.globalStore.bytes, half16 + rows * 2 * 4) << counters.text();
-  const Config oneRow{{"rows", 1}};
-  expectNoConflicts(count({"layer_norm", extents, {}, {"w", "b"}, "f16", oneRow}));
+  expectNoConflicts(counters);
   expectMoved(count({"layer_norm", extents, {}, {}, "f16"}), half16, half16 + rows * 2 * 4);
 }
 
@@ -127,6 +141,7 @@ TEST_P(RowCounters, PositionsMoveRowsOnce) {
   expectMoved(count({"add_positions", embedded, {}, {}, "f16"}), bytes + table, bytes);
   const Counters normed = count({"add_positions", embedded, {}, {"w", "b"}, "f16"});
   expectRead(normed, bytes + table + weights, normed.blocks * 4 * weights + table);
+  expectNoConflicts(normed);
 }
 
 TEST_P(RowCounters, PoolsReadPositionsOnce) {
