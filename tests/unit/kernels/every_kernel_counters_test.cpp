@@ -213,7 +213,7 @@ const std::vector<Expectation> &matrices() {
 }
 
 const std::map<std::string, std::int64_t> heads{{"B", 1},    {"Hq", 2},   {"Hkv", 1},
-                                                {"Sq", 256}, {"Sk", 256}, {"D", 64}};
+                                                {"Sq", 128}, {"Sk", 128}, {"D", 64}};
 std::map<std::string, std::int64_t> headsWithDv() {
   auto all = heads;
   all["Dv"] = 64;
@@ -335,7 +335,7 @@ const std::vector<Expectation> &attentions() {
        1,
        1,
        {},
-       contents({{"mask", std::vector<double>(32, 1)}})},
+       contents({{"mask", std::vector<double>(8, 1)}})},
       {{"block_sparse_attention_backward"},
        heads,
        [](const Plan &p) { return p.bytes("o") + gradients(p, "m", "n"); },
@@ -343,7 +343,7 @@ const std::vector<Expectation> &attentions() {
        1,
        1,
        {},
-       contents({{"mask", std::vector<double>(32, 1)}})},
+       contents({{"mask", std::vector<double>(8, 1)}})},
       // Each slice of queries with each of keys; a merge reads a part and the sum so far.
       {{"ring_attention"},
        headsWithDv(),
