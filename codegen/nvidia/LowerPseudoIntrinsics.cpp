@@ -1,9 +1,10 @@
-// Predicated accesses and atomics of global memory as inline assembly.
+// Predicated accesses, copies and atomics of global memory as inline assembly.
 #include "codegen/nvidia/LowerPseudoIntrinsics.h"
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
 using namespace llvm;
@@ -187,7 +188,25 @@ void lowerStore(CallInst &call) {
   b.CreateCall(assembly, arguments);
 }
 
+/// Takes a number chosen by a conjunction, as the bytes that a masked copy reads are, from one
+/// instruction. LLVM would choose once for each of the terms.
+void chooseOnce(Use &number) {
+  auto *select = dyn_cast<SelectInst>(number.get());
+  if (!select || !isa<ConstantInt>(select->getTrueValue()) ||
+      !isa<ConstantInt>(select->getFalseValue()))
+    return;
+  IRBuilder<> b(cast<Instruction>(number.getUser()));
+  auto *type = FunctionType::get(number->getType(), {b.getInt1Ty()}, false);
+  auto text = [](Value *value) { return std::to_string(cast<ConstantInt>(value)->getZExtValue()); };
+  auto *assembly = InlineAsm::get(type,
+                                  "selp.b32 $0, " + text(select->getTrueValue()) + ", " +
+                                      text(select->getFalseValue()) + ", $1;",
+                                  "=r,b", /*hasSideEffects=*/false);
+  number.set(b.CreateCall(assembly, {select->getCondition()}));
+}
+
 void lowerCopy(CallInst &call, StringRef bytes) {
+  chooseOnce(call.getArgOperandUse(2));
   IRBuilder<> b(&call);
   uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
   bool throughL1 = bytes != "16" || tile::Cache(pseudo::cacheOf(hints)) == tile::Cache::AllLevels;
@@ -260,11 +279,21 @@ void lowerAtomic(CallInst &call, StringRef name) {
     call.replaceAllUsesWith(b.CreateBitCast(result, type));
 }
 
+bool isMaskedCopy(Intrinsic::ID id) {
+  return id == Intrinsic::nvvm_cp_async_ca_shared_global_4_s ||
+         id == Intrinsic::nvvm_cp_async_ca_shared_global_8_s ||
+         id == Intrinsic::nvvm_cp_async_ca_shared_global_16_s ||
+         id == Intrinsic::nvvm_cp_async_cg_shared_global_16_s;
+}
+
 } // namespace
 
 void lowerPseudoIntrinsics(Module &module) {
   for (Function &function : make_early_inc_range(module)) {
     StringRef name = function.getName();
+    if (isMaskedCopy(function.getIntrinsicID()))
+      for (User *user : function.users())
+        chooseOnce(cast<CallInst>(user)->getArgOperandUse(2));
     void (*lower)(CallInst &) = nullptr;
     if (name.starts_with(pseudo::nvLoad))
       lower = lowerLoad;

@@ -146,7 +146,7 @@ SearchSpace backwardSpace(const std::string &prefix) {
             keys ? n * (paddedWidth(call.extent("D")) + paddedWidth(call.extent("Dv")))
                  : m * paddedWidth(call.extent("D"));
         return (keys ? n : m) >= 16 * (warps / 4) &&
-               (2 * m * n + sums) / (warps * warpSize(target)) <= 160;
+               (2 * m * n + sums) / (warps * warpSize(target)) <= 192;
       }};
 }
 

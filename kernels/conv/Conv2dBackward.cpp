@@ -1,7 +1,6 @@
 // conv2d_backward: the gradients of conv2d's image, filters and bias. That of the image is the
 // convolution read backwards; that of the filters sums over all pixels, which several programs
 // share.
-#include "ir/Target.h"
 #include "kernels/InputError.h"
 #include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"
@@ -19,58 +18,87 @@ struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;
   int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
   bool exact = false;
+  // Few channels: a tile has columns of several taps.
+  bool flat = false;
 };
 SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, strideH, strideW, padH, padW,
-               dilationH, dilationW, exact)
+               dilationH, dilationW, exact, flat)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
 std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
   return {part * steps / splits, (part + 1) * steps / splits};
 }
 
-// Rows are filters, columns taps of all channels, the inner extent the pixels of dy.
+// Rows are filters, columns channels of taps, the inner extent the pixels of dy, which lie in one
+// row: dy [N * rows * columns, filters], dw [groups, filters, channels, R, S].
 template <class T>
 Kernel conv2dWgrad{
-    "conv2d_wgrad", [](View<const T, 4> x, View<const T, 4> dy, View<T, 5> dw, View<float, 3> parts,
-                       Ptr<std::int32_t> arrived, const SplitConfig &config) {
+    "conv2d_wgrad",
+    [](View<const T, 4> x, View<const T, 2> dy, View<T, 5> dw, View<float, 3> parts,
+       Ptr<std::int32_t> arrived, Int rows, Int columns, const SplitConfig &config) {
       const int m = config.m, n = config.n, depth = config.k;
-      const Int each = dw.extent(1), own = dw.extent(2), taps = dw.extent(4);
-      const Int columns = own * dw.extent(3) * taps;
-      const Int rowTiles = cdiv(each, m), area = rowTiles * cdiv(columns, n);
+      const Int each = dw.extent(1), own = dw.extent(2), taps = dw.extent(3) * dw.extent(4);
+      const Int rowTiles = cdiv(each, m), tapTiles = cdiv(own, n);
+      const Int columnTiles = config.flat ? cdiv(own * taps, n) : tapTiles * taps;
       const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
-      const Int group = tile / area;
-      auto [i, j] = grouped_order(tile % area, {rowTiles, cdiv(columns, n)}, config.order);
+      const Int group = tile / (rowTiles * columnTiles);
+      auto [i, j] =
+          grouped_order(tile % (rowTiles * columnTiles), {rowTiles, columnTiles}, config.order);
 
-      const Int filter = i * m + arange(0, m), at = j * n + arange(0, n);
-      const Int channel = at % own, r = at / own / taps, s = at / own % taps;
+      // A tile's columns belong to one tap, or each to its own.
+      Int channel, tap;
+      if (config.flat) {
+        const Int at = j * n + arange(0, n);
+        channel = at % own;
+        tap = at / own;
+      } else {
+        channel = j % tapTiles * n + arange(0, n);
+        tap = j / tapTiles;
+      }
+      const Int r = tap / dw.extent(4), s = tap % dw.extent(4);
+      const Bool isColumn = channel < own && tap < taps;
+      // Of a pixel's place, the element under this tap.
+      const Int down = r * config.dilationH - config.padH,
+                right = s * config.dilationW - config.padW;
+      const auto underTap =
+          x.ptr() + expand(wide(group * own + channel) * x.stride(1) + wide(down) * x.stride(2) +
+                               wide(right) * x.stride(3),
+                           0);
+      const auto gradients = dy.slice(1, group * each, each).tile(depth, m);
+
       auto sums = zeros<float>(m, n);
-      const Int steps = cdiv(dy.extent(0) * dy.extent(2) * dy.extent(3), depth);
-      auto [from, to] = shareOf(steps, part, config.splits);
+      auto [from, to] = shareOf(cdiv(dy.extent(0), depth), part, config.splits);
+      const Int images = x.extent(0), height = maximum(rows, 1), width = maximum(columns, 1);
+      const Pixels apart = pixelsOf(Int(depth), images, height, width);
+      Pixels pixels = pixelsOf(from * depth + arange(0, depth), images, height, width);
       for (auto step : range(from, to)) {
-        const Pixels pixels = pixelsOf(step * depth + arange(0, depth), dy);
-        auto left = load(
-            dy.ptr() + (expand(wide(group * each + filter) * dy.stride(1), 1) +
-                        expand(wide(pixels.image) * dy.stride(0) + wide(pixels.row) * dy.stride(2) +
-                                   wide(pixels.column) * dy.stride(3),
-                               0)),
-            expand(filter < each, 1) && expand(pixels.inside, 0));
-        const Place h = elementUnder(expand(pixels.row, 1), expand(r, 0), config.strideH,
-                                     config.padH, config.dilationH, x.extent(2));
-        const Place w = elementUnder(expand(pixels.column, 1), expand(s, 0), config.strideW,
-                                     config.padW, config.dilationW, x.extent(3));
-        auto right =
-            load(x.ptr() + (expand(wide(pixels.image) * x.stride(0), 1) +
-                            expand(wide(group * own + channel) * x.stride(1), 0) +
-                            wide(h.at) * x.stride(2) + wide(w.at) * x.stride(3)),
-                 expand(pixels.inside, 1) && expand(at < columns, 0) && h.inside && w.inside);
-        sums = dot(left, right, sums, config.exact ? Precision::ieee : Precision::tf32);
+        if (config.flat) // Neighbours among pixels are seen in a division only.
+          pixels = pixelsOf(step * depth + arange(0, depth), images, height, width);
+        const Int row = pixels.row * config.strideH, column = pixels.column * config.strideW;
+        auto values =
+            load(underTap + expand(wide(pixels.image) * x.stride(0) + wide(row) * x.stride(2) +
+                                       wide(column) * x.stride(3),
+                                   1),
+                 expand(pixels.image < images, 1) && expand(isColumn, 0) &&
+                     within(expand(row, 1) + along(down, 0), x.extent(2)) &&
+                     within(expand(column, 1) + along(right, 0), x.extent(3)));
+        sums = dot(trans(gradients.load(step, i)), values, sums,
+                   config.exact ? Precision::ieee : Precision::tf32);
+        if (!config.flat) {
+          pixels.column += apart.column;
+          pixels.row += apart.row;
+          pixels.image += apart.image;
+          carry(pixels.column, width, pixels.row);
+          carry(pixels.row, height, pixels.image);
+        }
       }
       auto finish = [&](const Tile<float> &total) {
+        const Int filter = i * m + arange(0, m);
         store(dw.ptr() + (wide(group) * dw.stride(0) + expand(wide(filter) * dw.stride(1), 1) +
                           expand(wide(channel) * dw.stride(2) + wide(r) * dw.stride(3) +
                                      wide(s) * dw.stride(4),
                                  0)),
-              cast<T>(total), expand(filter < each, 1) && expand(at < columns, 0));
+              cast<T>(total), expand(filter < each, 1) && expand(isColumn, 0));
       };
       if (config.splits == 1)
         finish(sums);
@@ -85,25 +113,17 @@ struct BiasConfig {
 };
 SECTILE_CONFIG(BiasConfig, pixels, channels, warps, splits)
 
+// dy [pixels, channels]
 template <class T>
 Kernel conv2dBiasGradient{
-    "conv2d_bias_gradient", [](View<const T, 4> dy, View<T, 1> db, View<float, 3> parts,
+    "conv2d_bias_gradient", [](View<const T, 2> dy, View<T, 1> db, View<float, 3> parts,
                                Ptr<std::int32_t> arrived, const BiasConfig &config) {
       const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
-      const Int channel = tile * config.channels + arange(0, config.channels);
+      const auto tiles = dy.tile(config.pixels, config.channels);
       auto sums = zeros<float>(config.channels);
-      const Int steps = cdiv(dy.extent(0) * dy.extent(2) * dy.extent(3), config.pixels);
-      auto [from, to] = shareOf(steps, part, config.splits);
-      for (auto step : range(from, to)) {
-        const Pixels pixels = pixelsOf(step * config.pixels + arange(0, config.pixels), dy);
-        auto values = load(
-            dy.ptr() + (expand(wide(pixels.image) * dy.stride(0) + wide(pixels.row) * dy.stride(2) +
-                                   wide(pixels.column) * dy.stride(3),
-                               1) +
-                        expand(wide(channel) * dy.stride(1), 0)),
-            expand(pixels.inside, 1) && expand(channel < dy.extent(1), 0));
-        sums += sum(cast<float>(values), 0);
-      }
+      auto [from, to] = shareOf(cdiv(dy.extent(0), config.pixels), part, config.splits);
+      for (auto step : range(from, to))
+        sums += sum(cast<float>(tiles.load(step, tile)), 0);
       auto finish = [&](const Tile<float> &total) {
         db.tile(config.channels).store(tile, reshape(total, config.channels));
       };
@@ -127,21 +147,28 @@ std::int64_t placesOf(const Invocation &call) {
   return call.extent("N") * call.extent("P") * call.extent("Q");
 }
 
+bool isFlat(std::int64_t own, std::int64_t columns) { return own < columns; }
+
+// Tiles of dw.
+std::int64_t filterTiles(const Invocation &call, std::int64_t m, std::int64_t n) {
+  const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
+                     taps = call.extent("R") * call.extent("S");
+  return groups * ceilDiv(call.extent("K") / groups, m) *
+         (isFlat(own, n) ? ceilDiv(own * taps, n) : taps * ceilDiv(own, n));
+}
+
 Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      each = call.extent("K") / groups;
   Config config;
   addConvDefaults(config, call, target, "", call.extent("N") * call.extent("H") * call.extent("W"),
                   own);
-  const std::int64_t columns = own * call.extent("R") * call.extent("S");
-  addConvDefaults(config, call, target, "wgrad_", each, columns);
-  const std::int64_t units =
-      target == "interpreter" ? 1 : llvm::cantFail(Target::get(target)).multiprocessors;
+  addConvDefaults(config, call, target, "wgrad_", each, own);
   const std::int64_t tiles =
-      groups * ceilDiv(each, config["wgrad_m"]) * ceilDiv(columns, config["wgrad_n"]);
+      std::max<std::int64_t>(filterTiles(call, config["wgrad_m"], config["wgrad_n"]), 1);
   const std::int64_t steps = ceilDiv(placesOf(call), config["wgrad_k"]);
-  config["wgrad_splits"] = std::clamp<std::int64_t>(
-      std::min(2 * units / std::max<std::int64_t>(tiles, 1), steps / 16), 1, 64);
+  config["wgrad_splits"] =
+      std::clamp<std::int64_t>(std::min(2 * multiprocessors(target) / tiles, steps / 16), 1, 64);
   return config;
 }
 
@@ -151,8 +178,15 @@ void apply(Use &use) {
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
     const auto x = channelsLast(use, use.tensor<T, 4>("x"), own),
-               dy = channelsLast(use, use.tensor<T, 4>("dy"), each),
                filtersLast = channelsLast(use, use.tensor<T, 4>("w"), own);
+    auto dy = channelsLast(use, use.tensor<T, 4>("dy"), each);
+    if (!pixelStride(dy)) {
+      const LastChannels<T> copy(use, dy);
+      copy.copyFrom(use, dy);
+      dy = copy.image;
+    }
+    const Tensor<T, 2> gradients{
+        dy.data(), {placesOf(call), filters}, {*pixelStride(dy), dy.stride(1)}, dy.memory()};
     {
       // Channels of the image are columns, filters are summed.
       const ConvConfig chosen = convConfig(use, "", each);
@@ -160,8 +194,19 @@ void apply(Use &use) {
       const int classes = chosen.strideH * chosen.strideW;
       const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
                                   ceilDiv(call.extent("W"), chosen.strideW);
-      use(conv2dDgrad<T>, groups * classes * ceilDiv(pixels, chosen.m) * ceilDiv(own, chosen.n), dy,
-          w, use.tensor<T, 1>("b"), use.tensor<T, 4>("dx"), chosen);
+      const auto launch = [&](const Tensor<T, 4> &dx) {
+        use(conv2dDgrad<T>, groups * classes * ceilDiv(pixels, chosen.m) * ceilDiv(own, chosen.n),
+            dy, w, use.tensor<T, 1>("b"), dx, chosen);
+      };
+      const auto dx = use.tensor<T, 4>("dx");
+      // A program's pixels do not lie side by side then, only their channels may.
+      if (classes > 1 && dx.stride(1) != 1 && !areFew<T>(own)) {
+        const LastChannels<T> last(use, dx);
+        launch(last.image);
+        last.copyTo(use, dx);
+      } else {
+        launch(dx);
+      }
     }
     {
       const ConvConfig conv = convConfig(use, "wgrad_", own);
@@ -177,14 +222,25 @@ void apply(Use &use) {
                                .padW = conv.padW,
                                .dilationH = conv.dilationH,
                                .dilationW = conv.dilationW,
-                               .exact = conv.exact};
-      const std::int64_t tiles = groups * ceilDiv(each, chosen.m) *
-                                 ceilDiv(own * call.extent("R") * call.extent("S"), chosen.n);
+                               .exact = conv.exact,
+                               .flat = isFlat(own, conv.n)};
+      const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
       const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
       const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
       const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-      use(conv2dWgrad<T>, tiles * chosen.splits, x, dy, grouped(use.tensor<T, 4>("dw"), groups),
-          parts, arrived, chosen);
+      const auto launch = [&](const Tensor<T, 4> &dw) {
+        use(conv2dWgrad<T>, tiles * chosen.splits, x, gradients, grouped(dw, groups), parts,
+            arrived, call.extent("P"), call.extent("Q"), chosen);
+      };
+      const auto dw = use.tensor<T, 4>("dw");
+      // The columns of a tile are channels of a tap.
+      if (own > 1 && dw.stride(1) != 1) {
+        const LastChannels<T> last(use, dw);
+        launch(last.image);
+        last.copyTo(use, dw);
+      } else {
+        launch(dw);
+      }
     }
     if (!use.has("b"))
       return;
@@ -194,8 +250,8 @@ void apply(Use &use) {
     const std::int64_t tiles = ceilDiv(filters, chosen.channels);
     const auto parts = use.workspace<float, 3>({tiles * chosen.splits, 1, chosen.channels});
     const auto arrived = use.zeroed<std::int32_t, 1>({tiles});
-    use(conv2dBiasGradient<T>, tiles * chosen.splits, dy, use.tensor<T, 1>("db"), parts, arrived,
-        chosen);
+    use(conv2dBiasGradient<T>, tiles * chosen.splits, gradients, use.tensor<T, 1>("db"), parts,
+        arrived, chosen);
   });
 }
 

@@ -41,15 +41,13 @@ template <class T> Tile<T> along(const Tile<T> &x, int axis) {
   return x.rank() == 1 ? expand(x, axis) : x;
 }
 
-struct Place {
-  Int at;
-  Bool inside;
-};
-// The element of the image under a tap of the filter at a place.
-inline Place elementUnder(const Int &place, const Int &tap, int stride, int pad, int dilation,
-                          const Int &extent) {
-  const Int at = place * stride - pad + tap * dilation;
-  return {at, at >= 0 && at < extent};
+inline Bool within(const Int &at, const Int &extent) { return at >= 0 && at < extent; }
+
+// One digit of a number that counts up, which is below twice its base; `next` is the digit above.
+inline void carry(Int &digit, const Int &base, Int &next) {
+  const Bool over = digit >= base;
+  digit = where(over, digit - base, digit);
+  next = where(over, next + 1, next);
 }
 
 // One axis of the forward pass: all places of the filter, with all of its taps.
@@ -63,9 +61,9 @@ struct PlaceAxis {
       : stride(stride), pad(pad), dilation(dilation), count(places), taps(filter) {}
   Int destination(const Int &number) const { return number; }
   Int tap(const Int &number) const { return number; }
-  Place source(const Int &place, const Int &number, const Int &extent) const {
-    return elementUnder(place, number, stride, pad, dilation, extent);
-  }
+  // The element of the source under the first tap, and how much further it is under each next one.
+  Int source(const Int &place) const { return place * stride - pad; }
+  int move() const { return dilation; }
 };
 
 // One axis of the gradient of the image: elements first, first + stride, ..., and the taps that lie
@@ -90,11 +88,8 @@ struct ElementAxis {
   }
   Int destination(const Int &number) const { return first + number * stride; }
   Int tap(const Int &number) const { return firstTap + number * period; }
-  Place source(const Int &element, const Int &number, const Int &extent) const {
-    const Int nearest = (element + pad - firstTap * dilation) / stride;
-    const Int at = nearest - number * (dilation / common);
-    return {at, at >= 0 && at < extent};
-  }
+  Int source(const Int &element) const { return (element + pad - firstTap * dilation) / stride; }
+  int move() const { return -(dilation / common); }
 };
 
 // source [N, groups * depth, H, W], filters [groups, columns, depth, R, S], destination [N, groups
@@ -121,41 +116,54 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filte
   const Pixels pixels =
       pixelsOf(i * m + arange(0, m), destination.extent(0), vertical.count, horizontal.count);
   const Int row = vertical.destination(pixels.row), pixel = horizontal.destination(pixels.column);
-  const Int column = j * n + arange(0, n);
+  const Int column = j * n + arange(0, n), lane = arange(0, depth);
   const Int taps = vertical.taps * horizontal.taps;
   const Int inner = taps * own;
   const Int blocks = cdiv(own, depth);
+  // What a step adds to these is the same for all pixels, and for all columns.
+  const Int top = vertical.source(row), first = horizontal.source(pixel);
+  const auto underFirst =
+      source.ptr() + expand(wide(pixels.image) * source.stride(0) + wide(top) * source.stride(2) +
+                                wide(first) * source.stride(3),
+                            1);
+  const auto columns = filters.ptr() + (wide(group) * filters.stride(0) +
+                                        expand(wide(column) * filters.stride(1), 0));
   auto sums = zeros<float>(m, n);
   const Int steps = config.flat ? cdiv(inner, depth) : taps * blocks;
+  Int block = 0, r = 0, s = 0; // of a step that has one tap
   for (auto step : range(0, steps)) {
     // In a step there is one tap, or each lane has its own.
-    const Int lane = arange(0, depth);
-    Int channel, tap;
+    Int channel, tapRow = r, tapColumn = s;
     Bool there;
     if (config.flat) {
       const Int at = step * depth + lane;
       channel = at % own;
-      tap = at / own;
+      tapRow = at / own / horizontal.taps;
+      tapColumn = at / own % horizontal.taps;
       there = at < inner;
     } else {
-      channel = step % blocks * depth + lane;
-      tap = step / blocks;
+      channel = block * depth + lane;
       there = channel < own;
     }
-    const Int r = tap / horizontal.taps, s = tap % horizontal.taps;
-    const Place h = vertical.source(expand(row, 1), along(r, 0), source.extent(2));
-    const Place w = horizontal.source(expand(pixel, 1), along(s, 0), source.extent(3));
-    auto left = load(source.ptr() + (expand(wide(pixels.image) * source.stride(0), 1) +
-                                     expand(wide(group * own + channel) * source.stride(1), 0) +
-                                     wide(h.at) * source.stride(2) + wide(w.at) * source.stride(3)),
-                     expand(pixels.inside, 1) && expand(there, 0) && h.inside && w.inside);
-    auto right = load(filters.ptr() + (wide(group) * filters.stride(0) +
-                                       expand(wide(column) * filters.stride(1), 0) +
-                                       expand(wide(channel) * filters.stride(2), 1) +
-                                       along(wide(vertical.tap(r)) * filters.stride(3), 1) +
-                                       along(wide(horizontal.tap(s)) * filters.stride(4), 1)),
-                      expand(there, 1) && expand(column < each, 0));
-    sums = dot(left, right, sums, config.exact ? Precision::ieee : Precision::tf32);
+    const Int down = tapRow * vertical.move(), right = tapColumn * horizontal.move();
+    auto pixelValues =
+        load(underFirst + expand(wide(group * own + channel) * source.stride(1) +
+                                     wide(down) * source.stride(2) + wide(right) * source.stride(3),
+                                 0),
+             expand(pixels.inside, 1) && expand(there, 0) &&
+                 within(expand(top, 1) + along(down, 0), source.extent(2)) &&
+                 within(expand(first, 1) + along(right, 0), source.extent(3)));
+    auto weights = load(columns + expand(wide(channel) * filters.stride(2) +
+                                             wide(vertical.tap(tapRow)) * filters.stride(3) +
+                                             wide(horizontal.tap(tapColumn)) * filters.stride(4),
+                                         1),
+                        expand(there, 1) && expand(column < each, 0));
+    sums = dot(pixelValues, weights, sums, config.exact ? Precision::ieee : Precision::tf32);
+    if (!config.flat) {
+      block += 1;
+      carry(block, blocks, s);
+      carry(s, horizontal.taps, r);
+    }
   }
   if (config.bias)
     sums = sums + expand(cast<float>(bias.slice(0, group * each, each).tile(n).load(j)), 0);

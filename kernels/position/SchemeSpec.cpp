@@ -119,6 +119,6 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
          const std::int64_t numbers =
              backward ? (products + 2) * m * n + std::max(m, n) * width * (products + 1)
                       : m * n + std::max(m, n) * width * products;
-         return m >= 16 * (config.at("warps") / 4) && numbers <= 160 * threads;
+         return m >= 16 * (config.at("warps") / 4) && numbers <= (backward ? 224 : 160) * threads;
        }}};
 }
