@@ -54,15 +54,14 @@ inline Tile<float> constant(const Tile<float> &x, double value) {
   return full_like(x, static_cast<float>(value));
 }
 
-// Where tanh is 1 x^2 may have overflowed: beyond 16 nothing changes.
+// Beyond 64 the gate is 0 or 1 in every type, where x^2 may have overflowed.
 template <class T> T within(const T &x) {
-  const T most = constant(x, 16);
+  const T most = constant(x, 64);
   return choose(x > most, most, choose(x < -most, -most, x));
 }
-template <class T> T gate(const T &x) { // tanh(u)
-  using std::tanh, sectile::tanh;
+template <class T> T gate(const T &x) { // 0.5 (1 + tanh(u)), which is the logistic function of 2u
   const T y = within(x);
-  return tanh(constant(x, root) * (y + constant(x, cubic) * y * y * y));
+  return logistic(constant(x, 2 * root) * (y + constant(x, cubic) * y * y * y));
 }
 } // namespace activation
 
@@ -83,7 +82,7 @@ template <class T> T activate(Activation kind, const T &x) {
   case Activation::gelu:
     return half * x * (one + erf(x * constant(x, halfRoot)));
   case Activation::gelu_tanh:
-    return half * x * (one + gate(x));
+    return x * gate(x);
   case Activation::silu:
     return x * logistic(x);
   case Activation::sigmoid:
@@ -112,9 +111,8 @@ template <class T> T activationDerivative(Activation kind, const T &x) {
     return half * (one + erf(x * constant(x, halfRoot))) +
            x * constant(x, density) * exp(-half * x * x);
   case Activation::gelu_tanh: {
-    const T t = gate(x), y = within(x);
-    return half * (one + t) +
-           half * x * (one - t * t) * constant(x, root) * (one + constant(x, 3 * cubic) * y * y);
+    const T g = gate(x), y = within(x);
+    return g + x * g * (one - g) * constant(x, 2 * root) * (one + constant(x, 3 * cubic) * y * y);
   }
   case Activation::silu:
     return logistic(x) * (one + x * logistic(-x));
