@@ -94,7 +94,10 @@ void sectile::addGroupConfig(KernelSpec &spec, const char *part) {
       n = std::min<std::int64_t>(positions, 4096);
       m = std::clamp<std::int64_t>(4096 / n, 1, channels);
     }
-    const std::int64_t warps = std::clamp<std::int64_t>(m * n / (16 * warpSize(target)), 1, 16);
+    // Of a group in parts each place keeps four numbers.
+    const bool whole = m >= channels && n >= positions;
+    const std::int64_t each = whole ? 16 : 8;
+    const std::int64_t warps = std::clamp<std::int64_t>(m * n / (each * warpSize(target)), 1, 16);
     return Config{{"channels", m}, {"block", n}, {"warps", warps}};
   };
   spec.spaces = {

@@ -17,7 +17,9 @@ struct Spread {
     totals += where(inside, values, 0.0f);
     counts += cast<float>(inside);
     auto before = values - means;
-    means += where(inside, before / maximum(counts, 1.0f), 0.0f);
+    // About a count-th will do: the distances are taken from wherever the mean has moved.
+    auto root = rsqrt(maximum(counts, 1.0f));
+    means += where(inside, before * (root * root), 0.0f);
     squares += where(inside, before * (values - means), 0.0f);
   }
   // Of all `count` numbers. An infinity among them makes it infinite, as a plain sum does.
