@@ -127,9 +127,12 @@ Kernel conv2dBiasGradient{
       auto finish = [&](const Tile<float> &total) {
         db.tile(config.channels).store(tile, reshape(total, config.channels));
       };
-      shareSums(
-          parts, arrived, tile, expand(sums, 0), program_id(0), Int(config.splits),
-          [&](const Int &other) { return tile * config.splits + other; }, finish);
+      if (config.splits == 1)
+        finish(sums);
+      else
+        shareSums(
+            parts, arrived, tile, expand(sums, 0), program_id(0), Int(config.splits),
+            [&](const Int &other) { return tile * config.splits + other; }, finish);
     }};
 
 void check(const Invocation &call) {
@@ -248,8 +251,9 @@ void apply(Use &use) {
     chosen.splits =
         static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
     const std::int64_t tiles = ceilDiv(filters, chosen.channels);
-    const auto parts = use.workspace<float, 3>({tiles * chosen.splits, 1, chosen.channels});
-    const auto arrived = use.zeroed<std::int32_t, 1>({tiles});
+    const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
+    const auto parts = use.workspace<float, 3>({slots, 1, chosen.channels});
+    const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
     use(conv2dBiasGradient<T>, tiles * chosen.splits, gradients, use.tensor<T, 1>("db"), parts,
         arrived, chosen);
   });

@@ -20,41 +20,62 @@ struct QuantizedConfig {
 };
 SECTILE_CONFIG(QuantizedConfig, m, n, k, order, warps, stages, group, activation, zeros, bias)
 
-// Code is int8_t, or uint8_t for two codes of 4 bits: the first in the low half.
+// Two codes of 4 bits, the first in the low half.
+template <class Code> constexpr bool isPacked = std::is_same_v<Code, std::uint8_t>;
+
+// Weights [n, k] of tile (j, step). They lie in one group.
+template <class T, class Code>
+Tile<T> decoded(const View<const Code, 2> &w, const View<const T, 2> &scales,
+                const View<const T, 2> &zeroes, const Int &j, const Int &step,
+                const QuantizedConfig &config) {
+  auto bits = w.tile(config.n, isPacked<Code> ? config.k / 2 : config.k).load(j, step);
+  Tile<float> weights;
+  if constexpr (isPacked<Code>)
+    weights = cast<float>(interleave(bits & 15, bits >> 4));
+  else
+    weights = cast<float>(bits);
+  const Int group = step * config.k / config.group;
+  auto along = [&](const View<const T, 2> &values) {
+    return expand(cast<float>(values.fix(1, group).tile(config.n).load(j)), 1);
+  };
+  if (config.zeros)
+    weights = weights - along(zeroes);
+  else if (isPacked<Code>)
+    weights = weights - 8.0f;
+  return cast<T>(weights * along(scales));
+}
+
+// Code is int8_t, uint8_t, or T where the weights have been decoded.
 template <class T, class Code>
 Kernel quantizedMatmul{
     "quantized_matmul",
     [](View<const T, 2> a, View<const Code, 2> w, View<const T, 2> scales, View<const T, 2> zeroes,
        View<const T, 1> bias, View<T, 2> c, const QuantizedConfig &config) {
-      constexpr bool packed = std::is_same_v<Code, std::uint8_t>;
       const int m = config.m, n = config.n, depth = config.k;
       auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
       auto left = a.tile(m, depth);
-      auto codes = w.tile(n, packed ? depth / 2 : depth);
       auto sums = zeros<float>(m, n);
       for (auto step : range(0, cdiv(a.extent(1), depth))) {
-        auto bits = codes.load(j, step);
-        Tile<float> weights;
-        if constexpr (packed)
-          weights = cast<float>(interleave(bits & 15, bits >> 4));
+        Tile<T> weights;
+        if constexpr (std::is_same_v<Code, T>)
+          weights = w.tile(n, depth).load(j, step);
         else
-          weights = cast<float>(bits);
-        // A step lies in one group.
-        const Int group = step * depth / config.group;
-        auto along = [&](const View<const T, 2> &values) {
-          return expand(cast<float>(values.fix(1, group).tile(n).load(j)), 1);
-        };
-        if (config.zeros)
-          weights = weights - along(zeroes);
-        else if (packed)
-          weights = weights - 8.0f;
-        weights = weights * along(scales);
-        sums = dot(left.load(i, step), trans(cast<T>(weights)), sums);
+          weights = decoded<T, Code>(w, scales, zeroes, j, step, config);
+        sums = dot(left.load(i, step), trans(weights), sums);
       }
       if (config.bias)
         sums = sums + expand(cast<float>(bias.tile(n).load(j)), 0);
       c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), sums));
     }};
+
+template <class T, class Code>
+Kernel quantizedDecode{"quantized_matmul_decode",
+                       [](View<const Code, 2> w, View<const T, 2> scales, View<const T, 2> zeroes,
+                          View<T, 2> weights, const QuantizedConfig &config) {
+                         const Int j = program_id(0), step = program_id(1);
+                         weights.tile(config.n, config.k)
+                             .store(j, step, decoded<T, Code>(w, scales, zeroes, j, step, config));
+                       }};
 
 void sampleCodes(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::vector<double> values(static_cast<std::size_t>(array.count()));
@@ -143,7 +164,8 @@ KernelSpec sectile::quantizedMatmulSpec() {
                  {"k", "depth of one step; divides `group`"},
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {"apart", "1: the weights are decoded before the product, into scratch memory"}};
   spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 20}, {"N", 50}, {"K", 160}};
   spec.follow = [](Invocation &call) {
@@ -156,31 +178,40 @@ KernelSpec sectile::quantizedMatmulSpec() {
                       Arithmetic arithmetic) {
     return std::vector{quantizedMatmulReference(call, inputs, arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t group = call.options.integer("group");
-    return Config{{"m", call.extent("M") <= 16 ? 16 : 64},
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t group = call.options.integer("group"), rows = call.extent("M");
+    // Each row of tiles would decode all weights again.
+    if (rows >= 1024 && hasMatrixUnits(target))
+      return Config{{"m", 128},   {"n", 128},    {"k", 32},   {"order", 8},
+                    {"warps", 4}, {"stages", 3}, {"apart", 1}};
+    return Config{{"m", rows <= 16 ? 16 : 64},
                   {"n", 64},
                   {"k", group % 64 == 0   ? 64
                         : group % 32 == 0 ? 32
                                           : 16},
                   {"order", 8},
                   {"warps", 4},
-                  {"stages", 3}};
+                  {"stages", 3},
+                  {"apart", 0}};
   };
   spec.spaces = {
-      {.axes = {{"m", {16, 32, 64, 128}},
+      {.part = "quantized_matmul",
+       .axes = {{"m", {16, 32, 64, 128}},
                 {"n", {32, 64, 128}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const bool apart = config.at("apart");
          const std::int64_t sums =
              config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-         return sums >= 4 && sums <= 64 && call.options.integer("group") % config.at("k") == 0;
+         return sums >= 4 && sums <= (apart ? 128 : 64) &&
+                (apart || call.options.integer("group") % config.at("k") == 0);
        }}};
   spec.apply = [](Use &use) {
     const std::int64_t group = use.call.options.integer("group");
-    if (group % use.field("k") != 0)
+    const bool apart = use.field("apart");
+    if (!apart && group % use.field("k") != 0)
       throw InputError("quantized_matmul: configuration field 'k' is " +
                        std::to_string(use.field("k")) + ", which does not divide the group of " +
                        std::to_string(group));
@@ -195,13 +226,28 @@ KernelSpec sectile::quantizedMatmulSpec() {
         .activation = static_cast<int>(activationOf(use.call.options.choice("activation"))),
         .zeros = use.has("zeros"),
         .bias = use.has("bias")};
+    const std::int64_t columns = use.call.extent("N"), inner = use.call.extent("K");
     const std::int64_t programs =
-        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(columns, chosen.n);
     forDType<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {
       forDType<std::uint8_t, std::int8_t>(use.call.dtype("w"), [&]<class Code>(Code) {
-        use(quantizedMatmul<T, Code>, programs, use.tensor<T, 2>("a"), use.tensor<Code, 2>("w"),
-            use.tensor<T, 2>("scales"), use.tensor<T, 2>("zeros"), use.tensor<T, 1>("bias"),
-            use.tensor<T, 2>("c"), chosen);
+        const auto w = use.tensor<Code, 2>("w");
+        const auto scales = use.tensor<T, 2>("scales"), zeroes = use.tensor<T, 2>("zeros");
+        const auto launch = [&]<class Weights>(const Tensor<Weights, 2> &weights) {
+          use(quantizedMatmul<T, Weights>, programs, use.tensor<T, 2>("a"), weights, scales, zeroes,
+              use.tensor<T, 1>("bias"), use.tensor<T, 2>("c"), chosen);
+        };
+        if (!apart) {
+          launch(w);
+          return;
+        }
+        const auto weights = use.workspace<T, 2>({columns, inner});
+        QuantizedConfig decode = chosen;
+        decode.n = 32;
+        decode.k = group % 128 == 0 ? 128 : group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : 16;
+        use(quantizedDecode<T, Code>, Grid(ceilDiv(columns, decode.n), ceilDiv(inner, decode.k)), w,
+            scales, zeroes, weights, decode);
+        launch(weights);
       });
     });
   };

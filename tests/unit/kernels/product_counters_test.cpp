@@ -139,6 +139,31 @@ TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
       }
 }
 
+// With many rows the weights are decoded by a launch of their own; the product reads its tiles of
+// what that left.
+TEST_P(ProductCounters, WeightsAreDecodedOnce) {
+  for (const bool packed : {true, false}) {
+    const KernelCase test{"quantized_matmul",
+                          {{"M", 256}, {"N", 128}, {"K", 256}, {"W", packed ? 128 : 256}, {"S", 2}},
+                          {},
+                          {"zeros"},
+                          packed ? "f16" : "f16,w=i8",
+                          {{"m", 64}, {"n", 64}, {"apart", 1}}};
+    const auto counted = countAll(test);
+    ASSERT_EQ(counted.size(), 2u);
+    const Counters &decode = counted[0].second, &product = counted[1].second;
+    EXPECT_EQ(decode.globalStore.bytes, 128u * 256 * 2);
+    EXPECT_EQ(decode.globalStore.sectors, decode.globalStore.idealSectors) << decode.text();
+    // Scales and zero points, which lie S apart, for each program's rows and by each warp at most.
+    const std::uint64_t codes = 128 * (packed ? 128 : 256);
+    EXPECT_GE(readBytes(decode), codes) << decode.text();
+    EXPECT_LE(readBytes(decode), codes + 2 * 128 * 2 * 32) << decode.text();
+    expectMoved(product, tiles(test, 256, 128, 256), 256 * 128 * 2);
+    expectNoConflicts(product);
+    expectProducts(product, std::uint64_t(256) * 128 * 256);
+  }
+}
+
 // A row's scales lie Sk apart: a sector for each row of a tile, block of K and column of warps.
 TEST_P(ProductCounters, BlocksOfCodesAndTheirScales) {
   for (const char *dtype : {"f8e4m3", "i8"})
@@ -218,17 +243,37 @@ TEST_P(ProductCounters, ConvolutionsReadRunsOfChannels) {
       }
 }
 
-// A stride lets a quarter of the taps lie on a pixel: they alone are summed.
+// A stride lets a quarter of the taps lie on a pixel: they alone are summed. All that is stored
+// lies side by side; what does not with channels first is computed with channels last and copied.
 TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
   for (const char *layout : {"nchw", "nhwc"})
     for (const int stride : {1, 2}) {
-      const KernelCase test = convolution("conv2d_backward", layout, 64, stride);
+      KernelCase test = convolution("conv2d_backward", layout, 64, stride);
+      test.with = {"b"};
       SCOPED_TRACE(test.describe());
+      const bool first = layout == std::string("nchw");
+      const std::uint64_t places = images * (stride == 1 ? 16 * 16 : 8 * 8);
+      const std::uint64_t imageBytes = images * edge * edge * channels * 2,
+                          filterBytes = filters * taps * channels * 2;
+      std::vector<std::uint64_t> copiedBack;
+      std::size_t gradients = 0;
       for (const auto &[name, counters] : countAll(test)) {
         SCOPED_TRACE(name);
-        const std::uint64_t places = images * (stride == 1 ? 16 * 16 : 8 * 8);
+        if (name == "conv2d_channels_first") {
+          copiedBack.push_back(counters.globalStore.bytes);
+          EXPECT_EQ(readBytes(counters), counters.globalStore.bytes) << counters.text();
+          continue;
+        }
+        if (name == "conv2d_channels_last")
+          continue;
+        ++gradients;
+        // Rows of 18 pixels of 2 bytes share sectors with their neighbours.
+        const bool shared = first && stride == 1 && name == "conv2d_dgrad";
+        EXPECT_LE(counters.globalStore.sectors,
+                  counters.globalStore.idealSectors * (shared ? 3 : 2) / 2)
+            << counters.text();
         if (name == "conv2d_dgrad") {
-          EXPECT_EQ(counters.globalStore.bytes, images * edge * edge * channels * 2);
+          EXPECT_EQ(counters.globalStore.bytes, imageBytes);
           EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
           EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
           expectNoConflicts(counters);
@@ -238,14 +283,23 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
           const std::uint64_t tile = 64 * channels * filters;
           expectProducts(counters, (pixels + 63) / 64 * tile * taps);
         } else if (name == "conv2d_wgrad") {
-          EXPECT_EQ(counters.globalStore.bytes, filters * taps * channels * 2);
+          EXPECT_EQ(counters.globalStore.bytes, filterBytes);
           // Both operands for each column of tiles: 64 channels of a tap.
-          EXPECT_GE(readBytes(counters), taps * places * (channels + filters) * 2);
-          EXPECT_LE(readBytes(counters), taps * places * (channels + filters) * 2 * 9 / 8);
+          expectRead(counters, taps * places * (channels + filters) * 2);
           EXPECT_EQ(counters.sharedLoad.wavefronts, counters.sharedLoad.idealWavefronts)
               << counters.text();
           expectProducts(counters, places * taps * channels * filters);
+        } else {
+          ASSERT_EQ(name, "conv2d_bias_gradient");
+          expectMoved(counters, places * filters * 2, filters * 2);
         }
       }
+      EXPECT_EQ(gradients, 3u);
+      std::vector<std::uint64_t> expected;
+      if (first && stride > 1)
+        expected.push_back(imageBytes);
+      if (first)
+        expected.push_back(filterBytes);
+      EXPECT_EQ(copiedBack, expected);
     }
 }

@@ -44,6 +44,21 @@ TEST_P(QuantizedMatmul, GroupsAndZeros) {
       expectRight(device, quantized(20, 33, 200, 32, dtype, {with}));
 }
 
+// As with many rows: no step of the product need lie in one group.
+TEST_P(QuantizedMatmul, DecodedApart) {
+  for (const char *dtype : {"f16", "bf16,w=i8"})
+    for (const int group : {16, 48, 128}) {
+      KernelCase test = quantized(20, 33, 200, group, dtype, {"zeros", "bias"});
+      test.config = {{"apart", 1}, {"k", 32}};
+      expectRight(device, test);
+      test.with.clear();
+      expectRight(device, test);
+    }
+  const Config large =
+      completeConfig(resolveCase(quantized(1024, 64, 64, 64, "f16")), "sm_90a", {});
+  EXPECT_EQ(large.at("apart"), 1);
+}
+
 TEST_P(QuantizedMatmulEverywhere, Right) {
   for (const char *dtype : {"f16", "bf16,w=i8"})
     expectRight(device, quantized(20, 33, 200, 32, dtype, {"zeros", "bias"}));
