@@ -110,8 +110,11 @@ Kernel sinkGradients{"attention_backward_sinks",
 
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  const bool wide = call.dtype("q") == DType::float32;
-  const bool matrix = hasMatrixUnits(target), large = d > 64 || wide || !matrix;
+  const bool wide = call.dtype("q") == DType::float32, matrix = hasMatrixUnits(target);
+  if (matrix && !wide && d <= 128)
+    return Config{{"q_m", 64},     {"q_n", 32},     {"q_warps", 4},
+                  {"q_stages", 2}, {"kv_n", 64},    {"kv_m", d > 64 ? 16 : 64},
+                  {"kv_warps", 4}, {"kv_stages", 3}};
   // Rows of the side that is looped over, and of the one that a program holds. Without matrix units
   // each thread holds the odd factor of a width whole.
   std::int64_t step = d > 128 || (wide && d > 64) ? 16 : 32, held = wide && d > 128 ? 16 : 32;
@@ -120,14 +123,8 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
     held = 16;
   }
   const std::int64_t stages = wide && d > 128 ? 1 : 2;
-  return Config{{"q_m", large ? held : 64},
-                {"q_n", large ? step : 64},
-                {"q_warps", 4},
-                {"q_stages", stages},
-                {"kv_m", large ? step : 64},
-                {"kv_n", large ? held : 64},
-                {"kv_warps", 4},
-                {"kv_stages", stages}};
+  return Config{{"q_m", held},  {"q_n", step},  {"q_warps", 4},  {"q_stages", stages},
+                {"kv_m", step}, {"kv_n", held}, {"kv_warps", 4}, {"kv_stages", stages}};
 }
 
 SearchSpace backwardSpace(const std::string &prefix) {

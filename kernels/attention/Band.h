@@ -14,11 +14,10 @@ struct Band {
 
   // Of query and key numbers that broadcast.
   Bool visible(const Int &i, const Int &j) const {
-    Bool result = i < queries && j < keys;
-    return withinWindow(result, i, j);
+    return withinWindow(where(i < queries, lastKey(i), -1), i, j);
   }
   // The same where nobody asks about queries behind the last.
-  Bool visibleKeys(const Int &i, const Int &j) const { return withinWindow(j < keys, i, j); }
+  Bool visibleKeys(const Int &i, const Int &j) const { return withinWindow(lastKey(i), i, j); }
 
   struct Range {
     Int first, end; // blocks, or none where end <= first
@@ -43,11 +42,14 @@ struct Band {
   }
 
 private:
-  Bool withinWindow(Bool result, const Int &i, const Int &j) const {
+  // One bound for each query, so that each pair takes one comparison.
+  Int lastKey(const Int &i) const {
+    return right ? minimum(keys - 1, i + (offset + *right)) : keys - 1;
+  }
+  Bool withinWindow(const Int &last, const Int &i, const Int &j) const {
+    Bool result = j <= last;
     if (left)
       result = result && j >= i + (offset - *left);
-    if (right)
-      result = result && j <= i + (offset + *right);
     return result;
   }
 };

@@ -1,5 +1,6 @@
 // Arguments, options, rules and configurations of this family's attentions.
 #include "kernels/position/SchemeSpec.h"
+#include "ir/Target.h"
 #include "kernels/InputError.h"
 #include "kernels/attention/Options.h"
 #include <cmath>
@@ -102,9 +103,15 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
     const bool matrices = hasMatrixUnits(target);
     const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
     const bool crowded = backward && products > 1;                   // registers
-    const std::int64_t size = words > most ? 16 : words > 128 || !matrices || crowded ? 32 : 64;
-    return Config{
-        {"m", size}, {"n", size}, {"warps", 4}, {"stages", backward || words > 256 ? 1 : 2}};
+    const std::int64_t wide = backward ? 256 : 128;
+    const std::int64_t size = words > most ? 16 : words > wide || !matrices || crowded ? 32 : 64;
+    // Of shared memory two blocks of queries and their gradients take most, keys and values the
+    // rest.
+    const bool fits =
+        backward ? matrices && !crowded &&
+                       words * size * 7 <= llvm::cantFail(Target::get(target)).maxSharedBytes
+                 : words <= 256;
+    return Config{{"m", size}, {"n", size}, {"warps", 4}, {"stages", fits ? 2 : 1}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
