@@ -365,8 +365,8 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
     return failed;
   if (llvm::Error failed = compilation.emitAndOptimize())
     return failed;
-  const auto registers =
-      nvidia::estimateRegisters(*compilation.llvmModule, target, estimate.threads);
+  const auto registers = nvidia::estimateRegisters(*compilation.llvmModule, *compilation.machine,
+                                                   target, estimate.threads);
   estimate.fewestRegisters = registers.fewest;
   estimate.registers = registers.usual;
   if (registers.fewest > most + nvidia::registerError(most))

@@ -173,37 +173,4 @@ std::vector<unsigned> listSchedule(const StepBlock &block, const Liveness &live,
   return order;
 }
 
-std::vector<unsigned> depthFirst(const StepBlock &block) {
-  const size_t count = block.steps.size();
-  const auto before = predecessors(block);
-  std::vector<bool> needed(count), done(count);
-  std::vector<unsigned> order;
-  order.reserve(count);
-  for (size_t i = count; i-- > 0;)
-    for (unsigned other : before[i])
-      needed[other] = true;
-  // What nothing in the block waits for is wanted for itself.
-  std::vector<std::pair<unsigned, unsigned>> stack; // a step, and how many of its needs are met
-  for (unsigned root = 0; root < count; ++root) {
-    if (needed[root] || done[root])
-      continue;
-    stack.push_back({root, 0});
-    done[root] = true;
-    while (!stack.empty()) {
-      auto &[step, met] = stack.back();
-      if (met == before[step].size()) {
-        order.push_back(step);
-        stack.pop_back();
-        continue;
-      }
-      const unsigned next = before[step][met++];
-      if (!done[next]) {
-        done[next] = true;
-        stack.push_back({next, 0});
-      }
-    }
-  }
-  return order;
-}
-
 } // namespace sectile::nvidia

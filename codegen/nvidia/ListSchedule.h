@@ -23,9 +23,6 @@ unsigned peakOf(const StepBlock &block, const Liveness &live, llvm::ArrayRef<uns
 /// alive; else those that leave the fewest alive.
 std::vector<unsigned> listSchedule(const StepBlock &block, const Liveness &live, unsigned limit);
 
-/// Each step right before the first that needs it.
-std::vector<unsigned> depthFirst(const StepBlock &block);
-
 } // namespace sectile::nvidia
 
 #endif

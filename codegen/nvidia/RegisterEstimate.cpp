@@ -4,6 +4,7 @@
 #include "codegen/nvidia/ListSchedule.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/SeparateConstOffsetFromGEP.h"
 #include <numeric>
@@ -14,16 +15,16 @@ namespace sectile::nvidia {
 namespace {
 
 /// What the calling convention, addresses of parameters and the gaps that wide values leave take.
-constexpr unsigned always = 6;
+constexpr unsigned always = 7;
 
 /// Takes constants out of addresses as the code generator does, so that those that differ in one
 /// have a base in common.
-void shareAddresses(Module &module) {
+void shareAddresses(Module &module, TargetMachine &machine) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager callGraph;
   ModuleAnalysisManager modules;
-  PassBuilder builder;
+  PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(callGraph);
   builder.registerFunctionAnalyses(functions);
@@ -67,6 +68,30 @@ unsigned sideBySide(const Liveness &alive, unsigned once) {
   return shared + iterations * (once - shared);
 }
 
+/// In the block that takes the most, of the orders that take the fewest.
+unsigned fewestUnits(const StepGraph &graph, unsigned limit) {
+  unsigned fewest = 0;
+  for (auto [block, alive] : zip_equal(graph.blocks, livenessOf(graph))) {
+    std::vector<unsigned> asWritten(block.steps.size());
+    std::iota(asWritten.begin(), asWritten.end(), 0u);
+    unsigned best = peakOf(block, alive, asWritten);
+    for (unsigned within : {0u, limit})
+      best = std::min(best, peakOf(block, alive, listSchedule(block, alive, within)));
+    fewest = std::max(fewest, best);
+  }
+  return fewest;
+}
+
+/// Where waiting is avoided as long as no more than so many are alive.
+unsigned usualUnits(const StepGraph &graph, unsigned most) {
+  unsigned usual = 0;
+  for (auto [block, alive] : zip_equal(graph.blocks, livenessOf(graph))) {
+    const unsigned once = peakOf(block, alive, listSchedule(block, alive, most));
+    usual = std::max(usual, isUnrolled(graph, block) ? sideBySide(alive, once) : once);
+  }
+  return usual;
+}
+
 } // namespace
 
 unsigned registerLimit(const Target &target, unsigned threads) {
@@ -75,32 +100,19 @@ unsigned registerLimit(const Target &target, unsigned threads) {
                   target.registersPerUnit / threads / granularity * granularity);
 }
 
-RegisterEstimate estimateRegisters(Module &module, const Target &target, unsigned threads) {
+RegisterEstimate estimateRegisters(Module &module, TargetMachine &machine, const Target &target,
+                                   unsigned threads) {
   const unsigned limit = registerLimit(target, threads);
-  shareAddresses(module);
+  shareAddresses(module, machine);
   RegisterEstimate estimate;
   for (const Function &function : module) {
     if (function.isDeclaration())
       continue;
-    const StepGraph graph = registerUnits(function);
-    const std::vector<Liveness> live = livenessOf(graph);
-    unsigned fewest = 0;
-    for (auto [block, alive] : zip_equal(graph.blocks, live)) {
-      std::vector<unsigned> asWritten(block.steps.size());
-      std::iota(asWritten.begin(), asWritten.end(), 0u);
-      unsigned best = peakOf(block, alive, asWritten);
-      for (const auto &order :
-           {depthFirst(block), listSchedule(block, alive, 0), listSchedule(block, alive, limit)})
-        best = std::min(best, peakOf(block, alive, order));
-      fewest = std::max(fewest, best);
-    }
+    const unsigned fewest = fewestUnits(registerUnits(function, Room::Short), limit);
     const unsigned most = atNoCost(fewest + always, target, threads);
-    unsigned usual = fewest;
-    for (auto [block, alive] : zip_equal(graph.blocks, live)) {
-      const unsigned once = peakOf(block, alive, listSchedule(block, alive, most - always));
-      usual = std::max(usual, isUnrolled(graph, block) ? sideBySide(alive, once) : once);
-    }
-    estimate.fewest = std::max(estimate.fewest, fewest);
+    const unsigned usual =
+        std::max(fewest, usualUnits(registerUnits(function, Room::Ample), most - always));
+    estimate.fewest = std::max(estimate.fewest, fewest + always);
     estimate.usual = std::max(estimate.usual, std::min(usual + always, most));
   }
   return estimate;

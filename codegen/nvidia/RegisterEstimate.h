@@ -6,12 +6,13 @@
 
 namespace llvm {
 class Module;
-}
+class TargetMachine;
+} // namespace llvm
 
 namespace sectile::nvidia {
 
 struct RegisterEstimate {
-  unsigned fewest = 0; ///< that hold what is alive, in the best of some orders of instructions
+  unsigned fewest = 0; ///< with which nothing is spilled
   unsigned usual = 0;  ///< that the assembler takes, which loads ahead where that is for nothing
 };
 
@@ -19,11 +20,11 @@ struct RegisterEstimate {
 unsigned registerLimit(const Target &target, unsigned threads);
 
 /// Registers of one thread of such a block. The module is changed.
-RegisterEstimate estimateRegisters(llvm::Module &module, const Target &target, unsigned threads);
+RegisterEstimate estimateRegisters(llvm::Module &module, llvm::TargetMachine &machine,
+                                   const Target &target, unsigned threads);
 
-/// By how much `fewest` may exceed so many and the kernel do with them nevertheless. The most that
-/// was seen is 19%.
-constexpr unsigned registerError(unsigned registers) { return registers / 4; }
+/// By how much `fewest` may exceed so many and the kernel do with them nevertheless.
+constexpr unsigned registerError(unsigned registers) { return registers / 20; }
 
 } // namespace sectile::nvidia
 

@@ -24,12 +24,14 @@ using Slots = SmallVector<Slot, 4>;
 
 class Builder {
 public:
-  explicit Builder(const Function &kernel)
-      : kernel(kernel), layout(kernel.getParent()->getDataLayout()) {}
+  Builder(const Function &kernel, Room room)
+      : kernel(kernel), layout(kernel.getParent()->getDataLayout()), room(room) {}
 
   StepGraph build() {
     ReversePostOrderTraversal<const Function *> order(&kernel);
     findUniform(order);
+    if (room == Room::Short)
+      findPlaces(order);
     for (const BasicBlock *block : order)
       numbers.try_emplace(block, numbers.size());
     graph.blocks.resize(numbers.size());
@@ -142,6 +144,40 @@ private:
     }
   }
 
+  //===-- What follows from the thread's number
+  //-----------------------------------------------------===//
+
+  // It is computed anew wherever registers are short: the number can be read at any time. Wide
+  // integers, and what takes several such values together, are too dear for that.
+  void findPlaces(const ReversePostOrderTraversal<const Function *> &order) {
+    for (const BasicBlock *block : order)
+      for (const Instruction &instruction : *block)
+        if (isThreadNumber(instruction) || isPlace(instruction))
+          places.insert(&instruction);
+  }
+
+  static bool isThreadNumber(const Instruction &instruction) {
+    auto *call = dyn_cast<CallInst>(&instruction);
+    return call && (call->getIntrinsicID() == Intrinsic::nvvm_read_ptx_sreg_tid_x ||
+                    call->getIntrinsicID() == Intrinsic::nvvm_read_ptx_sreg_laneid);
+  }
+
+  bool isPlace(const Instruction &instruction) const {
+    if (isUniform(&instruction) || !mayBeUniform(instruction) || isa<PHINode>(instruction))
+      return false;
+    if (slotsOf(instruction.getType()) > 1 && !isa<ZExtInst, SExtInst>(instruction))
+      return false;
+    auto *call = dyn_cast<CallInst>(&instruction);
+    unsigned varying = 0;
+    for (const Use &use : call ? call->args() : instruction.operands())
+      if (!isUniform(use)) {
+        if (!places.contains(use.get()))
+          return false;
+        ++varying;
+      }
+    return varying == 1;
+  }
+
   //===-- Values
   //--------------------------------------------------------------------------------===//
 
@@ -169,13 +205,23 @@ private:
       unite(step.uses, slot);
   }
 
+  Step &newStep() {
+    Step &step = block->steps.emplace_back();
+    if (behindBranch)
+      step.after.push_back(behindBranch - 1);
+    return step;
+  }
+
   /// A step that reads all operands and defines the instruction.
   Step &define(const Instruction &instruction) {
-    Step &step = block->steps.emplace_back();
+    Step &step = newStep();
     auto *call = dyn_cast<CallInst>(&instruction);
     for (const Use &use : call ? call->args() : instruction.operands())
-      if (!isa<BasicBlock>(use))
+      if (!isa<BasicBlock>(use)) {
         read(step, use);
+        if (places.contains(use.get()) || shifted.contains(use.get()))
+          step.scratch += slotsOf(use->getType());
+      }
     Slots slots = fresh(slotsOf(instruction.getType()));
     for (const Slot &slot : slots)
       step.defines.push_back(slot.front());
@@ -191,6 +237,19 @@ private:
       for (const Slot &slot : slotsOf(use))
         unite(all, slot);
     where[&instruction] = Slots(slotsOf(instruction.getType()), all);
+  }
+
+  /// It is another value and something that the warp has in common, which is added where it is
+  /// used: so one register serves all addresses that differ in nothing else.
+  void shift(const Instruction &instruction, const Value *by) {
+    Slots slots = slotsOf(by);
+    slots.resize(slotsOf(instruction.getType()));
+    where[&instruction] = std::move(slots);
+    // An address has room for a constant.
+    if (!isa<GetElementPtrInst>(instruction) || shifted.contains(by) ||
+        any_of(instruction.operands(),
+               [&](const Use &part) { return part.get() != by && !isa<Constant>(part); }))
+      shifted.insert(&instruction);
   }
 
   //===-- Memory
@@ -236,11 +295,21 @@ private:
   void visit(const BasicBlock &from) {
     block = &graph.blocks[numbers[&from]];
     memory[0] = memory[1] = {};
+    behindBranch = 0;
     for (const Instruction &instruction : from) {
-      if (isUniform(&instruction))
-        continue;
-      visit(instruction);
+      if (!isUniform(&instruction) && !places.contains(&instruction))
+        visit(instruction);
     }
+  }
+
+  /// The step that was just made becomes several blocks of the chip's code, one of them for rare
+  /// operands, and nothing moves past it.
+  void branches() {
+    std::vector<Step> &steps = block->steps;
+    const unsigned here = steps.size() - 1;
+    for (unsigned before = behindBranch; before < here; ++before)
+      steps[here].after.push_back(before);
+    behindBranch = here + 1;
   }
 
   void visit(const Instruction &instruction) {
@@ -282,6 +351,11 @@ private:
       return void(define(instruction));
     case Instruction::Add:
     case Instruction::Sub:
+      if (room == Room::Short)
+        for (unsigned common : {0, 1})
+          if (isUniform(instruction.getOperand(common)))
+            return shift(instruction, instruction.getOperand(1 - common));
+      [[fallthrough]];
     case Instruction::And:
     case Instruction::Or:
     case Instruction::Xor:
@@ -324,7 +398,7 @@ private:
     }
     case Instruction::Store: {
       auto &store = cast<StoreInst>(instruction);
-      define(instruction).scratch = missing(store.getValueOperand());
+      define(instruction).scratch += missing(store.getValueOperand());
       writesMemory(orderOf(store.getPointerOperand()));
       return;
     }
@@ -333,11 +407,13 @@ private:
       define(instruction).latency = 500;
       return writesMemory(orderOf(instruction.getOperand(0)));
     case Instruction::FDiv:
+      define(instruction).scratch += 4;
+      return branches();
     case Instruction::UDiv:
     case Instruction::SDiv:
     case Instruction::URem:
     case Instruction::SRem:
-      define(instruction).scratch =
+      define(instruction).scratch +=
           isa<Constant>(instruction.getOperand(1)) && instruction.getType()->isIntegerTy() ? 1
           : bitsOf(instruction.getType()) > 32                                             ? 12
                                                                                            : 4;
@@ -388,6 +464,8 @@ private:
         writesMemory(1);
       } else if (name.contains("barrier") || name.contains("bar.")) {
         fence();
+      } else if (name.contains("sqrt") && !name.contains("approx")) {
+        branches();
       } else if (name.contains("ex2") || name.contains("rcp") || name.contains("rsqrt")) {
         step.latency = 20;
       }
@@ -399,7 +477,7 @@ private:
       return readsMemory(0);
     }
     if (name.starts_with(pseudo::nvStore)) {
-      define(call).scratch = missing(call.getArgOperand(1));
+      define(call).scratch += missing(call.getArgOperand(1));
       return writesMemory(0);
     }
     if (name.starts_with(pseudo::nvCopy)) {
@@ -511,7 +589,7 @@ private:
   }
 
   Slot packed(const Slot &parts) {
-    Step &step = block->steps.emplace_back();
+    Step &step = newStep();
     step.uses.assign(parts.begin(), parts.end());
     step.latency = 5;
     step.defines.push_back(units++);
@@ -539,30 +617,20 @@ private:
     where[&shuffle] = std::move(all);
   }
 
-  /// Offsets that are constant or in shared memory are part of the instruction that uses them.
+  /// Whether it is added where it is used.
+  bool isAddedLate(const Value *part) const {
+    return room == Room::Short ? isUniform(part) : isa<Constant>(part);
+  }
+
   void address(const GetElementPtrInst &gep) {
-    Slots base = slotsOf(gep.getPointerOperand());
-    const Value *variable = nullptr;
-    unsigned variables = 0;
+    const Value *varying = isAddedLate(gep.getPointerOperand()) ? nullptr : gep.getPointerOperand();
     for (const Use &index : gep.indices())
-      if (!isa<Constant>(index)) {
-        variable = index;
-        ++variables;
+      if (!isAddedLate(index)) {
+        if (varying)
+          return void(define(gep));
+        varying = index;
       }
-    if (!variables) {
-      where[&gep] = std::move(base);
-      return;
-    }
-    const bool bare = base.front().empty();
-    if (gep.getAddressSpace() == shared && bare && variables == 1 &&
-        layout.getTypeAllocSize(gep.getSourceElementType()) == 1 &&
-        isa<Constant>(gep.getPointerOperand())) {
-      Slots index = slotsOf(variable);
-      index.resize(1);
-      where[&gep] = std::move(index);
-      return;
-    }
-    define(gep);
+    shift(gep, varying);
   }
 
   //===-- Control flow
@@ -584,18 +652,22 @@ private:
 
   const Function &kernel;
   const DataLayout &layout;
+  const Room room;
   StepGraph graph;
   StepBlock *block = nullptr;
   unsigned units = 0;
   DenseMap<const BasicBlock *, unsigned> numbers;
   DenseMap<const Value *, Slots> where;
   DenseSet<const Value *> uniform;
+  DenseSet<const Value *> places;
+  DenseSet<const Value *> shifted;
   DenseSet<const Value *> again; ///< what is computed anew where it is used
+  unsigned behindBranch = 0;     ///< the first step of the block that is behind all branches
   Order memory[2];               ///< global and shared, of the block
 };
 
 } // namespace
 
-StepGraph registerUnits(const Function &kernel) { return Builder(kernel).build(); }
+StepGraph registerUnits(const Function &kernel, Room room) { return Builder(kernel, room).build(); }
 
 } // namespace sectile::nvidia

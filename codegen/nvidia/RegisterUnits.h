@@ -38,10 +38,13 @@ struct StepGraph {
   unsigned units = 0;            ///< how many there are
 };
 
+/// Where registers are short, what is cheap is computed anew for each use instead of being kept.
+enum class Room { Ample, Short };
+
 /// What takes no register (constants, kernel parameters, predicates, what warps have in common) has
 /// no units; what an instruction reads as part of another (an offset of an address, half of a pair,
 /// a sign) is no step.
-StepGraph registerUnits(const llvm::Function &kernel);
+StepGraph registerUnits(const llvm::Function &kernel, Room room);
 
 } // namespace sectile::nvidia
 
