@@ -9,13 +9,13 @@ function(sectile_test name)
   target_link_libraries(${name}_test PRIVATE GTest::gmock GTest::gmock_main)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 1200)
 endfunction()
 
 # sectile_script_test(name script.py argument...): a Python script that exits with 0 when all is well.
 function(sectile_script_test name script)
   add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
 endfunction()
 
 # sectile_cli_test(name argument...): tests/cli/NAME_test.py, which drives the program `sectile`.
