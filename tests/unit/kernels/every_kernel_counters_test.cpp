@@ -205,8 +205,8 @@ const std::vector<Expectation> &matrices() {
        {{"N", 2}, {"C", 64}, {"H", 18}, {"W", 18}, {"K", 64}, {"R", 3}, {"S", 3}},
        [](const Plan &p) { return p.allOnce(); },
        24,
-       1.25,
-       1.5,
+       1,
+       1,
        {{"layout", "nhwc"}}},
   };
   return all;
