@@ -193,6 +193,8 @@ TEST(Conv2dErrors, SaySo) {
     EXPECT_THAT(refusal(zero), HasSubstr("is at least 1"));
   }
   EXPECT_THAT(refusal({"conv2d", {}, {{"pad_w", "-1"}}}), HasSubstr("cannot be negative"));
+  EXPECT_THAT(refusal(conv("conv2d", {{"N", 1 << 14}, {"H", 512}, {"W", 256}, {"C", 1}})),
+              HasSubstr("x has 2147483648 pixels, more than 2147418112"));
   KernelCase backward = conv("conv2d_backward", {});
   backward.extents["Q"] = 3;
   EXPECT_THAT(refusal(backward), HasSubstr("dy is 7 x 3, but y is 7 x 12"));
