@@ -1,6 +1,7 @@
 # `sectile tune`: it finds what is fastest, keeps it for other processes, and can be stopped.
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ def test_the_best_is_kept():
     assert set(good(again)) - new == set(times) and new
     out = done("tune", "matmul", "--shape", SHAPE, "--candidates", "13", "--quiet", *DEVICE, env=cache()).out
     assert again["best"] in out and "over the default" in out
+    assert re.search(r"^matmul +K=64 M=64 N=64 ", out, re.M), out
 
 
 def test_a_run_takes_the_best():

@@ -115,12 +115,12 @@ void print(const std::vector<TuneReport> &reports) {
   if (reports.size() == 1)
     std::cout << reports.front().text() << "\n";
   Table table;
-  table.row({"shape", "candidates", "measured now", "best", "time", "over the default"});
+  table.row({"kernel", "shape", "candidates", "measured now", "best", "time", "over the default"});
   for (const TuneReport &report : reports) {
     const std::size_t now = measuredNow(report);
     const bool good = !report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good;
-    table.row({shapeText(report.bucket), std::to_string(report.rows.size()), std::to_string(now),
-               good ? report.rows[report.best].config : "none",
+    table.row({report.kernel, shapeText(report.bucket), std::to_string(report.rows.size()),
+               std::to_string(now), good ? report.rows[report.best].config : "none",
                good ? microseconds(report.rows[report.best].microseconds) : "",
                good ? gain(report) : ""});
   }
