@@ -35,11 +35,41 @@ DType dtypeOf(const Numbers &numbers, const Invocation &call, std::size_t i) {
   return is_floating(own) ? numbers.result : own;
 }
 
+// Of integers: what the elements of a row come to so far, in 64 bits that wrap as the kernel's do.
+// Doubles would neither wrap nor hold all digits.
+void wrapping(std::span<const std::int32_t> row, bool product, bool reverse,
+              std::span<std::int64_t> result) {
+  std::uint64_t total = product ? 1 : 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::size_t at = reverse ? row.size() - 1 - i : i;
+    const auto value = static_cast<std::uint64_t>(std::int64_t(row[at]));
+    total = product ? total * value : total + value;
+    result[at] = static_cast<std::int64_t>(total);
+  }
+}
+
+bool isWrapping(const Invocation &call, std::initializer_list<std::string_view> operations) {
+  return !is_floating(call.tensors[0].dtype) &&
+         std::find(operations.begin(), operations.end(), call.options.choice("op")) !=
+             operations.end();
+}
+
 } // namespace
 
 std::vector<HostArray> sectile::reduceReference(const Invocation &call,
                                                 std::span<const HostArray> inputs,
                                                 Arithmetic arithmetic) {
+  if (isWrapping(call, {"sum", "prod"})) {
+    const bool product = call.options.choice("op") == "prod";
+    const auto n = static_cast<std::size_t>(call.extent("N"));
+    HostArray y(DType::int64, call.leading);
+    std::vector<std::int64_t> sofar(n);
+    for (std::size_t row = 0; row < y.as<std::int64_t>().size(); ++row) {
+      wrapping(inputs[0].as<std::int32_t>().subspan(row * n, n), product, false, sofar);
+      y.as<std::int64_t>()[row] = n ? sofar.back() : product;
+    }
+    return {y};
+  }
   return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = numbers.load(inputs[0]);
@@ -79,6 +109,15 @@ std::vector<HostArray> sectile::reduceReference(const Invocation &call,
 std::vector<HostArray> sectile::scanReference(const Invocation &call,
                                               std::span<const HostArray> inputs,
                                               Arithmetic arithmetic) {
+  if (isWrapping(call, {"cumsum", "cumprod"})) {
+    const auto n = static_cast<std::size_t>(call.extent("N"));
+    HostArray y(DType::int64, inputs[0].shape);
+    const auto x = inputs[0].as<std::int32_t>();
+    for (std::size_t start = 0; start + n <= x.size() && n; start += n)
+      wrapping(x.subspan(start, n), call.options.choice("op") == "cumprod",
+               call.options.flag("reverse"), y.as<std::int64_t>().subspan(start, n));
+    return {y};
+  }
   return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = numbers.load(inputs[0]);

@@ -137,9 +137,11 @@ KernelSpec sectile::groupNormBackwardSpec() {
   spec.apply = [](Use &use) {
     const std::int64_t groups = use.call.extent("G"), images = use.call.extent("B"),
                        channels = use.call.extent("C");
-    const GroupNormConfig chosen = groupConfig(use);
+    GroupNormConfig chosen = groupConfig(use);
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.merged<T, 3>("x"), dy = use.merged<T, 3>("dy");
+      // The statistics of a group without positions are NaN, its sums are 0: they must not meet.
+      chosen.whole = chosen.whole && x.extent(2);
       const auto mean = use.tensor<float, 2>("mean"), rstd = use.tensor<float, 2>("rstd");
       const auto dw = use.workspace<float, 2>({images, channels});
       const auto db = use.workspace<float, 2>({images, channels});

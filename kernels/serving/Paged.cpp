@@ -58,7 +58,8 @@ std::vector<ArgumentSpec> sectile::pagedInputs() {
        .dtypes = {DType::int32},
        .sample =
            [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-             const std::int64_t most = call.extent("page") * call.extent("max");
+             const std::int64_t most =
+                 call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
              for (std::int32_t &length : array.as<std::int32_t>())
                length = static_cast<std::int32_t>(
                    most -

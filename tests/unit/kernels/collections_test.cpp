@@ -143,6 +143,12 @@ TEST_P(Collections, SumsOfIntegersAreExact) {
   test.kernel = "scan";
   test.options = {{"op", "cumsum"}};
   expectExact(device, test);
+  // Beyond 64 bits they wrap.
+  test.options = {{"op", "cumprod"}};
+  expectExact(device, test);
+  test.kernel = "reduce";
+  test.options = {{"op", "prod"}};
+  expectExact(device, test);
 }
 
 TEST_P(Collections, Scans) {
@@ -263,7 +269,8 @@ TEST(CollectionsReference, NanAndTiesByHand) {
   EXPECT_EQ(run("sort", {}, {notANumber, 2, -1, 2}, 1), (List{2, 1, 3, 0}));
   EXPECT_EQ(run("sort", {{"descending", "true"}}, {2, notANumber, -1, 2}, 1), (List{1, 0, 3, 2}));
   EXPECT_EQ(run("scan", {{"op", "cumsum"}, {"reverse", "true"}}, {1, 2, 3}), (List{6, 5, 3}));
-  EXPECT_EQ(run("topk", {{"k", "2"}, {"largest", "false"}}, {3, 1, notANumber, 1}, 1), (List{1, 3}));
+  EXPECT_EQ(run("topk", {{"k", "2"}, {"largest", "false"}}, {3, 1, notANumber, 1}, 1),
+            (List{1, 3}));
 }
 
 // A tie the wrong way round, an element that is left out: the harness must see it.

@@ -1,5 +1,6 @@
 // group_norm and group_norm_backward.
 #include "KernelTest.h"
+#include <limits>
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -43,6 +44,17 @@ TEST_P(GroupNormOnChips, AnyShape) {
                            {0, 4, 3, 2},
                            {33, 4, 3, 2}})
     expectBothRight(device, size);
+}
+
+// The statistics of nothing are NaN; sums over no positions are 0 all the same.
+TEST_P(GroupNormOnChips, NoPositions) {
+  KernelCase test{"group_norm_backward", {{"B", 2}, {"C", 6}, {"G", 2}, {"...", 0}}};
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    for (const char *name : {"mean", "rstd"})
+      inputs[call.index(name)].assign(
+          std::vector<double>(4, std::numeric_limits<double>::quiet_NaN()));
+  };
+  expectRight(device, test);
 }
 
 TEST_P(GroupNormOnChips, GroupsBeyondAProgram) {
