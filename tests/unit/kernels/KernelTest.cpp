@@ -40,7 +40,7 @@ std::vector<Bounds> boundsNearby(const Invocation &call, std::span<const HostArr
   const double unit = narrow ? 0x1p-10 : 0;
   std::vector<Bounds> bounds;
   std::mt19937_64 random(1);
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 4; ++i) {
     std::vector<HostArray> nearby;
     for (const HostArray &input : inputs)
       nearby.push_back(neighbourOf(input, unit, random));
