@@ -34,7 +34,10 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
                        *dOut = dOutputs.data() + row * valueWidth,
                        *operand = dOs.data() + row * valueWidth, *query = qs.data() + row * width;
           Number &delta = deltas[static_cast<std::size_t>(row)];
-          for (std::int64_t d = 0; d < valueWidth; ++d)
+          // Against dp's order: where a row sees one key the two are one sum, and in one order
+          // their rounding errors would cancel, which no kernel that has delta from a pass of its
+          // own meets.
+          for (std::int64_t d = valueWidth; d-- > 0;)
             delta += out[d] * dOut[d];
           const Number log = logs[static_cast<std::size_t>(row)];
           if (log == -Scores::infinity) // nothing was attended

@@ -68,7 +68,8 @@ public:
                      std::vector<Values>(k.size(), Values(v.size())), Values(v.size())};
     for (std::int64_t row = 0; row < rows(); ++row) {
       Number delta = 0;
-      for (std::int64_t d = 0; d < width; ++d)
+      // Against dp's order, as in attention's reference.
+      for (std::int64_t d = width; d-- > 0;)
         delta += slope[at(row * width + d)] * output[at(row * width + d)];
       for (std::int64_t j = 0; j < keys && logs[at(row)] != -infinity; ++j) {
         if (!visible(row, j))
