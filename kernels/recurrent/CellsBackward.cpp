@@ -20,14 +20,16 @@ Kernel begin{"recurrent_backward_begin", [](View<const T, 3> last, View<const T,
 // The gradient of the state that a later step's gates read, added to what reaches it otherwise: of
 // their sums, [B, G] in `sums`, if there is such a step.
 template <class S, class W>
-Tile<float> throughGates(Tile<float> total, const View<S, 2> &sums, const View<W, 2> &weights,
-                         const Bool &present, const Int &i, const Int &j,
+Tile<float> throughGates(const Tile<float> &total, const View<S, 2> &sums,
+                         const View<W, 2> &weights, const Bool &present, const Int &i, const Int &j,
                          const StepConfig &config) {
   auto depth = where(present, cdiv(weights.extent(0), config.k), 0);
+  // By itself: onto a larger total each term would be rounded to the total's last place.
+  auto product = zeros<float>(config.b, config.h);
   for (auto k : range(0, depth))
-    total = dot(sums.tile(config.b, config.k).load(i, k),
-                weights.tile(config.k, config.h).load(k, j), total, Precision::ieee);
-  return total;
+    product = dot(sums.tile(config.b, config.k).load(i, k),
+                  weights.tile(config.k, config.h).load(k, j), product, Precision::ieee);
+  return total + product;
 }
 
 // Gradients of the sums that w_ih and w_hh enter: one array but for gru, whose n has r between.
