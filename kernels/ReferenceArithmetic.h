@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/References.h"
 #include <bit>
+#include <cmath>
 #include <vector>
 
 namespace sectile {
@@ -50,6 +51,11 @@ auto withArithmetic(DType dtype, Arithmetic arithmetic, Formula &&formula) {
   if (dtype == DType::float64)
     return formula(NumbersOf<double>{dtype, dtype, dtype});
   return formula(NumbersOf<float>{dtype, dtype, DType::float32});
+}
+
+// NaN if either is: a row of scores with a NaN in it has no largest.
+template <class Number> Number largerOrNan(Number a, Number b) {
+  return std::isnan(a) || a > b ? a : b;
 }
 
 // The ten bits of mantissa that a tensor core reads of a tf32 operand.

@@ -29,18 +29,13 @@ AttentionResult sectile::attentionReference(const HostArray &q, const HostArray 
       const std::span sinks(scores.sinks.data() + first,
                             static_cast<std::size_t>(scores.sinkCount));
       Number largest = -Scores::infinity, sum = 0;
-      bool nan = false;
-      auto meet = [&](Number score) {
-        largest = std::max(largest, score);
-        nan |= std::isnan(score);
-      };
       for (Number score : p)
-        meet(score);
+        largest = largerOrNan(largest, score);
       for (Number sink : sinks)
-        meet(sink);
+        largest = largerOrNan(largest, sink);
       Number *out = output.data() + row * width;
       Number &log = logs[static_cast<std::size_t>(row)];
-      if (largest == -Scores::infinity && !nan) { // nothing to attend
+      if (largest == -Scores::infinity) { // nothing to attend
         log = -Scores::infinity;
         return;
       }

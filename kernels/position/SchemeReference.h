@@ -41,7 +41,7 @@ public:
       Values p(static_cast<std::size_t>(keys));
       Number largest = -infinity, sum = 0;
       for (std::int64_t j = 0; j < keys; ++j)
-        largest = std::max(largest, p[at(j)] = score(row, j));
+        largest = largerOrNan(largest, p[at(j)] = score(row, j));
       if (largest == -infinity) {
         logs[at(row)] = -infinity;
         return;

@@ -23,7 +23,7 @@ AttentionResult sectile::mergeReference(const HostArray &o, const HostArray &lse
       };
       Number largest = -infinity, sum = 0;
       for (std::int64_t part = 0; part < parts; ++part)
-        largest = std::max(largest, log(part));
+        largest = largerOrNan(largest, log(part));
       for (std::int64_t part = 0; part < parts; ++part)
         if (log(part) != -infinity)
           sum += std::exp(log(part) - largest);

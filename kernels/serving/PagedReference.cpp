@@ -116,7 +116,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
             score = numbers.store(cap * numbers.store(std::tanh(score / cap)));
           }
           p.push_back(score);
-          largest = std::max(largest, score);
+          largest = largerOrNan(largest, score);
         }
         const auto perHead = settings.sinks ? settings.sinks->shape[1] : 0;
         const auto own = std::span(sinks).subspan(settings.sinks && settings.sinks->shape[0] != 1
@@ -124,7 +124,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
                                                       : 0,
                                                   static_cast<std::size_t>(perHead));
         for (Number sink : own)
-          largest = std::max(largest, sink);
+          largest = largerOrNan(largest, sink);
         Number &log = logs[static_cast<std::size_t>(row)];
         if (largest == -infinity) {
           log = -infinity;

@@ -221,6 +221,18 @@ TEST_P(Attention, SpecialValues) {
                        }});
 }
 
+// Of any scheme and any way to keep the keys: its row is NaN, and no other.
+TEST_P(Attention, ANanInAQueryStaysInItsRow) {
+  for (const char *kernel :
+       {"attention", "attention_varlen", "rope_attention", "exposb_attention", "rerope_attention",
+        "stick_breaking_attention", "block_sparse_attention", "paged_decode", "paged_prefill"})
+    expectRight(
+        device,
+        {kernel, {}, {}, {}, "f32", {}, 1, [](const Invocation &, std::vector<HostArray> &inputs) {
+           inputs[0].as<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+         }});
+}
+
 TEST_P(Attention, DropoutDoesNotDependOnTiles) {
   std::vector<std::vector<HostArray>> runs;
   for (int n : {16, 64}) {
