@@ -144,30 +144,31 @@ Execution execute(const Device &device, const Invocation &call, const Config &co
   return result;
 }
 
-std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const HostArray> inputs,
-                                        Arithmetic arithmetic) {
+static std::vector<HostArray> asSpecified(const Invocation &call,
+                                          std::span<const HostArray> inputs) {
   assert(isOneForEach(inputs, call));
   std::vector<HostArray> specified;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     specified.push_back(call.tensors[i].present ? permuted(inputs[i], call.storedAxes(i))
                                                 : HostArray());
+  return specified;
+}
+
+void checkContents(const Invocation &call, std::span<const HostArray> inputs) {
+  if (call.kernel->contents)
+    call.kernel->contents(call, asSpecified(call, inputs));
+}
+
+std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const HostArray> inputs,
+                                        Arithmetic arithmetic) {
+  const std::vector<HostArray> specified = asSpecified(call, inputs);
+  if (call.kernel->contents)
+    call.kernel->contents(call, specified);
   std::vector<HostArray> outputs = call.kernel->reference(call, specified, arithmetic);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (call.tensors[inputs.size() + i].present)
       outputs[i] = permuted(outputs[i], inverse(call.storedAxes(inputs.size() + i)));
   return outputs;
-}
-
-std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
-                           std::span<const HostArray> outputs) {
-  const auto exact = referenceOutputs(call, inputs, Arithmetic::exact);
-  const auto base = referenceOutputs(call, inputs, Arithmetic::own);
-  std::vector<Verdict> verdicts;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (call.tensors[inputs.size() + i].present)
-      verdicts.push_back({call.kernel->arguments[inputs.size() + i].name,
-                          judge(outputs[i], exact[i], base[i], call.kernel->factor)});
-  return verdicts;
 }
 
 } // namespace sectile

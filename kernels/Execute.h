@@ -1,6 +1,5 @@
-// Running one resolved kernel on arrays of the host and judging what came back.
+// Running one resolved kernel, or its reference, on arrays of the host.
 #pragma once
-#include "kernels/Accuracy.h"
 #include "kernels/Registry.h"
 #include <sectile/device.h>
 
@@ -20,16 +19,11 @@ struct Execution {
 Execution execute(const Device &device, const Invocation &call, const Config &config,
                   std::span<const HostArray> inputs, long repetitions = 1);
 
-// The reference's outputs, axes as stored.
+// Throws InputError for numbers that lead out of other arrays: see KernelSpec::contents.
+void checkContents(const Invocation &call, std::span<const HostArray> inputs);
+
+// The reference's outputs, axes as stored. Checks the contents first.
 std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const HostArray> inputs,
                                         Arithmetic arithmetic);
-
-struct Verdict {
-  std::string output;
-  Accuracy accuracy;
-};
-// Each output that is there against the float64 reference.
-std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
-                           std::span<const HostArray> outputs);
 
 } // namespace sectile

@@ -92,6 +92,9 @@ struct KernelSpec {
 
   // What the axes' names do not say; throws InputError.
   std::function<void(const Invocation &)> check;
+  // What numbers that lead to places in other arrays may not be; throws InputError. Inputs as for
+  // `reference`. Kernels do not check it: their arrays are on the device.
+  std::function<void(const Invocation &, std::span<const HostArray> inputs)> contents = nullptr;
   // Adds the extents of axes that only outputs have.
   std::function<void(Invocation &)> derive;
   // All outputs, in order; `inputs` are by their place among the arguments. Axes are in the

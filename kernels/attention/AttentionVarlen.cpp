@@ -103,6 +103,7 @@ KernelSpec sectile::attentionVarlenSpec() {
   spec.small = {{"Tq", 90}, {"Tk", 120}, {"Hq", 2},   {"Hkv", 1}, {"D", 32},
                 {"Dv", 32}, {"B1", 6},   {"Mk", 120}, {"R", 3}};
   spec.check = checkVarlen;
+  spec.contents = checkVarlenContents;
   spec.flops = nullptr; // only cu_seqlens knows
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

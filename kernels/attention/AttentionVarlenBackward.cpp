@@ -172,6 +172,7 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
   spec.typical = forward.typical;
   spec.small = forward.small;
   spec.check = forward.check;
+  spec.contents = forward.contents;
   spec.flops = nullptr; // only cu_seqlens knows
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

@@ -1,5 +1,6 @@
 // Options and optional inputs of the attention kernels.
 #include "kernels/attention/Options.h"
+#include "kernels/Contents.h"
 #include "kernels/InputError.h"
 #include <bit>
 #include <cmath>
@@ -165,6 +166,11 @@ void sectile::checkVarlen(const Invocation &call) {
                      "sequences, so at least one");
   if (call.extent("B1") == 1 && call.extent("Tq") + call.extent("Tk") != 0)
     throw InputError(call.kernel->name + ": q or k has tokens, but there is no sequence");
+}
+
+void sectile::checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs) {
+  checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("Tq"));
+  checkBoundaries(call, inputs, "cu_seqlens_k", call.extent("Tk"));
 }
 
 static double scaleOf(const Invocation &call) {

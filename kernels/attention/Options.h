@@ -22,6 +22,7 @@ std::vector<std::string> storedByLayout(std::vector<std::string> axes, const Opt
 void checkHeads(const Invocation &call);
 void checkAttention(const Invocation &call);
 void checkVarlen(const Invocation &call);
+void checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs);
 
 // How many pairs of a query and a key that it may see by their positions there are, of all heads.
 double visiblePairs(const Invocation &call);

@@ -96,8 +96,8 @@ public:
   bool sees(std::int64_t head, std::int64_t i, std::int64_t j) const {
     const std::int64_t beside = i + keys - queries;
     return !((settings.causal && j > beside) ||
-             (settings.left >= 0 && j < beside - settings.left) ||
-             (settings.right >= 0 && j > beside + settings.right) ||
+             (settings.left >= 0 && beside - j > settings.left) ||
+             (settings.right >= 0 && j - beside > settings.right) ||
              (settings.mask && !settings.mask->as<bool>()[place(*settings.mask, head, i, j)]));
   }
 

@@ -144,6 +144,19 @@ KernelSpec grouped(const char *rows, const char *columns) {
     if (call.extent("G") == 0 && call.extent("M") != 0)
       throw InputError(call.kernel->name + ": lhs has rows, but there is no group");
   };
+  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
+    std::int64_t sum = 0;
+    for (const std::int32_t size : inputs[call.index("group_sizes")].as<std::int32_t>()) {
+      if (size < 0)
+        throw InputError(call.kernel->name + ": group_sizes has " + std::to_string(size) +
+                         ", but a group has 0 rows or more");
+      sum += size;
+    }
+    if (sum != call.extent("M"))
+      throw InputError(call.kernel->name + ": group_sizes sum to " + std::to_string(sum) +
+                       ", but must sum to M, the rows of lhs (" + std::to_string(call.extent("M")) +
+                       ")");
+  };
   spec.defaults = [rows, columns](const Invocation &call, const std::string &target) {
     // Rows of a group count on average.
     std::int64_t height = call.extent(rows);

@@ -1,5 +1,6 @@
 // chunk_mean_pool: the mean of each chunk of a sequence, of sequences of one length or packed one
 // behind the other, and its gradient.
+#include "kernels/Contents.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/pooling/Family.h"
@@ -110,6 +111,19 @@ void check(const Invocation &call) {
     throw InputError(call.kernel->name + ": x has positions, but there is no sequence");
 }
 
+void contents(const Invocation &call, std::span<const HostArray> inputs) {
+  if (!call.has("cu_seqlens"))
+    return;
+  checkBoundaries(call, inputs, "cu_seqlens", call.extent("T"));
+  const auto bounds = inputs[call.index("cu_seqlens")].as<std::int32_t>();
+  std::int64_t chunks = 0;
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+    chunks += ceilDiv(bounds[s + 1] - bounds[s], call.options.integer("chunk"));
+  if (chunks > call.extent("C"))
+    throw InputError(call.kernel->name + ": the sequences have " + std::to_string(chunks) +
+                     " chunks, but there is room for " + std::to_string(call.extent("C")));
+}
+
 // Lengths that differ, some of them 0.
 void sampleBounds(const Invocation &call, HostArray &bounds, std::mt19937_64 &random) {
   const auto ends = bounds.as<std::int32_t>();
@@ -211,6 +225,7 @@ KernelSpec sectile::chunkMeanPoolSpec() {
       throw InputError(call.kernel->name + ": option 'chunks' goes with cu_seqlens");
   };
   spec.derive = derive;
+  spec.contents = contents;
   spec.reference = chunkMeanPoolReference;
   spec.defaults = defaults;
   spec.spaces = spaces();
@@ -257,6 +272,7 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
       throw InputError(call.kernel->name + ": dy has " + std::to_string(call.extent("C")) +
                        " chunks, but x has " + std::to_string(chunks));
   };
+  spec.contents = contents;
   spec.reference = chunkMeanPoolBackwardReference;
   spec.factor = 3;
   spec.defaults = defaults;

@@ -50,7 +50,7 @@ public:
         sum += number = std::exp(numbers.store(number - largest));
       logs[at(row)] = largest + std::log(sum);
       for (std::int64_t j = 0; j < keys; ++j) {
-        if (shown && !shown(row, j))
+        if (!visible(row, j))
           continue;
         const Number weight = numbers.store(p[at(j)] / sum);
         for (std::int64_t d = 0; d < width; ++d)
@@ -108,8 +108,8 @@ private:
   bool visible(std::int64_t row, std::int64_t j) const {
     const std::int64_t p = position(row);
     return !((shown && !shown(row, j)) || (options.causal && j > p) ||
-             (options.left >= 0 && j < p - options.left) ||
-             (options.right >= 0 && j > p + options.right));
+             (options.left >= 0 && p - j > options.left) ||
+             (options.right >= 0 && j - p > options.right));
   }
   Number score(std::int64_t row, std::int64_t j) const {
     if (!visible(row, j))

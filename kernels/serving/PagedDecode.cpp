@@ -51,6 +51,9 @@ KernelSpec sectile::pagedDecodeSpec() {
                 {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
   spec.follow = followPaged;
   spec.check = checkPaged;
+  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
+    checkPagedContents(call, inputs[3], inputs[4], pagedSettings(call, inputs));
+  };
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result = pagedReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],

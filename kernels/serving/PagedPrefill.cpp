@@ -1,5 +1,6 @@
 // paged_prefill: the next chunk of each sequence's queries against all of its keys, which lie in
 // pages, those of the chunk included.
+#include "kernels/Contents.h"
 #include "kernels/InputError.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
@@ -82,13 +83,20 @@ KernelSpec sectile::pagedPrefillSpec() {
     if (call.extent("S") == 0 && call.extent("T") != 0)
       throw InputError("paged_prefill: q has tokens, but there is no sequence");
   };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
+  const auto settingsOf = [](const Invocation &call, std::span<const HostArray> inputs) {
     PagedSettings settings = pagedSettings(call, inputs);
     settings.causal = call.options.flag("causal");
     settings.cu = &inputs[call.index("cu_seqlens_q")];
-    auto result =
-        pagedReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], settings, arithmetic);
+    return settings;
+  };
+  spec.contents = [settingsOf](const Invocation &call, std::span<const HostArray> inputs) {
+    checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+    checkPagedContents(call, inputs[3], inputs[4], settingsOf(call, inputs));
+  };
+  spec.reference = [settingsOf](const Invocation &call, std::span<const HostArray> inputs,
+                                Arithmetic arithmetic) {
+    auto result = pagedReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
+                                 settingsOf(call, inputs), arithmetic);
     return std::vector{result.o, result.lse};
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {

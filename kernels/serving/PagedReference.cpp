@@ -2,6 +2,7 @@
 #include "kernels/InputError.h"
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
+#include "kernels/Registry.h"
 #include "kernels/serving/References.h"
 #include <cmath>
 #include <limits>
@@ -37,7 +38,46 @@ auto contents(const Numbers &numbers, const HostArray &cache, const HostArray *s
   return values;
 }
 
+// Keys that query i of n of a sequence sees.
+struct Range {
+  std::int64_t first, last;
+};
+Range seen(const PagedSettings &settings, std::int64_t i, std::int64_t n, std::int64_t keys) {
+  const std::int64_t offset = keys - n;
+  return {settings.left < 0 || settings.left > i + offset ? 0 : i + offset - settings.left,
+          settings.causal ? std::clamp<std::int64_t>(i + offset + 1, 0, keys) : keys};
+}
+
 } // namespace
+
+void sectile::checkPagedContents(const Invocation &call, const HostArray &lengths,
+                                 const HostArray &tables, const PagedSettings &settings) {
+  const std::int64_t sequences = call.extent("S"), maxPages = call.extent("max"),
+                     page = call.extent("page"), blocks = call.extent("blocks");
+  const auto length = lengths.as<std::int32_t>(), table = tables.as<std::int32_t>();
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const std::int64_t keys = length[static_cast<std::size_t>(s)];
+    if (keys < 0 || keys > maxPages * page)
+      throw InputError(call.kernel->name + ": context_lens[" + std::to_string(s) + "] is " +
+                       std::to_string(keys) + ", but must be from 0 to " +
+                       std::to_string(maxPages * page) +
+                       ", the keys that a row of block_tables has room for");
+    std::int64_t queries = 1;
+    if (settings.cu) {
+      const auto bounds = settings.cu->as<std::int32_t>();
+      queries = bounds[static_cast<std::size_t>(s + 1)] - bounds[static_cast<std::size_t>(s)];
+    }
+    if (queries == 0)
+      continue;
+    const std::int64_t last = seen(settings, queries - 1, queries, keys).last;
+    for (std::int64_t p = seen(settings, 0, queries, keys).first / page; p * page < last; ++p)
+      if (const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + p)];
+          block < 0 || block >= blocks)
+        throw InputError(call.kernel->name + ": block_tables[" + std::to_string(s) + ", " +
+                         std::to_string(p) + "] is " + std::to_string(block) + ", but there are " +
+                         std::to_string(blocks) + " blocks");
+  }
+}
 
 AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCache,
                                         const HostArray &vCache, const HostArray &lengths,
@@ -50,38 +90,6 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
   auto boundary = [&](std::int64_t s) -> std::int64_t {
     return settings.cu ? settings.cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s;
   };
-  // Keys that query i of n of a sequence sees.
-  struct Range {
-    std::int64_t first, last;
-  };
-  auto seen = [&](std::int64_t i, std::int64_t n, std::int64_t keys) -> Range {
-    const std::int64_t offset = keys - n;
-    return {settings.left < 0 ? 0 : std::max<std::int64_t>(0, i + offset - settings.left),
-            settings.causal ? std::clamp<std::int64_t>(i + offset + 1, 0, keys) : keys};
-  };
-
-  // Numbers that lead out of the arrays are the user's mistake.
-  if (boundary(0) != 0 || boundary(sequences) != tokens)
-    throw InputError("cu_seqlens_q must begin with 0 and end with " + std::to_string(tokens));
-  for (std::int64_t s = 0; s < sequences; ++s) {
-    const std::int64_t keys = length[static_cast<std::size_t>(s)],
-                       queries = boundary(s + 1) - boundary(s);
-    if (queries < 0)
-      throw InputError("cu_seqlens_q falls behind sequence " + std::to_string(s));
-    if (keys < 0 || keys > maxPages * page)
-      throw InputError("context_lens[" + std::to_string(s) + "] is " + std::to_string(keys) +
-                       ", but must be from 0 to " + std::to_string(maxPages * page) +
-                       ", the keys that a row of block_tables has room for");
-    if (queries == 0)
-      continue;
-    const std::int64_t last = seen(queries - 1, queries, keys).last;
-    for (std::int64_t p = seen(0, queries, keys).first / page; p * page < last; ++p)
-      if (const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + p)];
-          block < 0 || block >= kCache.shape[0])
-        throw InputError("block_tables[" + std::to_string(s) + ", " + std::to_string(p) + "] is " +
-                         std::to_string(block) + ", but there are " +
-                         std::to_string(kCache.shape[0]) + " blocks");
-  }
 
   return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
@@ -102,7 +110,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
       std::vector<Number> p;
       for (std::int64_t token = begin; token < end; ++token) {
         const std::int64_t i = token - begin, row = token * heads + head;
-        const auto [first, last] = seen(i, end - begin, keys);
+        const auto [first, last] = seen(settings, i, end - begin, keys);
         Number largest = -infinity, sum = 0;
         p.clear();
         for (std::int64_t j = first; j < last; ++j) {

@@ -4,6 +4,8 @@
 
 namespace sectile {
 
+struct Invocation;
+
 // o [P, B, Hq, Sq, D] and lse [P, B, Hq, Sq] of P parts of the keys -> o and lse of all of them.
 // A part whose lse is -inf has seen nothing and counts nothing, whatever its o holds.
 AttentionResult mergeReference(const HostArray &o, const HostArray &lse, Arithmetic arithmetic);
@@ -24,6 +26,11 @@ struct PagedSettings {
 AttentionResult pagedReference(const HostArray &q, const HostArray &kCache, const HostArray &vCache,
                                const HostArray &lengths, const HostArray &tables,
                                const PagedSettings &settings, Arithmetic arithmetic);
+
+// Throws InputError for a length that the tables have no room for, and for the number of a block
+// that is looked for and is not there.
+void checkPagedContents(const Invocation &call, const HostArray &lengths, const HostArray &tables,
+                        const PagedSettings &settings);
 
 struct BlockSparseSettings {
   SchemeOptions scheme;

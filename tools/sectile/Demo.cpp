@@ -1,4 +1,5 @@
 // `sectile demo`: the five kernels on the best device, each checked against float64.
+#include "kernels/Check.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Table.h"

@@ -1,4 +1,5 @@
 // `sectile run`: one kernel on arrays from .npy files.
+#include "kernels/Check.h"
 #include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/npy/Npy.h"
@@ -80,6 +81,8 @@ int sectile::tool::runRun(const CommandLine &line) {
       throw InputError("--out: there is no output '" + name + "' without '" +
                        kernel.arguments[inputs.size() + index].with + "'");
 
+  checkContents(call, inputs);
+
   const Device device = openDevice(line.value("--device"));
   const Config config = configFor(call, device, given);
   const Execution execution = execute(device, call, config, inputs, repetitions);
@@ -95,7 +98,7 @@ int sectile::tool::runRun(const CommandLine &line) {
   }
   if (!line.has("--check"))
     return 0;
-  const std::vector<Verdict> verdicts = check(call, inputs, execution.outputs);
+  const std::vector<Verdict> verdicts = checkNearby(call, inputs, execution.outputs);
   if (printVerdicts(verdicts))
     return 0;
   for (const Verdict &verdict : verdicts)

@@ -1,5 +1,5 @@
-// Attention and its gradients on tensors with types: the library's kernels `attention` and
-// `attention_backward`.
+// Attention and its gradients on tensors with types: the library's kernels `attention`,
+// `attention_varlen` and their gradients.
 #pragma once
 #include <optional>
 #include <sectile/library.h>
@@ -24,56 +24,64 @@ struct AttentionOptions {
   std::optional<AnyTensor> bias = {};  // [1 or B, 1 or Hq, Sq, Sk], elements as those of q
   std::optional<AnyTensor> mask = {};  // the same, of bools: true where a query sees a key
   std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
+  // Where packed sequences begin, and the end of the last: [B + 1] of std::int32_t, from 0 to Tq
+  // and Tk. They go with tensors of three axes, where bias and mask are [1 or Hq, Tq, Mk].
+  std::optional<AnyTensor> cu_seqlens_q = {}, cu_seqlens_k = {};
 };
 
-template <class T> struct AttentionOutputs {
-  Tensor<T, 4> o;
-  Tensor<float, 3> lse; // [B, Hq, Sq]: natural logarithms of the rows' sums of exponentials
+// N is 4, or 3 for packed sequences.
+template <class T, int N> struct AttentionOutputs {
+  Tensor<T, N> o;
+  // [B, Hq, Sq] or [Hq, Tq]: natural logarithms of the rows' sums of exponentials.
+  Tensor<float, N - 1> lse;
 };
-template <class T> struct AttentionGradients {
-  Tensor<T, 4> dq, dk, dv;
-  std::optional<Tensor<T, 4>> dbias = {}; // where there is a bias, and of its shape
+template <class T, int N> struct AttentionGradients {
+  Tensor<T, N> dq, dk, dv;
+  std::optional<Tensor<T, N>> dbias = {}; // where there is a bias, and of its shape
   std::optional<Tensor<float, 2>> dsinks = {};
 };
 
 namespace detail {
-// Adds the optional inputs to those given.
-NamedTensors runAttention(const Stream &stream, std::string_view kernel, NamedTensors inputs,
+// Adds the optional inputs to those given. `axes`: of q.
+NamedTensors runAttention(const Stream &stream, bool backward, int axes, NamedTensors inputs,
                           const AttentionOptions &options);
 // A parameter that takes no part in finding T.
-template <class T>
-using AttentionInput = std::type_identity_t<Tensor<const std::remove_const_t<T>, 4>>;
+template <class T, int N>
+using AttentionInput = std::type_identity_t<Tensor<const std::remove_const_t<T>, N>>;
 } // namespace detail
 
-// o = softmax(scale q k^T) v of q [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv], with T
-// half, bfloat16 or float, D and Dv from 16 to 256, and Hq a multiple of Hkv. Rows that see no key
-// give 0. Launches and does not wait. Throws LaunchError for what does not fit.
-template <class T>
-AttentionOutputs<std::remove_const_t<T>>
-attention(const Stream &stream, const Tensor<T, 4> &q, const detail::AttentionInput<T> &k,
-          const detail::AttentionInput<T> &v, const AttentionOptions &options = {}) {
+// o = softmax(scale q k^T) v of q [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv], or of
+// packed sequences q [Tq, Hq, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv], with T half, bfloat16 or
+// float, D and Dv from 16 to 256, and Hq a multiple of Hkv. Rows that see no key give 0. Launches
+// and does not wait. Throws LaunchError for what does not fit.
+template <class T, int N>
+  requires(N == 3 || N == 4)
+AttentionOutputs<std::remove_const_t<T>, N>
+attention(const Stream &stream, const Tensor<T, N> &q, const detail::AttentionInput<T, N> &k,
+          const detail::AttentionInput<T, N> &v, const AttentionOptions &options = {}) {
   using Element = std::remove_const_t<T>;
   const NamedTensors out =
-      detail::runAttention(stream, "attention", {{"q", q}, {"k", k}, {"v", v}}, options);
-  return {out.at("o").as<Element, 4>(), out.at("lse").as<float, 3>()};
+      detail::runAttention(stream, false, N, {{"q", q}, {"k", k}, {"v", v}}, options);
+  return {out.at("o").as<Element, N>(), out.at("lse").as<float, N - 1>()};
 }
 
 // The gradients of what has dO for the gradient of o; o and lse are what `attention` gave for the
 // same inputs and options.
-template <class T>
-AttentionGradients<std::remove_const_t<T>>
-attention_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::AttentionInput<T> &k,
-                   const detail::AttentionInput<T> &v, const detail::AttentionInput<T> &o,
-                   const Tensor<const float, 3> &lse, const detail::AttentionInput<T> &dO,
-                   const AttentionOptions &options = {}) {
+template <class T, int N>
+  requires(N == 3 || N == 4)
+AttentionGradients<std::remove_const_t<T>, N>
+attention_backward(const Stream &stream, const Tensor<T, N> &q,
+                   const detail::AttentionInput<T, N> &k, const detail::AttentionInput<T, N> &v,
+                   const detail::AttentionInput<T, N> &o,
+                   const std::type_identity_t<Tensor<const float, N - 1>> &lse,
+                   const detail::AttentionInput<T, N> &dO, const AttentionOptions &options = {}) {
   using Element = std::remove_const_t<T>;
   const NamedTensors out = detail::runAttention(
-      stream, "attention_backward",
-      {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}, options);
-  AttentionGradients<Element> result{out.at("dq").as<Element, 4>(), out.at("dk").as<Element, 4>(),
-                                     out.at("dv").as<Element, 4>()};
+      stream, true, N, {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}, options);
+  AttentionGradients<Element, N> result{
+      out.at("dq").as<Element, N>(), out.at("dk").as<Element, N>(), out.at("dv").as<Element, N>()};
   if (const auto dbias = out.find("dbias"); dbias != out.end())
-    result.dbias = dbias->second.template as<Element, 4>();
+    result.dbias = dbias->second.template as<Element, N>();
   if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
     result.dsinks = dsinks->second.template as<float, 2>();
   return result;

@@ -13,49 +13,6 @@ std::size_t inputCount(const KernelSpec &kernel) {
                                                 [](const auto &spec) { return !spec.output; }));
 }
 
-// Each number a unit in the last place up or down.
-HostArray neighbourOf(const HostArray &array, double unit, std::mt19937_64 &random) {
-  HostArray result = array;
-  withType(array.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::numeric_limits<T>::is_integer)
-      for (T &value : result.as<T>())
-        value = T(static_cast<double>(value) *
-                  (1 + (random() % 2 ? 1 : -1) *
-                           std::max(unit, static_cast<double>(std::numeric_limits<T>::epsilon()))));
-  });
-  return result;
-}
-
-struct Bounds {
-  double max = 0, rms = 0;
-};
-// Those of judge(), from what the plain formula does at neighbours of the inputs.
-std::vector<Bounds> boundsNearby(const Invocation &call, std::span<const HostArray> inputs) {
-  // Nothing less would change what products through tf32 read.
-  const bool narrow = std::any_of(
-      call.kernel->options.begin(), call.kernel->options.end(), [&](const OptionSpec &option) {
-        return option.name == "precision" && call.options.choice("precision") == "tf32";
-      });
-  const double unit = narrow ? 0x1p-10 : 0;
-  std::vector<Bounds> bounds;
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 4; ++i) {
-    std::vector<HostArray> nearby;
-    for (const HostArray &input : inputs)
-      nearby.push_back(neighbourOf(input, unit, random));
-    std::size_t output = 0;
-    for (const Verdict &verdict :
-         check(call, nearby, referenceOutputs(call, nearby, Arithmetic::own))) {
-      bounds.resize(std::max(bounds.size(), ++output));
-      Bounds &own = bounds[output - 1];
-      own.max = std::max(own.max, verdict.accuracy.maxBound);
-      own.rms = std::max(own.rms, verdict.accuracy.rmsBound);
-    }
-  }
-  return bounds;
-}
-
 void expectWithinBounds(const Invocation &call, std::span<const HostArray> inputs,
                         std::span<const HostArray> outputs) {
   for (const Verdict &verdict : check(call, inputs, outputs))
@@ -227,17 +184,7 @@ std::vector<HostArray> expectRight(const Device &device, const FilledCall &fille
 
 void expectRightAnywhere(const Device &device, const FilledCall &filled) {
   const auto &[call, inputs] = filled;
-  std::vector<Verdict> verdicts = check(call, inputs, runTwice(device, filled, {}));
-  if (std::any_of(verdicts.begin(), verdicts.end(),
-                  [](const Verdict &verdict) { return !verdict.accuracy.ok(); })) {
-    const std::vector<Bounds> nearby = boundsNearby(call, inputs);
-    for (std::size_t i = 0; i < verdicts.size(); ++i) {
-      Accuracy &accuracy = verdicts[i].accuracy;
-      accuracy.maxBound = std::max(accuracy.maxBound, nearby[i].max);
-      accuracy.rmsBound = std::max(accuracy.rmsBound, nearby[i].rms);
-    }
-  }
-  for (const Verdict &verdict : verdicts)
+  for (const Verdict &verdict : checkNearby(call, inputs, runTwice(device, filled, {})))
     EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
 }
 

@@ -1,6 +1,9 @@
 // Attention over packed sequences, forward and backward.
 #include "AttentionTest.h"
+#include "kernels/InputError.h"
+#include <gmock/gmock.h>
 #include <numeric>
+#include <sectile/attention.h>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -97,6 +100,68 @@ TEST_P(Attention, SequencesDoNotKnowOfEachOther) {
   const auto whole = execute(device, both, config, inputs).outputs[0];
   const auto part = execute(device, one, config, parts).outputs[0];
   EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), whole.data.begin()));
+}
+
+// Tensors of three axes are packed sequences.
+TEST_P(Attention, TypedCallsTakePackedSequences) {
+  constexpr int heads = 2, width = 16;
+  const KernelCase test =
+      packed({"attention_varlen", {{"Hq", heads}, {"Hkv", heads}, {"D", width}, {"Dv", width}}},
+             queryLengths, keyLengths);
+  const FilledCall filled = fill(test);
+  auto rows = [&](std::size_t input) {
+    const auto values = filled.inputs[input].as<half>();
+    const auto buffer = device.upload(std::vector<half>(values.begin(), values.end()));
+    return Tensor<const half, 3>(tensor(buffer, {values.size() / heads / width, heads, width}));
+  };
+  auto bounds = [&](std::size_t input) {
+    const auto values = filled.inputs[input].as<std::int32_t>();
+    return tensor(device.upload(std::vector<std::int32_t>(values.begin(), values.end())),
+                  {values.size()});
+  };
+  const auto q = rows(0), k = rows(1), v = rows(2);
+  AttentionOptions options{.causal = true, .dropout = 0.25, .seed = 9};
+  EXPECT_THROW(attention(device.stream(), q, k, v, options), LaunchError);
+  options.cu_seqlens_q = bounds(3);
+  options.cu_seqlens_k = bounds(4);
+  const auto [o, lse] = attention(device.stream(), q, k, v, options);
+  const auto gradients = attention_backward(device.stream(), q, k, v, o, lse, o, options);
+  device.synchronize();
+
+  KernelCase same = test;
+  same.options = {{"causal", "true"}, {"dropout", "0.25"}, {"seed", "9"}};
+  const auto outputs = expectRight(device, fill(same), {});
+  const auto got = Buffer<half>(o.memory()).download();
+  const auto expected = outputs[0].as<half>();
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(static_cast<float>(got[i]), static_cast<float>(expected[i]));
+  EXPECT_EQ(gradients.dk.extents(), k.extents());
+  EXPECT_FALSE(gradients.dbias || gradients.dsinks);
+
+  options.layout = AttentionLayout::bshd;
+  EXPECT_THROW(attention(device.stream(), q, k, v, options), LaunchError);
+}
+
+// The numbers are there before a run from files, and for a reference.
+TEST(AttentionVarlenErrors, BoundariesThatLeadElsewhere) {
+  const FilledCall filled = fill(packed({"attention_varlen"}, {4, 6}, {5, 7}));
+  auto refusal = [&](std::size_t input, std::vector<double> values) -> std::string {
+    auto wrong = filled.inputs;
+    wrong[input].assign(values);
+    try {
+      referenceOutputs(filled.call, wrong, Arithmetic::exact);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal(3, {0, 11, 10}),
+              testing::HasSubstr("cu_seqlens_q falls from 11 to 10 at sequence 1"));
+  EXPECT_THAT(refusal(3, {1, 4, 10}), testing::HasSubstr("cu_seqlens_q is from 1 to 10"));
+  EXPECT_THAT(refusal(4, {0, 5, 13}),
+              testing::HasSubstr("cu_seqlens_k is from 0 to 13, but must begin with 0 and end "
+                                 "with 12"));
 }
 
 TEST_P(AttentionAnywhere, AllTogether) {

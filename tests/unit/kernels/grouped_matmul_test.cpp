@@ -1,5 +1,6 @@
 // grouped_matmul and its gradients: empty groups, partial tiles, many groups.
 #include "KernelTest.h"
+#include "kernels/InputError.h"
 #include <numeric>
 
 using namespace sectile;
@@ -99,6 +100,9 @@ TEST_P(GroupedMatmul, WrongLengthsStayInMemory) {
     std::vector<HostArray> inputs = sampleInputs(call, 1);
     inputs[call.index("group_sizes")].assign(std::vector<double>{90, -20, 1000});
     EXPECT_NO_THROW(execute(device, call, completeConfig(call, device.target(), {}), inputs));
+    EXPECT_THROW(checkContents(call, inputs), InputError);
+    inputs[call.index("group_sizes")].assign(std::vector<double>{90, 0, 9});
+    EXPECT_THROW(checkContents(call, inputs), InputError);
   }
 }
 

@@ -243,4 +243,22 @@ TEST(PoolingErrors, SayWhatIsWrong) {
               testing::HasSubstr("goes with cu_seqlens"));
   EXPECT_THAT(refusal({"chunk_mean_pool_backward", {{"C", 7}}}),
               testing::HasSubstr("dy has 7 chunks, but x has 3"));
+
+  const FilledCall packed = fill({"chunk_mean_pool",
+                                  {{"T", 10}, {"N", 3}},
+                                  {{"chunk", "4"}, {"chunks", "3"}},
+                                  {"cu_seqlens"}});
+  auto contents = [&](std::vector<double> bounds) -> std::string {
+    auto inputs = packed.inputs;
+    inputs[1].assign(bounds);
+    try {
+      checkContents(packed.call, inputs);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(contents({0, 4, 10}), "accepted");
+  EXPECT_THAT(contents({0, 5, 10}), testing::HasSubstr("4 chunks, but there is room for 3"));
+  EXPECT_THAT(contents({0, 4, 9}), testing::HasSubstr("must begin with 0 and end with 10"));
 }

@@ -233,8 +233,11 @@ TEST(PagedPrefillErrors, AreFoundInTheNumbersToo) {
   };
   EXPECT_THAT(refusal(lengthsAt, {97, 60}), testing::HasSubstr("context_lens[0] is 97"));
   EXPECT_THAT(refusal(lengthsAt, {50, -1}), testing::HasSubstr("context_lens[1] is -1"));
-  EXPECT_THAT(refusal(endsAt, {0, 20, 41}), testing::HasSubstr("cu_seqlens_q"));
-  EXPECT_THAT(refusal(endsAt, {0, 30, 20}), testing::HasSubstr("cu_seqlens_q"));
+  EXPECT_THAT(
+      refusal(endsAt, {0, 20, 41}),
+      testing::HasSubstr("cu_seqlens_q is from 0 to 41, but must begin with 0 and end with 40"));
+  EXPECT_THAT(refusal(endsAt, {0, 50, 40}),
+              testing::HasSubstr("cu_seqlens_q falls from 50 to 40 at sequence 1"));
   EXPECT_THAT(refusal(tablesAt, {1, 2, 3, 20, 5, 6, 7, 8, 9, 10, 11, 12}),
               testing::HasSubstr("block_tables[0, 3] is 20"));
 }

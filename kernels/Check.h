@@ -1,0 +1,22 @@
+// Judging what a kernel gave on arrays of the host.
+#pragma once
+#include "kernels/Accuracy.h"
+#include "kernels/Execute.h"
+
+namespace sectile {
+
+struct Verdict {
+  std::string output;
+  Accuracy accuracy;
+};
+// Each output that is there against the float64 reference.
+std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
+                           std::span<const HostArray> outputs);
+
+// For inputs that nobody picked. A bound follows from the plain formula's own error, which may be
+// next to nothing by luck: in an output of one element, or where terms cancel out. Where one is
+// missed, that error is taken at neighbours of the inputs too, and the largest counts.
+std::vector<Verdict> checkNearby(const Invocation &call, std::span<const HostArray> inputs,
+                                 std::span<const HostArray> outputs);
+
+} // namespace sectile

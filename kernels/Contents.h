@@ -1,0 +1,12 @@
+// Checks of integer inputs that several kernels have, for KernelSpec::contents.
+#pragma once
+#include "kernels/Registry.h"
+
+namespace sectile {
+
+// Where packed sequences begin, and the end of the last: from 0, never falling, to `end`. Nothing
+// is checked where the argument is left out.
+void checkBoundaries(const Invocation &call, std::span<const HostArray> inputs,
+                     std::string_view argument, std::int64_t end);
+
+} // namespace sectile
