@@ -1,4 +1,8 @@
-// attention: o = softmax(scale q kT) v, never holding a whole row of scores.
+// attention: o = softmax(scale q k^T) v, lse = log of the sums (Vaswani et al., arXiv 1706.03762),
+// never holding a whole row of scores: by blocks of keys as FlashAttention-2 (Dao, arXiv
+// 2307.08691), with the online softmax of Milakov and Gimelshein (arXiv 1805.02867). Options.cpp
+// has the formula with all options and what is refused. A row that sees no key gives o = 0 and lse
+// = -inf. A NaN or an infinity in v may reach rows that do not see its key, as the page says.
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Forward.h"
 #include "kernels/attention/Options.h"

@@ -1,5 +1,11 @@
-// attention_backward: gradients of q, k, v, the bias and the sinks from what the forward pass left,
-// as p (dO v^T - delta) of weights p made anew, with delta the sum of o * dO of each row.
+// attention_backward: gradients of q, k, v, the bias and the sinks from what the forward pass left.
+// With p = e^(s - lse), z what dropout multiplies by, delta the sum of o * dO of each row:
+//   dv = (p z)^T dO, ds = p (z (dO v^T) - delta), dbias = ds,
+//   dsinks = -sum of e^(sink - lse) delta,
+//   dq = scale ds' k, dk = scale ds'^T q, ds' = ds (1 - (t/c)^2) of scores t that a soft cap c made
+// (Dao, arXiv 2307.08691; bias, sinks and soft cap derived from the forward formula). Weights are
+// made anew. Rows that saw nothing have no gradients. That o and lse belong to the inputs is not
+// checked.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"

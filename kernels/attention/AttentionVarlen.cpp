@@ -1,4 +1,7 @@
-// attention_varlen: attention over sequences of different lengths, packed without gaps.
+// attention_varlen: attention over sequences of different lengths, packed without gaps, each by
+// itself with attention's formula. Packed as for FlashAttention's varlen functions (arXiv
+// 2205.14135). cu_seqlens that fall or do not go from 0 to the number of tokens are refused from
+// the host; on the device they give undefined results, but lead to no access outside the arrays.
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Forward.h"
 #include "kernels/attention/Options.h"

@@ -1,4 +1,5 @@
-// attention_varlen_backward: the gradients of attention over packed sequences.
+// attention_varlen_backward: the gradients of attention over packed sequences, by
+// attention_backward's formulas within each.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"

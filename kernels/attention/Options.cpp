@@ -1,4 +1,12 @@
-// Options and optional inputs of the attention kernels.
+// Options and optional inputs of the attention kernels. With all of them
+//   s = cap(scale q k^T) + bias, cap(x) = c tanh(x / c), -inf where a key is hidden,
+//   lse = log(sum of e^s over keys and sinks), p = e^(s - lse), o = (p z) v,
+// where dropout d makes z 0 or 1/(1 - d). Keys are hidden by causal order, windows (Beltagy et al.,
+// arXiv 2004.05150) and masks. Heads share keys as in Ainslie et al. (arXiv 2305.13245), of one
+// head in Shazeer (arXiv 1911.02150); the soft cap is Gemma 2's (arXiv 2408.00118), sinks are as in
+// gpt-oss, dropout draws by Philox (Salmon et al., SC11). Refused: heads of q that are no multiple
+// of those of k, D or Dv outside 16 to 256, windows below -1, a negative soft cap, dropout outside
+// [0, 1).
 #include "kernels/attention/Options.h"
 #include "kernels/Contents.h"
 #include "kernels/InputError.h"

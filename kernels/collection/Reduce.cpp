@@ -1,5 +1,7 @@
-// reduce: a row to one number. Few long rows are cut into parts that programs share; a second
-// launch puts the parts together, always in the same order.
+// reduce: a row to one number, y = x[0] + ... + x[N - 1] and so on, as torch.sum, mean, prod, amax,
+// amin, argmax and argmin along the last axis. A NaN makes y NaN, or its place. Refused: extremes
+// of no elements, the mean of integers. Few long rows are cut into parts that programs share; a
+// second launch puts the parts together, always in the same order.
 #include "kernels/InputError.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"

@@ -204,6 +204,8 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
 
 } // namespace
 
+// y[i] = x[indices[i]] with y in order, as torch.sort with stable = true and torch.argsort, but
+// that -0 is below +0. NaN is above all numbers.
 KernelSpec sectile::sortSpec() {
   return sortedSpec("sort", "y = the elements of each row of x in order, and where they were",
                     true);
@@ -213,6 +215,8 @@ KernelSpec sectile::argsortSpec() {
   return sortedSpec("argsort", "where the elements of each row of x are in order", false);
 }
 
+// The k largest or smallest in order, as torch.topk: NaN is above all numbers, and of equals the
+// first ones count. A k below 1, beyond 1024 or beyond the row is refused.
 KernelSpec sectile::topkSpec() {
   KernelSpec spec;
   spec.name = "topk";

@@ -1,5 +1,10 @@
 // conv2d: the cross-correlation that deep learning calls convolution,
-// y[n, k, p, q] = b[k] + sum over c, r, s of w[k, c, r, s] x[n, c, p stride - pad + r dilation, …].
+//   y[n, k, p, q] = b[k] + sum over c, r, s of w[k, c, r, s] x[n, c, h, w],
+//   h = p stride - pad + r dilation, w = q stride - pad + s dilation,
+// as torch.nn.functional.conv2d, with zeros beyond the image (whose product with a NaN or an
+// infinity is NaN). By implicit matrix products (Chetlur et al., arXiv 1410.0759). Refused: groups
+// that do not divide channels or filters, strides and dilations below 1, negative padding, filters
+// without taps.
 #include "kernels/InputError.h"
 #include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"

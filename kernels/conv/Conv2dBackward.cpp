@@ -1,6 +1,8 @@
-// conv2d_backward: the gradients of conv2d's image, filters and bias. That of the image is the
-// convolution read backwards; that of the filters sums over all pixels, which several programs
-// share.
+// conv2d_backward: the gradients of conv2d's image, filters and bias, derived from its formula:
+//   dx[n, c, h, w] = sum of w[k, c, r, s] dy[n, k, p, q] over all taps that lie on (h, w),
+//   dw[k, c, r, s] = sum of dy[n, k, p, q] x under the tap over n, p, q, db = sum of dy.
+// That of the image is the convolution read backwards; that of the filters sums over all pixels,
+// which several programs share. A dy of other extents than y's is refused.
 #include "kernels/InputError.h"
 #include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"

@@ -8,6 +8,12 @@ using namespace sectile;
 
 namespace {
 
+// relu, gelu (its tanh form too), silu, sigmoid, tanh and softplus as PyTorch's functions of these
+// names, relu_squared is relu(x)^2 (So et al., arXiv 2109.08668):
+//   gelu(x) = x/2 (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel, arXiv 1606.08415)
+//   gelu_tanh(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//   silu(x) = x sigmoid(x), softplus(x) = log(1 + e^x)
+// dx = f'(x) dy with derivatives of these; that of relu is 0 at 0. NaN stays NaN.
 template <class T>
 Kernel activationKernel{
     "activation", [](View<const T, 3> x, View<T, 3> y, const ElementsConfig &config) {

@@ -1,5 +1,9 @@
 // dropout: elements are left out at random, the others scaled up; and its gradient, the same with
-// the same elements.
+// the same elements:
+//   y = x / (1 - p) where u >= p, else 0, with u in [0, 1) drawn by Philox 4x32-10
+// (Hinton et al., arXiv 1207.0580, scaled as torch.nn.functional.dropout does; Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC11). What is left out may be NaN; p = 1 leaves
+// all out. A p that is not from 0 to 1 is refused.
 #include "kernels/InputError.h"
 #include "kernels/elementwise/Draws.h"
 #include "kernels/elementwise/ElementReferences.h"

@@ -8,6 +8,8 @@ using namespace sectile;
 
 namespace {
 
+// Shazeer's gated linear units (arXiv 2002.05202), f = silu or gelu:
+//   y = f(gate) up, dgate = dy up f'(gate), dup = dy f(gate)
 template <class T>
 Kernel gated{"gated", [](View<const T, 3> gate, View<const T, 3> up, View<T, 3> y,
                          const ElementsConfig &config) {

@@ -1,4 +1,4 @@
-// vector_add: z = x + y.
+// vector_add: z = x + y, as torch.add of equal shapes. Arrays that are not dense are refused.
 #include "kernels/Use.h"
 #include "kernels/elementwise/Family.h"
 

@@ -1,4 +1,5 @@
-// batched_matmul: matrix products side by side, each with matmul's epilogue.
+// batched_matmul: matrix products side by side, each with matmul's formula and epilogue, as
+// torch.bmm and torch.baddbmm.
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 

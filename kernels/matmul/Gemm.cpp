@@ -1,4 +1,5 @@
-// The general matrix product: batches, an epilogue, and sums that several programs share.
+// The general matrix product: batches, an epilogue, and sums that several programs share, split
+// along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/SharedSums.h"
 #include <algorithm>

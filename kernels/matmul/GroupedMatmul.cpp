@@ -1,6 +1,10 @@
 // grouped_matmul: rows of one matrix, group by group, times each group's own matrix, as in mixtures
-// of experts; and grouped_matmul_drhs, the gradient of those matrices. The gradient of the rows is
-// grouped_matmul itself with trans_rhs the other way round.
+// of experts; and grouped_matmul_drhs, the gradient of those matrices:
+//   c[row] = lhs[row] rhs[g] for the rows of group g, drhs[g] = lhs^T dc over those rows,
+// as jax.lax.ragged_dot; the gradient is derived from it. The gradient of the rows is
+// grouped_matmul itself with trans_rhs the other way round. Rows without any group are refused.
+// Sizes below 0 and of another sum than M are refused from the host; on the device rows behind the
+// last group are not written, and negative sizes are undefined.
 //
 // How long the groups are is read on the device: the grid is the most tiles that any lengths need,
 // and each program finds its own tile.

@@ -1,4 +1,6 @@
-// matmul: c = act(alpha a b + beta residual + bias), either operand stored transposed.
+// matmul: c = act(alpha row_scale column_scale a b + beta residual + bias), either operand stored
+// transposed: BLAS's gemm with torch.addmm's bias and an activation. Sums are f32, of i8 i32. With
+// K = 0 the epilogue remains; with beta = 0 the residual is not read.
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 

@@ -1,6 +1,8 @@
 // quantized_matmul: activations times weights of 4 or 8 bits with a scale (and a zero point) for
 // each run of `group` weights along K. A weight is (code - zero) * scale, rounded to the
-// activations' dtype; c = act(a w^T + bias).
+// activations' dtype; c = act(a w^T + bias). So GPTQ's and AWQ's weights are defined (arXiv
+// 2210.17323, 2306.00978); the order of the codes is our own. A group that is no multiple of 16 is
+// refused.
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"

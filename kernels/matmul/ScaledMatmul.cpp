@@ -1,6 +1,7 @@
 // scaled_matmul: products of 8-bit operands with a scale for each block of them, as models trained
-// or stored in fp8 have: c[i, j] = act(sum over blocks s of K of a_scales[i, s] * b_scales[s, block
-// of j] * (a b within s) + bias[j]).
+// or stored in fp8 have (DeepSeek-V3, arXiv 2412.19437): c[i, j] = act(sum over blocks s of K of
+// a_scales[i, s] * b_scales[s, block of j] * (a b within s) + bias[j]). A block_k that is no
+// multiple of 32 is refused.
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"

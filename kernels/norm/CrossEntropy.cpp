@@ -1,4 +1,10 @@
-// cross_entropy of logits and classes, and its gradient.
+// cross_entropy of logits x and classes c, and its gradient. With lse = log(sum of e^x) of a row:
+//   loss = (1 - s) (lse - x[c]) + s (lse - mean(x)) + z lse^2
+//   dx = (e^(x - lse) (1 + 2 z lse) - (1 - s) [c] - s / V) dloss, derived from it,
+// as torch.nn.functional.cross_entropy, s its label_smoothing (Szegedy et al., arXiv 1512.00567); z
+// is PaLM's z-loss (Chowdhery et al., arXiv 2204.02311). A mean over no targets is NaN. Targets
+// without classes and an s outside 0 to 1 are refused; a target that is neither a class nor
+// ignore_index is an assertion's error.
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"

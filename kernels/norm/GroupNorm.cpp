@@ -1,4 +1,7 @@
-// group_norm: the channels of an image in groups, each normalised over its channels and positions.
+// group_norm: the channels of an image in groups, each normalised over its channels and positions:
+//   y = (x - mean) rstd w + b, rstd = 1 / sqrt(variance + eps), the variance biased
+// (Wu and He, arXiv 1803.08494), as torch.nn.functional.group_norm. A NaN or an infinity makes its
+// group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
 #include "kernels/InputError.h"
 #include "kernels/norm/Family.h"

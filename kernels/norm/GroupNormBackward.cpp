@@ -1,8 +1,8 @@
 // group_norm_backward: the gradients of group_norm. With n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean(g) - n mean(g n)) with means over the group,
-//   dw = sum of dy n over images and positions, db = sum of dy.
-// Sums over positions come first; the group's means and, image by image, dw and db are sums of
-// them.
+//   dw = sum of dy n over images and positions, db = sum of dy,
+// derived from the forward formula. Sums over positions come first; the group's means and, image by
+// image, dw and db are sums of them.
 #include "kernels/InputError.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/GroupNorm.h"

@@ -1,4 +1,7 @@
-// layer_norm along the last axis, with the statistics a backward pass needs.
+// layer_norm along the last axis, with the statistics a backward pass needs:
+//   y = (x - mean) rstd w + b, rstd = 1 / sqrt(variance + eps), the variance biased
+// (Ba, Kiros and Hinton, arXiv 1607.06450), as torch.nn.functional.layer_norm. A NaN or an infinity
+// makes its row NaN; a negative eps is refused.
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Rows.h"

@@ -1,4 +1,4 @@
-// layer_norm_backward: the gradients of layer_norm.
+// layer_norm_backward: the gradients of layer_norm. The formulas are in NormBackward.cpp.
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormBackward.h"
 

@@ -1,7 +1,8 @@
 // dx, dw and db of a normalisation along the last axis. With n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean(g) - n mean(g n)), dw = sum of dy n over the rows, db = sum of dy
-// and without a mean the same less its terms. A program does many rows, with its part of dw and db
-// in registers; a second launch adds the programs' parts.
+// and without a mean the same less its terms; dh, where it is given, is added to dx. Derived from
+// the forward formulas. That mean and rstd are x's is not checked. A program does many rows, with
+// its part of dw and db in registers; a second launch adds the programs' parts.
 #include "kernels/norm/NormBackward.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"

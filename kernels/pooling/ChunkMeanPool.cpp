@@ -1,5 +1,9 @@
 // chunk_mean_pool: the mean of each chunk of a sequence, of sequences of one length or packed one
-// behind the other, and its gradient.
+// behind the other, and its gradient:
+//   y[c] = sum of x[t] over the n positions t of chunk c, / n; dx[t] = dy[c] / n.
+// The plain definition, for sequences packed as flash-linear-attention packs them. A chunk below 1,
+// and cu_seqlens beside several batches, are refused; cu_seqlens that falls or does not go from 0
+// to T is refused from the host, and undefined on the device.
 #include "kernels/Contents.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"

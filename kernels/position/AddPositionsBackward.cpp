@@ -1,5 +1,8 @@
 // The gradients of add_positions and sinusoidal: of the hidden states, of the table and of the
-// layer norm's weights. Sums over rows are done in a fixed order.
+// layer norm's weights. With dz = dy, or layer norm's dx as NormBackward.cpp has it:
+//   dx = scale dz, dtable[p] = sum of dz over the tokens at position p,
+// derived from the forward formula. Sums over rows are done in a fixed order. A NaN or an infinity
+// in dy may reach the rows of dtable beside its own.
 #include "kernels/InputError.h"
 #include "kernels/position/AbsoluteSpec.h"
 #include "kernels/position/Family.h"

@@ -1,5 +1,9 @@
 // rerope_attention, forward and backward: attention with two sets of queries and keys, one for keys
-// near a query and one for those far from it.
+// near a query and one for those far from it:
+//   o = softmax(s) v, s_ij = scale (q1_i . k1_j where |p_i - p_j| < window, else q2_i . k2_j),
+// as ReRoPE has it (Su, github.com/bojone/rerope); gradients are derived from it. Refused: D
+// outside 16 to 256, a negative window. A NaN or an infinity may spread within blocks as
+// attention's page says.
 #include "kernels/InputError.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"

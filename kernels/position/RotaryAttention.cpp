@@ -1,5 +1,13 @@
 // rope_attention and exposb_attention, forward and backward: attention with the positions put into
-// queries and keys.
+// queries and keys:
+//   o = softmax(s) v, s_ij = scale (R(p_i) q_i . R(p_j) k_j)
+// with the rotation R of rope (Su et al., arXiv 2104.09864). ExpoSB, for which we know no paper,
+// has a gain of each dim, a boost of each position and a factor of each distance besides:
+//   g (1 + boost e^(-boost_decay p)) R(p) x for R(p) x, and s_ij times
+//   near_base + near_peak e^(-near_decay |p_i - p_j|), with
+//   g_d = gain_base + gain_peak e^(-(d - gain_center)^2 / (2 gain_width^2)).
+// Gradients are derived from these. Refused: D outside 16 to 256, what rope refuses, a gain_width
+// that is not above 0. A NaN or an infinity may spread within blocks as attention's page says.
 #include "kernels/InputError.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"

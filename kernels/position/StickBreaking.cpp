@@ -1,5 +1,10 @@
-// stick_breaking_attention, forward and backward (arXiv 2410.17980): each query breaks its stick at
-// the keys before it, the nearest first, and what it breaks off is the key's weight.
+// stick_breaking_attention, forward and backward (Tan et al., arXiv 2410.17980): each query breaks
+// its stick at the keys before it, the nearest first, and what it breaks off is the key's weight:
+//   A_ij = sigmoid(s_ij) prod of (1 - sigmoid(s_ik)) over j < k < i, o_i = sum of A_ij v_j, and
+//   rem_i = prod of all (1 - sigmoid(s_ik)) is left. With a_ij = A_ij (do_i . v_j):
+//   ds_ij = a_ij - sigmoid(s_ij) (rem_i drem_i + sum of a_ik over k <= j), derived from these.
+// D outside 16 to 256 is refused. A NaN or an infinity may spread within blocks as attention's page
+// says.
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
 #include "kernels/position/Family.h"

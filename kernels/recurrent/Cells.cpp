@@ -1,5 +1,13 @@
-// rnn, gru and lstm over time. The inputs' part of all gates is one product over all steps; then
-// comes a launch for each step, or one for all where a program holds all of H.
+// rnn, gru and lstm over time. With a = x w_ih^T + b_ih and s = h w_hh^T + b_hh of the state
+// before:
+//   rnn:  h = tanh(a + s) or max(a + s, 0)
+//   gru:  r, z = sigmoid(a + s), n = tanh(a + r s), h = (1 - z) n + z h
+//   lstm: i, f, o = sigmoid(a + s), g = tanh(a + s), c = f c + i g, h = o tanh(c)
+// (Cho et al., arXiv 1406.1078; Hochreiter and Schmidhuber 1997, f by Gers et al. 2000) in the
+// forms and the order of gates of torch.nn.RNN, GRU and LSTM: r is applied behind the product.
+// Refused: weights whose rows are no whole gates, more than two directions. The inputs' part of all
+// gates is one product over all steps; then comes a launch for each step, or one for all where a
+// program holds all of H.
 #include "kernels/recurrent/Cells.h"
 #include "kernels/recurrent/Family.h"
 #include <cmath>

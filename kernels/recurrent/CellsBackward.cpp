@@ -1,5 +1,8 @@
 // rnn_backward, gru_backward and lstm_backward: from the last step to the first for the gradients
-// of the gates' sums; those of inputs, weights and biases are products over all steps.
+// of the gates' sums a and s; those of inputs, weights and biases are products over all steps:
+//   dx = da w_ih, dw_ih = sum of da^T x, db_ih = sum of da, and of s and h likewise.
+// Derived from the forward formulas; relu's derivative at 0 is 0. That y and reserve are the
+// forward kernel's is not checked.
 #include "kernels/recurrent/Cells.h"
 #include "kernels/recurrent/Family.h"
 

@@ -1,5 +1,9 @@
 // linear_recurrence: a state that decays and takes in the outer product of a key and a value at
-// each step, read by a query. Step by step, or by chunks of steps through matrix products.
+// each step, read by a query:
+//   h <- d * h + k v^T, then o = (scale q)^T h, with d = e^(g + gk) for each row of h,
+// which is gated linear attention (Yang et al., arXiv 2312.06635). Step by step, or by chunks of
+// steps through matrix products; by chunks a NaN or an infinity in k or v may also reach the
+// earlier steps of its chunk. Dk beyond 256 is refused.
 #include "kernels/recurrent/LinearRecurrence.h"
 #include "kernels/recurrent/Family.h"
 

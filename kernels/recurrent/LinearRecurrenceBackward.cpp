@@ -1,4 +1,9 @@
-// linear_recurrence_backward: by chunks, with the states before them computed once more.
+// linear_recurrence_backward: by chunks, with the states before them computed once more. With e the
+// gradient of the state after step t, from the last step on:
+//   e <- e + scale q do^T, dq = scale h do, dk = e v, dv = e^T k, e <- d * e,
+//   dgk = sum of e * (h before the step) over v's columns, dg = sum of dgk,
+// derived from the forward formula. A NaN or an infinity in k, v, q or do may reach every step of
+// its chunk.
 #include "kernels/recurrent/Family.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 

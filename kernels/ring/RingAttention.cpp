@@ -1,4 +1,8 @@
-// Ring attention: the library's attention on one slice of keys after another, merged by lse.
+// Ring attention (Liu, Zaharia and Abbeel, arXiv 2310.01889): the library's attention on one slice
+// of keys after another, merged by lse:
+//   lse = log(e^lse1 + e^lse2), o = (e^lse1 o1 + e^lse2 o2) / e^lse,
+// and gradients that are sums over the slices, by attention_backward with the whole rows' o and
+// lse. Tensors of the processes that do not go together are refused by all.
 #include "kernels/HostArray.h"
 #include "kernels/Use.h"
 #include "kernels/ring/Accumulate.h"

@@ -1,5 +1,10 @@
 // block_sparse_attention and its gradients: attention in which a mask says what blocks of keys a
-// block of queries sees, and others cost nothing.
+// block of queries sees, and others cost nothing:
+//   o = softmax(scale q k^T) v over the keys j with mask[i / block_q, j / block_k],
+// as block-sparse FlashAttention (Dao et al., arXiv 2205.14135); gradients by attention_backward's
+// formulas. Refused: blocks that are no multiples of 16 up to 1024, a mask of other extents. A row
+// that sees nothing gives o = 0 and lse = -inf. A NaN or an infinity may spread within blocks that
+// causal order cuts, as attention's page says.
 #include "kernels/InputError.h"
 #include "kernels/position/Scheme.h"
 #include "kernels/position/SchemeSpec.h"

@@ -1,4 +1,9 @@
-// Arguments, options and the launch of attention over pages.
+// Arguments, options and the launch of attention over pages. Both kernels compute
+//   s = cap(scale q k^T), o = softmax(s) v, with sinks as Attention has them,
+// of keys and values in pages (PagedAttention: Kwon et al., arXiv 2309.06180); those of a quantised
+// cache are code * scale, rounded to q's dtype. Refused: heads that are no multiple, D outside 16
+// to 256, pages beyond 256, a negative soft cap, windows below -1; from the host also lengths
+// and blocks that there are not, which are undefined on the device.
 #include "kernels/serving/Paged.h"
 #include "kernels/InputError.h"
 #include "kernels/attention/Options.h"

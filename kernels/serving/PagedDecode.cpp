@@ -1,4 +1,5 @@
-// paged_decode: one new query of each sequence against all of its keys, which lie in pages.
+// paged_decode: one new query of each sequence against all of its keys, which lie in pages. The
+// formula is in Paged.cpp. Keys are split among programs as in Flash-Decoding, and merged by lse.
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
 #include <algorithm>

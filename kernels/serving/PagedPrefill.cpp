@@ -1,5 +1,7 @@
 // paged_prefill: the next chunk of each sequence's queries against all of its keys, which lie in
-// pages, those of the chunk included.
+// pages, those of the chunk included. The formula is in Paged.cpp; query i of a chunk of n sees key
+// j where j <= i + context_len - n. A NaN or an infinity in a value of the chunk may reach the
+// chunk's earlier queries.
 #include "kernels/Contents.h"
 #include "kernels/InputError.h"
 #include "kernels/serving/Family.h"
