@@ -1,21 +1,48 @@
 # docs/kernels.md names the whole library: check_kernels.py SECTILE ROOT
 # Each registered kernel is in one row of the table of families, each name there is registered, and
-# the page of its row names it (or what it is the backward kernel of).
+# the page of its row names it (or what it is the backward kernel of). Each is in one row of the
+# table of options too, which names the options that `sectile list` gives for all kernels of the row.
 import os
 import re
 import subprocess
 import sys
 
 
+def table(text, heading):
+    """The cells of each row of the table below a heading."""
+    section = re.search(rf"^## {heading}\n(.*?)^## ", text, re.M | re.S)[1]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
+
+
+def quoted(cell):
+    return re.findall(r"`(\w+)`", cell)
+
+
 def families(text):
-    """(what, names, page) of each row of the table below the heading "Families"."""
-    section = re.search(r"^## Families\n(.*?)^## ", text, re.M | re.S)[1]
-    rows = []
-    for line in section.splitlines():
-        if line.startswith("|") and not re.match(r"\| (What \||---)", line):
-            what, names, page = (cell.strip() for cell in line.strip("|").split("|"))
-            rows.append((what, re.findall(r"`(\w+)`", names), re.search(r"\((.*)\)", page)[1]))
-    return rows
+    """(what, names, page) of each row of the table of families."""
+    return [(what, quoted(names), re.search(r"\((.*)\)", page)[1])
+            for what, names, page in table(text, "Families")]
+
+
+def option_complaints(text, options):
+    """`options`: kernel -> names of its options. "those of `matmul`" stands for matmul's."""
+    found, seen = [], set()
+    for names, _, given in table(text, "Arguments and options"):
+        others = r"those of `(\w+)`"
+        expected = set(quoted(re.sub(others, "", given)))
+        for name in re.findall(others, given):
+            expected |= set(options[name])
+        for name in quoted(names):
+            if name in seen:
+                found.append(f"{name} is in two rows of options")
+            seen.add(name)
+            if name not in options:
+                found.append(f"{name}, in the table of options, is no kernel of the library")
+            elif expected != set(options[name]):
+                found.append(f"{name} has the options {sorted(options[name])}, "
+                             f"but its row says {sorted(expected)}")
+    return found + [f"{name} is in no row of options" for name in options if name not in seen]
 
 
 def complaints(text, registered, pages):
@@ -33,10 +60,21 @@ def complaints(text, registered, pages):
     return found + [f"{name} is in no family" for name in registered if name not in seen]
 
 
+def options_of(listing):
+    """Of what `sectile list NAME` prints."""
+    section = re.search(r"^options \(.*?\):(.*?)^configuration \(", listing, re.M | re.S)[1]
+    return re.findall(r"^  (\w+) ", section, re.M)
+
+
 def main():
     sectile, root = sys.argv[1:]
-    listed = subprocess.run([sectile, "list"], capture_output=True, text=True, check=True).stdout
-    registered = [line.split()[0] for line in listed.splitlines()]
+
+    def listing(*name):
+        return subprocess.run([sectile, "list", *name], capture_output=True, text=True,
+                              check=True).stdout
+
+    registered = [line.split()[0] for line in listing().splitlines()]
+    options = {name: options_of(listing(name)) for name in registered}
     docs = os.path.join(root, "docs")
     pages = {}
     for page in ["kernels.md", *(f"kernels/{name}" for name in os.listdir(os.path.join(docs, "kernels")))]:
@@ -46,8 +84,12 @@ def main():
     # It can fail.
     assert complaints(text, [*registered, "no_such_kernel"], pages)
     assert complaints(text, registered[1:], pages)
-    found = complaints(text, registered, pages)
-    print("\n".join(found) or f"{len(registered)} kernels")
+    assert option_complaints(text, {**options, "no_such_kernel": []})
+    for name in registered:
+        assert option_complaints(text, {**options, name: [*options[name], "no_such_option"]})
+        assert not options[name] or option_complaints(text, {**options, name: options[name][1:]})
+    found = complaints(text, registered, pages) + option_complaints(text, options)
+    print("\n".join(found) or f"{len(registered)} kernels, {sum(map(len, options.values()))} options")
     sys.exit(1 if found else 0)
 
 
