@@ -97,22 +97,22 @@ Kernel biasGradients{
     }};
 
 // A program per row of the sinks' gradient sums over the batches, and over heads that share it.
-Kernel sinkGradients{"attention_backward_sinks",
-                     [](View<const float, 2> sinks, View<const float, 3> lse,
-                        View<const float, 3> delta, View<float, 2> dsinks,
-                        const AttentionConfig &config) {
-                       auto row = program_id(0);
-                       auto heads = lse.extent(1) / dsinks.extent(0);
-                       auto scores = blockwise::sinkScores(sinks.at(row), config.sinks);
-                       auto sums = zeros<float>(config.sinks);
-                       for (auto batch : range(0, lse.extent(0)))
-                         for (auto h : range(0, heads)) {
-                           auto head = row * heads + h;
-                           blockwise::addSinkGradients(sums, scores, config.m, lse.at(batch, head),
-                                                       delta.at(batch, head));
-                         }
-                       dsinks.at(row).tile(config.sinks).store(0, sums);
-                     }};
+Kernel sinkGradients{
+    "attention_backward_sinks",
+    [](View<const float, 2> sinks, View<const float, 3> lse, View<const float, 3> delta,
+       View<float, 2> dsinks, const AttentionConfig &config) {
+      auto row = program_id(0);
+      auto heads = lse.extent(1) / dsinks.extent(0);
+      auto scores = sinks.at(row).tile(config.sinks).padding(-blockwise::infinity).load(0);
+      auto sums = zeros<float>(config.sinks);
+      for (auto batch : range(0, lse.extent(0)))
+        for (auto h : range(0, heads)) {
+          auto head = row * heads + h;
+          blockwise::addSinkGradients(sums, scores, config.m, lse.at(batch, head),
+                                      delta.at(batch, head));
+        }
+      dsinks.at(row).tile(config.sinks).store(0, sums);
+    }};
 
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));

@@ -34,10 +34,7 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
                        *dOut = dOutputs.data() + row * valueWidth,
                        *operand = dOs.data() + row * valueWidth, *query = qs.data() + row * width;
           Number &delta = deltas[static_cast<std::size_t>(row)];
-          // Against dp's order: where a row sees one key the two are one sum, and in one order
-          // their rounding errors would cancel, which no kernel that has delta from a pass of its
-          // own meets.
-          for (std::int64_t d = valueWidth; d-- > 0;)
+          for (std::int64_t d = 0; d < valueWidth; ++d)
             delta += out[d] * dOut[d];
           const Number log = logs[static_cast<std::size_t>(row)];
           if (log == -Scores::infinity) // nothing was attended
@@ -50,8 +47,11 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
             const Number p = std::exp(numbers.store(score - log)), kept = scores.kept(head, i, j);
             const std::int64_t key = kvHead * keys + j;
             const Number *value = vs.data() + key * valueWidth;
+            // Against delta's order: where a row sees one key the two are one sum, and in one order
+            // their rounding errors would cancel, which no kernel that has delta from a pass of its
+            // own meets.
             Number dp = 0;
-            for (std::int64_t d = 0; d < valueWidth; ++d)
+            for (std::int64_t d = valueWidth; d-- > 0;)
               dp += operand[d] * value[d];
             dp = numbers.store(numbers.store(dp) * kept);
             const Number weight = scores.operand(numbers.store(p * kept));

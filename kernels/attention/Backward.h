@@ -138,13 +138,14 @@ void rowDeltas(const Int &block, int rows, int width, const View<const T, 2> &o,
   delta.tile(rows).store(block, sum(product, 1));
 }
 
-// Adds one head's part of its sinks' gradient to sums [count]; scores as sinkScores gives them.
+// Adds one head's part of its sinks' gradient to sums [count]. The difference of score and lse
+// comes before the base 2: to scale each would round what all rows share, and sums would not even
+// it out.
 inline void addSinkGradients(Tile<float> &sums, const Tile<float> &scores, int rows,
                              const View<const float, 1> &lse, const View<const float, 1> &delta) {
   for (auto block : range(0, cdiv(lse.extent(0), rows))) {
     auto logs = lse.tile(rows).padding(-infinity).load(block);
-    auto base = expand(where(logs == -infinity, infinity, logs * log2e), 1);
-    auto p = exp2(expand(scores, 0) - base);
+    auto p = exp(expand(scores, 0) - expand(where(logs == -infinity, infinity, logs), 1));
     sums -= sum(p * expand(delta.tile(rows).load(block), 1), 0);
   }
 }

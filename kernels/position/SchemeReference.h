@@ -68,8 +68,7 @@ public:
                      std::vector<Values>(k.size(), Values(v.size())), Values(v.size())};
     for (std::int64_t row = 0; row < rows(); ++row) {
       Number delta = 0;
-      // Against dp's order, as in attention's reference.
-      for (std::int64_t d = width; d-- > 0;)
+      for (std::int64_t d = 0; d < width; ++d)
         delta += slope[at(row * width + d)] * output[at(row * width + d)];
       for (std::int64_t j = 0; j < keys && logs[at(row)] != -infinity; ++j) {
         if (!visible(row, j))
@@ -77,7 +76,8 @@ public:
         const Number p = numbers.store(std::exp(score(row, j) - logs[at(row)]));
         const std::size_t own = at(row * width), other = at(keyRow(row, j) * width);
         Number dp = 0;
-        for (std::size_t d = 0; d < at(width); ++d) {
+        // Against delta's order, as in attention's reference.
+        for (std::size_t d = at(width); d-- > 0;) {
           dp += slope[own + d] * v[other + d];
           result.v[other + d] += p * slope[own + d];
         }
