@@ -302,3 +302,38 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
       EXPECT_EQ(copiedBack, expected);
     }
 }
+
+// Images of few channels are not copied: a program has the pixels between two of a stride as
+// columns, and stores whole rows of an image.
+TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
+  for (const char *dtype : {"f16", "f32"})
+    for (const int stride : {1, 2, 3, 4}) {
+      const std::int64_t places = (48 - 3) / stride + 1;
+      const std::string step = std::to_string(stride);
+      const KernelCase test{"conv2d_backward",
+                            {{"N", 2},
+                             {"C", 3},
+                             {"H", 12},
+                             {"W", 48},
+                             {"K", 64},
+                             {"Cg", 3},
+                             {"R", 3},
+                             {"S", 3},
+                             {"P", (12 - 3) / stride + 1},
+                             {"Q", places}},
+                            {{"stride_h", step}, {"stride_w", step}},
+                            {},
+                            dtype};
+      SCOPED_TRACE(test.describe());
+      for (const auto &[name, counters] : countAll(test)) {
+        if (!name.starts_with("conv2d_dgrad"))
+          continue;
+        EXPECT_EQ(counters.globalStore.bytes, 2u * 3 * 12 * 48 * (dtype[1] == '1' ? 2 : 4));
+        EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors)
+            << name << counters.text();
+        // Rows of three by three change places an element at a time.
+        if (stride != 3)
+          expectNoConflicts(counters);
+      }
+    }
+}
