@@ -20,8 +20,8 @@ static constexpr unsigned maxRounds = 8;
 static constexpr unsigned maxRegisters = 1024;
 
 // With registers that hold what lies between neighbouring lanes shared out among the lanes that
-// hold the same, so that each thread has a part of what it had: a reduction's result is in many
-// lanes, of which one would store it, a register at a time.
+// hold the same, so that each thread has a part of what it had: a reduction's result, or what is
+// broadcast along rows, is in many lanes, and would be stored or loaded a register at a time.
 static Layout withoutGaps(const Layout &layout) {
   const Layout lean = layout.withoutDuplicateRegisters();
   Layout::PackedBases bases = lean.packedBases();
@@ -59,7 +59,7 @@ void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
         node.candidates.push_back(candidate);
     };
     addCandidate(id);
-    if (isa_and_nonnull<tile::StoreOp>(node.op))
+    if (isa_and_nonnull<tile::LoadOp, tile::StoreOp>(node.op))
       addCandidate(table.idOf(withoutGaps(table[id])));
     for (OpOperand *operand : node.operands) {
       auto found = producer.find(operand->get());

@@ -62,7 +62,7 @@ protected:
     return counted;
   }
   /// Of the launch of this name, or of the last one.
-  Counters count(const KernelCase &test, std::string_view launch = "") {
+  Counted count(const KernelCase &test, std::string_view launch = "") {
     const auto counted = countAll(test);
     for (const auto &[name, counters] : counted)
       if (name == launch)
@@ -95,6 +95,12 @@ protected:
     EXPECT_GE(readBytes(counters), read) << counters.text();
     EXPECT_LE(readBytes(counters), read + again) << counters.text();
     expectCoalesced(counters);
+  }
+  /// Of each of these arguments, which the bound above would let be read again.
+  static void expectReadOf(const Counted &counters,
+                           const std::map<std::string, std::uint64_t> &bytes) {
+    for (const auto &[argument, expected] : bytes)
+      EXPECT_EQ(counters.read.at(argument), expected) << argument << "\n" << counters.text();
   }
   static void expectMoved(const Counters &counters, std::uint64_t read, std::uint64_t written) {
     expectRead(counters, read);
