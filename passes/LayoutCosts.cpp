@@ -292,27 +292,35 @@ void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposa
             {.warpsM = warpsM, .warpsN = warps / warpsBatch / warpsM, .warpsBatch = warpsBatch}));
     return;
   }
+  SmallVector<unsigned, 4> order;
+  for (unsigned dim = rank; dim-- > 0;)
+    order.push_back(dim);
   for (unsigned side : {8, 4, 2, 1}) {
-    SmallVector<unsigned, 4> elements(rank, 1), lanes(rank, 1), perDim(rank, 1), order;
-    for (unsigned dim = rank; dim-- > 0;)
-      order.push_back(dim);
+    SmallVector<unsigned, 4> elements(rank, 1);
     for (unsigned dim : {rank - 2, rank - 1})
       elements[dim] = std::min(side, core(dim));
-    // Threads towards a square, as far as the tile goes; what is left of them to other matrices.
-    auto split = [&](unsigned count, SmallVector<unsigned, 4> &parts) {
-      for (; count > 1; count /= 2) {
-        auto left = [&](unsigned dim) {
-          return double(shape[dim]) / (elements[dim] * lanes[dim] * perDim[dim]);
-        };
-        unsigned dim = left(rank - 2) > left(rank - 1) ? rank - 2 : rank - 1;
-        if (rank > 2 && left(dim) <= 1 && left(0) > 1)
-          dim = 0;
-        parts[dim] *= 2;
-      }
-    };
-    split(target.warpSize, lanes);
-    split(warps, perDim);
-    proposals.push_back(blockedLayout(shape, elements, lanes, perDim, order));
+    // Threads towards a square, as far as the tile goes, which takes the fewest words of both
+    // operands; or along the rows of the result, so that what is loaded beside it comes in whole
+    // sectors. What is left of them to other matrices.
+    for (bool square : {true, false}) {
+      SmallVector<unsigned, 4> lanes(rank, 1), perDim(rank, 1);
+      auto left = [&](unsigned dim) {
+        return double(shape[dim]) / (elements[dim] * lanes[dim] * perDim[dim]);
+      };
+      auto split = [&](unsigned count, SmallVector<unsigned, 4> &parts, unsigned first) {
+        for (; count > 1; count /= 2) {
+          unsigned other = first == rank - 1 ? rank - 2 : rank - 1;
+          bool isFirst = square ? left(first) >= left(other) : left(first) > 1;
+          unsigned dim = isFirst ? first : other;
+          if (rank > 2 && left(dim) <= 1 && left(0) > 1)
+            dim = 0;
+          parts[dim] *= 2;
+        }
+      };
+      split(target.warpSize, lanes, rank - 1);
+      split(warps, perDim, square ? rank - 1 : rank - 2);
+      proposals.push_back(blockedLayout(shape, elements, lanes, perDim, order));
+    }
   }
 }
 

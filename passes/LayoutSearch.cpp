@@ -19,6 +19,25 @@ static constexpr unsigned maxRounds = 8;
 // Fragments beyond this would not fit a thread's registers many times over.
 static constexpr unsigned maxRegisters = 1024;
 
+// With registers that hold what lies between neighbouring lanes shared out among the lanes that
+// hold the same, so that each thread has a part of what it had: a reduction's result, or what is
+// broadcast along rows, is in many lanes, and would be stored or loaded a register at a time.
+static Layout withoutGaps(const Layout &layout) {
+  const Layout lean = layout.withoutDuplicateRegisters();
+  Layout::PackedBases bases = lean.packedBases();
+  auto &registers = bases[unsigned(In::Register)], &lanes = bases[unsigned(In::Lane)];
+  const uint32_t free = lean.freeBits(In::Lane);
+  uint32_t farthest = 0;
+  for (uint32_t lane : lanes)
+    farthest = std::max(farthest, lane);
+  for (unsigned bit = 0; bit < lanes.size(); ++bit)
+    if (free >> bit & 1 && !registers.empty() && registers.front() < farthest) {
+      lanes[bit] = registers.front();
+      registers.erase(registers.begin());
+    }
+  return Layout::fromPacked(Layout::Kind::Distributed, layout.shape(), bases);
+}
+
 void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
   if (llvm::is_contained(nodes[seed].candidates, layout))
     return; // an earlier label says the same
@@ -35,8 +54,13 @@ void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
   for (; !reached.empty(); reached.pop_front()) {
     unsigned index = reached.front(), id = label.layouts[index];
     Node &node = nodes[index];
-    if (!llvm::is_contained(node.candidates, id))
-      node.candidates.push_back(id);
+    auto addCandidate = [&](unsigned candidate) {
+      if (!llvm::is_contained(node.candidates, candidate))
+        node.candidates.push_back(candidate);
+    };
+    addCandidate(id);
+    if (isa_and_nonnull<tile::LoadOp, tile::StoreOp>(node.op))
+      addCandidate(table.idOf(withoutGaps(table[id])));
     for (OpOperand *operand : node.operands) {
       auto found = producer.find(operand->get());
       if (found == producer.end())

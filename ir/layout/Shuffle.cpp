@@ -131,6 +131,13 @@ std::optional<ShufflePlan> planShuffles(const Layout &source, const Layout &dest
       return std::nullopt;
   }
   for (auto [bit, relation] : copies) {
+    // A lane that has a copy itself need not ask another.
+    std::optional<Origin> own = findOrigin(
+        registers, laneBits, destination.packed(In::Lane)[bit] ^ source.packed(In::Lane)[bit]);
+    if (own && lanes.insert(own->lane ^ 1u << bit, bit)) {
+      ofLane[bit] = *own ^= Origin{0, 1u << bit};
+      continue;
+    }
     uint64_t lanesInIt = relation & ((1u << laneBits) - 1);
     ofLane[bit] = gf2Combine(ofLane, lanesInIt);
     // ofLane already stands for register `after`; what the relation has in registers is the rest.

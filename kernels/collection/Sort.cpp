@@ -32,11 +32,12 @@ Kernel sortBlocks{
       auto block = program_id(0), row = program_id(1);
       auto values =
           x.at(row).tile(config.block).padding(fillerOf<T>(config.descending)).load(block);
-      auto at = cast<std::int64_t>(block * config.block + arange(0, config.block));
-      auto [sorted, from] = sort(std::tuple(values, at), 0, config.descending);
+      auto [sorted, at] = topk(values, config.block, 0, config.descending);
       if (config.keys)
         y.at(row).tile(config.block).store(block, sorted);
-      places.at(row).tile(config.block).store(block, from);
+      places.at(row)
+          .tile(config.block)
+          .store(block, cast<std::int64_t>(block * config.block) + cast<std::int64_t>(at));
     }};
 
 // Whether a comes before b among the sorted.

@@ -14,7 +14,7 @@ using namespace sectile;
 
 namespace {
 
-template <class T> Kernel conv2d{"conv2d", implicitGemm<T, false>};
+template <class T> Kernel conv2d{"conv2d", implicitGemm<T, PlaceAxis, PlaceAxis>};
 
 } // namespace
 

@@ -14,7 +14,9 @@ using namespace sectile;
 
 namespace {
 
-template <class T> Kernel conv2dDgrad{"conv2d_dgrad", implicitGemm<T, true>};
+template <class T> Kernel conv2dDgrad{"conv2d_dgrad", implicitGemm<T, ElementAxis, ElementAxis>};
+template <class T>
+Kernel conv2dDgradFew{"conv2d_dgrad_few", implicitGemm<T, ElementAxis, PhaseAxis>};
 
 struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;
@@ -152,6 +154,9 @@ std::int64_t placesOf(const Invocation &call) {
   return call.extent("N") * call.extent("P") * call.extent("Q");
 }
 
+// Pixels between two of a stride that a program has as columns, 8 channels each.
+constexpr int mostPhases = 8;
+
 bool isFlat(std::int64_t own, std::int64_t columns) { return own < columns; }
 
 // Tiles of dw.
@@ -194,23 +199,34 @@ void apply(Use &use) {
         dy.data(), {placesOf(call), filters}, {*pixelStride(dy), dy.stride(1)}, dy.memory()};
     {
       // Channels of the image are columns, filters are summed.
-      const ConvConfig chosen = convConfig(use, "", each);
+      ConvConfig chosen = convConfig(use, "", each);
       const auto w = grouped(filtersLast, groups).permute({0, 2, 1, 3, 4});
-      const int classes = chosen.strideH * chosen.strideW;
+      // A program's pixels would have gaps where others' are. With few channels it can have what
+      // lies between as columns.
+      const bool few =
+          areFew<T>(own) && chosen.strideW > 1 && chosen.strideW <= mostPhases &&
+          call.extent("N") * call.extent("H") * (call.extent("W") + chosen.strideW) <= mostPixels;
+      if (few)
+        chosen.n = 8 * chosen.strideW;
+      const int classes = chosen.strideH * (few ? 1 : chosen.strideW);
       const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
                                   ceilDiv(call.extent("W"), chosen.strideW);
-      const auto launch = [&](const Tensor<T, 4> &dx) {
-        use(conv2dDgrad<T>, groups * classes * ceilDiv(pixels, chosen.m) * ceilDiv(own, chosen.n),
-            dy, w, use.tensor<T, 1>("b"), dx, chosen);
+      const std::int64_t rowTiles = ceilDiv(pixels, chosen.m);
+      const auto launch = [&](const auto &kernel, std::int64_t columnTiles,
+                              const Tensor<T, 4> &dx) {
+        use(kernel, groups * classes * rowTiles * columnTiles, dy, w, use.tensor<T, 1>("b"), dx,
+            chosen);
       };
       const auto dx = use.tensor<T, 4>("dx");
-      // A program's pixels do not lie side by side then, only their channels may.
-      if (classes > 1 && dx.stride(1) != 1 && !areFew<T>(own)) {
+      if (few) {
+        launch(conv2dDgradFew<T>, 1, dx);
+      } else if (classes > 1 && dx.stride(1) != 1 && !areFew<T>(own)) {
+        // Their channels may lie side by side.
         const LastChannels<T> last(use, dx);
-        launch(last.image);
+        launch(conv2dDgrad<T>, ceilDiv(own, chosen.n), last.image);
         last.copyTo(use, dx);
       } else {
-        launch(dx);
+        launch(conv2dDgrad<T>, ceilDiv(own, chosen.n), dx);
       }
     }
     {

@@ -2,7 +2,7 @@
 // destination, columns its channels, the inner extent all taps of the filter for all channels of
 // the source. The gradient of the image is the same with the image's pixels as destination. A
 // stride lets only some of the taps lie on a pixel, so a program there has pixels on which the same
-// ones do.
+// ones do, or, where channels are few, all pixels of a row, those between the strides as columns.
 #pragma once
 #include <numeric>
 #include <sectile/sectile.h>
@@ -53,6 +53,7 @@ inline void carry(Int &digit, const Int &base, Int &next) {
 // One axis of the forward pass: all places of the filter, with all of its taps.
 struct PlaceAxis {
   static constexpr int classes(int) { return 1; }
+  static constexpr int phases(int) { return 1; }
 
   int stride, pad, dilation;
   Int count, taps;
@@ -70,6 +71,7 @@ struct PlaceAxis {
 // on them when the filter is at some place, which are every period-th from one on, if any.
 struct ElementAxis {
   static constexpr int classes(int stride) { return stride; }
+  static constexpr int phases(int) { return 1; }
 
   int stride, pad, dilation, common, period;
   Int first, count, firstTap, taps;
@@ -92,31 +94,60 @@ struct ElementAxis {
   int move() const { return -(dilation / common); }
 };
 
+// The same with all elements: a number stands for as many neighbours as the stride, its phases.
+// They take the same places of the source, and of each its own tap, if one lies on it.
+struct PhaseAxis {
+  static constexpr int classes(int) { return 1; }
+  static constexpr int phases(int stride) { return stride; }
+
+  int stride, dilation;
+  int last;   // number n takes the places up to n + last,
+  int behind; // under which tap * dilation is phase - behind at the first of them
+  Int count, filter, taps;
+
+  PhaseAxis(int stride, int pad, int dilation, const Int &, const Int &elements, const Int &filter)
+      : stride(stride), dilation(dilation), last((stride - 1 + pad) / stride),
+        behind(last * stride - pad), count(cdiv(elements, stride)), filter(filter),
+        taps(((maximum(filter, 1) - 1) * dilation + behind) / stride + 1) {}
+  Int destination(const Int &number) const { return number; }
+  // Of each phase at the `number`-th place, or beyond the filter.
+  Int tap(const Int &number, const Int &phase) const {
+    const Int distance = number * stride + phase - behind;
+    return where(distance >= 0 && distance % dilation == 0, distance / dilation, filter);
+  }
+  Int source(const Int &number) const { return number + last; }
+  int move() const { return -1; }
+};
+
 // source [N, groups * depth, H, W], filters [groups, columns, depth, R, S], destination [N, groups
 // * columns, P, Q], bias [groups * columns].
-template <class T, bool gradient>
+template <class T, class Vertical, class Horizontal>
 constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filters,
                                  View<const T, 1> bias, View<T, 4> destination,
                                  const ConvConfig &config) {
-  using Axis = std::conditional_t<gradient, ElementAxis, PlaceAxis>;
-  const int m = config.m, n = config.n, depth = config.k;
-  const int classesH = Axis::classes(config.strideH), classesW = Axis::classes(config.strideW);
+  // A column is a channel, and the phases of a pixel beside it.
+  const int phases = Horizontal::phases(config.strideW);
+  const int m = config.m, n = config.n, depth = config.k, channels = n / phases;
+  const int classesH = Vertical::classes(config.strideH),
+            classesW = Horizontal::classes(config.strideW);
   const Int each = filters.extent(1), own = filters.extent(2);
   const Int most = destination.extent(0) * cdiv(destination.extent(2), classesH) *
-                   cdiv(destination.extent(3), classesW); // pixels of a class
-  const Int rowTiles = cdiv(most, m), area = rowTiles * cdiv(each, n);
+                   cdiv(destination.extent(3), classesW * phases); // rows of a class
+  const Int columnTiles = cdiv(each, channels);
+  const Int rowTiles = cdiv(most, m), area = rowTiles * columnTiles;
   const Int number = program_id(0) / area, pixelClass = number % (classesH * classesW);
   const Int group = number / (classesH * classesW);
-  auto [i, j] = grouped_order(program_id(0) % area, {rowTiles, cdiv(each, n)}, config.order);
+  auto [i, j] = grouped_order(program_id(0) % area, {rowTiles, columnTiles}, config.order);
 
-  const Axis vertical(config.strideH, config.padH, config.dilationH, pixelClass / classesW,
-                      destination.extent(2), filters.extent(3));
-  const Axis horizontal(config.strideW, config.padW, config.dilationW, pixelClass % classesW,
-                        destination.extent(3), filters.extent(4));
+  const Vertical vertical(config.strideH, config.padH, config.dilationH, pixelClass / classesW,
+                          destination.extent(2), filters.extent(3));
+  const Horizontal horizontal(config.strideW, config.padW, config.dilationW, pixelClass % classesW,
+                              destination.extent(3), filters.extent(4));
   const Pixels pixels =
       pixelsOf(i * m + arange(0, m), destination.extent(0), vertical.count, horizontal.count);
   const Int row = vertical.destination(pixels.row), pixel = horizontal.destination(pixels.column);
-  const Int column = j * n + arange(0, n), lane = arange(0, depth);
+  const Int column = j * channels + arange(0, n) / phases, phase = arange(0, n) % phases;
+  const Int lane = arange(0, depth);
   const Int taps = vertical.taps * horizontal.taps;
   const Int inner = taps * own;
   const Int blocks = cdiv(own, depth);
@@ -153,11 +184,22 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filte
              expand(pixels.inside, 1) && expand(there, 0) &&
                  within(expand(top, 1) + along(down, 0), source.extent(2)) &&
                  within(expand(first, 1) + along(right, 0), source.extent(3)));
-    auto weights = load(columns + expand(wide(channel) * filters.stride(2) +
-                                             wide(vertical.tap(tapRow)) * filters.stride(3) +
-                                             wide(horizontal.tap(tapColumn)) * filters.stride(4),
-                                         1),
-                        expand(there, 1) && expand(column < each, 0));
+    Tile<T> weights;
+    if constexpr (std::is_same_v<Horizontal, PhaseAxis>) {
+      const Int tap = horizontal.tap(along(tapColumn, 1), expand(phase, 0));
+      weights = load(columns +
+                         expand(wide(channel) * filters.stride(2) +
+                                    wide(vertical.tap(tapRow)) * filters.stride(3),
+                                1) +
+                         wide(tap) * filters.stride(4),
+                     expand(there, 1) && expand(column < each, 0) && tap < horizontal.filter);
+    } else {
+      weights = load(columns + expand(wide(channel) * filters.stride(2) +
+                                          wide(vertical.tap(tapRow)) * filters.stride(3) +
+                                          wide(horizontal.tap(tapColumn)) * filters.stride(4),
+                                      1),
+                     expand(there, 1) && expand(column < each, 0));
+    }
     sums = dot(pixelValues, weights, sums, config.exact ? Precision::ieee : Precision::tf32);
     if (!config.flat) {
       block += 1;
@@ -167,12 +209,26 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 5> filte
   }
   if (config.bias)
     sums = sums + expand(cast<float>(bias.slice(0, group * each, each).tile(n).load(j)), 0);
-  store(destination.ptr() +
-            (expand(wide(pixels.image) * destination.stride(0) + wide(row) * destination.stride(2) +
-                        wide(pixel) * destination.stride(3),
-                    1) +
-             expand(wide(group * each + column) * destination.stride(1), 0)),
-        cast<T>(sums), expand(pixels.inside, 1) && expand(column < each, 0));
+  const auto write = [&](const Int &image, const Int &row, const Int &pixel, const Bool &inside,
+                         const Int &channel, const Tile<T> &values) {
+    store(destination.ptr() +
+              (expand(wide(image) * destination.stride(0) + wide(row) * destination.stride(2) +
+                          wide(pixel) * destination.stride(3),
+                      1) +
+               expand(wide(group * each + channel) * destination.stride(1), 0)),
+          values, expand(inside, 1) && expand(channel < each, 0));
+  };
+  if constexpr (std::is_same_v<Horizontal, PhaseAxis>) {
+    // A row's phases become pixels beside each other.
+    const Pixels all = pixelsOf(i * (m * phases) + arange(0, m * phases), destination.extent(0),
+                                vertical.count, horizontal.count * phases);
+    write(all.image, vertical.destination(all.row), all.column,
+          all.inside && all.column < destination.extent(3), j * channels + arange(0, channels),
+          reshape(permute(reshape(cast<T>(sums), m, channels, phases), {0, 2, 1}), m * phases,
+                  channels));
+  } else {
+    write(pixels.image, row, pixel, pixels.inside, column, cast<T>(sums));
+  }
 };
 
 } // namespace sectile

@@ -81,14 +81,12 @@ void sectile::checkConv(const Invocation &call) {
          " groups cannot share evenly");
   if (!call.extent("R") || !call.extent("S"))
     fail("w has no taps");
-  // Programs count pixels in 32 bits, up to the end of the last tile.
-  constexpr std::int64_t most = (std::int64_t(1) << 31) - (1 << 16);
   for (const auto &[image, rows, columns] :
        {std::tuple{"x", "H", "W"}, {call.kernel->name == "conv2d" ? "y" : "dy", "P", "Q"}})
     if (const std::int64_t pixels = call.extent("N") * call.extent(rows) * call.extent(columns);
-        pixels > most)
+        pixels > mostPixels)
       fail(std::string(image) + " has " + std::to_string(pixels) + " pixels, more than " +
-           std::to_string(most));
+           std::to_string(mostPixels));
 }
 
 void sectile::followChannels(Invocation &call) {

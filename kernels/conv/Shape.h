@@ -15,6 +15,9 @@ struct ConvAxis {
   }
 };
 
+// In all images together: programs count them in 32 bits, up to the end of the last tile.
+constexpr std::int64_t mostPixels = (std::int64_t(1) << 31) - (1 << 16);
+
 struct ConvShape {
   ConvAxis h, w;
   std::int64_t groups;

@@ -32,7 +32,9 @@ Kernel scaledMatmul{
       auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
       auto left = a.tile(m, config.k);
       auto right = b.tile(config.k, n);
-      const Int column = j * n + arange(0, n);
+      // A tile whose columns lie in one block has one scale for all of them.
+      const bool same = config.width % n == 0;
+      const Int column = same ? j * n : j * n + arange(0, n);
       auto total = zeros<float>(m, n);
       for (auto block : range(0, aScales.extent(1))) {
         auto sums = zeros<Sum>(m, n);
@@ -43,7 +45,7 @@ Kernel scaledMatmul{
             load(bScales.ptr() + (cast<std::int64_t>(block) * bScales.stride(0) +
                                   cast<std::int64_t>(column / config.width) * bScales.stride(1)),
                  column < c.extent(1));
-        total += cast<float>(sums) * (expand(rows, 1) * expand(columns, 0));
+        total += cast<float>(sums) * (expand(rows, 1) * (same ? columns : expand(columns, 0)));
       }
       if (config.bias)
         total = total + expand(cast<float>(bias.tile(n).load(j)), 0);

@@ -88,20 +88,23 @@ bool Block::checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint3
   return false;
 }
 
+size_t Block::rangeAt(uint64_t address) const {
+  const auto after =
+      std::upper_bound(launch->ranges.begin(), launch->ranges.end(), address,
+                       [](uint64_t value, const MemoryRange &range) { return value < range.low; });
+  const bool inside = after != launch->ranges.begin() && address < std::prev(after)->high;
+  return inside ? size_t(after - launch->ranges.begin()) - 1 : launch->ranges.size();
+}
+
 bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
                         const char *what) {
   if (address >= thread.lastRange.low && address + bytes <= thread.lastRange.high &&
       address + bytes > address)
     return true;
-  auto after =
-      std::upper_bound(launch->ranges.begin(), launch->ranges.end(), address,
-                       [](uint64_t value, const MemoryRange &range) { return value < range.low; });
-  if (after != launch->ranges.begin()) {
-    const MemoryRange &range = *std::prev(after);
-    if (address < range.high && bytes <= range.high - address) {
-      thread.lastRange = range;
-      return true;
-    }
+  const size_t at = rangeAt(address);
+  if (at < launch->ranges.size() && bytes <= launch->ranges[at].high - address) {
+    thread.lastRange = launch->ranges[at];
+    return true;
   }
   report(FindingKind::OutOfBounds, thread, site,
          std::string(what) + std::to_string(bytes) + " bytes at " + hex(address) + ", " +
@@ -242,6 +245,23 @@ void Block::countRequest(uint32_t site, const LogEntry *const *entries, unsigned
   uint64_t distinct = distinctBytes(ranges, count);
   counters.sectors += sectorsTouched(ranges, count);
   counters.idealSectors += (distinct + 31) / 32;
+  if (!(entries[0]->access & (accessStore | accessAtomic)))
+    countRead(ranges, count);
+}
+
+// Adds to what was read of each allocation. The accesses are sorted; no sector is of two.
+void Block::countRead(const MemoryRange *accesses, unsigned count) {
+  while (count) {
+    const size_t allocation = rangeAt(accesses->low);
+    unsigned same = 1;
+    while (same < count && (allocation == launch->ranges.size() ||
+                            accesses[same].low < launch->ranges[allocation].high))
+      ++same;
+    if (allocation < launch->ranges.size())
+      sectorsRead[allocation] += sectorsTouched(accesses, same);
+    accesses += same;
+    count -= same;
+  }
 }
 
 // Matches the lanes' logs: entries at the same position belong together as long as all lanes made

@@ -116,9 +116,10 @@ public:
 
   // The deadline of a launch is that long from here, for all the blocks that this host thread runs.
   void startClock();
-  // Runs one block to its end, or to its first finding. Adds to `siteCounters`.
+  // Runs one block to its end, or to its first finding. Adds to `siteCounters` and `sectorsRead`.
   std::optional<Finding> run(const LaunchContext &launch, uint64_t linearBlock);
   std::vector<SiteCounters> siteCounters;
+  std::vector<uint64_t> sectorsRead; // by the launch's ranges
   uint64_t instructions = 0;
 
   // The machine's functions: called on a thread's fiber.
@@ -170,6 +171,8 @@ private:
   void arriveWarp(Warp &warp, uint64_t running);
   void finishBarrier(uint32_t id, Warp &running, uint64_t runningLanes);
 
+  // Of the launch's ranges the one with this address, or their number.
+  size_t rangeAt(uint64_t address) const;
   bool checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
                    const char *what);
   bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
@@ -183,6 +186,7 @@ private:
   void flush(Warp &warp, uint64_t lanes);
   void shadowAccess(Thread &thread, const LogEntry &entry);
   void countRequest(uint32_t site, const LogEntry *const *entries, unsigned count);
+  void countRead(const MemoryRange *accesses, unsigned count);
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
   void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
   Actor actorOf(const Thread &thread, uint32_t site) const;

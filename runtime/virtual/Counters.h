@@ -63,4 +63,10 @@ struct Counters {
   std::string text() const;
 };
 
+// What was read of one allocation in global memory; where it lies is a run's own.
+struct AllocationCounters {
+  uint64_t address = 0;
+  uint64_t sectorsRead = 0; // by loads and asynchronous copies
+};
+
 } // namespace sectile::vgpu

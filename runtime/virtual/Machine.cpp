@@ -163,6 +163,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   workers = unsigned(std::min<uint64_t>(workers, blockCount));
 
   std::vector<SiteCounters> counters(program.sites().size());
+  std::vector<uint64_t> sectorsRead(context.ranges.size());
   uint64_t instructions = 0;
   std::optional<Finding> finding;
   std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
@@ -170,6 +171,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   auto work = [&] {
     std::unique_ptr<Block> block = takeBlock();
     block->siteCounters.assign(program.sites().size(), {});
+    block->sectorsRead.assign(context.ranges.size(), 0);
     block->instructions = 0;
     block->startClock();
     for (;;) {
@@ -195,6 +197,8 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       counters[i].access += block->siteCounters[i].access;
       counters[i].executions += block->siteCounters[i].executions;
     }
+    for (size_t i = 0; i < sectorsRead.size(); ++i)
+      sectorsRead[i] += block->sectorsRead[i];
     std::lock_guard idleLock(mutex);
     idleBlocks.push_back(std::move(block));
   };
@@ -205,8 +209,11 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     work();
   for (std::thread &thread : threads)
     thread.join();
-  LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding)};
+  LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding), {}};
   result.counters.instructions = instructions;
+  for (size_t i = 0; i < sectorsRead.size(); ++i)
+    if (sectorsRead[i])
+      result.allocations.push_back({context.ranges[i].low, sectorsRead[i]});
   return result;
 }
 

@@ -30,6 +30,7 @@ struct LaunchOptions {
 struct LaunchResult {
   Counters counters; // complete only without a finding
   std::optional<Finding> finding;
+  std::vector<AllocationCounters> allocations; // those that were read, by address
 };
 
 class Machine {

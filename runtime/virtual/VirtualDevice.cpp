@@ -108,6 +108,7 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   {
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
+    allocations = std::move(result.allocations);
   }
   if (result.finding && result.finding->kind == vgpu::FindingKind::TimedOut)
     throw DeadlinePassed(name + ": " + result.finding->text());
@@ -127,6 +128,11 @@ void VirtualDevice::setOptions(const vgpu::LaunchOptions &newOptions) {
 vgpu::Counters VirtualDevice::lastCounters() const {
   std::lock_guard lock(mutex);
   return counters;
+}
+
+std::vector<vgpu::AllocationCounters> VirtualDevice::lastAllocations() const {
+  std::lock_guard lock(mutex);
+  return allocations;
 }
 
 std::shared_ptr<DeviceImpl> openVirtualDevice(std::string_view target) {

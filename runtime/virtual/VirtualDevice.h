@@ -26,6 +26,8 @@ public:
   void setOptions(const vgpu::LaunchOptions &options);
   /// What the last launch counted.
   vgpu::Counters lastCounters() const;
+  /// The allocations that the last launch read, by address.
+  std::vector<vgpu::AllocationCounters> lastAllocations() const;
 
   /// While it lives, what this thread launches on virtual devices is counted and handed over,
   /// whatever other threads launch. A launch that takes longer than the deadline throws
@@ -55,6 +57,7 @@ private:
   mutable std::mutex mutex;   ///< guards what follows
   vgpu::LaunchOptions options;
   vgpu::Counters counters;
+  std::vector<vgpu::AllocationCounters> allocations;
 };
 
 /// "sm_90" or any other target's name.

@@ -53,6 +53,14 @@ protected:
   }
 };
 
+TEST_F(VectorAdd, CountsWhatIsReadOfEachAllocation) {
+  LaunchResult result =
+      runner.run(runner.upload(x), runner.upload(y), runner.allocate<float>(1000), n);
+  ASSERT_EQ(result.allocations.size(), 2u); // x and y, but not z
+  for (const AllocationCounters &read : result.allocations)
+    EXPECT_EQ(read.sectorsRead, 125u);
+}
+
 TEST_F(VectorAdd, GivesTheSum) {
   float *z = runner.allocate<float>(1000);
   Counters counters = runner.expectClean(runner.upload(x), runner.upload(y), z, n);

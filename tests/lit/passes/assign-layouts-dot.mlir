@@ -208,3 +208,52 @@ module attributes {cta.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+// Bytes that are loaded beside multiply-adds: threads along the rows, so that an instruction reads
+// whole sectors, and nothing is converted. Sums along rows stay within warps then; a thread that
+// would store several rows of every few leaves all but one to lanes that hold the same.
+// CHECK-DAG: #[[ACC:.+]] = #cta.layout<"32x32, register [(0,1) (1,0)], lane [(0,2) (0,4) (0,8) (0,16) (2,0) (4,0)], warp [(8,0) (16,0)]">
+// CHECK-DAG: #[[SUM:.+]] = #cta.layout<"32, lane [(1) (0) (0) (0) (2) (4)], warp [(8) (16)]">
+// CHECK-LABEL: func.func @masked
+// CHECK: cta.dot {{.*}} tensor<32x32xf32, #[[ACC]]>
+// CHECK: tile.load {{.*}} -> tensor<32x32xi8, #[[ACC]]>
+// CHECK-NOT: convert_layout
+// CHECK: %[[S:.+]] = cta.convert_layout {{.*}} -> tensor<32xf32, #[[SUM]]>
+// CHECK-NEXT: tile.store %{{.*}}, %[[S]]
+#a = #cta.layout<"32x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,0) (2,0) (4,0) (8,0) (16,0)]">
+#b = #cta.layout<"64x32, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (1,0) (2,0) (4,0) (8,0) (16,0) (32,0)]">
+module attributes {cta.target = "gfx942"} {
+  func.func @masked(%m: !tile.ptr<i8> {tile.divisible = 16 : i64}, %z: !tile.ptr<f32>, %stride: i32 {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32} {
+    %zero = arith.constant dense<0.0> : tensor<32x32xf32>
+    %none = arith.constant dense<0> : tensor<32x32xi8>
+    %x = arith.constant dense<1.0> : tensor<32x64xf32>
+    %y = arith.constant dense<1.0> : tensor<64x32xf32>
+    %sa = cta.alloc %x : !cta.buffer<32x64xf32, #a> from tensor<32x64xf32>
+    %sb = cta.alloc %y : !cta.buffer<64x32xf32, #b> from tensor<64x32xf32>
+    %d = cta.dot %sa, %sb, %zero : !cta.buffer<32x64xf32, #a>, !cta.buffer<64x32xf32, #b>, tensor<32x32xf32>
+    %i = tile.arange 0 : tensor<32xi32>
+    %s = tile.splat %stride : i32 -> tensor<32xi32>
+    %r = arith.muli %i, %s : tensor<32xi32>
+    %r1 = tile.expand_dims %r 1 : tensor<32xi32> -> tensor<32x1xi32>
+    %r2 = tile.broadcast %r1 : tensor<32x1xi32> -> tensor<32x32xi32>
+    %c1 = tile.expand_dims %i 0 : tensor<32xi32> -> tensor<1x32xi32>
+    %c2 = tile.broadcast %c1 : tensor<1x32xi32> -> tensor<32x32xi32>
+    %o = arith.addi %r2, %c2 : tensor<32x32xi32>
+    %pm0 = tile.splat %m : !tile.ptr<i8> -> tensor<32x32x!tile.ptr<i8>>
+    %pm = tile.addptr %pm0, %o : tensor<32x32x!tile.ptr<i8>>, tensor<32x32xi32>
+    %v = tile.load %pm : tensor<32x32x!tile.ptr<i8>> -> tensor<32x32xi8>
+    %seen = arith.cmpi ne, %v, %none : tensor<32x32xi8>
+    %e = arith.select %seen, %d, %zero : tensor<32x32xi1>, tensor<32x32xf32>
+    %sum = tile.reduce %e 1 : (tensor<32x32xf32>) -> tensor<32xf32> {
+    ^bb0(%p: f32, %q: f32):
+      %t = arith.addf %p, %q : f32
+      tile.yield %t : f32
+    }
+    %pz0 = tile.splat %z : !tile.ptr<f32> -> tensor<32x!tile.ptr<f32>>
+    %pz = tile.addptr %pz0, %i : tensor<32x!tile.ptr<f32>>, tensor<32xi32>
+    tile.store %pz, %sum : tensor<32x!tile.ptr<f32>>, tensor<32xf32>
+    return
+  }
+}

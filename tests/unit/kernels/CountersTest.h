@@ -21,9 +21,14 @@ protected:
     return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
   }
 
+  /// What a launch counted, and the bytes that it read of each argument, in sectors. What the
+  /// call's launches leave for each other is "scratch".
+  struct Counted : Counters {
+    std::map<std::string, std::uint64_t> read;
+  };
   /// Of a case's launches, in order, with their kernels' names. All run: later ones may need what
   /// earlier ones leave.
-  std::vector<std::pair<std::string, Counters>> countAll(const KernelCase &test) {
+  std::vector<std::pair<std::string, Counted>> countAll(const KernelCase &test) {
     const Invocation call = resolveCase(test);
     auto inputs = sampleInputs(call, test.seed);
     if (test.prepare)
@@ -38,16 +43,26 @@ protected:
       memory.back() = detail::Memory(device, array.data.size());
       memory.back().upload(array.data.data());
     }
-    std::vector<std::pair<std::string, Counters>> counted;
+    std::map<std::uint64_t, std::string> names;
+    for (std::size_t i = 0; i < call.tensors.size(); ++i)
+      if (call.tensors[i].present)
+        names[memory[i].address()] = call.kernel->arguments[i].name;
+    std::vector<std::pair<std::string, Counted>> counted;
     for (const detail::BoundLaunch &each : bindKernel(call, configOf(test), memory).launches) {
       runtime::LaunchAccess::launch(each, device.stream());
       device.synchronize();
-      counted.emplace_back(each.kernel->name(), lastCounters());
+      Counted &counters =
+          counted.emplace_back(each.kernel->name(), Counted{lastCounters(), {}}).second;
+      for (const vgpu::AllocationCounters &each :
+           static_cast<runtime::VirtualDevice &>(*device.impl()).lastAllocations()) {
+        const auto name = names.find(each.address);
+        counters.read[name == names.end() ? "scratch" : name->second] += 32 * each.sectorsRead;
+      }
     }
     return counted;
   }
   /// Of the launch of this name, or of the last one.
-  Counters count(const KernelCase &test, std::string_view launch = "") {
+  Counted count(const KernelCase &test, std::string_view launch = "") {
     const auto counted = countAll(test);
     for (const auto &[name, counters] : counted)
       if (name == launch)
@@ -80,6 +95,12 @@ protected:
     EXPECT_GE(readBytes(counters), read) << counters.text();
     EXPECT_LE(readBytes(counters), read + again) << counters.text();
     expectCoalesced(counters);
+  }
+  /// Of each of these arguments, which the bound above would let be read again.
+  static void expectReadOf(const Counted &counters,
+                           const std::map<std::string, std::uint64_t> &bytes) {
+    for (const auto &[argument, expected] : bytes)
+      EXPECT_EQ(counters.read.at(argument), expected) << argument << "\n" << counters.text();
   }
   static void expectMoved(const Counters &counters, std::uint64_t read, std::uint64_t written) {
     expectRead(counters, read);

@@ -38,6 +38,13 @@ protected:
   std::uint64_t field(const KernelCase &test, const char *name) {
     return static_cast<std::uint64_t>(configOf(test).at(name));
   }
+  /// A page's number for a step's keys and each warp, a sector at most; whose neighbours in a table
+  /// share sectors.
+  static void expectFewNumbersOfPages(const Counted &counters, std::uint64_t pages,
+                                      std::uint64_t warps) {
+    EXPECT_LE(counters.read.at("block_tables"), pages * warps * 32) << counters.text();
+    EXPECT_LE(counters.read.at("context_lens"), counters.blocks * warps * 32) << counters.text();
+  }
   /// Statistics of a block's rows, f32 each, that every warp may read for itself.
   static std::uint64_t statistics(std::uint64_t blockRows, std::uint64_t warps,
                                   std::uint64_t arrays = 1) {
@@ -62,8 +69,7 @@ TEST_P(AttentionCounters, KeysAreReadOnceForABlockOfQueries) {
   }
 }
 
-// Twice the bytes, on matrix units by tf32 or by multiply-adds, and with all that is loaded beside
-// the products.
+// Twice the bytes, on matrix units by tf32 or by multiply-adds.
 TEST_P(AttentionCounters, SinglePrecision) {
   for (const char *precision : {"tf32", "exact"}) {
     const KernelCase test{"attention", withDv(), {{"precision", precision}}, {}, "f32"};
@@ -71,28 +77,6 @@ TEST_P(AttentionCounters, SinglePrecision) {
     const Counters counters = count(test);
     expectMoved(counters, 2 * (rows * row + 2 * keys), 2 * rows * row + rows * 4);
     expectNoConflicts(counters);
-    const KernelCase back{
-        "attention_backward", withDv(), {{"precision", precision}}, {"bias", "mask"}, "f32"};
-    for (const auto &[name, each] : countAll(back)) {
-      SCOPED_TRACE(name);
-      expectNoConflicts(each);
-      const std::string prefix = name.ends_with("_q") ? "q_" : name.ends_with("_kv") ? "kv_" : "";
-      if (prefix.empty())
-        continue;
-      const std::uint64_t m = field(back, (prefix + "m").c_str()),
-                          n = field(back, (prefix + "n").c_str()),
-                          warps = field(back, (prefix + "warps").c_str());
-      const bool ofQueries = prefix == "q_";
-      // Multiply-adds may take a row of the mask in two parts of a sector.
-      const std::uint64_t others =
-          heads * (ofQueries ? seen(m, n, false) : seen(n, m, false, true));
-      const std::uint64_t own = 2 * (ofQueries ? rows : length) * row, logits = rows * length * 5;
-      EXPECT_GE(readBytes(each), 2 * (own + 2 * others) + logits) << each.text();
-      EXPECT_LE(readBytes(each), 2 * (own + 2 * others) + logits +
-                                     statistics(ofQueries ? rows : others / row, warps, 2) +
-                                     (hasMatrixUnits() ? 0 : rows * length))
-          << each.text();
-    }
   }
 }
 
@@ -103,11 +87,22 @@ TEST_P(AttentionCounters, ManyWarpsOfFewRowsHaveNoConflicts) {
         {"attention", withDv(), {}, {"bias", "mask"}, "f16", {{"m", 32}, {"n", n}, {"warps", 8}}}));
 }
 
+// Whatever the type of the products that they are loaded beside, which settles how threads lie.
 TEST_P(AttentionCounters, BiasAndMaskAreReadOnce) {
-  const Counters counters = count({"attention", withDv(), {}, {"bias", "mask"}, "f16"});
-  const std::uint64_t m = field({"attention", withDv(), {}, {"bias", "mask"}, "f16"}, "m");
-  expectRead(counters, rows * row + heads * 2 * seen(m, m, false) + rows * length * (2 + 1));
-  expectNoConflicts(counters);
+  for (const auto &[dtype, precision, bytes] :
+       {std::tuple{"f16", "tf32", 2u}, {"f32", "tf32", 4u}, {"f32", "exact", 4u}})
+    for (const char *kernel : {"attention", "attention_backward"}) {
+      const KernelCase test{kernel, withDv(), {{"precision", precision}}, {"bias", "mask"}, dtype};
+      for (const auto &[name, counters] : countAll(test)) {
+        if (name.ends_with("_delta"))
+          continue;
+        SCOPED_TRACE(test.dtype + " " + name);
+        EXPECT_EQ(counters.read.at("bias"), rows * length * bytes) << counters.text();
+        EXPECT_EQ(counters.read.at("mask"), rows * length) << counters.text();
+        expectCoalesced(counters);
+        expectNoConflicts(counters);
+      }
+    }
 }
 
 TEST_P(AttentionCounters, GradientsReadEachSideOnceForABlockOfTheOther) {
@@ -203,9 +198,7 @@ TEST_P(AttentionCounters, RowsAreTurnedOnce) {
       EXPECT_EQ(counted[0].first, "turn_rows");
       expectMoved(counted[0].second, length * row, length * row);
       const std::uint64_t keys = heads * seen(field(test, "m"), field(test, "n"), true);
-      // Of a row's two halves, a warp's lanes may meet the same sectors twice.
-      expectRead(counted[1].second, rows * row + 2 * keys, rows * row);
-      EXPECT_EQ(counted[1].second.globalStore.bytes, rows * row + rows * 4);
+      expectMoved(counted[1].second, rows * row + 2 * keys, rows * row + rows * 4);
       expectNoConflicts(counted[1].second);
       expectProducts(counted[1].second, 2 * keys / 2 * field(test, "m"));
     }
@@ -381,14 +374,13 @@ TEST_P(AttentionCounters, PagesAreReadOnceForAllHeadsThatShareThem) {
                     "f16",
                     {{"splits", 1}}};
     test.prepare = lengths({512, 256});
-    const Counters counters = count(test);
+    const Counted counters = count(test);
     const std::uint64_t keys = 2 * (512 + 256), queries = 2 * 8;
-    const std::uint64_t bytes = (2 * keys + queries) * 128 * 2;
-    // The rest: lengths and tables, a number for each of a step's keys and warps at most. Pages
-    // lie anywhere, so neighbours in a table share sectors but for its ends.
-    EXPECT_GE(readBytes(counters), bytes) << counters.text();
-    EXPECT_LE(readBytes(counters), bytes * 11 / 10) << counters.text();
-    EXPECT_LE(counters.globalLoad.sectors, counters.globalLoad.idealSectors * 11 / 10);
+    expectReadOf(
+        counters,
+        {{"k_cache", keys * 128 * 2}, {"v_cache", keys * 128 * 2}, {"q", queries * 128 * 2}});
+    expectFewNumbersOfPages(counters, keys / static_cast<std::uint64_t>(std::min(page, 32)),
+                            field(test, "warps"));
     EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
     expectNoConflicts(counters);
   }
@@ -412,11 +404,11 @@ TEST_P(AttentionCounters, CodesOfKeysAreReadAsTheyAreStored) {
                     std::string("f16,k_cache=") + codes,
                     {{"splits", 1}}};
     test.prepare = lengths({512, 256});
-    const Counters counters = count(test);
+    const Counted counters = count(test);
     const std::uint64_t keys = 2 * (512 + 256), queries = 2 * 8 * 128 * 2;
-    const std::uint64_t bytes = 2 * keys * 128 / static_cast<std::uint64_t>(perByte) + queries;
-    EXPECT_GE(readBytes(counters), bytes) << counters.text();
-    EXPECT_LE(readBytes(counters), bytes * 12 / 10) << counters.text();
+    const std::uint64_t bytes = keys * 128 / static_cast<std::uint64_t>(perByte);
+    expectReadOf(counters, {{"k_cache", bytes}, {"v_cache", bytes}, {"q", queries}});
+    expectFewNumbersOfPages(counters, keys / 16, field(test, "warps"));
     expectNoConflicts(counters);
   }
 }
@@ -441,10 +433,11 @@ TEST_P(AttentionCounters, OnlyVisiblePagesAreRead) {
       inputs[endsAt].assign(std::vector<double>{0, 256});
       lengths({context})(call, inputs);
     };
-    const Counters counters = count(test);
-    const std::uint64_t bytes = 256 * row + 2 * visible * 64 * row;
-    EXPECT_GE(readBytes(counters), bytes) << counters.text();
-    EXPECT_LE(readBytes(counters), bytes * 11 / 10) << counters.text();
+    const Counted counters = count(test);
+    expectReadOf(
+        counters,
+        {{"k_cache", visible * 64 * row}, {"v_cache", visible * 64 * row}, {"q", 256 * row}});
+    expectFewNumbersOfPages(counters, visible * 64 / 16, field(test, "warps"));
     EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
     expectNoConflicts(counters);
   };

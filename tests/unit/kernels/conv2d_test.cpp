@@ -94,6 +94,16 @@ TEST_P(Conv2d, WholeNumbersAreExact) {
     }
 }
 
+// Few channels: a program of dx has the pixels between two of a stride as columns, up to 8.
+TEST_P(Conv2d, FewChannelsOfAnyStride) {
+  for (const char *stride : {"2", "5", "8", "9"})
+    for (const char *layout : {"nchw", "nhwc"})
+      expectRight(
+          device,
+          conv("conv2d_backward", {{"W", 71}, {"H", 6}, {"S", 4}},
+               {{"layout", layout}, {"stride_w", stride}, {"pad_w", "4"}, {"dilation_w", "3"}}));
+}
+
 // Bits must not depend on who arrives last.
 TEST_P(Conv2d, SharedSums) {
   KernelCase test = conv("conv2d_backward", {{"N", 5}});

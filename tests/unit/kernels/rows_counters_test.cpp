@@ -25,12 +25,14 @@ TEST_P(RowCounters, RowsAreReadOnce) {
 // And the weights for each row at most.
 TEST_P(RowCounters, NormsReadRowsOnce) {
   constexpr std::uint64_t weights = length * 2;
-  const Counters plain = count({"rms_norm", extents, {}, {"w"}, "f16"});
+  const Counted plain = count({"rms_norm", extents, {}, {"w"}, "f16"});
   expectRead(plain, half16 + weights, rows * weights);
+  expectReadOf(plain, {{"x", half16}});
   EXPECT_EQ(plain.globalStore.bytes, half16 + rows * 4) << plain.text();
   expectNoConflicts(plain);
-  const Counters added = count({"rms_norm", extents, {}, {"w", "residual"}, "f16"});
+  const Counted added = count({"rms_norm", extents, {}, {"w", "residual"}, "f16"});
   expectRead(added, 2 * half16 + weights, rows * weights);
+  expectReadOf(added, {{"x", half16}, {"residual", half16}});
   EXPECT_EQ(added.globalStore.bytes, 2 * half16 + rows * 4) << added.text();
   expectNoConflicts(added);
 }
@@ -39,15 +41,17 @@ TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
   // Each program reads the weights once for each of the rows that it holds at
   // once.
   constexpr std::uint64_t weights = length * 2, held = 2, warps = 4;
-  const Counters layer =
+  const Counted layer =
       count({"layer_norm_backward", extents, {}, {"w", "b"}, "f16"}, "norm_backward");
   EXPECT_LT(layer.blocks, rows / 4) << "each program has several rows";
   expectRead(layer, 2 * half16, layer.blocks * held * weights + 2 * rows * warps * 32);
+  expectReadOf(layer, {{"x", half16}, {"dy", half16}});
   EXPECT_EQ(layer.globalStore.bytes, half16 + layer.blocks * 2 * length * 4) << layer.text();
   expectNoConflicts(layer);
-  const Counters rms =
+  const Counted rms =
       count({"rms_norm_backward", extents, {}, {"w", "h", "dh"}, "f16"}, "norm_backward");
   expectRead(rms, 3 * half16, rms.blocks * held * weights + rows * warps * 32);
+  expectReadOf(rms, {{"h", half16}, {"dy", half16}, {"dh", half16}});
   EXPECT_EQ(rms.globalStore.bytes, half16 + rms.blocks * length * 4) << rms.text();
   expectNoConflicts(rms);
 }
@@ -75,11 +79,12 @@ TEST_P(RowCounters, LogitsAreReadOnce) {
   constexpr std::uint64_t bytes = 4 * 8192 * 2,
                           perWarp = 4 * 32; // a few numbers of a row
   auto warps = [&](const Counters &counters) { return counters.blocks * 16; };
-  const Counters loss = count({"cross_entropy", classes, {{"reduction", "none"}}, {}, "f16"});
+  const Counted loss = count({"cross_entropy", classes, {{"reduction", "none"}}, {}, "f16"});
   expectRead(loss, bytes, warps(loss) * perWarp);
-  const Counters gradient =
+  const Counted gradient =
       count({"cross_entropy_backward", classes, {{"reduction", "none"}}, {}, "f16"});
   expectRead(gradient, bytes, warps(gradient) * perWarp);
+  expectReadOf(gradient, {{"logits", bytes}});
   EXPECT_EQ(gradient.globalStore.bytes, bytes);
   for (const Counters &counters : {loss, gradient})
     expectNoConflicts(counters);
@@ -90,10 +95,10 @@ TEST_P(RowCounters, ElementsMoveOnce) {
   constexpr std::uint64_t bytes = 2 * 16384;
   expectMoved(count({"activation", many, {}, {}, "f16"}), bytes, bytes);
   expectMoved(count({"swiglu_backward", many, {}, {}, "f16"}), 3 * bytes, 2 * bytes);
-  const Counters dropout = count({"dropout", many, {}, {}, "f16"});
+  const Counted dropout = count({"dropout", many, {}, {}, "f16"});
   expectMoved(dropout, bytes, bytes);
   for (const char *kernel : {"activation", "dropout"}) {
-    const Counters counters = count({kernel, many, {}, {}, "f16"});
+    const Counted counters = count({kernel, many, {}, {}, "f16"});
     // Sixteen bytes for each access of a thread.
     EXPECT_EQ(counters.globalLoad.requests * 16 *
                   static_cast<std::uint64_t>(warpSize(device.target())),
@@ -104,8 +109,9 @@ TEST_P(RowCounters, ElementsMoveOnce) {
 
 TEST_P(RowCounters, LayerNormReadsRowsOnce) {
   constexpr std::uint64_t weights = 2 * length * 2;
-  const Counters counters = count({"layer_norm", extents, {}, {"w", "b"}, "f16"});
+  const Counted counters = count({"layer_norm", extents, {}, {"w", "b"}, "f16"});
   expectRead(counters, half16 + weights, counters.blocks * 2 * weights);
+  expectReadOf(counters, {{"x", half16}});
   EXPECT_EQ(counters.globalStore.bytes, half16 + rows * 2 * 4) << counters.text();
   expectNoConflicts(counters);
   expectMoved(count({"layer_norm", extents, {}, {}, "f16"}), half16, half16 + rows * 2 * 4);
@@ -114,8 +120,9 @@ TEST_P(RowCounters, LayerNormReadsRowsOnce) {
 TEST_P(RowCounters, GroupsAreReadOnce) {
   const std::map<std::string, std::int64_t> images{{"B", 2}, {"C", 64}, {"...", 256}};
   constexpr std::uint64_t bytes = 2 * 64 * 256 * 2, warps = 4;
-  const Counters forward = count({"group_norm", images, {}, {}, "f16"});
+  const Counted forward = count({"group_norm", images, {}, {}, "f16"});
   expectRead(forward, bytes, forward.blocks * warps * 4 * 32);
+  expectReadOf(forward, {{"x", bytes}});
   EXPECT_EQ(forward.globalStore.bytes, bytes + 2 * 32 * 2 * 4) << forward.text();
   expectNoConflicts(forward);
 }
@@ -127,49 +134,52 @@ TEST_P(RowCounters, PositionsMoveRowsOnce) {
   for (const char *kernel : {"rope", "rope_backward"})
     for (const char *style : {"half", "interleaved"}) {
       SCOPED_TRACE(style);
-      const Counters counters = count({kernel, heads, {{"style", style}}, {}, "f16"});
+      const Counted counters = count({kernel, heads, {{"style", style}}, {}, "f16"});
       expectMoved(counters, turned, turned);
       EXPECT_EQ(counters.sharedStore.bytes, 0u) << counters.text();
     }
   const std::map<std::string, std::int64_t> hidden{{"B", 4}, {"S", 8}, {"H", 1024}};
   constexpr std::uint64_t bytes = 4 * 8 * 1024 * 2, table = 8 * 1024 * 2, weights = 2 * 1024 * 2;
-  const Counters waves = count({"sinusoidal", hidden, {}, {}, "f16"});
+  const Counted waves = count({"sinusoidal", hidden, {}, {}, "f16"});
   expectMoved(waves, bytes, bytes);
   expectNoConflicts(waves);
   auto embedded = hidden;
   embedded["P"] = 8;
   expectMoved(count({"add_positions", embedded, {}, {}, "f16"}), bytes + table, bytes);
-  const Counters normed = count({"add_positions", embedded, {}, {"w", "b"}, "f16"});
-  expectRead(normed, bytes + table + weights, normed.blocks * 4 * weights + table);
+  const Counted normed = count({"add_positions", embedded, {}, {"w", "b"}, "f16"});
+  // Warps that have other batches may read the table for themselves.
+  expectRead(normed, bytes + table + weights, 3 * table + normed.blocks * 4 * weights);
+  expectReadOf(normed, {{"x", bytes}});
+  EXPECT_LE(normed.read.at("table"), 4 * table) << normed.text();
   expectNoConflicts(normed);
 }
 
 TEST_P(RowCounters, PoolsReadPositionsOnce) {
   const std::map<std::string, std::int64_t> sequences{{"B", 2}, {"T", 128}, {"D", 128}};
   constexpr std::uint64_t bytes = 2 * 128 * 128 * 2, means = 2 * 128 * 2;
-  const Counters mean = count({"mean_pool", sequences, {}, {}, "f16"});
+  const Counted mean = count({"mean_pool", sequences, {}, {}, "f16"});
   expectMoved(mean, bytes, means);
   expectNoConflicts(mean);
-  const Counters back = count({"mean_pool_backward", sequences, {}, {}, "f16"});
+  const Counted back = count({"mean_pool_backward", sequences, {}, {}, "f16"});
   expectRead(back, means, back.blocks * means);
   EXPECT_EQ(back.globalStore.bytes, bytes) << back.text();
   const std::map<std::string, std::int64_t> chunked{{"B", 2}, {"T", 256}, {"H", 2}, {"D", 128}};
   constexpr std::uint64_t whole = 2 * 256 * 2 * 128 * 2, chunks = whole / 64;
-  const Counters chunk = count({"chunk_mean_pool", chunked, {}, {}, "f16"});
+  const Counted chunk = count({"chunk_mean_pool", chunked, {}, {}, "f16"});
   expectMoved(chunk, whole, chunks);
   expectNoConflicts(chunk);
   auto withChunks = chunked;
   withChunks["C"] = 4;
-  const Counters spread = count({"chunk_mean_pool_backward", withChunks, {}, {}, "f16"});
+  const Counted spread = count({"chunk_mean_pool_backward", withChunks, {}, {}, "f16"});
   expectRead(spread, chunks, 4 * chunks);
   EXPECT_EQ(spread.globalStore.bytes, whole) << spread.text();
 }
 
 TEST_P(RowCounters, CollectionsReadRowsOnce) {
-  const Counters reduced = count({"reduce", extents, {}, {}, "f16"});
+  const Counted reduced = count({"reduce", extents, {}, {}, "f16"});
   expectRead(reduced, half16);
   expectNoConflicts(reduced);
-  const Counters scanned = count({"scan", extents, {}, {}, "f16"});
+  const Counted scanned = count({"scan", extents, {}, {}, "f16"});
   expectMoved(scanned, half16, half16);
   expectNoConflicts(scanned);
 }
@@ -178,7 +188,8 @@ TEST_P(RowCounters, CollectionsReadRowsOnce) {
 TEST_P(RowCounters, EmbeddingsAreReadOnce) {
   const std::map<std::string, std::int64_t> words{{"V", 100}, {"H", 256}, {"...", 64}};
   constexpr std::uint64_t bytes = 64 * 256 * 2;
-  const Counters counters = count({"embedding", words, {}, {}, "f16"});
+  const Counted counters = count({"embedding", words, {}, {}, "f16"});
   expectRead(counters, bytes, counters.blocks * 16 * 32);
+  expectReadOf(counters, {{"table", bytes}});
   EXPECT_EQ(counters.globalStore.bytes, bytes) << counters.text();
 }
