@@ -19,7 +19,7 @@ Kernel attention{
        View<const T, 4> bias, View<const bool, 4> mask, View<const float, 2> sinks, Int groups,
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      auto head = program_id(1), batch = program_id(2), block = program_id(0);
+      auto head = program_id(1), batch = program_id(2), block = blockwise::queryBlock();
       const auto scores =
           blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);

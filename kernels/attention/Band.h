@@ -6,6 +6,11 @@
 
 namespace sectile::blockwise {
 
+// The block of queries that a program has. Programs start in the order of their numbers, and in
+// causal order later queries see more keys: what takes longest must not start last. The maximum is
+// for the compiler, which takes what may be negative for a place before the first row.
+inline Int queryBlock() { return maximum(num_programs(0) - 1 - program_id(0), 0); }
+
 // Query i sees key j where i + offset - left <= j <= i + offset + right.
 struct Band {
   Int queries, keys;                        // how many there are

@@ -30,7 +30,7 @@ struct RowBlock {
 inline RowBlock packedRows(const View<const std::int32_t, 1> &cu, const Int &sequences,
                            const PagedConfig &config) {
   constexpr int width = 256;
-  auto number = program_id(0);
+  auto number = blockwise::queryBlock();
   auto before = zeros<std::int32_t>(width); // sequences that begin up to here
   for (auto chunk : range(0, cdiv(sequences, width))) {
     auto s = chunk * width + arange(0, width);
