@@ -91,7 +91,12 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
     const bool wide = call.tensors[0].dtype == DType::float32;
     const bool large = d > 128 || wide || (d > 64 && !hasMatrixUnits(target));
-    return Config{{"m", large ? 32 : 64},
+    // A warp of 32 rows reads keys and values half as often from shared memory as one of 16, but
+    // registers must hold their outputs, and there have to be blocks enough.
+    const bool tall = hasMatrixUnits(target) && d <= 64 && !wide && extentOr0(call, "Sq") >= 1024;
+    return Config{{"m", large  ? 32
+                        : tall ? 128
+                               : 64},
                   {"n", d > 128 && wide ? 16
                         : large         ? 32
                                         : 64},
