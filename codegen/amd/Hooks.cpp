@@ -114,7 +114,7 @@ public:
         Constant::getNullValue(value->getType()));
   }
 
-  Value *exp2Normal(IRBuilder<> &b, Value *x) const override {
+  Value *exp2(IRBuilder<> &b, Value *x) const override {
     return b.CreateUnaryIntrinsic(Intrinsic::amdgcn_exp2, x);
   }
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {

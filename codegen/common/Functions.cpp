@@ -66,7 +66,7 @@ Value *exp(Builder &builder, Value *x) {
   // clamp f takes the rest, up to infinity.
   Math::Whole n = m.nearest(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
   Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n.number)));
-  return m.b.CreateFMul(m.hooks.exp2Normal(m.b, f), m.powerOfTwo(n.integer));
+  return m.b.CreateFMul(m.hooks.exp2(m.b, f), m.powerOfTwo(n.integer));
 }
 
 Value *expm1(Builder &builder, Value *x) {

@@ -45,10 +45,6 @@ Value *TargetHooks::widenFp8(IRBuilder<> &, Value *, bool) const {
   llvm_unreachable("conversions of 8-bit floats on a target that has none");
 }
 
-Value *TargetHooks::exp2(IRBuilder<> &b, Value *x) const {
-  return b.CreateUnaryIntrinsic(Intrinsic::exp2, x);
-}
-
 /// Splits the block after the builder's place and runs `then` under the predicate. Returns the
 /// block before and the one in which `then` ended; the builder is behind both.
 static std::pair<BasicBlock *, BasicBlock *> underBranch(IRBuilder<> &b, Value *predicate,

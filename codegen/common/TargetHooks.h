@@ -119,10 +119,9 @@ public:
   //===-- Functions
   //-----------------------------------------------------------------------------===//
 
-  /// 2^x and 1/√x of f32, at most two units in the last place off.
-  virtual llvm::Value *exp2(llvm::IRBuilder<> &b, llvm::Value *x) const;
-  /// The same, but subnormal numbers may be taken for 0: chips need not scale them.
-  virtual llvm::Value *exp2Normal(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
+  /// 2^x and 1/√x of f32, at most two units in the last place off. A 2^x that is subnormal may be
+  /// 0: chips need not scale it.
+  virtual llvm::Value *exp2(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
   virtual llvm::Value *rsqrt(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
 
   /// Whether the chip converts 8-bit floats: e4m3fn, or e5m2 where `e5m2`.

@@ -159,7 +159,7 @@ public:
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});
   }
 
-  Value *exp2Normal(IRBuilder<> &b, Value *x) const override {
+  Value *exp2(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_ex2_approx_ftz, {x->getType()}, {x});
   }
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {

@@ -19,7 +19,7 @@ Kernel attention{
        View<const T, 4> bias, View<const bool, 4> mask, View<const float, 2> sinks, Int groups,
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      auto head = program_id(1), batch = program_id(2), block = program_id(0);
+      auto head = program_id(1), batch = program_id(2), block = blockwise::queryBlock();
       const auto scores =
           blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);
@@ -91,7 +91,12 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
     const bool wide = call.tensors[0].dtype == DType::float32;
     const bool large = d > 128 || wide || (d > 64 && !hasMatrixUnits(target));
-    return Config{{"m", large ? 32 : 64},
+    // A warp of 32 rows reads keys and values half as often from shared memory as one of 16, but
+    // registers must hold their outputs, and there have to be blocks enough.
+    const bool tall = hasMatrixUnits(target) && d <= 64 && !wide && extentOr0(call, "Sq") >= 1024;
+    return Config{{"m", large  ? 32
+                        : tall ? 128
+                               : 64},
                   {"n", d > 128 && wide ? 16
                         : large         ? 32
                                         : 64},

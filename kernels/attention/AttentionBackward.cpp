@@ -37,7 +37,7 @@ Kernel queryGradients{
       const auto scores =
           blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-      blockwise::queryGradients<T>(program_id(0),
+      blockwise::queryGradients<T>(blockwise::queryBlock(),
                                    blockwise::QueryHead<T, AttentionConfig>{
                                        q.at(batch, head), dO.at(batch, head), lse.at(batch, head),
                                        delta.at(batch, head), scores},

@@ -22,7 +22,8 @@ Kernel attentionVarlen{
        Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
       auto head = program_id(1);
-      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
+      const auto at =
+          blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
       const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
       auto scores =
           blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, at.sequence, head,

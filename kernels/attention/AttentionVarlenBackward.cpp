@@ -74,7 +74,8 @@ Kernel queryGradients{
                          groups,
                          {scale, cap, left, right, seed, threshold, grow}};
       auto head = program_id(1);
-      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
+      const auto at =
+          blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
       const auto pair = in.pair(at);
       blockwise::queryGradients<T>(
           at.block, in.head(pair, at.sequence, head, false), pair.keys.of(k.fix(1, head / groups)),

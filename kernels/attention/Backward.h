@@ -51,10 +51,10 @@ ScoreGradients gradientsOf(const Scores<T, Config> &scores, const QueryBlock<T> 
     valueProducts = valueProducts * dropped;
   }
   // What is hidden may be anything, NaN too.
-  auto hidden = masked == -infinity;
-  result.scores = where(hidden, 0.0f, p * (valueProducts - query.delta));
-  result.products =
-      scores.config.cap ? where(hidden, 0.0f, result.scores * scores.slope(capped)) : result.scores;
+  result.scores = scores.ofSeen(p * (valueProducts - query.delta), masked, i, j);
+  result.products = scores.config.cap
+                        ? scores.ofSeen(result.scores * scores.slope(capped), masked, i, j)
+                        : result.scores;
   return result;
 }
 

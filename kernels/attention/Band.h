@@ -6,6 +6,11 @@
 
 namespace sectile::blockwise {
 
+// The block of queries that a program has. Programs start in the order of their numbers, and in
+// causal order later queries see more keys: what takes longest must not start last. The maximum is
+// for the compiler, which takes what may be negative for a place before the first row.
+inline Int queryBlock() { return maximum(num_programs(0) - 1 - program_id(0), 0); }
+
 // Query i sees key j where i + offset - left <= j <= i + offset + right.
 struct Band {
   Int queries, keys;                        // how many there are
@@ -41,6 +46,20 @@ struct Band {
     return {first, cdiv(end, size)};
   }
 
+  // Whether all of `rows` queries from `row` on are there and see all of `columns` keys from
+  // `column` on; or do where they are there.
+  Bool allVisible(const Int &row, int rows, const Int &column, int columns) const {
+    return row + rows <= queries && allKeysVisible(row, rows, column, columns);
+  }
+  Bool allKeysVisible(const Int &row, int rows, const Int &column, int columns) const {
+    Bool result = column + columns <= keys;
+    if (right)
+      result = result && column + (columns - 1) <= row + (offset + *right);
+    if (left)
+      result = result && column >= row + (rows - 1) + (offset - *left);
+    return result;
+  }
+
 private:
   // One bound for each query, so that each pair takes one comparison.
   Int lastKey(const Int &i) const {
@@ -51,6 +70,31 @@ private:
     if (left)
       result = result && j >= i + (offset - *left);
     return result;
+  }
+};
+
+// `rows` queries from `row` on and `columns` keys from `column` on, along the axes of a tile.
+struct BandBlock {
+  const Band &band;
+  Int row;
+  int rows;
+  Int column;
+  int columns;
+  bool keysFirst = false;  // a tile is [columns, rows] instead of [rows, columns]
+  bool queriesToo = false; // what queries behind the last see is asked for, too
+
+  Bool visible() const {
+    auto i = expand(row + arange(0, rows), keysFirst ? 0 : 1);
+    auto j = expand(column + arange(0, columns), keysFirst ? 1 : 0);
+    return queriesToo ? band.visible(i, j) : band.visibleKeys(i, j);
+  }
+  // x with `hidden` in place of what is not visible. Most blocks are wholly visible, and compare
+  // nothing.
+  Tile<float> hide(Tile<float> x, float hidden) const {
+    auto all = queriesToo ? band.allVisible(row, rows, column, columns)
+                          : band.allKeysVisible(row, rows, column, columns);
+    when(!all, [&] { x = where(visible(), x, hidden); });
+    return x;
   }
 };
 

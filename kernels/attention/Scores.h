@@ -47,15 +47,15 @@ template <class T, class Config> struct Scores {
   Tile<float> masked(Tile<float> scores, const Int &i, const Int &j, bool queriesToo) const {
     if (config.bias)
       scores = scores + cast<float>(block(bias, i, j)) * log2e;
-    return where(visible(i, j, queriesToo), scores, -infinity);
-  }
-  Bool visible(const Int &i, const Int &j, bool queriesToo) const {
-    auto row = expand(i * config.m + arange(0, config.m), keysFirst ? 0 : 1);
-    auto column = expand(j * config.n + arange(0, config.n), keysFirst ? 1 : 0);
-    auto result = queriesToo ? band.visible(row, column) : band.visibleKeys(row, column);
     if (config.mask)
-      result = result && block(mask, i, j);
-    return result;
+      scores = where(block(mask, i, j), scores, -infinity);
+    return placeOf(i, j, queriesToo).hide(scores, -infinity);
+  }
+  // x, 0 where the scores that `masked` gave, queries behind the last too, are hidden.
+  Tile<float> ofSeen(const Tile<float> &x, const Tile<float> &masked, const Int &i,
+                     const Int &j) const {
+    return config.bias || config.mask ? where(masked == -infinity, 0.0f, x)
+                                      : placeOf(i, j, true).hide(x, 0.0f);
   }
   // 0 where dropout takes a weight away, else 1 / (1 - p).
   Tile<float> dropped(const Int &i, const Int &j) const {
@@ -64,6 +64,9 @@ template <class T, class Config> struct Scores {
   }
 
 private:
+  BandBlock placeOf(const Int &i, const Int &j, bool queriesToo) const {
+    return {band, i * config.m, config.m, j * config.n, config.n, keysFirst, queriesToo};
+  }
   template <class U> Tile<U> block(const View<const U, 2> &view, const Int &i, const Int &j) const {
     return keysFirst ? view.transposed().tile(config.n, config.m).load(j, i)
                      : view.tile(config.m, config.n).load(i, j);

@@ -160,16 +160,16 @@ template <class T> struct Program {
 };
 
 template <class T>
-Kernel reropeAttention{"rerope_attention",
-                       [](View<const T, 4> q1, View<const T, 4> q2, View<const T, 4> k1,
-                          View<const T, 4> k2, View<const T, 4> v, View<T, 4> o, View<float, 3> lse,
-                          Int groups, Float scale, Int window, const ReropeConfig &config) {
-                         const Program<T> at{config, q1, q2, k1, k2, window, scale};
-                         const Int kvHead = at.head / groups;
-                         attend<T>(at.scheme(at.head, kvHead), at.band, config.extents(), at.block,
-                                   v.at(at.batch, kvHead), o.at(at.batch, at.head),
-                                   lse.at(at.batch, at.head));
-                       }};
+Kernel reropeAttention{
+    "rerope_attention",
+    [](View<const T, 4> q1, View<const T, 4> q2, View<const T, 4> k1, View<const T, 4> k2,
+       View<const T, 4> v, View<T, 4> o, View<float, 3> lse, Int groups, Float scale, Int window,
+       const ReropeConfig &config) {
+      const Program<T> at{config, q1, q2, k1, k2, window, scale, blockwise::queryBlock()};
+      const Int kvHead = at.head / groups;
+      attend<T>(at.scheme(at.head, kvHead), at.band, config.extents(), at.block,
+                v.at(at.batch, kvHead), o.at(at.batch, at.head), lse.at(at.batch, at.head));
+    }};
 
 template <class T>
 Kernel reropeAttentionQueries{
@@ -178,7 +178,7 @@ Kernel reropeAttentionQueries{
        View<const T, 4> v, View<const T, 4> o, View<const float, 3> lse, View<const T, 4> dO,
        View<T, 4> dq1, View<T, 4> dq2, View<float, 3> deltas, Int groups, Float scale, Int window,
        const ReropeConfig &config) {
-      const Program<T> at{config, q1, q2, k1, k2, window, scale};
+      const Program<T> at{config, q1, q2, k1, k2, window, scale, blockwise::queryBlock()};
       const Int kvHead = at.head / groups;
       const auto total = queryGradients<T>(at.scheme(at.head, kvHead), at.band, config.extents(),
                                            at.block, v.at(at.batch, kvHead),

@@ -59,7 +59,7 @@ template <class T>
 constexpr auto forward = [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                             View<T, 4> o, View<float, 3> lse, Int groups, Float scale, Int left,
                             Int right, const RotaryAttentionConfig &config) {
-  const Place at;
+  const Place at{.block = blockwise::queryBlock()};
   const Band band = bandOf(config, q.extent(2), k.extent(2), left, right);
   const Int kvHead = at.head / groups;
   const RotaryScheme<T> rotary{config, q.at(at.batch, at.head), k.at(at.batch, kvHead), band.offset,
@@ -75,7 +75,7 @@ constexpr auto backwardQueries =
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> o,
        View<const float, 3> lse, View<const T, 4> dO, View<T, 4> dq, View<float, 3> deltas,
        Int groups, Float scale, Int left, Int right, const RotaryAttentionConfig &config) {
-      const Place at;
+      const Place at{.block = blockwise::queryBlock()};
       const Band band = bandOf(config, q.extent(2), k.extent(2), left, right);
       const Int kvHead = at.head / groups;
       const RotaryScheme<T> rotary{config, q.at(at.batch, at.head), k.at(at.batch, kvHead),

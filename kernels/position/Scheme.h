@@ -19,6 +19,7 @@
 namespace sectile::scheme {
 
 using blockwise::Band;
+using blockwise::BandBlock;
 
 // Which of a scheme's products a run of blocks needs.
 enum class Part { both, near, far };
@@ -54,7 +55,8 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
       const auto scores = scheme.scores(queries, keys, i, j, run.part);
-      auto weights = softmax.weigh(where(band.visibleKeys(i, j), scores, -blockwise::infinity));
+      const BandBlock here{band, block * m, m, step * n, n};
+      auto weights = softmax.weigh(here.hide(scores, -blockwise::infinity));
       softmax.add(cast<T>(weights), values.load(step, 0), Precision::ieee);
     }
   o.tile(m, width).store(block, 0, softmax.result());
@@ -66,8 +68,9 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
 inline Tile<float> baseOf(const Tile<float> &lse) {
   return where(lse == -blockwise::infinity, blockwise::infinity, lse * blockwise::log2e);
 }
-inline Tile<float> weight(const Tile<float> &scores, const Bool &visible, const Tile<float> &base) {
-  return where(visible, exp2(scores - base), 0.0f);
+inline Tile<float> weight(const Tile<float> &scores, const BandBlock &block,
+                          const Tile<float> &base) {
+  return exp2(block.hide(scores, -blockwise::infinity) - base);
 }
 
 // Gradients of one head's queries, and for the keys' half delta = sum of o times its gradient.
@@ -91,7 +94,7 @@ auto queryGradients(const Scheme &scheme, const Band &band, const Extents &exten
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);
       const auto scores = scheme.scores(queries, keys, i, j, run.part);
-      const auto p = weight(scores, band.visibleKeys(i, j), base);
+      const auto p = weight(scores, BandBlock{band, block * m, m, step * n, n}, base);
       const auto dp = dot(slope, trans(values.load(step, 0)), zeros<float>(m, n), Precision::ieee);
       scheme.accumulate(total, p * (dp - expand(delta, 1)), keys, i, j, run.part);
     }
@@ -112,7 +115,8 @@ void keyGradients(const Scheme &scheme, const Band &band, const Extents &extents
       const auto i = expand(rowNumbers(step, m), 0);
       const auto queries = scheme.queries(step, run.part);
       const auto scores = scheme.scores(keys, queries, i, j, run.part);
-      const auto p = weight(scores, band.visible(i, j), expand(baseOf(lse.tile(m).load(step)), 0));
+      const BandBlock here{band, step * m, m, block * n, n, true, true};
+      const auto p = weight(scores, here, expand(baseOf(lse.tile(m).load(step)), 0));
       const auto slope = dO.tile(m, width).load(step, 0);
       valueTotal = dot(cast<T>(p), slope, valueTotal, Precision::ieee);
       const auto dp = dot(values, trans(slope), zeros<float>(n, m), Precision::ieee);

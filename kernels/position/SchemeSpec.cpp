@@ -107,10 +107,9 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
     const std::int64_t size = words > most ? 16 : words > wide || !matrices || crowded ? 32 : 64;
     // Of shared memory two blocks of queries and their gradients take most, keys and values the
     // rest.
-    const bool fits =
-        backward ? matrices && !crowded &&
-                       words * size * 7 <= llvm::cantFail(Target::get(target)).maxSharedBytes
-                 : words <= 256;
+    const bool fits = backward ? matrices && words * size * 7 <=
+                                                 llvm::cantFail(Target::get(target)).maxSharedBytes
+                               : words <= 256;
     return Config{{"m", size}, {"n", size}, {"warps", 4}, {"stages", fits ? 2 : 1}};
   };
   spec.spaces = {

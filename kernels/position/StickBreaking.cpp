@@ -14,6 +14,7 @@
 
 using namespace sectile;
 using blockwise::Band;
+using blockwise::BandBlock;
 
 namespace {
 
@@ -24,20 +25,38 @@ struct StickConfig {
 };
 SECTILE_CONFIG(StickConfig, m, n, warps, stages, width, remainder)
 
-// Scores of blocks of queries and keys, either way round.
+// Logarithms are of base 2 throughout. Scores of a block, with queries or keys as its rows; -inf
+// where a key is not visible, which breaks nothing off and leaves the stick as it is.
 template <class T>
-Tile<float> scoresOf(const Tile<T> &rows, const Tile<T> &columns, const Float &scale) {
-  return scale * dot(rows, trans(columns), zeros<float>(rows.extent(0), columns.extent(0)),
-                     Precision::ieee);
+Tile<float> scoresOf(const Tile<T> &rows, const Tile<T> &columns, const Float &scale,
+                     const BandBlock &block) {
+  auto products =
+      dot(rows, trans(columns), zeros<float>(rows.extent(0), columns.extent(0)), Precision::ieee);
+  return block.hide(products * (scale * blockwise::log2e), -blockwise::infinity);
 }
 
-// log(1 + e^-|score|)
-Tile<float> tail(const Tile<float> &scores) { return log1p(exp(-abs(scores))); }
-
-// -log(1 - sigmoid(score)): how much shorter, in logarithms, a stick is behind each key.
-Tile<float> shortening(const Tile<float> &scores, const Bool &visible) {
-  return where(visible, maximum(scores, 0.0f, Nan::propagate) + tail(scores), 0.0f);
+// log2(1 + 2^-|score|), relative error 2^-22: the minimax polynomial of log2(1 + e) / e for e from
+// 0 to 1.
+Tile<float> tail(const Tile<float> &scores) {
+  const auto e = exp2(-abs(scores));
+  auto sum = full_like(e, 0.00754918206f);
+  for (float factor : {-0.0425670617f, 0.112856193f, -0.197118969f, 0.275641412f, -0.358408472f,
+                       0.480692957f, -0.721340208f, 1.442695f})
+    sum = fma(sum, e, factor);
+  return e * sum;
 }
+
+// What breaking at keys does, in logarithms.
+struct Breaks {
+  Tile<float> broken;      // the part that breaks off: sigmoid(score)
+  Tile<float> shortenings; // the part that is left, negated: 1 - sigmoid(score)
+
+  explicit Breaks(const Tile<float> &scores) {
+    const auto rest = tail(scores);
+    broken = minimum(scores, 0.0f, Nan::propagate) - rest;
+    shortenings = maximum(scores, 0.0f, Nan::propagate) + rest;
+  }
+};
 
 // For each element the sum of those behind it along the axis. Not a sum less the element, which
 // would lose the digits of all the others where the element is large.
@@ -52,19 +71,19 @@ Tile<float> sumBehind(const Tile<float> &x, int axis) {
 }
 
 // Weights, from what the later blocks have shortened the stick by; keys along `axis`.
-Tile<float> weightsOf(const Tile<float> &scores, const Bool &visible,
-                      const Tile<float> &shortenings, const Tile<float> &later, int axis) {
-  const auto broken = minimum(scores, 0.0f, Nan::propagate) - tail(scores);
-  const auto logarithm = broken - (later + sumBehind(shortenings, axis));
-  return where(visible, exp(logarithm), 0.0f);
+Tile<float> weightsOf(const Breaks &breaks, const Tile<float> &later, int axis) {
+  return exp2(breaks.broken - (later + sumBehind(breaks.shortenings, axis)));
 }
+
+// The part of a stick that is left. It may be a subnormal number, which exp2 would take for 0.
+Tile<float> restOf(const Tile<float> &shortened) { return exp(shortened * -blockwise::ln2); }
 
 // Gradients of the scores. `changes` are the weights times their gradients, `earlier` their sum
 // over the earlier blocks: a score shortens the sticks of its key and of all earlier ones.
-Tile<float> slopesOf(const Tile<float> &scores, const Bool &visible, const Tile<float> &changes,
+Tile<float> slopesOf(const Breaks &breaks, const BandBlock &block, const Tile<float> &changes,
                      const Tile<float> &earlier, int axis) {
   const auto all = earlier + cumsum(changes, axis);
-  return where(visible, changes - sigmoid(scores) * all, 0.0f);
+  return block.hide(changes - exp2(breaks.broken) * all, 0.0f);
 }
 
 Band bandOf(const Int &queries, const Int &keys) {
@@ -72,32 +91,31 @@ Band bandOf(const Int &queries, const Int &keys) {
 }
 
 template <class T>
-Kernel stickBreaking{
-    "stick_breaking_attention",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<T, 4> o, View<float, 3> rem,
-       Int groups, Float scale, const StickConfig &config) {
-      const int m = config.m, n = config.n, width = config.width;
-      auto block = program_id(0), head = program_id(1), batch = program_id(2);
-      const Band band = bandOf(q.extent(2), k.extent(2));
-      const auto keyTiles = k.at(batch, head / groups).tile(n, width);
-      const auto valueTiles = v.at(batch, head / groups).tile(n, width);
-      const auto query = q.at(batch, head).tile(m, width).load(block, 0);
-      const auto i = expand(scheme::rowNumbers(block, m), 1);
-      auto later = zeros<float>(m);
-      auto output = zeros<float>(m, width);
-      const Int blocks = band.keyBlocks(block * m, m, n).end;
-      for (auto step : range(0, blocks)) {
-        const Int at = blocks - 1 - step;
-        const auto visible = band.visibleKeys(i, expand(scheme::rowNumbers(at, n), 0));
-        const auto scores = scoresOf<T>(query, keyTiles.load(at, 0), scale);
-        const auto shortenings = shortening(scores, visible);
-        const auto weights = weightsOf(scores, visible, shortenings, expand(later, 1), 1);
-        output = dot(cast<T>(weights), valueTiles.load(at, 0), output, Precision::ieee);
-        later += sum(shortenings, 1);
-      }
-      o.at(batch, head).tile(m, width).store(block, 0, output);
-      rem.at(batch, head).tile(m).store(block, exp(-later));
-    }};
+Kernel stickBreaking{"stick_breaking_attention",
+                     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<T, 4> o,
+                        View<float, 3> rem, Int groups, Float scale, const StickConfig &config) {
+                       const int m = config.m, n = config.n, width = config.width;
+                       const Int block = blockwise::queryBlock();
+                       auto head = program_id(1), batch = program_id(2);
+                       const Band band = bandOf(q.extent(2), k.extent(2));
+                       const auto keyTiles = k.at(batch, head / groups).tile(n, width);
+                       const auto valueTiles = v.at(batch, head / groups).tile(n, width);
+                       const auto query = q.at(batch, head).tile(m, width).load(block, 0);
+                       auto later = zeros<float>(m);
+                       auto output = zeros<float>(m, width);
+                       const Int blocks = band.keyBlocks(block * m, m, n).end;
+                       for (auto step : range(0, blocks)) {
+                         const Int at = blocks - 1 - step;
+                         const BandBlock here{band, block * m, m, at * n, n};
+                         const Breaks breaks(scoresOf<T>(query, keyTiles.load(at, 0), scale, here));
+                         const auto weights = weightsOf(breaks, expand(later, 1), 1);
+                         output =
+                             dot(cast<T>(weights), valueTiles.load(at, 0), output, Precision::ieee);
+                         later += sum(breaks.shortenings, 1);
+                       }
+                       o.at(batch, head).tile(m, width).store(block, 0, output);
+                       rem.at(batch, head).tile(m).store(block, restOf(later));
+                     }};
 
 // Gradients of the queries. Leaves for each row and block of keys what the later blocks shorten the
 // stick by, found from the last to the first, and what the earlier ones change, found the other
@@ -109,42 +127,40 @@ Kernel stickBreakingQueries{
        View<const float, 3> drem, View<T, 4> dq, View<float, 4> laters, View<float, 4> earliers,
        Int groups, Float scale, const StickConfig &config) {
       const int m = config.m, n = config.n, width = config.width;
-      auto block = program_id(0), head = program_id(1), batch = program_id(2);
+      const Int block = blockwise::queryBlock();
+      auto head = program_id(1), batch = program_id(2);
       const Band band = bandOf(q.extent(2), k.extent(2));
       const auto keyTiles = k.at(batch, head / groups).tile(n, width);
       const auto valueTiles = v.at(batch, head / groups).tile(n, width);
       const auto query = q.at(batch, head).tile(m, width).load(block, 0);
       const auto laterTiles = laters.at(batch, head).tile(1, m);
       const auto earlierTiles = earliers.at(batch, head).tile(1, m);
-      const auto i = expand(scheme::rowNumbers(block, m), 1);
       const Int blocks = band.keyBlocks(block * m, m, n).end;
-      auto visibleIn = [&](const Int &at) {
-        return band.visibleKeys(i, expand(scheme::rowNumbers(at, n), 0));
-      };
+      auto blockOf = [&](const Int &at) { return BandBlock{band, block * m, m, at * n, n}; };
 
       auto later = zeros<float>(m);
       for (auto step : range(0, blocks)) {
         const Int at = blocks - 1 - step;
         laterTiles.store(at, block, expand(later, 0));
-        later += sum(shortening(scoresOf<T>(query, keyTiles.load(at, 0), scale), visibleIn(at)), 1);
+        const Breaks breaks(scoresOf<T>(query, keyTiles.load(at, 0), scale, blockOf(at)));
+        later += sum(breaks.shortenings, 1);
       }
       barrier();
 
       auto earlier = zeros<float>(m);
       if (config.remainder)
-        earlier = exp(-later) * drem.at(batch, head).tile(m).load(block);
+        earlier = restOf(later) * drem.at(batch, head).tile(m).load(block);
       const auto slope = dO.at(batch, head).tile(m, width).load(block, 0);
       auto total = zeros<float>(m, width);
       for (auto at : range(0, blocks)) {
-        const auto visible = visibleIn(at);
+        const BandBlock here = blockOf(at);
         const auto keys = keyTiles.load(at, 0);
-        const auto scores = scoresOf<T>(query, keys, scale);
-        const auto before = reshape(laterTiles.load(at, block), m, 1);
-        const auto weights = weightsOf(scores, visible, shortening(scores, visible), before, 1);
+        const Breaks breaks(scoresOf<T>(query, keys, scale, here));
+        const auto weights = weightsOf(breaks, reshape(laterTiles.load(at, block), m, 1), 1);
         const auto changes = weights * dot(slope, trans(valueTiles.load(at, 0)), zeros<float>(m, n),
                                            Precision::ieee);
         earlierTiles.store(at, block, expand(earlier, 0));
-        const auto slopes = slopesOf(scores, visible, changes, expand(earlier, 1), 1);
+        const auto slopes = slopesOf(breaks, here, changes, expand(earlier, 1), 1);
         total = dot(cast<T>(slopes * scale), keys, total, Precision::ieee);
         earlier += sum(changes, 1);
       }
@@ -163,23 +179,22 @@ Kernel stickBreakingKeys{
       const Band band = bandOf(q.extent(2), k.extent(2));
       const auto keys = k.at(batch, kvHead).tile(n, width).load(block, 0);
       const auto values = v.at(batch, kvHead).tile(n, width).load(block, 0);
-      const auto j = expand(scheme::rowNumbers(block, n), 1);
       const Band::Range seen = band.queryBlocks(block * n, n, m);
       auto keyTotal = zeros<float>(n, width), valueTotal = zeros<float>(n, width);
       for (auto head : range(kvHead * groups, (kvHead + 1) * groups)) {
         const auto queryTiles = q.at(batch, head).tile(m, width);
         const auto slopeTiles = dO.at(batch, head).tile(m, width);
         for (auto step : range(seen.first, seen.end)) {
-          const auto visible = band.visible(expand(scheme::rowNumbers(step, m), 0), j);
+          const BandBlock here{band, step * m, m, block * n, n, true, true};
           const auto queries = queryTiles.load(step, 0), slope = slopeTiles.load(step, 0);
-          const auto scores = scoresOf<T>(keys, queries, scale);
+          const Breaks breaks(scoresOf<T>(keys, queries, scale, here));
           const auto later = laters.at(batch, head).tile(1, m).load(block, step);
-          const auto weights = weightsOf(scores, visible, shortening(scores, visible), later, 0);
+          const auto weights = weightsOf(breaks, later, 0);
           valueTotal = dot(cast<T>(weights), slope, valueTotal, Precision::ieee);
           const auto changes =
               weights * dot(values, trans(slope), zeros<float>(n, m), Precision::ieee);
           const auto earlier = earliers.at(batch, head).tile(1, m).load(block, step);
-          const auto slopes = slopesOf(scores, visible, changes, earlier, 0);
+          const auto slopes = slopesOf(breaks, here, changes, earlier, 0);
           keyTotal = dot(cast<T>(slopes * scale), queries, keyTotal, Precision::ieee);
         }
       }
