@@ -416,10 +416,10 @@ const std::vector<Expectation> &attentions() {
   return all;
 }
 
-/// The states at the chunks' ends.
+/// The states at the chunks' ends, which take as much as inputs of f16 and else are f32.
 double states(const Plan &p) {
   return p.extent("B") * p.extent("H") * p.tiles("T", "chunk") * p.extent("Dk") * p.extent("Dv") *
-         4;
+         (p.call.tensors[0].dtype == DType::float16 ? 2 : 4);
 }
 
 struct Cell {
@@ -446,14 +446,17 @@ const std::vector<Expectation> &recurrences() {
          const double columns = p.tiles("Dv", "dv");
          return p.bytes("k") * columns + p.bytes("v") + (p.bytes("q") + p.bytes("k")) * columns +
                 p.bytes("v") + states(p);
-       }},
+       },
+       0.004}, // the states' units, by each thread
+
       {{"linear_recurrence_backward"},
        {{"B", 1}, {"H", 2}, {"T", 256}, {"Dk", 64}, {"Dv", 64}},
        [](const Plan &p) {
          const double columns = p.tiles("Dv", "dv");
          return (p.bytes("k") + p.bytes("q")) * columns + p.bytes("v") + p.bytes("do") +
                 p.bytes("q") + p.bytes("k") + p.bytes("v") + 2 * p.bytes("do") + 3 * states(p);
-       }},
+       },
+       0.014},
       // The gates of all steps at once, in tiles of 64; each step then reads the state, w_hh in
       // each program and what x gives.
       {{"rnn", "gru", "lstm"},
