@@ -3,6 +3,7 @@
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <sectile/approximate.h>
 #include <sectile/math.h>
 
 using namespace mlir;
@@ -71,6 +72,19 @@ Value math(MathOp op, Kind kind, const Value &x, Location where) {
   value = convert(trace, loc, value, kind, computed, elementTypeOf(trace, computed));
   value = floatMath(trace, loc, op, value);
   return trace.wrap(convert(trace, loc, value, computed, kind, elementTypeOf(trace, kind)));
+}
+
+Value fastExp(const Value &x, Location where) {
+  Trace &trace = Trace::current(where);
+  return trace.wrap(trace.builder.createOrFold<math::ExpOp>(
+      trace.location(where), trace.get(x, where), arith::FastMathFlags::afn));
+}
+
+Value fastDivide(const Operand &x, const Operand &y, Location where) {
+  Trace &trace = Trace::current(where);
+  auto xy = unify(trace, Kind::float32, {&x, &y}, "sc::fast_divide", where);
+  return trace.wrap(trace.builder.createOrFold<arith::DivFOp>(trace.location(where), xy[0], xy[1],
+                                                              arith::FastMathFlags::afn));
 }
 
 /// Operands of one kind and shape; those of fp8 in float32, which is then the kind.

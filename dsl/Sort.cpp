@@ -123,49 +123,97 @@ public:
   /// Sorts tiles of unsigned integers, the later ones for where the earlier are equal. An extent
   /// that is no power of two is filled up with the largest.
   void sort(SmallVectorImpl<mlir::Value> &tiles) {
-    int64_t whole = llvm::PowerOf2Ceil(extent);
-    if (whole != extent) {
-      for (mlir::Value &tile : tiles)
-        tile = resized(tile, whole);
-      shape[axis] = whole;
-      mlir::Value at = positionsAlong(trace, loc, shape, axis);
-      mlir::Value isReal = compare(arith::CmpIPredicate::slt, at, constant(at, extent));
-      for (mlir::Value &tile : tiles)
-        tile = select(isReal, tile, constant(tile, ~uint64_t(0)));
+    fill(tiles);
+    sortRuns(tiles, shape[axis]);
+  }
+
+  /// The smallest `count` of unsigned integers in order, up to the next power of two.
+  mlir::Value smallest(mlir::Value x, int64_t count) {
+    SmallVector<mlir::Value> tiles = {x};
+    fill(tiles);
+    const auto run = static_cast<int64_t>(llvm::PowerOf2Ceil(count));
+    sortRuns(tiles, run);
+    // Of a run upwards and the next one downwards, the smaller one at each place: the smallest of
+    // both, which rise and fall at most once, so that one merge has them in order.
+    while (shape[axis] > run) {
+      tiles[0] = smallerOfPairs(tiles[0], run);
+      shape[axis] /= 2;
+      merge(tiles, run);
     }
-    mlir::Value at = positionsAlong(trace, loc, shape, axis);
-    for (int64_t size = 2; size <= whole; size *= 2)
-      for (int64_t distance = size / 2; distance > 0; distance /= 2)
-        exchange(tiles, at, size, distance);
+    return tiles[0];
   }
 
 private:
   mlir::Value inverted(mlir::Value x) { return make<arith::XOrIOp>(x, constant(x, ~uint64_t(0))); }
 
+  void fill(SmallVectorImpl<mlir::Value> &tiles) {
+    int64_t whole = llvm::PowerOf2Ceil(extent);
+    if (whole == extent)
+      return;
+    for (mlir::Value &tile : tiles)
+      tile = resized(tile, whole);
+    shape[axis] = whole;
+    mlir::Value at = positionsAlong(trace, loc, shape, axis);
+    mlir::Value isReal = compare(arith::CmpIPredicate::slt, at, constant(at, extent));
+    for (mlir::Value &tile : tiles)
+      tile = select(isReal, tile, constant(tile, ~uint64_t(0)));
+  }
+
+  /// Runs of `length` in order, upwards and downwards in turn.
+  void sortRuns(SmallVectorImpl<mlir::Value> &tiles, int64_t length) {
+    for (int64_t size = 2; size <= length; size *= 2)
+      merge(tiles, size);
+  }
+
+  /// The same of runs that rise and fall at most once.
+  void merge(SmallVectorImpl<mlir::Value> &tiles, int64_t size) {
+    mlir::Value at = positionsAlong(trace, loc, shape, axis);
+    for (int64_t distance = size / 2; distance > 0; distance /= 2)
+      exchange(tiles, at, size, distance);
+  }
+
+  /// A tile with the elements of axis `axis` in pairs of runs of this length: [… pairs, 2, run …].
+  mlir::Value inPairs(mlir::Value x, int64_t run) {
+    SmallVector<int64_t> pairs(shape.begin(), shape.begin() + axis);
+    pairs.append({shape[axis] / (2 * run), 2, run});
+    pairs.append(shape.begin() + axis + 1, shape.end());
+    auto type = RankedTensorType::get(pairs, getElementTypeOrSelf(x.getType()));
+    return tile::ReshapeOp::create(builder, loc, type, x);
+  }
+
+  /// Both of each pair as one, by an operation.
+  template <class Op> mlir::Value joined(mlir::Value pairs) {
+    mlir::Type element = getElementTypeOrSelf(pairs.getType());
+    const unsigned pairAxis = axis + 1;
+    SmallVector<int64_t> reduced(tile::shapeOf(pairs.getType()));
+    reduced.erase(reduced.begin() + pairAxis);
+    auto both = tile::ReduceOp::create(builder, loc, RankedTensorType::get(reduced, element), pairs,
+                                       pairAxis);
+    OpBuilder::InsertionGuard guard(builder);
+    Block *body = builder.createBlock(&both.getCombiner(), {}, {element, element}, {loc, loc});
+    mlir::Value one = Op::create(builder, loc, body->getArgument(0), body->getArgument(1));
+    tile::YieldOp::create(builder, loc, one);
+    return both.getResult(0);
+  }
+
+  mlir::Value smallerOfPairs(mlir::Value x, int64_t run) {
+    SmallVector<int64_t> half(shape);
+    half[axis] /= 2;
+    auto type = RankedTensorType::get(half, getElementTypeOrSelf(x.getType()));
+    return tile::ReshapeOp::create(builder, loc, type, joined<arith::MinUIOp>(inPairs(x, run)));
+  }
+
   /// What the element at position i ^ distance along the axis has.
   mlir::Value partnerOf(mlir::Value x, int64_t distance) {
-    mlir::Type element = getElementTypeOrSelf(x.getType());
-    SmallVector<int64_t> pairs(shape.begin(), shape.begin() + axis);
-    pairs.append({shape[axis] / (2 * distance), 2, distance});
-    pairs.append(shape.begin() + axis + 1, shape.end());
-    unsigned pairAxis = axis + 1;
-    SmallVector<int64_t> reduced(pairs);
-    reduced.erase(reduced.begin() + pairAxis);
-    SmallVector<int64_t> kept(pairs);
+    mlir::Value split = inPairs(x, distance);
+    auto type = cast<RankedTensorType>(split.getType());
+    const unsigned pairAxis = axis + 1;
+    SmallVector<int64_t> kept(type.getShape());
     kept[pairAxis] = 1;
-    auto type = [&](ArrayRef<int64_t> extents) { return RankedTensorType::get(extents, element); };
-    mlir::Value split = tile::ReshapeOp::create(builder, loc, type(pairs), x);
-    auto both = tile::ReduceOp::create(builder, loc, type(reduced), split, pairAxis);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      Block *body = builder.createBlock(&both.getCombiner(), {}, {element, element}, {loc, loc});
-      mlir::Value sum =
-          arith::XOrIOp::create(builder, loc, body->getArgument(0), body->getArgument(1));
-      tile::YieldOp::create(builder, loc, sum);
-    }
     mlir::Value again =
-        tile::ExpandDimsOp::create(builder, loc, type(kept), both.getResult(0), pairAxis);
-    again = tile::BroadcastOp::create(builder, loc, type(pairs), again);
+        tile::ExpandDimsOp::create(builder, loc, RankedTensorType::get(kept, type.getElementType()),
+                                   joined<arith::XOrIOp>(split), pairAxis);
+    again = tile::BroadcastOp::create(builder, loc, type, again);
     mlir::Value other = arith::XOrIOp::create(builder, loc, again, split);
     return tile::ReshapeOp::create(builder, loc, x.getType(), other);
   }
@@ -246,9 +294,7 @@ void sortWithPositions(Kind kind, const Value &x, const Extent &axis, bool desce
     mlir::Value packed = sorter.extended(codes, whole);
     packed = sorter.make<arith::ShLIOp>(packed, sorter.constant(packed, whole / 2));
     packed = sorter.make<arith::OrIOp>(packed, sorter.extended(places, whole));
-    SmallVector<mlir::Value> tiles = {packed};
-    sorter.sort(tiles);
-    packed = sorter.resized(tiles[0], count);
+    packed = sorter.resized(sorter.smallest(packed, count), count);
     mlir::Value upper = sorter.make<arith::ShRUIOp>(packed, sorter.constant(packed, whole / 2));
     mlir::Value lower =
         sorter.make<arith::AndIOp>(packed, sorter.constant(packed, (uint64_t(1) << whole / 2) - 1));

@@ -120,6 +120,9 @@ public:
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_rsq, {x->getType()}, {x});
   }
+  Value *reciprocalNormal(IRBuilder<> &b, Value *x) const override {
+    return b.CreateIntrinsic(Intrinsic::amdgcn_rcp, {x->getType()}, {x});
+  }
 
 private:
   /// What makes a fence one of shared memory alone: loads from global memory stay under way.

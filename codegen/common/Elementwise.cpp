@@ -47,6 +47,12 @@ LogicalResult KernelEmitter::emitConstant(arith::ConstantOp op) {
 
 //===-- Arithmetic ----------------------------------------------------------------------------===//
 
+/// Whether the chip's own instructions are exact enough for an operation on f32.
+template <class Op> static bool isApproximate(Op op) {
+  return tile::elementType(op.getType()).isF32() &&
+         arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::afn);
+}
+
 static llvm::CmpInst::Predicate predicateOf(arith::CmpIPredicate predicate) {
   using P = arith::CmpIPredicate;
   switch (predicate) {
@@ -220,7 +226,9 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::AddFOp) { return contracted(Ops::FAdd); })
       .Case([&](arith::SubFOp) { return contracted(Ops::FSub); })
       .Case([&](arith::MulFOp) { return contracted(Ops::FMul); })
-      .Case([&](arith::DivFOp) { return binary(Ops::FDiv); })
+      .Case([&](arith::DivFOp o) -> Make {
+        return isApproximate(o) ? nullptr : binary(Ops::FDiv); // that one is among the functions
+      })
       .Case([&](arith::NegFOp) -> Make { return [this](Args v) { return b.CreateFNeg(v[0]); }; })
       .Case([&](arith::MaximumFOp) { return intrinsic(Intrinsic::maximum); })
       .Case([&](arith::MinimumFOp) { return intrinsic(Intrinsic::minimum); })
@@ -399,7 +407,10 @@ KernelEmitter::Elementwise KernelEmitter::function(Operation &op) {
       .Case([&](math::CtPopOp) { return unary(Intrinsic::ctpop); })
       .Case([&](math::SqrtOp) { return computed(functions::sqrt); })
       .Case([&](math::RsqrtOp) { return computed(functions::rsqrt); })
-      .Case([&](math::ExpOp) { return computed(functions::exp); })
+      .Case([&](math::ExpOp o) {
+        return computed(isApproximate(o) ? functions::fastExp : functions::exp);
+      })
+      .Case([&](arith::DivFOp) { return computedOfTwo(functions::fastDivide); })
       .Case([&](math::Exp2Op) { return computed(functions::exp2); })
       .Case([&](math::ExpM1Op) { return computed(functions::expm1); })
       .Case([&](math::LogOp) { return computed(functions::log); })

@@ -69,6 +69,15 @@ Value *exp(Builder &builder, Value *x) {
   return m.b.CreateFMul(m.hooks.exp2(m.b, f), m.powerOfTwo(n.integer));
 }
 
+Value *fastExp(Builder &builder, Value *x) {
+  Math m(builder, x);
+  return m.hooks.exp2Normal(m.b, m.b.CreateFMul(x, m.number(std::numbers::log2e)));
+}
+
+Value *fastDivide(Builder &builder, Value *x, Value *y) {
+  return builder.b.CreateFMul(x, builder.hooks.reciprocalNormal(builder.b, y));
+}
+
 Value *expm1(Builder &builder, Value *x) {
   // Kahan's: the error of u = e^x cancels between u - 1 and log(u).
   Math m(builder, x);

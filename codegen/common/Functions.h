@@ -27,6 +27,9 @@ struct Builder {
 llvm::Value *sqrt(Builder &builder, llvm::Value *x);
 llvm::Value *rsqrt(Builder &builder, llvm::Value *x);
 llvm::Value *exp(Builder &builder, llvm::Value *x);
+/// Of f32, by the chip's instructions alone: e^x to 2 + 1.5 |x| ulp, x / y to 3 ulp.
+llvm::Value *fastExp(Builder &builder, llvm::Value *x);
+llvm::Value *fastDivide(Builder &builder, llvm::Value *x, llvm::Value *y);
 llvm::Value *exp2(Builder &builder, llvm::Value *x);
 llvm::Value *expm1(Builder &builder, llvm::Value *x);
 llvm::Value *log(Builder &builder, llvm::Value *x);

@@ -123,6 +123,8 @@ public:
   /// 0: chips need not scale it.
   virtual llvm::Value *exp2(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
   virtual llvm::Value *rsqrt(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
+  /// 1/x of f32, one unit in the last place off; 0 where that would be subnormal.
+  virtual llvm::Value *reciprocalNormal(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
 
   /// Whether the chip converts 8-bit floats: e4m3fn, or e5m2 where `e5m2`.
   virtual bool convertsFp8() const { return false; }

@@ -165,6 +165,9 @@ public:
   Value *rsqrt(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_rsqrt_approx_f, {x});
   }
+  Value *reciprocalNormal(IRBuilder<> &b, Value *x) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_rcp_approx_ftz_f, {x});
+  }
 
   // The chips that multiply 8-bit floats are those that convert them.
   bool convertsFp8() const override { return target.mmaFor(MmaElement::F8E4M3); }

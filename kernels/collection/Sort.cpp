@@ -1,5 +1,5 @@
 // sort and argsort: rows that fit a block are sorted there; longer ones block by block, and then
-// merged, two runs at a time. topk: blocks of a row put beside the best so far.
+// merged, two runs at a time. topk: the best of each block of a row, and then of those.
 #include "kernels/InputError.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
@@ -130,34 +130,78 @@ template <class T> void sortRows(Use &use, bool keys) {
 
 struct TopkConfig {
   int block = 1024, warps = 4;
-  int best = 16; // k, up to the next power of two
+  int best = 16;  // k, up to the next power of two
+  int blocks = 1; // of one program
   bool largest = true;
 };
-SECTILE_CONFIG(TopkConfig, block, warps, best, largest)
+SECTILE_CONFIG(TopkConfig, block, warps, best, blocks, largest)
 
-template <class T>
-Kernel topkRows{
-    "topk",
-    [](View<const T, 2> x, View<T, 2> y, View<std::int64_t, 2> places, const TopkConfig &config) {
-      auto row = program_id(0);
-      const int count = config.best;
-      const auto filler = fillerOf<T>(config.largest);
-      auto from = x.at(row).tile(count).padding(filler);
-      auto within = [&](const auto &block) {
-        return cast<std::int64_t>(block * count + arange(0, count));
-      };
-      // The best so far are ahead of what is behind them in the row, so of equals the
-      // first stay.
-      auto [best, at] = sort(std::tuple(from.load(0), within(Int(0))), 0, config.largest);
-      for (auto block : range(1, cdiv(x.extent(1), count))) {
-        auto both = sort(std::tuple(cat(best, from.load(block), 0), cat(at, within(block), 0)), 0,
-                         config.largest);
-        best = std::get<0>(split(trans(reshape(std::get<0>(both), 2, count))));
-        at = std::get<0>(split(trans(reshape(std::get<1>(both), 2, count))));
-      }
-      y.at(row).tile(count).store(0, best);
-      places.at(row).tile(count).store(0, at);
-    }};
+// The best of some blocks of each row; Merge: of what was best in parts of it, and where that was.
+template <class T, bool Merge>
+Kernel topkKernel{Merge ? "topk_merge" : "topk",
+                  [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 3> y,
+                     View<std::int64_t, 3> to, const TopkConfig &config) {
+                    auto part = program_id(0), row = program_id(1);
+                    auto from = x.at(row).tile(config.block).padding(fillerOf<T>(config.largest));
+                    auto bestOf = [&](const Int &block) {
+                      auto [values, at] = topk(from.load(block), config.best, 0, config.largest);
+                      Tile<std::int64_t> where;
+                      if constexpr (Merge)
+                        where = gather(places.at(row).tile(config.block).load(block), at, 0);
+                      else
+                        where = cast<std::int64_t>(block * config.block) + cast<std::int64_t>(at);
+                      return std::tuple(values, where);
+                    };
+                    auto first = part * config.blocks;
+                    auto [best, where] = bestOf(first);
+                    // The best so far are ahead of what is behind them in the row, so of equals the
+                    // first stay.
+                    if (config.blocks > 1) {
+                      auto blocks = cdiv(x.extent(1), config.block),
+                           end = minimum(first + config.blocks, blocks);
+                      for (auto block : range(first + 1, end)) {
+                        auto [values, behind] = bestOf(block);
+                        auto [both, at] =
+                            topk(cat(best, values, 0), config.best, 0, config.largest);
+                        where = gather(cat(where, behind, 0), at, 0);
+                        best = both;
+                      }
+                    }
+                    y.at(row, part).tile(config.best).store(0, best);
+                    to.at(row, part).tile(config.best).store(0, where);
+                  }};
+
+// Rows of more than a block in parts, each by a program of its own, and then the best of the parts'
+// best.
+template <class T> void topkRows(Use &use) {
+  const std::int64_t n = use.call.extent("N"), k = use.call.extent("K"),
+                     rows = elementCount(use.call.leading);
+  TopkConfig chosen{.block = use.field("block"),
+                    .warps = use.field("warps"),
+                    .best = static_cast<int>(powerFor(k, 1, 1024)),
+                    .largest = use.call.options.flag("largest")};
+  const auto y = use.rows<T>("y");
+  const auto indices = use.rows<std::int64_t>("indices");
+  auto asParts = [&]<class U>(const Tensor<U, 2> &rowsOf, std::int64_t parts) {
+    const std::int64_t each = rowsOf.extent(1) / parts;
+    return Tensor<U, 3>(rowsOf.data(), {rows, parts, each},
+                        {rowsOf.stride(0), each * rowsOf.stride(1), rowsOf.stride(1)},
+                        rowsOf.memory());
+  };
+  const std::int64_t parts = ceilDiv(n, chosen.block);
+  if (parts <= 1) {
+    use(topkKernel<T, false>, Grid(parts, rows), use.rows<T>("x"), noTensor<std::int64_t, 2>(),
+        asParts(y, 1), asParts(indices, 1), chosen);
+    return;
+  }
+  const auto best = use.workspace<T, 2>({rows, parts * chosen.best});
+  const auto where = use.workspace<std::int64_t, 2>({rows, parts * chosen.best});
+  use(topkKernel<T, false>, Grid(parts, rows), use.rows<T>("x"), noTensor<std::int64_t, 2>(),
+      asParts(best, parts), asParts(where, parts), chosen);
+  TopkConfig last = chosen;
+  last.blocks = static_cast<int>(ceilDiv(parts * chosen.best, chosen.block));
+  use(topkKernel<T, true>, Grid(1, rows), best, where, asParts(y, 1), asParts(indices, 1), last);
+}
 
 KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
   KernelSpec spec;
@@ -242,7 +286,7 @@ KernelSpec sectile::topkSpec() {
                    .kind = OptionSpec::flag,
                    .initial = "true",
                    .doc = "false: the smallest, the smallest first"}};
-  spec.config = {{"block", "elements of a row put beside the best at once, at least k"},
+  spec.config = {{"block", "elements of a row held at once, at least k"},
                  {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 100}};
@@ -260,23 +304,18 @@ KernelSpec sectile::topkSpec() {
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
     const std::int64_t best = powerFor(call.extent("K"), 64, 1024);
-    return Config{{"block", std::max(best, powerFor(call.extent("N"), 64, 512))}, {"warps", 4}};
+    return Config{{"block", std::max(best, powerFor(call.extent("N"), 64, 2048))}, {"warps", 4}};
   };
   spec.spaces = {
-      {.axes = {{"block", {64, 128, 256, 512, 1024}}, {"warps", {1, 2, 4, 8}}},
+      {.part = "topk",
+       .axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          return config.at("block") >= call.extent("K") &&
                 config.at("block") >= config.at("warps") * warpSize(target);
        }}};
   spec.apply = [](Use &use) {
-    const TopkConfig chosen{use.field("block"), use.field("warps"),
-                            static_cast<int>(std::max<std::int64_t>(
-                                powerFor(use.call.extent("K"), 1, 1024), use.field("block"))),
-                            use.call.options.flag("largest")};
-    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T) {
-      use(topkRows<T>, Grid(elementCount(use.call.leading)), use.rows<T>("x"), use.rows<T>("y"),
-          use.rows<std::int64_t>("indices"), chosen);
-    });
+    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
+                                                  [&]<class T>(T) { topkRows<T>(use); });
   };
   return spec;
 }

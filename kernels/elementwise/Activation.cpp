@@ -1,5 +1,5 @@
 // activation: y = f(x) element by element, and its gradient.
-#include "kernels/Activations.h"
+#include "kernels/RoundedActivations.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"
@@ -21,7 +21,7 @@ Kernel activationKernel{
       auto values = x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column);
       y.tile(1, config.rows, config.columns)
           .store(at.outer, at.row, at.column,
-                 activate(static_cast<Activation>(config.kind), cast<float>(values)));
+                 activateFor<T>(static_cast<Activation>(config.kind), cast<float>(values)));
     }};
 
 template <class T>
@@ -36,7 +36,8 @@ Kernel activationBackward{
       auto values = load(x), gradient = load(dy);
       dx.tile(1, config.rows, config.columns)
           .store(at.outer, at.row, at.column,
-                 gradient * activationDerivative(static_cast<Activation>(config.kind), values));
+                 gradient *
+                     activationDerivativeFor<T>(static_cast<Activation>(config.kind), values));
     }};
 
 std::vector<OptionSpec> options() {

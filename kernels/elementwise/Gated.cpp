@@ -1,5 +1,5 @@
 // swiglu and geglu: y = f(gate) up, element by element, and their gradients.
-#include "kernels/Activations.h"
+#include "kernels/RoundedActivations.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"
@@ -21,7 +21,7 @@ Kernel gated{"gated", [](View<const T, 3> gate, View<const T, 3> up, View<T, 3> 
                auto gates = load(gate), ups = load(up);
                y.tile(1, config.rows, config.columns)
                    .store(at.outer, at.row, at.column,
-                          activate(static_cast<Activation>(config.kind), gates) * ups);
+                          activateFor<T>(static_cast<Activation>(config.kind), gates) * ups);
              }};
 
 template <class T>
@@ -38,8 +38,8 @@ Kernel gatedBackward{
       };
       auto gates = load(gate), ups = load(up), gradient = load(dy);
       const auto kind = static_cast<Activation>(config.kind);
-      store(dgate, gradient * ups * activationDerivative(kind, gates));
-      store(dup, gradient * activate(kind, gates));
+      store(dgate, gradient * ups * activationDerivativeFor<T>(kind, gates));
+      store(dup, gradient * activateFor<T>(kind, gates));
     }};
 
 using KindOf = Activation (*)(const OptionValues &);

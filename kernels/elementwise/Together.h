@@ -38,8 +38,13 @@ template <class T> struct ElementTile {
   Int outer, row, column; // in tiles
 
   ElementTile(const View<T, 3> &like, const ElementsConfig &config) {
-    auto columns = cdiv(like.extent(2), config.columns), rows = cdiv(like.extent(1), config.rows);
     auto number = program_id(0);
+    if (config.dense) {
+      outer = row = 0;
+      column = number;
+      return;
+    }
+    auto columns = cdiv(like.extent(2), config.columns), rows = cdiv(like.extent(1), config.rows);
     column = number % columns;
     row = number / columns % rows;
     outer = number / columns / rows;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sectile/approximate.h>
 
 using namespace sectile;
 
@@ -46,7 +47,7 @@ Kernel crossEntropy{
         auto before = largest;
         largest = maximum(largest, max(values, 1));
         auto base = where(largest == -infinity, 0.0f, largest);
-        total = total * exp(before - base) + sum(exp(values - expand(base, 1)), 1);
+        total = total * fast_exp(before - base) + sum(fast_exp(values - expand(base, 1)), 1);
         if (config.smooth) {
           auto inside = expand(block * n + arange(0, n) < classes, 0);
           plain += sum(where(inside, values, 0.0f), 1);
@@ -127,7 +128,7 @@ Kernel crossEntropyBackward{
       auto column = expand(block * n + arange(0, n), 0);
       auto values = cast<float>(logits.tile(m, n).load(row, block));
       auto weight =
-          exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
+          fast_exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
       auto own = where(expand(target, 1) == column, 1.0f - smoothing, 0.0f);
       auto result =
           (weight - own - smoothing / cast<float>(logits.extent(1))) * expand(gradient, 1);
@@ -194,9 +195,9 @@ void check(const Invocation &call) {
     throw InputError(call.kernel->name + ": option 'label_smoothing' is from 0 to 1");
 }
 
-void fill(KernelSpec &spec) {
+void fill(KernelSpec &spec, std::int64_t longest) {
   spec.options = options();
-  configureRows(spec, "V", 4096);
+  configureRows(spec, "V", longest);
   spec.spaces.front().part = spec.name;
   spec.typical = {{"...", 4096}, {"V", 32768}};
   spec.small = {{"...", 5}, {"V", 300}};
@@ -234,7 +235,13 @@ KernelSpec sectile::crossEntropySpec() {
                             .axes = {"..."},
                             .dtypes = {DType::float32},
                             .doc = "natural logarithm of each row's sum of exponentials"});
-  fill(spec);
+  fill(spec, 2048);
+  // Each block of a row waits for two sums over the threads: few of them, with much to do for each.
+  spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
+    Config config = rows(call, target);
+    config["warps"] = std::max<std::int64_t>(config["warps"] / 2, 1);
+    return config;
+  };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto result = crossEntropyReference(in[0], in[1], valuesOf(call.options), arithmetic);
@@ -291,7 +298,7 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
                             .axes = {"...", "V"},
                             .like = "logits",
                             .doc = "gradient of the logits; 0 in rows that are ignored"});
-  fill(spec);
+  fill(spec, 2048);
   spec.factor = 3;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {

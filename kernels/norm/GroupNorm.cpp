@@ -17,62 +17,66 @@ namespace {
 
 // The mean is taken away before anything is squared. A group that does not fit is read twice.
 template <class T>
-Kernel groupNorm{"group_norm", [](View<const T, 3> x, View<const T, 1> w, View<const T, 1> b,
-                                  View<T, 3> y, View<float, 2> means, View<float, 2> rstds,
-                                  Int groups, Float eps, const GroupNormConfig &config) {
-                   const int m = config.channels, n = config.block;
-                   auto number = program_id(0);
-                   const Group<const T> group(x, number, groups);
-                   auto positions = x.extent(2);
-                   auto from = group.of(x).tile(m, n);
-                   auto to = group.of(y).tile(m, n);
-                   auto weight = group.of(w).tile(m), bias = group.of(b).tile(m);
-                   // What is beyond the group counts as 0, which must not count as a distance from
-                   // the mean.
-                   auto inside = [&](const Int &channel, const Int &block) {
-                     auto rows = channel * m + arange(0, m) < group.size;
-                     auto columns = block * n + arange(0, n) < positions;
-                     return expand(rows, 1) && expand(columns, 0);
-                   };
-                   auto centred = [&](const Int &channel, const Int &block,
-                                      const Tile<float> &values, const Float &mean) {
-                     return where(inside(channel, block), values - mean, 0.0f);
-                   };
-                   auto write = [&](const Int &channel, const Int &block,
-                                    const Tile<float> &distance, const Float &rstd) {
-                     to.store(channel, block,
-                              distance * rstd * expand(cast<float>(weight.load(channel)), 1) +
-                                  expand(cast<float>(bias.load(channel)), 1));
-                   };
-                   auto keep = [&](const Float &mean, const Float &rstd) {
-                     store(group.place(means), mean);
-                     store(group.place(rstds), rstd);
-                   };
+Kernel groupNorm{
+    "group_norm", [](View<const T, 3> x, View<const T, 1> w, View<const T, 1> b, View<T, 3> y,
+                     View<float, 2> means, View<float, 2> rstds, Int groups, Float eps,
+                     const GroupNormConfig &config) {
+      const int m = config.channels, n = config.block;
+      auto number = program_id(0);
+      const Group<const T> group(x, number, groups);
+      auto positions = x.extent(2);
+      auto from = group.of(x).tile(m, n);
+      auto to = group.of(y).tile(m, n);
+      auto weight = group.of(w).tile(m), bias = group.of(b).tile(m);
+      // What is beyond the group counts as 0, which must not count as a distance from
+      // the mean.
+      auto inside = [&](const Int &channel, const Int &block) {
+        auto rows = channel * m + arange(0, m) < group.size;
+        auto columns = block * n + arange(0, n) < positions;
+        return expand(rows, 1) && expand(columns, 0);
+      };
+      auto centred = [&](const Int &channel, const Int &block, const Tile<float> &values,
+                         const Float &mean) {
+        return where(inside(channel, block), values - mean, 0.0f);
+      };
+      auto write = [&](const Int &channel, const Int &block, const Tile<float> &distance,
+                       const Float &rstd) {
+        to.store(channel, block,
+                 distance * rstd * expand(cast<float>(weight.load(channel)), 1) +
+                     expand(cast<float>(bias.load(channel)), 1));
+      };
+      auto keep = [&](const Float &mean, const Float &rstd) {
+        store(group.place(means), mean);
+        store(group.place(rstds), rstd);
+      };
 
-                   auto whole = cast<float>(group.size) * cast<float>(positions);
-                   if (config.whole) {
-                     auto values = cast<float>(from.load(0, 0));
-                     Float mean = sum(values) / whole;
-                     auto distance = centred(0, 0, values, mean);
-                     Float rstd = 1.0f / sqrt(sum(distance * distance) / whole + eps);
-                     keep(mean, rstd);
-                     write(0, 0, distance, rstd);
-                     return;
-                   }
-                   auto channels = cdiv(group.size, m), blocks = cdiv(positions, n);
-                   Spread spread(zeros<float>(m, n));
-                   for (auto channel : range(0, channels))
-                     for (auto block : range(0, blocks))
-                       spread.add(cast<float>(from.load(channel, block)), inside(channel, block));
-                   Float mean = spread.mean(whole);
-                   Float rstd = 1.0f / sqrt(spread.variance(whole, mean) + eps);
-                   keep(mean, rstd);
-                   for (auto channel : range(0, channels))
-                     for (auto block : range(0, blocks))
-                       write(channel, block,
-                             centred(channel, block, cast<float>(from.load(channel, block)), mean),
-                             rstd);
-                 }};
+      auto whole = cast<float>(group.size) * cast<float>(positions);
+      if (config.whole) {
+        auto values = cast<float>(from.load(0, 0));
+        Float mean = sum(values) / whole;
+        auto distance = centred(0, 0, values, mean);
+        Float rstd = 1.0f / sqrt(sum(distance * distance) / whole + eps);
+        keep(mean, rstd);
+        write(0, 0, distance, rstd);
+        return;
+      }
+      auto channels = cdiv(group.size, m), blocks = cdiv(positions, n);
+      auto sumOf = [](const Tile<float> &values) { return sum(values); };
+      Spread spread(sumOf, full<float>(0.0f));
+      for (auto channel : range(0, channels))
+        for (auto block : range(0, blocks)) {
+          auto count = minimum(group.size - channel * m, m) * minimum(positions - block * n, n);
+          spread.add(cast<float>(from.load(channel, block)), inside(channel, block),
+                     cast<float>(count));
+        }
+      Float mean = spread.mean();
+      Float rstd = 1.0f / sqrt(spread.variance() + eps);
+      keep(mean, rstd);
+      for (auto channel : range(0, channels))
+        for (auto block : range(0, blocks))
+          write(channel, block,
+                centred(channel, block, cast<float>(from.load(channel, block)), mean), rstd);
+    }};
 
 std::int64_t powerOfTwo(std::int64_t least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
@@ -84,22 +88,21 @@ std::int64_t groupSize(const Invocation &call) {
 
 } // namespace
 
-void sectile::addGroupConfig(KernelSpec &spec, const char *part) {
+void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together) {
   constexpr std::int64_t largest = 8192; // group that a program holds at once
   spec.config = {{"channels", "channels of a group held at once"},
                  {"block", "positions held at once"},
                  {"warps", "warps of one program"}};
-  spec.defaults = [](const Invocation &call, const std::string &target) {
+  spec.defaults = [together](const Invocation &call, const std::string &target) {
     const std::int64_t channels = powerOfTwo(groupSize(call)),
                        positions = powerOfTwo(elementCount(call.leading));
     std::int64_t m = channels, n = positions;
     if (m > largest / n) {
       n = std::min<std::int64_t>(positions, 4096);
-      m = std::clamp<std::int64_t>(4096 / n, 1, channels);
+      m = std::clamp<std::int64_t>(together / n, 1, channels);
     }
-    // Of a group in parts each place keeps four numbers.
     const bool whole = m >= channels && n >= positions;
-    const std::int64_t each = whole ? 16 : 8;
+    const std::int64_t each = whole ? 16 : together / 512;
     const std::int64_t warps = std::clamp<std::int64_t>(m * n / (each * warpSize(target)), 1, 16);
     return Config{{"channels", m}, {"block", n}, {"warps", warps}};
   };
@@ -172,7 +175,7 @@ KernelSpec sectile::groupNormSpec() {
                                      call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
-  addGroupConfig(spec, "group_norm");
+  addGroupConfig(spec, "group_norm", 8192);
   spec.apply = [](Use &use) {
     const std::int64_t groups = use.call.extent("G");
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {

@@ -10,8 +10,9 @@ struct GroupNormConfig {
 };
 SECTILE_CONFIG(GroupNormConfig, channels, block, warps, whole)
 
-// Adds the configuration, its defaults and the space of the launch of this name.
-void addGroupConfig(KernelSpec &spec, const char *part);
+// Adds the configuration, its defaults and the space of the launch of this name. Of a group that
+// does not fit a program takes `together` elements at once.
+void addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together);
 GroupNormConfig groupConfig(const Use &use);
 
 // The channels of program 0's group.

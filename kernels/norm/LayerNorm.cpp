@@ -72,11 +72,12 @@ Kernel layerNorm{
         return;
       }
       auto blocks = cdiv(length, n);
-      Spread spread(zeros<float>(m, n));
+      auto sumOf = [](const Tile<float> &values) { return expand(sum(values, 1), 1); };
+      Spread spread(sumOf, zeros<float>(m, 1));
       for (auto block : range(0, blocks))
-        spread.add(load(block), broadcast_to(inside(block), m, n));
-      auto mean = spread.rowMeans(count);
-      auto rstd = keep(mean, spread.rowVariances(count, mean));
+        spread.add(load(block), inside(block), cast<float>(minimum(length - block * n, n)));
+      auto mean = sum(spread.mean(), 1);
+      auto rstd = keep(mean, sum(spread.variance(), 1));
       for (auto block : range(0, blocks))
         write(block, centred(load(block), block, mean) * rstd, weightsOf(block));
     }};

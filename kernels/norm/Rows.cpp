@@ -20,7 +20,8 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
                  {"warps", "warps of one program"}};
   // Short rows share a program, so that there are 16 bytes and more for each thread.
   spec.defaults = [axis, longest](const Invocation &call, const std::string &target) {
-    const std::int64_t block = std::clamp<std::int64_t>(powerOfTwo(call.extent(axis)), 32, longest);
+    const std::int64_t most = call.tensors[0].dtype == DType::float32 ? longest : 2 * longest;
+    const std::int64_t block = std::clamp<std::int64_t>(powerOfTwo(call.extent(axis)), 32, most);
     const std::int64_t rows = std::clamp<std::int64_t>(powerOfTwo(elementCount(call.leading)), 1,
                                                        std::max<std::int64_t>(1024 / block, 1));
     const std::int64_t warps =
@@ -28,7 +29,7 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {
-      {.axes = {{"block", {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}},
+      {.axes = {{"block", {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768}},
                 {"rows", {1, 2, 4, 8, 16}},
                 {"warps", {1, 2, 4, 8, 16}}},
        .where = [axis](const Invocation &call, const std::string &target, const Config &config) {

@@ -6,8 +6,8 @@
 namespace sectile {
 
 // The configuration of a kernel over rows along this axis, of which a program holds at most
-// `longest` elements at once: its fields, their defaults, and a search space of rows that are whole
-// in the registers of the threads or in large parts.
+// `longest` elements of f32 or twice as many of 16 bits at once: its fields, their defaults, and a
+// search space of rows that are whole in the registers of the threads or in large parts.
 void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192);
 
 OptionSpec epsOption(const char *initial, const char *doc);

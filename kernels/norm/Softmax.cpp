@@ -75,7 +75,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
        .doc = "any number of rows, of any length; a row of -inf gives NaN"},
       {.name = "y", .output = true, .axes = {"...", "N"}, .like = "x", .doc = result},
   };
-  configureRows(spec, "N");
+  configureRows(spec, "N", 16384);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> inputs,

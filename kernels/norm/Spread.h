@@ -4,40 +4,32 @@
 
 namespace sectile {
 
-// Each place of a tile keeps the mean of the numbers that it has seen and the sum of their squared
-// distances from it (Welford's method); places are combined at the end. Nothing is squared from
-// which a mean has not been taken away, so a large mean costs no digits.
-struct Spread {
-  Tile<float> totals, means, squares, counts;
+// Numbers come in tiles: of each the mean is taken away before anything is squared, and what the
+// tiles' means are apart is added (Chan, Golub and LeVeque), so a large mean costs no digits.
+// `sumOf` gives a tile's sum, or those of its rows, in a shape that repeats to the tile's.
+template <class SumOf> class Spread {
+public:
+  Spread(SumOf sumOf, const Tile<float> &zero)
+      : sumOf(std::move(sumOf)), total(zero), middle(zero), squares(zero), seen(0.0f) {}
 
-  explicit Spread(const Tile<float> &zeros)
-      : totals(zeros), means(zeros), squares(zeros), counts(zeros) {}
-
-  void add(const Tile<float> &values, const Tile<bool> &inside) {
-    totals += where(inside, values, 0.0f);
-    counts += cast<float>(inside);
-    auto before = values - means;
-    // About a count-th will do: the distances are taken from wherever the mean has moved.
-    auto root = rsqrt(maximum(counts, 1.0f));
-    means += where(inside, before * (root * root), 0.0f);
-    squares += where(inside, before * (values - means), 0.0f);
+  // Numbers of which each sum has `count` that are inside; the others are 0.
+  void add(const Tile<float> &values, const Tile<bool> &inside, const Float &count) {
+    const Tile<float> sum = sumOf(values), mean = sum / count, apart = mean - middle;
+    const Tile<float> distance = where(inside, values - mean, 0.0f);
+    const Float share = count / (seen + count);
+    squares += sumOf(distance * distance) + apart * apart * (seen * share);
+    middle += apart * share;
+    total += sum;
+    seen += count;
   }
-  // Of all `count` numbers. An infinity among them makes it infinite, as a plain sum does.
-  Float mean(const Float &count) const { return sum(totals) / count; }
-  Float variance(const Float &count, const Float &mean) const {
-    return sum(squaresFrom(mean)) / count;
-  }
-  // Of the `count` numbers of each row.
-  Tile<float> rowMeans(const Float &count) const { return sum(totals, 1) / count; }
-  Tile<float> rowVariances(const Float &count, const Tile<float> &rowMeans) const {
-    return sum(squaresFrom(expand(rowMeans, 1)), 1) / count;
-  }
+  // An infinity among the numbers makes it infinite, as a plain sum does.
+  Tile<float> mean() const { return total / seen; }
+  Tile<float> variance() const { return squares / seen; }
 
 private:
-  template <class Mean> Tile<float> squaresFrom(const Mean &mean) const {
-    auto apart = means - mean;
-    return squares + counts * apart * apart;
-  }
+  SumOf sumOf;
+  Tile<float> total, middle, squares;
+  Float seen;
 };
 
 } // namespace sectile

@@ -16,62 +16,71 @@ struct MeanPoolConfig {
 };
 SECTILE_CONFIG(MeanPoolConfig, t, d, warps, masked)
 
-// The number of positions from block * t on that count, as a tile of 0 and 1.
-Tile<int> counted(const View<const bool, 1> &mask, const Int &length, const Int &block,
-                  const MeanPoolConfig &config) {
-  if (config.masked)
-    return cast<int>(mask.tile(config.t).load(block));
-  return cast<int>(block * config.t + arange(0, config.t) < length);
-}
+template <class T>
+Kernel meanPool{
+    "mean_pool",
+    [](View<const T, 3> x, View<const bool, 2> mask, View<T, 2> y, const MeanPoolConfig &config) {
+      auto blocks = cdiv(x.extent(2), config.d);
+      auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
+      auto length = x.extent(1);
+      auto from = x.at(batch).tile(config.t, config.d);
+      auto row = mask.at(batch);
+      auto total = zeros<float>(config.t, config.d);
+      auto counts = zeros<int>(config.t);
+      // With a mask rows wait for what it says: for several tiles' at once.
+      for (auto block : range(0, cdiv(length, config.t), {.unroll = config.masked ? 4 : 0})) {
+        if (!config.masked) {
+          total += cast<float>(from.load(block, column));
+          continue;
+        }
+        auto kept = row.tile(config.t).load(block);
+        counts += cast<int>(kept);
+        // Rows that the view does not have are not read.
+        auto position = where(kept, block * config.t + arange(0, config.t), -1);
+        total += cast<float>(from.gather_at(position, column * config.d));
+      }
+      Tile<int> count = cast<int>(length);
+      if (config.masked)
+        count = sum(counts, 0);
+      y.at(batch).tile(config.d).store(column, sum(total, 0) / cast<float>(maximum(count, 1)));
+    }};
+
+// A program writes steps * t positions, and counts all of its batch's.
+constexpr int steps = 16;
 
 template <class T>
-Kernel meanPool{"mean_pool", [](View<const T, 3> x, View<const bool, 2> mask, View<T, 2> y,
-                                const MeanPoolConfig &config) {
-                  auto blocks = cdiv(x.extent(2), config.d);
-                  auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
-                  auto from = x.at(batch).tile(config.t, config.d);
-                  auto row = mask.at(batch);
-                  auto total = zeros<float>(config.t, config.d);
-                  auto counts = zeros<int>(config.t);
-                  for (auto block : range(0, cdiv(x.extent(1), config.t))) {
-                    auto kept = counted(row, x.extent(1), block, config);
-                    counts += kept;
-                    // Chosen, not multiplied: what the mask hides may be NaN.
-                    total +=
-                        where(expand(kept, 1) != 0, cast<float>(from.load(block, column)), 0.0f);
-                  }
-                  auto count = maximum(sum(counts, 0), 1);
-                  y.at(batch).tile(config.d).store(column, sum(total, 0) / cast<float>(count));
-                }};
+Kernel meanPoolBackward{
+    "mean_pool_backward",
+    [](View<const bool, 2> mask, View<const T, 2> dy, View<T, 3> dx, const MeanPoolConfig &config) {
+      constexpr int many = 1024;
+      auto column = program_id(0), batch = program_id(2);
+      auto length = dx.extent(1);
+      auto row = mask.at(batch);
+      Tile<int> count = cast<int>(length);
+      if (config.masked) {
+        auto counts = zeros<int>(many);
+        for (auto block : range(0, cdiv(length, many)))
+          counts += cast<int>(row.tile(many).load(block));
+        count = sum(counts, 0);
+      }
+      auto share = cast<T>(cast<float>(dy.at(batch).tile(config.d).load(column)) /
+                           cast<float>(maximum(count, 1)));
+      auto first = program_id(1) * steps, blocks = cdiv(length, config.t);
+      for (auto block : range(first, minimum(first + steps, blocks))) {
+        auto values = expand(share, 0);
+        if (config.masked)
+          values = where(expand(row.tile(config.t).load(block), 1), values, 0.0f);
+        else
+          values = broadcast_to(values, config.t, config.d);
+        dx.at(batch).tile(config.t, config.d).store(block, column, values);
+      }
+    }};
 
-template <class T>
-Kernel meanPoolBackward{"mean_pool_backward", [](View<const bool, 2> mask, View<const T, 2> dy,
-                                                 View<T, 3> dx, const MeanPoolConfig &config) {
-                          auto blocks = cdiv(dx.extent(2), config.d);
-                          auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
-                          auto length = dx.extent(1);
-                          auto row = mask.at(batch);
-                          Tile<int> count = cast<int>(length);
-                          if (config.masked) {
-                            auto counts = zeros<int>(config.t);
-                            for (auto block : range(0, cdiv(length, config.t)))
-                              counts += counted(row, length, block, config);
-                            count = sum(counts, 0);
-                          }
-                          auto share = cast<float>(dy.at(batch).tile(config.d).load(column)) /
-                                       cast<float>(maximum(count, 1));
-                          for (auto block : range(0, cdiv(length, config.t))) {
-                            auto kept = expand(counted(row, length, block, config), 1);
-                            dx.at(batch)
-                                .tile(config.t, config.d)
-                                .store(block, column, where(kept != 0, expand(share, 0), 0.0f));
-                          }
-                        }};
-
-Config defaults(const Invocation &call, const std::string &) {
+// 2048 elements at once, in rows of so many at most.
+Config configFor(const Invocation &call, std::int64_t most) {
   const std::int64_t d = std::clamp<std::int64_t>(
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("D")))), 16,
-      64);
+      most);
   return {{"t", 2048 / d}, {"d", d}, {"warps", 4}};
 }
 
@@ -131,7 +140,7 @@ KernelSpec sectile::meanPoolSpec() {
   spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
   spec.reference = meanPoolReference;
-  spec.defaults = defaults;
+  spec.defaults = [](const Invocation &call, const std::string &) { return configFor(call, 64); };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const MeanPoolConfig chosen = chosenBy(use);
@@ -162,13 +171,14 @@ KernelSpec sectile::meanPoolBackwardSpec() {
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
   spec.reference = meanPoolBackwardReference;
   spec.factor = 3;
-  spec.defaults = defaults;
+  spec.defaults = [](const Invocation &call, const std::string &) { return configFor(call, 256); };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const MeanPoolConfig chosen = chosenBy(use);
-    const std::int64_t programs = use.call.extent("B") * ceilDiv(use.call.extent("D"), chosen.d);
+    const Grid grid(ceilDiv(use.call.extent("D"), chosen.d),
+                    ceilDiv(use.call.extent("T"), steps * chosen.t), use.call.extent("B"));
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(meanPoolBackward<T>, programs, use.tensor<bool, 2>("mask"), use.tensor<T, 2>("dy"),
+      use(meanPoolBackward<T>, grid, use.tensor<bool, 2>("mask"), use.tensor<T, 2>("dy"),
           use.tensor<T, 3>("dx"), chosen);
     });
   };

@@ -116,6 +116,28 @@ Kernel tableGradient{
       dtable.tile(m, block).store(group, column, total);
     }};
 
+// Without a norm, and where all rows of a batch have positions of the table: some rows of dx in all
+// batches, and of the table's gradient, which is their sum.
+template <class T>
+Kernel sharedGradients{"add_positions_backward",
+                       [](View<const T, 3> dy, View<T, 3> dx, View<T, 2> dtable, Int offset,
+                          Float scale, const AbsoluteConfig &config) {
+                         constexpr int together = 4; // batches
+                         const int m = config.m, block = config.block;
+                         auto group = program_id(0), column = program_id(1);
+                         auto row = group * m - offset;
+                         auto from = dy.tile(together, m, block);
+                         auto to = dx.tile(together, m, block);
+                         auto total = zeros<float>(m, block);
+                         for (auto i : range(0, cdiv(dy.extent(0), together))) {
+                           auto first = i * together, place = column * block;
+                           auto values = cast<float>(from.load_at(first, row, place));
+                           total += sum(values, 0);
+                           to.store_at(first, row, place, values * scale);
+                         }
+                         dtable.tile(m, block).store(group, column, total);
+                       }};
+
 KernelSpec backwardSpec(bool table) {
   KernelSpec spec = absoluteSpec(table ? "add_positions_backward" : "sinusoidal_backward", table);
   spec.summary = table ? "gradients of add_positions" : "gradients of sinusoidal";
@@ -191,6 +213,13 @@ KernelSpec backwardSpec(bool table) {
       const auto dy = use.tensor<T, 3>("dy");
       const auto positions = use.tensor<std::int32_t, 2>("positions");
       const bool norm = chosen.norm;
+      const std::int64_t rows = table ? use.call.extent("P") : 0;
+      if (!norm && !chosen.given && options.offset >= 0 && options.offset + length <= rows) {
+        use(sharedGradients<T>, Grid(ceilDiv(rows, chosen.m), ceilDiv(width, chosen.block)), dy,
+            use.tensor<T, 3>("dx"), use.tensor<T, 2>("dtable"), options.offset,
+            static_cast<float>(options.scale), chosen);
+        return;
+      }
       const auto parts = use.workspace<float, 3>({norm ? batches * groups : 0, 2, width});
       const auto dz = use.workspace<float, 3>({norm && table ? batches : 0, length, width});
       use(rowGradients<T>, Grid(groups, batches), norm ? use.tensor<T, 3>("x") : nothing<T, 3>(),
@@ -205,7 +234,7 @@ KernelSpec backwardSpec(bool table) {
         return;
       TableConfig config;
       config.given = chosen.given;
-      const Grid grid(ceilDiv(use.call.extent("P"), config.m), ceilDiv(width, config.block));
+      const Grid grid(ceilDiv(rows, config.m), ceilDiv(width, config.block));
       if (norm)
         use(tableGradient<T, float>, grid, dz, positions, use.tensor<T, 2>("dtable"),
             options.offset, config);

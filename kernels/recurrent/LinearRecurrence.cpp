@@ -37,12 +37,12 @@ Kernel steps{"linear_recurrence_steps",
              }};
 
 // The outputs of one chunk: of the state before it, and of its own steps among themselves.
-template <class T>
+template <class T, class U>
 Kernel outputs{
     "linear_recurrence_outputs",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> g,
-       View<const float, 4> gk, View<const float, 5> states, View<T, 4> o, Float scale,
-       const ChunkConfig &config) {
+       View<const float, 4> gk, View<const U, 5> states, View<const float, 4> units, View<T, 4> o,
+       Float scale, const ChunkConfig &config) {
       const int chunk = config.chunk, width = config.width, dv = config.dv;
       auto columns = cdiv(v.extent(3), dv);
       auto number = program_id(0) / columns, column = program_id(0) % columns;
@@ -64,11 +64,16 @@ Kernel outputs{
             pairwise(ownG, number, config);
       }
       auto decay = decayOf(ownG, ownGk, number, config);
-      auto result =
-          dot(cast<T>(scores * scale), v.at(batch, head).tile(chunk, dv).load(number, column),
-              zeros<float>(chunk, dv), Precision::ieee);
-      auto state = states.at(batch, head, number).tile(width, dv).load(0, column);
-      result = dot(cast<float>(query) * decay.fromStart * scale, state, result, statePrecision<T>);
+      auto early = cast<float>(query) * decay.fromStart * scale;
+      const KeptState<U> kept{states.at(batch, head, number), units.at(batch, head, number)};
+      auto state = kept.load(column, width, dv);
+      auto result = zeros<float>(chunk, dv);
+      if constexpr (std::same_as<U, float>)
+        result = dot(early, state, result, statePrecision<T>);
+      else
+        result = dot(cast<U>(early), state, result, Precision::ieee) * kept.unit(column);
+      result = dot(cast<T>(scores * scale), v.at(batch, head).tile(chunk, dv).load(number, column),
+                   result, Precision::ieee);
       o.at(batch, head).tile(chunk, dv).store(number, column, result);
     }};
 
@@ -189,11 +194,13 @@ KernelSpec sectile::linearRecurrenceSpec() {
         return;
       }
       const std::int64_t chunks = ceilDiv(call.extent("T"), chosen.chunk);
-      const auto states =
-          use.workspace<float, 5>({b, h, chunks, call.extent("Dk"), call.extent("Dv")});
-      use(statesKernel<T>, Grid(columns, h, b), k, v, g, gk, initial, states, last, chosen);
-      use(outputs<T>, Grid(chunks * columns, h, b), q, k, v, g, gk, states, o, scaleOf(call),
+      using U = std::conditional_t<std::same_as<T, half>, half, float>;
+      const auto states = use.workspace<U, 5>({b, h, chunks, call.extent("Dk"), call.extent("Dv")});
+      const auto units = use.workspace<float, 4>({b, h, chunks, columns});
+      use(statesKernel<T, U>, Grid(columns, h, b), k, v, g, gk, initial, states, units, last,
           chosen);
+      use(outputs<T, U>, Grid(chunks * columns, h, b), q, k, v, g, gk, states, units, o,
+          scaleOf(call), chosen);
     });
   };
   return spec;

@@ -5,6 +5,8 @@
 #include "kernels/Use.h"
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <limits>
 
 namespace sectile::recurrence {
 
@@ -87,12 +89,44 @@ void forEachStep(const View<const T, 2> &k, const View<const float, 1> &g,
   }
 }
 
+// States wait in memory for the pass over all chunks, and are most of what is moved: in f16 they
+// are half as much. They then lie in units of a power of two, by which the largest number of
+// a block of columns is near f16's largest: `units` has one for each block.
+template <class U>
+void keepState(const View<U, 2> &states, const View<float, 1> &units, const Int &column,
+               const Tile<float> &state, int width, int columns) {
+  const auto to = states.tile(width, columns);
+  if constexpr (std::same_as<U, float>) {
+    to.store(0, column, state);
+  } else {
+    auto size = abs(state);
+    Float largest = max(where(size < std::numeric_limits<float>::infinity(), size, 0.0f));
+    Float power = bitcast<float>(bitcast<std::int32_t>(maximum(largest, 0x1p-100f)) & 0x7f800000);
+    Float unit = power * 0x1p-14f;
+    to.store(0, column, state * (1.0f / unit));
+    store(units.ptr() + column * units.stride(0), unit);
+  }
+}
+
+// Of one chunk and head.
+template <class U> struct KeptState {
+  View<const U, 2> values;
+  View<const float, 1> units;
+
+  Tile<U> load(const Int &column, int width, int columns) const {
+    return values.tile(width, columns).load(0, column);
+  }
+  Float unit(const Int &column) const {
+    return sectile::load(units.ptr() + column * units.stride(0));
+  }
+};
+
 // Leaves the state before each chunk in `states`, and the last one in `last`.
-template <class T>
+template <class T, class U>
 const Kernel statesKernel{
     "linear_recurrence_states",
     [](View<const T, 4> k, View<const T, 4> v, View<const float, 3> g, View<const float, 4> gk,
-       View<const float, 4> initial, View<float, 5> states, View<float, 4> last,
+       View<const float, 4> initial, View<U, 5> states, View<float, 4> units, View<float, 4> last,
        const ChunkConfig &config) {
       const int chunk = config.chunk, width = config.width, dv = config.dv;
       auto column = program_id(0), head = program_id(1), batch = program_id(2);
@@ -101,12 +135,18 @@ const Kernel statesKernel{
       auto state = zeros<float>(width, dv);
       if (config.initial)
         state = initial.at(batch, head).tile(width, dv).load(0, column);
+      // A chunk's steps are under way while the one before is computed and its state written.
+      auto nextKey = keys.load(0, 0);
+      auto nextValue = values.load(0, column);
       for (auto number : range(0, cdiv(k.extent(2), chunk))) {
-        states.at(batch, head, number).tile(width, dv).store(0, column, state);
+        auto key = nextKey, value = nextValue;
+        nextKey = keys.load(number + 1, 0);
+        nextValue = values.load(number + 1, column);
+        keepState(states.at(batch, head, number), units.at(batch, head, number), column, state,
+                  width, dv);
         auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config);
-        auto key = cast<T>(cast<float>(keys.load(number, 0)) * decay.toEnd);
-        state = dot(trans(key), values.load(number, column), state * expand(decay.whole, 1),
-                    Precision::ieee);
+        auto late = cast<T>(cast<float>(key) * decay.toEnd);
+        state = dot(trans(late), value, state * expand(decay.whole, 1), Precision::ieee);
       }
       last.at(batch, head).tile(width, dv).store(0, column, state);
     }};
@@ -120,6 +160,16 @@ template <class T, int N> Tensor<T, N> flipped(const Tensor<T, N> &tensor, int a
                        static_cast<std::uintptr_t>(steps * stride) * sizeof(T);
   stride = -stride;
   return {reinterpret_cast<T *>(address), tensor.extents(), strides, tensor.memory()};
+}
+
+// One of a tensor's along its first axis.
+template <class T, int N> Tensor<T, N - 1> oneOf(const Tensor<T, N> &tensor, int index) {
+  std::array<std::int64_t, N - 1> extents, strides;
+  std::copy(tensor.extents().begin() + 1, tensor.extents().end(), extents.begin());
+  std::copy(tensor.strides().begin() + 1, tensor.strides().end(), strides.begin());
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
+                       static_cast<std::uintptr_t>(index * tensor.stride(0)) * sizeof(T);
+  return {reinterpret_cast<T *>(address), extents, strides, tensor.memory()};
 }
 
 // An argument with time along axis 2, in the order in which it is gone through.

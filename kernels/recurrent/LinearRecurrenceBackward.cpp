@@ -23,12 +23,12 @@ struct BackwardConfig {
 SECTILE_CONFIG(BackwardConfig, chunk, dv, warps, width, gated, channels, last, initial)
 
 // From the last chunk to the first: leaves the gradient of the state behind each.
-template <class T>
+template <class T, class U>
 Kernel stateGradients{
     "linear_recurrence_state_gradients",
     [](View<const T, 4> q, View<const T, 4> output, View<const float, 3> g, View<const float, 4> gk,
-       View<const float, 4> last, View<float, 5> gradients, View<float, 4> initial, Float scale,
-       const BackwardConfig &config) {
+       View<const float, 4> last, View<U, 5> gradients, View<float, 4> units,
+       View<float, 4> initial, Float scale, const BackwardConfig &config) {
       const int chunk = config.chunk, width = config.width, dv = config.dv;
       auto column = program_id(0), head = program_id(1), batch = program_id(2);
       auto queries = q.at(batch, head).tile(chunk, width);
@@ -37,13 +37,19 @@ Kernel stateGradients{
       if (config.last)
         gradient = last.at(batch, head).tile(width, dv).load(0, column);
       auto chunks = cdiv(q.extent(2), chunk);
+      // As in the pass over the states.
+      auto nextQuery = queries.load(chunks - 1, 0);
+      auto nextOut = outputs.load(chunks - 1, column);
       for (auto step : range(0, chunks)) {
         auto number = chunks - 1 - step;
-        gradients.at(batch, head, number).tile(width, dv).store(0, column, gradient);
+        auto query = nextQuery, out = nextOut;
+        nextQuery = queries.load(number - 1, 0);
+        nextOut = outputs.load(number - 1, column);
+        keepState(gradients.at(batch, head, number), units.at(batch, head, number), column,
+                  gradient, width, dv);
         auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config.forward());
-        auto query = cast<T>(cast<float>(queries.load(number, 0)) * decay.fromStart * scale);
-        gradient = dot(trans(query), outputs.load(number, column),
-                       gradient * expand(decay.whole, 1), Precision::ieee);
+        auto early = cast<T>(cast<float>(query) * decay.fromStart * scale);
+        gradient = dot(trans(early), out, gradient * expand(decay.whole, 1), Precision::ieee);
       }
       if (config.initial)
         initial.at(batch, head).tile(width, dv).store(0, column, gradient);
@@ -52,21 +58,22 @@ Kernel stateGradients{
 // Sums over the steps before each, along axis 0.
 Tile<float> sumBefore(const Tile<float> &x) { return cumsum(x, 0) - x; }
 
-template <class T>
+template <class T, class U>
 Kernel gradients{
     "linear_recurrence_gradients",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> g,
-       View<const float, 4> gk, View<const T, 4> output, View<const float, 5> states,
-       View<const float, 5> stateGradients, View<T, 4> dq, View<T, 4> dk, View<T, 4> dv,
-       View<float, 3> dg, View<float, 4> dgk, Float scale, const BackwardConfig &config) {
+       View<const float, 4> gk, View<const T, 4> output, View<const U, 6> states,
+       View<const float, 5> units, View<T, 4> dq, View<T, 4> dk, View<T, 4> dv, View<float, 3> dg,
+       View<float, 4> dgk, Float scale, const BackwardConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.dv;
       auto number = program_id(0), head = program_id(1), batch = program_id(2);
       auto query = q.at(batch, head).tile(chunk, width).load(number, 0);
       auto key = k.at(batch, head).tile(chunk, width).load(number, 0);
       auto values = v.at(batch, head).tile(chunk, columns);
       auto outputs = output.at(batch, head).tile(chunk, columns);
-      auto state = states.at(batch, head, number).tile(width, columns);
-      auto gradient = stateGradients.at(batch, head, number).tile(width, columns);
+      const KeptState<U> state{states.at(0).at(batch, head, number),
+                               units.at(0).at(batch, head, number)},
+          gradient{states.at(1).at(batch, head, number), units.at(1).at(batch, head, number)};
       auto ownG = g.at(batch, head);
       auto ownGk = gk.at(batch, head);
       auto decay = decayOf(ownG, ownGk, number, config.forward());
@@ -82,11 +89,18 @@ Kernel gradients{
           finer && statePrecision<T> == Precision::tf32 ? Precision::tf32x3 : statePrecision<T>;
       for (auto column : range(0, cdiv(v.extent(3), columns))) {
         auto value = values.load(number, column), out = outputs.load(number, column);
-        auto before = state.load(0, column), behind = gradient.load(0, column);
+        auto before = state.load(column, width, columns),
+             behind = gradient.load(column, width, columns);
         scoreGradients = dot(out, trans(value), scoreGradients, Precision::ieee);
-        dQuery = dot(cast<float>(out), trans(before), dQuery, precision);
-        dKey = dot(cast<float>(value), trans(behind), dKey, precision);
-        both += sum(before * behind, 1);
+        if constexpr (std::same_as<U, float>) {
+          dQuery = dot(cast<float>(out), trans(before), dQuery, precision);
+          dKey = dot(cast<float>(value), trans(behind), dKey, precision);
+          both += sum(before * behind, 1);
+        } else {
+          const auto none = zeros<float>(chunk, width);
+          dQuery += dot(out, trans(before), none, Precision::ieee) * state.unit(column);
+          dKey += dot(value, trans(behind), none, Precision::ieee) * gradient.unit(column);
+        }
       }
       dQuery *= decay.fromStart * scale;
       dKey *= decay.toEnd;
@@ -136,9 +150,13 @@ Kernel gradients{
       auto weights = cast<T>(scores * scale);
       auto late = wideKey * decay.toEnd;
       for (auto column : range(0, cdiv(v.extent(3), columns))) {
-        auto result = dot(trans(weights), outputs.load(number, column),
-                          zeros<float>(chunk, columns), Precision::ieee);
-        result = dot(late, gradient.load(0, column), result, statePrecision<T>);
+        auto result = zeros<float>(chunk, columns);
+        auto behind = gradient.load(column, width, columns);
+        if constexpr (std::same_as<U, float>)
+          result = dot(late, behind, result, statePrecision<T>);
+        else
+          result = dot(cast<U>(late), behind, result, Precision::ieee) * gradient.unit(column);
+        result = dot(trans(weights), outputs.load(number, column), result, Precision::ieee);
         dv.at(batch, head).tile(chunk, columns).store(number, column, result);
       }
     }};
@@ -193,9 +211,11 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
   spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t width = widthOf(call);
-    const bool small = call.has("gk") || width > 64 || !hasMatrixUnits(target) ||
-                       call.tensors[0].dtype == DType::float32;
-    return Config{{"chunk", small ? 16 : 32}, {"dv", width > 128 ? 16 : 32}, {"warps", 4}};
+    const bool half = call.tensors[0].dtype != DType::float32 && hasMatrixUnits(target);
+    if (call.has("gk") || width > 128 || !half)
+      return Config{{"chunk", 16}, {"dv", width > 128 ? 16 : 32}, {"warps", 4}};
+    // States are most of what is moved: the longer the chunks, the fewer.
+    return Config{{"chunk", 64}, {"dv", 32}, {"warps", 8}};
   };
   spec.spaces = {
       {.part = "linear_recurrence_gradients",
@@ -217,21 +237,30 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
                        chunks = ceilDiv(call.extent("T"), chosen.chunk);
     const auto g = timed<float, 3>(use, "g"), dg = timed<float, 3>(use, "dg");
     const auto gk = timed<float, 4>(use, "gk"), dgk = timed<float, 4>(use, "dgk");
-    const auto states = use.workspace<float, 5>({b, h, chunks, dk, dv}),
-               gradientsOfStates = use.workspace<float, 5>({b, h, chunks, dk, dv});
     const auto last = use.workspace<float, 4>({b, h, dk, dv});
     forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = timed<T, 4>(use, "q"), k = timed<T, 4>(use, "k"), v = timed<T, 4>(use, "v"),
                  output = timed<T, 4>(use, "do");
       const float scale = scaleOf(call);
-      use(statesKernel<T>, Grid(columns, h, b), k, v, g, gk, use.tensor<float, 4>("initial_state"),
-          states, last, chosen.forward());
-      use(stateGradients<T>, Grid(columns, h, b), q, output, g, gk,
-          use.tensor<float, 4>("dfinal_state"), gradientsOfStates,
-          use.tensor<float, 4>("dinitial_state"), scale, chosen);
-      use(gradients<T>, Grid(chunks, h, b), q, k, v, g, gk, output, states, gradientsOfStates,
-          timed<T, 4>(use, "dq"), timed<T, 4>(use, "dk"), timed<T, 4>(use, "dv"), dg, dgk, scale,
-          chosen);
+      auto withStates = [&]<class U>(U) {
+        // The states before the chunks, and the gradients of those behind them.
+        const auto states = use.workspace<U, 6>({2, b, h, chunks, dk, dv});
+        const auto units = use.workspace<float, 5>({2, b, h, chunks, columns});
+        use(statesKernel<T, U>, Grid(columns, h, b), k, v, g, gk,
+            use.tensor<float, 4>("initial_state"), oneOf(states, 0), oneOf(units, 0), last,
+            chosen.forward());
+        use(stateGradients<T, U>, Grid(columns, h, b), q, output, g, gk,
+            use.tensor<float, 4>("dfinal_state"), oneOf(states, 1), oneOf(units, 1),
+            use.tensor<float, 4>("dinitial_state"), scale, chosen);
+        use(gradients<T, U>, Grid(chunks, h, b), q, k, v, g, gk, output, states, units,
+            timed<T, 4>(use, "dq"), timed<T, 4>(use, "dk"), timed<T, 4>(use, "dv"), dg, dgk, scale,
+            chosen);
+      };
+      // Gradients of decays, which are float, need states as exact.
+      if constexpr (std::same_as<T, half>)
+        if (!chosen.gated && !chosen.channels)
+          return withStates(half());
+      withStates(float());
     });
   };
   return spec;

@@ -1,5 +1,6 @@
 // Misuses of operations that share their checks with others: each operation names itself.
 #include "dsl_trace.h"
+#include <sectile/approximate.h>
 
 namespace sc = sectile;
 using testing::HasSubstr;
@@ -16,6 +17,8 @@ TEST(Misuse, Shapes) {
                HasSubstr("sc::maximum: the shapes [8] and [4] do not fit together"));
   EXPECT_FAULT(sc::clamp(sc::zeros<float>(8), 0, sc::zeros<float>(4)),
                HasSubstr("sc::minimum: the shapes [8] and [4] do not fit together"));
+  EXPECT_FAULT(sc::fast_divide(sc::zeros<float>(8), sc::zeros<float>(4)),
+               HasSubstr("sc::fast_divide: the shapes [8] and [4] do not fit together"));
   EXPECT_FAULT(sc::copysign(sc::zeros<float>(8), sc::zeros<float>(4)),
                HasSubstr("sc::copysign: the shapes [8] and [4] do not fit together"));
   EXPECT_FAULT(sc::fmod(sc::zeros<float>(8), sc::zeros<float>(4)),
@@ -23,6 +26,7 @@ TEST(Misuse, Shapes) {
   EXPECT_FAULT(sc::remainder(sc::zeros<float>(8), sc::zeros<float>(4)),
                HasSubstr("sc::remainder: the shapes [8] and [4] do not fit together"));
   EXPECT_FAULT(sc::randint4x(sc::arange(0, 8), sc::arange(0, 4)), HasSubstr("a random number"));
+  EXPECT_FAULT(sc::fast_exp(sc::Float()), HasSubstr("used before anything is assigned"));
   EXPECT_FAULT(sc::zeros_like(sc::Float()), HasSubstr("used before anything is assigned"));
   EXPECT_FAULT(sc::ravel(sc::Float()), HasSubstr("used before anything is assigned"));
 }

@@ -126,10 +126,9 @@ const std::vector<Expectation> &elements() {
        2.0 * 1024 / 32},
       {{"rope", "rope_backward"}, {{"B", 2}, {"H", 4}, {"S", 64}, {"D", 128}}},
       {{"add_positions"}, {{"B", 4}, {"S", 8}, {"H", 1024}, {"P", 8}}},
-      // dx, and the table's sums in an order of their own.
       {{"add_positions_backward"},
        {{"B", 4}, {"S", 8}, {"H", 1024}, {"P", 8}},
-       [](const Plan &p) { return Reads{{"dy", 2 * p.bytes("dy")}}; }},
+       [](const Plan &p) { return Reads{{"dy", p.bytes("dy")}}; }},
       {{"sinusoidal", "sinusoidal_backward"}, {{"B", 4}, {"S", 8}, {"H", 1024}}},
       {{"mean_pool"}, {{"B", 2}, {"T", 128}, {"D", 128}}},
       {{"chunk_mean_pool"}, {{"B", 2}, {"T", 256}, {"H", 2}, {"D", 128}}},
@@ -614,10 +613,15 @@ const std::vector<Expectation> &attentions() {
   return all;
 }
 
-/// The states at the chunks' ends.
+/// The states at the chunks' ends, which take as much as inputs of f16 and else are f32.
 double states(const Plan &p) {
   return p.extent("B") * p.extent("H") * p.tiles("T", "chunk") * p.extent("Dk") * p.extent("Dv") *
-         4;
+         (p.call.tensors[0].dtype == DType::float16 ? 2 : 4);
+}
+
+/// What each warp reads of the units that states of f16 are in: one number for each block of them.
+double units(const Plan &p, double columns) {
+  return p.byWarps(p.extent("B") * p.extent("H") * p.tiles("T", "chunk") * columns);
 }
 
 struct Cell {
@@ -645,7 +649,7 @@ const std::vector<Expectation> &recurrences() {
          return Reads{{"k", 2 * p.bytes("k") * columns},
                       {"q", p.bytes("q") * columns},
                       {"v", 2 * p.bytes("v")},
-                      {"scratch", states(p)}};
+                      {"scratch", Bytes(states(p), states(p) + units(p, columns))}};
        }},
       {{"linear_recurrence_backward"},
        {{"B", 1}, {"H", 2}, {"T", 256}, {"Dk", 64}, {"Dv", 64}},
@@ -655,7 +659,7 @@ const std::vector<Expectation> &recurrences() {
                       {"q", p.bytes("q") * (columns + 1)},
                       {"v", 2 * p.bytes("v")},
                       {"do", 3 * p.bytes("do")},
-                      {"scratch", 3 * states(p)}};
+                      {"scratch", Bytes(3 * states(p), 3 * states(p) + 3 * units(p, columns))}};
        }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.

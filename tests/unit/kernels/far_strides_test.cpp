@@ -137,9 +137,9 @@ TEST_P(FarStrides, Rows) {
 TEST_P(FarStrides, LongRows) {
   const std::map<std::string, std::int64_t> rows{{"...", 2}, {"N", 9000}};
   for (const char *kernel : {"softmax", "softmax_backward"})
-    expectRightFarApart(device, {kernel, rows, {}, {}, "f16"});
+    expectRightFarApart(device, {kernel, rows, {}, {}, "f16", {{"block", 4096}}});
   for (const char *kernel : {"layer_norm", "layer_norm_backward"})
-    expectRightFarApart(device, {kernel, rows, {}, {"w", "b"}, "f16"});
+    expectRightFarApart(device, {kernel, rows, {}, {"w", "b"}, "f16", {{"block", 4096}}});
 }
 
 TEST_P(FarStrides, Elements) {

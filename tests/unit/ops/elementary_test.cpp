@@ -3,6 +3,7 @@
 #include "Apply.h"
 #include <cmath>
 #include <random>
+#include <sectile/approximate.h>
 
 using namespace sectile;
 using sectile::test::apply;
@@ -211,6 +212,44 @@ void checkPairs(const Device &device, const char *name, double bound, F function
   checkPairs<double>(                                                                              \
       device, #name, bound64, [](auto x, auto y) { return sectile::name(x, y); },                  \
       [](Wide x, Wide y) { return std::name(x, y); })
+
+TEST_P(Elementary, Approximations) {
+  constexpr float least = std::numeric_limits<float>::min();
+  const std::vector<float> x = samples<float>(100);
+  const auto powers = apply<float>(device, [](auto v) { return fast_exp(v); }, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Wide want = std::exp(static_cast<Wide>(x[i]));
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(powers[i]));
+      continue;
+    }
+    if (want < least) {
+      EXPECT_LE(std::abs(powers[i]), least) << x[i];
+      continue;
+    }
+    const double bound = std::isinf(x[i]) ? 0 : 2 + 1.5 * std::abs(x[i]);
+    const bool overflows = want > std::numeric_limits<float>::max() * (1 - Wide(1e-5));
+    if (!(overflows && std::isinf(powers[i]))) {
+      EXPECT_LE(unitsApart(powers[i], want), bound) << x[i];
+    }
+  }
+  const auto [a, b] = pairs<float>();
+  const auto quotients =
+      apply<float>(device, [](auto v, auto w) { return fast_divide(v, w); }, a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float one = std::abs(1 / b[i]);
+    if (std::isnan(a[i]) || std::isnan(b[i])) {
+      EXPECT_TRUE(std::isnan(quotients[i])) << a[i] << " / " << b[i];
+    } else if (std::isfinite(b[i]) && std::isnormal(one)) {
+      EXPECT_LE(unitsApart(quotients[i], static_cast<Wide>(a[i]) / b[i]), 3)
+          << a[i] << " / " << b[i];
+    }
+  }
+  EXPECT_EQ(
+      apply<float>(
+          device, [](auto v) { return fast_divide(1, v); }, std::vector<float>{INFINITY, 4})[0],
+      0);
+}
 
 TEST_P(Elementary, Powers) { CHECK_PAIRS(pow, 4, 2); }
 TEST_P(Elementary, Angles) { CHECK_PAIRS(atan2, 3, 3); }
