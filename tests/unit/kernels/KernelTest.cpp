@@ -171,6 +171,15 @@ void expectExact(const Device &device, const KernelCase &test) {
         << call.kernel->arguments[inputs.size() + i].name;
 }
 
+void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong) {
+  const auto judged = [&](const FilledCall &by) {
+    return check(right.call, right.inputs, referenceOutputs(by.call, by.inputs, Arithmetic::own));
+  };
+  for (const Verdict &verdict : judged(right))
+    EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
+  EXPECT_FALSE(judged(wrong)[0].accuracy.ok());
+}
+
 void fillIntegers(HostArray &array, int most, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<int> numbers(-most, most);

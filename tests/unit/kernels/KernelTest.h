@@ -61,6 +61,10 @@ bool canSpread(const Device &device, Spread spread);
 /// Equal bits to the exact result: for cases whose `prepare` makes integers that the dtypes hold.
 void expectExact(const Device &device, const KernelCase &test);
 
+/// That tests can fail: of what the plain formula gives the judge passes all, and refuses the first
+/// output where it is of another call (other inputs, other options).
+void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong);
+
 /// Small whole numbers, -most to most, instead of the input's contents.
 void fillIntegers(HostArray &array, int most, std::uint64_t seed);
 

@@ -164,6 +164,22 @@ TEST(AttentionVarlenErrors, BoundariesThatLeadElsewhere) {
                                  "with 12"));
 }
 
+// A window one key too wide, a key of the next sequence, no window. Of the gradients the
+// first is dq.
+TEST(AttentionVarlenJudge, PlantedMistakesAreSeen) {
+  for (const bool backward : {false, true}) {
+    const auto call = [&](const char *left, std::vector<std::int32_t> keys) {
+      const KernelCase test =
+          packed({"attention_varlen", {}, {{"window_left", left}}, {}, "f16"}, {17, 30, 9}, keys);
+      return backward ? backwardOf(test, "attention_varlen_backward") : fill(test);
+    };
+    const FilledCall right = call("6", {20, 30, 12});
+    expectMistakeIsSeen(right, call("7", {20, 30, 12}));
+    expectMistakeIsSeen(right, call("6", {21, 29, 12}));
+    expectMistakeIsSeen(right, call("-1", {20, 30, 12}));
+  }
+}
+
 TEST_P(AttentionAnywhere, AllTogether) {
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRight(device, packedSound({kernel,
