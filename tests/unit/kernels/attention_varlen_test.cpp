@@ -180,6 +180,24 @@ TEST(AttentionVarlenJudge, PlantedMistakesAreSeen) {
   }
 }
 
+// Every query sees one key: o is its value, lse 0, dv is do.
+TEST_P(Attention, SmallWholeNumbersAreExact) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
+    KernelCase test = packed(
+        {kernel, {}, {{"window_left", "0"}, {"window_right", "0"}, {"scale", "0"}}, {}, "f16"},
+        {17, 0, 65, 1}, {17, 0, 65, 1});
+    test.prepare = [lengths = test.prepare](const Invocation &call,
+                                            std::vector<HostArray> &inputs) {
+      lengths(call, inputs);
+      for (const char *name : {"q", "k", "v", "do"})
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          if (call.kernel->arguments[i].name == name)
+            fillIntegers(inputs[i], 3, i);
+    };
+    expectExact(device, sound(test));
+  }
+}
+
 TEST_P(AttentionAnywhere, AllTogether) {
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRight(device, packedSound({kernel,
