@@ -2,8 +2,6 @@
 #include "KernelTest.h"
 #include "kernels/Use.h"
 #include <cmath>
-#include <cstring>
-#include <sectile/library.h>
 
 namespace sectile::test {
 namespace {
@@ -18,37 +16,6 @@ void expectWithinBounds(const Invocation &call, std::span<const HostArray> input
   for (const Verdict &verdict : check(call, inputs, outputs))
     EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
 }
-
-/// An array in the middle of a larger one: `gap` more elements along each axis, one more before.
-struct Embedded {
-  std::int64_t count = 0;
-  Shape strides;
-  std::vector<std::int64_t> places; // of the array's elements
-
-  explicit Embedded(const Shape &shape) {
-    constexpr std::int64_t gap = 3;
-    strides.resize(shape.size());
-    std::int64_t stride = 1;
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      strides[i] = stride;
-      stride *= shape[i] + gap;
-    }
-    // The last axis stays dense: most kernels ask for that.
-    count = stride + 2;
-    Shape at(shape.size());
-    std::int64_t place = 1;
-    for (std::int64_t i = 0; i < elementCount(shape); ++i) {
-      places.push_back(place);
-      for (std::size_t axis = shape.size(); axis-- > 0;) {
-        place += strides[axis];
-        if (++at[axis] < shape[axis])
-          break;
-        place -= strides[axis] * shape[axis];
-        at[axis] = 0;
-      }
-    }
-  }
-};
 
 HostArray asDouble(const HostArray &array) {
   const bool there = !array.data.empty(); // an optional input may not be
@@ -204,60 +171,13 @@ void expectExact(const Device &device, const KernelCase &test) {
         << call.kernel->arguments[inputs.size() + i].name;
 }
 
-void expectRightWithStrides(const Device &device, const KernelCase &test) {
-  SCOPED_TRACE(device.name() + " with strides " + test.describe());
-  const auto [call, inputs] = fill(test);
-  constexpr std::byte poison{0xa5};
-  NamedTensors given, results;
-  std::vector<std::optional<Embedded>> places;
-  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-    const TensorType &type = call.tensors[i];
-    const ArgumentSpec &spec = call.kernel->arguments[i];
-    if (!type.present) {
-      places.emplace_back();
-      continue;
-    }
-    const Embedded &where = *places.emplace_back(Embedded(type.shape));
-    const std::size_t size = size_of(type.dtype);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(where.count) * size, poison);
-    for (std::size_t j = 0; i < inputs.size() && j < where.places.size(); ++j)
-      std::memcpy(bytes.data() + static_cast<std::size_t>(where.places[j]) * size,
-                  inputs[i].data.data() + j * size, size);
-    AnyTensor tensor;
-    tensor.dtype = type.dtype;
-    tensor.extents = type.shape;
-    tensor.strides = where.strides;
-    tensor.memory = detail::Memory(device, bytes.size());
-    tensor.memory.upload(bytes.data());
-    tensor.address = tensor.memory.address() + size;
-    (spec.output ? results : given)[spec.name] = tensor;
-  }
-  KernelOptions options;
-  for (const auto &[name, value] : test.options)
-    options[name] = value;
-  run_kernel(device.stream(), test.kernel, given, options, results);
-  device.synchronize();
-  std::vector<HostArray> outputs;
-  for (std::size_t i = inputs.size(); i < call.tensors.size(); ++i) {
-    const TensorType &type = call.tensors[i];
-    if (!type.present) {
-      outputs.emplace_back();
-      continue;
-    }
-    const std::size_t size = size_of(type.dtype);
-    const std::string &name = call.kernel->arguments[i].name;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(places[i]->count) * size);
-    results[name].memory.download(bytes.data());
-    HostArray &output = outputs.emplace_back(type.dtype, type.shape);
-    for (std::size_t j = 0; j < places[i]->places.size(); ++j) {
-      std::byte *from = bytes.data() + static_cast<std::size_t>(places[i]->places[j]) * size;
-      std::memcpy(output.data.data() + j * size, from, size);
-      std::fill_n(from, size, poison);
-    }
-    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == poison; }))
-        << name << ": memory beside its elements was written";
-  }
-  expectWithinBounds(call, inputs, outputs);
+void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong) {
+  const auto judged = [&](const FilledCall &by) {
+    return check(right.call, right.inputs, referenceOutputs(by.call, by.inputs, Arithmetic::own));
+  };
+  for (const Verdict &verdict : judged(right))
+    EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << ": " << verdict.accuracy.describe();
+  EXPECT_FALSE(judged(wrong)[0].accuracy.ok());
 }
 
 void fillIntegers(HostArray &array, int most, std::uint64_t seed) {

@@ -43,12 +43,27 @@ std::vector<HostArray> expectRight(const Device &device, const FilledCall &fille
 /// numbers differ by a unit in the last place, and the largest counts.
 void expectRightAnywhere(const Device &device, const FilledCall &filled);
 
-/// The same with each argument in the middle of a larger array: no axis is dense, the first element
-/// is not aligned, and what lies around and between an output's elements must not change.
-void expectRightWithStrides(const Device &device, const KernelCase &test);
+/// How an argument's elements lie within a larger array.
+enum class Spread {
+  rows,       // gaps behind every axis but within the last, and a first element that is not aligned
+  everywhere, // gaps within the last axis too
+  far, // each row of the last axis more than 2^31 elements from the next; one axis: its elements
+};
+
+/// The same with all arguments spread; what lies around and between their elements must not change.
+void expectRightWithStrides(const Device &device, const KernelCase &test,
+                            Spread spread = Spread::rows);
+void expectRightWithStrides(const Device &device, const FilledCall &filled, Spread spread);
+
+/// `far` needs memory that nobody allocated, which only virtual GPUs take.
+bool canSpread(const Device &device, Spread spread);
 
 /// Equal bits to the exact result: for cases whose `prepare` makes integers that the dtypes hold.
 void expectExact(const Device &device, const KernelCase &test);
+
+/// That tests can fail: of what the plain formula gives the judge passes all, and refuses the first
+/// output where it is of another call (other inputs, other options).
+void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong);
 
 /// Small whole numbers, -most to most, instead of the input's contents.
 void fillIntegers(HostArray &array, int most, std::uint64_t seed);

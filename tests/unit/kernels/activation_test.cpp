@@ -124,3 +124,17 @@ TEST(ActivationReference, ByHand) {
   EXPECT_NEAR(value(Activation::silu, -1), -0.2689414213699951, 1e-15);
   EXPECT_NEAR(value(Activation::softplus, 1), 1.3132616875182228, 1e-15);
 }
+
+// The other gelu and its derivative; the halves the other way round.
+TEST(ActivationJudge, PlantedMistakesAreSeen) {
+  const auto kind = [](const char *kernel, const char *name) {
+    return fill({kernel, {}, {{"kind", name}}});
+  };
+  expectMistakeIsSeen(kind("activation", "gelu"), kind("activation", "gelu_tanh"));
+  expectMistakeIsSeen(kind("activation_backward", "gelu"),
+                      kind("activation_backward", "gelu_tanh"));
+  const FilledCall right = fill({"swiglu", {}, {}, {}, "bf16"});
+  FilledCall wrong = right;
+  std::swap(wrong.inputs[0], wrong.inputs[1]);
+  expectMistakeIsSeen(right, wrong);
+}

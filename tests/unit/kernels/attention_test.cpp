@@ -264,6 +264,54 @@ TEST_P(Attention, SmallWholeNumbersAreExact) {
                        }});
 }
 
+// Each query is a key, in another order, and its product with that key is by far the largest: all
+// other weights are 0 in any precision, so that o is a value, to the bit. The scale times log2 e is
+// a power of two: scores in either base are exact.
+TEST_P(Attention, SaturatedWeightsAreExact) {
+  for (const char *dtype : {"f16", "bf16", "f32"}) {
+    const KernelCase test{"attention",
+                          {{"Hq", 2}, {"Hkv", 2}, {"Sq", 70}, {"Sk", 70}, {"D", 64}},
+                          {{"scale", "11.090354888959125"}},
+                          {},
+                          dtype,
+                          {},
+                          1,
+                          [](const Invocation &call, std::vector<HostArray> &inputs) {
+                            fillIntegers(inputs[1], 3, 1);
+                            fillIntegers(inputs[2], 100, 2);
+                            const std::vector<double> keys = inputs[1].toDouble();
+                            std::vector<double> queries;
+                            const std::size_t width = 64, count = keys.size() / width;
+                            const auto length = static_cast<std::size_t>(call.extent("Sk"));
+                            for (std::size_t i = 0; i < count; ++i) {
+                              const std::size_t j = i / length * length + (7 * i + 3) % length;
+                              queries.insert(queries.end(),
+                                             keys.begin() + std::ptrdiff_t(j * width),
+                                             keys.begin() + std::ptrdiff_t(j * width + width));
+                            }
+                            inputs[0].assign(queries);
+                          }};
+    const FilledCall filled = fill(test);
+    EXPECT_EQ(expectRight(device, test)[0].toDouble(),
+              referenceOutputs(filled.call, filled.inputs, Arithmetic::exact)[0].toDouble());
+  }
+}
+
+// As above, where every query sees one key: dv is do, and dq and dk are 0.
+TEST_P(Attention, GradientsOfSmallWholeNumbersAreExact) {
+  expectExact(device, sound({"attention_backward",
+                             {{"Sq", 70}, {"Sk", 70}},
+                             {{"window_left", "0"}, {"window_right", "0"}, {"scale", "0"}},
+                             {},
+                             "bf16",
+                             {},
+                             1,
+                             [](const Invocation &call, std::vector<HostArray> &inputs) {
+                               for (const char *name : {"q", "k", "v", "do"})
+                                 fillIntegers(inputs[call.index(name)], 3, call.index(name));
+                             }}));
+}
+
 TEST_P(AttentionAnywhere, AllTogether) {
   expectRight(device,
               {"attention",

@@ -164,6 +164,40 @@ TEST(AttentionVarlenErrors, BoundariesThatLeadElsewhere) {
                                  "with 12"));
 }
 
+// A window one key too wide, a key of the next sequence, no window. Of the gradients the
+// first is dq.
+TEST(AttentionVarlenJudge, PlantedMistakesAreSeen) {
+  for (const bool backward : {false, true}) {
+    const auto call = [&](const char *left, std::vector<std::int32_t> keys) {
+      const KernelCase test =
+          packed({"attention_varlen", {}, {{"window_left", left}}, {}, "f16"}, {17, 30, 9}, keys);
+      return backward ? backwardOf(test, "attention_varlen_backward") : fill(test);
+    };
+    const FilledCall right = call("6", {20, 30, 12});
+    expectMistakeIsSeen(right, call("7", {20, 30, 12}));
+    expectMistakeIsSeen(right, call("6", {21, 29, 12}));
+    expectMistakeIsSeen(right, call("-1", {20, 30, 12}));
+  }
+}
+
+// Every query sees one key: o is its value, lse 0, dv is do.
+TEST_P(Attention, SmallWholeNumbersAreExact) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
+    KernelCase test = packed(
+        {kernel, {}, {{"window_left", "0"}, {"window_right", "0"}, {"scale", "0"}}, {}, "f16"},
+        {17, 0, 65, 1}, {17, 0, 65, 1});
+    test.prepare = [lengths = test.prepare](const Invocation &call,
+                                            std::vector<HostArray> &inputs) {
+      lengths(call, inputs);
+      for (const char *name : {"q", "k", "v", "do"})
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          if (call.kernel->arguments[i].name == name)
+            fillIntegers(inputs[i], 3, i);
+    };
+    expectExact(device, sound(test));
+  }
+}
+
 TEST_P(AttentionAnywhere, AllTogether) {
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRight(device, packedSound({kernel,

@@ -162,3 +162,17 @@ TEST(DropoutErrors, ProbabilitiesAreFromZeroToOne) {
   for (const char *p : {"-0.1", "1.1"})
     EXPECT_THROW(resolveCase({"dropout", {}, {{"p", p}}}), std::exception);
 }
+
+// A mask of another seed; what is kept does not grow.
+TEST(DropoutJudge, PlantedMistakesAreSeen) {
+  for (const char *kernel : {"dropout", "dropout_backward"}) {
+    const FilledCall right = fill({kernel, {}, {{"p", "0.3"}, {"seed", "5"}}, {}, "f16"});
+    expectMistakeIsSeen(right, fill({kernel, {}, {{"p", "0.3"}, {"seed", "6"}}, {}, "f16"}));
+    auto outputs = referenceOutputs(right.call, right.inputs, Arithmetic::own);
+    std::vector<double> values = outputs[0].toDouble();
+    for (double &value : values)
+      value *= 0.7;
+    outputs[0].assign(values);
+    EXPECT_FALSE(check(right.call, right.inputs, outputs)[0].accuracy.ok());
+  }
+}

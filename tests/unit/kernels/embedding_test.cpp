@@ -74,3 +74,23 @@ TEST(EmbeddingReference, ByHand) {
                 .toDouble(),
             (std::vector<double>{2, 20, 0, 0, 5, 50}));
 }
+
+// One row beside the right one; of places with one index the last alone.
+TEST(EmbeddingJudge, PlantedMistakesAreSeen) {
+  FilledCall right = fill({"embedding"}), wrong = right;
+  const auto rows = right.call.extent("V");
+  auto &index = wrong.inputs[1].as<std::int64_t>()[3];
+  index = (index + 1) % rows;
+  expectMistakeIsSeen(right, wrong);
+
+  right = wrong = fill({"embedding_backward", {{"...", 40}, {"V", 5}}});
+  const auto places = right.inputs[1].as<std::int64_t>();
+  auto gradients = wrong.inputs[2].toDouble();
+  const std::size_t width = gradients.size() / places.size();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (std::find(places.begin() + static_cast<std::ptrdiff_t>(i) + 1, places.end(), places[i]) !=
+        places.end())
+      std::fill_n(gradients.begin() + static_cast<std::ptrdiff_t>(i * width), width, 0.0);
+  wrong.inputs[2].assign(gradients);
+  expectMistakeIsSeen(right, wrong);
+}

@@ -146,3 +146,21 @@ TEST(GroupNormErrors, GroupsMustDivideTheChannels) {
     EXPECT_THROW(resolveCase({"group_norm", {}, {{"groups", groups}}}), std::exception) << groups;
   EXPECT_THROW(resolveCase({"group_norm_backward", {{"G", 5}}}), std::exception);
 }
+
+// An unbiased variance; the weight and the bias the other way round.
+TEST(GroupNormJudge, PlantedMistakesAreSeen) {
+  const KernelCase test{"group_norm", {{"B", 2}, {"C", 6}, {"...", 5}}, {{"groups", "2"}}};
+  const FilledCall right = fill(test);
+  FilledCall wrong = right;
+  auto outputs = referenceOutputs(right.call, right.inputs, Arithmetic::own);
+  std::vector<double> y = outputs[0].toDouble();
+  const std::vector<double> b = right.inputs[2].toDouble();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double shift = b[i / 5 % 6];
+    y[i] = (y[i] - shift) * std::sqrt(14.0 / 15) + shift;
+  }
+  outputs[0].assign(y);
+  EXPECT_FALSE(check(right.call, right.inputs, outputs)[0].accuracy.ok());
+  std::swap(wrong.inputs[1], wrong.inputs[2]); // weight and bias
+  expectMistakeIsSeen(right, wrong);
+}

@@ -48,6 +48,13 @@ TEST_P(LongRows, AreRight) {
     expectRight(device, test);
 }
 
+TEST_P(LongRows, FarApart) {
+  if (!canSpread(device, Spread::far))
+    GTEST_SKIP() << "only virtual GPUs take memory that nobody allocated";
+  for (const char *kernel : {"softmax", "softmax_backward", "layer_norm", "layer_norm_backward"})
+    expectRightWithStrides(device, {kernel, {{"...", 2}, {"N", 20000}}, {}, {}, "f16"}, Spread::far);
+}
+
 TEST_P(LongRows, OfAMillionElements) {
   for (std::int64_t length : {million, million + 1}) {
     const bool usual = length == million && device.target() == "sm_90a";

@@ -167,6 +167,11 @@ TEST_P(Matmul, StridesAndUnalignedMemory) {
                                     everything,
                                     dtype});
   expectRightWithStrides(device, {"batched_matmul", {}, {{"trans_a", "true"}}, everything, "bf16"});
+  for (const char *transposed : {"trans_a", "trans_b"})
+    if (canSpread(device, Spread::far))
+      expectRightWithStrides(
+          device, {"matmul", matrix(5, 24, 40), {{transposed, "true"}}, {"residual"}, "f16"},
+          Spread::far);
 }
 
 TEST_P(MatmulEverywhere, Batches) {

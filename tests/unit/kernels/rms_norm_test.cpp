@@ -132,3 +132,26 @@ TEST(RmsNormReference, ByHand) {
   EXPECT_EQ(out[1].toDouble(), (std::vector<double>{3, 5}));
   EXPECT_EQ(out[2].toDouble(), (std::vector<double>{0.2}));
 }
+
+// The mean of h taken away first, as layer norm does; the gradient of h itself left out.
+TEST(RmsNormJudge, PlantedMistakesAreSeen) {
+  const KernelCase test{"rms_norm", {{"...", 6}, {"N", 33}}, {}, {"w", "residual"}, "f16"};
+  const FilledCall right = fill(test);
+  FilledCall wrong = right;
+  std::vector<double> x = right.inputs[0].toDouble();
+  const std::vector<double> residual = right.inputs[2].toDouble();
+  for (std::size_t row = 0; row < 6; ++row) {
+    double sum = 0;
+    for (std::size_t i = row * 33; i < row * 33 + 33; ++i)
+      sum += x[i] + residual[i];
+    for (std::size_t i = row * 33; i < row * 33 + 33; ++i)
+      x[i] -= sum / 33;
+  }
+  wrong.inputs[0].assign(x);
+  expectMistakeIsSeen(right, wrong);
+
+  const FilledCall gradients = backwardOf(test, "rms_norm_backward");
+  wrong = gradients;
+  wrong.inputs[gradients.call.index("dh")].assign(std::vector<double>(6 * 33));
+  expectMistakeIsSeen(gradients, wrong);
+}

@@ -60,6 +60,26 @@ TEST_P(Rope, TakesAnyStrides) {
   expectRightWithStrides(device, {"rope_backward", {}, {{"rotary", "20"}}});
 }
 
+// At position 0, and beyond the dims that are turned, nothing changes, to the bit.
+TEST_P(Rope, LeavesWhatItDoesNotTurn) {
+  for (const char *kernel : {"rope", "rope_backward"})
+    for (const char *style : {"half", "interleaved"})
+      for (const char *dtype : {"bf16", "f32"}) {
+        std::vector<HostArray> inputs;
+        const auto outputs = run(device,
+                                 {kernel,
+                                  {{"B", 1}, {"H", 3}, {"S", 9}, {"D", 32}},
+                                  {{"style", style}, {"rotary", "20"}},
+                                  {},
+                                  dtype},
+                                 &inputs);
+        const auto x = inputs[0].toDouble(), y = outputs[0].toDouble();
+        for (std::size_t i = 0; i < x.size(); ++i)
+          if (i / 32 % 9 == 0 || i % 32 >= 20)
+            EXPECT_EQ(y[i], x[i]) << kernel << " " << style << " " << i;
+      }
+}
+
 // A row's pairs keep their norms and a row its scalar product with another at the same distance.
 TEST_P(Rope, IsARotation) {
   for (const char *style : {"half", "interleaved"}) {

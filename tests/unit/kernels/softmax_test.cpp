@@ -104,3 +104,29 @@ TEST(SoftmaxReference, ByHand) {
       run("log_softmax_backward", {numbers({std::log(0.25), std::log(0.75)}), numbers({4, 8})}),
       ElementsAre(DoubleNear(1, e), DoubleNear(-1, e)));
 }
+
+// Zeros behind a row that are counted; a gradient without the row's sum.
+TEST(SoftmaxJudge, PlantedMistakesAreSeen) {
+  for (const char *kernel : {"softmax", "log_softmax"}) {
+    const FilledCall right = fill({kernel, {{"...", 3}, {"N", 33}}, {}, {}, "f16"});
+    const FilledCall longer = fill({kernel, {{"...", 3}, {"N", 34}}, {}, {}, "f16"});
+    // The row goes on with a zero.
+    FilledCall padded = longer;
+    std::vector<double> values = right.inputs[0].toDouble();
+    for (std::size_t row = 3; row > 0; --row)
+      values.insert(values.begin() + static_cast<std::ptrdiff_t>(row * 33), 0.0);
+    padded.inputs[0].assign(values);
+    const auto outputs = referenceOutputs(padded.call, padded.inputs, Arithmetic::own);
+    std::vector<double> y = outputs[0].toDouble();
+    for (std::size_t row = 3; row > 0; --row)
+      y.erase(y.begin() + static_cast<std::ptrdiff_t>(row * 34 - 1));
+    const std::vector wrong{HostArray(DType::float16, right.inputs[0].shape, y)};
+    EXPECT_FALSE(check(right.call, right.inputs, wrong)[0].accuracy.ok());
+  }
+  const FilledCall gradient = backwardOf({"softmax", {{"...", 3}, {"N", 33}}}, "softmax_backward");
+  std::vector<double> y = gradient.inputs[0].toDouble(), dy = gradient.inputs[1].toDouble();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] *= dy[i];
+  const std::vector wrong{HostArray(DType::float32, gradient.inputs[0].shape, y)};
+  EXPECT_FALSE(check(gradient.call, gradient.inputs, wrong)[0].accuracy.ok());
+}

@@ -54,6 +54,32 @@ TEST_P(StickBreaking, TakesAnyStrides) {
   expectRightWithStrides(device, {back, {}, {}, withRest});
 }
 
+// Each query is the key before it, whose product with it is so large that it takes the whole stick:
+// o is that key's value, to the bit.
+TEST_P(StickBreaking, SaturatedWeightsAreExact) {
+  const auto shifted = [](std::vector<double> rows) {
+    std::rotate(rows.begin(), rows.end() - 64, rows.end());
+    return rows;
+  };
+  for (const char *dtype : {"f16", "f32"}) {
+    const KernelCase test{name,
+                          {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 70}, {"Sk", 70}, {"D", 64}},
+                          {{"scale", "1"}},
+                          {},
+                          dtype,
+                          {},
+                          1,
+                          [&](const Invocation &, std::vector<HostArray> &inputs) {
+                            fillIntegers(inputs[1], 3, 1);
+                            fillIntegers(inputs[2], 100, 2);
+                            inputs[0].assign(shifted(inputs[1].toDouble()));
+                          }};
+    std::vector<double> values = shifted(fill(test).inputs[2].toDouble());
+    std::fill_n(values.begin(), 64, 0.0); // the first query sees nothing
+    EXPECT_EQ(expectRight(device, test)[0].toDouble(), values);
+  }
+}
+
 // The first query sees nothing: its stick stays whole. The weights and the rest add up to the
 // stick.
 TEST_P(StickBreaking, WeightsAndRestAreTheStick) {
