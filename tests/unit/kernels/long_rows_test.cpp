@@ -52,7 +52,8 @@ TEST_P(LongRows, FarApart) {
   if (!canSpread(device, Spread::far))
     GTEST_SKIP() << "only virtual GPUs take memory that nobody allocated";
   for (const char *kernel : {"softmax", "softmax_backward", "layer_norm", "layer_norm_backward"})
-    expectRightWithStrides(device, {kernel, {{"...", 2}, {"N", 20000}}, {}, {}, "f16"}, Spread::far);
+    expectRightWithStrides(device, {kernel, {{"...", 2}, {"N", 20000}}, {}, {}, "f16"},
+                           Spread::far);
 }
 
 TEST_P(LongRows, OfAMillionElements) {
