@@ -71,7 +71,7 @@ Value *exp(Builder &builder, Value *x) {
 
 Value *fastExp(Builder &builder, Value *x) {
   Math m(builder, x);
-  return m.hooks.exp2Normal(m.b, m.b.CreateFMul(x, m.number(std::numbers::log2e)));
+  return m.hooks.exp2(m.b, m.b.CreateFMul(x, m.number(std::numbers::log2e)));
 }
 
 Value *fastDivide(Builder &builder, Value *x, Value *y) {
