@@ -4,6 +4,7 @@
 #pragma once
 #include "kernels/attention/Scores.h"
 #include "kernels/serving/Pages.h"
+#include <algorithm>
 
 namespace sectile::serving {
 
@@ -125,7 +126,8 @@ Kernel pagedAttention{
         auto scores = config.cap ? softCap(products, scale, cap) : products * (scale * log2e);
         // Most tiles are visible to all rows, and compare nothing.
         auto all = step * n >= first && (step + 1) * n <= end &&
-                   band.allKeysVisible(block.first / group, (m - 1) / group + 2, step * n, n);
+                   band.allKeysVisible(block.first / group, (m - 1) / std::max(group, 1) + 2,
+                                       step * n, n); // no heads: a group of 0
         when(!all, [&] {
           auto j = step * n + arange(0, n);
           auto visible =
