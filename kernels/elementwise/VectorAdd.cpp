@@ -1,23 +1,22 @@
-// vector_add: z = x + y, as torch.add of equal shapes. Arrays that are not dense are refused.
-#include "kernels/Use.h"
+// vector_add: z = x + y, as torch.add of equal shapes, of any strides.
 #include "kernels/elementwise/Family.h"
+#include "kernels/elementwise/Together.h"
 
 using namespace sectile;
 
 namespace {
 
-struct VectorAddConfig {
-  int size = 1024, warps = 4;
-};
-SECTILE_CONFIG(VectorAddConfig, size, warps)
-
 template <class T>
-Kernel vectorAdd{"vector_add", [](Ptr<const T> x, Ptr<const T> y, Ptr<T> z, Int n,
-                                  const VectorAddConfig &config) {
-                   auto i = program_id(0) * config.size + arange(0, config.size);
-                   auto inside = i < n;
-                   store(z + i, load(x + i, inside) + load(y + i, inside), inside);
-                 }};
+Kernel vectorAdd{
+    "vector_add",
+    [](View<const T, 3> x, View<const T, 3> y, View<T, 3> z, const ElementsConfig &config) {
+      const ElementTile<const T> at(x, config);
+      auto of = [&](auto &&array) { return array.tile(1, config.rows, config.columns); };
+      auto load = [&](const View<const T, 3> &array) {
+        return of(array).load(at.outer, at.row, at.column);
+      };
+      of(z).store(at.outer, at.row, at.column, load(x) + load(y));
+    }};
 
 } // namespace
 
@@ -33,27 +32,17 @@ KernelSpec sectile::vectorAddSpec() {
       {.name = "y", .axes = {"..."}, .like = "x", .doc = "the same shape"},
       {.name = "z", .output = true, .axes = {"..."}, .like = "x", .doc = "the sum"},
   };
-  spec.config = {{"size", "elements of one program"}, {"warps", "warps of one program"}};
-  spec.typical = {{"...", 1 << 20}};
-  spec.small = {{"...", 1000}};
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{vectorAddReference(inputs[0], inputs[1], arithmetic)};
   };
-  spec.defaults = [](const Invocation &, const std::string &) {
-    return Config{{"size", 1024}, {"warps", 4}};
-  };
-  spec.spaces = {{.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t threads = config.at("warps") * warpSize(target);
-                    return config.at("size") >= threads && config.at("size") <= 32 * threads;
-                  }}};
+  addElementsConfig(spec);
   spec.apply = [](Use &use) {
-    const std::int64_t n = elementCount(use.call.leading);
-    const VectorAddConfig chosen{use.field("size"), use.field("warps")};
+    const Together together(use, {"x", "y", "z"});
+    const ElementsConfig chosen = elementsConfig(use, together);
     forDType<float, half, bfloat16, double>(use.call.dtype("x"), [&]<class T>(T) {
-      use(vectorAdd<T>, ceilDiv(n, chosen.size), use.elements<T>("x"), use.elements<T>("y"),
-          use.elements<T>("z"), n, chosen);
+      use(vectorAdd<T>, programsFor(together, chosen), together.of<T>("x"), together.of<T>("y"),
+          together.of<T>("z"), chosen);
     });
   };
   return spec;
