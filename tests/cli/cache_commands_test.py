@@ -104,7 +104,7 @@ def test_list_says_what_the_folder_has():
     assert sorted(entry["form"] for entry in listed["kernels"]) == ["ptx", "virtual", "virtual"]
     assert [p["shape"][0]["extent"] for p in listed["problems"]] == [512, 1024]
     out = done("cache", "list", env=cache()).out
-    for word in ("3 kernels", "size=256", "size=512", "2 measured problems", "M=512 N=64", "m=32 n=32 warps=4", "8.00 us",
+    for word in ("3 kernels", "columns=256", "columns=512", "2 measured problems", "M=512 N=64", "m=32 n=32 warps=4", "8.00 us",
                  "stale"):  # fmt: skip
         assert word in out, (word, out)
     info = done("info", env=cache()).out
@@ -162,7 +162,7 @@ def test_show_is_true():
     assert f".entry {shown['symbol']}(" in code
     assert shown["threads"] == 32 * int(re.search(r"warps=(\d+)", shown["options"])[1])
     assert f".reqntid {shown['threads']}" in code
-    assert "size=256" in shown["options"] and shown["chip"] in shown["target"]
+    assert "columns=256" in shown["options"] and shown["chip"] in shown["target"]
     version = done("--version").out.split()
     assert shown["compiler"] == f"sectile {version[1]} build {build_id()} llvm {version[3].rstrip(')')}"
     for field in set(shown) & set(entry):
@@ -419,10 +419,10 @@ def test_why():
     assert answer["key"] == json.loads(done("cache", "show", entry["entry"], "--json", env=cache()).out)["key"]
     assert "would not be compiled" in done("cache", "why", *base, *files("x.npy"), env=cache()).out
     for words, part, wanted in (
-        (["vector_add", "--config", "size=512", "--device", "virtual:sm_80", *files("x.npy")], "size", "512"),
+        (["vector_add", "--config", "size=512", "--device", "virtual:sm_80", *files("x.npy")], "columns", "512"),
         (["vector_add", "--config", "size=256", "warps=8", "--device", "virtual:sm_80", *files("x.npy")], "warps", "8"),
         (["vector_add", "--config", "size=256", "--device", "virtual:sm_90", *files("x.npy")], "target", "sm_90a"),
-        ([*base, *files("odd.npy")], "arguments", "2:16"),
+        ([*base, *files("odd.npy")], "arguments", "7:16"),
         ([*base, *files("half.npy")], "ir line", "f16"),
     ):
         answer = why(*words)
