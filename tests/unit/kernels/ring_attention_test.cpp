@@ -37,6 +37,16 @@ TEST(RingAttentionReference, GradientsAreDerivatives) {
     expectGradients({"ring_attention", {}, slices(3, causal)}, "ring_attention_backward");
 }
 
+// As a ring does that forgets whose keys it holds: what lies ahead in the sequence is seen.
+TEST(RingAttentionJudge, PlantedMistakesAreSeen) {
+  for (const char *kernel : {"ring_attention", "ring_attention_backward"}) {
+    FilledCall right = fill({kernel, {}, slices(3, true)}),
+               wrong = fill({kernel, {}, slices(3, false)});
+    wrong.inputs = right.inputs;
+    expectMistakeIsSeen(right, wrong);
+  }
+}
+
 TEST(RingAttentionErrors, SayWhatIsWrong) {
   EXPECT_THROW(resolveCase({"ring_attention", {}, {{"slices", "0"}}}), InputError);
   EXPECT_THROW(resolveCase({"ring_attention", {{"Sq", 4}, {"Sk", 5}}, {{"causal", "true"}}}),
