@@ -75,8 +75,9 @@ TEST_P(Rope, LeavesWhatItDoesNotTurn) {
                                  &inputs);
         const auto x = inputs[0].toDouble(), y = outputs[0].toDouble();
         for (std::size_t i = 0; i < x.size(); ++i)
-          if (i / 32 % 9 == 0 || i % 32 >= 20)
+          if (i / 32 % 9 == 0 || i % 32 >= 20) {
             EXPECT_EQ(y[i], x[i]) << kernel << " " << style << " " << i;
+          }
       }
 }
 
