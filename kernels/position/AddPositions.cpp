@@ -93,8 +93,8 @@ std::int64_t sharedBatches(const Invocation &call) {
   return call.has("positions") ? 1 : std::max<std::int64_t>(powerOfTwo(call.extent("B")), 1);
 }
 
-std::int64_t blockFor(const Invocation &call) {
-  return powerOfTwo(std::clamp<std::int64_t>(call.extent("H"), 64, 2048));
+std::int64_t blockFor(const Invocation &call, std::int64_t most = 2048) {
+  return powerOfTwo(std::clamp<std::int64_t>(call.extent("H"), 64, most));
 }
 
 bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config,
@@ -149,12 +149,18 @@ KernelSpec forwardSpec(bool table) {
     return std::vector{result.y, result.mean, result.rstd};
   };
   spec.config.push_back({"batches", "batches of which a program has the same rows"});
-  spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t block = blockFor(call),
-                       batches = std::min<std::int64_t>(sharedBatches(call), 8192 / block);
-    // Where batches share what is added to them 64 elements for each thread, else 16.
-    const std::int64_t m = std::clamp<std::int64_t>(2048 / (block * batches), 1, 16);
-    return Config{{"m", m}, {"batches", batches}, {"block", block}, {"warps", 4}};
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    // Rows that are read more than once fit a block where they can.
+    const std::int64_t threads = 128, each = 64,
+                       block = blockFor(call, call.has("w") ? threads * each : 2048);
+    const std::int64_t size = static_cast<std::int64_t>(size_of(call.dtype("x"))),
+                       shared = std::min<std::int64_t>(sharedBatches(call), 8);
+    // 16 bytes of a row for each thread, and 32 to 64 elements of all.
+    const std::int64_t m = std::clamp<std::int64_t>(
+        std::max(threads * 16 / (block * size), threads * 32 / (block * shared)), 1, 16);
+    const std::int64_t batches = std::min(shared, threads * each / (m * block));
+    return Config{
+        {"m", m}, {"batches", batches}, {"block", block}, {"warps", threads / warpSize(target)}};
   };
   spec.spaces[0].axes.push_back({"batches", {1, 2, 4, 8, 16}});
   spec.spaces[0].where = [](const Invocation &call, const std::string &target,
@@ -251,7 +257,7 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
   };
   spec.spaces = {
       {.axes = {{"m", {1, 2, 4, 8, 16, 32}},
-                {"block", {64, 128, 256, 512, 1024, 2048, 4096}},
+                {"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
                 {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          return isWorthTrying(call, target, config, 1);

@@ -139,18 +139,35 @@ TEST_P(RowCounters, PositionsMoveRowsOnce) {
       EXPECT_EQ(counters.sharedStore.bytes, 0u) << counters.text();
     }
   const std::map<std::string, std::int64_t> hidden{{"B", 4}, {"S", 8}, {"H", 1024}};
-  constexpr std::uint64_t bytes = 4 * 8 * 1024 * 2, table = 8 * 1024 * 2, weights = 2 * 1024 * 2;
+  constexpr std::uint64_t bytes = 4 * 8 * 1024 * 2;
   const Counted waves = count({"sinusoidal", hidden, {}, {}, "f16"});
   expectMoved(waves, bytes, bytes);
   expectNoConflicts(waves);
-  auto embedded = hidden;
-  embedded["P"] = 8;
-  expectMoved(count({"add_positions", embedded, {}, {}, "f16"}), bytes + table, bytes);
-  const Counted normed = count({"add_positions", embedded, {}, {"w", "b"}, "f16"});
-  expectRead(normed, bytes + table + weights, normed.blocks * 4 * weights + table);
-  expectReadOf(normed, {{"x", bytes}});
-  EXPECT_LE(normed.read.at("table"), 2 * table) << normed.text();
-  expectNoConflicts(normed);
+  // The table is read once for as many batches as leave a thread 64 elements, eight at most.
+  for (const char *dtype : {"f16", "f32"})
+    for (const std::uint64_t batches : {2, 3, 16})
+      for (const std::uint64_t width : {64, 512, 1024, 8192})
+        for (const bool norm : {false, true}) {
+          const KernelCase test{"add_positions",
+                                {{"B", batches}, {"S", 16}, {"H", width}, {"P", 16}},
+                                {},
+                                norm ? std::vector<std::string>{"w", "b"}
+                                     : std::vector<std::string>{},
+                                dtype};
+          SCOPED_TRACE(test.describe());
+          const Counted counters = count(test);
+          const std::uint64_t block = norm ? width : std::min<std::uint64_t>(width, 2048);
+          const std::uint64_t together = std::min<std::uint64_t>(8, 8192 / block);
+          const std::uint64_t row = width * (dtype[1] == '1' ? 2 : 4);
+          expectReadOf(counters, {{"x", batches * 16 * row},
+                                  {"table", (batches + together - 1) / together * 16 * row}});
+          EXPECT_EQ(counters.globalStore.bytes,
+                    batches * 16 * (row + (norm ? 2 * sizeof(float) : 0)));
+          if (norm)
+            for (const char *weights : {"w", "b"})
+              EXPECT_LE(counters.read.at(weights), counters.blocks * 4 * row);
+          expectNoConflicts(counters);
+        }
 }
 
 TEST_P(RowCounters, PoolsReadPositionsOnce) {
