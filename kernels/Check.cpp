@@ -73,6 +73,9 @@ std::vector<Verdict> checkNearby(const Invocation &call, std::span<const HostArr
   const std::vector<Bounds> nearby = boundsNearby(call, inputs);
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     Accuracy &accuracy = verdicts[i].accuracy;
+    if (accuracy.ok())
+      continue;
+    verdicts[i].nearby = true;
     accuracy.maxBound = std::max(accuracy.maxBound, nearby[i].max);
     accuracy.rmsBound = std::max(accuracy.rmsBound, nearby[i].rms);
   }

@@ -8,6 +8,7 @@ namespace sectile {
 struct Verdict {
   std::string output;
   Accuracy accuracy;
+  bool nearby = false; // its bound is that of neighbours of the inputs
 };
 // Each output that is there against the float64 reference.
 std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
@@ -15,7 +16,8 @@ std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> in
 
 // For inputs that nobody picked. A bound follows from the plain formula's own error, which may be
 // next to nothing by luck: in an output of one element, or where terms cancel out. Where one is
-// missed, that error is taken at neighbours of the inputs too, and the largest counts.
+// missed, that error is taken at neighbours of the inputs too, and the largest counts: a verdict
+// that this changes says so.
 std::vector<Verdict> checkNearby(const Invocation &call, std::span<const HostArray> inputs,
                                  std::span<const HostArray> outputs);
 

@@ -1,6 +1,8 @@
 // The references against results worked out by hand, and the judge: what it lets pass and what not.
 #include "kernels/Accuracy.h"
+#include "kernels/Check.h"
 #include "kernels/References.h"
+#include "kernels/Registry.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -195,4 +197,27 @@ TEST(Judge, ABaseThatOverflowsDoesNotExcuseErrors) {
   EXPECT_FALSE(
       judge(HostArray(DType::float16, {2}, std::vector<double>{1.5, 2}), exact, base).ok());
   EXPECT_TRUE(judge(HostArray(DType::float16, {2}, std::vector<double>{1, 2}), exact, base).ok());
+}
+
+// 1 + 2 is exact in f16, which leaves the bound one unit in the last place, 2^-9; a unit beside
+// them it is rounded by half a unit, which makes it two.
+TEST(Judge, NeighboursMayDecideAndAreNamed) {
+  const KernelSpec &kernel = findKernel("vector_add");
+  const std::vector<HostArray> inputs{array({1}, {1}, DType::float16),
+                                      array({1}, {2}, DType::float16)};
+  const GivenTensor one{{DType::float16, {1}}, "a test"};
+  const Invocation call = resolve(kernel, {{"x", one}, {"y", one}}, {});
+  auto verdict = [&](double output) {
+    const std::vector<HostArray> outputs{array({1}, {output}, DType::float16)};
+    EXPECT_EQ(check(call, inputs, outputs).at(0).accuracy.ok(), output - 3 <= 0x1p-9);
+    return checkNearby(call, inputs, outputs).at(0);
+  };
+  for (const double right : {3.0, 3 + 0x1p-9}) {
+    EXPECT_TRUE(verdict(right).accuracy.ok());
+    EXPECT_FALSE(verdict(right).nearby);
+  }
+  const Verdict near = verdict(3 + 0x1p-8);
+  EXPECT_TRUE(near.accuracy.ok()) << near.accuracy.describe();
+  EXPECT_TRUE(near.nearby);
+  EXPECT_FALSE(verdict(3 + 0x1p-7).accuracy.ok());
 }
