@@ -15,8 +15,7 @@ using namespace sectile;
 namespace {
 
 template <class T> Kernel conv2dDgrad{"conv2d_dgrad", implicitGemm<T, ElementAxis, ElementAxis>};
-template <class T>
-Kernel conv2dDgradFew{"conv2d_dgrad_few", implicitGemm<T, ElementAxis, PhaseAxis>};
+template <class T> Kernel conv2dDgradFew{"conv2d_dgrad", implicitGemm<T, ElementAxis, PhaseAxis>};
 
 struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;

@@ -214,7 +214,8 @@ KernelSpec backwardSpec(bool table) {
       const auto positions = use.tensor<std::int32_t, 2>("positions");
       const bool norm = chosen.norm;
       const std::int64_t rows = table ? use.call.extent("P") : 0;
-      if (!norm && !chosen.given && options.offset >= 0 && options.offset + length <= rows) {
+      if (table && !norm && !chosen.given && options.offset >= 0 &&
+          options.offset + length <= rows) {
         use(sharedGradients<T>, Grid(ceilDiv(rows, chosen.m), ceilDiv(width, chosen.block)), dy,
             use.tensor<T, 3>("dx"), use.tensor<T, 2>("dtable"), options.offset,
             static_cast<float>(options.scale), chosen);

@@ -16,5 +16,14 @@ def test_conv2d():
         assert read_npy("d" + name)[1] == read_npy(name)[1], name
 
 
+def test_few_channels_in_a_group():
+    # By its options the kernel is one with another launch for dx.
+    write_floats("x", "<f2", 1, 3, 8, 9)
+    write_floats("w", "<f2", 6, 1, 3, 3)
+    write_floats("dy", "<f2", 1, 6, 6, 4)
+    run("conv2d_backward", ["x", "w", "dy"], "--opt", "stride_w=2", "groups=3", outputs=["dx", "dw"])
+    assert read_npy("dx")[1] == (1, 3, 8, 9)
+
+
 if __name__ == "__main__":
     main(globals())

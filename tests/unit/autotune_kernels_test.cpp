@@ -56,4 +56,20 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   }
 }
 
+// With few channels the gradient of the image is a launch of another shape.
+TEST(AutotuneKernels, ConvolutionsOfFewChannelsAreTuned) {
+  const KernelSpec &kernel = findKernel("conv2d_backward");
+  const Invocation call = resolveTypical(
+      kernel, "f16", {{"N", 1}, {"C", 3}, {"H", 6}, {"W", 9}, {"K", 4}, {"R", 3}, {"S", 3}},
+      {{"stride_w", "2"}});
+  const Device device = Device::open("virtual:sm_90");
+  EXPECT_EQ(bestKnown(call, device), std::nullopt);
+  AutotuneOptions options;
+  options.quiet = true;
+  options.strategy = Strategy::random;
+  options.candidates = 1;
+  EXPECT_EQ(tuneKernel(call, device, options).size(), kernel.spaces.size());
+  EXPECT_TRUE(bestKnown(call, device));
+}
+
 } // namespace

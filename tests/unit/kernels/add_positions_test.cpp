@@ -62,6 +62,8 @@ TEST_P(AddPositions, GradientsAreRight) {
       expectRight(device, {kernel, {}, {}, {"positions"}, dtype});
       expectRight(device, {kernel, {}, {}, with(normBack, "positions"), dtype, {}, 1, statistics});
     }
+  for (const char *kernel : {"add_positions_backward", "sinusoidal_backward"})
+    expectRight(device, {kernel, {{"S", 0}}});
   for (std::int64_t length : {0, 1, 33})
     expectRight(device, {"add_positions_backward",
                          {{"S", length}, {"P", 33}},
