@@ -6,9 +6,8 @@
 // that do not divide channels or filters, strides and dilations below 1, negative padding, filters
 // without taps.
 #include "kernels/InputError.h"
-#include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"
-#include "kernels/conv/Launch.h"
+#include "kernels/conv/Filters.h"
 
 using namespace sectile;
 
@@ -62,11 +61,18 @@ KernelSpec sectile::conv2dSpec() {
     const std::int64_t programs =
         groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
     forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-      const std::int64_t own = call.extent("Cg");
-      const auto x = channelsLast(use, use.tensor<T, 4>("x"), own),
-                 w = channelsLast(use, use.tensor<T, 4>("w"), own);
-      use(conv2d<T>, programs, x, grouped(w, groups), use.tensor<T, 1>("b"), use.tensor<T, 4>("y"),
-          chosen);
+      const std::int64_t own = call.extent("Cg"), each = call.extent("K") / groups;
+      const auto x = readInRuns(use, use.tensor<T, 4>("x"), own, chosen.strideW);
+      const auto w = filtersFor<T, PlaceAxis, PlaceAxis>(use, use.tensor<T, 4>("w"), false, chosen);
+      const auto product = [&](const Tensor<T, 4> &y) {
+        use(conv2d<T>, programs, x, w, use.tensor<T, 1>("b"), y, own, each, call.extent("R"),
+            call.extent("S"), chosen);
+      };
+      const auto y = use.tensor<T, 4>("y");
+      if (runsOf<T>(each) == RunsOf::pixels)
+        writeInRuns(use, y, RunsOf::pixels, product);
+      else
+        product(y);
     });
   };
   return spec;

@@ -4,9 +4,8 @@
 // That of the image is the convolution read backwards; that of the filters sums over all pixels,
 // which several programs share. A dy of other extents than y's is refused.
 #include "kernels/InputError.h"
-#include "kernels/conv/ChannelsLast.h"
 #include "kernels/conv/Family.h"
-#include "kernels/conv/Launch.h"
+#include "kernels/conv/Filters.h"
 #include "kernels/matmul/SharedSums.h"
 #include <algorithm>
 
@@ -62,7 +61,7 @@ Kernel conv2dWgrad{
       const Bool isColumn = channel < own && tap < taps;
       // Of a pixel's place, the element under this tap.
       const Int down = r * config.dilationH - config.padH,
-                right = s * config.dilationW - config.padW;
+                right = shortRuns(s, dw.extent(4)) * config.dilationW - config.padW;
       const auto underTap =
           x.ptr() + expand(wide(group * own + channel) * x.stride(1) + wide(down) * x.stride(2) +
                                wide(right) * x.stride(3),
@@ -153,8 +152,17 @@ std::int64_t placesOf(const Invocation &call) {
   return call.extent("N") * call.extent("P") * call.extent("Q");
 }
 
-// Pixels between two of a stride that a program has as columns, 8 channels each.
-constexpr int mostPhases = 8;
+// Columns of a program of dx that has neighbouring pixels as columns.
+constexpr unsigned mostColumns = 128;
+
+// Powers of two, which change places without conflicts; at least 16 columns, so that all lanes
+// read other filters.
+void takePhases(ConvConfig &chosen, std::int64_t own) {
+  const auto stride = static_cast<unsigned>(chosen.strideW), few = static_cast<unsigned>(own);
+  chosen.phases =
+      static_cast<int>(std::min(std::bit_ceil(stride), mostColumns / std::bit_ceil(few)));
+  chosen.n = std::max(static_cast<int>(std::bit_ceil(few)) * chosen.phases, 16);
+}
 
 bool isFlat(std::int64_t own, std::int64_t columns) { return own < columns; }
 
@@ -186,11 +194,11 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const auto x = channelsLast(use, use.tensor<T, 4>("x"), own),
-               filtersLast = channelsLast(use, use.tensor<T, 4>("w"), own);
-    auto dy = channelsLast(use, use.tensor<T, 4>("dy"), each);
+    const RunsOf runs = runsOf<T>(own), runsOfGradient = runsOf<T>(each);
+    const auto x = readInRuns(use, use.tensor<T, 4>("x"), own, call.options.integer("stride_w"));
+    auto dy = readInRuns(use, use.tensor<T, 4>("dy"), each, 1);
     if (!pixelStride(dy)) {
-      const LastChannels<T> copy(use, dy);
+      const Reordered<T> copy(use, dy, runsOfGradient);
       copy.copyFrom(use, dy);
       dy = copy.image;
     }
@@ -199,34 +207,35 @@ void apply(Use &use) {
     {
       // Channels of the image are columns, filters are summed.
       ConvConfig chosen = convConfig(use, "", each);
-      const auto w = grouped(filtersLast, groups).permute({0, 2, 1, 3, 4});
       // A program's pixels would have gaps where others' are. With few channels it can have what
       // lies between as columns.
-      const bool few =
-          areFew<T>(own) && chosen.strideW > 1 && chosen.strideW <= mostPhases &&
-          call.extent("N") * call.extent("H") * (call.extent("W") + chosen.strideW) <= mostPixels;
-      if (few)
-        chosen.n = 8 * chosen.strideW;
-      const int classes = chosen.strideH * (few ? 1 : chosen.strideW);
+      const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
+      if (phased)
+        takePhases(chosen, own);
+      const std::int64_t classes = chosen.strideH * (phased ? 1 : chosen.strideW);
       const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
                                   ceilDiv(call.extent("W"), chosen.strideW);
-      const std::int64_t rowTiles = ceilDiv(pixels, chosen.m);
-      const auto launch = [&](const auto &kernel, std::int64_t columnTiles,
-                              const Tensor<T, 4> &dx) {
-        use(kernel, groups * classes * rowTiles * columnTiles, dy, w, use.tensor<T, 1>("b"), dx,
-            chosen);
+      const std::int64_t columnTiles = phased ? phaseTiles(call, chosen) : ceilDiv(own, chosen.n);
+      const std::int64_t programs = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
+      const auto w = use.tensor<T, 4>("w"),
+                 rows = phased ? filtersFor<T, ElementAxis, PhaseAxis>(use, w, true, chosen)
+                               : filtersFor<T, ElementAxis, ElementAxis>(use, w, true, chosen);
+      const auto product = [&](const Tensor<T, 4> &dx) {
+        const auto launch = [&](const auto &kernel) {
+          use(kernel, programs, dy, rows, use.tensor<T, 1>("b"), dx, each, own, call.extent("R"),
+              call.extent("S"), chosen);
+        };
+        if (phased)
+          launch(conv2dDgradFew<T>);
+        else
+          launch(conv2dDgrad<T>);
       };
       const auto dx = use.tensor<T, 4>("dx");
-      if (few) {
-        launch(conv2dDgradFew<T>, 1, dx);
-      } else if (classes > 1 && dx.stride(1) != 1 && !areFew<T>(own)) {
-        // Their channels may lie side by side.
-        const LastChannels<T> last(use, dx);
-        launch(conv2dDgrad<T>, ceilDiv(own, chosen.n), last.image);
-        last.copyTo(use, dx);
-      } else {
-        launch(conv2dDgrad<T>, ceilDiv(own, chosen.n), dx);
-      }
+      // Many channels are stored well in any order where pixels have no gaps.
+      if (runs == RunsOf::pixels || classes > 1)
+        writeInRuns(use, dx, runs, product);
+      else
+        product(dx);
     }
     {
       const ConvConfig conv = convConfig(use, "wgrad_", own);
@@ -254,13 +263,10 @@ void apply(Use &use) {
       };
       const auto dw = use.tensor<T, 4>("dw");
       // The columns of a tile are channels of a tap.
-      if (own > 1 && dw.stride(1) != 1) {
-        const LastChannels<T> last(use, dw);
-        launch(last.image);
-        last.copyTo(use, dw);
-      } else {
+      if (own > 1)
+        writeInRuns(use, dw, RunsOf::channels, launch);
+      else
         launch(dw);
-      }
     }
     if (!use.has("b"))
       return;

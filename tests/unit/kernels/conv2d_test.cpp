@@ -94,14 +94,34 @@ TEST_P(Conv2d, WholeNumbersAreExact) {
     }
 }
 
-// Few channels: a program of dx has the pixels between two of a stride as columns, up to 8.
+// Few channels: a program of dx has the pixels between two of a stride as columns, or some of them.
 TEST_P(Conv2d, FewChannelsOfAnyStride) {
-  for (const char *stride : {"2", "5", "8", "9"})
+  for (const char *stride : {"2", "5", "9", "35", "100"})
     for (const char *layout : {"nchw", "nhwc"})
       expectRight(
           device,
           conv("conv2d_backward", {{"W", 71}, {"H", 6}, {"S", 4}},
                {{"layout", layout}, {"stride_w", stride}, {"pad_w", "4"}, {"dilation_w", "3"}}));
+}
+
+// Few channels or filters in a group, whose images are copied with their pixels last; one and many
+// beside few.
+TEST_P(Conv2d, FewChannelsInAGroup) {
+  struct Few {
+    std::int64_t channels, filters;
+    const char *groups;
+  };
+  for (const auto &[channels, filters, groups] :
+       {Few{18, 18, "18"}, Few{18, 6, "6"}, Few{6, 72, "2"}, Few{72, 6, "2"}, Few{40, 40, "2"}})
+    for (const bool last : {false, true})
+      for (const char *kernel : both)
+        expectRight(device, conv(kernel, {{"C", channels}, {"K", filters}},
+                                 {{"layout", last ? "nhwc" : "nchw"},
+                                  {"groups", groups},
+                                  {"stride_w", last ? "1" : "3"},
+                                  {"stride_h", "2"},
+                                  {"pad_w", "1"}},
+                                 last ? "f16" : "f32"));
 }
 
 // Bits must not depend on who arrives last.

@@ -263,12 +263,12 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
       std::size_t gradients = 0;
       for (const auto &[name, counters] : countAll(test)) {
         SCOPED_TRACE(name);
-        if (name == "conv2d_channels_first") {
+        if (name == "conv2d_restore") {
           copiedBack.push_back(counters.globalStore.bytes);
           EXPECT_EQ(readBytes(counters), counters.globalStore.bytes) << counters.text();
           continue;
         }
-        if (name == "conv2d_channels_last")
+        if (name == "conv2d_reorder")
           continue;
         ++gradients;
         // Where a warp's run of 32 pixels ends, or an image, two share a sector.
@@ -308,37 +308,169 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
     }
 }
 
-// Images of few channels are not copied: a program has the pixels between two of a stride as
-// columns, and stores whole rows of an image.
-TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
-  for (const char *dtype : {"f16", "f32"})
-    for (const int stride : {1, 2, 3, 4}) {
-      const std::int64_t places = (48 - 3) / stride + 1;
-      const std::string step = std::to_string(stride);
-      const KernelCase test{"conv2d_backward",
-                            {{"N", 2},
-                             {"C", 3},
-                             {"H", 12},
-                             {"W", 48},
-                             {"K", 64},
-                             {"Cg", 3},
-                             {"R", 3},
-                             {"S", 3},
-                             {"P", (12 - 3) / stride + 1},
-                             {"Q", places}},
-                            {{"stride_h", step}, {"stride_w", step}},
-                            {},
-                            dtype};
-      SCOPED_TRACE(test.describe());
-      for (const auto &[name, counters] : countAll(test)) {
-        if (!name.starts_with("conv2d_dgrad"))
-          continue;
-        EXPECT_EQ(counters.globalStore.bytes, 2u * 3 * 12 * 48 * (dtype[1] == '1' ? 2 : 4));
-        EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors)
-            << name << counters.text();
-        // Rows of three by three change places an element at a time.
-        if (stride != 3)
-          expectNoConflicts(counters);
+namespace {
+
+// Filters of 3 x 1 taps over rows of 32 pixels, so that each run of pixels is one of whole sectors.
+KernelCase fewChannels(const char *kernel, const char *layout, const char *dtype, int channels,
+                       int filters, int groups) {
+  return {kernel,
+          {{"N", 1},
+           {"C", channels},
+           {"H", 18},
+           {"W", 32},
+           {"K", filters},
+           {"Cg", channels / groups},
+           {"R", 3},
+           {"S", 1},
+           {"P", 16},
+           {"Q", 32}},
+          {{"layout", layout}, {"groups", std::to_string(groups)}},
+          {},
+          dtype,
+          {{"m", 64}}};
+}
+
+std::uint64_t bytesOf(const char *dtype) { return dtype[1] == '1' ? 2 : 4; }
+
+} // namespace
+
+// Where a group has few channels, runs of pixels are read, and filters in the order of the sums:
+// each row of them is one run, of 16 numbers or a multiple. What lies otherwise is copied once.
+TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
+  struct Few {
+    int channels, filters, groups;
+  };
+  for (const char *layout : {"nchw", "nhwc"})
+    for (const char *dtype : {"f16", "f32"})
+      for (const auto &[channels, filters, groups] :
+           {Few{3, 64, 1}, Few{32, 32, 32}, Few{32, 32, 16}}) {
+        KernelCase test = fewChannels("conv2d", layout, dtype, channels, filters, groups);
+        test.extents.erase("P");
+        test.extents.erase("Q");
+        SCOPED_TRACE(test.describe());
+        const std::uint64_t bytes = bytesOf(dtype), places = 16 * 32;
+        const auto count = [&](int n) { return static_cast<std::uint64_t>(n) * bytes; };
+        const std::uint64_t image = 18 * 32 * count(channels), row = 16 * bytes;
+        const bool copied = layout == std::string("nhwc"),
+                   copiedBack = copied && static_cast<std::uint64_t>(filters / groups) * bytes < 16;
+        std::size_t launches = 0;
+        for (const auto &[name, counters] : countAll(test)) {
+          SCOPED_TRACE(name);
+          ++launches;
+          if (name == "conv2d_filter_rows") {
+            EXPECT_EQ(counters.globalStore.bytes, static_cast<std::uint64_t>(filters) * row);
+            EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+          } else if (name == "conv2d_reorder") {
+            // Three channels of f16 fill no sectors with a warp's pixels: two share one.
+            if (channels != 3) {
+              expectReadOf(counters, {{"x", image}});
+            }
+            EXPECT_EQ(counters.globalStore.bytes, image);
+            expectCoalesced(counters);
+          } else if (name == "conv2d_restore") {
+            expectMoved(counters, places * count(filters), places * count(filters));
+          } else {
+            expectNoConflicts(counters);
+            // Taps of a single channel may be read together, and the rows that they share once
+            // then.
+            const std::uint64_t taps = 3 * places * count(channels),
+                                weights = places / 64 * static_cast<std::uint64_t>(filters) * row,
+                                once = channels == groups ? image : taps;
+            expectRead(counters, once + weights, taps - once);
+            EXPECT_EQ(counters.globalStore.bytes, places * count(filters));
+            if (!copied) {
+              EXPECT_EQ(counters.read.at("scratch"), weights);
+            }
+          }
+        }
+        EXPECT_EQ(launches, 2u + copied + copiedBack);
       }
-    }
+}
+
+// So do the gradients, of x where channels are few and of dy where filters are.
+TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
+  for (const char *layout : {"nchw", "nhwc"})
+    for (const char *dtype : {"f16", "f32"})
+      for (const int groups : {32, 16}) {
+        KernelCase test = fewChannels("conv2d_backward", layout, dtype, 32, 32, groups);
+        test.config.emplace("wgrad_splits", 1);
+        SCOPED_TRACE(test.describe());
+        const std::uint64_t pixel = 32 * bytesOf(dtype), places = 16 * 32, area = 18 * 32;
+        std::size_t products = 0;
+        for (const auto &[name, counters] : countAll(test)) {
+          SCOPED_TRACE(name);
+          const bool ofImage = name == "conv2d_dgrad";
+          if (!ofImage && name != "conv2d_wgrad")
+            continue;
+          ++products;
+          expectNoConflicts(counters);
+          EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors)
+              << counters.text();
+          EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
+          // dy and filters; dy and x. An image under three taps, or once by programs of one
+          // channel.
+          const std::uint64_t taps = 3 * places * pixel,
+                              once = groups < 32 ? taps : (ofImage ? places : area) * pixel,
+                              other =
+                                  ofImage ? area / 64 * 32 * 16 * bytesOf(dtype) : places * pixel;
+          EXPECT_GE(readBytes(counters), once + other) << counters.text();
+          EXPECT_LE(readBytes(counters), taps + other) << counters.text();
+          if (!ofImage)
+            continue;
+          EXPECT_EQ(counters.globalStore.bytes, area * pixel);
+          EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+        }
+        EXPECT_EQ(products, 2u);
+      }
+}
+
+// A program of dx has all pixels between those of a stride as columns, up to 32 of four channels,
+// and stores whole rows of an image, or of a copy of it where pixels do not lie last.
+TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
+  for (const char *layout : {"nchw", "nhwc"})
+    for (const char *dtype : {"f16", "f32"})
+      for (const int stride : {1, 2, 3, 4, 16}) {
+        const std::int64_t rows = (12 - 3) / stride + 1, columns = (48 - 3) / stride + 1;
+        const std::string step = std::to_string(stride);
+        const KernelCase test{"conv2d_backward",
+                              {{"N", 2},
+                               {"C", 3},
+                               {"H", 12},
+                               {"W", 48},
+                               {"K", 64},
+                               {"Cg", 3},
+                               {"R", 3},
+                               {"S", 3},
+                               {"P", rows},
+                               {"Q", columns}},
+                              {{"layout", layout}, {"stride_h", step}, {"stride_w", step}},
+                              {},
+                              dtype,
+                              {{"m", 64}}};
+        SCOPED_TRACE(test.describe());
+        const auto ceil = [](std::int64_t a, std::int64_t b) {
+          return static_cast<std::uint64_t>((a + b - 1) / b);
+        };
+        // Filters as a tile of the product has them: of each channel, or of each of four and each
+        // phase, for all taps, of which with a stride those in a row lie on one place together.
+        const std::uint64_t phases = std::bit_ceil(static_cast<unsigned>(stride));
+        const std::uint64_t filters = stride == 1 ? 3 : std::max<std::uint64_t>(4 * phases, 16),
+                            taps = 3 * static_cast<std::uint64_t>(2 / stride + 1),
+                            number = 64 * bytesOf(dtype);
+        const std::uint64_t programs =
+            ceil(static_cast<std::int64_t>(2 * ceil(12, stride) * ceil(48, stride)), 64);
+        std::size_t products = 0;
+        for (const auto &[name, counters] : countAll(test)) {
+          if (!name.starts_with("conv2d_dgrad"))
+            continue;
+          ++products;
+          SCOPED_TRACE(name);
+          expectMoved(counters,
+                      taps * number *
+                          (programs * filters + 2 * static_cast<std::uint64_t>(rows * columns)),
+                      2u * 3 * 12 * 48 * bytesOf(dtype));
+          expectNoConflicts(counters);
+        }
+        EXPECT_EQ(products, 1u);
+      }
 }
