@@ -32,8 +32,10 @@ std::vector<detail::Memory> makeArguments(const Invocation &call, const Device &
   return memory;
 }
 
-// The code is that of the kernel's own choice for typical extents: the same for all shapes.
-TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device &device) {
+// The code is that of the kernel's own choice for typical extents: the same for all shapes. None
+// where neither they nor the call need such a launch.
+std::optional<TuningKey> keyFor(const Invocation &call, const SearchSpace &space,
+                                const Device &device) {
   Assignments options;
   for (const auto &[name, value] : call.options.values)
     if (!value.empty())
@@ -61,7 +63,11 @@ TuningKey keyFor(const Invocation &call, const SearchSpace &space, const Device 
   }();
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
-  const BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));
+  BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));
+  if (!bound.find(space.part))
+    bound = bindKernel(call, call.kernel->defaults(call, device.target()));
+  if (!bound.find(space.part))
+    return {};
   TuningKey key = autotune::keyOf(bound.part(space.part), device, rule);
   // Another kernel's launch does not do here what it does there.
   if (!key.kernel.starts_with(call.kernel->name))
@@ -143,6 +149,9 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
   for (const SearchSpace &space : call.kernel->spaces) {
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
     const BoundKernel reference = bindKernel(call, configs.front(), memory);
+    const std::optional<TuningKey> key = keyFor(call, space, device);
+    if (!key || !reference.find(space.part))
+      continue;
     options.outputs = outputsOf(call, reference.part(space.part), memory);
     std::mutex mutex;
     std::vector<detail::Memory> larger; // workspaces than the reference's
@@ -153,16 +162,16 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
       return bound;
     };
     const double deadline = options.deadline > 0 ? options.deadline : autotune::firstDeadline;
-    const TuningTask task{
-        device.stream(), keyFor(call, space, device), namesOf(*call.kernel, configs),
-        [&](std::size_t i) { return bindAll(i).part(space.part); },
-        [&](std::size_t i) {
-          const BoundKernel bound = bindAll(i);
-          const detail::BoundLaunch &tuned = bound.part(space.part);
-          for (const detail::BoundLaunch *each = bound.launches.data(); each != &tuned; ++each)
-            autotune::runWithin(deadline, *each, device.stream());
-          return tuned;
-        }};
+    const TuningTask task{device.stream(), *key, namesOf(*call.kernel, configs),
+                          [&](std::size_t i) { return bindAll(i).part(space.part); },
+                          [&](std::size_t i) {
+                            const BoundKernel bound = bindAll(i);
+                            const detail::BoundLaunch &tuned = bound.part(space.part);
+                            for (const detail::BoundLaunch *each = bound.launches.data();
+                                 each != &tuned; ++each)
+                              autotune::runWithin(deadline, *each, device.stream());
+                            return tuned;
+                          }};
     // The tuning keeps what outputs hold before the launch.
     task.bindToRun(0);
     constexpr std::chrono::hours patience{1};
@@ -171,18 +180,24 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
     if (reports.back().interrupted || !reports.back().problem.empty())
       break;
   }
+  if (reports.empty() && !call.kernel->spaces.empty())
+    throw InputError(
+        call.kernel->name +
+        ": with these extents it does without what is tuned, there is nothing to tune");
   return reports;
 }
 
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
   std::optional<Config> result;
   for (const SearchSpace &space : call.kernel->spaces) {
-    const TuningKey key = keyFor(call, space, device);
+    const std::optional<TuningKey> key = keyFor(call, space, device);
+    if (!key)
+      continue;
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
     const std::vector<std::string> names = namesOf(*call.kernel, configs);
-    std::optional<std::size_t> best = autotune::bestOf(names, Database::get().lookup(key));
+    std::optional<std::size_t> best = autotune::bestOf(names, Database::get().lookup(*key));
     if (!best)
-      if (const auto nearest = Database::get().nearest(key))
+      if (const auto nearest = Database::get().nearest(*key))
         best = autotune::bestOf(names, nearest->measurements);
     if (!best)
       continue;

@@ -16,10 +16,16 @@ Shape sectile::stridesOf(const TensorType &type) {
   return strides;
 }
 
-const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
+const detail::BoundLaunch *BoundKernel::find(std::string_view name) const {
   for (const detail::BoundLaunch &launch : launches)
     if (name.empty() || launch.kernel->name() == name)
-      return launch;
+      return &launch;
+  return nullptr;
+}
+
+const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
+  if (const detail::BoundLaunch *launch = find(name))
+    return *launch;
   throw std::logic_error("there is no launch " + std::string(name));
 }
 

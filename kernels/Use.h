@@ -21,6 +21,7 @@ struct BoundKernel {
   std::vector<detail::Memory> workspaces;
 
   // The launch of this name; the only one where the name is empty.
+  const detail::BoundLaunch *find(std::string_view name) const; // none: null
   const detail::BoundLaunch &part(std::string_view name) const;
 };
 

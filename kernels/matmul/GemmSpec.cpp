@@ -1,7 +1,7 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
-#include "ir/Target.h"
 #include "kernels/matmul/Gemm.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 using namespace sectile;
@@ -29,29 +29,37 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
-std::int64_t multiprocessors(const std::string &target) {
-  if (target == "interpreter")
-    return 1;
-  return std::max(1u, llvm::cantFail(Target::get(target)).multiprocessors);
-}
-
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t rows = call.extent("M"), columns = call.extent("N"), inner = call.extent("K");
-  const bool wide = call.dtype("a") == DType::float32;
-  const bool small = std::max(rows, columns) <= 256;
-  const std::int64_t tile = small || !hasMatrixUnits(target) ? 64 : 128;
-  const std::int64_t depth = wide ? 16 : 32;
-  const std::int64_t units = multiprocessors(target);
-  // Where there are few tiles and long sums, several programs share each.
+  const bool matrices = hasMatrixUnits(target), small = std::max(rows, columns) <= 256;
+  const std::int64_t most = small || !matrices ? 64 : 128;
+  // Few rows or columns: tiles no larger than they are.
+  const std::int64_t side = std::clamp<std::int64_t>(std::min(rows, columns), 1, most);
+  const std::int64_t tile =
+      matrices ? std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(side)), 32) : most;
   const auto batch = call.extents.find("B");
   const std::int64_t tiles = ceilDiv(rows, tile) * ceilDiv(columns, tile) *
                              (batch == call.extents.end() ? 1 : batch->second);
-  constexpr std::int64_t leastSteps = 16, most = 16;
-  const std::int64_t splits = std::clamp<std::int64_t>(
-      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
-      most);
-  return {{"m", tile},  {"n", tile},   {"k", depth},       {"group", 8},
-          {"warps", 4}, {"stages", 3}, {"splits", splits}, {"programs", units}};
+  const std::int64_t units = multiprocessors(target);
+  // Waiting for memory is what takes the time then, and where there is less than a tile for each
+  // multiprocessor: more of it is under way in longer steps and by more programs.
+  const bool waits = matrices && !small && (tile < most || tiles <= units);
+  const bool skinny = waits && tile < most;
+  const std::int64_t depth = (call.dtype("a") == DType::float32 ? 16 : 32) * (waits ? 2 : 1);
+  // Where there are few tiles and long sums, several programs share each.
+  constexpr std::int64_t leastSteps = 16, mostSplits = 16;
+  const std::int64_t splits =
+      std::clamp<std::int64_t>(std::min(units * (skinny ? 4 : 1) / std::max<std::int64_t>(tiles, 1),
+                                        ceilDiv(inner, depth) / leastSteps),
+                               1, mostSplits);
+  return {{"m", tile},
+          {"n", tile},
+          {"k", depth},
+          {"group", 8},
+          {"warps", waits && tile == 128 ? 8 : 4},
+          {"stages", skinny ? 4 : 3},
+          {"splits", splits},
+          {"programs", units}};
 }
 
 } // namespace

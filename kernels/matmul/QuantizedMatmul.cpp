@@ -182,18 +182,27 @@ KernelSpec sectile::quantizedMatmulSpec() {
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t group = call.options.integer("group"), rows = call.extent("M");
+    const auto inGroup = [&](std::int64_t most) { return std::min(group & -group, most); };
+    if (!hasMatrixUnits(target))
+      return Config{{"m", rows <= 16 ? 16 : 64},
+                    {"n", 64},
+                    {"k", inGroup(64)},
+                    {"order", 8},
+                    {"warps", 4},
+                    {"stages", 3},
+                    {"apart", 0}};
     // Each row of tiles would decode all weights again.
-    if (rows >= 1024 && hasMatrixUnits(target))
+    if (rows >= 1024)
       return Config{{"m", 128},   {"n", 128},    {"k", 32},   {"order", 8},
                     {"warps", 4}, {"stages", 3}, {"apart", 1}};
-    return Config{{"m", rows <= 16 ? 16 : 64},
-                  {"n", 64},
-                  {"k", group % 64 == 0   ? 64
-                        : group % 32 == 0 ? 32
-                                          : 16},
+    // Few rows: little of everything else, for a program on each multiprocessor.
+    const std::int64_t m = rows <= 64 ? 32 : 64, n = rows <= 32 ? 32 : 64;
+    return Config{{"m", m},
+                  {"n", n},
+                  {"k", inGroup(128)},
                   {"order", 8},
-                  {"warps", 4},
-                  {"stages", 3},
+                  {"warps", n > m ? 8 : 4},
+                  {"stages", n < 64 ? 4 : 3},
                   {"apart", 0}};
   };
   spec.spaces = {

@@ -76,12 +76,13 @@ Kernel meanPoolBackward{
       }
     }};
 
-// 2048 elements at once, in rows of so many at most.
-Config configFor(const Invocation &call, std::int64_t most) {
+// So many elements at once, of 128 positions at most, in rows of `most` at most.
+Config configFor(const Invocation &call, std::int64_t elements, std::int64_t most,
+                 std::int64_t warps) {
   const std::int64_t d = std::clamp<std::int64_t>(
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("D")))), 16,
       most);
-  return {{"t", 2048 / d}, {"d", d}, {"warps", 4}};
+  return {{"t", std::min<std::int64_t>(elements / d, 128)}, {"d", d}, {"warps", warps}};
 }
 
 std::vector<SearchSpace> spaces() {
@@ -140,7 +141,12 @@ KernelSpec sectile::meanPoolSpec() {
   spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
   spec.reference = meanPoolReference;
-  spec.defaults = [](const Invocation &call, const std::string &) { return configFor(call, 64); };
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    // Columns as wide as leave each multiprocessor a program.
+    const std::int64_t each =
+        call.extent("B") * call.extent("D") / std::max<std::int64_t>(multiprocessors(target), 1);
+    return configFor(call, 8192, each >= 256 ? 256 : 64, 8);
+  };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const MeanPoolConfig chosen = chosenBy(use);
@@ -171,7 +177,9 @@ KernelSpec sectile::meanPoolBackwardSpec() {
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
   spec.reference = meanPoolBackwardReference;
   spec.factor = 3;
-  spec.defaults = [](const Invocation &call, const std::string &) { return configFor(call, 256); };
+  spec.defaults = [](const Invocation &call, const std::string &) {
+    return configFor(call, 2048, 256, 4);
+  };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const MeanPoolConfig chosen = chosenBy(use);

@@ -60,12 +60,19 @@ KernelSpec sectile::attentionMergeSpec() {
     auto result = mergeReference(inputs[0], inputs[1], arithmetic);
     return std::vector{result.o, result.lse};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
-    const auto rows = static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("Sq"), 1));
-    const std::int64_t most = call.extent("D") > 256 ? 4 : 16;
-    return Config{
-        {"m", std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(rows)), most)},
-        {"warps", 4}};
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    // Sectors of partial_lse belong to one program each; 8 elements for each thread.
+    constexpr std::int64_t most = 8;
+    const std::int64_t m =
+        std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(
+                                   std::max<std::int64_t>(call.extent("Sq"), 1)))),
+                               most);
+    const std::int64_t threads = m * std::max<std::int64_t>(call.extent("D"), 1) / 8;
+    return Config{{"m", m},
+                  {"warps", std::clamp<std::int64_t>(
+                                static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(
+                                    std::max<std::int64_t>(threads / warpSize(target), 1)))),
+                                1, 8)}};
   };
   spec.spaces = {
       {.axes = {{"m", {1, 2, 4, 8, 16, 32, 64}}, {"warps", {1, 2, 4, 8}}},

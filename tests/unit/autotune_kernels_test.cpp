@@ -1,4 +1,5 @@
 // Tuning the library's kernels on the virtual GPU.
+#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
@@ -70,6 +71,25 @@ TEST(AutotuneKernels, ConvolutionsOfFewChannelsAreTuned) {
   options.candidates = 1;
   EXPECT_EQ(tuneKernel(call, device, options).size(), kernel.spaces.size());
   EXPECT_TRUE(bestKnown(call, device));
+}
+
+// Short sequences are one step of another launch than the one whose blocks are tuned.
+TEST(AutotuneKernels, ACallWithoutTheTunedLaunchIsRefused) {
+  const KernelSpec &kernel = findKernel("linear_recurrence");
+  std::map<std::string, std::int64_t> extents = kernel.small;
+  extents["T"] = 1;
+  const Invocation call = resolveTypical(kernel, "", extents, {});
+  const Device device = Device::open("virtual:sm_90");
+  EXPECT_NO_THROW(bestKnown(call, device));
+  AutotuneOptions options;
+  options.quiet = true;
+  try {
+    tuneKernel(call, device, options);
+    FAIL() << "it was tuned";
+  } catch (const InputError &error) {
+    EXPECT_STREQ(error.what(), "linear_recurrence: with these extents it does without what is "
+                               "tuned, there is nothing to tune");
+  }
 }
 
 } // namespace

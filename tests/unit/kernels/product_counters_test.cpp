@@ -127,8 +127,9 @@ TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
           test.with = {"zeros"};
         const Counters counters = count(test);
         const auto m = static_cast<std::uint64_t>(rows);
-        const std::uint64_t read = 128 / field(test, "n") * m * 256 * 2 +
-                                   m / field(test, "m") * 128 * (packed ? 128 : 256);
+        const std::uint64_t rowTiles = (m + field(test, "m") - 1) / field(test, "m");
+        const std::uint64_t read =
+            128 / field(test, "n") * m * 256 * 2 + rowTiles * 128 * (packed ? 128 : 256);
         const std::uint64_t steps = 256 / field(test, "k");
         const std::uint64_t scales =
             counters.blocks * steps * field(test, "n") * 2 * 2 * (zeros ? 2 : 1);
