@@ -31,6 +31,8 @@ void pieces(const Shape &shape, std::size_t elementSize, bool rows, std::int64_t
             std::int64_t length, std::int64_t width, Copy &&copy) {
   const std::int64_t heads = shape[rows ? 0 : 1], all = shape[rows ? 1 : 0], columns = shape[2];
   const std::int64_t shared = std::min(width, columns);
+  if (shared == 0) // of an array that is not there
+    return;
   for (std::int64_t h = 0; h < heads; ++h)
     for (std::int64_t t = 0; t < length; ++t) {
       const std::int64_t whole = rows ? h * all + first + t : (first + t) * heads + h;

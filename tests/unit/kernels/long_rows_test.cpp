@@ -48,6 +48,37 @@ TEST_P(LongRows, AreRight) {
     expectRight(device, test);
 }
 
+// Sums that lose what is small beside 10^4 have errors of 10^-1 and more here, and the plain
+// formula's are no better: the outputs are held to units in the last place of the mean instead.
+TEST_P(LongRows, LargeMeans) {
+  for (const char *kernel : {"layer_norm", "group_norm"})
+    for (const std::int64_t length : {std::int64_t(70001), million}) {
+      KernelCase test{kernel, {{"...", 1}, {"N", length}}, {}, {}, "f32"};
+      if (kernel == std::string("group_norm")) {
+        test.extents = {{"B", 1}, {"C", 1}, {"...", length}};
+        test.options = {{"groups", "1"}};
+      }
+      test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
+        for (float &x : inputs[0].as<float>())
+          x += 1e4f;
+      };
+      SCOPED_TRACE(test.describe());
+      const FilledCall filled = fill(test);
+      const std::vector<HostArray> outputs = expectRight(device, filled),
+                                   exact = referenceOutputs(filled.call, filled.inputs,
+                                                            Arithmetic::exact);
+      constexpr double unit = 0x1p-10; // of numbers near 10^4
+      const double bounds[] = {3 * unit, 2 * unit, 1e-5};
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const std::vector<double> values = outputs[i].toDouble(), right = exact[i].toDouble();
+        double error = 0;
+        for (std::size_t j = 0; j < values.size(); ++j)
+          error = std::max(error, std::abs(values[j] - right[j]));
+        EXPECT_LE(error, bounds[i]) << "output " << i;
+      }
+    }
+}
+
 TEST_P(LongRows, FarApart) {
   if (!canSpread(device, Spread::far))
     GTEST_SKIP() << "only virtual GPUs take memory that nobody allocated";
