@@ -195,14 +195,13 @@ KernelSpec sectile::quantizedMatmulSpec() {
     if (rows >= 1024)
       return Config{{"m", 128},   {"n", 128},    {"k", 32},   {"order", 8},
                     {"warps", 4}, {"stages", 3}, {"apart", 1}};
-    // Few rows: little of everything else, for a program on each multiprocessor.
-    const std::int64_t m = rows <= 64 ? 32 : 64, n = rows <= 32 ? 32 : 64;
-    return Config{{"m", m},
-                  {"n", n},
+    const bool few = rows <= 64;
+    return Config{{"m", few ? 32 : 64},
+                  {"n", 64},
                   {"k", inGroup(128)},
                   {"order", 8},
-                  {"warps", n > m ? 8 : 4},
-                  {"stages", n < 64 ? 4 : 3},
+                  {"warps", few ? 8 : 4},
+                  {"stages", few ? 4 : 3},
                   {"apart", 0}};
   };
   spec.spaces = {
