@@ -163,9 +163,10 @@ TEST_P(RowCounters, PositionsMoveRowsOnce) {
                                   {"table", (batches + together - 1) / together * 16 * row}});
           EXPECT_EQ(counters.globalStore.bytes,
                     batches * 16 * (row + (norm ? 2 * sizeof(float) : 0)));
-          if (norm)
+          if (norm) {
             for (const char *weights : {"w", "b"})
               EXPECT_LE(counters.read.at(weights), counters.blocks * 4 * row);
+          }
           expectNoConflicts(counters);
         }
 }
