@@ -132,7 +132,8 @@ void fiberEntered(FiberContext &self) {
   const void *low = nullptr;
   size_t bytes = 0;
   __sanitizer_finish_switch_fiber(self.fakeStack, &low, &bytes);
-  if (lastLeft && !lastLeft->stackLow) {
+  // Where a host thread's own lies is not known before, and a block may run on several.
+  if (lastLeft) {
     lastLeft->stackLow = low;
     lastLeft->stackBytes = bytes;
   }
