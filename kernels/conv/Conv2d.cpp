@@ -69,7 +69,7 @@ KernelSpec sectile::conv2dSpec() {
             call.extent("S"), chosen);
       };
       const auto y = use.tensor<T, 4>("y");
-      if (runsOf<T>(each) == RunsOf::pixels)
+      if (runsOf<T>(each, y.extent(1)) == RunsOf::pixels)
         writeInRuns(use, y, RunsOf::pixels, product);
       else
         product(y);

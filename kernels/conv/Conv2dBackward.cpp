@@ -194,7 +194,7 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const RunsOf runs = runsOf<T>(own), runsOfGradient = runsOf<T>(each);
+    const RunsOf runs = runsOf<T>(own, call.extent("C")), runsOfGradient = runsOf<T>(each, filters);
     const auto x = readInRuns(use, use.tensor<T, 4>("x"), own, call.options.integer("stride_w"));
     auto dy = readInRuns(use, use.tensor<T, 4>("dy"), each, 1);
     if (!pixelStride(dy)) {

@@ -87,12 +87,13 @@ inline std::int64_t phaseTiles(const Invocation &call, const ConvConfig &chosen)
 template <class T, class Vertical, class Horizontal>
 Tensor<T, 4> filtersFor(Use &use, const Tensor<T, 4> &w, bool ofImage, const ConvConfig &chosen) {
   const ConvShape shape(use.call.options);
-  const bool few = runsOf<T>(w.extent(1)) == RunsOf::pixels, inRows = chosen.flat || few;
+  const bool few = runsOf<T>(w.extent(1), w.extent(1)) == RunsOf::pixels,
+             inRows = chosen.flat || few;
   auto filters = grouped(inRows ? w : inRuns(use, w, RunsOf::channels), shape.groups);
   if (ofImage)
     filters = filters.permute({0, 2, 1, 3, 4});
   const int classes = Vertical::classes(chosen.strideH) * Horizontal::classes(chosen.strideW);
-  if (chosen.flat ? classes == 1 && chosen.phases == 1 : !few)
+  if (chosen.phases == 1 && (chosen.flat ? classes == 1 : !few))
     if (const auto rows = asRows(filters, chosen.flat))
       return *rows;
 

@@ -58,9 +58,11 @@ inline Kernel restore{
 
 enum class RunsOf { channels, pixels };
 
-// What is read in runs where so many channels are read together.
-template <class T> RunsOf runsOf(std::int64_t own) {
-  return own < static_cast<std::int64_t>(16 / sizeof(T)) ? RunsOf::pixels : RunsOf::channels;
+// What is read in runs where `own` channels of `all` are read together: channels where they are
+// 16 bytes, and fill a sector unless those beside them are read too.
+template <class T> RunsOf runsOf(std::int64_t own, std::int64_t all) {
+  const std::int64_t bytes = own * static_cast<std::int64_t>(sizeof(T));
+  return bytes < (own < all ? 32 : 16) ? RunsOf::pixels : RunsOf::channels;
 }
 
 template <class T> bool hasRuns(const Tensor<T, 4> &x, RunsOf runs) {
@@ -125,7 +127,7 @@ template <class T> Tensor<T, 4> inRuns(Use &use, const Tensor<T, 4> &x, RunsOf r
 // that are all of a pixel's, beside those of the next taps, are no worse than pixels with gaps.
 template <class T>
 Tensor<T, 4> readInRuns(Use &use, const Tensor<T, 4> &x, std::int64_t own, std::int64_t gap) {
-  const RunsOf runs = runsOf<T>(own);
+  const RunsOf runs = runsOf<T>(own, x.extent(1));
   if (runs == RunsOf::pixels && own == x.extent(1) && gap > 1)
     return x;
   return inRuns(use, x, runs);

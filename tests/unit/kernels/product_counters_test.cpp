@@ -333,27 +333,38 @@ KernelCase fewChannels(const char *kernel, const char *layout, const char *dtype
 
 std::uint64_t bytesOf(const char *dtype) { return dtype[1] == '1' ? 2 : 4; }
 
+// Of a copy of the filters that takes a channel, or a filter, of the product.
+std::uint64_t rowBytes(const char *dtype, int channels, int groups) {
+  return static_cast<std::uint64_t>((3 * channels / groups + 15) / 16 * 16) * bytesOf(dtype);
+}
+
+struct Few {
+  int channels, filters, groups;
+};
+
+// Of 16 bytes of channels: each run of them would share its sector with the next group's.
+Few groupsOfHalfSectors(const char *dtype) {
+  return {32, 32, static_cast<int>(2 * bytesOf(dtype))};
+}
+
 } // namespace
 
 // Where a group has few channels, runs of pixels are read, and filters in the order of the sums:
 // each row of them is one run, of 16 numbers or a multiple. What lies otherwise is copied once.
 TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
-  struct Few {
-    int channels, filters, groups;
-  };
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const auto &[channels, filters, groups] :
-           {Few{3, 64, 1}, Few{32, 32, 32}, Few{32, 32, 16}}) {
+           {Few{3, 64, 1}, Few{32, 32, 32}, Few{32, 32, 16}, groupsOfHalfSectors(dtype)}) {
         KernelCase test = fewChannels("conv2d", layout, dtype, channels, filters, groups);
         test.extents.erase("P");
         test.extents.erase("Q");
         SCOPED_TRACE(test.describe());
         const std::uint64_t bytes = bytesOf(dtype), places = 16 * 32;
         const auto count = [&](int n) { return static_cast<std::uint64_t>(n) * bytes; };
-        const std::uint64_t image = 18 * 32 * count(channels), row = 16 * bytes;
-        const bool copied = layout == std::string("nhwc"),
-                   copiedBack = copied && static_cast<std::uint64_t>(filters / groups) * bytes < 16;
+        const std::uint64_t image = 18 * 32 * count(channels),
+                            row = rowBytes(dtype, channels, groups);
+        const bool copied = layout == std::string("nhwc"), copiedBack = copied && groups > 1;
         std::size_t launches = 0;
         for (const auto &[name, counters] : countAll(test)) {
           SCOPED_TRACE(name);
@@ -392,7 +403,7 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
 TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
-      for (const int groups : {32, 16}) {
+      for (const int groups : {32, 16, groupsOfHalfSectors(dtype).groups}) {
         KernelCase test = fewChannels("conv2d_backward", layout, dtype, 32, 32, groups);
         test.config.emplace("wgrad_splits", 1);
         SCOPED_TRACE(test.describe());
@@ -412,8 +423,8 @@ TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
           // channel.
           const std::uint64_t taps = 3 * places * pixel,
                               once = groups < 32 ? taps : (ofImage ? places : area) * pixel,
-                              other =
-                                  ofImage ? area / 64 * 32 * 16 * bytesOf(dtype) : places * pixel;
+                              other = ofImage ? area / 64 * 32 * rowBytes(dtype, 32, groups)
+                                              : places * pixel;
           EXPECT_GE(readBytes(counters), once + other) << counters.text();
           EXPECT_LE(readBytes(counters), taps + other) << counters.text();
           if (!ofImage)
