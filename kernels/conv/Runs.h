@@ -56,6 +56,12 @@ inline Kernel restore{
       store(tile.elements, trans(values), tile.inside);
     }};
 
+// Of a tile along an axis of `count`.
+inline int powerFrom(std::int64_t count, int least, int most) {
+  return static_cast<int>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(count, least, most))));
+}
+
 enum class RunsOf { channels, pixels };
 
 // What is read in runs where `own` channels of `all` are read together: channels where they are
@@ -99,14 +105,10 @@ private:
   template <class Copy, class From, class To>
   void launch(Use &use, const Copy &copy, const From &from, const To &to) const {
     constexpr int elements = 64 * 64; // of a tile
-    auto powerFrom = [](std::int64_t count, int least, int most) {
-      return static_cast<int>(
-          std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(count, least, most))));
-    };
     ReorderConfig config;
     config.channels = powerFrom(pixels.extent(2), 4, 64);
     config.pixels = powerFrom(pixels.extent(1), 16, elements / config.channels);
-    config.warps = std::clamp(config.channels * config.pixels / 256, 1, 4);
+    config.warps = std::clamp(config.channels * config.pixels / 512, 1, 4);
     use(copy,
         Grid(ceilDiv(pixels.extent(1), config.pixels) * ceilDiv(pixels.extent(2), config.channels),
              pixels.extent(0)),

@@ -91,6 +91,11 @@ private:
     return certainty == Certainty::mostly && !divisor.constant;
   }
 
+  /// Whether numbers are expected not to be negative, as sizes and places of elements are not.
+  bool isCount(const Contiguity &numbers) const {
+    return numbers.nonNegative || certainty == Certainty::mostly;
+  }
+
   /// Whether numbers that far apart still count as neighbours.
   bool isSmallStep(const Contiguity &step) const {
     return certainty == Certainty::mostly && step.constant && *step.constant > 1 &&
@@ -169,7 +174,7 @@ Contiguity Rules::divide(const Contiguity &by, bool roundsDown) const {
     int64_t divisor = divisibilityOfRuns(n, 1, 1);
     if (isSeldomMet(by))
       run.constancy = std::max(run.constancy, std::gcd(a.contiguity, n.constancy));
-    else if (roundsDown || lhs().nonNegative)
+    else if (roundsDown || isCount(lhs()))
       run.constancy = std::max(run.constancy, std::gcd(std::gcd(a.contiguity, n.constancy),
                                                        std::min(a.divisibility, divisor)));
     if (by.constant && isPowerOfTwo(*by.constant))
@@ -189,7 +194,7 @@ Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
     run.constancy = std::gcd(a.constancy, n.constancy);
     if (isSeldomMet(by))
       run.contiguity = std::gcd(a.contiguity, n.constancy);
-    else if (roundsDown || lhs().nonNegative)
+    else if (roundsDown || isCount(lhs()))
       run.contiguity =
           std::gcd(std::gcd(a.contiguity, n.constancy), std::min(a.divisibility, divisor));
     run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1), divisor);

@@ -20,6 +20,20 @@ protected:
     return rows / field(test, "m") * columns * depth * bytes +
            columns / field(test, "n") * rows * depth * bytes;
   }
+  /// Filters [filters, own, taps], each number once: runs of taps, or, in nhwc, of channels, which
+  /// begin anywhere in a sector.
+  static void expectFiltersCopied(const Counters &counters, const char *layout,
+                                  std::uint64_t filters, std::uint64_t own, std::uint64_t taps,
+                                  std::uint64_t bytes, std::uint64_t written) {
+    const bool first = layout == std::string("nchw");
+    const std::uint64_t run = first ? taps : own, runs = filters * own * taps / run;
+    const std::uint64_t sectors = ((run - 1) * bytes + 32 - bytes) / 32 + 1;
+    EXPECT_EQ(counters.globalLoad.bytes, runs * run * bytes) << counters.text();
+    EXPECT_LE(counters.globalLoad.sectors, runs * sectors) << counters.text();
+    EXPECT_EQ(counters.globalStore.bytes, written) << counters.text();
+    EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors) << counters.text();
+    expectNoConflicts(counters);
+  }
   static constexpr std::uint64_t size = 256;
   const Extents square{{"M", 256}, {"N", 256}, {"K", 256}};
 };
@@ -237,14 +251,14 @@ TEST_P(ProductCounters, ConvolutionsReadRunsOfChannels) {
           continue;
         // Where a warp's run of 32 pixels ends, two share a sector.
         constexpr std::uint64_t runs = edge * edge / 32 + 1;
-        const Counters &image = counted[0].second, &weights = counted[1].second;
+        const Counters &image = counted[0].second;
         EXPECT_GE(readBytes(image), images * channels * edge * edge * 2) << image.text();
         EXPECT_LE(readBytes(image), images * channels * (edge * edge * 2 + runs * 32))
             << image.text();
         EXPECT_EQ(image.globalStore.bytes, images * channels * edge * edge * 2);
         expectNoConflicts(image);
-        EXPECT_EQ(weights.globalStore.bytes, filters * taps * channels * 2);
-        expectNoConflicts(weights);
+        expectFiltersCopied(counted[1].second, layout, filters, channels, taps, 2,
+                            filters * taps * channels * 2);
       }
 }
 
@@ -267,6 +281,10 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
         if (name == "conv2d_restore") {
           copiedBack.push_back(counters.globalStore.bytes);
           EXPECT_EQ(readBytes(counters), counters.globalStore.bytes) << counters.text();
+          continue;
+        }
+        if (name == "conv2d_filter_rows") {
+          expectFiltersCopied(counters, layout, filters, channels, taps, 2, filterBytes);
           continue;
         }
         if (name == "conv2d_reorder")
@@ -370,8 +388,10 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
           SCOPED_TRACE(name);
           ++launches;
           if (name == "conv2d_filter_rows") {
-            EXPECT_EQ(counters.globalStore.bytes, static_cast<std::uint64_t>(filters) * row);
-            EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+            const auto rows = static_cast<std::uint64_t>(filters);
+            expectFiltersCopied(counters, layout, rows,
+                                static_cast<std::uint64_t>(channels / groups), 3, bytes,
+                                rows * row);
           } else if (name == "conv2d_reorder") {
             // Three channels of f16 fill no sectors with a warp's pixels: two share one.
             if (channels != 3) {
@@ -412,6 +432,9 @@ TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
         for (const auto &[name, counters] : countAll(test)) {
           SCOPED_TRACE(name);
           const bool ofImage = name == "conv2d_dgrad";
+          if (name == "conv2d_filter_rows")
+            expectFiltersCopied(counters, layout, 32, 32u / static_cast<unsigned>(groups), 3,
+                                bytesOf(dtype), 32 * rowBytes(dtype, 32, groups));
           if (!ofImage && name != "conv2d_wgrad")
             continue;
           ++products;
