@@ -261,7 +261,8 @@ double estimateConversion(const Layout &source, const Layout &destination, unsig
   unsigned common = std::min<unsigned>(1u << commonRegisters(from, to).size(), widest);
   auto costOfSide = [&](const Layout &side, unsigned vector) {
     unsigned instructions = side.coreRegisters() / std::min(side.coreRegisters(), vector);
-    unsigned wavefronts = std::max(instructions, side.coreRegisters() * side.numLanes() * bytes /
+    unsigned distinctLanes = side.numLanes() >> llvm::popcount(side.freeBits(In::Lane));
+    unsigned wavefronts = std::max(instructions, side.coreRegisters() * distinctLanes * bytes /
                                                      banks.bytesPerWavefront());
     return instructions * costOfInstruction + wavefronts * costOfWavefront;
   };

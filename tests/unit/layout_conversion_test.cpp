@@ -385,6 +385,17 @@ TEST(Conversion, EstimatesAreNearThePlans) {
   }
 }
 
+TEST(Conversion, LanesThatHoldTheSameAreOneWavefront) {
+  Layout source =
+      *Layout::parse("320x32, register [(0,8) (2,0) (1,0) (16,0) (0,16) (32,0)], lane [(8,0) (0,0) "
+                     "(4,0) (0,1) (0,0)], warp [(0,2) (0,4)]");
+  Layout destination =
+      *Layout::parse("320x32, register [(49,0) (0,2) (4,0) (0,0) (0,16)], lane [(8,0) (1,0) (0,4) "
+                     "(2,0) (32,0)], warp [(0,8) (0,1)]");
+  EXPECT_EQ(estimateConversion(source, destination, 32),
+            planConversion(source, destination, 32).cost);
+}
+
 TEST(Conversion, NothingToDoCostsNothing) {
   Layout layout = blockedForAccess({64, 64}, 4, 32, 4, {1, 0});
   ConversionPlan plan = planConversion(layout, layout, 32);

@@ -3,6 +3,7 @@
 
 #include "ir/layout/Builders.h"
 #include "ir/layout/Layout.h"
+#include "tests/unit/Processes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include <algorithm>
@@ -12,19 +13,22 @@
 
 namespace sectile::test {
 
-/// A generator whose seed is in every failure's message; SECTILE_SEED repeats a run.
+/// A generator whose seed is in every failure's message: the same in each run, or with
+/// SECTILE_TEST_ALL=1 a new one; SECTILE_TEST_SEED repeats a run.
 class Random {
 public:
   Random() {
-    const char *given = std::getenv("SECTILE_SEED");
-    seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+    const char *given = std::getenv("SECTILE_TEST_SEED");
+    seed = given ? std::strtoull(given, nullptr, 10) : count(1, 0);
+    if (!seed)
+      seed = std::random_device{}();
     engine.seed(seed);
     testing::Test::RecordProperty("seed", std::to_string(seed));
   }
   unsigned below(unsigned n) { return engine() % n; }
   unsigned between(unsigned low, unsigned high) { return low + below(high - low + 1); }
   bool coin() { return engine() & 1; }
-  std::string message() const { return "SECTILE_SEED=" + std::to_string(seed); }
+  std::string message() const { return "SECTILE_TEST_SEED=" + std::to_string(seed); }
 
   uint64_t seed;
   std::mt19937_64 engine;
