@@ -41,13 +41,15 @@ class Clock:
         self.cycles_per_second = cycles / (1e-3 * self.elapsed(lambda: torch.cuda._sleep(cycles), 3, False))
 
     def head_start(self, work):
-        """Cycles for the device to wait before a run, so that the host, which takes so long to start the work, is
-        ahead of it: what counts is the device's time. Work that the host takes long over is measured as it is."""
-        begin = time.perf_counter()
-        work()
-        host = time.perf_counter() - begin
-        torch.cuda.synchronize()
-        return int(min(1e-3, 1.5 * host) * self.cycles_per_second)
+        """Seconds for the device to wait before a run, so that the host, which takes so long to start the work, is
+        ahead of it: what counts is the device's time."""
+        hosts = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            work()
+            hosts.append(time.perf_counter() - begin)
+            torch.cuda.synchronize()
+        return 1.5 * max(hosts)
 
     def elapsed(self, work, runs, flushed):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -66,17 +68,25 @@ class Clock:
         once = max(1e-3, self.elapsed(work, 5, False))
         self.elapsed(work, min(10000, max(5, math.ceil(warmup_ms / once))), False)
         once = max(1e-3, self.elapsed(work, 5, True))
-        marks, wait = [], self.head_start(work)
-        for _ in range(min(10000, max(5, math.ceil(total_ms / once)))):
-            self.flush.zero_()
-            torch.cuda._sleep(wait)
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            work()
-            end.record()
-            marks.append((start, end))
-        torch.cuda.synchronize()
-        times = sorted(1e3 * start.elapsed_time(end) for start, end in marks)
+        wait, longest = self.head_start(work), 1e-3
+        while True:
+            marks = []
+            for _ in range(min(10000, max(5, math.ceil(total_ms / once)))):
+                self.flush.zero_()
+                torch.cuda._sleep(int(min(wait, longest) * self.cycles_per_second))
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                work()
+                end.record()
+                marks.append((start, end, not start.query()))
+            torch.cuda.synchronize()
+            # Runs that the device began only when the host had given it all.
+            whole = [mark for mark in marks if mark[2]]
+            if 2 * len(whole) > len(marks) or wait >= longest:
+                break
+            wait *= 2
+        # Work that the host takes long over is measured as it is.
+        times = sorted(1e3 * start.elapsed_time(end) for start, end, _ in (whole if len(whole) > 4 else marks))
         return times[len(times) // 2]
 
 
