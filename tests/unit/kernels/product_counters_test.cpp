@@ -351,7 +351,7 @@ KernelCase fewChannels(const char *kernel, const char *layout, const char *dtype
 
 std::uint64_t bytesOf(const char *dtype) { return dtype[1] == '1' ? 2 : 4; }
 
-// Of a copy of the filters that takes a channel, or a filter, of the product.
+// Of a row of the copied filters: all that a filter, or a channel of dx, is summed over.
 std::uint64_t rowBytes(const char *dtype, int channels, int groups) {
   return static_cast<std::uint64_t>((3 * channels / groups + 15) / 16 * 16) * bytesOf(dtype);
 }
