@@ -125,11 +125,12 @@ template <class T> Tensor<T, 4> inRuns(Use &use, const Tensor<T, 4> &x, RunsOf r
   return copy.image;
 }
 
-// x for a product that reads `own` of its channels together, of every gap-th pixel. Few channels
-// that are all of a pixel's, beside those of the next taps, are no worse than pixels with gaps.
+// x for a product that reads `own` of its channels together, of every gap-th pixel. Half a sector
+// of channels is better than pixels with gaps, and few channels that are all of a pixel's, beside
+// those of the next taps, are no worse.
 template <class T>
 Tensor<T, 4> readInRuns(Use &use, const Tensor<T, 4> &x, std::int64_t own, std::int64_t gap) {
-  const RunsOf runs = runsOf<T>(own, x.extent(1));
+  const RunsOf runs = runsOf<T>(own, gap > 1 ? own : x.extent(1));
   if (runs == RunsOf::pixels && own == x.extent(1) && gap > 1)
     return x;
   return inRuns(use, x, runs);
