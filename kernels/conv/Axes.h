@@ -64,7 +64,7 @@ struct ElementAxis {
   Int tap(const Int &index, const Int &) const { return index; }
   Bool lies(const Int &index, const Int &) const { return index < width; }
   Int source(const Int &number) const {
-    return (destination(number) + pad - firstTap * dilation) / stride;
+    return (first + pad - firstTap * dilation) / stride + number;
   }
   int move() const { return -(dilation / common); }
 };
