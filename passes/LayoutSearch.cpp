@@ -14,7 +14,7 @@ namespace sectile {
 static constexpr double epsilon = 1e-6;
 // Steps uphill before a label's growth gives up. The addresses that a convolution loads from are
 // made by some twenty operations in a loop, which gain together only.
-static constexpr unsigned maxUphill = 40;
+static constexpr unsigned maxUphill = 100;
 static constexpr unsigned maxRounds = 8;
 // Fragments beyond this would not fit a thread's registers many times over.
 static constexpr unsigned maxRegisters = 1024;

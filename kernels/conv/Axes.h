@@ -9,12 +9,15 @@ namespace sectile {
 
 // Each axis of the destination has one of these, which numbers those of its elements that a program
 // has, and the taps that lie on them. Filters for the product are stored by `width` indices:
-// index() is that of the number-th tap, tap() what is stored there, for each phase.
+// index() is that of the number-th tap, tap() what is stored there, for each phase. Every ways-th
+// tap lies on elements of the same class, from tap k on on those of classOf(k).
 
 // The forward pass: all places of the filter, with all of its taps.
 struct PlaceAxis {
   static constexpr int classes(int) { return 1; }
   static constexpr int step(int) { return 1; } // elements from one number to the next
+  static int ways(std::int64_t, std::int64_t) { return 1; }
+  static Int classOf(int, int, int, const Int &) { return 0; }
   static std::int64_t widthOf(const ConvAxis &, std::int64_t filter) { return filter; }
   static std::int64_t mostTaps(const ConvAxis &, std::int64_t filter) { return filter; }
 
@@ -27,8 +30,11 @@ struct PlaceAxis {
   Int index(const Int &number) const { return number; }
   Int tap(const Int &index, const Int &) const { return index; }
   Bool lies(const Int &index, const Int &) const { return index < width; }
-  // The element of the source under the first tap, and how much further it is under each next one.
-  Int source(const Int &number) const { return number * stride - pad; }
+  // The element of the source under the first tap is source(number) * gap() + offset(), under each
+  // next one it is by move() further.
+  Int source(const Int &number) const { return number - (pad + stride - 1) / stride; }
+  int gap() const { return stride; }
+  int offset() const { return (pad + stride - 1) / stride * stride - pad; }
   int move() const { return dilation; }
 };
 
@@ -37,20 +43,25 @@ struct PlaceAxis {
 struct ElementAxis {
   static constexpr int classes(int stride) { return stride; }
   static constexpr int step(int stride) { return stride; }
+  static int ways(std::int64_t stride, std::int64_t dilation) {
+    return static_cast<int>(stride / std::gcd(stride, dilation));
+  }
+  static Int classOf(int stride, int pad, int dilation, const Int &way) {
+    return (way * dilation + (stride - pad % stride)) % stride;
+  }
   static std::int64_t widthOf(const ConvAxis &, std::int64_t filter) { return filter; }
   static std::int64_t mostTaps(const ConvAxis &axis, std::int64_t filter) {
-    const std::int64_t period = axis.stride / std::gcd(axis.stride, axis.dilation);
-    return (filter + period - 1) / period;
+    return ceilDiv(filter, ways(axis.stride, axis.dilation));
   }
 
-  int stride, pad, dilation, common, period;
+  int stride, pad, dilation, period;
   Int first, count, firstTap, taps, width;
 
   ElementAxis(int stride, int pad, int dilation, const Int &first, const Int &elements,
               const Int &filter)
-      : stride(stride), pad(pad), dilation(dilation), common(std::gcd(stride, dilation)),
-        period(stride / common), first(first), count(cdiv(maximum(elements - first, 0), stride)),
-        width(filter) {
+      : stride(stride), pad(pad), dilation(dilation), period(ways(stride, dilation)), first(first),
+        count(cdiv(maximum(elements - first, 0), stride)), width(filter) {
+    const int common = stride / period;
     // tap * dilation is as far behind a place as the element is: the same modulo the stride.
     const Int rest = (first + pad) % stride;
     int inverse = 0; // of dilation / common, modulo the period
@@ -66,7 +77,9 @@ struct ElementAxis {
   Int source(const Int &number) const {
     return (first + pad - firstTap * dilation) / stride + number;
   }
-  int move() const { return -(dilation / common); }
+  static int gap() { return 1; }
+  static int offset() { return 0; }
+  int move() const { return -(dilation / (stride / period)); }
 };
 
 // The same with all elements: a number stands for as many neighbours as the stride, its phases.
@@ -74,6 +87,7 @@ struct ElementAxis {
 struct PhaseAxis {
   static constexpr int classes(int) { return 1; }
   static constexpr int step(int stride) { return stride; }
+  static Int classOf(int, int, int, const Int &) { return 0; }
   static std::int64_t widthOf(const ConvAxis &axis, std::int64_t filter) {
     const std::int64_t last = (axis.stride - 1 + axis.pad) / axis.stride;
     return ((filter - 1) * axis.dilation + last * axis.stride - axis.pad) / axis.stride + 1;
@@ -99,7 +113,9 @@ struct PhaseAxis {
     return from >= 0 && from % dilation == 0 && from / dilation < filter;
   }
   Int source(const Int &number) const { return number + last; }
-  int move() const { return -1; }
+  static int gap() { return 1; }
+  static int offset() { return 0; }
+  static int move() { return -1; }
 
 private:
   // Of the pixel of this phase from the first tap, when it is the tap of this index that lies

@@ -55,18 +55,19 @@ KernelSpec sectile::conv2dSpec() {
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t groups = call.options.integer("groups");
-    ConvConfig chosen = convConfig(use, "", call.extent("Cg"));
+    ConvConfig chosen = convConfig(use, "", call.extent("Cg"), call.extent("C"));
     chosen.bias = use.has("b");
     const std::int64_t pixels = call.extent("N") * call.extent("P") * call.extent("Q");
     const std::int64_t programs =
         groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
     forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-      const std::int64_t own = call.extent("Cg"), each = call.extent("K") / groups;
-      const auto x = readInRuns(use, use.tensor<T, 4>("x"), own, chosen.strideW);
+      const std::int64_t each = call.extent("K") / groups;
+      const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups, chosen.strideW);
+      chosen.unit = x.unit;
       const auto w = filtersFor<T, PlaceAxis, PlaceAxis>(use, use.tensor<T, 4>("w"), false, chosen);
       const auto product = [&](const Tensor<T, 4> &y) {
-        use(conv2d<T>, programs, x, w, use.tensor<T, 1>("b"), y, own, each, call.extent("R"),
-            call.extent("S"), chosen);
+        use(conv2d<T>, programs, x.image, x.width, w, use.tensor<T, 1>("b"), y, each,
+            call.extent("R"), call.extent("S"), chosen);
       };
       const auto y = use.tensor<T, 4>("y");
       if (runsOf<T>(each, y.extent(1)) == RunsOf::pixels)

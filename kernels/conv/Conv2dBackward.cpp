@@ -20,11 +20,12 @@ struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;
   int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
   bool exact = false;
-  // Few channels: a tile has columns of several taps.
-  bool flat = false;
+  // Few channels: a tile has columns of several taps, so many of each. 0: of one.
+  int flat = 0;
+  int unit = 1, unitOfGradient = 1; // of the sources
 };
 SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, strideH, strideW, padH, padW,
-               dilationH, dilationW, exact, flat)
+               dilationH, dilationW, exact, flat, unit, unitOfGradient)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
 std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
@@ -32,20 +33,23 @@ std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
 }
 
 // Rows are filters, columns channels of taps, the inner extent the pixels of dy, which lie in one
-// row: dy [N * rows * columns, filters], dw [groups, filters, channels, R, S].
+// row: x as in Source, of images of imageWidth columns; dy [groups, N * rows * columns, filters],
+// dw [groups, filters, channels, R, S].
 template <class T>
 Kernel conv2dWgrad{
     "conv2d_wgrad",
-    [](View<const T, 4> x, View<const T, 2> dy, View<T, 5> dw, View<float, 3> parts,
+    [](View<const T, 6> x, Int imageWidth, View<const T, 3> dy, View<T, 5> dw, View<float, 3> parts,
        Ptr<std::int32_t> arrived, Int rows, Int columns, const SplitConfig &config) {
       const int m = config.m, n = config.n, depth = config.k;
-      const Int each = dw.extent(1), own = dw.extent(2), taps = dw.extent(3) * dw.extent(4);
+      const Int each = dw.extent(1), taps = dw.extent(3) * dw.extent(4);
+      const Int own = config.flat ? Int(config.flat) : multiple_of(x.extent(2), config.unit);
       const Int rowTiles = cdiv(each, m), tapTiles = cdiv(own, n);
       const Int columnTiles = config.flat ? cdiv(own * taps, n) : tapTiles * taps;
       const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
       const Int group = tile / (rowTiles * columnTiles);
       auto [i, j] =
           grouped_order(tile % (rowTiles * columnTiles), {rowTiles, columnTiles}, config.order);
+      assume(j >= 0); // The remainders below are runs.
 
       // A tile's columns belong to one tap, or each to its own.
       Int channel, tap;
@@ -59,34 +63,47 @@ Kernel conv2dWgrad{
       }
       const Int r = tap / dw.extent(4), s = tap % dw.extent(4);
       const Bool isColumn = channel < own && tap < taps;
+      const auto stride = [&](int axis) { return multiple_of(x.stride(axis), config.unit); };
       // Of a pixel's place, the element under this tap.
+      const PlaceAxis horizontal(config.strideW, config.padW, config.dilationW, 0, columns,
+                                 dw.extent(4));
+      const int gap = horizontal.gap();
       const Int down = r * config.dilationH - config.padH,
-                right = shortRuns(s, dw.extent(4)) * config.dilationW - config.padW;
+                right = shortRuns(s, dw.extent(4)) * horizontal.move() + horizontal.offset();
       const auto underTap =
-          x.ptr() + expand(wide(group * own + channel) * x.stride(1) + wide(down) * x.stride(2) +
-                               wide(right) * x.stride(3),
-                           0);
-      const auto gradients = dy.slice(1, group * each, each).tile(depth, m);
+          x.ptr() + (wide(group) * stride(1) +
+                     expand(wide(channel) * x.stride(2) + wide(down) * stride(3) +
+                                wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
+                            0));
+      // dy's filters, filled up as channels are.
+      const Int filter = i * m + arange(0, m);
+      const Bool isFilter = filter < multiple_of(dy.extent(2), config.unitOfGradient);
+      const auto gradients =
+          dy.ptr() + (wide(group) * multiple_of(dy.stride(0), config.unitOfGradient) +
+                      expand(wide(filter) * dy.stride(2), 0));
 
       auto sums = zeros<float>(m, n);
-      auto [from, to] = shareOf(cdiv(dy.extent(0), depth), part, config.splits);
+      auto [from, to] = shareOf(cdiv(dy.extent(1), depth), part, config.splits);
       const Int images = x.extent(0), height = maximum(rows, 1), width = maximum(columns, 1);
       const Pixels apart = pixelsOf(Int(depth), images, height, width);
       Pixels pixels = pixelsOf(from * depth + arange(0, depth), images, height, width);
       for (auto step : range(from, to)) {
-        if (config.flat) // Neighbours among pixels are seen in a division only.
+        const bool runs = config.flat == 1; // of pixels, which are seen in a division only
+        if (runs)
           pixels = pixelsOf(step * depth + arange(0, depth), images, height, width);
-        const Int row = pixels.row * config.strideH, column = pixels.column * config.strideW;
-        auto values =
-            load(underTap + expand(wide(pixels.image) * x.stride(0) + wide(row) * x.stride(2) +
-                                       wide(column) * x.stride(3),
-                                   1),
-                 expand(pixels.image < images, 1) && expand(isColumn, 0) &&
-                     within(expand(row, 1) + along(down, 0), x.extent(2)) &&
-                     within(expand(column, 1) + along(right, 0), x.extent(3)));
-        sums = dot(trans(gradients.load(step, i)), values, sums,
-                   config.exact ? Precision::ieee : Precision::tf32);
-        if (!config.flat) {
+        const Int row = pixels.row * config.strideH, column = horizontal.source(pixels.column);
+        auto values = load(underTap + expand(wide(pixels.image) * stride(0) +
+                                                 wide(row) * stride(3) + wide(column) * stride(4),
+                                             1),
+                           expand(pixels.image < images, 1) && expand(isColumn, 0) &&
+                               within(expand(row, 1) + along(down, 0), x.extent(3)) &&
+                               within(expand(column * gap, 1) + along(right, 0), imageWidth));
+        const Int place = step * depth + arange(0, depth);
+        auto above = load(
+            gradients + expand(wide(place) * multiple_of(dy.stride(1), config.unitOfGradient), 1),
+            expand(place < dy.extent(1), 1) && expand(isFilter, 0));
+        sums = dot(trans(above), values, sums, config.exact ? Precision::ieee : Precision::tf32);
+        if (!runs) {
           pixels.column += apart.column;
           pixels.row += apart.row;
           pixels.image += apart.image;
@@ -95,12 +112,12 @@ Kernel conv2dWgrad{
         }
       }
       auto finish = [&](const Tile<float> &total) {
-        const Int filter = i * m + arange(0, m);
         store(dw.ptr() + (wide(group) * dw.stride(0) + expand(wide(filter) * dw.stride(1), 1) +
                           expand(wide(channel) * dw.stride(2) + wide(r) * dw.stride(3) +
                                      wide(s) * dw.stride(4),
                                  0)),
-              cast<T>(total), expand(filter < each, 1) && expand(isColumn, 0));
+              cast<T>(total),
+              expand(filter < each, 1) && expand(channel < dw.extent(2) && tap < taps, 0));
       };
       if (config.splits == 1)
         finish(sums);
@@ -115,19 +132,21 @@ struct BiasConfig {
 };
 SECTILE_CONFIG(BiasConfig, pixels, channels, warps, splits)
 
-// dy [pixels, channels]
+// dy [groups, pixels, channels of a group], db [groups, channels of a group]
 template <class T>
 Kernel conv2dBiasGradient{
-    "conv2d_bias_gradient", [](View<const T, 2> dy, View<T, 1> db, View<float, 3> parts,
+    "conv2d_bias_gradient", [](View<const T, 3> dy, View<T, 2> db, View<float, 3> parts,
                                Ptr<std::int32_t> arrived, const BiasConfig &config) {
       const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
-      const auto tiles = dy.tile(config.pixels, config.channels);
+      const Int tilesOfGroup = cdiv(db.extent(1), config.channels);
+      const Int group = tile / tilesOfGroup, j = tile % tilesOfGroup;
+      const auto tiles = dy.at(group).tile(config.pixels, config.channels);
       auto sums = zeros<float>(config.channels);
-      auto [from, to] = shareOf(cdiv(dy.extent(0), config.pixels), part, config.splits);
+      auto [from, to] = shareOf(cdiv(dy.extent(1), config.pixels), part, config.splits);
       for (auto step : range(from, to))
-        sums += sum(cast<float>(tiles.load(step, tile)), 0);
+        sums += sum(cast<float>(tiles.load(step, j)), 0);
       auto finish = [&](const Tile<float> &total) {
-        db.tile(config.channels).store(tile, reshape(total, config.channels));
+        db.at(group).tile(config.channels).store(j, reshape(total, config.channels));
       };
       if (config.splits == 1)
         finish(sums);
@@ -164,14 +183,17 @@ void takePhases(ConvConfig &chosen, std::int64_t own) {
   chosen.n = std::max(static_cast<int>(std::bit_ceil(few)) * chosen.phases, 16);
 }
 
-bool isFlat(std::int64_t own, std::int64_t columns) { return own < columns; }
+// Of tiles of dw that are n columns wide.
+int flatColumns(const Invocation &call, std::int64_t n) {
+  return flatChannels(call.extent("Cg"), call.extent("C"), size_of(call.dtype("x")), n);
+}
 
 // Tiles of dw.
 std::int64_t filterTiles(const Invocation &call, std::int64_t m, std::int64_t n) {
-  const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
+  const std::int64_t groups = call.options.integer("groups"), flat = flatColumns(call, n),
                      taps = call.extent("R") * call.extent("S");
   return groups * ceilDiv(call.extent("K") / groups, m) *
-         (isFlat(own, n) ? ceilDiv(own * taps, n) : taps * ceilDiv(own, n));
+         (flat ? ceilDiv(flat * taps, n) : taps * ceilDiv(call.extent("Cg"), n));
 }
 
 Config defaults(const Invocation &call, const std::string &target) {
@@ -194,19 +216,14 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const RunsOf runs = runsOf<T>(own, call.extent("C")), runsOfGradient = runsOf<T>(each, filters);
-    const auto x = readInRuns(use, use.tensor<T, 4>("x"), own, call.options.integer("stride_w"));
-    auto dy = readInRuns(use, use.tensor<T, 4>("dy"), each, 1);
-    if (!pixelStride(dy)) {
-      const Reordered<T> copy(use, dy, runsOfGradient);
-      copy.copyFrom(use, dy);
-      dy = copy.image;
-    }
-    const Tensor<T, 2> gradients{
-        dy.data(), {placesOf(call), filters}, {*pixelStride(dy), dy.stride(1)}, dy.memory()};
+    const RunsOf runs = runsOf<T>(own, call.extent("C"));
+    const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups,
+                                 call.options.integer("stride_w")),
+                    dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
     {
       // Channels of the image are columns, filters are summed.
-      ConvConfig chosen = convConfig(use, "", each);
+      ConvConfig chosen = convConfig(use, "", each, filters);
+      chosen.unit = dy.unit;
       // A program's pixels would have gaps where others' are. With few channels it can have what
       // lies between as columns.
       const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
@@ -222,8 +239,8 @@ void apply(Use &use) {
                                : filtersFor<T, ElementAxis, ElementAxis>(use, w, true, chosen);
       const auto product = [&](const Tensor<T, 4> &dx) {
         const auto launch = [&](const auto &kernel) {
-          use(kernel, programs, dy, rows, use.tensor<T, 1>("b"), dx, each, own, call.extent("R"),
-              call.extent("S"), chosen);
+          use(kernel, programs, dy.image, dy.width, rows, use.tensor<T, 1>("b"), dx, own,
+              call.extent("R"), call.extent("S"), chosen);
         };
         if (phased)
           launch(conv2dDgradFew<T>);
@@ -238,7 +255,7 @@ void apply(Use &use) {
         product(dx);
     }
     {
-      const ConvConfig conv = convConfig(use, "wgrad_", own);
+      const ConvConfig conv = convConfig(use, "wgrad_", own, call.extent("C"));
       const SplitConfig chosen{.m = conv.m,
                                .n = conv.n,
                                .k = conv.k,
@@ -252,14 +269,16 @@ void apply(Use &use) {
                                .dilationH = conv.dilationH,
                                .dilationW = conv.dilationW,
                                .exact = conv.exact,
-                               .flat = isFlat(own, conv.n)};
+                               .flat = flatColumns(call, conv.n),
+                               .unit = x.unit,
+                               .unitOfGradient = dy.unit};
       const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
       const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
       const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
       const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
       const auto launch = [&](const Tensor<T, 4> &dw) {
-        use(conv2dWgrad<T>, tiles * chosen.splits, x, gradients, grouped(dw, groups), parts,
-            arrived, call.extent("P"), call.extent("Q"), chosen);
+        use(conv2dWgrad<T>, tiles * chosen.splits, x.image, x.width, dy.pixels(),
+            grouped(dw, groups), parts, arrived, call.extent("P"), call.extent("Q"), chosen);
       };
       const auto dw = use.tensor<T, 4>("dw");
       // The columns of a tile are channels of a tap.
@@ -271,14 +290,18 @@ void apply(Use &use) {
     if (!use.has("b"))
       return;
     BiasConfig chosen;
+    chosen.channels = powerFrom(each, 1, 32);
     chosen.splits =
         static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
-    const std::int64_t tiles = ceilDiv(filters, chosen.channels);
+    const std::int64_t tiles = groups * ceilDiv(each, chosen.channels);
     const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
     const auto parts = use.workspace<float, 3>({slots, 1, chosen.channels});
     const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-    use(conv2dBiasGradient<T>, tiles * chosen.splits, gradients, use.tensor<T, 1>("db"), parts,
-        arrived, chosen);
+    const auto db = use.tensor<T, 1>("db");
+    const Tensor<T, 2> ofGroups{
+        db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
+    use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, parts, arrived,
+        chosen);
   });
 }
 

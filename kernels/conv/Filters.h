@@ -11,74 +11,76 @@ struct FilterRowsConfig {
   int groups = 1, lines = 1, inner = 64, taps = 16, warps = 4; // of a tile
   int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
   int channels = 1, phases = 1; // of a tile of the product whose columns are phases
-  bool flat = false, ofImage = false;
+  int flat = 0;                 // as of ConvConfig
+  bool ofImage = false;
 };
 SECTILE_CONFIG(FilterRowsConfig, groups, lines, inner, taps, warps, strideH, strideW, padH, padW,
                dilationH, dilationW, channels, phases, flat, ofImage)
 
 // from [groups, columns, channels, R, S], to what implicitGemm takes. A tile has its axes in the
 // order of w [groups, K / groups, Cg, R S], where neighbours are neighbours of taps or of channels;
-// what is written has neighbours among the channels that are summed.
+// what is written has neighbours among the channels that are summed. Taps are counted over rows of
+// `slots`: where columns are phases there is a slot for each, with a tap or without; behind the
+// last row are zeros, as many as a row of the product needs.
 template <class T, class Vertical, class Horizontal>
 inline Kernel filterRows{
-    "conv2d_filter_rows", [](View<const T, 5> from, View<T, 4> to, const FilterRowsConfig &config) {
-      const int phases = config.phases, classesW = Horizontal::classes(config.strideW);
-      const int lineAxis = config.ofImage ? 2 : 1;
-      const auto along = [&](const Int &tile, int extent, int axis) {
-        Int numbers = tile * extent + arange(0, extent);
-        for (int other = 0; other < 4; ++other)
-          if (other != axis)
-            numbers = expand(numbers, other);
-        return numbers;
+    "conv2d_filter_rows",
+    [](View<const T, 5> from, View<T, 4> to, Int slots, const FilterRowsConfig &config) {
+      constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
+      const int lineAxis = config.ofImage ? 2 : 1, phases = config.phases;
+      TileNumber tiles{program_id(0)};
+      const auto next = [&](const Int &count, int extent, int axis) {
+        return numbersAlong(tiles.next(cdiv(count, extent)), extent, axis, 4);
       };
-      const Int own = from.extent(2), length = to.extent(3);
-      Int rest = program_id(0);
-      const auto next = [&](const Int &count) {
-        const Int digit = rest % count;
-        rest = rest / count;
-        return digit;
-      };
-      const Int channel =
-          along(next(cdiv(config.flat ? own : length, config.inner)), config.inner, 3 - lineAxis);
-      const Int place = along(
-          next(cdiv(config.flat ? cdiv(length, own) : to.extent(1), config.taps)), config.taps, 3);
-      const Int pixelClass = config.flat ? next(to.extent(1)) : Int(0);
-      const Int row = along(next(cdiv(to.extent(2), config.lines)), config.lines, lineAxis),
-                group = along(rest, config.groups, 0);
+      const Int own = from.extent(2);
+      const Int length =
+          config.flat ? Int(config.flat) : to.extent(3); // of what is written of a tap
+      const Int lines = phased ? Int(config.channels) : from.extent(1);
+      const Int channel = next(length, config.inner, 3 - lineAxis);
+      const Int column = next(lines, config.lines, lineAxis);
+      const Int group = next(to.extent(0), config.groups, 0);
+      const Int slot = numbersAlong(tiles.rest, config.taps, 3, 4);
 
-      Int column = row / phases, phase = row % phases;
-      if (std::is_same_v<Horizontal, PhaseAxis>) {
-        phase += column / config.channels * phases;
-        column = column % config.channels;
-      }
-      const Vertical vertical(config.strideH, config.padH, config.dilationH, pixelClass / classesW,
-                              1, from.extent(3));
-      const Horizontal horizontal(config.strideW, config.padW, config.dilationW,
-                                  pixelClass % classesW, 1, from.extent(4));
-      Int r = place / horizontal.width, s = place % horizontal.width;
-      Bool there = channel < own && place < to.extent(1),
-           written = channel < length && place < to.extent(1);
-      Int at = channel;
+      const int waysH = Vertical::ways(config.strideH, config.dilationH);
+      Int waysW;
+      if constexpr (phased)
+        waysW = to.extent(2) / config.channels;
+      else
+        waysW = Horizontal::ways(config.strideW, config.dilationW);
+      const Int slotH = slot / slots, slotW = slot % slots;
+      const Int numberH = slotH / waysH, numberW = slotW / waysW, phase = slotW % waysW;
+      const Int down =
+                    Vertical::classOf(config.strideH, config.padH, config.dilationH, slotH % waysH),
+                right = Horizontal::classOf(config.strideW, config.padW, config.dilationW, phase);
+      const Vertical vertical(config.strideH, config.padH, config.dilationH, down, 1,
+                              from.extent(3));
+      const Horizontal horizontal(config.strideW, config.padW, config.dilationW, right, 1,
+                                  from.extent(4));
+      const Int i = vertical.index(numberH), j = horizontal.index(numberW);
+      const auto values =
+          load(from.ptr() + (wide(group) * from.stride(0) + wide(column) * from.stride(1) +
+                             wide(channel) * from.stride(2) + wide(i) * from.stride(3) +
+                             wide(horizontal.tap(j, phase)) * from.stride(4)),
+               group < to.extent(0) && column < from.extent(1) && channel < own &&
+                   i < from.extent(3) && horizontal.lies(j, phase));
+
+      Int row = column, place = i * horizontal.width + j, at = channel;
+      Bool written = channel < length && i < from.extent(3);
+      if (phased)
+        row = phase / phases * (lines * phases) + column * phases + phase % phases;
       if (config.flat) {
-        r = vertical.index(place / horizontal.taps);
-        s = horizontal.index(place % horizontal.taps);
-        there = channel < own && place < vertical.taps * horizontal.taps;
-        at = place * own + channel;
-        written = channel < own && at < length;
+        place = down * Horizontal::classes(config.strideW) + right;
+        at = (numberH * horizontal.taps + numberW) * config.flat + channel;
+        written =
+            channel < length && at < cdiv(vertical.taps * horizontal.taps * config.flat, 16) * 16;
       }
-      const auto values = load(
-          from.ptr() + (wide(group) * from.stride(0) + wide(column) * from.stride(1) +
-                        wide(channel) * from.stride(2) + wide(r) * from.stride(3) +
-                        wide(horizontal.tap(s, phase)) * from.stride(4)),
-          group < to.extent(0) && column < from.extent(1) && there && horizontal.lies(s, phase));
-      store(to.ptr() + (wide(group) * to.stride(0) +
-                        wide(config.flat ? pixelClass : place) * to.stride(1) +
+      store(to.ptr() + (wide(group) * to.stride(0) + wide(place) * to.stride(1) +
                         wide(row) * to.stride(2) + wide(at) * to.stride(3)),
-            values, written && row < to.extent(2) && group < to.extent(0));
+            values, written && column < lines && group < to.extent(0));
     }};
 
 // w [groups, columns, channels, R, S] as implicitGemm takes it, where that only sees it otherwise.
-template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, bool flat) {
+template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, int flat) {
   const std::int64_t channels = w.extent(2), taps = w.extent(3) * w.extent(4);
   const std::int64_t apart = w.extent(4) > 1 ? w.stride(4) : w.stride(3);
   if (w.extent(3) > 1 && w.stride(3) != w.extent(4) * apart)
@@ -88,7 +90,8 @@ template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, boo
                         {w.extent(0), taps, w.extent(1), channels},
                         {w.stride(0), apart, w.stride(1), w.stride(2)},
                         w.memory()};
-  if (w.stride(2) != 1 || apart != channels || taps * channels % 16 || w.stride(1) % 16)
+  if (w.stride(2) != 1 || apart != channels || flat != channels || taps * channels % 16 ||
+      w.stride(1) % 16)
     return {};
   return Tensor<T, 4>{w.data(),
                       {w.extent(0), 1, w.extent(1), taps * channels},
@@ -123,34 +126,37 @@ Tensor<T, 4> filtersFor(Use &use, const Tensor<T, 4> &w, bool ofImage, const Con
                           .phases = chosen.phases,
                           .flat = chosen.flat,
                           .ofImage = ofImage};
-  std::int64_t columns = filters.extent(1);
-  if (std::is_same_v<Horizontal, PhaseAxis>) {
+  constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
+  const std::int64_t own = filters.extent(2), height = filters.extent(3), width = filters.extent(4);
+  const std::int64_t rowTaps = Horizontal::widthOf(shape.w, width);
+  std::int64_t lines = filters.extent(1), columns = lines, slots = width;
+  if (phased) {
     config.channels = chosen.n / chosen.phases;
-    columns = phaseTiles(use.call, chosen) * chosen.n;
+    const std::int64_t phases = phaseTiles(use.call, chosen) * chosen.phases;
+    lines = config.channels;
+    columns = lines * phases;
+    slots = rowTaps * phases;
   }
-  const std::int64_t height = filters.extent(3), width = filters.extent(4);
-  const std::int64_t places = chosen.flat ? classes : height * Horizontal::widthOf(shape.w, width),
-                     inner =
-                         filters.extent(2) * (chosen.flat ? Vertical::mostTaps(shape.h, height) *
-                                                                Horizontal::mostTaps(shape.w, width)
-                                                          : 1);
+  std::int64_t places = height * rowTaps, inner = own, slotRows = height;
+  if (chosen.flat) {
+    places = classes;
+    inner =
+        chosen.flat * Vertical::mostTaps(shape.h, height) * Horizontal::mostTaps(shape.w, width);
+    // A row of taps is at least so many of the numbers that are missing to a whole sector.
+    slotRows += Vertical::ways(chosen.strideH, chosen.dilationH) * ceilDiv(15, chosen.flat);
+  }
   const auto rows = use.workspace<T, 4>({shape.groups, places, columns, ceilDiv(inner, 16) * 16});
-  const std::int64_t channels = chosen.flat ? filters.extent(2) : rows.extent(3),
-                     taps = chosen.flat
-                                ? ceilDiv(rows.extent(3), std::max<std::int64_t>(channels, 1))
-                                : places;
+  const std::int64_t channels = chosen.flat ? chosen.flat : rows.extent(3);
   constexpr int elements = 4096; // of a tile
-  // Lines are neighbours in memory where they are phases, filters never are.
   config.inner = powerFrom(channels, 1, ofImage ? 16 : 64);
-  config.taps = powerFrom(taps, 1, 16);
-  config.lines = powerFrom(columns, 1, elements / config.inner / config.taps);
+  config.taps = powerFrom(slotRows * slots, 1, 16);
+  config.lines = powerFrom(lines, 1, elements / config.inner / config.taps);
   config.groups = powerFrom(shape.groups, 1, elements / config.inner / config.taps / config.lines);
   config.warps = std::clamp(config.groups * config.lines * config.inner * config.taps / 1024, 1, 4);
   use(filterRows<T, Vertical, Horizontal>,
-      ceilDiv(shape.groups, config.groups) * ceilDiv(columns, config.lines) *
-          (chosen.flat ? classes : 1) * ceilDiv(taps, config.taps) *
-          ceilDiv(channels, config.inner),
-      filters, rows, config);
+      ceilDiv(channels, config.inner) * ceilDiv(lines, config.lines) *
+          ceilDiv(shape.groups, config.groups) * ceilDiv(slotRows * slots, config.taps),
+      filters, rows, slots, config);
   return rows;
 }
 

@@ -5,6 +5,7 @@
 // ones do, or, where channels are few, all pixels of a row, those between the strides as columns.
 #pragma once
 #include "kernels/conv/Axes.h"
+#include "kernels/conv/Runs.h"
 
 namespace sectile {
 
@@ -12,14 +13,16 @@ struct ConvConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3;
   int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
   bool exact = false;
-  // Few channels: taps and channels are numbered in one row, so that a step may hold several taps.
-  bool flat = false;
+  // Few channels: taps and channels are numbered in one row, so that a step may hold several taps;
+  // so many for each tap. 0: a step has one tap.
+  int flat = 0;
+  int unit = 1; // of the source
   // Columns of a channel: of PhaseAxis, neighbours in a row of the image.
   int phases = 1;
   bool bias = false;
 };
 SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, strideH, strideW, padH, padW, dilationH,
-               dilationW, exact, flat, phases, bias)
+               dilationW, exact, flat, unit, phases, bias)
 
 // Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {
@@ -34,8 +37,6 @@ inline Pixels pixelsOf(const Int &number, const Int &images, const Int &rows, co
 template <class Image> Pixels pixelsOf(const Int &number, const Image &images) {
   return pixelsOf(number, images.extent(0), images.extent(2), images.extent(3));
 }
-
-inline Tile<std::int64_t> wide(const Int &x) { return cast<std::int64_t>(x); }
 
 // Along the other axis of a tile of two, where it is no single number.
 template <class T> Tile<T> along(const Tile<T> &x, int axis) {
@@ -55,12 +56,13 @@ inline void carry(Int &digit, const Int &base, Int &next) {
   next = where(over, next + 1, next);
 }
 
-// source [N, groups * own, H, W], destination [N, groups * each, P, Q], bias [groups * each];
-// filters of height x width taps as [groups, taps, columns, own], or, where they are flat, as
-// [groups, classes of pixels, columns, taps * own]; columns are `each`, or their phases.
+// source as in Source, of images of sourceWidth columns; destination [N, groups * each, P, Q], bias
+// [groups * each]; filters of height x width taps as [groups, taps, columns, channels of a group],
+// or, where they are flat, as [groups, classes of pixels, columns, taps * flat]; columns are
+// `each`, or their phases.
 template <class T, class Vertical, class Horizontal>
-constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 4> filters,
-                                 View<const T, 1> bias, View<T, 4> destination, Int own, Int each,
+constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<const T, 4> filters,
+                                 View<const T, 1> bias, View<T, 4> destination, Int each,
                                  Int height, Int width, const ConvConfig &config) {
   constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
   const int m = config.m, n = config.n, depth = config.k, phases = config.phases;
@@ -86,18 +88,23 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 4> filte
   };
   const Pixels pixels = numbers(i * m + arange(0, m));
   const Int lane = arange(0, depth);
+  const auto stride = [&](int axis) { return multiple_of(source.stride(axis), config.unit); };
+  const Int own = config.flat ? Int(config.flat) : multiple_of(source.extent(2), config.unit);
   const Int inner = vertical.taps * horizontal.taps * own;
   const Int blocks = cdiv(own, depth);
   // What a step adds to these is the same for all pixels.
-  const Int top = vertical.source(pixels.row), first = horizontal.source(pixels.column);
+  const Int top = vertical.source(pixels.row) * vertical.gap() + vertical.offset(),
+            first = horizontal.source(pixels.column);
   const auto underFirst =
-      source.ptr() + expand(wide(pixels.image) * source.stride(0) + wide(top) * source.stride(2) +
-                                wide(first) * source.stride(3),
-                            1);
+      source.ptr() +
+      (wide(group) * stride(1) +
+       expand(wide(pixels.image) * stride(0) + wide(top) * stride(3) + wide(first) * stride(4), 1));
   const Int column = j * n + arange(0, n);
   const auto columns = filters.ptr() + (wide(group) * filters.stride(0) +
                                         expand(wide(column) * filters.stride(2), 0));
   auto sums = zeros<float>(m, n);
+  // Of a row of filters: they go on with zeros to a whole sector.
+  const Int length = config.flat ? cdiv(inner, 16) * 16 : filters.extent(3);
   const Int steps = config.flat ? cdiv(inner, depth) : vertical.taps * horizontal.taps * blocks;
   Int block = 0, r = 0, s = 0; // of a step that has one tap
   for (auto step : range(0, steps)) {
@@ -113,17 +120,19 @@ constexpr auto implicitGemm = [](View<const T, 4> source, View<const T, 4> filte
     } else {
       row = vertical.index(r) * horizontal.width + horizontal.index(s);
     }
-    const Int down = tapRow * vertical.move(), right = tapColumn * horizontal.move();
+    const Int down = tapRow * vertical.move(),
+              right = tapColumn * horizontal.move() + horizontal.offset();
+    const int gap = horizontal.gap();
     auto pixelValues =
-        load(underFirst + expand(wide(group * own + channel) * source.stride(1) +
-                                     wide(down) * source.stride(2) + wide(right) * source.stride(3),
+        load(underFirst + expand(wide(channel) * source.stride(2) + wide(down) * stride(3) +
+                                     wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
                                  0),
              expand(pixels.inside, 1) && expand(there, 0) &&
-                 within(expand(top, 1) + along(down, 0), source.extent(2)) &&
-                 within(expand(first, 1) + along(right, 0), source.extent(3)));
+                 within(expand(top, 1) + along(down, 0), source.extent(3)) &&
+                 within(expand(first * gap, 1) + along(right, 0), sourceWidth));
     auto weights =
         load(columns + expand(wide(row) * filters.stride(1) + wide(at) * filters.stride(3), 1),
-             expand(at < filters.extent(3), 1) && expand(column < filters.extent(2), 0));
+             expand(at < length, 1) && expand(column < filters.extent(2), 0));
     sums = dot(pixelValues, weights, sums, config.exact ? Precision::ieee : Precision::tf32);
     if (!config.flat) {
       block += 1;

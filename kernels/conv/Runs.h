@@ -1,60 +1,91 @@
-// Images in the order of which the products read and write runs, copied where they lie otherwise:
-// runs of channels, 16 bytes at a time, or of pixels, where a group has too few channels for that.
+// Images in the order in which the products read and write runs, copied where they lie otherwise:
+// runs of channels, blocks of each group's channels behind each other where those are few, or runs
+// of pixels.
 #pragma once
 #include "kernels/Use.h"
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <optional>
 
 namespace sectile {
 
-struct ReorderConfig {
-  int channels = 64, pixels = 64, warps = 4;
-};
-SECTILE_CONFIG(ReorderConfig, channels, pixels, warps)
+inline Tile<std::int64_t> wide(const Int &x) { return cast<std::int64_t>(x); }
 
-// One program's tile of an image [C, H, W] that lies in any order: its elements, and which there
-// are.
-template <class T> struct ImageTile {
-  Int i, j; // along pixels and channels
-  Ptr<T> elements;
-  Bool inside; // both [channels, pixels]
+// Numbers of one tile of `extent`, along this one of a tile's axes.
+inline Int numbersAlong(const Int &tile, int extent, int axis, int rank) {
+  Int numbers = tile * extent + arange(0, extent);
+  for (int other = 0; other < rank; ++other)
+    if (other != axis)
+      numbers = expand(numbers, other);
+  return numbers;
+}
 
-  ImageTile(const View<T, 4> &images, const ReorderConfig &config) {
-    const Int channelTiles = cdiv(images.extent(1), config.channels);
-    i = program_id(0) / channelTiles;
-    j = program_id(0) % channelTiles;
-    const Int pixel = i * config.pixels + arange(0, config.pixels);
-    const Int channel = j * config.channels + arange(0, config.channels);
-    const Int row = pixel / images.extent(3), column = pixel % images.extent(3);
-    auto wide = [](const Int &x) { return cast<std::int64_t>(x); };
-    const auto image = images.at(program_id(1));
-    elements =
-        image.ptr() + (expand(wide(channel) * image.stride(0), 1) +
-                       expand(wide(row) * image.stride(1) + wide(column) * image.stride(2), 0));
-    inside = expand(channel < images.extent(1), 1) &&
-             expand(pixel < images.extent(2) * images.extent(3), 0);
+// What is left of a program's number, from which tiles are taken one after the other.
+struct TileNumber {
+  Int rest;
+
+  Int next(const Int &tiles) {
+    const Int tile = rest % tiles;
+    rest = rest / tiles;
+    return tile;
   }
 };
 
-// from [N, C, H, W], to [N, H * W, C].
+struct ReorderConfig {
+  int blocks = 1, channels = 64, pixels = 64, phases = 1, warps = 4; // of a tile
+  int gap = 1;
+  int unit = 1; // strides of the copy are multiples of this, but for that of its runs
+};
+SECTILE_CONFIG(ReorderConfig, blocks, channels, pixels, phases, warps, gap, unit)
+
+// One program's tile [blocks, channels, pixels, phases] of an image [C, H, W] that lies in any
+// order, and of its copy [H * ceil(W / gap), gap, blocks, channels of a block]. Pixels are counted
+// over rows of every gap-th column; between two of them are the phases.
+template <class Image, class Copy> struct ImageTile {
+  Ptr<Image> elements;
+  Ptr<Copy> copies;
+  Bool inside, exists; // in the image, in the copy
+
+  ImageTile(const View<Image, 4> &images, const View<Copy, 5> &copy, const ReorderConfig &config) {
+    const Int blocks = copy.extent(3), channels = copy.extent(4);
+    TileNumber tiles{program_id(0)};
+    const Int channel =
+        numbersAlong(tiles.next(cdiv(channels, config.channels)), config.channels, 1, 4);
+    const Int block = numbersAlong(tiles.next(cdiv(blocks, config.blocks)), config.blocks, 0, 4);
+    const Int phase =
+        numbersAlong(tiles.next(cdiv(config.gap, config.phases)), config.phases, 3, 4);
+    const Int pixel = numbersAlong(tiles.rest, config.pixels, 2, 4);
+    const Int columns = cdiv(images.extent(3), config.gap), own = images.extent(1) / blocks;
+    const Int row = pixel / columns, column = pixel % columns * config.gap + phase;
+    const auto image = images.at(program_id(1));
+    elements = image.ptr() + (wide(block * own + channel) * image.stride(0) +
+                              (wide(row) * image.stride(1) + wide(column) * image.stride(2)));
+    const Bool pixelThere = row < images.extent(2) && phase < config.gap;
+    inside = (channel < own && block < blocks) && (pixelThere && column < images.extent(3));
+    exists = (channel < channels && block < blocks) && pixelThere;
+    auto stride = [&](int axis) { return multiple_of(copy.stride(axis), config.unit); };
+    copies = copy.ptr() +
+             (wide(program_id(1)) * stride(0) + wide(pixel) * stride(1) + wide(phase) * stride(2) +
+              wide(block) * stride(3) + wide(channel) * copy.stride(4));
+  }
+};
+
+// from [N, C, H, W], to [N, H * ceil(W / gap), gap, blocks, channels of a block], zeros where a
+// block has more than its part of C, and beyond W.
 template <class T>
 inline Kernel reorder{"conv2d_reorder",
-                      [](View<const T, 4> from, View<T, 3> to, const ReorderConfig &config) {
-                        const ImageTile<const T> tile(from, config);
-                        to.at(program_id(1))
-                            .tile(config.pixels, config.channels)
-                            .store(tile.i, tile.j, trans(load(tile.elements, tile.inside)));
+                      [](View<const T, 4> from, View<T, 5> to, const ReorderConfig &config) {
+                        const ImageTile<const T, T> tile(from, to, config);
+                        store(tile.copies, load(tile.elements, tile.inside), tile.exists);
                       }};
-// from [N, H * W, C], to [N, C, H, W].
+// The other way round.
 template <class T>
-inline Kernel restore{
-    "conv2d_restore", [](View<const T, 3> from, View<T, 4> to, const ReorderConfig &config) {
-      const ImageTile<T> tile(to, config);
-      auto values =
-          from.at(program_id(1)).tile(config.pixels, config.channels).load(tile.i, tile.j);
-      store(tile.elements, trans(values), tile.inside);
-    }};
+inline Kernel restore{"conv2d_restore",
+                      [](View<const T, 5> from, View<T, 4> to, const ReorderConfig &config) {
+                        const ImageTile<T, const T> tile(to, from, config);
+                        store(tile.elements, load(tile.copies, tile.exists), tile.inside);
+                      }};
 
 // Of a tile along an axis of `count`.
 inline int powerFrom(std::int64_t count, int least, int most) {
@@ -64,11 +95,27 @@ inline int powerFrom(std::int64_t count, int least, int most) {
 
 enum class RunsOf { channels, pixels };
 
-// What is read in runs where `own` channels of `all` are read together: channels where they are
-// 16 bytes, and fill a sector unless those beside them are read too.
+// What lies in runs where `own` channels of `all` are read or written together: channels where they
+// are 16 bytes, and fill a sector unless those beside them are read too.
+inline RunsOf runsOf(std::int64_t own, std::int64_t all, std::size_t bytes) {
+  return own * static_cast<std::int64_t>(bytes) < (own < all ? 32 : 16) ? RunsOf::pixels
+                                                                        : RunsOf::channels;
+}
 template <class T> RunsOf runsOf(std::int64_t own, std::int64_t all) {
-  const std::int64_t bytes = own * static_cast<std::int64_t>(sizeof(T));
-  return bytes < (own < all ? 32 : 16) ? RunsOf::pixels : RunsOf::channels;
+  return runsOf(own, all, sizeof(T));
+}
+
+// Numbers that a pixel of a source has for each group: few channels are filled up to a power of
+// two, which is read at once.
+inline std::int64_t channelsRead(std::int64_t own, std::int64_t all, std::size_t bytes) {
+  return runsOf(own, all, bytes) == RunsOf::channels
+             ? own
+             : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(own)));
+}
+
+// ConvConfig::flat of a product whose tiles are so many channels wide.
+inline int flatChannels(std::int64_t own, std::int64_t all, std::size_t bytes, std::int64_t tile) {
+  return own > 0 && own < tile ? static_cast<int>(channelsRead(own, all, bytes)) : 0;
 }
 
 template <class T> bool hasRuns(const Tensor<T, 4> &x, RunsOf runs) {
@@ -77,40 +124,72 @@ template <class T> bool hasRuns(const Tensor<T, 4> &x, RunsOf runs) {
                                   : !channelsLast || x.extent(1) == 1 || x.stride(3) == 1;
 }
 
-// Scratch memory for x with its channels last, or with all images' pixels last: as [N, H * W, C],
-// and with the axes of x.
+// Scratch memory for x in another order.
 template <class T> struct Reordered {
-  Tensor<T, 3> pixels;
-  Tensor<T, 4> image;
+  std::int64_t gap = 1;
+  Tensor<T, 5> pixels; // [N, H * ceil(W / gap), gap, blocks, channels of a block]
 
-  Reordered(Use &use, const Tensor<T, 4> &x, RunsOf runs)
-      : pixels(scratch(use, x, runs)), image(pixels.data(), x.extents(),
-                                             {pixels.stride(0), pixels.stride(2),
-                                              x.extent(3) * pixels.stride(1), pixels.stride(1)},
-                                             pixels.memory()) {}
+  // Channels last, or all images' pixels last.
+  Reordered(Use &use, const Tensor<T, 4> &x, RunsOf runs) : pixels(scratch(use, x, runs)) {}
+  // Blocks of `padded` channels for each group, every gap-th pixel of a row behind each other.
+  Reordered(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::int64_t padded,
+            std::int64_t gap)
+      : gap(gap), pixels(scratch(use, x, groups, padded, gap)) {}
 
+  // With the axes of x.
+  Tensor<T, 4> image(const Tensor<T, 4> &x) const {
+    return {pixels.data(),
+            x.extents(),
+            {pixels.stride(0), pixels.stride(4), x.extent(3) * pixels.stride(1), pixels.stride(1)},
+            pixels.memory()};
+  }
   void copyFrom(Use &use, const Tensor<T, 4> &x) const { launch(use, reorder<T>, x, pixels); }
   void copyTo(Use &use, const Tensor<T, 4> &x) const { launch(use, restore<T>, pixels, x); }
 
 private:
-  static Tensor<T, 3> scratch(Use &use, const Tensor<T, 4> &x, RunsOf runs) {
+  static std::int64_t wholeSectors(std::int64_t count) { return ceilDiv(count, 16) * 16; }
+  static Tensor<T, 5> scratch(Use &use, const Tensor<T, 4> &x, RunsOf runs) {
     const std::int64_t images = x.extent(0), channels = x.extent(1),
                        area = x.extent(2) * x.extent(3);
     if (runs == RunsOf::channels)
-      return use.workspace<T, 3>({images, area, channels});
+      return use.workspace<T, 5>({images, area, 1, 1, channels});
     // Each channel begins where a sector does.
-    const auto rows = use.workspace<T, 2>({channels, ceilDiv(images * area, 16) * 16});
-    return {rows.data(), {images, area, channels}, {area, 1, rows.stride(0)}, rows.memory()};
+    const auto rows = use.workspace<T, 2>({channels, wholeSectors(images * area)});
+    return {rows.data(),
+            {images, area, 1, 1, channels},
+            {area, 1, 0, 0, rows.stride(0)},
+            rows.memory()};
+  }
+  static Tensor<T, 5> scratch(Use &use, const Tensor<T, 4> &x, std::int64_t groups,
+                              std::int64_t padded, std::int64_t gap) {
+    const std::int64_t images = x.extent(0), area = x.extent(2) * ceilDiv(x.extent(3), gap);
+    const auto planes = use.workspace<T, 3>({groups, gap, wholeSectors(images * area * padded)});
+    return {planes.data(),
+            {images, area, gap, groups, padded},
+            {area * padded, padded, planes.stride(1), planes.stride(0), 1},
+            planes.memory()};
   }
   template <class Copy, class From, class To>
   void launch(Use &use, const Copy &copy, const From &from, const To &to) const {
-    constexpr int elements = 64 * 64; // of a tile
-    ReorderConfig config;
-    config.channels = powerFrom(pixels.extent(2), 4, 64);
-    config.pixels = powerFrom(pixels.extent(1), 16, elements / config.channels);
-    config.warps = std::clamp(config.channels * config.pixels / 512, 1, 4);
+    int elements = 64 * 64; // of a tile
+    const auto take = [&](std::int64_t count, int least, int most) {
+      const int extent = powerFrom(count, least, std::min(most, elements));
+      elements /= extent;
+      return extent;
+    };
+    ReorderConfig config{.gap = static_cast<int>(gap)};
+    config.channels = take(pixels.extent(4), pixels.extent(3) > 1 ? 1 : 4, 64);
+    config.phases = take(gap, 1, 16);
+    config.blocks = take(pixels.extent(3), 1, 64 / std::min(config.channels, 64));
+    config.pixels = take(pixels.extent(1), 16, 4096);
+    config.warps =
+        std::clamp(config.channels * config.phases * config.blocks * config.pixels / 512, 1, 4);
+    if (pixels.stride(4) == 1)
+      config.unit = static_cast<int>(std::gcd(pixels.extent(4), 16));
     use(copy,
-        Grid(ceilDiv(pixels.extent(1), config.pixels) * ceilDiv(pixels.extent(2), config.channels),
+        Grid(ceilDiv(pixels.extent(1), config.pixels) * ceilDiv(gap, config.phases) *
+                 ceilDiv(pixels.extent(3), config.blocks) *
+                 ceilDiv(pixels.extent(4), config.channels),
              pixels.extent(0)),
         from, to, config);
   }
@@ -122,18 +201,7 @@ template <class T> Tensor<T, 4> inRuns(Use &use, const Tensor<T, 4> &x, RunsOf r
     return x;
   const Reordered<T> copy(use, x, runs);
   copy.copyFrom(use, x);
-  return copy.image;
-}
-
-// x for a product that reads `own` of its channels together, of every gap-th pixel. Half a sector
-// of channels is better than pixels with gaps, and few channels that are all of a pixel's, beside
-// those of the next taps, are no worse.
-template <class T>
-Tensor<T, 4> readInRuns(Use &use, const Tensor<T, 4> &x, std::int64_t own, std::int64_t gap) {
-  const RunsOf runs = runsOf<T>(own, gap > 1 ? own : x.extent(1));
-  if (runs == RunsOf::pixels && own == x.extent(1) && gap > 1)
-    return x;
-  return inRuns(use, x, runs);
+  return copy.image(x);
 }
 
 // Has x written as it is, or in scratch memory that is copied.
@@ -142,7 +210,7 @@ void writeInRuns(Use &use, const Tensor<T, 4> &x, RunsOf runs, const Write &writ
   if (hasRuns(x, runs))
     return write(x);
   const Reordered<T> copy(use, x, runs);
-  write(copy.image);
+  write(copy.image(x));
   copy.copyTo(use, x);
 }
 
@@ -159,6 +227,66 @@ template <class T> std::optional<std::int64_t> pixelStride(const Tensor<T, 4> &x
     pixels *= x.extent(axis);
   }
   return stride.value_or(0);
+}
+
+// What a product reads of x: every gap-th pixel, all channels of a group together.
+template <class T> struct Source {
+  Tensor<T, 6> image; // [N, groups, channels of a group, H, ceil(W / gap), gap]
+  std::int64_t width; // W
+  int unit;           // the strides of all axes but the channels are multiples of this
+  std::int64_t apart; // neighbouring pixels, where they lie evenly
+
+  // Its pixels [groups, N * H * W, channels of a group], where they lie evenly.
+  Tensor<T, 3> pixels() const {
+    return {image.data(),
+            {image.extent(1), image.extent(0) * image.extent(3) * image.extent(4), image.extent(2)},
+            {image.stride(1), apart, image.stride(2)},
+            image.memory()};
+  }
+};
+
+// x as it is or copied; `even` pixels have the same distance everywhere.
+template <class T>
+Source<T> sourceOf(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::int64_t gap,
+                   bool even = false) {
+  const std::int64_t own = x.extent(1) / groups, columns = ceilDiv(x.extent(3), gap);
+  const std::int64_t read = channelsRead(own, x.extent(1), sizeof(T));
+  const bool asItLies = !even || pixelStride(x);
+  const auto sourceFrom = [&](T *data, std::int64_t channels, std::array<std::int64_t, 6> strides,
+                              std::int64_t apart, const detail::Memory &memory) {
+    const std::array<std::int64_t, 6> extents{x.extent(0), groups,  channels,
+                                              x.extent(2), columns, gap};
+    std::int64_t unit = std::gcd(channels, 16);
+    for (std::size_t axis = 0; axis < 6; ++axis) {
+      if (extents[axis] == 1)
+        strides[axis] = axis == 2; // it is never taken
+      if (axis != 2)
+        unit = std::gcd(unit, strides[axis]);
+    }
+    return Source<T>{{data, extents, strides, memory}, x.extent(3), static_cast<int>(unit), apart};
+  };
+  const auto from = [&](const Tensor<T, 4> &x) {
+    return sourceFrom(
+        x.data(), own,
+        {x.stride(0), own * x.stride(1), x.stride(1), x.stride(2), gap * x.stride(3), x.stride(3)},
+        pixelStride(x).value_or(0), x.memory());
+  };
+  if (own == 0 || runsOf<T>(own, x.extent(1)) == RunsOf::channels) {
+    if (own == 0 || (asItLies && hasRuns(x, RunsOf::channels)))
+      return from(x);
+    const Reordered<T> copy(use, x, RunsOf::channels);
+    copy.copyFrom(use, x);
+    return from(copy.image(x));
+  }
+  const bool isBlock = groups == 1 && x.stride(1) == 1;
+  if (asItLies && gap == 1 && read == own && x.stride(3) == own && (own == 1 || isBlock))
+    return from(x);
+  const Reordered<T> copy(use, x, groups, read, gap);
+  copy.copyFrom(use, x);
+  return sourceFrom(copy.pixels.data(), read,
+                    {copy.pixels.stride(0), copy.pixels.stride(3), 1, columns * read, read,
+                     copy.pixels.stride(2)},
+                    read, copy.pixels.memory());
 }
 
 } // namespace sectile
