@@ -26,7 +26,7 @@ static constexpr double costOfShuffle = 5;
 static constexpr double costOfWavefront = 2;
 static constexpr double costOfMeeting = 50; // a barrier between writing and reading
 static constexpr double costOfMatrixInstruction = 16;
-static constexpr unsigned sectorBytes = 32;
+static constexpr unsigned sectorBytes = 32, cacheLineBytes = 128;
 
 unsigned elementBitsOf(Type type) {
   Type element = getElementTypeOrSelf(type);
@@ -72,6 +72,12 @@ double LayoutCosts::of(Operation *op, const Layout &layout) const {
       .Default([&](Operation *other) { return layout.numRegisters() * costPerElement(other); });
 }
 
+// Neighbours of a run that may lie in one sector.
+static int64_t numbersOfSector(const Run &run, unsigned elementBytes) {
+  return std::max<int64_t>(1, sectorBytes /
+                                  (elementBytes * int64_t(llvm::bit_ceil<uint64_t>(run.gap))));
+}
+
 // The number of 32-byte sectors one instruction touches: lanes count once where they are neighbours
 // in memory, or read the same.
 static double sectorsPerInstruction(const Layout &layout, const Contiguity &known,
@@ -79,7 +85,7 @@ static double sectorsPerInstruction(const Layout &layout, const Contiguity &know
   uint32_t together = 0;
   for (unsigned dim = 0; dim < layout.rank(); ++dim) {
     int64_t run = std::min<int64_t>(known[dim].contiguity & -known[dim].contiguity,
-                                    std::max(1u, sectorBytes / elementBytes));
+                                    numbersOfSector(known[dim], elementBytes));
     run = std::max(run, known[dim].constancy & -known[dim].constancy);
     together |= uint32_t(std::min(run, layout.core(dim)) - 1) << layout.shift(dim);
   }
@@ -244,9 +250,14 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
   auto type = cast<RankedTensorType>(ptr.getType());
   const Contiguity &known = analysis[ptr], &mostly = usual[ptr];
   auto order = llvm::to_vector<4>(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
+  // How many lanes are neighbours in memory, the closer the more.
+  auto neighbours = [&](unsigned dim) {
+    const Run &run = mostly[dim];
+    return numbersOfSector(run, stepOf(ptr.getType())) > 1 ? run.contiguity / run.gap : 1;
+  };
   llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::tuple(known[a].contiguity, mostly[a].contiguity, a) >
-           std::tuple(known[b].contiguity, mostly[b].contiguity, b);
+    return std::tuple(known[a].contiguity, neighbours(a), a) >
+           std::tuple(known[b].contiguity, neighbours(b), b);
   });
   unsigned vector =
       order.empty() ? 1 : std::min(widest, vectorLength(analysis, ptr, mask, order[0]));
@@ -264,10 +275,22 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
       return unsigned(type.getDimSize(dim) & -type.getDimSize(dim));
     };
     unsigned lanesLeft = target.warpSize, warpsLeft = warps;
-    for (unsigned dim : order) {
-      lanes[dim] = std::min(lanesLeft, std::max(1u, coreOf(dim) / elements[dim]));
-      lanesLeft /= lanes[dim];
-    }
+    // Along runs first, as far as a cache line goes: the lanes beyond it may as well read others,
+    // whose places in shared memory are in other banks.
+    for (bool along : {true, false})
+      for (unsigned dim : order) {
+        unsigned most = coreOf(dim);
+        if (along) {
+          const Run &run = mostly[dim];
+          const uint64_t line = cacheLineBytes / (stepOf(ptr.getType()) * run.gap);
+          most = neighbours(dim) > 1 ? std::min<int64_t>({most, run.contiguity & -run.contiguity,
+                                                          int64_t(llvm::bit_floor(line))})
+                                     : 1;
+        }
+        unsigned more = std::min(lanesLeft, std::max(1u, most / elements[dim] / lanes[dim]));
+        lanes[dim] *= more;
+        lanesLeft /= more;
+      }
     for (unsigned dim : llvm::reverse(order)) {
       perDim[dim] = std::min(warpsLeft, std::max(1u, coreOf(dim) / elements[dim] / lanes[dim]));
       warpsLeft /= perDim[dim];

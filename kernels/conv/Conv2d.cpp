@@ -64,6 +64,7 @@ KernelSpec sectile::conv2dSpec() {
       const std::int64_t each = call.extent("K") / groups;
       const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups, chosen.strideW);
       chosen.unit = x.unit;
+      chosen.apart = x.blockApart();
       const auto w = filtersFor<T, PlaceAxis, PlaceAxis>(use, use.tensor<T, 4>("w"), false, chosen);
       const auto product = [&](const Tensor<T, 4> &y) {
         use(conv2d<T>, programs, x.image, x.width, w, use.tensor<T, 1>("b"), y, each,

@@ -22,10 +22,11 @@ struct SplitConfig {
   bool exact = false;
   // Few channels: a tile has columns of several taps, so many of each. 0: of one.
   int flat = 0;
-  int unit = 1, unitOfGradient = 1; // of the sources
+  int unit = 1, apart = 0;                     // of x, as of ConvConfig
+  int unitOfGradient = 1, apartOfGradient = 0; // of dy
 };
 SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, strideH, strideW, padH, padW,
-               dilationH, dilationW, exact, flat, unit, unitOfGradient)
+               dilationH, dilationW, exact, flat, unit, apart, unitOfGradient, apartOfGradient)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
 std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
@@ -49,7 +50,7 @@ Kernel conv2dWgrad{
       const Int group = tile / (rowTiles * columnTiles);
       auto [i, j] =
           grouped_order(tile % (rowTiles * columnTiles), {rowTiles, columnTiles}, config.order);
-      assume(j >= 0); // The remainders below are runs.
+      assume(i >= 0 && j >= 0); // The remainders below are runs.
 
       // A tile's columns belong to one tap, or each to its own.
       Int channel, tap;
@@ -63,7 +64,10 @@ Kernel conv2dWgrad{
       }
       const Int r = tap / dw.extent(4), s = tap % dw.extent(4);
       const Bool isColumn = channel < own && tap < taps;
-      const auto stride = [&](int axis) { return multiple_of(x.stride(axis), config.unit); };
+      const auto stride = [&](int axis) {
+        return axis == 4 && config.apart ? wide(config.apart)
+                                         : multiple_of(x.stride(axis), config.unit);
+      };
       // Of a pixel's place, the element under this tap.
       const PlaceAxis horizontal(config.strideW, config.padW, config.dilationW, 0, columns,
                                  dw.extent(4));
@@ -75,12 +79,15 @@ Kernel conv2dWgrad{
                      expand(wide(channel) * x.stride(2) + wide(down) * stride(3) +
                                 wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
                             0));
-      // dy's filters, filled up as channels are.
+      // dy's filters, filled up as channels are; a block has no more.
       const Int filter = i * m + arange(0, m);
       const Bool isFilter = filter < multiple_of(dy.extent(2), config.unitOfGradient);
+      const int block = config.apartOfGradient;
+      const auto pixelOfGradient =
+          block ? wide(block) : multiple_of(dy.stride(1), config.unitOfGradient);
       const auto gradients =
           dy.ptr() + (wide(group) * multiple_of(dy.stride(0), config.unitOfGradient) +
-                      expand(wide(filter) * dy.stride(2), 0));
+                      expand(wide(block ? filter % block : filter) * dy.stride(2), 0));
 
       auto sums = zeros<float>(m, n);
       auto [from, to] = shareOf(cdiv(dy.extent(1), depth), part, config.splits);
@@ -88,7 +95,8 @@ Kernel conv2dWgrad{
       const Pixels apart = pixelsOf(Int(depth), images, height, width);
       Pixels pixels = pixelsOf(from * depth + arange(0, depth), images, height, width);
       for (auto step : range(from, to)) {
-        const bool runs = config.flat == 1; // of pixels, which are seen in a division only
+        // Pixels of narrow blocks are neighbours, which is seen in a division only.
+        const bool runs = config.apart > 0 && config.apart * sizeof(T) < 16;
         if (runs)
           pixels = pixelsOf(step * depth + arange(0, depth), images, height, width);
         const Int row = pixels.row * config.strideH, column = horizontal.source(pixels.column);
@@ -99,9 +107,8 @@ Kernel conv2dWgrad{
                                within(expand(row, 1) + along(down, 0), x.extent(3)) &&
                                within(expand(column * gap, 1) + along(right, 0), imageWidth));
         const Int place = step * depth + arange(0, depth);
-        auto above = load(
-            gradients + expand(wide(place) * multiple_of(dy.stride(1), config.unitOfGradient), 1),
-            expand(place < dy.extent(1), 1) && expand(isFilter, 0));
+        auto above = load(gradients + expand(wide(place) * pixelOfGradient, 1),
+                          expand(place < dy.extent(1), 1) && expand(isFilter, 0));
         sums = dot(trans(above), values, sums, config.exact ? Precision::ieee : Precision::tf32);
         if (!runs) {
           pixels.column += apart.column;
@@ -224,6 +231,7 @@ void apply(Use &use) {
       // Channels of the image are columns, filters are summed.
       ConvConfig chosen = convConfig(use, "", each, filters);
       chosen.unit = dy.unit;
+      chosen.apart = dy.blockApart();
       // A program's pixels would have gaps where others' are. With few channels it can have what
       // lies between as columns.
       const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
@@ -271,7 +279,9 @@ void apply(Use &use) {
                                .exact = conv.exact,
                                .flat = flatColumns(call, conv.n),
                                .unit = x.unit,
-                               .unitOfGradient = dy.unit};
+                               .apart = x.blockApart(),
+                               .unitOfGradient = dy.unit,
+                               .apartOfGradient = dy.blockApart()};
       const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
       const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
       const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});

@@ -16,13 +16,15 @@ struct ConvConfig {
   // Few channels: taps and channels are numbered in one row, so that a step may hold several taps;
   // so many for each tap. 0: a step has one tap.
   int flat = 0;
-  int unit = 1; // of the source
+  // Of the source: its strides are multiples of the unit, neighbouring pixels of a phase lie so far
+  // apart; 0: that is not known.
+  int unit = 1, apart = 0;
   // Columns of a channel: of PhaseAxis, neighbours in a row of the image.
   int phases = 1;
   bool bias = false;
 };
 SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, strideH, strideW, padH, padW, dilationH,
-               dilationW, exact, flat, unit, phases, bias)
+               dilationW, exact, flat, unit, apart, phases, bias)
 
 // Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {
@@ -88,7 +90,10 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
   };
   const Pixels pixels = numbers(i * m + arange(0, m));
   const Int lane = arange(0, depth);
-  const auto stride = [&](int axis) { return multiple_of(source.stride(axis), config.unit); };
+  const auto stride = [&](int axis) {
+    return axis == 4 && config.apart ? wide(config.apart)
+                                     : multiple_of(source.stride(axis), config.unit);
+  };
   const Int own = config.flat ? Int(config.flat) : multiple_of(source.extent(2), config.unit);
   const Int inner = vertical.taps * horizontal.taps * own;
   const Int blocks = cdiv(own, depth);

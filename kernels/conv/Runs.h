@@ -34,40 +34,58 @@ struct TileNumber {
 
 struct ReorderConfig {
   int blocks = 1, channels = 64, pixels = 64, phases = 1, warps = 4; // of a tile
+  int own = 0; // channels of a block, where there are several
   int gap = 1;
   int unit = 1; // strides of the copy are multiples of this, but for that of its runs
 };
-SECTILE_CONFIG(ReorderConfig, blocks, channels, pixels, phases, warps, gap, unit)
+SECTILE_CONFIG(ReorderConfig, blocks, channels, pixels, phases, warps, own, gap, unit)
 
-// One program's tile [blocks, channels, pixels, phases] of an image [C, H, W] that lies in any
-// order, and of its copy [H * ceil(W / gap), gap, blocks, channels of a block]. Pixels are counted
-// over rows of every gap-th column; between two of them are the phases.
+// One program's tile of an image [C, H, W] that lies in any order, and of its copy
+// [H * ceil(W / gap), gap, blocks, channels of a block]. Pixels are counted over rows of every
+// gap-th column; between two of them are the phases. The later axes of a tile are those whose
+// neighbours rather lie beside each other: all channels of the image, pixels of the copy.
 template <class Image, class Copy> struct ImageTile {
-  Ptr<Image> elements;
-  Ptr<Copy> copies;
-  Bool inside, exists; // in the image, in the copy
+  Ptr<Image> elements; // [pixels, phases, blocks * channels]
+  Ptr<Copy> copies;    // [blocks, phases, pixels, channels]
+  Bool inside, exists; // alike
 
   ImageTile(const View<Image, 4> &images, const View<Copy, 5> &copy, const ReorderConfig &config) {
-    const Int blocks = copy.extent(3), channels = copy.extent(4);
+    const Int blocks = copy.extent(3), channels = multiple_of(copy.extent(4), config.unit);
     TileNumber tiles{program_id(0)};
-    const Int channel =
-        numbersAlong(tiles.next(cdiv(channels, config.channels)), config.channels, 1, 4);
-    const Int block = numbersAlong(tiles.next(cdiv(blocks, config.blocks)), config.blocks, 0, 4);
-    const Int phase =
-        numbersAlong(tiles.next(cdiv(config.gap, config.phases)), config.phases, 3, 4);
-    const Int pixel = numbersAlong(tiles.rest, config.pixels, 2, 4);
-    const Int columns = cdiv(images.extent(3), config.gap), own = images.extent(1) / blocks;
-    const Int row = pixel / columns, column = pixel % columns * config.gap + phase;
-    const auto image = images.at(program_id(1));
-    elements = image.ptr() + (wide(block * own + channel) * image.stride(0) +
-                              (wide(row) * image.stride(1) + wide(column) * image.stride(2)));
-    const Bool pixelThere = row < images.extent(2) && phase < config.gap;
-    inside = (channel < own && block < blocks) && (pixelThere && column < images.extent(3));
-    exists = (channel < channels && block < blocks) && pixelThere;
-    auto stride = [&](int axis) { return multiple_of(copy.stride(axis), config.unit); };
-    copies = copy.ptr() +
-             (wide(program_id(1)) * stride(0) + wide(pixel) * stride(1) + wide(phase) * stride(2) +
-              wide(block) * stride(3) + wide(channel) * copy.stride(4));
+    const Int channelTile = tiles.next(cdiv(channels, config.channels)),
+              blockTile = tiles.next(cdiv(blocks, config.blocks)),
+              phaseTile = tiles.next(cdiv(config.gap, config.phases)), pixelTile = tiles.rest;
+    const Int columns = cdiv(images.extent(3), config.gap);
+    {
+      const Int pixel = numbersAlong(pixelTile, config.pixels, 0, 3),
+                phase = numbersAlong(phaseTile, config.phases, 1, 3),
+                number =
+                    numbersAlong(blockTile + channelTile, config.blocks * config.channels, 2, 3);
+      const Int row = pixel / columns, column = pixel % columns * config.gap + phase;
+      Int channel = number;
+      inside = row < images.extent(2) && column < images.extent(3) && phase < config.gap;
+      // A tile of several blocks has all of their channels, some have more than the image.
+      if (config.own && config.own != config.channels) {
+        channel = number / config.channels * config.own + number % config.channels;
+        inside = inside && number % config.channels < config.own;
+      }
+      inside = inside && channel < images.extent(1);
+      const auto image = images.at(program_id(1));
+      elements = image.ptr() + (wide(channel) * image.stride(0) +
+                                (wide(row) * image.stride(1) + wide(column) * image.stride(2)));
+    }
+    {
+      const Int block = numbersAlong(blockTile, config.blocks, 0, 4),
+                phase = numbersAlong(phaseTile, config.phases, 1, 4),
+                pixel = numbersAlong(pixelTile, config.pixels, 2, 4),
+                channel = numbersAlong(channelTile, config.channels, 3, 4);
+      auto stride = [&](int axis) { return multiple_of(copy.stride(axis), config.unit); };
+      copies = copy.ptr() +
+               (wide(program_id(1)) * stride(0) + wide(pixel) * stride(1) +
+                wide(phase) * stride(2) + wide(block) * stride(3) + wide(channel) * copy.stride(4));
+      exists = (channel < channels && block < blocks) &&
+               (pixel < images.extent(2) * columns && phase < config.gap);
+    }
   }
 };
 
@@ -77,15 +95,20 @@ template <class T>
 inline Kernel reorder{"conv2d_reorder",
                       [](View<const T, 4> from, View<T, 5> to, const ReorderConfig &config) {
                         const ImageTile<const T, T> tile(from, to, config);
-                        store(tile.copies, load(tile.elements, tile.inside), tile.exists);
+                        const auto values = reshape(load(tile.elements, tile.inside), config.pixels,
+                                                    config.phases, config.blocks, config.channels);
+                        store(tile.copies, permute(values, {2, 1, 0, 3}), tile.exists);
                       }};
 // The other way round.
 template <class T>
-inline Kernel restore{"conv2d_restore",
-                      [](View<const T, 5> from, View<T, 4> to, const ReorderConfig &config) {
-                        const ImageTile<T, const T> tile(to, from, config);
-                        store(tile.elements, load(tile.copies, tile.exists), tile.inside);
-                      }};
+inline Kernel restore{
+    "conv2d_restore", [](View<const T, 5> from, View<T, 4> to, const ReorderConfig &config) {
+      const ImageTile<T, const T> tile(to, from, config);
+      const auto values = permute(load(tile.copies, tile.exists), {2, 1, 0, 3});
+      store(tile.elements,
+            reshape(values, config.pixels, config.phases, config.blocks * config.channels),
+            tile.inside);
+    }};
 
 // Of a tile along an axis of `count`.
 inline int powerFrom(std::int64_t count, int least, int most) {
@@ -105,12 +128,13 @@ template <class T> RunsOf runsOf(std::int64_t own, std::int64_t all) {
   return runsOf(own, all, sizeof(T));
 }
 
-// Numbers that a pixel of a source has for each group: few channels are filled up to a power of
-// two, which is read at once.
+// Numbers that a pixel of a source has for each group: a few channels are filled up to a power of
+// two, of at least 8 bytes, which is read at once.
 inline std::int64_t channelsRead(std::int64_t own, std::int64_t all, std::size_t bytes) {
-  return runsOf(own, all, bytes) == RunsOf::channels
-             ? own
-             : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(own)));
+  if (runsOf(own, all, bytes) == RunsOf::channels || own == 1)
+    return own;
+  const auto block = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(own)));
+  return std::max<std::int64_t>(block, 8 / static_cast<std::int64_t>(bytes));
 }
 
 // ConvConfig::flat of a product whose tiles are so many channels wide.
@@ -143,8 +167,12 @@ template <class T> struct Reordered {
             {pixels.stride(0), pixels.stride(4), x.extent(3) * pixels.stride(1), pixels.stride(1)},
             pixels.memory()};
   }
-  void copyFrom(Use &use, const Tensor<T, 4> &x) const { launch(use, reorder<T>, x, pixels); }
-  void copyTo(Use &use, const Tensor<T, 4> &x) const { launch(use, restore<T>, pixels, x); }
+  void copyFrom(Use &use, const Tensor<T, 4> &x) const {
+    launch(use, reorder<T>, x, pixels, x.extent(1) / pixels.extent(3));
+  }
+  void copyTo(Use &use, const Tensor<T, 4> &x) const {
+    launch(use, restore<T>, pixels, x, x.extent(1) / pixels.extent(3));
+  }
 
 private:
   static std::int64_t wholeSectors(std::int64_t count) { return ceilDiv(count, 16) * 16; }
@@ -170,7 +198,7 @@ private:
             planes.memory()};
   }
   template <class Copy, class From, class To>
-  void launch(Use &use, const Copy &copy, const From &from, const To &to) const {
+  void launch(Use &use, const Copy &copy, const From &from, const To &to, std::int64_t own) const {
     int elements = 64 * 64; // of a tile
     const auto take = [&](std::int64_t count, int least, int most) {
       const int extent = powerFrom(count, least, std::min(most, elements));
@@ -178,6 +206,8 @@ private:
       return extent;
     };
     ReorderConfig config{.gap = static_cast<int>(gap)};
+    if (pixels.extent(3) > 1)
+      config.own = static_cast<int>(own);
     config.channels = take(pixels.extent(4), pixels.extent(3) > 1 ? 1 : 4, 64);
     config.phases = take(gap, 1, 16);
     config.blocks = take(pixels.extent(3), 1, 64 / std::min(config.channels, 64));
@@ -235,7 +265,10 @@ template <class T> struct Source {
   std::int64_t width; // W
   int unit;           // the strides of all axes but the channels are multiples of this
   std::int64_t apart; // neighbouring pixels, where they lie evenly
+  bool isBlocks;      // of few channels
 
+  // How far apart the pixels of a block lie; 0 where these are none.
+  int blockApart() const { return isBlocks ? static_cast<int>(image.extent(2)) : 0; }
   // Its pixels [groups, N * H * W, channels of a group], where they lie evenly.
   Tensor<T, 3> pixels() const {
     return {image.data(),
@@ -251,6 +284,7 @@ Source<T> sourceOf(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::in
                    bool even = false) {
   const std::int64_t own = x.extent(1) / groups, columns = ceilDiv(x.extent(3), gap);
   const std::int64_t read = channelsRead(own, x.extent(1), sizeof(T));
+  const RunsOf runs = runsOf<T>(own, x.extent(1));
   const bool asItLies = !even || pixelStride(x);
   const auto sourceFrom = [&](T *data, std::int64_t channels, std::array<std::int64_t, 6> strides,
                               std::int64_t apart, const detail::Memory &memory) {
@@ -263,7 +297,11 @@ Source<T> sourceOf(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::in
       if (axis != 2)
         unit = std::gcd(unit, strides[axis]);
     }
-    return Source<T>{{data, extents, strides, memory}, x.extent(3), static_cast<int>(unit), apart};
+    return Source<T>{{data, extents, strides, memory},
+                     x.extent(3),
+                     static_cast<int>(unit),
+                     apart,
+                     own > 0 && runs == RunsOf::pixels};
   };
   const auto from = [&](const Tensor<T, 4> &x) {
     return sourceFrom(
@@ -271,7 +309,7 @@ Source<T> sourceOf(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::in
         {x.stride(0), own * x.stride(1), x.stride(1), x.stride(2), gap * x.stride(3), x.stride(3)},
         pixelStride(x).value_or(0), x.memory());
   };
-  if (own == 0 || runsOf<T>(own, x.extent(1)) == RunsOf::channels) {
+  if (own == 0 || runs == RunsOf::channels) {
     if (own == 0 || (asItLies && hasRuns(x, RunsOf::channels)))
       return from(x);
     const Reordered<T> copy(use, x, RunsOf::channels);

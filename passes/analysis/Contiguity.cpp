@@ -44,6 +44,7 @@ Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
     run.constancy = std::gcd(x.constancy, y.constancy);
     run.divisibility = std::min(divisibilityOfRuns(x, run.contiguity, step),
                                 divisibilityOfRuns(y, run.contiguity, step));
+    run.gap = std::max(x.gap, y.gap);
     result.dims.push_back(run);
   }
   if (a.constant == b.constant)

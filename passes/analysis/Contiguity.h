@@ -15,7 +15,8 @@ struct Run {
   int64_t contiguity = 1; ///< length of runs of values that grow by one
   int64_t constancy = 1;  ///< length of runs of equal values
   int64_t divisibility =
-      1; ///< power of two that divides the first value of every run of `contiguity`
+      1;           ///< power of two that divides the first value of every run of `contiguity`
+  int64_t gap = 1; ///< what neighbours grow by; with Certainty::mostly it may be more than one
   bool operator==(const Run &) const = default;
 };
 

@@ -99,7 +99,7 @@ private:
   /// Whether numbers that far apart still count as neighbours.
   bool isSmallStep(const Contiguity &step) const {
     return certainty == Certainty::mostly && step.constant && *step.constant > 1 &&
-           *step.constant <= 4;
+           *step.constant <= 16;
   }
 
   Operation &op;
@@ -122,8 +122,10 @@ Contiguity Rules::add() const {
   Contiguity result = perDim([&](unsigned d) {
     const Run &a = lhs()[d], &b = rhs()[d];
     Run run;
-    run.contiguity =
-        std::max(std::gcd(a.contiguity, b.constancy), std::gcd(a.constancy, b.contiguity));
+    const int64_t ofA = std::gcd(a.contiguity, b.constancy),
+                  ofB = std::gcd(a.constancy, b.contiguity);
+    run.contiguity = std::max(ofA, ofB);
+    run.gap = ofA >= ofB ? a.gap : b.gap;
     run.constancy = std::gcd(a.constancy, b.constancy);
     // `step` is 1 unless the result is a pointer, whose offset counts elements.
     int64_t offset =
@@ -143,6 +145,7 @@ Contiguity Rules::subtract() const {
     run.constancy = std::gcd(a.constancy, b.constancy);
     run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1),
                                 divisibilityOfRuns(b, run.contiguity, 1));
+    run.gap = a.gap;
     return run;
   });
 }
@@ -154,9 +157,9 @@ Contiguity Rules::multiply(const Contiguity &by) const {
     return by;
   Contiguity result = perDim([&](unsigned d) {
     int64_t divisor = everyLhs(d) * divisibilityOfRuns(by[d], 1, 1);
-    int64_t contiguity = isSmallStep(by) ? lhs()[d].contiguity : 1;
-    return Run{contiguity, std::gcd(lhs()[d].constancy, by[d].constancy),
-               std::min(divisor, maxDivisor)};
+    const bool close = isSmallStep(by);
+    return Run{close ? lhs()[d].contiguity : 1, std::gcd(lhs()[d].constancy, by[d].constancy),
+               std::min(divisor, maxDivisor), close ? lhs()[d].gap * *by.constant : 1};
   });
   result.nonNegative = lhs().nonNegative && by.nonNegative;
   return result;
@@ -198,6 +201,7 @@ Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
       run.contiguity =
           std::gcd(std::gcd(a.contiguity, n.constancy), std::min(a.divisibility, divisor));
     run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, 1), divisor);
+    run.gap = a.gap;
     return run;
   });
   result.nonNegative = lhs().nonNegative || (roundsDown && by.nonNegative);
@@ -248,6 +252,7 @@ Contiguity Rules::select() const {
       Run run;
       run.contiguity = std::gcd(result[d].contiguity, condition[d].constancy);
       run.constancy = std::gcd(result[d].constancy, condition[d].constancy);
+      run.gap = result[d].gap;
       run.divisibility = std::min(divisibilityOfRuns(a[d], run.contiguity, step),
                                   divisibilityOfRuns(b[d], run.contiguity, step));
       return run;
@@ -273,7 +278,7 @@ Contiguity Rules::extendUnsigned() const {
   if (!lhs().nonNegative) {
     for (Run &run : result.dims) {
       int64_t length = std::gcd(run.contiguity, run.divisibility);
-      run = {length, run.constancy, divisibilityOfRuns(run, length, 1)};
+      run = {length, run.constancy, divisibilityOfRuns(run, length, 1), run.gap};
     }
     result.constant.reset();
   }
@@ -342,6 +347,7 @@ Contiguity Rules::reshape(ArrayRef<int64_t> from) const {
     b.contiguity = std::gcd(a.contiguity, shape[j]);
     b.constancy = std::gcd(a.constancy, shape[j]);
     b.divisibility = divisibilityOfRuns(a, b.contiguity, step);
+    b.gap = a.gap;
     int64_t left = from[i], right = shape[j], last = shape[j];
     int64_t constancy = a.constancy; // of the group's elements in row-major order
     while (left != right)

@@ -351,9 +351,15 @@ KernelCase fewChannels(const char *kernel, const char *layout, const char *dtype
 
 std::uint64_t bytesOf(const char *dtype) { return dtype[1] == '1' ? 2 : 4; }
 
+// A few channels of a group are read as a power of two, 8 bytes or more.
+std::uint64_t blockOf(const char *dtype, int channels, int groups) {
+  const std::uint64_t block = std::bit_ceil(static_cast<unsigned>(channels / groups));
+  return block == 1 ? 1 : std::max(block, 8 / bytesOf(dtype));
+}
+
 // Of a row of the copied filters: all that a filter, or a channel of dx, is summed over.
 std::uint64_t rowBytes(const char *dtype, int channels, int groups) {
-  return static_cast<std::uint64_t>((3 * channels / groups + 15) / 16 * 16) * bytesOf(dtype);
+  return (3 * blockOf(dtype, channels, groups) + 15) / 16 * 16 * bytesOf(dtype);
 }
 
 struct Few {
@@ -367,9 +373,10 @@ Few groupsOfHalfSectors(const char *dtype) {
 
 } // namespace
 
-// Where a group has few channels, runs of pixels are read, and filters in the order of the sums:
-// each row of them is one run, of 16 numbers or a multiple. What lies otherwise is copied once.
-TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
+// Where a group has few channels, blocks of all of a group's channels are read, those of
+// neighbouring pixels beside each other, and filters in the order of the sums: each row of them is
+// one run, of 16 numbers or a multiple. What lies otherwise is copied once.
+TEST_P(ProductCounters, FewChannelsAreReadInBlocks) {
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const auto &[channels, filters, groups] :
@@ -381,8 +388,11 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
         const std::uint64_t bytes = bytesOf(dtype), places = 16 * 32;
         const auto count = [&](int n) { return static_cast<std::uint64_t>(n) * bytes; };
         const std::uint64_t image = 18 * 32 * count(channels),
+                            pixel = blockOf(dtype, channels, groups) * count(groups),
                             row = rowBytes(dtype, channels, groups);
-        const bool copied = layout == std::string("nhwc"), copiedBack = copied && groups > 1;
+        // Blocks of one channel are rows of pixels.
+        const bool last = layout == std::string("nhwc"), copied = last || channels > groups,
+                   copiedBack = last && groups > 1;
         std::size_t launches = 0;
         for (const auto &[name, counters] : countAll(test)) {
           SCOPED_TRACE(name);
@@ -397,7 +407,7 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
             if (channels != 3) {
               expectReadOf(counters, {{"x", image}});
             }
-            EXPECT_EQ(counters.globalStore.bytes, image);
+            EXPECT_EQ(counters.globalStore.bytes, 18 * 32 * pixel);
             expectCoalesced(counters);
           } else if (name == "conv2d_restore") {
             expectMoved(counters, places * count(filters), places * count(filters));
@@ -405,7 +415,7 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
             expectNoConflicts(counters);
             // Taps of a single channel may be read together, and the rows that they share once
             // then.
-            const std::uint64_t taps = 3 * places * count(channels),
+            const std::uint64_t taps = 3 * places * pixel,
                                 weights = places / 64 * static_cast<std::uint64_t>(filters) * row,
                                 once = channels == groups ? image : taps;
             expectRead(counters, once + weights, taps - once);
@@ -420,14 +430,16 @@ TEST_P(ProductCounters, FewChannelsAreReadInRunsOfPixels) {
 }
 
 // So do the gradients, of x where channels are few and of dy where filters are.
-TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
+TEST_P(ProductCounters, GradientsOfFewChannelsReadBlocks) {
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const int groups : {32, 16, groupsOfHalfSectors(dtype).groups}) {
         KernelCase test = fewChannels("conv2d_backward", layout, dtype, 32, 32, groups);
         test.config.emplace("wgrad_splits", 1);
         SCOPED_TRACE(test.describe());
-        const std::uint64_t pixel = 32 * bytesOf(dtype), places = 16 * 32, area = 18 * 32;
+        const std::uint64_t bytes = bytesOf(dtype), places = 16 * 32, area = 18 * 32,
+                            pixel =
+                                blockOf(dtype, 32, groups) * bytes * static_cast<unsigned>(groups);
         std::size_t products = 0;
         for (const auto &[name, counters] : countAll(test)) {
           SCOPED_TRACE(name);
@@ -452,7 +464,7 @@ TEST_P(ProductCounters, GradientsOfFewChannelsReadRunsOfPixels) {
           EXPECT_LE(readBytes(counters), taps + other) << counters.text();
           if (!ofImage)
             continue;
-          EXPECT_EQ(counters.globalStore.bytes, area * pixel);
+          EXPECT_EQ(counters.globalStore.bytes, area * 32 * bytes);
           EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
         }
         EXPECT_EQ(products, 2u);
