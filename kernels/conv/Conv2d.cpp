@@ -55,7 +55,8 @@ KernelSpec sectile::conv2dSpec() {
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t groups = call.options.integer("groups");
-    ConvConfig chosen = convConfig(use, "", call.extent("Cg"), call.extent("C"));
+    ConvConfig chosen = convConfig(use, "", call.extent("Cg"),
+                                   groups == 1 && call.options.integer("stride_w") == 1);
     chosen.bias = use.has("b");
     const std::int64_t pixels = call.extent("N") * call.extent("P") * call.extent("Q");
     const std::int64_t programs =
@@ -71,7 +72,7 @@ KernelSpec sectile::conv2dSpec() {
             call.extent("R"), call.extent("S"), chosen);
       };
       const auto y = use.tensor<T, 4>("y");
-      if (runsOf<T>(each, y.extent(1)) == RunsOf::pixels)
+      if (runsOf<T>(each, groups == 1) == RunsOf::pixels)
         writeInRuns(use, y, RunsOf::pixels, product);
       else
         product(y);

@@ -192,7 +192,9 @@ void takePhases(ConvConfig &chosen, std::int64_t own) {
 
 // Of tiles of dw that are n columns wide.
 int flatColumns(const Invocation &call, std::int64_t n) {
-  return flatChannels(call.extent("Cg"), call.extent("C"), size_of(call.dtype("x")), n);
+  const bool together =
+      call.options.integer("groups") == 1 && call.options.integer("stride_w") == 1;
+  return flatChannels(call.extent("Cg"), together, size_of(call.dtype("x")), n);
 }
 
 // Tiles of dw.
@@ -223,13 +225,13 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      filters = call.extent("K"), each = filters / groups;
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const RunsOf runs = runsOf<T>(own, call.extent("C"));
+    const RunsOf runs = runsOf<T>(own, groups == 1);
     const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups,
                                  call.options.integer("stride_w")),
                     dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
     {
       // Channels of the image are columns, filters are summed.
-      ConvConfig chosen = convConfig(use, "", each, filters);
+      ConvConfig chosen = convConfig(use, "", each, groups == 1);
       chosen.unit = dy.unit;
       chosen.apart = dy.blockApart();
       // A program's pixels would have gaps where others' are. With few channels it can have what
@@ -263,7 +265,7 @@ void apply(Use &use) {
         product(dx);
     }
     {
-      const ConvConfig conv = convConfig(use, "wgrad_", own, call.extent("C"));
+      const ConvConfig conv = convConfig(use, "wgrad_", own, false);
       const SplitConfig chosen{.m = conv.m,
                                .n = conv.n,
                                .k = conv.k,

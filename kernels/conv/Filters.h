@@ -112,7 +112,7 @@ Tensor<T, 4> filtersFor(Use &use, const Tensor<T, 4> &w, bool ofImage, const Con
   if (ofImage)
     filters = filters.permute({0, 2, 1, 3, 4});
   const int classes = Vertical::classes(chosen.strideH) * Horizontal::classes(chosen.strideW);
-  const bool few = runsOf<T>(w.extent(1), w.extent(1)) == RunsOf::pixels;
+  const bool few = runsOf<T>(w.extent(1), true) == RunsOf::pixels;
   if (chosen.phases == 1 && (chosen.flat ? classes == 1 : !few && hasRuns(w, RunsOf::channels)))
     if (const auto rows = asRows(filters, chosen.flat))
       return *rows;

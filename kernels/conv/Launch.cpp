@@ -5,7 +5,7 @@
 using namespace sectile;
 
 ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::int64_t own,
-                               std::int64_t all) {
+                               bool together) {
   const ConvShape shape(use.call.options);
   auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
   ConvConfig config{.m = field("m"),
@@ -20,7 +20,7 @@ ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::i
                     .dilationH = static_cast<int>(shape.h.dilation),
                     .dilationW = static_cast<int>(shape.w.dilation),
                     .exact = use.call.options.choice("precision") == "exact"};
-  config.flat = flatChannels(own, all, size_of(use.call.dtype("x")), config.k);
+  config.flat = flatChannels(own, together, size_of(use.call.dtype("x")), config.k);
   return config;
 }
 

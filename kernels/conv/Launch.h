@@ -5,10 +5,9 @@
 
 namespace sectile {
 
-// From the fields m, n, k, warps, stages with this prefix; `own` of `all` channels are summed in
-// one tap.
-ConvConfig convConfig(const Use &use, const std::string &prefix, std::int64_t own,
-                      std::int64_t all);
+// From the fields m, n, k, warps, stages with this prefix; `own` channels are summed in one tap, of
+// pixels that are read together with those beside them or not.
+ConvConfig convConfig(const Use &use, const std::string &prefix, std::int64_t own, bool together);
 // Fields of a launch, their defaults and what the tuner tries for it.
 void addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix);
 void addConvDefaults(Config &config, const Invocation &call, const std::string &target,

@@ -118,28 +118,28 @@ inline int powerFrom(std::int64_t count, int least, int most) {
 
 enum class RunsOf { channels, pixels };
 
-// What lies in runs where `own` channels of `all` are read or written together: channels where they
-// are 16 bytes, and fill a sector unless those beside them are read too.
-inline RunsOf runsOf(std::int64_t own, std::int64_t all, std::size_t bytes) {
-  return own * static_cast<std::int64_t>(bytes) < (own < all ? 32 : 16) ? RunsOf::pixels
-                                                                        : RunsOf::channels;
+// What lies in runs where `own` channels of a pixel are read or written at once: channels where
+// they are 16 bytes, and fill a sector unless what lies beside them is read together with them.
+inline RunsOf runsOf(std::int64_t own, bool together, std::size_t bytes) {
+  return own * static_cast<std::int64_t>(bytes) < (together ? 16 : 32) ? RunsOf::pixels
+                                                                       : RunsOf::channels;
 }
-template <class T> RunsOf runsOf(std::int64_t own, std::int64_t all) {
-  return runsOf(own, all, sizeof(T));
+template <class T> RunsOf runsOf(std::int64_t own, bool together) {
+  return runsOf(own, together, sizeof(T));
 }
 
 // Numbers that a pixel of a source has for each group: a few channels are filled up to a power of
 // two, of at least 8 bytes, which is read at once.
-inline std::int64_t channelsRead(std::int64_t own, std::int64_t all, std::size_t bytes) {
-  if (runsOf(own, all, bytes) == RunsOf::channels || own == 1)
+inline std::int64_t channelsRead(std::int64_t own, bool together, std::size_t bytes) {
+  if (runsOf(own, together, bytes) == RunsOf::channels || own == 1)
     return own;
   const auto block = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(own)));
   return std::max<std::int64_t>(block, 8 / static_cast<std::int64_t>(bytes));
 }
 
 // ConvConfig::flat of a product whose tiles are so many channels wide.
-inline int flatChannels(std::int64_t own, std::int64_t all, std::size_t bytes, std::int64_t tile) {
-  return own > 0 && own < tile ? static_cast<int>(channelsRead(own, all, bytes)) : 0;
+inline int flatChannels(std::int64_t own, bool together, std::size_t bytes, std::int64_t tile) {
+  return own > 0 && own < tile ? static_cast<int>(channelsRead(own, together, bytes)) : 0;
 }
 
 template <class T> bool hasRuns(const Tensor<T, 4> &x, RunsOf runs) {
@@ -283,8 +283,9 @@ template <class T>
 Source<T> sourceOf(Use &use, const Tensor<T, 4> &x, std::int64_t groups, std::int64_t gap,
                    bool even = false) {
   const std::int64_t own = x.extent(1) / groups, columns = ceilDiv(x.extent(3), gap);
-  const std::int64_t read = channelsRead(own, x.extent(1), sizeof(T));
-  const RunsOf runs = runsOf<T>(own, x.extent(1));
+  const bool together = groups == 1 && gap == 1;
+  const std::int64_t read = channelsRead(own, together, sizeof(T));
+  const RunsOf runs = runsOf<T>(own, together);
   const bool asItLies = !even || pixelStride(x);
   const auto sourceFrom = [&](T *data, std::int64_t channels, std::array<std::int64_t, 6> strides,
                               std::int64_t apart, const detail::Memory &memory) {

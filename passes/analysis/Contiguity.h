@@ -43,8 +43,8 @@ int64_t stepOf(mlir::Type type);
 int64_t divisibilityOfRuns(const Run &run, int64_t length, int64_t step);
 
 /// Whether what is known holds always, or is what to expect: the places that a number is taken
-/// apart into by an extent that is not known are neighbours but where a row ends, every second or
-/// fourth number still lies close by, and what is divided is not negative.
+/// apart into by an extent that is not known are neighbours but where a row ends, numbers up to 16
+/// apart still lie close by, and what is divided is not negative.
 enum class Certainty { always, mostly };
 
 /// The analysis of every value in an operation, by abstract interpretation: loops are repeated

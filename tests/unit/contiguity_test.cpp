@@ -40,7 +40,8 @@ protected:
         std::string text;
         for (const sectile::Run &run : analysis[op->getResult(0)].dims)
           text += (text.empty() ? "" : ", ") + std::to_string(run.contiguity) + " " +
-                  std::to_string(run.constancy) + " " + std::to_string(run.divisibility);
+                  std::to_string(run.constancy) + " " + std::to_string(run.divisibility) +
+                  (run.gap == 1 ? "" : " apart " + std::to_string(run.gap));
         found[name.str()] = text;
       }
     });
@@ -83,6 +84,11 @@ TEST_F(ContiguityTest, MostPixelsHaveNeighbours) {
       %column = arith.remsi %p, %columns {mark = "column"} : tensor<64xi32>
       %two = arith.constant dense<2> : tensor<64xi32>
       %strided = arith.muli %column, %two {mark = "strided"} : tensor<64xi32>
+      %eight = arith.constant dense<8> : tensor<64xi32>
+      %farther = arith.muli %strided, %eight {mark = "farther"} : tensor<64xi32>
+      %shifted = arith.addi %s, %farther {mark = "shifted"} : tensor<64xi32>
+      %many = arith.constant dense<32> : tensor<64xi32>
+      %far = arith.muli %column, %many {mark = "far"} : tensor<64xi32>
       %ten = arith.constant dense<10> : tensor<64xi32>
       %tenth = arith.remsi %p, %ten {mark = "by a constant"} : tensor<64xi32>
       return
@@ -90,12 +96,16 @@ TEST_F(ContiguityTest, MostPixelsHaveNeighbours) {
   auto mostly = analyse(pixels, Certainty::mostly);
   EXPECT_EQ(mostly["row"], "1 64 1");
   EXPECT_EQ(mostly["column"], "64 1 1");
-  EXPECT_EQ(mostly["strided"], "64 1 2");
+  EXPECT_EQ(mostly["strided"], "64 1 2 apart 2");
+  EXPECT_EQ(mostly["farther"], "64 1 8 apart 16");
+  EXPECT_EQ(mostly["shifted"], "64 1 1 apart 16");
+  EXPECT_EQ(mostly["far"], "1 1 32");
   EXPECT_EQ(mostly["by a constant"], "1 1 1");
   auto always = analyse(pixels);
   EXPECT_EQ(always["row"], "1 1 1");
   EXPECT_EQ(always["column"], "1 1 1");
   EXPECT_EQ(always["strided"], "1 1 2");
+  EXPECT_EQ(always["farther"], "1 1 16");
 }
 
 TEST_F(ContiguityTest, PromisesAreTaken) {

@@ -471,6 +471,42 @@ TEST_P(ProductCounters, GradientsOfFewChannelsReadBlocks) {
       }
 }
 
+// With a stride, the pixels that a tap meets one after the other lie beside each other: where
+// channels or filters are few, each class of columns is copied to a place of its own. Taps are in
+// one column, so that each run of pixels is one of whole sectors.
+TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
+  for (const char *kernel : {"conv2d", "conv2d_backward"})
+    for (const char *layout : {"nchw", "nhwc"})
+      for (const char *dtype : {"f16", "f32"})
+        for (const auto &[channels, filters, groups] :
+             {Few{3, 64, 1}, Few{64, 3, 1}, Few{8, 2, 1}, Few{32, 32, 32}, Few{32, 32, 16},
+              groupsOfHalfSectors(dtype)}) {
+          KernelCase test = fewChannels(kernel, layout, dtype, channels, filters, groups);
+          for (const auto &[axis, extent] : {std::pair{"W", 64}, {"P", 8}})
+            test.extents[axis] = extent;
+          if (kernel == std::string("conv2d")) {
+            test.extents.erase("P");
+            test.extents.erase("Q");
+          }
+          test.options.push_back({"stride_h", "2"});
+          test.options.push_back({"stride_w", "2"});
+          SCOPED_TRACE(test.describe());
+          std::size_t products = 0;
+          for (const auto &[name, counters] : countAll(test)) {
+            if (name != "conv2d" && name != "conv2d_dgrad" && name != "conv2d_wgrad")
+              continue;
+            ++products;
+            SCOPED_TRACE(name);
+            EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors)
+                << counters.text();
+            EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors)
+                << counters.text();
+            expectNoConflicts(counters);
+          }
+          EXPECT_EQ(products, test.extents.contains("P") ? 2u : 1u);
+        }
+}
+
 // A program of dx has all pixels between those of a stride as columns, up to 32 of four channels,
 // and stores whole rows of an image, or of a copy of it where pixels do not lie last.
 TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
