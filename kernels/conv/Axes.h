@@ -9,8 +9,8 @@ namespace sectile {
 
 // Each axis of the destination has one of these, which numbers those of its elements that a program
 // has, and the taps that lie on them. Filters for the product are stored by `width` indices:
-// index() is that of the number-th tap, tap() what is stored there, for each phase. Every ways-th
-// tap lies on elements of the same class, from tap k on on those of classOf(k).
+// index() is that of the number-th tap. Every ways-th tap lies on elements of the same class, from
+// tap k on on those of classOf(k).
 
 // The forward pass: all places of the filter, with all of its taps.
 struct PlaceAxis {
@@ -28,8 +28,6 @@ struct PlaceAxis {
       : stride(stride), pad(pad), dilation(dilation), count(places), taps(filter), width(filter) {}
   Int destination(const Int &number) const { return number; }
   Int index(const Int &number) const { return number; }
-  Int tap(const Int &index, const Int &) const { return index; }
-  Bool lies(const Int &index, const Int &) const { return index < width; }
   // The element of the source under the first tap is source(number) * gap() + offset(), under each
   // next one it is by move() further.
   Int source(const Int &number) const { return number - (pad + stride - 1) / stride; }
@@ -72,8 +70,6 @@ struct ElementAxis {
   }
   Int destination(const Int &number) const { return first + number * stride; }
   Int index(const Int &number) const { return firstTap + number * period; }
-  Int tap(const Int &index, const Int &) const { return index; }
-  Bool lies(const Int &index, const Int &) const { return index < width; }
   Int source(const Int &number) const {
     return (first + pad - firstTap * dilation) / stride + number;
   }
@@ -83,7 +79,8 @@ struct ElementAxis {
 };
 
 // The same with all elements: a number stands for as many neighbours as the stride, its phases.
-// They take the same places of the source, and of each its own tap, if one lies on it.
+// They take the same places of the source, and of each its own tap, if one lies on it: tap() is
+// what is stored there.
 struct PhaseAxis {
   static constexpr int classes(int) { return 1; }
   static constexpr int step(int stride) { return stride; }

@@ -42,32 +42,37 @@ inline Kernel filterRows{
       const Int slot = numbersAlong(tiles.rest, config.taps, 3, 4);
 
       const int waysH = Vertical::ways(config.strideH, config.dilationH);
+      const Int slotH = slot / slots, slotW = slot % slots;
       Int waysW;
       if constexpr (phased)
         waysW = to.extent(2) / config.channels;
       else
         waysW = Horizontal::ways(config.strideW, config.dilationW);
-      const Int slotH = slot / slots, slotW = slot % slots;
-      const Int numberH = slotH / waysH, numberW = slotW / waysW, phase = slotW % waysW;
+      const Int numberH = slotH / waysH, numberW = slotW / waysW, wayW = slotW % waysW;
       const Int down =
                     Vertical::classOf(config.strideH, config.padH, config.dilationH, slotH % waysH),
-                right = Horizontal::classOf(config.strideW, config.padW, config.dilationW, phase);
+                right = Horizontal::classOf(config.strideW, config.padW, config.dilationW, wayW);
       const Vertical vertical(config.strideH, config.padH, config.dilationH, down, 1,
                               from.extent(3));
       const Horizontal horizontal(config.strideW, config.padW, config.dilationW, right, 1,
                                   from.extent(4));
-      const Int i = vertical.index(numberH), j = horizontal.index(numberW);
+      // A slot is its tap, and the index of that, but where it is one of a phase.
+      Int row = column, index = slotW, tap = slotW;
+      Bool lies = slotH < from.extent(3);
+      if constexpr (phased) {
+        row = wayW / phases * (lines * phases) + column * phases + wayW % phases;
+        index = numberW;
+        tap = horizontal.tap(numberW, wayW);
+        lies = lies && horizontal.lies(numberW, wayW);
+      }
       const auto values =
           load(from.ptr() + (wide(group) * from.stride(0) + wide(column) * from.stride(1) +
-                             wide(channel) * from.stride(2) + wide(i) * from.stride(3) +
-                             wide(horizontal.tap(j, phase)) * from.stride(4)),
-               group < to.extent(0) && column < from.extent(1) && channel < own &&
-                   i < from.extent(3) && horizontal.lies(j, phase));
+                             wide(channel) * from.stride(2) + wide(slotH) * from.stride(3) +
+                             wide(tap) * from.stride(4)),
+               group < to.extent(0) && column < from.extent(1) && channel < own && lies);
 
-      Int row = column, place = i * horizontal.width + j, at = channel;
-      Bool written = channel < length && i < from.extent(3);
-      if (phased)
-        row = phase / phases * (lines * phases) + column * phases + phase % phases;
+      Int place = slotH * horizontal.width + index, at = channel;
+      Bool written = channel < length && slotH < from.extent(3);
       if (config.flat) {
         place = down * Horizontal::classes(config.strideW) + right;
         at = (numberH * horizontal.taps + numberW) * config.flat + channel;
@@ -84,6 +89,9 @@ template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, int
   const std::int64_t channels = w.extent(2), taps = w.extent(3) * w.extent(4);
   const std::int64_t apart = w.extent(4) > 1 ? w.stride(4) : w.stride(3);
   if (w.extent(3) > 1 && w.stride(3) != w.extent(4) * apart)
+    return {};
+  // A row of channels that is no multiple of whole sectors is read in pieces.
+  if (!flat && (apart % 16 || w.stride(0) % 16 || w.stride(1) % 16))
     return {};
   if (!flat)
     return Tensor<T, 4>{w.data(),
