@@ -90,9 +90,11 @@ template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, int
   const std::int64_t apart = w.extent(4) > 1 ? w.stride(4) : w.stride(3);
   if (w.extent(3) > 1 && w.stride(3) != w.extent(4) * apart)
     return {};
-  // A row of channels that is no multiple of whole sectors is read in pieces.
-  if (!flat && (apart % 16 || w.stride(0) % 16 || w.stride(1) % 16))
-    return {};
+  // Runs that do not begin where sectors do are read in pieces.
+  for (const std::int64_t stride :
+       {w.extent(0) > 1 ? w.stride(0) : 0, taps > 1 ? apart : 0, w.stride(1), w.stride(2)})
+    if (!flat && stride != 1 && stride % 16)
+      return {};
   if (!flat)
     return Tensor<T, 4>{w.data(),
                         {w.extent(0), taps, w.extent(1), channels},
