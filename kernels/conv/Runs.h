@@ -225,15 +225,6 @@ private:
   }
 };
 
-// x as it is or copied.
-template <class T> Tensor<T, 4> inRuns(Use &use, const Tensor<T, 4> &x, RunsOf runs) {
-  if (hasRuns(x, runs))
-    return x;
-  const Reordered<T> copy(use, x, runs);
-  copy.copyFrom(use, x);
-  return copy.image(x);
-}
-
 // Has x written as it is, or in scratch memory that is copied.
 template <class T, class Write>
 void writeInRuns(Use &use, const Tensor<T, 4> &x, RunsOf runs, const Write &write) {

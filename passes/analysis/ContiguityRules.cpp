@@ -14,6 +14,9 @@ namespace {
 /// Greater divisors are of no use, and products of two of these do not overflow.
 constexpr int64_t maxDivisor = int64_t(1) << 30;
 
+/// Numbers farther apart than this are no neighbours.
+constexpr int64_t mostGap = 16;
+
 /// The greatest power of two that divides a number; everything divides zero.
 int64_t powerOfTwoIn(int64_t n) {
   if (n == 0)
@@ -99,7 +102,7 @@ private:
   /// Whether numbers that far apart still count as neighbours.
   bool isSmallStep(const Contiguity &step) const {
     return certainty == Certainty::mostly && step.constant && *step.constant > 1 &&
-           *step.constant <= 16;
+           *step.constant <= mostGap;
   }
 
   Operation &op;
@@ -157,7 +160,8 @@ Contiguity Rules::multiply(const Contiguity &by) const {
     return by;
   Contiguity result = perDim([&](unsigned d) {
     int64_t divisor = everyLhs(d) * divisibilityOfRuns(by[d], 1, 1);
-    const bool close = isSmallStep(by);
+    // Bounded, so that what a loop multiplies again and again comes to an end.
+    const bool close = isSmallStep(by) && lhs()[d].gap * *by.constant <= mostGap;
     return Run{close ? lhs()[d].contiguity : 1, std::gcd(lhs()[d].constancy, by[d].constancy),
                std::min(divisor, maxDivisor), close ? lhs()[d].gap * *by.constant : 1};
   });

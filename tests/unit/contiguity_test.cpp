@@ -71,6 +71,24 @@ TEST_F(ContiguityTest, RowsOfAMatrix) {
   EXPECT_EQ(found["ptr"], "1 1 2, 176 1 16");
 }
 
+// A loop that multiplies what it carries comes to an end.
+TEST_F(ContiguityTest, GapsDoNotGrowForEver) {
+  auto mostly = analyse(R"(
+    func.func @f(%n: i32) {
+      %zero = arith.constant 0 : i32
+      %one = arith.constant 1 : i32
+      %two = arith.constant dense<2> : tensor<64xi32>
+      %a = tile.arange 0 : tensor<64xi32>
+      %r = scf.for %i = %zero to %n step %one iter_args(%x = %a) -> (tensor<64xi32>) : i32 {
+        %y = arith.muli %x, %two {mark = "doubled"} : tensor<64xi32>
+        scf.yield %y : tensor<64xi32>
+      }
+      return
+    })",
+                        Certainty::mostly);
+  EXPECT_EQ(mostly["doubled"].substr(0, 4), "1 1 ");
+}
+
 // What layouts are chosen by: rows of an image end somewhere, but most pixels have their neighbours
 // beside them.
 TEST_F(ContiguityTest, MostPixelsHaveNeighbours) {
