@@ -1,6 +1,9 @@
 // A roofline with occupancy, waves of blocks and latency.
 #include "autotune/CostModel.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Regex.h"
 #include <algorithm>
 #include <cmath>
 
@@ -28,22 +31,26 @@ private:
   double sum = 0;
 };
 
-// Multiply-adds of one matrix instruction, and its operands' element, by its name:
-// "….mma.m16n8k16.row.col.f32.f32".
+// Multiply-adds of one matrix instruction by its name, as "….mma.m16n8k16.row.col.f32.f32" or
+// "….mfma.f32.16x16x16f16": the first three numbers that a letter stands between.
 double multiplyAdds(StringRef name) {
-  StringRef shape = name.split(".mma.m").second.split('.').first;
-  unsigned extents[3] = {1, 1, 1};
-  for (unsigned &extent : extents) {
-    shape.consumeInteger(10, extent);
-    shape = shape.drop_front(shape.empty() ? 0 : 1);
-  }
-  return double(extents[0]) * extents[1] * extents[2];
+  static const llvm::Regex extents("[.m]([0-9]+)[nx]([0-9]+)[kx]([0-9]+)");
+  llvm::SmallVector<StringRef, 4> parts;
+  double product = 1;
+  if (extents.match(name, &parts))
+    for (StringRef part : llvm::ArrayRef(parts).drop_front())
+      product *= double(std::stoul(part.str()));
+  return product;
 }
 
+// The element of its operands. The sums' is before the extents on AMD.
 MmaElement elementOf(StringRef name) {
   const std::pair<StringRef, MmaElement> elements[] = {
-      {"tf32", MmaElement::TF32},   {"bf16", MmaElement::BF16},   {"s8", MmaElement::I8},
-      {"e4m3", MmaElement::F8E4M3}, {"e5m2", MmaElement::F8E5M2}, {"f64", MmaElement::F64}};
+      {"tf32", MmaElement::TF32},   {"xf32", MmaElement::TF32},   {"bf16", MmaElement::BF16},
+      {".s8", MmaElement::I8},      {"i8", MmaElement::I8},       {"iu8", MmaElement::I8},
+      {"e4m3", MmaElement::F8E4M3}, {"e5m2", MmaElement::F8E5M2}, {"fp8", MmaElement::F8E4M3},
+      {"bf8", MmaElement::F8E5M2},  {"f64", MmaElement::F64},     {"x4f32", MmaElement::F32},
+      {"x2f32", MmaElement::F32},   {"k4.f32", MmaElement::F32},  {"k2.f32", MmaElement::F32}};
   for (const auto &[word, element] : elements)
     if (name.contains(word))
       return element;

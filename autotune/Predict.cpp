@@ -1,5 +1,6 @@
 // Counting operations of placed IR, each as often as its loops run.
 #include "autotune/Predict.h"
+#include "ir/MmaElements.h"
 #include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
 #include "passes/analysis/SharedMemory.h"
@@ -232,10 +233,10 @@ private:
       sharedRead += bytes;
       instructions += bytes / (16 * warps * target.warpSize);
     };
-    if (const auto by = dot.getInstruction()) {
-      const double each = double((*by)[0]) * (*by)[1] * (*by)[2];
-      matrix["predicted.mma.m" + std::to_string((*by)[0]) + "n" + std::to_string((*by)[1]) + "k" +
-             std::to_string((*by)[2]) + "." + elementName(element)] += work / each;
+    if (const MmaInstruction *by = instructionOf(dot, target)) {
+      const double each = double(by->m) * by->n * by->k;
+      matrix["predicted.mma.m" + std::to_string(by->m) + "n" + std::to_string(by->n) + "k" +
+             std::to_string(by->k) + "." + elementName(by->a)] += work / each;
       instructions += work / each / warps;
       read(dot.getA(), element, shapeA, across);
       read(dot.getB(), elementB, shapeB, down);
@@ -247,16 +248,23 @@ private:
     }
   }
 
-  static std::string elementName(Type type) {
-    if (type.isBF16())
+  static std::string elementName(MmaElement element) {
+    switch (element) {
+    case MmaElement::BF16:
       return "bf16";
-    if (type.isF32())
+    case MmaElement::TF32:
       return "tf32";
-    if (type.isF64())
+    case MmaElement::F32:
+      return "f32";
+    case MmaElement::F64:
       return "f64";
-    if (type.isInteger(8))
+    case MmaElement::I8:
       return "s8";
-    return type.isF16() ? "f16" : "e4m3";
+    case MmaElement::F16:
+      return "f16";
+    default:
+      return "e4m3";
+    }
   }
 
   Evaluator evaluate;

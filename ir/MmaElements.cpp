@@ -1,27 +1,75 @@
-// Which element types matrix units multiply, and as what.
+// Which matrix instructions multiply tiles of which types.
 #include "ir/MmaElements.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 
 namespace sectile {
 
-std::optional<MmaElement> mmaElementOf(Type type) {
+/// What matrix instructions may take elements of this type as, the best first.
+static SmallVector<MmaElement, 2> elementsOf(Type type, tile::Precision precision) {
   if (type.isF16())
-    return MmaElement::F16;
+    return {MmaElement::F16};
   if (type.isBF16())
-    return MmaElement::BF16;
-  if (type.isF32())
-    return MmaElement::TF32;
+    return {MmaElement::BF16};
   if (type.isF64())
-    return MmaElement::F64;
+    return {MmaElement::F64};
   if (type.isInteger(8))
-    return MmaElement::I8;
+    return {MmaElement::I8};
+  if (type.isInteger(32))
+    return {MmaElement::I32};
   if (isa<Float8E4M3FNType>(type))
-    return MmaElement::F8E4M3;
+    return {MmaElement::F8E4M3};
   if (isa<Float8E5M2Type>(type))
-    return MmaElement::F8E5M2;
-  return std::nullopt;
+    return {MmaElement::F8E5M2};
+  if (isa<Float8E4M3FNUZType>(type))
+    return {MmaElement::F8E4M3FNUZ};
+  if (isa<Float8E5M2FNUZType>(type))
+    return {MmaElement::F8E5M2FNUZ};
+  if (!type.isF32())
+    return {};
+  switch (precision) {
+  case tile::Precision::TF32:
+    return {MmaElement::TF32, MmaElement::F32};
+  case tile::Precision::TF32x3: // one product of whole numbers is less work than three
+    return {MmaElement::F32, MmaElement::TF32};
+  case tile::Precision::BF16x3:
+  case tile::Precision::BF16x6:
+    return {MmaElement::BF16};
+  case tile::Precision::IEEE:
+    return {MmaElement::F32};
+  }
+  llvm_unreachable("all precisions are covered");
+}
+
+SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, Type a, Type b, Type sum,
+                                               tile::Precision precision) {
+  SmallVector<MmaElement, 2> right = elementsOf(b, precision),
+                             sums = elementsOf(sum, tile::Precision::IEEE);
+  SmallVector<const MmaInstruction *, 4> found;
+  for (MmaElement left : elementsOf(a, precision))
+    for (const MmaInstruction &each : target.mmas)
+      if (each.a == left && is_contained(right, each.b) && is_contained(sums, each.sum))
+        found.push_back(&each);
+  return found;
+}
+
+static Type elementOf(Value operand) {
+  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
+    return buffer.getElement();
+  return tile::elementType(operand.getType());
+}
+
+const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target) {
+  std::optional<ArrayRef<int32_t>> extents = dot.getInstruction();
+  if (!extents)
+    return nullptr;
+  for (const MmaInstruction *each : mmasFor(target, elementOf(dot.getA()), elementOf(dot.getB()),
+                                            elementOf(dot.getAcc()), dot.getPrecision()))
+    if (*extents == ArrayRef<int32_t>{int(each->m), int(each->n), int(each->k)})
+      return each;
+  return nullptr;
 }
 
 } // namespace sectile

@@ -1,15 +1,20 @@
-// Which element types matrix units multiply, and as what.
+// Which matrix instructions multiply tiles of which types.
 #ifndef SECTILE_IR_MMAELEMENTS_H
 #define SECTILE_IR_MMAELEMENTS_H
 
 #include "ir/Target.h"
-#include "mlir/IR/Types.h"
-#include <optional>
+#include "ir/cta/Cta.h"
 
 namespace sectile {
 
-/// What matrix units take elements of this type as, if any do: f32 as tf32.
-std::optional<MmaElement> mmaElementOf(mlir::Type type);
+/// The target's instructions that multiply elements of these types into sums of the third, the best
+/// first. Those for f32 operands follow from the precision.
+llvm::SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, mlir::Type a,
+                                                     mlir::Type b, mlir::Type sum,
+                                                     tile::Precision precision);
+
+/// The instruction that a dot is to be made of; nullptr when the target has none such.
+const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target);
 
 } // namespace sectile
 

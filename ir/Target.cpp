@@ -23,17 +23,12 @@ static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsig
   t.matrixLoad = true;
   t.bf16Arithmetic = true;
   t.tanhInstruction = true;
-  t.mmaShapes = {{MmaElement::F16, 16, 8, 16},
-                 {MmaElement::BF16, 16, 8, 16},
-                 {MmaElement::TF32, 16, 8, 8},
-                 {MmaElement::I8, 16, 8, 32},
-                 {MmaElement::F64, 8, 8, 4}};
+  t.mmas = mma::ampere();
   return t;
 }
 
 static Target withFp8(Target t) {
-  t.mmaShapes.push_back({MmaElement::F8E4M3, 16, 8, 32});
-  t.mmaShapes.push_back({MmaElement::F8E5M2, 16, 8, 32});
+  t.mmas = mma::ada();
   return t;
 }
 
@@ -44,7 +39,8 @@ static Target sinceHopper(Target t) {
   return t;
 }
 
-static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors) {
+static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors,
+                  ArrayRef<MmaInstruction> mmas) {
   Target t;
   t.name = name.str();
   t.vendor = Vendor::Amd;
@@ -56,6 +52,7 @@ static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors) {
   t.registersPerUnit = 131072;
   t.maxRegistersPerThread = 256;
   t.multiprocessors = multiprocessors;
+  t.mmas = mmas;
   return t;
 }
 
@@ -68,22 +65,21 @@ static const std::vector<Target> &table() {
     t.push_back(sinceHopper(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
-    t.push_back(amd("gfx90a", 64, 104));
-    t.push_back(amd("gfx942", 64, 304));
-    Target mi350 = amd("gfx950", 64, 256);
+    t.push_back(amd("gfx90a", 64, 104, mma::cdna2()));
+    t.push_back(amd("gfx942", 64, 304, mma::cdna3()));
+    Target mi350 = amd("gfx950", 64, 256, mma::cdna4());
     mi350.maxSharedBytes = mi350.sharedBytesPerUnit = 160 * 1024;
     mi350.sharedBanks = 64;
     t.push_back(mi350);
-    t.push_back(amd("gfx1100", 32, 96));
-    t.push_back(amd("gfx1201", 32, 64));
+    t.push_back(amd("gfx1100", 32, 96, mma::rdna3()));
+    t.push_back(amd("gfx1201", 32, 64, mma::rdna4()));
     return t;
   }();
   return targets;
 }
 
-const MmaShape *Target::mmaFor(MmaElement element) const {
-  auto it = find_if(mmaShapes, [&](const MmaShape &s) { return s.element == element; });
-  return it == mmaShapes.end() ? nullptr : &*it;
+bool Target::multiplies(MmaElement element) const {
+  return any_of(mmas, [&](const MmaInstruction &each) { return each.a == element; });
 }
 
 ArrayRef<StringRef> Target::names() {

@@ -3,6 +3,7 @@
 #ifndef SECTILE_IR_TARGET_H
 #define SECTILE_IR_TARGET_H
 
+#include "ir/MmaInstruction.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -13,15 +14,6 @@
 namespace sectile {
 
 enum class Vendor { Nvidia, Amd };
-
-/// Element kinds that matrix units take as operands.
-enum class MmaElement { F16, BF16, TF32, F8E4M3, F8E5M2, I8, F64 };
-
-/// One matrix instruction: D[m,n] += A[m,k] · B[k,n] by one warp.
-struct MmaShape {
-  MmaElement element; ///< of A and B
-  unsigned m, n, k;
-};
 
 struct Target {
   std::string name; ///< as users write it: "sm_90a", "gfx942"
@@ -43,11 +35,11 @@ struct Target {
   bool dependentLaunch = false; ///< a kernel may start before the one ahead of it is done
   bool bf16Atomics = false;     ///< native atomic addition of bf16
   bool tanhInstruction = false;
-  unsigned maxVectorBits = 128;    ///< of one memory access of one thread
-  std::vector<MmaShape> mmaShapes; ///< in order of preference
+  unsigned maxVectorBits = 128;        ///< of one memory access of one thread
+  llvm::ArrayRef<MmaInstruction> mmas; ///< the preferred first among those of the same elements
 
-  /// The matrix instruction for operands of this element, or nullptr.
-  const MmaShape *mmaFor(MmaElement element) const;
+  /// Whether matrix instructions take operands of this element.
+  bool multiplies(MmaElement element) const;
 
   /// The target of this name, or an error that lists the known names.
   static llvm::Expected<Target> get(llvm::StringRef name);

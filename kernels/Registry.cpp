@@ -41,7 +41,7 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
 }
 
 bool sectile::hasMatrixUnits(const std::string &target) {
-  return target != "interpreter" && !llvm::cantFail(Target::get(target)).mmaShapes.empty();
+  return target != "interpreter" && !llvm::cantFail(Target::get(target)).mmas.empty();
 }
 
 std::int64_t sectile::warpSize(const std::string &target) {

@@ -1,6 +1,6 @@
 // Checks of a whole kernel, made where a pass or code generation starts on it.
 #include "passes/Check.h"
-#include "ir/cta/Cta.h"
+#include "ir/MmaElements.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
@@ -113,23 +113,6 @@ LogicalResult checkTypes(func::FuncOp kernel,
   return failure(result.wasInterrupted());
 }
 
-unsigned bitsOf(MmaElement element) {
-  switch (element) {
-  case MmaElement::F16:
-  case MmaElement::BF16:
-    return 16;
-  case MmaElement::TF32:
-    return 32;
-  case MmaElement::F8E4M3:
-  case MmaElement::F8E5M2:
-  case MmaElement::I8:
-    return 8;
-  case MmaElement::F64:
-    return 64;
-  }
-  llvm_unreachable("an element");
-}
-
 Type elementOf(Value operand) {
   auto buffer = dyn_cast<cta::BufferType>(operand.getType());
   return buffer ? buffer.getElement() : tile::elementType(operand.getType());
@@ -143,14 +126,7 @@ LogicalResult checkDot(cta::DotOp dot, const Target &target) {
                              : isa<FloatType>(a) && sum.isF32();
   if (!fits || elementBits(a) != elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
     return dot.emitOpError() << "of " << a << " and " << b << " cannot sum in " << sum;
-  auto instruction = dot.getInstruction();
-  if (!instruction)
-    return success();
-  auto isThis = [&](const MmaShape &shape) {
-    return *instruction == ArrayRef<int32_t>{int(shape.m), int(shape.n), int(shape.k)} &&
-           instructionBits(dot, 0) == bitsOf(shape.element);
-  };
-  if (llvm::none_of(target.mmaShapes, isThis))
+  if (dot.getInstruction() && !instructionOf(dot, target))
     return dot.emitOpError() << target.name << " has no such instruction";
   return success();
 }

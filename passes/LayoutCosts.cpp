@@ -1,6 +1,7 @@
 // Costs of operations by layout: memory by the sectors and instructions it takes, reductions by
 // their plan, matrix products by their fragments, the rest by registers.
 #include "passes/LayoutCosts.h"
+#include "ir/MmaElements.h"
 #include "ir/layout/Builders.h"
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Gf2.h"
@@ -134,10 +135,11 @@ double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const 
 }
 
 // Matrix products that a dot of split operands takes.
-static unsigned productsOf(cta::DotOp dot) {
+static unsigned productsOf(cta::DotOp dot, const MmaInstruction &instruction) {
   auto operand = dot.getA().getType();
   auto buffer = dyn_cast<cta::BufferType>(operand);
-  if (!(buffer ? buffer.getElement() : getElementTypeOrSelf(operand)).isF32())
+  if (instruction.a == MmaElement::F32 ||
+      !(buffer ? buffer.getElement() : getElementTypeOrSelf(operand)).isF32())
     return 1;
   switch (dot.getPrecision()) {
   case tile::Precision::TF32x3:
@@ -173,10 +175,10 @@ double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
     return buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
   };
   double depth = shapeOf(dot.getA().getType()).back();
-  if (auto instruction = dot.getInstruction()) {
-    double perInstruction = double((*instruction)[0]) * (*instruction)[1] / target.warpSize;
-    return layout.numRegisters() / perInstruction * depth / (*instruction)[2] * productsOf(dot) *
-           costOfMatrixInstruction;
+  if (const MmaInstruction *instruction = instructionOf(dot, target)) {
+    double instructions = layout.numRegisters() / double(instruction->sumFragment.numRegisters()) *
+                          depth / instruction->k;
+    return instructions * productsOf(dot, *instruction) * costOfMatrixInstruction;
   }
   // Fused multiply-adds: each step along the depth reads the rows and the columns of this thread,
   // of every matrix that it works on.
@@ -305,13 +307,13 @@ void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposa
   ArrayRef<int64_t> shape = dot.getType().getShape();
   unsigned rank = shape.size();
   auto core = [&](unsigned dim) { return unsigned(shape[dim] & -shape[dim]); };
-  if (auto instruction = dot.getInstruction()) {
+  if (const MmaInstruction *instruction = instructionOf(dot, target)) {
     // All warps along the rows first: sums along rows then stay within warps.
     unsigned mostBatch = rank > 2 ? std::min(warps, core(0)) : 1;
     for (unsigned warpsBatch = mostBatch; warpsBatch > 0; warpsBatch /= 2)
       for (unsigned warpsM = warps / warpsBatch; warpsM > 0; warpsM /= 2)
         proposals.push_back(mmaAccumulator(
-            shape, (*instruction)[0],
+            shape, instruction->sumFragment,
             {.warpsM = warpsM, .warpsN = warps / warpsBatch / warpsM, .warpsBatch = warpsBatch}));
     return;
   }

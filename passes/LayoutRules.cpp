@@ -1,6 +1,8 @@
 // How the layouts of an operation's operands and results depend on each other.
 #include "passes/LayoutRules.h"
+#include "ir/MmaElements.h"
 #include "ir/layout/Scan.h"
+#include "passes/Kernel.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -19,27 +21,15 @@ static uint32_t alongKept(const Layout &sums, In in, unsigned bit, const Layout 
   return place;
 }
 
-static Type operandElement(Value operand) {
-  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-    return buffer.getElement();
-  return tile::elementType(operand.getType());
-}
-
-unsigned instructionBits(cta::DotOp dot, unsigned operand) {
-  Type element = operandElement(dot->getOperand(operand));
-  bool asBF16 = dot.getPrecision() == tile::Precision::BF16x3 ||
-                dot.getPrecision() == tile::Precision::BF16x6;
-  return element.isF32() && asBF16 ? 16 : element.getIntOrFloatBitWidth();
-}
-
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
   Type type = dot->getOperand(operand).getType();
   auto buffer = dyn_cast<cta::BufferType>(type);
   ArrayRef<int64_t> shape = buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
-  unsigned bits = instructionBits(dot, operand);
+  const MmaInstruction &instruction = *instructionOf(dot, *targetOf(dot));
+  const Layout &fragment = instruction.operandFragment(operand);
   // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
   // registers to warps. The sums may have their warps anyhow, not only as a grid.
-  Layout one = operand == 0 ? mmaOperandA(shape, bits, {}) : mmaOperandB(shape, bits, {});
+  Layout one = operand == 0 ? mmaOperandA(shape, fragment, {}) : mmaOperandB(shape, fragment, {});
   Layout::PackedBases bases = one.packedBases();
   for (unsigned bit = 0; bit < accumulator.bits(In::Warp); ++bit) {
     uint32_t place = alongKept(accumulator, In::Warp, bit, one, operand);

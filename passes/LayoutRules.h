@@ -7,10 +7,6 @@
 
 namespace sectile {
 
-/// Bits of an element of the operand (0 is A, 1 is B) as a matrix instruction takes it: those of
-/// f32 operands may be split into smaller numbers.
-unsigned instructionBits(cta::DotOp dot, unsigned operand);
-
 /// The layout that a matrix instruction's operand (0 is A, 1 is B) must have for this accumulator.
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand);
 

@@ -15,23 +15,6 @@ using namespace sectile;
 
 namespace {
 
-/// What matrix units are to take the dot's elements as, if any do.
-std::optional<MmaElement> mmaElement(Type type, tile::Precision precision) {
-  if (!type.isF32())
-    return mmaElementOf(type);
-  switch (precision) {
-  case tile::Precision::TF32:
-  case tile::Precision::TF32x3:
-    return MmaElement::TF32;
-  case tile::Precision::BF16x3:
-  case tile::Precision::BF16x6:
-    return MmaElement::BF16;
-  case tile::Precision::IEEE:
-    return std::nullopt;
-  }
-  llvm_unreachable("all precisions are covered");
-}
-
 bool isFp8(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; }
 
 struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
@@ -42,14 +25,10 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
   }
 
-  /// The instruction for operands of this element, if the dot's extents are multiples of its own.
-  /// Where they are not, `refusal` says which.
-  static const MmaShape *instructionFor(tile::DotOp dot, Type element, const Target &target,
-                                        std::string &refusal) {
-    std::optional<MmaElement> kind = mmaElement(element, dot.getPrecision());
-    const MmaShape *shape = kind ? target.mmaFor(*kind) : nullptr;
-    if (!shape)
-      return nullptr;
+  /// The best instruction for operands of these elements of whose extents the dot's are multiples.
+  /// Where there are instructions but none such, `refusal` says why not the last of them.
+  static const MmaInstruction *instructionFor(tile::DotOp dot, Type a, Type b, Type sum,
+                                              const Target &target, std::string &refusal) {
     ArrayRef<int64_t> sums = dot.getType().getShape();
     int64_t m = sums[sums.size() - 2], n = sums.back(), k = dot.getA().getType().getShape().back();
     auto multiple = [&](StringRef name, int64_t extent, unsigned of) {
@@ -59,9 +38,10 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
                     .str();
       return false;
     };
-    return multiple("m", m, shape->m) && multiple("n", n, shape->n) && multiple("k", k, shape->k)
-               ? shape
-               : nullptr;
+    for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision()))
+      if (multiple("m", m, each->m) && multiple("n", n, each->n) && multiple("k", k, each->k))
+        return each;
+    return nullptr;
   }
 
   static Value cast(OpBuilder &builder, Location loc, Value tile, Type element) {
@@ -77,21 +57,25 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     OpBuilder builder(dot);
     Location loc = dot.getLoc();
     Value a = dot.getA(), b = dot.getB(), acc = dot.getAcc();
-    Type element = dot.getA().getType().getElementType();
+    Type sum = dot.getType().getElementType();
+    // Sums in f32 are what multiply-adds, and instructions that sum in nothing less, make of f16.
+    auto select = [&](std::string &refusal) {
+      Type left = tile::elementType(a.getType()), right = tile::elementType(b.getType());
+      if (sum.isF16() && mmasFor(target, left, right, sum, dot.getPrecision()).empty())
+        acc = cast(builder, loc, acc, builder.getF32Type());
+      return instructionFor(dot, left, right, tile::elementType(acc.getType()), target, refusal);
+    };
     std::string refusal;
-    const MmaShape *shape = instructionFor(dot, element, target, refusal);
-    if (isFp8(element) &&
-        (!shape || !instructionFor(dot, dot.getB().getType().getElementType(), target, refusal))) {
+    const MmaInstruction *shape = select(refusal);
+    if (!shape && (isFp8(dot.getA().getType().getElementType()))) {
       // f16 holds every fp8 number, and its products are exact as well.
-      element = builder.getF16Type();
-      a = cast(builder, loc, a, element);
-      b = cast(builder, loc, b, element);
-      shape = instructionFor(dot, element, target, refusal);
+      a = cast(builder, loc, a, builder.getF16Type());
+      b = cast(builder, loc, b, builder.getF16Type());
+      refusal.clear();
+      shape = select(refusal);
     }
     if (!shape && !refusal.empty())
       dot.emitRemark("computed by fused multiply-adds instead of matrix instructions: ") << refusal;
-    // Multiply-adds sum in f32 even where the result is f16.
-    Type sum = dot.getType().getElementType();
     if (!shape && sum.isF16())
       acc = cast(builder, loc, acc, builder.getF32Type());
     DenseI32ArrayAttr instruction;

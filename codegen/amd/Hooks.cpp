@@ -1,4 +1,5 @@
 // How AMD's chips do what the emitter asks.
+#include "codegen/amd/MatrixUnits.h"
 #include "codegen/common/TargetHooks.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/Metadata.h"
@@ -112,6 +113,20 @@ public:
           return b.CreateExtractValue(both, 0);
         },
         Constant::getNullValue(value->getType()));
+  }
+
+  void mma(IRBuilder<> &b, const MmaInstruction &instruction, ArrayRef<Value *> a,
+           ArrayRef<Value *> bRegisters, MutableArrayRef<Value *> acc) const override {
+    amd::mma(b, instruction, a, bRegisters, acc);
+  }
+
+  /// To nearest, ties away from zero, by integers: there is no instruction for it.
+  Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
+    Value *bits = b.CreateBitCast(value, b.getInt32Ty());
+    Value *rounded = b.CreateAnd(b.CreateAdd(bits, b.getInt32(0x1000)), b.getInt32(~0x1fffu));
+    // A NaN must not be carried to zero, nor lose all of its bits.
+    Value *isNaN = b.CreateFCmpUNO(value, value);
+    return b.CreateSelect(isNaN, b.getInt32(0x7fc00000), rounded);
   }
 
   Value *exp2(IRBuilder<> &b, Value *x) const override {

@@ -28,29 +28,25 @@ Coordinates inMatrix(ArrayRef<int64_t> sum, int64_t row, int64_t column) {
 
 LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   const Layout &sums = *cta::layoutOf(op.getType());
-  auto aElement = mmaElementOf(elementOf(op.getA())), bElement = mmaElementOf(elementOf(op.getB()));
-  if (!aElement || !bElement)
+  const MmaInstruction *instruction = instructionOf(op, emitter.target);
+  if (!instruction)
     return op.emitError("no matrix instruction multiplies ")
            << elementOf(op.getA()) << " and " << elementOf(op.getB());
-  ArrayRef<int32_t> extents = *op.getInstruction();
-  MmaShape shape{*aElement, unsigned(extents[0]), unsigned(extents[1]), unsigned(extents[2])};
   Layout aLayout = dotOperandLayout(op, sums, 0), bLayout = dotOperandLayout(op, sums, 1);
   for (auto [operand, layout] : {std::pair(op.getA(), &aLayout), std::pair(op.getB(), &bLayout)})
     if (const Layout *own = cta::layoutOf(operand.getType()); own && *own != *layout)
       return op.emitError("an operand has the layout ")
              << own->text() << " where the instruction needs " << layout->text();
   SplitPrecision split = SplitPrecision::of(op.getPrecision());
-  bool isSplit = shape.element == MmaElement::TF32; // the element of f32 operands
-  if (isSplit)
-    shape.element = *(bElement = split.element);
-  else
+  bool isSplit = elementOf(op.getA()).isF32() && instruction->a != MmaElement::F32;
+  if (!isSplit)
     split.products = split.products.take_back(1);
   Fragments a(emitter, op.getA(), aLayout, isSplit ? &split : nullptr);
   Fragments bFragments(emitter, op.getB(), bLayout, isSplit ? &split : nullptr);
 
-  unsigned perWarp = emitter.target.warpSize;
-  unsigned sumsEach = shape.m * shape.n / perWarp;
-  unsigned aEach = shape.m * shape.k / perWarp, bEach = shape.k * shape.n / perWarp;
+  unsigned sumsEach = instruction->sumFragment.numRegisters();
+  unsigned aEach = instruction->aFragment.numRegisters();
+  unsigned bEach = instruction->bFragment.numRegisters();
   SmallVector<Coordinates> places;
   for (unsigned reg = 0; reg < sums.numRegisters(); reg += sumsEach)
     places.push_back(sums.apply(reg, 0, 0));
@@ -60,7 +56,7 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
     const Coordinates &place = places[i];
     auto left = a.at(inMatrix(place, *std::prev(place.end(), 2), k), aEach, aPart);
     auto right = bFragments.at(inMatrix(place, k, place.back()), bEach, bPart);
-    emitter.hooks.mma(emitter.b, shape, *bElement, left, right,
+    emitter.hooks.mma(emitter.b, *instruction, left, right,
                       MutableArrayRef(values).slice(i * sumsEach, sumsEach));
   };
   // The columns of B one after the other: its parts are needed for no longer than that.
@@ -68,7 +64,7 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   for (auto [i, place] : llvm::enumerate(places))
     columns[split.products.size() > 1 ? inMatrix(place, 0, place.back()) : Coordinates()].push_back(
         i);
-  for (int64_t k = 0; k < aLayout.shape().back(); k += shape.k)
+  for (int64_t k = 0; k < aLayout.shape().back(); k += instruction->k)
     for (auto &[column, numbers] : columns)
       for (auto [aPart, bPart] : split.products)
         for (unsigned i : numbers)

@@ -30,10 +30,6 @@ void TargetHooks::asyncWait(IRBuilder<> &, unsigned) const {
 SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned, bool) const {
   llvm_unreachable("matrix loads on a target that has none");
 }
-void TargetHooks::mma(IRBuilder<> &, const MmaShape &, MmaElement, ArrayRef<Value *>,
-                      ArrayRef<Value *>, MutableArrayRef<Value *>) const {
-  llvm_unreachable("matrix instructions on a target that has none");
-}
 Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }

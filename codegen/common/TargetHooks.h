@@ -110,9 +110,9 @@ public:
   virtual llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value *row,
                                                          unsigned count, bool transposed) const;
   /// One matrix instruction on the fragments of a thread, as i32 or f64 values; replaces acc.
-  virtual void mma(llvm::IRBuilder<> &b, const MmaShape &shape, MmaElement bElement,
+  virtual void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                    llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bRegisters,
-                   llvm::MutableArrayRef<llvm::Value *> acc) const;
+                   llvm::MutableArrayRef<llvm::Value *> acc) const = 0;
   /// An f32 rounded to what matrix units take as tf32, as an i32.
   virtual llvm::Value *roundToTF32(llvm::IRBuilder<> &b, llvm::Value *value) const;
 

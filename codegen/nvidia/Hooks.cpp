@@ -150,9 +150,9 @@ public:
     return nvidia::matrixLoad(b, row, count, transposed);
   }
 
-  void mma(IRBuilder<> &b, const MmaShape &shape, MmaElement bElement, ArrayRef<Value *> a,
+  void mma(IRBuilder<> &b, const MmaInstruction &instruction, ArrayRef<Value *> a,
            ArrayRef<Value *> bRegisters, MutableArrayRef<Value *> acc) const override {
-    nvidia::mma(b, shape, bElement, a, bRegisters, acc);
+    nvidia::mma(b, instruction, a, bRegisters, acc);
   }
 
   Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
@@ -170,7 +170,7 @@ public:
   }
 
   // The chips that multiply 8-bit floats are those that convert them.
-  bool convertsFp8() const override { return target.mmaFor(MmaElement::F8E4M3); }
+  bool convertsFp8() const override { return target.multiplies(MmaElement::F8E4M3); }
 
   Value *narrowFp8(IRBuilder<> &b, Value *low, Value *high, bool e5m2) const override {
     return b.CreateIntrinsic(

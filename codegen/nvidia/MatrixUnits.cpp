@@ -21,9 +21,10 @@ SmallVector<Value *, 4> matrixLoad(IRBuilder<> &b, Value *row, unsigned count, b
   return matrices;
 }
 
-static Intrinsic::ID instructionFor(const MmaShape &shape, MmaElement bElement, bool halfSum) {
-  bool otherIsE5 = bElement == MmaElement::F8E5M2;
-  switch (shape.element) {
+static Intrinsic::ID intrinsicFor(const MmaInstruction &instruction) {
+  bool halfSum = instruction.sum == MmaElement::F16;
+  bool otherIsE5 = instruction.b == MmaElement::F8E5M2;
+  switch (instruction.a) {
   case MmaElement::F16:
     return halfSum ? Intrinsic::nvvm_mma_m16n8k16_row_col_f16_f16
                    : Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
@@ -41,19 +42,20 @@ static Intrinsic::ID instructionFor(const MmaShape &shape, MmaElement bElement, 
   case MmaElement::F8E5M2:
     return otherIsE5 ? Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e5m2_e5m2_f32
                      : Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e5m2_e4m3_f32;
+  default:
+    llvm_unreachable("an element that mma.sync does not take");
   }
-  llvm_unreachable("an unknown matrix element");
 }
 
-void mma(IRBuilder<> &b, const MmaShape &shape, MmaElement bElement, ArrayRef<Value *> a,
+void mma(IRBuilder<> &b, const MmaInstruction &instruction, ArrayRef<Value *> a,
          ArrayRef<Value *> bRegisters, MutableArrayRef<Value *> acc) {
   // The intrinsics take f16 operands and sums in pairs, everything else as words.
   auto *pair = FixedVectorType::get(b.getHalfTy(), 2);
-  bool halfSum = acc.front()->getType()->isHalfTy();
+  bool halfSum = instruction.sum == MmaElement::F16;
   SmallVector<Value *, 16> arguments;
   for (ArrayRef<Value *> operand : {a, bRegisters})
     for (Value *value : operand)
-      arguments.push_back(shape.element == MmaElement::F16 ? b.CreateBitCast(value, pair) : value);
+      arguments.push_back(instruction.a == MmaElement::F16 ? b.CreateBitCast(value, pair) : value);
   if (halfSum)
     for (unsigned i = 0; i < acc.size(); i += 2) {
       Value *both = b.CreateInsertElement(PoisonValue::get(pair), acc[i], uint64_t(0));
@@ -61,7 +63,7 @@ void mma(IRBuilder<> &b, const MmaShape &shape, MmaElement bElement, ArrayRef<Va
     }
   else
     arguments.append(acc.begin(), acc.end());
-  Value *sums = b.CreateIntrinsic(instructionFor(shape, bElement, halfSum), arguments);
+  Value *sums = b.CreateIntrinsic(intrinsicFor(instruction), arguments);
   for (auto [i, sum] : enumerate(acc))
     sum = halfSum ? b.CreateExtractElement(b.CreateExtractValue(sums, i / 2), i % 2)
                   : b.CreateExtractValue(sums, i);

@@ -10,9 +10,8 @@ namespace sectile::nvidia {
 /// As in TargetHooks.
 llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value *row,
                                                unsigned count, bool transposed);
-void mma(llvm::IRBuilder<> &b, const MmaShape &shape, MmaElement bElement,
-         llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bRegisters,
-         llvm::MutableArrayRef<llvm::Value *> acc);
+void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction, llvm::ArrayRef<llvm::Value *> a,
+         llvm::ArrayRef<llvm::Value *> bRegisters, llvm::MutableArrayRef<llvm::Value *> acc);
 
 } // namespace sectile::nvidia
 

@@ -1,5 +1,6 @@
 // The amdgcn intrinsics that the virtual GPU runs.
 #include "codegen/virtual/Rules.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Module.h"
 #include <algorithm>
@@ -105,6 +106,108 @@ Result bitField(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   return builder.CreateSelect(builder.CreateIsNull(width), ConstantInt::get(type, 0), field);
 }
 
+std::optional<Element> elementOf(StringRef text, bool isFnuz) {
+  return StringSwitch<std::optional<Element>>(text)
+      .Case("f16", Element::F16)
+      .Cases({"bf16", "bf16.1k"}, Element::BF16)
+      .Case("xf32", Element::TF32)
+      .Case("f32", Element::F32)
+      .Case("f64", Element::F64)
+      .Case("fp8", isFnuz ? Element::E4M3FNUZ : Element::E4M3)
+      .Case("bf8", isFnuz ? Element::E5M2FNUZ : Element::E5M2)
+      .Cases({"i8", "iu8"}, Element::S8)
+      .Default(std::nullopt);
+}
+
+// <sum>.<m>x<n>x<k>, then the operands' format, or formats with a point between them.
+std::optional<MmaShape> parseMma(StringRef name, bool isFnuz) {
+  MmaShape shape{};
+  auto [sum, rest] = name.split('.');
+  if (rest.consumeInteger(10, shape.m) || !rest.consume_front("x") ||
+      rest.consumeInteger(10, shape.n) || !rest.consume_front("x") ||
+      rest.consumeInteger(10, shape.k))
+    return std::nullopt;
+  rest.consume_front(".");
+  std::optional<Element> a = elementOf(rest, isFnuz), b = a;
+  if (!a) {
+    a = elementOf(rest.split('.').first, isFnuz);
+    b = elementOf(rest.split('.').second, isFnuz);
+  }
+  if (!a || !b)
+    return std::nullopt;
+  shape.a = *a;
+  shape.b = *b;
+  shape.accumulator = sum == "i32" ? Element::S32 : sum == "f64" ? Element::F64 : Element::F32;
+  return shape;
+}
+
+Result unknown(CallInst &call) {
+  return createStringError("the virtual GPU does not know %s",
+                           call.getCalledFunction()->getName().str().c_str());
+}
+
+unsigned bitsOf(Element element) {
+  switch (element) {
+  case Element::F64:
+    return 64;
+  case Element::TF32:
+  case Element::F32:
+  case Element::S32:
+    return 32;
+  case Element::F16:
+  case Element::BF16:
+    return 16;
+  default:
+    return 8;
+  }
+}
+
+uint64_t bitsOf(Value *value) { return value->getType()->getPrimitiveSizeInBits().getFixedValue(); }
+
+// (a, b, c, and how blocks are broadcast, which one block cannot be)
+Result mfma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  StringRef chip = call.getFunction()->getFnAttribute(chipAttribute).getValueAsString();
+  std::optional<MmaShape> shape = parseMma(
+      call.getCalledFunction()->getName().drop_front(rule.name.size() - 1), chip == "gfx942");
+  if (!shape || (shape->m != 16 && shape->m != 32) || shape->n != shape->m)
+    return unknown(call);
+  // Forms of several blocks have more to multiply than one matrix.
+  unsigned bits = bitsOf(shape->a);
+  if (bitsOf(call.getArgOperand(0)) * 64 != uint64_t(shape->m) * shape->k * bits)
+    return unknown(call);
+  for (unsigned modifier : {3, 4, 5})
+    if (auto *value = dyn_cast<ConstantInt>(call.getArgOperand(modifier));
+        !value || !value->isZero())
+      return unknown(call);
+  SmallVector<Value *> operands(call.args().begin(), call.args().begin() + 3);
+  return lowering.warpCall(call, SiteKind::Mma, Op::Mfma, shape->encode(), lowering.allLanes(),
+                           operands);
+}
+
+// (a, b, c), or (a is signed, a, b is signed, b, c, clamp) for integers
+Result wmma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  StringRef name = call.getCalledFunction()->getName().drop_front(rule.name.size() - 1);
+  // The types of vectors follow the formats.
+  std::optional<MmaShape> shape = parseMma(name.take_front(name.find(".v")), false);
+  if (!shape || shape->m != 16 || shape->n != 16 || shape->k != 16)
+    return unknown(call);
+  SmallVector<Value *> operands(call.args());
+  if (shape->a == Element::S8) {
+    auto flag = [&](unsigned index) {
+      return cast<ConstantInt>(call.getArgOperand(index))->isOne();
+    };
+    shape->a = flag(0) ? Element::S8 : Element::U8;
+    shape->b = flag(2) ? Element::S8 : Element::U8;
+    shape->saturate = flag(5);
+    operands = {call.getArgOperand(1), call.getArgOperand(3), call.getArgOperand(4)};
+  }
+  uint64_t lanes = 256 * bitsOf(shape->a) / bitsOf(operands[0]);
+  if (operands.size() != 3 || bitsOf(operands[2]) != 256 || (lanes != 16 && lanes != 32))
+    return unknown(call);
+  return lowering.warpCall(call, SiteKind::Mma, lanes == 16 ? Op::WmmaHalves : Op::Wmma,
+                           shape->encode(), lowering.allLanes(), operands);
+}
+
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
 constexpr IntrinsicRule amd[] = {
@@ -131,6 +234,9 @@ constexpr IntrinsicRule amd[] = {
     {"llvm.amdgcn.permlane32.swap", allLanes, word(Op::LaneSwap), 32},
     {"llvm.amdgcn.permlane16.swap", allLanes, word(Op::LaneSwap), 16},
     {"llvm.amdgcn.wave.barrier", allLanes, word(Op::WarpSync)},
+
+    {"llvm.amdgcn.mfma.*", mfma},
+    {"llvm.amdgcn.wmma.*", wmma},
 
     {"llvm.amdgcn.s.barrier", barrier, uint64_t(BarrierKind::Sync) | barrierAligned},
 

@@ -10,6 +10,9 @@ namespace sectile::vgpu {
 // machine.
 constexpr char machineMark[] = "sectile.machine";
 
+// Attribute of the kernel: the chip it is for, where intrinsics mean something else on each.
+constexpr char chipAttribute[] = "sectile.chip";
+
 class Lowering {
 public:
   // `thread` is the kernel's argument that points to its ThreadHeader.

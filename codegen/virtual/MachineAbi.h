@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 3;
+constexpr unsigned machineAbiVersion = 4;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -65,7 +65,10 @@ enum class Op : uint32_t {
   ReduceXor,
   ReduceFMin,
   ReduceFMax,
-  Mma,
+  Mma, // mma.sync
+  Mfma,
+  WmmaHalves, // WMMA of gfx11: the halves of a wave hold the same operands
+  Wmma,       // of gfx12
   LdMatrix,
   StMatrix,
   ReadLane,
@@ -85,9 +88,22 @@ constexpr uint32_t matrixTranspose = 1u << 8;
 // Modifier of the match operations: 64-bit values.
 constexpr uint32_t matchWide = 1;
 
-enum class Element : uint32_t { F16, BF16, TF32, F32, F64, E4M3, E5M2, S8, U8, S32 };
+enum class Element : uint32_t {
+  F16,
+  BF16,
+  TF32,
+  F32,
+  F64,
+  E4M3,
+  E5M2,
+  S8,
+  U8,
+  S32,
+  E4M3FNUZ,
+  E5M2FNUZ
+};
 
-// The modifier word of Op::Mma.
+// The modifier word of the matrix operations.
 struct MmaShape {
   uint32_t m, n, k;
   Element a, b, accumulator;

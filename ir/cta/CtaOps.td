@@ -85,7 +85,7 @@ def Cta_DotOp : Cta_Op<"dot", [AllTypesMatch<["acc", "result"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "acc + a · b by matrix instructions of a shape, or by fused multiply-adds";
   let description = [{
-    `instruction` is [m, n, k] of one matrix instruction (`Target::mmaShapes`), or absent for fused multiply-adds.
+    `instruction` is [m, n, k] of one matrix instruction (`Target::mmas`), or absent for fused multiply-adds.
     An operand is a tile, in the layout that the instruction needs for this accumulator's layout, or a shared buffer,
     which is read piece by piece just before each instruction. With fused multiply-adds both operands are buffers.
   }];

@@ -33,6 +33,16 @@ public:
     }
   }
   void replicate(In in, unsigned count) { bases[unsigned(in)].append(count, 0); }
+  /// The lowest bits of the last two dimensions as a matrix has them.
+  void addFragment(const Layout &fragment) {
+    unsigned rows = shape.size() - 2, columns = rows + 1;
+    for (In in : {In::Register, In::Lane})
+      for (unsigned bit = 0; bit < fragment.bits(in); ++bit)
+        bases[unsigned(in)].push_back(uint32_t(fragment.basis(in, bit, 0)) << shift(rows) |
+                                      uint32_t(fragment.basis(in, bit, 1)) << shift(columns));
+    next[rows] = fragment.coreBits(0);
+    next[columns] = fragment.coreBits(1);
+  }
   /// What is left, one dimension after the other.
   void addRest(In in, llvm::ArrayRef<unsigned> order) {
     for (unsigned dim : order)
@@ -99,9 +109,14 @@ Layout blockedForAccess(llvm::ArrayRef<int64_t> shape, unsigned elementsPerThrea
   return filler.finish();
 }
 
-// Warps and register repeats around an instruction's fragment. A dimension of -1 replicates.
-static Layout finishMma(Filler &filler, unsigned rank, int warpDimM, int warpDimN,
-                        MmaTiling tiling) {
+// Fragments of an instruction next to each other: within a warp, then over the warps, then over
+// registers. A dimension of -1 has no warps of its own: they replicate.
+static Layout tileMma(llvm::ArrayRef<int64_t> shape, const Layout &fragment, int warpDimM,
+                      int warpDimN, MmaTiling tiling) {
+  assert(shape.size() >= 2 && fragment.rank() == 2);
+  unsigned rank = shape.size();
+  Filler filler(Layout::Kind::Distributed, shape);
+  filler.addFragment(fragment);
   auto addWarps = [&](int dim, unsigned count) {
     if (dim < 0)
       filler.replicate(In::Warp, log2Exact(count));
@@ -120,49 +135,16 @@ static Layout finishMma(Filler &filler, unsigned rank, int warpDimM, int warpDim
   return filler.finish();
 }
 
-Layout mmaAccumulator(llvm::ArrayRef<int64_t> shape, unsigned instructionM, MmaTiling tiling) {
-  assert(shape.size() >= 2 && (instructionM == 16 || instructionM == 8));
-  unsigned m = shape.size() - 2, n = m + 1;
-  Filler filler(Layout::Kind::Distributed, shape);
-  filler.add(In::Register, n, 1);
-  filler.add(In::Lane, n, 2);
-  filler.add(In::Lane, m, 3);
-  if (instructionM == 16)
-    filler.add(In::Register, m, 1);
-  return finishMma(filler, shape.size(), m, n, tiling);
+Layout mmaAccumulator(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling) {
+  return tileMma(shape, fragment, int(shape.size()) - 2, int(shape.size()) - 1, tiling);
 }
 
-// Registers and lanes of an operand along K: a 32-bit register's elements, then four lanes, then a
-// second register (64-bit elements: the lanes only).
-static unsigned perRegister(unsigned bits) {
-  assert((bits == 8 || bits == 16 || bits == 32 || bits == 64) && "an mma operand's element");
-  return bits >= 32 ? 0 : llvm::countr_zero(32 / bits);
+Layout mmaOperandA(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling) {
+  return tileMma(shape, fragment, int(shape.size()) - 2, -1, tiling);
 }
 
-Layout mmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling) {
-  assert(shape.size() >= 2);
-  unsigned m = shape.size() - 2, k = m + 1;
-  Filler filler(Layout::Kind::Distributed, shape);
-  filler.add(In::Register, k, perRegister(bits));
-  filler.add(In::Lane, k, 2);
-  filler.add(In::Lane, m, 3);
-  if (bits != 64) {
-    filler.add(In::Register, m, 1);
-    filler.add(In::Register, k, 1);
-  }
-  return finishMma(filler, shape.size(), m, -1, tiling);
-}
-
-Layout mmaOperandB(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling) {
-  assert(shape.size() >= 2);
-  unsigned k = shape.size() - 2, n = k + 1;
-  Filler filler(Layout::Kind::Distributed, shape);
-  filler.add(In::Register, k, perRegister(bits));
-  filler.add(In::Lane, k, 2);
-  filler.add(In::Lane, n, 3);
-  if (bits != 64)
-    filler.add(In::Register, k, 1);
-  return finishMma(filler, shape.size(), -1, n, tiling);
+Layout mmaOperandB(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling) {
+  return tileMma(shape, fragment, -1, int(shape.size()) - 1, tiling);
 }
 
 Layout sharedPlain(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order) {

@@ -27,12 +27,12 @@ struct MmaTiling {
   unsigned warpsBatch = 1; ///< along the first dimension of several matrices
 };
 
-/// The accumulator (M x N) of mma.sync m16n8kX, or of m8n8k4 in f64 when instructionM is 8.
-Layout mmaAccumulator(llvm::ArrayRef<int64_t> shape, unsigned instructionM, MmaTiling tiling);
-/// The A operand (M x K) of mma.sync whose elements have `bits` bits (8, 16, 32, 64).
-Layout mmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling);
+/// The accumulator (M x N) of instructions whose own has this fragment.
+Layout mmaAccumulator(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling);
+/// The A operand (M x K).
+Layout mmaOperandA(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling);
 /// The B operand (K x N).
-Layout mmaOperandB(llvm::ArrayRef<int64_t> shape, unsigned bits, MmaTiling tiling);
+Layout mmaOperandB(llvm::ArrayRef<int64_t> shape, const Layout &fragment, MmaTiling tiling);
 
 /// A shared buffer whose dimensions follow each other from the fastest, order[0].
 Layout sharedPlain(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order);

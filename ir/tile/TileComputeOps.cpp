@@ -21,8 +21,8 @@ LogicalResult DotOp::verify() {
   if (acc.getDimSize(row) != a.getDimSize(row) || acc.getDimSize(column) != b.getDimSize(column))
     return emitOpError("of ") << shapeText(a.getShape()) << " and " << shapeText(b.getShape())
                               << " has an accumulator of " << shapeText(acc.getShape());
-  bool fp8 = llvm::isa<Float8E4M3FNType, Float8E5M2Type>(a.getElementType()) &&
-             llvm::isa<Float8E4M3FNType, Float8E5M2Type>(b.getElementType());
+  auto isFp8 = [](Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; };
+  bool fp8 = isFp8(a.getElementType()) && isFp8(b.getElementType());
   if (a.getElementType() != b.getElementType() && !fp8)
     return emitOpError("operands are ") << a.getElementType() << " and " << b.getElementType();
   Type sum = acc.getElementType();

@@ -5,7 +5,7 @@
 
 namespace sectile::vgpu {
 
-constexpr unsigned mmaMaxM = 16, mmaN = 8, mmaMaxK = 32;
+constexpr unsigned mmaMaxM = 16, mmaN = 8, mmaMaxK = 64;
 
 // One matrix-unit operation on whole matrices. A is row major with k columns; B is kept by column,
 // k rows each. `rawA` and `rawB` hold the operands in their own format.
@@ -15,6 +15,7 @@ struct MmaKernels {
   void (*f16)(const uint16_t *rawA, const uint16_t *rawB, float *d, unsigned m, unsigned k);
   void (*bf16)(const uint16_t *rawA, const uint16_t *rawB, float *d, unsigned m, unsigned k);
   void (*tf32)(const uint32_t *rawA, const uint32_t *rawB, float *d, unsigned m, unsigned k);
+  void (*f32)(const float *a, const float *b, float *d, unsigned m, unsigned k);
   void (*fp8)(const uint8_t *rawA, const uint8_t *rawB, const float *tableA, const float *tableB,
               float *d, unsigned m, unsigned k);
   void (*f64)(const double *a, const double *b, double *d, unsigned m, unsigned k);

@@ -318,6 +318,11 @@ void runWarpOp(const WarpOp &op) {
   case Op::Mma:
     runMma(op);
     break;
+  case Op::Mfma:
+  case Op::Wmma:
+  case Op::WmmaHalves:
+    runAmdMma(op);
+    break;
   case Op::LdMatrix:
   case Op::StMatrix:
     runMatrixMove(op);

@@ -20,7 +20,8 @@ struct WarpOp {
 void runWarpOp(const WarpOp &op);
 
 // The larger families, in files of their own.
-void runMma(const WarpOp &op);
+void runMma(const WarpOp &op);    // mma.sync
+void runAmdMma(const WarpOp &op); // MFMA and WMMA
 void runMatrixMove(const WarpOp &op);
 
 } // namespace sectile::vgpu

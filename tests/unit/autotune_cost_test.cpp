@@ -41,8 +41,8 @@ TEST_F(CostModel, EveryTargetHasAMachine) {
     const Target each = llvm::cantFail(Target::get(name));
     const MachineModel &machine = machineModel(each);
     EXPECT_EQ(machine.units, each.multiprocessors) << name.str();
-    for (const MmaShape &shape : each.mmaShapes)
-      EXPECT_GT(machine.perClock(shape.element), 0u) << name.str();
+    for (const MmaInstruction &instruction : each.mmas)
+      EXPECT_GT(machine.perClock(instruction.a), 0u) << name.str();
   }
 }
 

@@ -2,6 +2,7 @@
 // by element.
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Reduction.h"
+#include "tests/unit/MmaSync.h"
 #include "tests/unit/layout_random.h"
 #include <map>
 #include <set>
@@ -259,10 +260,11 @@ TEST(Conversion, ScratchHasNoConflictsBetweenUsualLayouts) {
     for (auto [rows, columns] : {std::pair(128, 128), {64, 256}, {32, 32}, {128, 96}, {16, 64}}) {
       llvm::SmallVector<int64_t, 2> shape{rows, columns};
       unsigned vector = 128 / bits;
-      const Layout layouts[] = {
-          blockedForAccess(shape, vector, 32, 4, {1, 0}),
-          blockedForAccess(shape, vector, 32, 4, {0, 1}), blockedForAccess(shape, 1, 32, 4, {1, 0}),
-          mmaAccumulator(shape, 16, {2, 2}), mmaOperandA(shape, bits, {2, 2})};
+      const Layout layouts[] = {blockedForAccess(shape, vector, 32, 4, {1, 0}),
+                                blockedForAccess(shape, vector, 32, 4, {0, 1}),
+                                blockedForAccess(shape, 1, 32, 4, {1, 0}),
+                                mmaAccumulator(shape, mmaSync(16).sumFragment, {2, 2}),
+                                mmaOperandA(shape, mmaSync(bits).aFragment, {2, 2})};
       for (const Layout &source : layouts)
         for (const Layout &destination : layouts) {
           if (registersInThread(source, destination))
@@ -308,7 +310,7 @@ Layout randomSide(Random &random, llvm::ArrayRef<int64_t> shape, unsigned lanes,
   }
   case 2:
     if (unsigned warpRows = random.below(warps + 1); lanes == 5 && shape[0] >= 16 && shape[1] >= 8)
-      return mmaAccumulator(shape, 16,
+      return mmaAccumulator(shape, mmaSync(16).sumFragment,
                             {.warpsM = 1u << warpRows, .warpsN = 1u << (warps - warpRows)});
     [[fallthrough]];
   default:
@@ -361,7 +363,7 @@ TEST(Conversion, RegistersMoveWithinVectors) {
 }
 
 TEST(Conversion, AccumulatorRowsAreWrittenBackWide) {
-  Layout accumulator = mmaAccumulator({128, 128}, 16, {2, 2});
+  Layout accumulator = mmaAccumulator({128, 128}, mmaSync(16).sumFragment, {2, 2});
   Layout access = blockedForAccess({128, 128}, 8, 32, 4, {1, 0});
   ConversionPlan plan = planConversion(accumulator, access, 16);
   ASSERT_EQ(plan.kind, ConversionPlan::Kind::Scratch);
@@ -416,7 +418,8 @@ TEST(Staging, OperandBuffersHaveNoConflicts) {
       SCOPED_TRACE(std::to_string(columns) + " x " + std::to_string(bits));
       Layout writer = blockedForAccess(shape, vector, 32, 4, {1, 0});
       // K along the rows of the buffer: plain matrix loads; across them: transposed ones.
-      Layout a = mmaOperandA(shape, bits, {2, 2}), b = mmaOperandB(shape, bits, {2, 2});
+      Layout a = mmaOperandA(shape, mmaSync(bits).aFragment, {2, 2}),
+             b = mmaOperandB(shape, mmaSync(bits).bFragment, {2, 2});
       for (const Layout &reader : {a, b}) {
         Layout shared = chooseSharedLayout(shape, {1, 0}, bits, vector,
                                            {simultaneousMatrixRows(reader, 1, bits),
@@ -455,9 +458,12 @@ TEST(Staging, MatrixLoadsFillTheFragment) {
     for (bool isA : {true, false})
       for (bool transposedBuffer : {true, false})
         for (unsigned k : {16, 32, 64, 96}) {
+          if (k < mmaSync(bits).k)
+            continue;
           llvm::SmallVector<int64_t, 2> shape{isA ? 64 : k, isA ? k : 64};
           MmaTiling tiling{2, 2, isA};
-          Layout reader = isA ? mmaOperandA(shape, bits, tiling) : mmaOperandB(shape, bits, tiling);
+          Layout reader = isA ? mmaOperandA(shape, mmaSync(bits).aFragment, tiling)
+                              : mmaOperandB(shape, mmaSync(bits).bFragment, tiling);
           llvm::SmallVector<unsigned, 2> order{1, 0};
           if (transposedBuffer)
             std::swap(order[0], order[1]);
@@ -495,7 +501,7 @@ TEST(Staging, MatrixLoadsFillTheFragment) {
                   }
             }
         }
-  EXPECT_EQ(planned, 4u * (2 + 4 + 2));
+  EXPECT_EQ(planned, 3u * 2 + 4u * (4 + 2));
 }
 
 TEST(Reduction, PlansCombineEveryElementOnce) {
@@ -559,7 +565,7 @@ TEST(Reduction, PlansCombineEveryElementOnce) {
 }
 
 TEST(Reduction, RowsOfAnAccumulatorTakeTwoSteps) {
-  ReductionPlan plan = planReduction(mmaAccumulator({64, 128}, 16, {4, 1}), 1);
+  ReductionPlan plan = planReduction(mmaAccumulator({64, 128}, mmaSync(16).sumFragment, {4, 1}), 1);
   EXPECT_EQ(plan.laneSteps.size(), 2u);
   EXPECT_EQ(plan.numPartials, 1u);
   EXPECT_EQ(plan.registers.size(), 2u);

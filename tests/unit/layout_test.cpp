@@ -1,4 +1,5 @@
 // The layout class: properties on random layouts, and the named layouts against their definitions.
+#include "tests/unit/MmaSync.h"
 #include "tests/unit/layout_random.h"
 #include <set>
 
@@ -302,13 +303,16 @@ TEST(Builders, SmallTensorsReplicate) {
 
 // The fragments as the PTX ISA tables them, for lane = 4 * group + inGroup.
 TEST(Builders, MmaFragmentsAreThoseOfPtx) {
+  const MmaInstruction &half = mmaSync(16), &byte = mmaSync(8), &word = mmaSync(32),
+                       &full = mmaSync(64);
   for (unsigned lane = 0; lane < 32; ++lane) {
     int64_t group = lane / 4, inGroup = lane % 4;
-    Layout c = mmaAccumulator({16, 8}, 16, {});
+    Layout c = mmaAccumulator({16, 8}, half.sumFragment, {});
     for (unsigned i = 0; i < 4; ++i)
       EXPECT_EQ(c.apply(i, lane, 0),
                 (Coordinates{i < 2 ? group : group + 8, inGroup * 2 + (i & 1)}));
-    Layout a16 = mmaOperandA({16, 16}, 16, {}), b16 = mmaOperandB({16, 8}, 16, {});
+    Layout a16 = mmaOperandA({16, 16}, half.aFragment, {}),
+           b16 = mmaOperandB({16, 8}, half.bFragment, {});
     ASSERT_EQ(a16.numRegisters(), 8u);
     ASSERT_EQ(b16.numRegisters(), 4u);
     for (unsigned i = 0; i < 8; ++i)
@@ -317,7 +321,8 @@ TEST(Builders, MmaFragmentsAreThoseOfPtx) {
     for (unsigned i = 0; i < 4; ++i)
       EXPECT_EQ(b16.apply(i, lane, 0),
                 (Coordinates{inGroup * 2 + (i & 1) + (i < 2 ? 0 : 8), group}));
-    Layout a8 = mmaOperandA({16, 32}, 8, {}), b8 = mmaOperandB({32, 8}, 8, {});
+    Layout a8 = mmaOperandA({16, 32}, byte.aFragment, {}),
+           b8 = mmaOperandB({32, 8}, byte.bFragment, {});
     ASSERT_EQ(a8.numRegisters(), 16u);
     for (unsigned i = 0; i < 16; ++i)
       EXPECT_EQ(a8.apply(i, lane, 0), (Coordinates{i < 4 || (i >= 8 && i < 12) ? group : group + 8,
@@ -325,35 +330,39 @@ TEST(Builders, MmaFragmentsAreThoseOfPtx) {
     for (unsigned i = 0; i < 8; ++i)
       EXPECT_EQ(b8.apply(i, lane, 0),
                 (Coordinates{inGroup * 4 + (i & 3) + (i < 4 ? 0 : 16), group}));
-    Layout a32 = mmaOperandA({16, 8}, 32, {}), b32 = mmaOperandB({8, 8}, 32, {});
+    Layout a32 = mmaOperandA({16, 8}, word.aFragment, {}),
+           b32 = mmaOperandB({8, 8}, word.bFragment, {});
     ASSERT_EQ(a32.numRegisters(), 4u);
     for (unsigned i = 0; i < 4; ++i)
       EXPECT_EQ(a32.apply(i, lane, 0),
                 (Coordinates{i & 1 ? group + 8 : group, i < 2 ? inGroup : inGroup + 4}));
     for (unsigned i = 0; i < 2; ++i)
       EXPECT_EQ(b32.apply(i, lane, 0), (Coordinates{i ? inGroup + 4 : inGroup, group}));
-    EXPECT_EQ(mmaOperandA({8, 4}, 64, {}).apply(0, lane, 0), (Coordinates{group, inGroup}));
-    EXPECT_EQ(mmaOperandB({4, 8}, 64, {}).apply(0, lane, 0), (Coordinates{inGroup, group}));
-    Layout c64 = mmaAccumulator({8, 8}, 8, {});
+    EXPECT_EQ(mmaOperandA({8, 4}, full.aFragment, {}).apply(0, lane, 0),
+              (Coordinates{group, inGroup}));
+    EXPECT_EQ(mmaOperandB({4, 8}, full.bFragment, {}).apply(0, lane, 0),
+              (Coordinates{inGroup, group}));
+    Layout c64 = mmaAccumulator({8, 8}, full.sumFragment, {});
     for (unsigned i = 0; i < 2; ++i)
       EXPECT_EQ(c64.apply(i, lane, 0), (Coordinates{group, inGroup * 2 + i}));
   }
 }
 
 TEST(Builders, MmaTilesSpreadOverWarpsAndRegisters) {
-  Layout c = mmaAccumulator({64, 176}, 16, {.warpsM = 4, .warpsN = 2});
+  const MmaInstruction &half = mmaSync(16);
+  Layout c = mmaAccumulator({64, 176}, half.sumFragment, {.warpsM = 4, .warpsN = 2});
   EXPECT_EQ(c.numWarps(), 8u);
   EXPECT_EQ(c.numRegisters(), 64u * 176 / 256);
   EXPECT_EQ(c.apply(0, 0, 1), (Coordinates{16, 0}));
   EXPECT_EQ(c.apply(0, 0, 4), (Coordinates{0, 8}));
-  Layout a = mmaOperandA({64, 32}, 16, {.warpsM = 4, .warpsN = 2});
+  Layout a = mmaOperandA({64, 32}, half.aFragment, {.warpsM = 4, .warpsN = 2});
   EXPECT_EQ(a.freeBits(In::Warp), 0b100u);
   EXPECT_EQ(a.apply(8, 0, 2), (Coordinates{32, 16}));
-  Layout b = mmaOperandB({32, 176}, 16, {.warpsM = 4, .warpsN = 2});
+  Layout b = mmaOperandB({32, 176}, half.bFragment, {.warpsM = 4, .warpsN = 2});
   EXPECT_EQ(b.freeBits(In::Warp), 0b011u);
   // The accumulator of one product is, register for register, the A operand of the next.
-  EXPECT_TRUE(registersInThread(mmaAccumulator({64, 64}, 16, {.warpsM = 4}),
-                                mmaOperandA({64, 64}, 16, {.warpsM = 4})));
+  EXPECT_TRUE(registersInThread(mmaAccumulator({64, 64}, half.sumFragment, {.warpsM = 4}),
+                                mmaOperandA({64, 64}, half.aFragment, {.warpsM = 4})));
 }
 
 TEST(Builders, SwizzleMovesVectorsWithinRows) {

@@ -97,14 +97,170 @@ module attributes {cta.target = "sm_89"} {
 
 // -----
 
-module attributes {cta.target = "gfx942"} {
-  // CHECK-LABEL: func.func @no_units
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
-  func.func @no_units(%a: tensor<32x32xf16>, %acc: tensor<32x32xf32>) -> tensor<32x32xf32> {
-    %0 = tile.dot %a, %a, %acc : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
-    return %0 : tensor<32x32xf32>
+module attributes {cta.target = "gfx90a"} {
+  // CHECK-LABEL: func.func @cdna2
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
+  func.func @cdna2(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+    return
   }
 }
+
+// -----
+
+module attributes {cta.target = "gfx942"} {
+  // CHECK-LABEL: func.func @cdna3
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 8]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
+  func.func @cdna3(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+    return
+  }
+
+  // The formats of the chip are multiplied as they are, others as f16.
+  // CHECK-LABEL: func.func @fp8_of_cdna3
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xf8E4M3FNUZ>, tensor<32x32xf8E5M2FNUZ>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf16>, tensor<32x32xf16>
+  func.func @fp8_of_cdna3(%a: tensor<32x32xf8E4M3FNUZ>, %b: tensor<32x32xf8E5M2FNUZ>, %c: tensor<32x32xf8E4M3FN>,
+                          %acc: tensor<32x32xf32>) {
+    %0 = tile.dot %a, %b, %acc : tensor<32x32xf8E4M3FNUZ>, tensor<32x32xf8E5M2FNUZ>, tensor<32x32xf32>
+    %1 = tile.dot %c, %c, %acc : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E4M3FN>, tensor<32x32xf32>
+    return
+  }
+
+  // There are no sums in f16.
+  // CHECK-LABEL: func.func @f16_sums_in_f32
+  // CHECK: %[[ACC:.*]] = arith.extf %{{.*}} : tensor<32x32xf16> to tensor<32x32xf32>
+  // CHECK: %[[SUM:.*]] = cta.dot %{{.*}}, %{{.*}}, %[[ACC]] by [16, 16, 16] : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+  // CHECK: arith.truncf %[[SUM]]
+  func.func @f16_sums_in_f32(%a: tensor<32x32xf16>) -> tensor<32x32xf16> {
+    %0 = tile.dot %a, %a, %a : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf16>
+    return %0 : tensor<32x32xf16>
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx950"} {
+  // CHECK-LABEL: func.func @cdna4
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 64] : tensor<64x64xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
+  func.func @cdna4(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+    return
+  }
+
+  // CHECK-LABEL: func.func @fp8_of_cdna4
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>
+  func.func @fp8_of_cdna4(%a: tensor<32x32xf8E4M3FN>, %b: tensor<32x32xf8E5M2>, %acc: tensor<32x32xf32>) {
+    %0 = tile.dot %a, %b, %acc : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>, tensor<32x32xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx1100"} {
+  // CHECK-LABEL: func.func @rdna3
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<64x64xf64>
+  func.func @rdna3(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx1201"} {
+  // CHECK-LABEL: func.func @rdna4
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<64x64xf64>
+  func.func @rdna4(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+    return
+  }
+
+  // CHECK-LABEL: func.func @fp8_of_rdna4
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>
+  func.func @fp8_of_rdna4(%a: tensor<32x32xf8E4M3FN>, %b: tensor<32x32xf8E5M2>, %acc: tensor<32x32xf32>) {
+    %0 = tile.dot %a, %b, %acc : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>, tensor<32x32xf32>
+    return
+  }
+}
+
+// -----
 
 // -----
 

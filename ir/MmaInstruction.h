@@ -1,0 +1,52 @@
+// What a matrix instruction multiplies and where its operands lie, as a value: all that passes and
+// code generation know of one.
+#ifndef SECTILE_IR_MMAINSTRUCTION_H
+#define SECTILE_IR_MMAINSTRUCTION_H
+
+#include "ir/layout/Layout.h"
+#include <vector>
+
+namespace sectile {
+
+/// Element kinds of matrix instructions.
+enum class MmaElement {
+  F16,
+  BF16,
+  TF32,
+  F32,
+  F64,
+  F8E4M3,
+  F8E5M2,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  I8,
+  I32
+};
+
+/// One matrix instruction, D[m,n] = A[m,k] · B[k,n] + C[m,n], which all lanes of a warp issue
+/// together. A fragment is the layout of such a matrix over the registers and lanes of a warp, a
+/// register for each element: several small ones share a 32-bit word of the chip.
+struct MmaInstruction {
+  MmaElement a, b, sum;
+  unsigned m, n, k;
+  Layout aFragment, bFragment, sumFragment;
+
+  /// Of A (0) or B (1).
+  const Layout &operandFragment(unsigned operand) const { return operand ? bFragment : aFragment; }
+};
+
+/// The instructions of the chips that share them, the preferred first among those of the same
+/// elements.
+namespace mma {
+const std::vector<MmaInstruction> &ampere(); ///< mma.sync since sm_80
+const std::vector<MmaInstruction> &ada();    ///< with 8-bit floats, since sm_89
+const std::vector<MmaInstruction> &cdna2();  ///< MFMA of gfx90a
+const std::vector<MmaInstruction> &cdna3();  ///< of gfx942
+const std::vector<MmaInstruction> &cdna4();  ///< of gfx950
+const std::vector<MmaInstruction> &rdna3();  ///< WMMA of gfx11
+const std::vector<MmaInstruction> &rdna4();  ///< of gfx12
+} // namespace mma
+
+} // namespace sectile
+
+#endif
