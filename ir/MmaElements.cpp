@@ -52,6 +52,11 @@ SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, Type a, Typ
     for (const MmaInstruction &each : target.mmas)
       if (each.a == left && is_contained(right, each.b) && is_contained(sums, each.sum))
         found.push_back(&each);
+  // Small products are summed before large ones for each run along K: the fewer runs, the better.
+  if (a.isF32() && !found.empty() && found.front()->a == MmaElement::BF16)
+    llvm::sort(found, [](const MmaInstruction *one, const MmaInstruction *other) {
+      return std::pair(one->k, one->m) > std::pair(other->k, other->m);
+    });
   return found;
 }
 

@@ -196,9 +196,13 @@ const std::vector<MmaInstruction> &ada() {
 
 const std::vector<MmaInstruction> &cdna2() {
   static const std::vector<MmaInstruction> table = {
+      mfma(Element::F16, Element::F16, Element::F32, 32, 8),
       mfma(Element::F16, Element::F16, Element::F32, 16, 16),
+      mfma(Element::BF16, Element::BF16, Element::F32, 32, 8),
       mfma(Element::BF16, Element::BF16, Element::F32, 16, 16),
+      mfma(Element::F32, Element::F32, Element::F32, 32, 2),
       mfma(Element::F32, Element::F32, Element::F32, 16, 4),
+      mfma(Element::I8, Element::I8, Element::I32, 32, 8),
       mfma(Element::I8, Element::I8, Element::I32, 16, 16),
       mfma(Element::F64, Element::F64, Element::F64, 16, 4)};
   return table;
@@ -206,12 +210,19 @@ const std::vector<MmaInstruction> &cdna2() {
 
 const std::vector<MmaInstruction> &cdna3() {
   static const std::vector<MmaInstruction> table = [] {
-    std::vector<MmaInstruction> table = {mfma(Element::F16, Element::F16, Element::F32, 16, 16),
+    std::vector<MmaInstruction> table = {mfma(Element::F16, Element::F16, Element::F32, 32, 8),
+                                         mfma(Element::F16, Element::F16, Element::F32, 16, 16),
+                                         mfma(Element::BF16, Element::BF16, Element::F32, 32, 8),
                                          mfma(Element::BF16, Element::BF16, Element::F32, 16, 16),
+                                         mfma(Element::TF32, Element::TF32, Element::F32, 32, 4),
                                          mfma(Element::TF32, Element::TF32, Element::F32, 16, 8),
+                                         mfma(Element::F32, Element::F32, Element::F32, 32, 2),
                                          mfma(Element::F32, Element::F32, Element::F32, 16, 4),
+                                         mfma(Element::I8, Element::I8, Element::I32, 32, 16),
                                          mfma(Element::I8, Element::I8, Element::I32, 16, 32),
                                          mfma(Element::F64, Element::F64, Element::F64, 16, 4)};
+    addPairs(table, Element::F8E4M3FNUZ, Element::F8E5M2FNUZ,
+             [](Element a, Element b) { return mfma(a, b, Element::F32, 32, 16); });
     addPairs(table, Element::F8E4M3FNUZ, Element::F8E5M2FNUZ,
              [](Element a, Element b) { return mfma(a, b, Element::F32, 16, 32); });
     return table;
@@ -221,14 +232,20 @@ const std::vector<MmaInstruction> &cdna3() {
 
 const std::vector<MmaInstruction> &cdna4() {
   static const std::vector<MmaInstruction> table = [] {
-    std::vector<MmaInstruction> table = {mfma(Element::F16, Element::F16, Element::F32, 16, 32),
+    std::vector<MmaInstruction> table = {mfma(Element::F16, Element::F16, Element::F32, 32, 16),
+                                         mfma(Element::F16, Element::F16, Element::F32, 16, 32),
                                          mfma(Element::F16, Element::F16, Element::F32, 16, 16),
+                                         mfma(Element::BF16, Element::BF16, Element::F32, 32, 16),
                                          mfma(Element::BF16, Element::BF16, Element::F32, 16, 32),
                                          mfma(Element::BF16, Element::BF16, Element::F32, 16, 16),
+                                         mfma(Element::F32, Element::F32, Element::F32, 32, 2),
                                          mfma(Element::F32, Element::F32, Element::F32, 16, 4),
+                                         mfma(Element::I8, Element::I8, Element::I32, 32, 32),
                                          mfma(Element::I8, Element::I8, Element::I32, 16, 64),
                                          mfma(Element::I8, Element::I8, Element::I32, 16, 32),
                                          mfma(Element::F64, Element::F64, Element::F64, 16, 4)};
+    addPairs(table, Element::F8E4M3, Element::F8E5M2,
+             [](Element a, Element b) { return mfma(a, b, Element::F32, 32, 16); });
     addPairs(table, Element::F8E4M3, Element::F8E5M2,
              [](Element a, Element b) { return mfma(a, b, Element::F32, 16, 32); });
     return table;

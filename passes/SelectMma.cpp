@@ -25,8 +25,9 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
   }
 
-  /// The best instruction for operands of these elements of whose extents the dot's are multiples.
-  /// Where there are instructions but none such, `refusal` says why not the last of them.
+  /// The best instruction for operands of these elements of whose extents the dot's are multiples
+  /// and that leaves no warp without one, or the smallest of them. Where there are instructions but
+  /// none such, `refusal` says why not the last of them.
   static const MmaInstruction *instructionFor(tile::DotOp dot, Type a, Type b, Type sum,
                                               const Target &target, std::string &refusal) {
     ArrayRef<int64_t> sums = dot.getType().getShape();
@@ -38,10 +39,17 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
                     .str();
       return false;
     };
-    for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision()))
-      if (multiple("m", m, each->m) && multiple("n", n, each->n) && multiple("k", k, each->k))
+    const MmaInstruction *smallest = nullptr;
+    int64_t warps = warpsOf(dot->getParentOfType<func::FuncOp>());
+    for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision())) {
+      if (!multiple("m", m, each->m) || !multiple("n", n, each->n) || !multiple("k", k, each->k))
+        continue;
+      if (dot.getType().getNumElements() / (each->m * each->n) >= warps)
         return each;
-    return nullptr;
+      if (!smallest || each->m * each->n < smallest->m * smallest->n)
+        smallest = each;
+    }
+    return smallest;
   }
 
   static Value cast(OpBuilder &builder, Location loc, Value tile, Type element) {

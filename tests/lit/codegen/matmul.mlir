@@ -16,16 +16,20 @@
 // RUN: sed 's/sm_80/gfx1201/; s/f16/bf16/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=BF16-RDNA
 // RUN: sed 's/sm_80/gfx1201/; s/f16/f8E4M3FN/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=FP8-RDNA4
 
-// BF16-CDNA2: v_mfma_f32_16x16x16{{_?}}bf16_1k
-// F32-CDNA3: v_mfma_f32_16x16x8_xf32
-// FP8-CDNA3: v_mfma_f32_16x16x32_fp8_fp8
+// BF16-CDNA2: v_mfma_f32_32x32x8{{_?}}bf16_1k
+// F32-CDNA3: v_mfma_f32_32x32x4_xf32
+// FP8-CDNA3: v_mfma_f32_32x32x16_fp8_fp8
 // F64-CDNA2: v_mfma_f64_16x16x4{{_?}}f64
-// F16-CDNA4: v_mfma_f32_16x16x32_f16
-// BF16-CDNA4: v_mfma_f32_16x16x32_bf16
-// FP8-CDNA4: v_mfma_f32_16x16x32_bf8_bf8
+// F16-CDNA4: v_mfma_f32_32x32x16_f16
+// BF16-CDNA4: v_mfma_f32_32x32x16_bf16
+// FP8-CDNA4: v_mfma_f32_32x32x16_bf8_bf8
 // F16-RDNA: v_wmma_f32_16x16x16_f16
 // BF16-RDNA: v_wmma_f32_16x16x16_bf16
 // FP8-RDNA4: v_wmma_f32_16x16x16_fp8_fp8
+
+// Eight warps have no 32x32 sums each.
+// RUN: sed 's/sm_80/gfx942/; s/cta.warps = 4/cta.warps = 8/' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=SMALL
+// SMALL: v_mfma_f32_16x16x16_f16
 
 // CHECK-LABEL: .entry matmul
 // CHECK: cp.async.cg.shared.global
@@ -38,7 +42,7 @@
 
 // AMD-LABEL: matmul:
 // AMD: ds_read_{{.*}}
-// AMD: v_mfma_f32_16x16x16_f16
+// AMD: v_mfma_f32_32x32x8_f16
 module attributes {cta.target = "sm_80"} {
   func.func @matmul(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %b: !tile.ptr<f16> {tile.divisible = 16 : i64}, %c: !tile.ptr<f32> {tile.divisible = 16 : i64},
       %m: i32, %n: i32 {tile.divisible = 16 : i64}, %k: i32 {tile.divisible = 16 : i64})

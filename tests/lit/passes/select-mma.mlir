@@ -99,24 +99,24 @@ module attributes {cta.target = "sm_89"} {
 
 module attributes {cta.target = "gfx90a"} {
   // CHECK-LABEL: func.func @cdna2
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
-  func.func @cdna2(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
-                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
-    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
-    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
-    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
-    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<32x32xf64>
+  func.func @cdna2(%f16: tensor<32x32xf16>, %bf16: tensor<32x32xbf16>, %f32: tensor<32x32xf32>, %i8: tensor<32x32xi8>,
+                 %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }
 }
@@ -125,24 +125,24 @@ module attributes {cta.target = "gfx90a"} {
 
 module attributes {cta.target = "gfx942"} {
   // CHECK-LABEL: func.func @cdna3
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 8]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xi8>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
-  func.func @cdna3(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
-                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
-    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
-    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
-    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
-    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 8]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<32x32xf64>
+  func.func @cdna3(%f16: tensor<32x32xf16>, %bf16: tensor<32x32xbf16>, %f32: tensor<32x32xf32>, %i8: tensor<32x32xi8>,
+                 %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }
 
@@ -172,24 +172,31 @@ module attributes {cta.target = "gfx942"} {
 
 module attributes {cta.target = "gfx950"} {
   // CHECK-LABEL: func.func @cdna4
-  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<64x64xbf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 32]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 64] : tensor<64x64xi8>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<64x64xf64>
-  func.func @cdna4(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
-                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
-    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
-    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
-    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
-    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xbf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 32] : tensor<32x32xi8>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 4] : tensor<32x32xf64>
+  func.func @cdna4(%f16: tensor<32x32xf16>, %bf16: tensor<32x32xbf16>, %f32: tensor<32x32xf32>, %i8: tensor<32x32xi8>,
+                 %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
+    return
+  }
+
+  // CHECK-LABEL: func.func @deep_bytes
+  // CHECK: cta.dot %{{.*}} by [16, 16, 64] : tensor<32x64xi8>
+  func.func @deep_bytes(%a: tensor<32x64xi8>, %b: tensor<64x32xi8>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %a, %b, %sum : tensor<32x64xi8>, tensor<64x32xi8>, tensor<32x32xi32>
     return
   }
 
@@ -205,24 +212,24 @@ module attributes {cta.target = "gfx950"} {
 
 module attributes {cta.target = "gfx1100"} {
   // CHECK-LABEL: func.func @rdna3
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<64x64xf64>
-  func.func @rdna3(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
-                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
-    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
-    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
-    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
-    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xbf16>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xi8>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<32x32xf64>
+  func.func @rdna3(%f16: tensor<32x32xf16>, %bf16: tensor<32x32xbf16>, %f32: tensor<32x32xf32>, %i8: tensor<32x32xi8>,
+                 %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }
 }
@@ -231,24 +238,24 @@ module attributes {cta.target = "gfx1100"} {
 
 module attributes {cta.target = "gfx1201"} {
   // CHECK-LABEL: func.func @rdna4
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xf16>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xbf16>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<64x64xf32>
-  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<64x64xi8>
-  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<64x64xf64>
-  func.func @rdna4(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
-                 %f64: tensor<64x64xf64>, %sum: tensor<64x64xi32>) {
-    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
-    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
-    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
-    %6 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
-    %7 = tile.dot %f64, %f64, %f64 : tensor<64x64xf64>, tensor<64x64xf64>, tensor<64x64xf64>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf16>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xbf16>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}{{( {.*})?}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16]{{.*}} : tensor<32x32xf32>
+  // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xi8>
+  // CHECK: cta.dot %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : tensor<32x32xf64>
+  func.func @rdna4(%f16: tensor<32x32xf16>, %bf16: tensor<32x32xbf16>, %f32: tensor<32x32xf32>, %i8: tensor<32x32xi8>,
+                 %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }
 
@@ -256,6 +263,63 @@ module attributes {cta.target = "gfx1201"} {
   // CHECK: cta.dot %{{.*}} by [16, 16, 16] : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>
   func.func @fp8_of_rdna4(%a: tensor<32x32xf8E4M3FN>, %b: tensor<32x32xf8E5M2>, %acc: tensor<32x32xf32>) {
     %0 = tile.dot %a, %b, %acc : tensor<32x32xf8E4M3FN>, tensor<32x32xf8E5M2>, tensor<32x32xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx90a"} {
+  // Each of the four warps has sums of 32x32.
+  // CHECK-LABEL: func.func @large_cdna2
+  // CHECK: cta.dot %{{.*}} by [32, 32, 8] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 8] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 2] : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 8] : tensor<64x64xi8>
+  func.func @large_cdna2(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx942"} {
+  // Each of the four warps has sums of 32x32.
+  // CHECK-LABEL: func.func @large_cdna3
+  // CHECK: cta.dot %{{.*}} by [32, 32, 8] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 8] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 4] : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 16] : tensor<64x64xi8>
+  func.func @large_cdna3(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    return
+  }
+}
+
+// -----
+
+module attributes {cta.target = "gfx950"} {
+  // Each of the four warps has sums of 32x32.
+  // CHECK-LABEL: func.func @large_cdna4
+  // CHECK: cta.dot %{{.*}} by [32, 32, 16] : tensor<64x64xf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 16] : tensor<64x64xbf16>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 2] : tensor<64x64xf32>
+  // CHECK: cta.dot %{{.*}} by [32, 32, 32] : tensor<64x64xi8>
+  func.func @large_cdna4(%f16: tensor<64x64xf16>, %bf16: tensor<64x64xbf16>, %f32: tensor<64x64xf32>, %i8: tensor<64x64xi8>,
+                 %sum: tensor<64x64xi32>) {
+    %0 = tile.dot %f16, %f16, %f32 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %1 = tile.dot %bf16, %bf16, %f32 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>
+    %2 = tile.dot %f32, %f32, %f32 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %3 = tile.dot %i8, %i8, %sum : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
     return
   }
 }

@@ -5,6 +5,7 @@
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
 #include "runtime/virtual/VirtualDevice.h"
+#include <regex>
 
 namespace sectile::test {
 
@@ -108,7 +109,15 @@ protected:
   }
   /// Multiplications and additions of matrices of f16 or bf16, where matrix units do them.
   void expectProducts(const Counters &counters, std::uint64_t products) {
-    EXPECT_EQ(counters.mma, hasMatrixUnits() ? products / (16 * 8 * 16) : 0) << counters.text();
+    // The first three numbers of an instruction's name that a letter stands between.
+    static const std::regex extents("[.m]([0-9]+)[nx]([0-9]+)[kx]([0-9]+)");
+    std::uint64_t multiplied = 0;
+    for (const auto &kind : counters.mmaKinds) {
+      std::smatch of;
+      ASSERT_TRUE(std::regex_search(kind.name, of, extents)) << kind.name;
+      multiplied += kind.count * std::stoul(of[1]) * std::stoul(of[2]) * std::stoul(of[3]);
+    }
+    EXPECT_EQ(multiplied, hasMatrixUnits() ? products : 0) << counters.text();
   }
 };
 
