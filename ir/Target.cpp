@@ -23,6 +23,7 @@ static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsig
   t.matrixLoad = true;
   t.bf16Arithmetic = true;
   t.tanhInstruction = true;
+  t.barrierOrdersGlobal = true;
   t.mmaShapes = {{MmaElement::F16, 16, 8, 16},
                  {MmaElement::BF16, 16, 8, 16},
                  {MmaElement::TF32, 16, 8, 8},

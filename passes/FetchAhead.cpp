@@ -111,10 +111,17 @@ private:
   llvm::SetVector<unsigned> carried;
 };
 
-/// Whether an operation writes what loads read, or may.
-bool writesGlobalMemory(Operation *op) {
+/// Whether an operation has effects on global memory other than those that AddressAnalysis knows:
+/// of an unknown kind, or for other programs to see in order.
+bool ordersGlobalMemory(Operation *op) {
   if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
     return false; // what is in it is asked itself
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return atomic.getOrder() != tile::Order::Relaxed;
+  if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+    return atomic.getOrder() != tile::Order::Relaxed;
+  if (isa<tile::StoreOp>(op))
+    return false;
   auto effects = dyn_cast<MemoryEffectOpInterface>(op);
   if (!effects)
     return !op->hasTrait<OpTrait::IsTerminator>();
@@ -124,6 +131,21 @@ bool writesGlobalMemory(Operation *op) {
     return isa<MemoryEffects::Write>(effect.getEffect()) &&
            effect.getResource() == SideEffects::DefaultResource::get();
   });
+}
+
+/// Whether a loop may write what a load of it reads, in the same iteration or in another.
+bool mayBeWritten(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses) {
+  GlobalAccess read = *addresses.accessOf(load);
+  EndedIterations next = addresses.bitOf(loop);
+  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+    std::optional<GlobalAccess> access = addresses.accessOf(op);
+    bool overlap =
+        access && access->writes &&
+        (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
+         addresses.mayOverlap(read, *access, next));
+    return overlap ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
 }
 
 class Pipeline {
@@ -353,20 +375,25 @@ bool isZero(Value value) {
 
 } // namespace
 
-std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load) {
+std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses) {
   if (load.getIsVolatile())
     return "it is volatile";
   if (load.getOther() && !isZero(load.getOther()))
     return "an asynchronous copy gives zeros where the mask is false";
-  WalkResult writes = loop.walk([](Operation *op) {
-    return writesGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
+  WalkResult orders = loop.walk([](Operation *op) {
+    return ordersGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
   });
-  if (writes.wasInterrupted())
-    return "the loop writes to memory";
+  if (orders.wasInterrupted())
+    return "the loop orders memory";
+  if (mayBeWritten(loop, load, addresses))
+    return "the loop may write to what it reads";
   AddressSlice slice(loop);
   slice.add(load);
   for (Operation *op : slice.inOrder()) {
-    bool isLoad = isa<tile::LoadOp>(op) && !cast<tile::LoadOp>(op).getIsVolatile() && op != load;
+    auto other = dyn_cast<tile::LoadOp>(op);
+    bool isLoad = other && !other.getIsVolatile() && op != load;
+    if (isLoad && mayBeWritten(loop, other, addresses))
+      return "the loop may write to what its address depends on";
     if (!isLoad && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
       return ("its address depends on " + op->getName().getStringRef()).str();
   }

@@ -4,6 +4,7 @@
 
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/analysis/Addresses.h"
 
 namespace sectile {
 
@@ -28,7 +29,7 @@ struct FetchedLoad {
 };
 
 /// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
-std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load);
+std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses);
 
 /// Makes each load a channel of `stages` buffers, filled stages - 1 iterations ahead. Replaces the
 /// loop.

@@ -59,12 +59,15 @@ def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
 }
 
-def OrderMemory : Pass<"order-memory", "::mlir::func::FuncOp"> {
-  let summary = "insert the barriers that keep a program's loads and stores through one argument in order";
-}
-
 def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
-  let summary = "insert the barriers that hazards over shared memory need";
+  let summary = "insert the barriers that hazards over shared and global memory need";
+  let description = [{
+    Expects layouts on all tiles and a place for everything in shared memory. Afterwards no two threads access the same
+    bytes in an order that nothing fixes, where one of them writes: `cta.barrier` orders shared memory, `tile.barrier`
+    global memory too, and copies that a later access could overtake are waited for. Programs are ordered against
+    themselves only; what other programs do is for atomic operations to order.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def UnrollLoops : Pass<"unroll-loops", "::mlir::func::FuncOp"> {

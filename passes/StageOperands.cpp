@@ -229,6 +229,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       unsigned stages = own ? own.getInt() : stagesOf(getOperation());
       if (stages < 2)
         continue;
+      AddressAnalysis addresses(getOperation());
       SmallVector<FetchedLoad> loads;
       for (auto &[root, tile] : staged) {
         auto load = root.getDefiningOp<tile::LoadOp>();
@@ -238,7 +239,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
-          why = whyNotAhead(loop, load);
+          why = whyNotAhead(loop, load, addresses);
         if (why.empty())
           loads.push_back({load, chooseBuffer(tileType(load), tile, copiedAtOnce(load, contiguity)),
                            tile.uses});
@@ -249,7 +250,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       for (tile::LoadOp load : computedFrom(loop)) {
         std::string why = whyNotAsync(load, contiguity);
         if (why.empty())
-          why = whyNotAhead(loop, load);
+          why = whyNotAhead(loop, load, addresses);
         if (why.empty())
           loads.push_back(
               {load,
