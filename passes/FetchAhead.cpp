@@ -1,10 +1,13 @@
 // Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
 //
-//   prologue: issue uses 0 … stages-2          issue: addresses of that iteration, copies, commit
-//   loop, use i: wait for use i; issue use i + stages-1; compute
+//   prologue: issue uses 0 … depth-2           issue: addresses of that iteration, copies, commit
+//   loop, use i: wait for use i; issue use i + depth-1; compute
 //
 // Uses beyond the last iteration are committed too, with every copy masked off, so that the number
 // of uses under way is the same at each wait.
+//
+// Where a target has no asynchronous copies, registers carry the data: the loads of the next use
+// are issued before an iteration computes, and stored into the channel after it.
 #include "passes/FetchAhead.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -150,8 +153,9 @@ bool mayBeWritten(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses
 
 class Pipeline {
 public:
-  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages)
-      : loop(loop), stages(stages), slice(loop) {
+  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth)
+      : loop(loop), producer(producer), depth(depth),
+        ahead(producer == Producer::Copies ? depth - 1 : 1), slice(loop) {
     for (const FetchedLoad &load : loads)
       slice.add(load.load);
     makeGroups(loads);
@@ -160,8 +164,8 @@ public:
   void run() {
     OpBuilder builder(loop);
     makeChannels(builder);
-    SmallVector<Value> ahead = prologue(builder);
-    carryAhead(builder, ahead);
+    SmallVector<Value> next = prologue(builder);
+    carryAhead(builder, next);
     steadyState();
     for (const Group &group : groups)
       release(group);
@@ -176,7 +180,7 @@ private:
     Operation *lastTile = nullptr; ///< the last read of a tile, once made
   };
 
-  // Of two stages, a copy has less than an iteration to arrive: what is needed later in the body
+  // With two buffers, a copy has less than an iteration to arrive: what is needed later in the body
   // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
   // better.
   void makeGroups(ArrayRef<FetchedLoad> loads) {
@@ -189,7 +193,7 @@ private:
       }
       Group *group = nullptr;
       for (Group &other : groups)
-        if (other.consumer == consumer || stages > 2)
+        if (other.consumer == consumer || ahead > 1 || producer == Producer::Registers)
           group = &other;
       if (!group)
         group = &groups.emplace_back(Group{consumer, {}, {}});
@@ -205,7 +209,7 @@ private:
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
-        auto type = cta::ChannelType::get(builder.getContext(), stages, load->buffer);
+        auto type = cta::ChannelType::get(builder.getContext(), depth, load->buffer);
         group.channels.push_back(cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(),
                                                         type, IntegerAttr()));
       }
@@ -222,7 +226,7 @@ private:
     Type type = loop.getInductionVar().getType();
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
     SmallVector<Value> carried(loop.getInitArgs());
-    for (unsigned use = 0; use + 1 < stages; ++use) {
+    for (unsigned use = 0; use < ahead; ++use) {
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
       Value iv = builder.createOrFold<arith::AddIOp>(loc, loop.getLowerBound(), distance);
@@ -230,20 +234,21 @@ private:
       IRMapping map;
       map.map(loop.getInductionVar(), iv);
       map.map(loop.getRegionIterArgs(), carried);
-      issue(builder, map, number(builder, builder.getI32Type(), use), inside);
+      Value slot = number(builder, builder.getI32Type(), use);
+      fill(builder, issue(builder, map, slot, inside), slot);
       for (unsigned n : slice.carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
     }
-    SmallVector<Value> ahead;
+    SmallVector<Value> next;
     for (unsigned n : slice.carriedNumbers())
-      ahead.push_back(carried[n]);
-    return ahead;
+      next.push_back(carried[n]);
+    return next;
   }
 
   // Lets the loop carry, besides what it does, the values ahead and the number of the use.
-  void carryAhead(OpBuilder &builder, ArrayRef<Value> ahead) {
+  void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
     SmallVector<Value> inits(loop.getInitArgs());
-    llvm::append_range(inits, ahead);
+    llvm::append_range(inits, next);
     inits.push_back(number(builder, builder.getI32Type(), 0));
     auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
                                     loop.getUpperBound(), loop.getStep(), inits);
@@ -266,13 +271,13 @@ private:
     SmallVector<std::tuple<Group *, tile::LoadOp, Value>> tiles;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      // From the second group on, this iteration has issued already.
-      unsigned ahead = i == 0 ? stages - 2 : stages - 1;
+      // From the second group on, this iteration has issued already. Registers are not stored yet.
+      unsigned later = producer == Producer::Registers ? 0 : i == 0 ? ahead - 1 : ahead;
       SmallVector<Type> types;
       for (Value channel : group.channels)
         types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
       auto wait =
-          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, ahead);
+          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, later);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);
@@ -282,8 +287,8 @@ private:
       if (i != 0)
         continue;
       Type type = loop.getInductionVar().getType();
-      Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
-                                                           number(builder, type, stages - 1));
+      Value distance =
+          builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, ahead));
       // Said in this way, nothing overflows near the end of the type.
       Value left =
           arith::SubIOp::create(builder, loc, loop.getUpperBound(), loop.getInductionVar());
@@ -294,13 +299,14 @@ private:
               arith::AddIOp::create(builder, loc, loop.getInductionVar(), distance).getResult());
       for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
         map.map(arguments[n], arguments[numCarried + k]);
-      Value later = arith::AddIOp::create(builder, loc, use,
-                                          number(builder, builder.getI32Type(), stages - 1));
-      issue(builder, map, later, inside);
+      Value slot =
+          arith::AddIOp::create(builder, loc, use, number(builder, builder.getI32Type(), ahead));
+      SmallVector<Value> loaded = issue(builder, map, slot, inside);
       SmallVector<Value> yielded;
       for (unsigned n : slice.carriedNumbers())
         yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
       OpBuilder end(terminator);
+      fill(end, loaded, slot);
       yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
       terminator->insertOperands(terminator->getNumOperands(), yielded);
     }
@@ -311,9 +317,9 @@ private:
     }
   }
 
-  // Computes the addresses of one iteration and copies what is there. Where that iteration is not
-  // `inside` the loop nothing may be read.
-  void issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
+  // Computes the addresses of one iteration and copies what is there, or gives it. Where that
+  // iteration is not `inside` the loop nothing may be read.
+  SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
     for (Operation *op : slice.inOrder()) {
       Operation *clone = builder.clone(*op, map);
       if (auto load = dyn_cast<tile::LoadOp>(clone)) {
@@ -322,15 +328,41 @@ private:
           load.getMaskMutable().assign(mask);
       }
     }
+    SmallVector<Value> loaded;
     for (Group &group : groups) {
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
         tile::LoadOp load = fetched->load;
         Location loc = load.getLoc();
-        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        cta::AcquireOp buffer;
+        if (producer == Producer::Copies)
+          buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
         Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
         mask = narrowed(builder, load, mask, inside);
-        cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
-                                 load.getCache(), load.getEviction(), IntegerAttr());
+        if (buffer) {
+          cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
+                                   load.getCache(), load.getEviction(), IntegerAttr());
+        } else {
+          auto clone = cast<tile::LoadOp>(builder.clone(*load, map));
+          clone.getMaskMutable().assign(mask);
+          loaded.push_back(clone);
+        }
+      }
+      if (producer == Producer::Copies)
+        cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+    }
+    return loaded;
+  }
+
+  // Stores what registers hold into the buffers of a use.
+  void fill(OpBuilder &builder, ArrayRef<Value> loaded, Value slot) {
+    if (producer == Producer::Copies)
+      return;
+    for (Group &group : groups) {
+      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+        Location loc = tile::LoadOp(fetched->load).getLoc();
+        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        cta::LocalStoreOp::create(builder, loc, loaded.front(), buffer);
+        loaded = loaded.drop_front();
       }
       cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
     }
@@ -363,7 +395,9 @@ private:
   }
 
   scf::ForOp loop;
-  unsigned stages, numCarried = 0;
+  const Producer producer;
+  const unsigned depth, ahead; ///< buffers, and iterations that loads are issued ahead
+  unsigned numCarried = 0;
   AddressSlice slice;
   SmallVector<Group> groups;
   Value use;
@@ -375,10 +409,14 @@ bool isZero(Value value) {
 
 } // namespace
 
-std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses) {
+std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, Producer producer,
+                        AddressAnalysis &addresses) {
   if (load.getIsVolatile())
     return "it is volatile";
-  if (load.getOther() && !isZero(load.getOther()))
+  if (producer == Producer::Registers && load.getOther() &&
+      !loop.isDefinedOutsideOfLoop(load.getOther()))
+    return "the loop computes what it gives where the mask is false";
+  if (producer == Producer::Copies && load.getOther() && !isZero(load.getOther()))
     return "an asynchronous copy gives zeros where the mask is false";
   WalkResult orders = loop.walk([](Operation *op) {
     return ordersGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
@@ -400,8 +438,8 @@ std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &add
   return {};
 }
 
-void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages) {
-  Pipeline(loop, loads, stages).run();
+void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth) {
+  Pipeline(loop, loads, producer, depth).run();
 }
 
 } // namespace sectile

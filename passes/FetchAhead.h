@@ -28,12 +28,20 @@ struct FetchedLoad {
   llvm::SmallVector<mlir::Operation *> readers() const;
 };
 
-/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
-std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses);
+/// Who fills the buffers of a channel.
+enum class Producer {
+  Copies,   ///< asynchronous copies, stages - 1 iterations ahead
+  Registers ///< loads one iteration ahead, stored when the iteration before has been computed
+};
 
-/// Makes each load a channel of `stages` buffers, filled stages - 1 iterations ahead. Replaces the
-/// loop.
-void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, unsigned stages);
+/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
+std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load, Producer producer,
+                        AddressAnalysis &addresses);
+
+/// Makes each load a channel of `depth` buffers. Replaces the loop. Copies are issued depth - 1
+/// iterations ahead, so that they need two buffers and more; registers do with one.
+void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
+                unsigned depth);
 
 } // namespace sectile
 

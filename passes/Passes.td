@@ -51,7 +51,7 @@ def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
 }
 
 def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
-  let summary = "turn channels into groups of asynchronous copies";
+  let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

@@ -1,6 +1,6 @@
 // Brings the operands of dots through shared memory: a tile that a dot needs in another layout than
 // its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
-// becomes a channel of asynchronous copies.
+// becomes a channel, filled by asynchronous copies or from registers.
 #include "ir/layout/Conversion.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
@@ -75,13 +75,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     staged.clear();
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
     collect();
-    if (target.asyncCopy)
-      fetchLoops();
-    else
-      getOperation().walk([](scf::ForOp loop) {
-        if (auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr); own && own.getInt() > 1)
-          loop.emitRemark("a hint has no effect: stages: the target has no asynchronous copies");
-      });
+    fetchLoops();
     for (auto &[root, tile] : staged)
       allocate(root, tile);
     eraseDeadCode(getOperation());
@@ -221,6 +215,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   void fetchLoops() {
+    const Producer producer = target.asyncCopy ? Producer::Copies : Producer::Registers;
     ContiguityAnalysis contiguity(getOperation());
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
@@ -235,22 +230,29 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         auto load = root.getDefiningOp<tile::LoadOp>();
         if (!load || load->getBlock() != loop.getBody())
           continue;
-        std::string why = whyNotAsync(load, contiguity);
+        std::string why;
+        std::optional<unsigned> copied;
+        if (producer == Producer::Copies) {
+          why = whyNotAsync(load, contiguity);
+          copied = copiedAtOnce(load, contiguity);
+        }
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
-          why = whyNotAhead(loop, load, addresses);
+          why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tile, copiedAtOnce(load, contiguity)),
-                           tile.uses});
+          loads.push_back({load, chooseBuffer(tileType(load), tile, copied), tile.uses});
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
       }
       for (tile::LoadOp load : computedFrom(loop)) {
+        // Registers hold what they are computed from already.
+        if (producer == Producer::Registers)
+          break;
         std::string why = whyNotAsync(load, contiguity);
         if (why.empty())
-          why = whyNotAhead(loop, load, addresses);
+          why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
           loads.push_back(
               {load,
@@ -262,12 +264,32 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       for (const FetchedLoad &load : loads)
         staged.erase(Value(tile::LoadOp(load.load)));
       if (!loads.empty()) {
-        fetchAhead(loop, loads, stages);
+        unsigned depth = producer == Producer::Copies     ? stages
+                         : stages > 2 && fitsTwice(loads) ? 2
+                                                          : 1;
+        fetchAhead(loop, loads, producer, depth);
         findRoots();
       } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// Whether shared memory has room for two buffers of each load, whatever lives at the same time.
+  /// One buffer is what the loop needs anyway.
+  bool fitsTwice(ArrayRef<FetchedLoad> loads) {
+    int64_t bytes = 0, scratch = 0;
+    for (const FetchedLoad &load : loads)
+      bytes += 2 * load.buffer.getBytes();
+    for (auto &[root, tile] : staged)
+      bytes += tileType(root).getNumElements() * llvm::divideCeil(elementBits(root.getType()), 8);
+    getOperation().walk([&](Operation *op) {
+      if (auto channel = dyn_cast<cta::ChannelOp>(op))
+        bytes += channel.getType().getBytes();
+      else
+        scratch = std::max(scratch, scratchOf(op).bytes);
+    });
+    return bytes + scratch <= target.maxSharedBytes;
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.

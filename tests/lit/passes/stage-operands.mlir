@@ -243,55 +243,12 @@ func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: te
 
 // -----
 
-#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
-#flat = #cta.layout<"4096, register [(1) (2) (4) (1024) (2048)], lane [(8) (16) (32) (64) (128)], warp [(256) (512)]">
-!ptrs = tensor<64x64x!tile.ptr<f32>, #load>
-!tile = tensor<64x64xf32, #load>
-
-// A target without asynchronous copies has no channels.
-// CHECK-LABEL: func.func @plain
-// CHECK-NOT: cta.channel
-// CHECK: scf.for
-// CHECK: cta.alloc
-module attributes {cta.target = "gfx1100"} {
-func.func @plain(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %zero: !tile) -> !tile {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %ks = tile.splat %k : !tile.ptr<f32> -> !ptrs
-  %flat = tile.arange 0 : tensor<4096xi32, #flat>
-  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
-  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
-  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) : i32 {
-    %v = tile.load %p : !ptrs -> !tile
-    %d = cta.dot %v, %v, %acc : !tile, !tile, !tile
-    scf.yield %d : !tile
-  }
-  return %r : !tile
-}
-}
-
-// -----
-
-// A hint that nothing comes of is told of.
+// The compiler reports a hint that has no effect.
 module attributes {cta.target = "sm_80"} {
   func.func @nothing_to_fetch(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
     // expected-remark @below {{a hint has no effect: stages: no load of this loop is fetched ahead}}
-    scf.for %i = %zero to %n step %one : i32 {
-      tile.store %p, %i : !tile.ptr<i32>, i32
-    } {cta.stages = 3 : i32}
-    return
-  }
-}
-
-// -----
-
-module attributes {cta.target = "gfx942"} {
-  func.func @no_asynchronous_copies(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
-    %zero = arith.constant 0 : i32
-    %one = arith.constant 1 : i32
-    // expected-remark @below {{a hint has no effect: stages: the target has no asynchronous copies}}
     scf.for %i = %zero to %n step %one : i32 {
       tile.store %p, %i : !tile.ptr<i32>, i32
     } {cta.stages = 3 : i32}
