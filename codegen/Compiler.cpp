@@ -87,9 +87,10 @@ public:
   llvm::Error emitAndOptimize();
   llvm::Error assemble();
 
-  std::string text() const {
+  std::string text() {
     std::string text;
-    llvm::raw_string_ostream(text) << module;
+    llvm::raw_string_ostream out(text);
+    module.print(out); // unlike <<, with aliases
     return text;
   }
 

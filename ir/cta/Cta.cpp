@@ -19,13 +19,16 @@ using namespace sectile::cta;
 namespace sectile::cta {
 
 namespace {
-/// Layouts are long and shared by many types: printed once, at the top.
+/// Layouts are long and many types share them. Each is printed once, at the top, and named by what
+/// it places: `#layout`, `#layout1`, ... say which threads hold a tile, `#shared`, ... where a
+/// buffer keeps it.
 struct LayoutAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attribute, raw_ostream &out) const override {
-    if (!isa<LayoutAttr>(attribute))
+    auto layout = dyn_cast<LayoutAttr>(attribute);
+    if (!layout)
       return AliasResult::NoAlias;
-    out << "layout";
+    out << (layout.getLayout().isShared() ? "shared" : "layout");
     return AliasResult::FinalAlias;
   }
 };
