@@ -1,5 +1,6 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
+#include "ir/layout/Shared.h"
 #include "ir/tile/Verify.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -64,6 +65,23 @@ const Layout *layoutOf(Type type) {
 RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
   return RankedTensorType::get(type.getShape(), type.getElementType(),
                                LayoutAttr::get(type.getContext(), layout));
+}
+
+Type elementOf(Type type) {
+  auto buffer = dyn_cast<BufferType>(type);
+  return buffer ? buffer.getElement() : tile::elementType(type);
+}
+
+unsigned elementBits(Type type) {
+  Type element = elementOf(type);
+  return isa<tile::PtrType>(element) ? 64 : element.getIntOrFloatBitWidth();
+}
+
+unsigned elementBytes(Type type) { return sectile::elementBytes(elementBits(type)); }
+
+ArrayRef<int64_t> shapeOf(Type type) {
+  auto buffer = dyn_cast<BufferType>(type);
+  return buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
 }
 
 //===-- Attribute and types
@@ -140,10 +158,7 @@ int64_t BufferType::getNumElements() const {
   return n;
 }
 
-int64_t BufferType::getBytes() const {
-  unsigned bits = isa<tile::PtrType>(getElement()) ? 64 : getElement().getIntOrFloatBitWidth();
-  return getNumElements() * ((bits + 7) / 8);
-}
+int64_t BufferType::getBytes() const { return getNumElements() * elementBytes(getElement()); }
 
 //===-- Verifiers
 //---------------------------------------------------------------------------------------------------===//
@@ -165,14 +180,8 @@ OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-static ArrayRef<int64_t> operandShape(Type operand) {
-  if (auto buffer = dyn_cast<BufferType>(operand))
-    return buffer.getShape();
-  return cast<RankedTensorType>(operand).getShape();
-}
-
 LogicalResult DotOp::verify() {
-  ArrayRef<int64_t> a = operandShape(getA().getType()), b = operandShape(getB().getType());
+  ArrayRef<int64_t> a = shapeOf(getA().getType()), b = shapeOf(getB().getType());
   ArrayRef<int64_t> acc = getAcc().getType().getShape();
   auto column = [](ArrayRef<int64_t> shape) { return shape.back(); };
   auto row = [](ArrayRef<int64_t> shape) { return shape[shape.size() - 2]; };
