@@ -300,7 +300,7 @@ public:
     int64_t unit = 1;
     if (auto pointer = dyn_cast<tile::PtrType>(tile::elementType(value.getType()))) {
       Type element = pointer.getElement();
-      unit = isa<tile::PtrType>(element) ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
+      unit = cta::elementBytes(element);
       value = cta::AddressOp::create(
           builder, loc, tile::withElementType(value.getType(), builder.getI64Type()), value);
     }
