@@ -407,8 +407,8 @@ AddressAnalysis::Distance AddressAnalysis::distance(const GlobalAccess &first,
   unsigned others = 0;
   auto multiples = [&](const AddressProduct &product, int64_t coefficient) {
     int64_t multiple = 0;
-    if (llvm::MulOverflow(coefficient, divisorOf(product), multiple) ||
-        std::abs(multiple) > mostDistance)
+    if (llvm::MulOverflow(coefficient, divisorOf(product), multiple) || multiple > mostDistance ||
+        multiple < -mostDistance)
       multiple = coefficient;
     divisor = std::gcd(divisor, multiple);
     ++others;
@@ -521,7 +521,7 @@ static bool inTheSameThreads(const GlobalAccess &a, const GlobalAccess &b) {
     return false;
   bool once = a.once && b.once;
   if (!a.layout || !b.layout)
-    return once && a.layout == b.layout; // every thread has a scalar, the first one stores it
+    return once && a.shape.empty() && b.shape.empty(); // all have a scalar, the first stores it
   return *a.layout == *b.layout &&
          (once || (a.layout->freeBits(In::Lane) == 0 && a.layout->freeBits(In::Warp) == 0));
 }

@@ -416,8 +416,8 @@ private:
         if (all & outer)
           break;
         EndedIterations ended = all & analysis.bitOf(loop);
-        if (!analysis.mayOverlap(write, accesses.at(to->access), ended))
-          ASSERT_FALSE(meet(*from, *to).first) << "fetch, " << text(*from, *to, ended);
+        bool apart = !analysis.mayOverlap(write, accesses.at(to->access), ended);
+        ASSERT_FALSE(apart && meet(*from, *to).first) << "fetch, " << text(*from, *to, ended);
       }
     }
   }
