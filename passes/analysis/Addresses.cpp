@@ -1,3 +1,4 @@
+// Addresses as sums of products: how they are found, and what the difference of two of them tells.
 #include "passes/analysis/Addresses.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"

