@@ -358,9 +358,9 @@ public:
     checkFetches(analysis, events, accesses);
   }
 
-  unsigned claims = 0; ///< distinct questions about accesses with a common root
-  unsigned apart = 0;  ///< that were answered by "no overlap"
-  unsigned own = 0;    ///< that were answered by "the same threads"
+  unsigned claims = 0; ///< questions about accesses with a common root
+  unsigned apart = 0;  ///< of these, how many the analysis answered with "no overlap"
+  unsigned own = 0;    ///< and with "a thread meets its own accesses only"
 
 private:
   using Shape = SmallVector<int64_t, 2>;
@@ -710,43 +710,46 @@ private:
     return result;
   }
 
-  /// What a loop that started with `outer` values carries into the next iteration.
-  Value next(Value carried, size_t outer) {
-    unsigned kind = pick(8);
-    if (kind == 0)
-      return find(carried.getType());
-    if (kind == 1)
-      return carried;
+  /// What a loop may add to the values that it carries; made before the loop.
+  SmallVector<Value> steps(ArrayRef<Value> carried) {
+    SmallVector<Value> result;
+    for (Value value : carried) {
+      ArrayRef<int64_t> shape = tile::shapeOf(value.getType());
+      if (shape.empty())
+        result.push_back(number());
+      else if (unsigned kind = pick(4); kind == 0)
+        result.push_back(indices(shape));
+      else
+        result.push_back(kind == 1 ? splat(number(), shape) : all(shape, constant()));
+    }
+    return result;
+  }
+
+  /// What a loop carries into the next iteration.
+  Value next(Value carried, Value step) {
     ArrayRef<int64_t> shape = tile::shapeOf(carried.getType());
-    Value by;
-    if (shape.empty()) {
-      by = kind == 2 ? number() : outerNumber(outer);
-    } else if (kind < 4) {
-      by = kind == 2 ? indices(shape) : splat(number(), shape);
-    } else {
-      by = all(shape, constant());
+    switch (pick(8)) {
+    case 0:
+      return find(carried.getType());
+    case 1:
+      return carried;
+    case 2: // differs from one iteration to the next
+      step = shape.empty() ? number() : splat(number(), shape);
+      break;
+    default:
+      break;
     }
     if (isa<tile::PtrType>(tile::elementType(carried.getType())))
-      return add<tile::AddPtrOp>(carried, by);
-    return pick(2) ? add<arith::AddIOp>(carried, by) : add<arith::AddIOp>(by, carried);
+      return add<tile::AddPtrOp>(carried, step);
+    return pick(2) ? add<arith::AddIOp>(carried, step) : add<arith::AddIOp>(step, carried);
   }
 
-  Value outerNumber(size_t outer) {
-    SmallVector<Value> found;
-    for (Value value : ArrayRef(values).take_front(outer))
-      if (value.getType() == i32())
-        found.push_back(value);
-    return found[pick(found.size())];
-  }
-
-  // A constant of the block that a loop's step is added by stands before the loop, as it would
-  // after simplification.
   void addFor(unsigned depth) {
     Value lower = pick(2) ? number(constant()) : find(i32());
     Value step = pick(3) ? number(1 << pick(5)) : Value(function.getArgument(7));
     Value trips = number(1 + pick(4));
     Value upper = add<arith::AddIOp>(lower, add<arith::MulIOp>(step, trips));
-    SmallVector<Value> inits = initial();
+    SmallVector<Value> inits = initial(), by = steps(inits);
     size_t outer = values.size();
     auto loop = scf::ForOp::create(builder, loc, lower, upper, step, inits);
     {
@@ -755,8 +758,8 @@ private:
       llvm::append_range(values, loop.getBody()->getArguments());
       addBlock(depth);
       SmallVector<Value> yielded;
-      for (Value carried : loop.getRegionIterArgs())
-        yielded.push_back(next(carried, outer));
+      for (auto [carried, step] : llvm::zip_equal(loop.getRegionIterArgs(), by))
+        yielded.push_back(next(carried, step));
       if (inits.empty())
         builder.setInsertionPointToEnd(loop.getBody());
       if (loop.getBody()->empty() || !loop.getBody()->back().hasTrait<OpTrait::IsTerminator>())
@@ -768,7 +771,7 @@ private:
 
   void addWhile(unsigned depth) {
     Value limit = number(1 + pick(4));
-    SmallVector<Value> inits = initial();
+    SmallVector<Value> inits = initial(), by = steps(inits);
     inits.insert(inits.begin(), number(0));
     size_t outer = values.size();
     auto types = ValueRange(inits).getTypes();
@@ -790,8 +793,8 @@ private:
       llvm::append_range(values, after->getArguments());
       addBlock(depth);
       SmallVector<Value> yielded{add<arith::AddIOp>(after->getArgument(0), number(1))};
-      for (Value carried : after->getArguments().drop_front())
-        yielded.push_back(next(carried, outer));
+      for (auto [carried, step] : llvm::zip_equal(after->getArguments().drop_front(), by))
+        yielded.push_back(next(carried, step));
       scf::YieldOp::create(builder, loc, yielded);
     }
     values.resize(outer);
