@@ -241,8 +241,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load, addresses);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tile, copiedAtOnce(load, contiguity)),
-                           tile.uses});
+          loads.push_back(fetched(load, tile, contiguity));
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
@@ -252,10 +251,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load, addresses);
         if (why.empty())
-          loads.push_back(
-              {load,
-               chooseBuffer(tileType(load), tilesOf(load), copiedAtOnce(load, contiguity)),
-               {}});
+          loads.push_back(fetched(load, tilesOf(load), contiguity));
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
@@ -268,6 +264,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity) {
+    unsigned vector = copiedAtOnce(load, contiguity);
+    return {load, chooseBuffer(tileType(load), tile, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.
