@@ -234,17 +234,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (!load || load->getBlock() != loop.getBody())
           continue;
         std::string why;
-        std::optional<unsigned> copied;
-        if (producer == Producer::Copies) {
+        if (producer == Producer::Copies)
           why = whyNotAsync(load, contiguity);
-          copied = copiedAtOnce(load, contiguity);
-        }
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tile, copied), tile.uses});
+          loads.push_back(fetched(load, tile, contiguity, producer));
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
@@ -257,10 +254,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(
-              {load,
-               chooseBuffer(tileType(load), tilesOf(load), copiedAtOnce(load, contiguity)),
-               {}});
+          loads.push_back(fetched(load, tilesOf(load), contiguity, producer));
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
@@ -293,6 +287,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         scratch = std::max(scratch, scratchOf(op).bytes);
     });
     return bytes + scratch <= target.maxSharedBytes;
+  }
+
+  FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity,
+                      Producer producer) {
+    if (producer == Producer::Registers)
+      return {load, chooseBuffer(tileType(load), tile), tile.uses};
+    unsigned vector = copiedAtOnce(load, contiguity);
+    return {load, chooseBuffer(tileType(load), tile, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.

@@ -231,12 +231,18 @@ Result flushed(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
 }
 
 // Conversion to an integer with the rounding `first`, clamped to the range; unsigned where `second`
-// says so.
+// says so. NaN is zero from f32 to 32 bits, else the sign bit alone.
 Result toInteger(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
   Value *rounded = builder.CreateUnaryIntrinsic(Intrinsic::ID(rule.first), call.getArgOperand(0));
-  return builder.CreateIntrinsic(rule.second ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
-                                 {call.getType(), rounded->getType()}, {rounded});
+  Value *result =
+      builder.CreateIntrinsic(rule.second ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
+                              {call.getType(), rounded->getType()}, {rounded});
+  unsigned bits = call.getType()->getIntegerBitWidth();
+  if (bits == 32 && rounded->getType()->isFloatTy())
+    return result;
+  return builder.CreateSelect(builder.CreateFCmpUNO(rounded, rounded),
+                              builder.getInt(APInt::getSignMask(bits)), result);
 }
 
 // Half of a double-width product; unsigned where `first` says so.
@@ -480,8 +486,12 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.f2ui.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.f2ll.rn", toInteger, Intrinsic::roundeven},
     {"llvm.nvvm.f2ll.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.f2ull.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.d2i.rn", toInteger, Intrinsic::roundeven},
     {"llvm.nvvm.d2i.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.d2ui.rz", toInteger, Intrinsic::trunc, 1},
+    {"llvm.nvvm.d2ll.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.d2ull.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.f2f16.rn", hostCall, 0, 0, "f16_from_f32"},
     {"llvm.nvvm.f2f16.rz", hostCall, 0, 0, "f16_from_f32_rz"},
     {"llvm.nvvm.f2h.rn", hostCall, 0, 0, "f16_from_f32"},
