@@ -101,14 +101,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     });
   }
 
-  static bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root,
-                                ArrayRef<int64_t> order) {
+  bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int64_t> order) {
     if (!dot.getInstruction())
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
     unsigned bits = cta::elementBits(root.getType());
-    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits).kind !=
-        ConversionPlan::Kind::Scratch)
+    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits,
+                       {.banks = banksOf(target)})
+            .kind != ConversionPlan::Kind::Scratch)
       return false;
     // What a loop does not change is converted once, before the loop, when it is small.
     auto loop = dot->getParentOfType<LoopLikeOpInterface>();
@@ -136,8 +136,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (axis != fastest)
         order.push_back(axis);
     unsigned widest = target.maxVectorBits / std::max(bits, 8u);
-    BankModel banks;
-    banks.banks = target.sharedBanks;
+    const BankModel banks = banksOf(target);
     unsigned written = copied.value_or(widest);
     auto choose = [&](unsigned vector, bool matrixLoads) {
       SmallVector<Simultaneous> accesses;
