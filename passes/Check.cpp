@@ -130,18 +130,14 @@ unsigned bitsOf(MmaElement element) {
   llvm_unreachable("an element");
 }
 
-Type elementOf(Value operand) {
-  auto buffer = dyn_cast<cta::BufferType>(operand.getType());
-  return buffer ? buffer.getElement() : tile::elementType(operand.getType());
-}
-
 LogicalResult checkDot(cta::DotOp dot, const Target &target) {
-  Type a = elementOf(dot.getA()), b = elementOf(dot.getB()), sum = elementOf(dot.getAcc());
+  Type a = cta::elementOf(dot.getA().getType()), b = cta::elementOf(dot.getB().getType()),
+       sum = cta::elementOf(dot.getType());
   bool fits = a.isInteger(8) ? sum.isInteger(32)
               : a.isF64()    ? sum.isF64()
               : a.isF16()    ? sum.isF32() || sum.isF16()
                              : isa<FloatType>(a) && sum.isF32();
-  if (!fits || elementBits(a) != elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
+  if (!fits || cta::elementBits(a) != cta::elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
     return dot.emitOpError() << "of " << a << " and " << b << " cannot sum in " << sum;
   auto instruction = dot.getInstruction();
   if (!instruction)

@@ -343,7 +343,8 @@ private:
                                    load.getCache(), load.getEviction(), IntegerAttr());
         } else {
           auto clone = cast<tile::LoadOp>(builder.clone(*load, map));
-          clone.getMaskMutable().assign(mask);
+          if (mask)
+            clone.getMaskMutable().assign(mask);
           loaded.push_back(clone);
         }
       }

@@ -28,7 +28,6 @@ public:
   /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
   /// costs anything; without one the loop waits for memory.
   bool canGoAhead(mlir::OpOperand &operand) const;
-  static constexpr double ofWaiting = 200;
 
 private:
   double ofMemory(mlir::Value ptr, unsigned vector, const Layout &layout) const;
@@ -46,9 +45,6 @@ private:
   ContiguityAnalysis analysis; ///< what vectors may rely on
   ContiguityAnalysis usual;    ///< what lanes beside each other will mostly find
 };
-
-/// Bits that an element takes in registers and shared memory; pointers take 64.
-unsigned elementBitsOf(mlir::Type type);
 
 } // namespace sectile
 

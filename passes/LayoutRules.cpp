@@ -19,23 +19,15 @@ static uint32_t alongKept(const Layout &sums, In in, unsigned bit, const Layout 
   return place;
 }
 
-static Type operandElement(Value operand) {
-  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-    return buffer.getElement();
-  return tile::elementType(operand.getType());
-}
-
 unsigned instructionBits(cta::DotOp dot, unsigned operand) {
-  Type element = operandElement(dot->getOperand(operand));
+  Type element = cta::elementOf(dot->getOperand(operand).getType());
   bool asBF16 = dot.getPrecision() == tile::Precision::BF16x3 ||
                 dot.getPrecision() == tile::Precision::BF16x6;
   return element.isF32() && asBF16 ? 16 : element.getIntOrFloatBitWidth();
 }
 
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
-  Type type = dot->getOperand(operand).getType();
-  auto buffer = dyn_cast<cta::BufferType>(type);
-  ArrayRef<int64_t> shape = buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
+  ArrayRef<int64_t> shape = cta::shapeOf(dot->getOperand(operand).getType());
   unsigned bits = instructionBits(dot, operand);
   // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
   // registers to warps. The sums may have their warps anyhow, not only as a grid.

@@ -2,6 +2,7 @@
 // its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
 // becomes a channel, filled by asynchronous copies or from registers.
 #include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Check.h"
@@ -105,7 +106,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (!dot.getInstruction())
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
-    unsigned bits = elementBits(root.getType());
+    unsigned bits = cta::elementBits(root.getType());
     if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits).kind !=
         ConversionPlan::Kind::Scratch)
       return false;
@@ -129,7 +130,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
                                std::optional<unsigned> copied = std::nullopt) {
     const Layout &writer = *cta::layoutOf(type);
-    unsigned bits = elementBits(type), fastest = fastestAxis(writer);
+    unsigned bits = cta::elementBits(type), fastest = fastestAxis(writer);
     SmallVector<unsigned> order{fastest};
     for (unsigned axis = writer.rank(); axis-- > 0;)
       if (axis != fastest)
@@ -175,7 +176,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   struct AccessCost {
-    unsigned cycles = 0, conflicts = 0;
+    double cycles = 0;
+    unsigned conflicts = 0;
     void operator+=(const AccessCost &other) {
       cycles += other.cycles;
       conflicts += other.conflicts;
@@ -197,7 +199,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       wavefronts =
           wavefrontsPerInstruction(shared, distributed, bits, access.vector, isStore, banks);
     }
-    return {instructions * (1 + 2 * wavefronts), instructions * (wavefronts - ideal)};
+    return {instructions * (cycles::instruction + cycles::wavefront * wavefronts),
+            instructions * (wavefronts - ideal)};
   }
 
   /// The axis along which threads hold neighbours, or else lanes do.
@@ -349,7 +352,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   std::string whyNotAsync(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
-    if (copiedAtOnce(load, contiguity) * elementBits(load.getType()) < 32)
+    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     return {};
   }

@@ -132,6 +132,11 @@ void *HostDevice::endCapture(void *stream) {
   return new HostGraph{std::exchange(captured->captured, {})};
 }
 
+uint64_t HostDevice::captureOf(void *stream) {
+  auto *in = static_cast<HostStream *>(stream);
+  return in && in->capturing ? reinterpret_cast<uint64_t>(in) : 0;
+}
+
 void HostDevice::launchGraph(void *graph, void *stream) {
   for (const Work &work : static_cast<HostGraph *>(graph)->work)
     submit(stream, work);

@@ -42,6 +42,7 @@ public:
   float elapsedMilliseconds(void *from, void *to) override;
   void beginCapture(void *stream) override;
   void *endCapture(void *stream) override;
+  uint64_t captureOf(void *stream) override;
   void launchGraph(void *graph, void *stream) override;
   void destroyGraph(void *graph) noexcept override;
   bool namesLines() const override { return true; }

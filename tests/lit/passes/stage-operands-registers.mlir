@@ -75,6 +75,25 @@ func.func @one_buffer(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %
   return %r : !tile
 }
 
+// Use 0 of a loop that runs for sure needs no mask.
+// CHECK-LABEL: func.func @sure
+// CHECK: cta.channel
+// CHECK: tile.load %{{[^ ]*}} :
+// CHECK: scf.for
+// CHECK: tile.load %{{.*}} mask
+func.func @sure(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %zero: !tile) -> !tile attributes {cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %p = tile.splat %k : !tile.ptr<f32> -> !ptrs
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%acc = %zero) -> (!tile) : i32 {
+    %v = tile.load %p : !ptrs -> !tile
+    %d = cta.dot %v, %v, %acc : !tile, !tile, !tile
+    scf.yield %d : !tile
+  }
+  return %r : !tile
+}
+
 // The loop asks for one stage: nothing goes ahead.
 // CHECK-LABEL: func.func @none
 // CHECK-NOT: cta.channel
