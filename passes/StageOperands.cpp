@@ -285,7 +285,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     for (const FetchedLoad &load : loads)
       bytes += 2 * load.buffer.getBytes();
     for (auto &[root, tile] : staged)
-      bytes += tileType(root).getNumElements() * llvm::divideCeil(elementBits(root.getType()), 8);
+      bytes += tileType(root).getNumElements() * cta::elementBytes(root.getType());
     getOperation().walk([&](Operation *op) {
       if (auto channel = dyn_cast<cta::ChannelOp>(op))
         bytes += channel.getType().getBytes();
