@@ -449,6 +449,8 @@ OwningOpRef<ModuleOp> Generator::make() {
              op<tile::ProgramIdOp>(i32(), 0)};
   Shape first = someShape();
   tiles.push_back(makeTile(first, someElement()));
+  if (options.memory)
+    someArena();
   for (unsigned i = 4 + pick(12); i-- > 0;)
     statement(0);
   unsigned kept = 0;

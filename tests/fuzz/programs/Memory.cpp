@@ -71,18 +71,15 @@ Generator::Arena Generator::siblingOf(const Arena &arena) {
   return alike.empty() ? arena : oneOf(alike);
 }
 
-/// Where the work in memory is; one argument and few places, so that accesses meet.
+/// Where the work in memory is; mostly where it was before, so that accesses meet.
 Generator::Arena Generator::someArena() {
-  if (!arenas.empty() && pick(8))
-    return oneOf(arenas);
-  Shape shape = someShape();
-  const bool interleaved = options.programs > 1 && pick(4) == 0;
-  if (auto fresh = newArena(someElement(), llvm::product_of(shape), interleaved)) {
-    arenas.push_back(*fresh);
-    return *fresh;
+  if (arenas.empty() || pick(8) == 0) {
+    Shape shape = someShape();
+    const bool interleaved = options.programs > 1 && pick(4) == 0;
+    // The first of a kernel finds room.
+    if (auto fresh = newArena(someElement(), llvm::product_of(shape), interleaved))
+      arenas.push_back(*fresh);
   }
-  if (arenas.empty())
-    arenas.push_back(*newArena(i32(), 16, false));
   return oneOf(arenas);
 }
 
