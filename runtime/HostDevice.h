@@ -38,7 +38,7 @@ public:
   void recordEvent(void *event, void *stream) override;
   void synchronizeEvent(void *) override {}
   bool eventDone(void *) override { return true; }
-  void waitEvent(void *, void *) override {}
+  void waitEvent(void *stream, void *event) override;
   float elapsedMilliseconds(void *from, void *to) override;
   void beginCapture(void *stream) override;
   void *endCapture(void *stream) override;

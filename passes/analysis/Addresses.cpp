@@ -1,3 +1,4 @@
+// Addresses as sums of products: how they are found, and what the difference of two of them tells.
 #include "passes/analysis/Addresses.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -12,40 +13,43 @@ namespace {
 
 /// Products beyond which an address is taken as one value that nothing is known of.
 constexpr size_t mostProducts = 24;
-/// Coefficients beyond which sums of them could overflow.
+/// Coefficients beyond which an address is such a value too.
 constexpr int64_t mostCoefficient = int64_t{1} << 48;
+/// Bytes beyond which nothing is known of how far apart two elements are. A distance is a sum of at
+/// most two addresses' products, so that it cannot overflow.
+constexpr int64_t mostDistance = int64_t{1} << 56;
 
 /// Loops from this one on share a bit.
 constexpr unsigned lastLoop = 63;
 
-Address constantAddress(int64_t value) { return value ? Address{{{}, value}} : Address{}; }
-
-bool isTooMuch(const Address &address) {
-  return address.size() > mostProducts || llvm::any_of(address, [](const auto &term) {
-           return std::abs(term.second) > mostCoefficient;
-         });
-}
-
-void addTerm(Address &sum, const AddressProduct &product, int64_t coefficient) {
-  auto [at, isNew] = sum.try_emplace(product, coefficient);
-  if (!isNew && (at->second += coefficient) == 0)
+/// Adds a · b times a product, or says that this is too much.
+bool addTerm(Address &sum, const AddressProduct &product, int64_t a, int64_t b = 1) {
+  int64_t more = 0;
+  auto at = sum.try_emplace(product, 0).first;
+  if (llvm::MulOverflow(a, b, more) || llvm::AddOverflow(at->second, more, at->second) ||
+      at->second > mostCoefficient || at->second < -mostCoefficient)
+    return false;
+  if (!at->second)
     sum.erase(at);
+  return true;
 }
 
-Address plus(Address a, const Address &b, int64_t times = 1) {
+std::optional<Address> plus(Address a, const Address &b, int64_t times = 1) {
   for (auto &[product, coefficient] : b)
-    addTerm(a, product, coefficient * times);
+    if (!addTerm(a, product, coefficient, times))
+      return std::nullopt;
   return a;
 }
 
-Address product(const Address &a, const Address &b) {
+std::optional<Address> product(const Address &a, const Address &b) {
   Address result;
   for (auto &[x, xs] : a)
     for (auto &[y, ys] : b) {
       AddressProduct factors = x;
       factors.insert(factors.end(), y.begin(), y.end());
       llvm::sort(factors);
-      addTerm(result, factors, xs * ys);
+      if (!addTerm(result, factors, xs, ys))
+        return std::nullopt;
     }
   return result;
 }
@@ -74,11 +78,19 @@ Address opaque(Value value) {
   return {{{factor}, 1}};
 }
 
-Address counterOf(scf::ForOp loop) {
-  AddressFactor factor;
-  factor.value = loop.getInductionVar().getAsOpaquePointer();
-  factor.isCounter = true;
-  return {{{factor}, 1}};
+/// What begins as `start` and grows by `step` with every iteration.
+std::optional<Address> fromStart(const Address &start, const Address &step, scf::ForOp loop) {
+  AddressFactor counter;
+  counter.value = loop.getInductionVar().getAsOpaquePointer();
+  counter.isCounter = true;
+  std::optional<Address> steps = product(step, {{{counter}, 1}});
+  return steps ? plus(start, *steps) : std::nullopt;
+}
+
+AddressProduct indexAlong(int axis) {
+  AddressFactor index;
+  index.axes.push_back(axis);
+  return {index};
 }
 
 bool hasAxes(const AddressProduct &product) {
@@ -132,16 +144,16 @@ const Address &AddressAnalysis::addressOf(Value value) {
   void *key = value.getAsOpaquePointer();
   if (auto found = addresses.find(key); found != addresses.end())
     return found->second;
-  Address address = infer(value);
-  if (isTooMuch(address))
+  std::optional<Address> address = infer(value);
+  if (!address || address->size() > mostProducts)
     address = opaque(value);
-  return addresses[key] = std::move(address);
+  return addresses[key] = *std::move(address);
 }
 
 // What a loop adds to a value that it carries is the same in each iteration, or nothing is known.
 std::optional<Address> AddressAnalysis::carried(scf::ForOp loop, unsigned index) {
   Value argument = loop.getRegionIterArgs()[index], at = loop.getYieldedValues()[index];
-  Address step;
+  std::optional<Address> step = Address();
   while (at != argument) {
     Operation *op = at.getDefiningOp();
     if (!op || !isa<tile::AddPtrOp, arith::AddIOp>(op))
@@ -153,44 +165,44 @@ std::optional<Address> AddressAnalysis::carried(scf::ForOp loop, unsigned index)
     Value by = op->getOperand(other);
     if (isDefinedIn(loop, by))
       return std::nullopt;
-    step = plus(std::move(step), addressOf(by), isa<tile::AddPtrOp>(op) ? stepOf(at.getType()) : 1);
+    step =
+        plus(*std::move(step), addressOf(by), isa<tile::AddPtrOp>(op) ? stepOf(at.getType()) : 1);
+    if (!step)
+      return std::nullopt;
     at = op->getOperand(1 - other);
   }
-  return plus(addressOf(loop.getInitArgs()[index]), product(step, counterOf(loop)));
+  return fromStart(addressOf(loop.getInitArgs()[index]), *step, loop);
 }
 
-Address AddressAnalysis::infer(Value value) {
+// A value as itself where nothing better is returned.
+std::optional<Address> AddressAnalysis::infer(Value value) {
   Type element = tile::elementType(value.getType());
   // Narrower numbers wrap.
   bool isNumber = element.isIndex() || element.isInteger(32) || element.isInteger(64);
   if (!isNumber && !isa<tile::PtrType>(element))
-    return opaque(value);
+    return std::nullopt;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
     if (!loop)
-      return opaque(value);
+      return std::nullopt;
     if (argument == loop.getInductionVar())
-      return plus(addressOf(loop.getLowerBound()),
-                  product(addressOf(loop.getStep()), counterOf(loop)));
-    return carried(loop, argument.getArgNumber() - 1).value_or(opaque(value));
+      return fromStart(addressOf(loop.getLowerBound()), addressOf(loop.getStep()), loop);
+    return carried(loop, argument.getArgNumber() - 1);
   }
   Operation *op = value.getDefiningOp();
   auto operand = [&](unsigned i) -> const Address & { return addressOf(op->getOperand(i)); };
-  return llvm::TypeSwitch<Operation *, Address>(op)
-      .Case([&](arith::ConstantOp) {
+  return llvm::TypeSwitch<Operation *, std::optional<Address>>(op)
+      .Case([&](arith::ConstantOp) -> std::optional<Address> {
         APInt number;
-        return matchPattern(value, m_ConstantInt(&number)) && number.getSignificantBits() <= 48
-                   ? constantAddress(number.getSExtValue())
-                   : opaque(value);
+        if (!matchPattern(value, m_ConstantInt(&number)) || number.getSignificantBits() > 48)
+          return std::nullopt;
+        return plus({}, {{{}, number.getSExtValue()}});
       })
       .Case([&](tile::ArangeOp range) {
-        Address address = constantAddress(int32_t(range.getStart()));
-        if (range.getType().getDimSize(0) > 1) {
-          AddressFactor index;
-          index.axes.push_back(0);
-          addTerm(address, {index}, 1);
-        }
-        return address;
+        Address index;
+        if (range.getType().getDimSize(0) > 1)
+          index = {{indexAlong(0), 1}};
+        return plus(index, {{{}, int32_t(range.getStart())}});
       })
       .Case<tile::SplatOp, tile::BroadcastOp, tile::HintOp, cta::ConvertLayoutOp, arith::ExtSIOp>(
           [&](auto) { return operand(0); })
@@ -206,14 +218,35 @@ Address AddressAnalysis::infer(Value value) {
       .Case([&](arith::AddIOp) { return plus(operand(0), operand(1)); })
       .Case([&](arith::SubIOp) { return plus(operand(0), operand(1), -1); })
       .Case([&](arith::MulIOp) { return product(operand(0), operand(1)); })
-      .Case([&](arith::ShLIOp) {
+      // The place in a tile of rank 1 is a sum of the indices, each times what comes after its
+      // axis.
+      .Case([&](tile::ReshapeOp reshape) -> std::optional<Address> {
+        if (reshape.getSource().getType().getRank() != 1)
+          return std::nullopt;
+        Address result;
+        ArrayRef<int64_t> shape = reshape.getType().getShape();
+        for (auto &[product, coefficient] : operand(0)) {
+          if (!hasAxes(product)) {
+            addTerm(result, product, coefficient);
+            continue;
+          }
+          if (!plainIndex(product))
+            return std::nullopt;
+          int64_t stride = 1;
+          for (int axis = shape.size(); axis-- > 0; stride *= shape[axis])
+            if (shape[axis] > 1 && !addTerm(result, indexAlong(axis), coefficient, stride))
+              return std::nullopt;
+        }
+        return result;
+      })
+      .Case([&](arith::ShLIOp) -> std::optional<Address> {
         APInt by;
         if (!matchPattern(op->getOperand(1), m_ConstantInt(&by)) || by.uge(32))
-          return opaque(value);
+          return std::nullopt;
         return plus({}, operand(0), int64_t{1} << by.getZExtValue());
       })
       .Case([&](tile::AddPtrOp add) { return plus(operand(0), operand(1), stepOf(add.getType())); })
-      .Default([&](Operation *) { return opaque(value); });
+      .Default([](Operation *) { return std::nullopt; });
 }
 
 //===-- What pointers are made from ---------------------------------------------------------===//
@@ -336,8 +369,9 @@ int64_t AddressAnalysis::divisorOf(const AddressProduct &product) {
       continue;
     if (!contiguity)
       contiguity = std::make_unique<ContiguityAnalysis>(kernel);
-    divisor *= (*contiguity)[Value::getFromOpaquePointer(factor.value)][0].divisibility;
-    divisor = std::min(divisor, mostCoefficient);
+    // Powers of two: the smaller one divides the greater one.
+    const int64_t more = (*contiguity)[Value::getFromOpaquePointer(factor.value)][0].divisibility;
+    divisor = more > mostCoefficient / divisor ? mostCoefficient : divisor * more;
   }
   return divisor;
 }
@@ -373,17 +407,21 @@ AddressAnalysis::Distance AddressAnalysis::distance(const GlobalAccess &first,
   int64_t divisor = 0;
   unsigned others = 0;
   auto multiples = [&](const AddressProduct &product, int64_t coefficient) {
-    divisor =
-        std::gcd(divisor, std::min(std::abs(coefficient) * divisorOf(product), mostCoefficient));
+    int64_t multiple = 0;
+    if (llvm::MulOverflow(coefficient, divisorOf(product), multiple) || multiple > mostDistance ||
+        multiple < -mostDistance)
+      multiple = coefficient;
+    divisor = std::gcd(divisor, multiple);
     ++others;
   };
   auto bound = [&](const GlobalAccess &access, const AddressProduct &product, int64_t coefficient) {
     std::optional<int> axis = plainIndex(product);
-    if (!axis) {
+    int64_t reach = 0;
+    if (!axis || llvm::MulOverflow(coefficient, access.shape[*axis] - 1, reach) ||
+        reach > mostDistance || reach < -mostDistance) {
       result.bounded = false;
       return;
     }
-    int64_t reach = coefficient * (access.shape[*axis] - 1);
     (reach < 0 ? result.least : result.most) += reach;
   };
   auto visit = [&](const AddressProduct &product, int64_t before, int64_t after) {
@@ -452,7 +490,7 @@ bool AddressAnalysis::mayOverlap(const GlobalAccess &first, const GlobalAccess &
          apart.canBeIn(-apart.most - second.bytes + 1, -apart.least + first.bytes - 1);
 }
 
-/// Whether no two elements of a tile of pointers share a byte.
+/// Whether no two elements of a tile of pointers share a byte; its indices' reach is bounded.
 static bool isInjective(const GlobalAccess &access) {
   SmallVector<std::pair<int64_t, int64_t>> strides; // and extents
   unsigned axes = 0;
@@ -484,7 +522,7 @@ static bool inTheSameThreads(const GlobalAccess &a, const GlobalAccess &b) {
     return false;
   bool once = a.once && b.once;
   if (!a.layout || !b.layout)
-    return once && a.layout == b.layout; // every thread has a scalar, the first one stores it
+    return once && a.shape.empty() && b.shape.empty(); // all have a scalar, the first stores it
   return *a.layout == *b.layout &&
          (once || (a.layout->freeBits(In::Lane) == 0 && a.layout->freeBits(In::Warp) == 0));
 }

@@ -84,7 +84,7 @@ public:
 
 private:
   const Address &addressOf(mlir::Value value);
-  Address infer(mlir::Value value);
+  std::optional<Address> infer(mlir::Value value);
   std::optional<Address> carried(mlir::scf::ForOp loop, unsigned index);
   llvm::ArrayRef<mlir::Value> rootsOf(mlir::Value pointer);
   EndedIterations loopsAround(mlir::Value value) const;

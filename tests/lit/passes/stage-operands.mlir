@@ -198,6 +198,97 @@ func.func @writes_elsewhere(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %out
   return %r : !acc
 }
 
+// So is memory of the same argument that no iteration loads: here the loop loads the even tiles and
+// stores the odd ones.
+// CHECK-LABEL: func.func @writes_odd_tiles
+// CHECK: cta.channel
+// CHECK: scf.for
+// CHECK: cta.async_copy
+// CHECK: tile.store
+func.func @writes_odd_tiles(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c8192 = arith.constant 8192 : i32
+  %half = arith.constant dense<4096> : tensor<64x64xi32, #load>
+  %one = arith.constant dense<1.0> : !half
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %ik = arith.muli %i, %c8192 : i32
+    %iks = tile.splat %ik : i32 -> tensor<64x64xi32, #load>
+    %even = tile.addptr %p, %iks : !ptrs, tensor<64x64xi32, #load>
+    %v = tile.load %even : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %odd = tile.addptr %even, %half : !ptrs, tensor<64x64xi32, #load>
+    tile.store %odd, %one : !ptrs, !half
+    scf.yield %d : !acc
+  }
+  return %r : !acc
+}
+
+// A tile that one iteration stores and a later one loads cannot be fetched ahead.
+// CHECK-LABEL: func.func @writes_the_next_tile
+// CHECK-NOT: cta.channel
+// CHECK: scf.for
+// CHECK: tile.load
+// CHECK: tile.store
+func.func @writes_the_next_tile(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c4096 = arith.constant 4096 : i32
+  %tile = arith.constant dense<4096> : tensor<64x64xi32, #load>
+  %one = arith.constant dense<1.0> : !half
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r:2 = scf.for %i = %c0 to %n step %c4096 iter_args(%acc = %zero, %at = %p) -> (!acc, !ptrs) : i32 {
+    // expected-remark @+1 {{the loop may write to what it reads}}
+    %v = tile.load %at : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %next = tile.addptr %at, %tile : !ptrs, tensor<64x64xi32, #load>
+    tile.store %next, %one : !ptrs, !half
+    scf.yield %d, %next : !acc, !ptrs
+  }
+  return %r#0 : !acc
+}
+
+// An inner loop that stores row after row may reach a later tile too.
+// CHECK-LABEL: func.func @writes_later_rows
+// CHECK-NOT: cta.channel
+// CHECK: tile.store
+func.func @writes_later_rows(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %m: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c4096 = arith.constant 4096 : i32
+  %one = arith.constant 1.0 : f16
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %ik = arith.muli %i, %c4096 : i32
+    %iks = tile.splat %ik : i32 -> tensor<64x64xi32, #load>
+    %at = tile.addptr %p, %iks : !ptrs, tensor<64x64xi32, #load>
+    // expected-remark @+1 {{the loop may write to what it reads}}
+    %v = tile.load %at : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    scf.for %j = %c0 to %m step %c1 : i32 {
+      %jk = arith.muli %j, %c64 : i32
+      %place = arith.addi %ik, %jk : i32
+      %row = tile.addptr %k, %place : !tile.ptr<f16>, i32
+      tile.store %row, %one : !tile.ptr<f16>, f16
+    }
+    scf.yield %d : !acc
+  }
+  return %r : !acc
+}
+
 // What cannot go ahead stays a load, and the compiler says why.
 // CHECK-LABEL: func.func @stay
 // CHECK-NOT: cta.channel

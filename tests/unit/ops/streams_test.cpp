@@ -50,6 +50,28 @@ TEST_P(Graphs, KeepWhatTheirLaunchesUse) {
     EXPECT_THAT(other.download(), Each(-1));
 }
 
+TEST_P(Graphs, HaveTheWorkOfStreamsThatWaitForTheirs) {
+  const auto addTo = makeAddTo();
+  const sc::Stream stream = device.new_stream(), other = device.new_stream();
+  const auto x = device.upload(std::vector<float>(64, 1)),
+             y = device.upload(std::vector<float>(64)), z = device.upload(std::vector<float>(64));
+  addTo.launch(stream, 1, x, y);
+  device.synchronize();
+  stream.begin_capture();
+  addTo.launch(stream, 1, x, y);
+  other.wait(stream.record());
+  addTo.launch(other, 1, y, z);
+  stream.wait(other.record());
+  addTo.launch(stream, 1, z, y);
+  const sc::Graph graph = stream.end_capture();
+  EXPECT_THAT(z.download(), Each(0));
+  graph.launch(stream);
+  EXPECT_THAT(z.download(), Each(2));
+  EXPECT_THAT(y.download(), Each(4));
+  addTo.launch(other, 1, x, z); // a stream of its own again
+  EXPECT_THAT(z.download(), Each(3));
+}
+
 TEST_P(Graphs, AreCapturedWhileMemoryComesAndGoes) {
   const auto addTo = makeAddTo();
   const sc::Stream stream = device.new_stream();
