@@ -1,5 +1,6 @@
 // The NVVM intrinsics and sectile.nv pseudo-intrinsics that the virtual GPU runs: one row each in
 // the table below.
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/virtual/Rules.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
@@ -156,18 +157,24 @@ Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
 // sectile.nv.load.<T>(address, predicate, other, hints) and sectile.nv.store.<T>(address, value,
 // predicate, hints): without the predicate the access goes to private memory and is none for the
 // machine.
+uint32_t volatileFlag(const CallInst &call) {
+  const auto *hints = cast<ConstantInt>(call.getArgOperand(3));
+  return pseudo::isVolatile(uint32_t(hints->getZExtValue())) ? accessVolatile : 0;
+}
+
 Result predicatedLoad(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   Value *predicate = call.getArgOperand(1);
-  Value *address =
-      lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate, 0);
+  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate,
+                                             volatileFlag(call));
   Value *loaded = lowering.builder.CreateAlignedLoad(call.getType(), address, Align(1));
   return lowering.builder.CreateSelect(predicate, loaded, call.getArgOperand(2));
 }
 
 Result predicatedStore(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   Value *value = call.getArgOperand(1);
-  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), value->getType(),
-                                             call.getArgOperand(2), accessStore);
+  Value *address =
+      lowering.predicatedAccess(call, call.getArgOperand(0), value->getType(),
+                                call.getArgOperand(2), accessStore | volatileFlag(call));
   lowering.builder.CreateAlignedStore(value, address, Align(1));
   return nullptr;
 }
@@ -216,6 +223,12 @@ Result atomicExchange(Lowering &lowering, CallInst &call, const IntrinsicRule &)
                                   AtomicOrdering::Monotonic, AtomicOrdering::Monotonic),
       0);
   return builder.CreateSelect(predicate, before, Constant::getNullValue(call.getType()));
+}
+
+// A fence of all memory; of the block's threads only where `first` says so.
+Result fence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
+  lowering.fence(fenceAcquires | fenceReleases | (rule.first ? fenceOfBlock : 0));
+  return nullptr;
 }
 
 // The intrinsic `first`, subnormal results flushed to zero.
@@ -516,7 +529,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.read.ptx.sreg.clock64", query, 0, 0, "clock"},
     {"llvm.nvvm.read.ptx.sreg.globaltimer", query, 0, 0, "clock"},
     {"llvm.nvvm.reflect", constant, 0},
-    {"llvm.nvvm.membar.*", nothing},
+    {"llvm.nvvm.membar.cta", fence, 1},
+    {"llvm.nvvm.membar.*", fence},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},
