@@ -15,8 +15,8 @@ namespace {
 constexpr size_t mostProducts = 24;
 /// Coefficients beyond which an address is such a value too.
 constexpr int64_t mostCoefficient = int64_t{1} << 48;
-/// Bytes beyond which nothing is known of how far apart two elements are. A distance is a sum of at
-/// most two addresses' products, so that it cannot overflow.
+/// Bytes beyond which a product counts as unbounded: sums over the products of two addresses cannot
+/// overflow then.
 constexpr int64_t mostDistance = int64_t{1} << 56;
 
 /// Loops from this one on share a bit.
@@ -218,8 +218,7 @@ std::optional<Address> AddressAnalysis::infer(Value value) {
       .Case([&](arith::AddIOp) { return plus(operand(0), operand(1)); })
       .Case([&](arith::SubIOp) { return plus(operand(0), operand(1), -1); })
       .Case([&](arith::MulIOp) { return product(operand(0), operand(1)); })
-      // The place in a tile of rank 1 is a sum of the indices, each times what comes after its
-      // axis.
+      // A flat index is the sum of the axes' indices, each times the extents after its axis.
       .Case([&](tile::ReshapeOp reshape) -> std::optional<Address> {
         if (reshape.getSource().getType().getRank() != 1)
           return std::nullopt;

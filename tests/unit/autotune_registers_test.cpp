@@ -94,7 +94,7 @@ TEST(RegisterEstimate, NothingThatFitsIsDroppedAndMostOfTheRestIs) {
               "are dropped; the usual number of those that fit has a median error of %.0f%%\n",
               cases.size(), fitting, dropped + kept, dropped, 100 * median);
   // What was measured, and some room for another version of ptxas.
-  EXPECT_LE(median, 0.2);
+  EXPECT_LE(median, 0.25);
   if (whole) {
     EXPECT_GE(dropped, 5u);
     EXPECT_GE(dropped, 0.5 * (dropped + kept));
