@@ -6,7 +6,7 @@
 #include "codegen/UserCode.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"

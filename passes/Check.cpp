@@ -302,12 +302,26 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
   unsigned warps = warpsOf(kernel);
+  // A reduction, a conversion or an access over several blocks would need parts that other blocks
+  // hold.
+  auto isOfOneBlock = [](Operation *op, const Layout &layout) -> LogicalResult {
+    if (layout.numBlocks() == 1)
+      return success();
+    return op->emitOpError() << "has a layout over " << layout.numBlocks()
+                             << " blocks; a tile belongs to one";
+  };
   LogicalResult types = checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
+    if (auto channel = dyn_cast<cta::ChannelType>(type))
+      type = channel.getBuffer();
+    if (auto buffer = dyn_cast<cta::BufferType>(type))
+      return isOfOneBlock(op, buffer.getLayout().getLayout());
     if (!isa<RankedTensorType>(type))
       return success();
     const Layout *layout = cta::layoutOf(type);
     if (!layout)
       return op->emitOpError() << "has a tile without a layout: " << type;
+    if (failed(isOfOneBlock(op, *layout)))
+      return failure();
     if (layout->numLanes() != target.warpSize || layout->numWarps() != warps)
       return op->emitOpError() << "has a layout of " << layout->numLanes() << " lanes and "
                                << layout->numWarps() << " warps, but " << target.name << " has "

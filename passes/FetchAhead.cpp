@@ -219,18 +219,41 @@ private:
     return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
   }
 
+  /// Whether the iteration `count` after that of `iv`, which is in the loop, is in it, too. Nothing
+  /// overflows near the ends of the type: as an unsigned number the distance to the end is exact.
+  Value isInside(OpBuilder &builder, Value iv, unsigned count) {
+    Location loc = loop.getLoc();
+    Type type = iv.getType();
+    unsigned bits =
+        type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
+    auto most = builder.getIntegerAttr(type, APInt::getMaxValue(bits).udiv(count));
+    Value left = builder.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(), iv);
+    Value distance =
+        builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, count));
+    Value inside =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ugt, left, distance);
+    Value fits =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, loop.getStep(),
+                                            builder.createOrFold<arith::ConstantOp>(loc, most));
+    return builder.createOrFold<arith::AndIOp>(loc, inside, fits);
+  }
+
   // Issues the first uses. Gives what the loop carries for the slice at the first use it issues
   // itself.
   SmallVector<Value> prologue(OpBuilder &builder) {
     Location loc = loop.getLoc();
     Type type = loop.getInductionVar().getType();
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    Value first = loop.getLowerBound();
+    Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
     SmallVector<Value> carried(loop.getInitArgs());
     for (unsigned use = 0; use < ahead; ++use) {
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
-      Value iv = builder.createOrFold<arith::AddIOp>(loc, loop.getLowerBound(), distance);
-      Value inside = builder.createOrFold<arith::CmpIOp>(loc, less, iv, loop.getUpperBound());
+      Value iv = builder.createOrFold<arith::AddIOp>(loc, first, distance);
+      Value inside = entered;
+      if (use > 0)
+        inside = builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
       IRMapping map;
       map.map(loop.getInductionVar(), iv);
       map.map(loop.getRegionIterArgs(), carried);
@@ -287,13 +310,9 @@ private:
       if (i != 0)
         continue;
       Type type = loop.getInductionVar().getType();
+      Value inside = isInside(builder, loop.getInductionVar(), ahead);
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, ahead));
-      // Said in this way, nothing overflows near the end of the type.
-      Value left =
-          arith::SubIOp::create(builder, loc, loop.getUpperBound(), loop.getInductionVar());
-      auto more = loop.getUnsignedCmp() ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
-      Value inside = arith::CmpIOp::create(builder, loc, more, left, distance);
       IRMapping map;
       map.map(loop.getInductionVar(),
               arith::AddIOp::create(builder, loc, loop.getInductionVar(), distance).getResult());
@@ -340,7 +359,8 @@ private:
         mask = narrowed(builder, load, mask, inside);
         if (buffer) {
           cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
-                                   load.getCache(), load.getEviction(), IntegerAttr());
+                                   load.getCache(), load.getEviction(),
+                                   builder.getI32IntegerAttr(fetched->vector));
         } else {
           auto clone = cast<tile::LoadOp>(builder.clone(*load, map));
           if (mask)

@@ -23,6 +23,9 @@ struct FetchedLoad {
   tile::LoadOp load;
   cta::BufferType buffer;
   llvm::SmallVector<BufferUse, 2> uses;
+  /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
+  /// copies, though less can be shown of an iteration that is computed ahead.
+  unsigned vector = 0;
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;

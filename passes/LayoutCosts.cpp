@@ -8,6 +8,7 @@
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
@@ -112,6 +113,10 @@ double LayoutCosts::ofAtomic(Operation *op, Value ptr, const Layout &layout) con
   return cost;
 }
 
+double LayoutCosts::ofConversion(const Layout &from, const Layout &to, unsigned bits) const {
+  return estimateConversion(from, to, bits, {.banks = banksOf(target)});
+}
+
 double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {
   ReductionPlan plan = planReduction(layout, reduce.getAxis());
   double cost = 0;
@@ -119,7 +124,7 @@ double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const 
     unsigned bits = cta::elementBits(source.getType()), results = plan.result.numRegisters();
     cost += layout.numRegisters() + plan.laneSteps.size() * results * (cycles::shuffle + 1);
     if (plan.numPartials > 1)
-      cost += estimateConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
+      cost += ofConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
   }
   return cost;
 }
@@ -193,10 +198,11 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
   const Layout &shared = buffer.getLayout().getLayout();
   unsigned bits = cta::elementBits(buffer.getElement());
-  SharedAccess access = planSharedAccess(shared, layout, bits, isStore);
+  const BankModel banks = banksOf(target);
+  SharedAccess access = planSharedAccess(shared, layout, bits, isStore, banks);
   return layout.numRepeats() * access.numInstructions() *
          (1 + cycles::wavefront *
-                  wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore));
+                  wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore, banks));
 }
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {

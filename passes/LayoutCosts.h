@@ -18,6 +18,9 @@ public:
   /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
   double of(mlir::Operation *op, const Layout &layout) const;
 
+  /// A conversion of a tile with elements of so many bits.
+  double ofConversion(const Layout &from, const Layout &to, unsigned bits) const;
+
   /// The layouts an operation asks for, the likeliest first; none when it takes what it gets.
   llvm::SmallVector<Layout, 4> proposals(mlir::Operation *op) const;
 

@@ -1,6 +1,5 @@
 // Builds the problem: cheap tiles, nodes, and what layouts mean along the edges between them.
 #include "passes/LayoutProblem.h"
-#include "ir/layout/Conversion.h"
 #include "ir/layout/Costs.h"
 #include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
@@ -215,7 +214,7 @@ double LayoutProblem::costOfNode(unsigned index, unsigned layout) {
 double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits) {
   auto [entry, isNew] = conversionMemo.try_emplace({from, to, bits}, 0);
   if (isNew)
-    entry->second = estimateConversion(table[from], table[to], bits);
+    entry->second = costs.ofConversion(table[from], table[to], bits);
   return entry->second;
 }
 

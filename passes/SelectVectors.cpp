@@ -26,6 +26,9 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       const Layout *layout = cta::layoutOf(op.getPtr().getType());
       if (!layout)
         return success(); // a scalar
+      // Who made an asynchronous copy of a load knew more than its addresses show.
+      if (isa<cta::AsyncCopyOp>(op) && op.getVector())
+        return success();
       unsigned length = vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target);
       Builder builder(op);
       op.setVectorAttr(length > 1 ? builder.getI32IntegerAttr(length) : IntegerAttr());

@@ -101,14 +101,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     });
   }
 
-  static bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root,
-                                ArrayRef<int64_t> order) {
+  bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int64_t> order) {
     if (!dot.getInstruction())
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
     unsigned bits = cta::elementBits(root.getType());
-    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits).kind !=
-        ConversionPlan::Kind::Scratch)
+    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits,
+                       {.banks = banksOf(target)})
+            .kind != ConversionPlan::Kind::Scratch)
       return false;
     // What a loop does not change is converted once, before the loop, when it is small.
     auto loop = dot->getParentOfType<LoopLikeOpInterface>();
@@ -136,8 +136,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (axis != fastest)
         order.push_back(axis);
     unsigned widest = target.maxVectorBits / std::max(bits, 8u);
-    BankModel banks;
-    banks.banks = target.sharedBanks;
+    const BankModel banks = banksOf(target);
     unsigned written = copied.value_or(widest);
     auto choose = [&](unsigned vector, bool matrixLoads) {
       SmallVector<Simultaneous> accesses;
@@ -234,17 +233,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (!load || load->getBlock() != loop.getBody())
           continue;
         std::string why;
-        std::optional<unsigned> copied;
-        if (producer == Producer::Copies) {
+        if (producer == Producer::Copies)
           why = whyNotAsync(load, contiguity);
-          copied = copiedAtOnce(load, contiguity);
-        }
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tile, copied), tile.uses});
+          loads.push_back(fetched(load, tile, contiguity, producer));
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
@@ -257,10 +253,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(
-              {load,
-               chooseBuffer(tileType(load), tilesOf(load), copiedAtOnce(load, contiguity)),
-               {}});
+          loads.push_back(fetched(load, tilesOf(load), contiguity, producer));
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
@@ -293,6 +286,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         scratch = std::max(scratch, scratchOf(op).bytes);
     });
     return bytes + scratch <= target.maxSharedBytes;
+  }
+
+  FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity,
+                      Producer producer) {
+    if (producer == Producer::Registers)
+      return {load, chooseBuffer(tileType(load), tile), tile.uses};
+    unsigned vector = copiedAtOnce(load, contiguity);
+    return {load, chooseBuffer(tileType(load), tile, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.

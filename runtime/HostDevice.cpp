@@ -77,6 +77,7 @@ void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) c
 void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes) {
   checkRange(to, bytes, "copying to the device");
   std::memcpy(pointer<void>(to), from, bytes);
+  deviceMemory().written(pointer<void>(to), bytes);
 }
 
 void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
@@ -87,7 +88,10 @@ void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
 void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) {
   checkRange(from, bytes, "copying on the device");
   checkRange(to, bytes, "copying on the device");
-  submit(stream, [=](void *) { std::memmove(pointer<void>(to), pointer<void>(from), bytes); });
+  submit(stream, [=, this](void *) {
+    std::memmove(pointer<void>(to), pointer<void>(from), bytes);
+    deviceMemory().copied(pointer<void>(to), pointer<void>(from), bytes);
+  });
 }
 
 void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
@@ -95,9 +99,10 @@ void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, siz
   checkRange(to, patternBytes * count, "filling memory");
   uint64_t value = 0;
   std::memcpy(&value, pattern, patternBytes);
-  submit(stream, [=](void *) {
+  submit(stream, [=, this](void *) {
     for (size_t i = 0; i < count; ++i)
       std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
+    deviceMemory().written(pointer<void>(to), patternBytes * count);
   });
 }
 

@@ -12,7 +12,8 @@ namespace sectile {
 
 ConversionPlan planOf(cta::ConvertLayoutOp convert) {
   return planConversion(*cta::layoutOf(convert.getSource().getType()),
-                        *cta::layoutOf(convert.getType()), cta::elementBits(convert.getType()));
+                        *cta::layoutOf(convert.getType()), cta::elementBits(convert.getType()),
+                        {.banks = banksOf(convert)});
 }
 
 GatherPlan planOf(tile::ReduceOp reduce) {
@@ -22,8 +23,9 @@ GatherPlan planOf(tile::ReduceOp reduce) {
   if (plan.reduction.numPartials == 1)
     return plan;
   for (Value source : reduce.getSources()) {
-    ConversionPlan conversion = planConversion(plan.reduction.partial, plan.reduction.gathered,
-                                               cta::elementBits(source.getType()));
+    ConversionPlan conversion =
+        planConversion(plan.reduction.partial, plan.reduction.gathered,
+                       cta::elementBits(source.getType()), {.banks = banksOf(reduce)});
     plan.offsets.push_back(plan.bytes);
     if (conversion.kind == ConversionPlan::Kind::Scratch)
       plan.bytes += llvm::alignTo(conversion.scratch.bytes, 16);
@@ -67,8 +69,8 @@ SharingPlan sharingPlanOf(Operation *op) {
   conversion.source = conversion.destination = layout->withoutDuplicateRegisters();
   conversion.sourceRegisters = *registersInThread(*layout, conversion.source);
   conversion.destinationRegisters = *registersInThread(conversion.destination, *layout);
-  ConversionOptions options;
-  options.maxScratchBytes = std::numeric_limits<unsigned>::max();
+  const ConversionOptions options{.banks = banksOf(op),
+                                  .maxScratchBytes = std::numeric_limits<unsigned>::max()};
   conversion.scratch = planScratch(conversion.source, conversion.destination,
                                    cta::elementBits(result.getType()), options);
   plan.bytes = conversion.scratch.bytes;

@@ -86,6 +86,7 @@ TEST_P(VirtualGpu, VectorAdd) {
   auto allocate = [&](const std::vector<float> &data) {
     void *memory = machine.memory().allocate(n * sizeof(float));
     std::memcpy(memory, data.data(), n * sizeof(float));
+    machine.memory().written(memory, n * sizeof(float));
     return static_cast<float *>(memory);
   };
   float *dx = allocate(x), *dy = allocate(y), *dz = allocate(std::vector<float>(n, -1.0f));

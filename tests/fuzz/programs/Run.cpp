@@ -35,6 +35,7 @@ struct Buffers {
     for (const std::vector<uint8_t> &buffer : inputs.buffers) {
       addresses.push_back(memory.allocate(buffer.size()));
       std::memcpy(addresses.back(), buffer.data(), buffer.size());
+      memory.written(addresses.back(), buffer.size());
       sizes.push_back(buffer.size());
     }
   }
@@ -111,6 +112,7 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   // The checked mode's assertions have a log.
   auto *log = static_cast<debuglog::Head *>(machine.memory().allocate(debuglog::recordsAt));
   std::memset(log, 0, debuglog::recordsAt);
+  machine.memory().written(log, debuglog::recordsAt);
   uint64_t launchNumber = 1;
   if (!artifact->debugSites.empty())
     arguments.insert(arguments.end(), {&log, &launchNumber});

@@ -73,7 +73,7 @@ func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<6
 // CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[PA:.*]] = %{{.*}}, %[[USE:.*]] = %c0
 // CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]] ahead 1
 // CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
-// CHECK: %[[IN:.*]] = arith.cmpi sgt, %[[LEFT]], %c128
+// CHECK: %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %c128
 // CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
 // CHECK: %[[NEXT:.*]] = tile.addptr %[[PA]]
 // CHECK: %[[SLOT:.*]] = cta.acquire %[[CH]][%[[LATER]]]
