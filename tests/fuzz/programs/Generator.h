@@ -166,6 +166,7 @@ private:
   void observe(mlir::Value tile);
   void scalarStep(const Arena &arena);
   void moveStep(const Arena &arena);
+  void repeatStep(const Arena &arena);
   void atomicStep(const Arena &arena);
   void callOnPointers(const Arena &arena);
   void memoryStep(unsigned depth);

@@ -345,6 +345,22 @@ void Generator::moveStep(const Arena &arena) {
   write(coin() ? arena : siblingOf(arena), tile);
 }
 
+/// The same load before and after a store, or the same store: neither stands for the other.
+void Generator::repeatStep(const Arena &arena) {
+  Shape shape = shapeWithin(arena);
+  Places places = distinct(shape, arena.elements);
+  Value ptr = pointers(arena, places.index);
+  Value before = op<tile::LoadOp>(ptr, places.mask);
+  if (coin())
+    tile::StoreOp::create(builder, loc, ptr, someTileOf(shape, arena.element), places.mask);
+  write(arena, someTileOf(shape, arena.element));
+  if (coin())
+    tile::StoreOp::create(builder, loc, ptr, before, places.mask);
+  else
+    observe(before);
+  observe(op<tile::LoadOp>(ptr, places.mask));
+}
+
 /// Atomic operations in any order with the same outcome, and what orders the accesses around them.
 void Generator::atomicStep(const Arena &arena) {
   using enum tile::AtomicKind;
@@ -436,8 +452,9 @@ void Generator::memoryStep(unsigned depth) {
   }
   case 3:
   case 4:
-  case 5:
     return observe(read(arena, shapeWithin(arena)));
+  case 5:
+    return repeatStep(arena);
   case 6:
   case 7:
     return moveStep(arena);
