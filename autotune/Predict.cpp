@@ -3,6 +3,7 @@
 #include "ir/MmaElements.h"
 #include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -77,9 +78,6 @@ private:
   DenseMap<Value, std::optional<int64_t>> values;
 };
 
-double bytesOf(Type element) {
-  return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
-}
 double elementsOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? double(tensor.getNumElements()) : 1;
@@ -94,7 +92,7 @@ public:
   Prediction(ModuleOp module, const detail::BoundLaunch &launch, const Target &target)
       : evaluate(launch), target(target) {
     func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-    warps = double(kernel->getAttrOfType<IntegerAttr>(cta::warpsAttr).getInt());
+    warps = warpsOf(kernel);
     kernel.walk([&](cta::AsyncCopyOp copy) {
       copiesInLoops |= bool(copy->getParentOfType<LoopLikeOpInterface>());
     });
@@ -168,27 +166,26 @@ private:
       return product(dot, times);
     if (auto loadOp = dyn_cast<tile::LoadOp>(op)) {
       const Type type = loadOp.getType();
-      touch(load, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), vectorOf(loadOp));
+      touch(load, times, elementsOf(type), cta::elementBytes(type), vectorOf(loadOp));
     } else if (auto storeOp = dyn_cast<tile::StoreOp>(op)) {
       const Type type = storeOp.getValue().getType();
-      touch(store, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), vectorOf(storeOp));
+      touch(store, times, elementsOf(type), cta::elementBytes(type), vectorOf(storeOp));
     } else if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
       const Type type = rmw.getValue().getType();
-      touch(atomic, times, elementsOf(type), bytesOf(getElementTypeOrSelf(type)), 1);
+      touch(atomic, times, elementsOf(type), cta::elementBytes(type), 1);
     } else if (auto copyOp = dyn_cast<cta::AsyncCopyOp>(op)) {
       // Copies ahead of a loop are those that its last iterations leave out.
       if (!copiesInLoops || op->getParentOfType<LoopLikeOpInterface>()) {
         auto buffer = cast<cta::BufferType>(copyOp.getBuffer().getType());
-        touch(copy, times, double(buffer.getNumElements()), bytesOf(buffer.getElement()),
+        touch(copy, times, double(buffer.getNumElements()), cta::elementBytes(buffer),
               vectorOf(copyOp));
       }
       return;
     } else if (auto local = dyn_cast<cta::LocalLoadOp>(op)) {
-      sharedRead +=
-          times * elementsOf(local.getType()) * bytesOf(getElementTypeOrSelf(local.getType()));
+      sharedRead += times * elementsOf(local.getType()) * cta::elementBytes(local.getType());
     } else if (auto local = dyn_cast<cta::LocalStoreOp>(op)) {
       const Type type = local.getValue().getType();
-      sharedWritten += times * elementsOf(type) * bytesOf(getElementTypeOrSelf(type));
+      sharedWritten += times * elementsOf(type) * cta::elementBytes(type);
     } else if (isa<cta::AsyncWaitOp, cta::BarrierOp>(op)) {
       barriers += times;
     } else if (const int64_t scratch = sharedBytes(op);
@@ -206,15 +203,8 @@ private:
   void product(cta::DotOp dot, double times) {
     const auto sums = cast<RankedTensorType>(dot.getType());
     const int64_t rank = sums.getRank();
-    auto typed = [](Value operand) -> std::pair<Type, ArrayRef<int64_t>> {
-      if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-        return {buffer.getElement(), buffer.getShape()};
-      auto tensor = cast<RankedTensorType>(operand.getType());
-      return {tensor.getElementType(), tensor.getShape()};
-    };
-    const auto [element, shapeA] = typed(dot.getA());
-    const auto [elementB, shapeB] = typed(dot.getB());
-    const double depth = double(shapeA.back());
+    const Type element = cta::elementOf(dot.getA().getType());
+    const double depth = double(cta::shapeOf(dot.getA().getType()).back());
     // Warps side by side read the same rows, those one above the other the same columns.
     const Layout &layout = *cta::layoutOf(sums);
     double across = 1, down = 1, same = 1; // the same: what warps do twice
@@ -224,12 +214,11 @@ private:
       same *= layout.packed(In::Warp)[bit] ? 1 : 2;
     }
     const double work = times * same * double(sums.getNumElements()) * depth;
-    auto read = [&](Value operand, Type type, ArrayRef<int64_t> shape, double readers) {
-      if (!isa<cta::BufferType>(operand.getType()))
+    auto read = [&](Value operand, double readers) {
+      auto buffer = dyn_cast<cta::BufferType>(operand.getType());
+      if (!buffer)
         return;
-      double bytes = times * same * bytesOf(type) * readers;
-      for (int64_t extent : shape)
-        bytes *= double(extent);
+      const double bytes = times * same * double(buffer.getBytes()) * readers;
       sharedRead += bytes;
       instructions += bytes / (16 * warps * target.warpSize);
     };
@@ -238,13 +227,13 @@ private:
       matrix["predicted.mma.m" + std::to_string(by->m) + "n" + std::to_string(by->n) + "k" +
              std::to_string(by->k) + "." + elementName(by->a)] += work / each;
       instructions += work / each / warps;
-      read(dot.getA(), element, shapeA, across);
-      read(dot.getB(), elementB, shapeB, down);
+      read(dot.getA(), across);
+      read(dot.getB(), down);
     } else {
       instructions += work / (warps * target.warpSize);
       // Every lane reads its own rows and columns of what it adds up, a word at a time at worst.
-      read(dot.getA(), element, shapeA, across * 4);
-      read(dot.getB(), elementB, shapeB, down * 4);
+      read(dot.getA(), across * 4);
+      read(dot.getB(), down * 4);
     }
   }
 

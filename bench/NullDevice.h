@@ -17,7 +17,8 @@ public:
     auto device = std::make_shared<NullDevice>(target);
     // Without a device of its own in it: nobody keeps this one open for ever.
     device->ownStream = Stream(std::make_shared<runtime::StreamImpl>(
-        std::shared_ptr<DeviceImpl>(std::shared_ptr<void>(), device.get()), nullptr, false));
+        std::shared_ptr<DeviceImpl>(std::shared_ptr<void>(), device.get()), nullptr,
+        runtime::StreamOwner::device));
     return Device(device);
   }
 
@@ -43,6 +44,7 @@ public:
   float elapsedMilliseconds(void *, void *) override { return 0; }
   void beginCapture(void *) override {}
   void *endCapture(void *) override { return nullptr; }
+  uint64_t captureOf(void *) override { return 0; }
   void launchGraph(void *, void *) override {}
   void destroyGraph(void *) noexcept override {}
   std::unique_ptr<runtime::LoadedKernel> load(const Artifact &artifact) override {

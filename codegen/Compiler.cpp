@@ -6,7 +6,7 @@
 #include "codegen/UserCode.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"
@@ -87,9 +87,10 @@ public:
   llvm::Error emitAndOptimize();
   llvm::Error assemble();
 
-  std::string text() const {
+  std::string text() {
     std::string text;
-    llvm::raw_string_ostream(text) << module;
+    llvm::raw_string_ostream out(text);
+    module.print(out); // unlike <<, with aliases
     return text;
   }
 
@@ -365,10 +366,9 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
     return failed;
   if (llvm::Error failed = compilation.emitAndOptimize())
     return failed;
-  const auto registers = nvidia::estimateRegisters(*compilation.llvmModule, *compilation.machine,
-                                                   target, estimate.threads);
+  const auto registers = nvidia::estimateRegisters(*compilation.llvmModule);
   estimate.fewestRegisters = registers.fewest;
-  estimate.registers = registers.usual;
+  estimate.registers = std::min(registers.usual, most);
   if (registers.fewest > most + nvidia::registerError(most))
     estimate.excess = tooMany("needs about " + Twine(registers.fewest));
   return estimate;

@@ -34,9 +34,7 @@ unsigned registersOf(Type type) {
   const Layout *layout = cta::layoutOf(type);
   if (!layout)
     return 0;
-  const Type element = getElementTypeOrSelf(type);
-  const unsigned bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 64;
-  return (layout->numRegisters() * bits + 31) / 32;
+  return (layout->numRegisters() * cta::elementBits(type) + 31) / 32;
 }
 
 /// What a tile's elements cannot get past one by one. Reductions and scans have regions; what takes

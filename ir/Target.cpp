@@ -23,6 +23,7 @@ static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsig
   t.matrixLoad = true;
   t.bf16Arithmetic = true;
   t.tanhInstruction = true;
+  t.barrierOrdersGlobal = true;
   t.mmas = mma::ampere();
   return t;
 }

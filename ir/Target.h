@@ -32,6 +32,7 @@ struct Target {
   bool asyncCopy = false;       ///< global-to-shared copies in groups, waited for by count
   bool matrixLoad = false;      ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
   bool bf16Arithmetic = false;  ///< native bf16 add, multiply and fma
+  bool barrierOrdersGlobal = false; ///< and not shared memory alone
   bool dependentLaunch = false; ///< a kernel may start before the one ahead of it is done
   bool bf16Atomics = false;     ///< native atomic addition of bf16
   bool tanhInstruction = false;

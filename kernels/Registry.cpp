@@ -97,4 +97,8 @@ std::int64_t OptionValues::integer(const std::string &name) const {
   return std::stoll(values.at(name));
 }
 
+std::uint64_t OptionValues::seed(const std::string &name) const {
+  return std::stoull(values.at(name));
+}
+
 double OptionValues::number(const std::string &name) const { return std::stod(values.at(name)); }

@@ -43,7 +43,7 @@ struct ArgumentSpec {
 };
 
 struct OptionSpec {
-  enum Kind { flag, number, integer, choice };
+  enum Kind { flag, number, integer, seed, choice };
   std::string name;
   Kind kind;
   std::string initial; // empty: worked out from the arguments, as doc says
@@ -66,6 +66,7 @@ public:
   bool flag(const std::string &name) const { return values.at(name) == "true"; }
   double number(const std::string &name) const;
   std::int64_t integer(const std::string &name) const;
+  std::uint64_t seed(const std::string &name) const; // of -1: 2^64 - 1
   const std::string &choice(const std::string &name) const { return values.at(name); }
 
   std::map<std::string, std::string> values; // of every option; flags as "true" or "false"

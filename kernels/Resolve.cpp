@@ -141,6 +141,12 @@ private:
     return option != result.options.values.end() ? option->second == "true" : result.has(spec.with);
   }
 
+  template <std::integral I> static bool is(const std::string &text) {
+    I number = 0;
+    const char *last = text.data() + text.size();
+    return std::from_chars(text.data(), last, number) == std::from_chars_result{last, std::errc()};
+  }
+
   std::string optionValue(const OptionSpec &spec, const std::string &value) const {
     switch (spec.kind) {
     case OptionSpec::flag:
@@ -156,13 +162,14 @@ private:
         fail("option '" + spec.name + "' is a number, not '" + value + "'");
       return value;
     }
-    case OptionSpec::integer: {
-      std::int64_t number = 0;
-      const char *last = value.data() + value.size();
-      if (std::from_chars(value.data(), last, number) != std::from_chars_result{last, std::errc()})
+    case OptionSpec::integer:
+      if (!is<std::int64_t>(value))
         fail("option '" + spec.name + "' is a whole number, not '" + value + "'");
       return value;
-    }
+    case OptionSpec::seed:
+      if (!is<std::int64_t>(value) && !is<std::uint64_t>(value))
+        fail("option '" + spec.name + "' is a whole number of 64 bits, not '" + value + "'");
+      return value;
     case OptionSpec::choice:
       break;
     }

@@ -11,10 +11,22 @@ inline Tile<float> fastLogistic(const Tile<float> &x) {
   return fast_divide(1.0f, fast_exp(-x) + 1.0f);
 }
 
-// f and its derivative, where the activation is x f(x) with an f that rises from 0 to 1.
+// An activation is x f(x), with an f = part * scale that rises from 0 to 1: x f is a normal number
+// also where f is none, but part and scale are.
 struct Gate {
-  Tile<float> value, slope;
+  Tile<float> part, scale;
+  Tile<float> slope; // f' of gelu, f' / f of the others
+
+  Tile<float> of(const Tile<float> &x) const { return x * scale * part; }
 };
+
+// The logistic function of z, where inner is z'.
+inline Gate logisticGate(const Tile<float> &z, const Tile<float> &inner) {
+  const Tile<float> half = fast_exp(abs(z) * -0.5f);
+  const Tile<float> scale = where(z < 0.0f, half, 1.0f);
+  const Tile<float> part = fast_divide(1.0f, fma(half, half, 1.0f)) * scale;
+  return {part, scale, (1.0f - part * scale) * inner};
+}
 
 inline bool hasGate(Activation kind) {
   return kind == Activation::gelu || kind == Activation::gelu_tanh || kind == Activation::silu;
@@ -32,18 +44,15 @@ inline Gate fastGate(Activation kind, const Tile<float> &x) {
       fit = fma(fit, t, coefficient);
     const Tile<float> tail = bell * (t * fit);
     const Tile<float> rest = 1.0f - tail;
-    return {where(x < 0.0f, tail, rest), bell * number(density)};
+    return {where(x < 0.0f, tail, rest), full_like(x, 1.0f), bell * number(density)};
   }
-  if (kind == Activation::silu) {
-    const Tile<float> f = fastLogistic(x);
-    return {f, f * (1.0f - f)};
-  }
+  if (kind == Activation::silu)
+    return logisticGate(x, full_like(x, 1.0f));
   const Tile<float> square = x * x;
-  const Tile<float> f = fastLogistic(x * fma(square, number(2 * root * cubic), number(2 * root)));
   // Where the square is cut off, f (1 - f) is 0: it must not meet an infinity.
   const Tile<float> inner =
       fma(minimum(square, 4096.0f), number(6 * root * cubic), number(2 * root));
-  return {f, f * (1.0f - f) * inner};
+  return logisticGate(x * fma(square, number(2 * root * cubic), number(2 * root)), inner);
 }
 
 } // namespace activation
@@ -51,7 +60,7 @@ inline Gate fastGate(Activation kind, const Tile<float> &x) {
 template <class T> Tile<float> activateFor(Activation kind, const Tile<float> &x) {
   if constexpr (sizeof(T) == 2) {
     if (activation::hasGate(kind))
-      return x * activation::fastGate(kind, x).value;
+      return activation::fastGate(kind, x).of(x);
     if (kind == Activation::sigmoid)
       return activation::fastLogistic(x);
   }
@@ -62,7 +71,8 @@ template <class T> Tile<float> activationDerivativeFor(Activation kind, const Ti
   if constexpr (sizeof(T) == 2) {
     if (activation::hasGate(kind)) {
       const activation::Gate gate = activation::fastGate(kind, x);
-      return fma(x, gate.slope, gate.value);
+      return kind == Activation::gelu ? fma(x, gate.slope, gate.part)
+                                      : gate.part * fma(x * gate.scale, gate.slope, gate.scale);
     }
     if (kind == Activation::sigmoid)
       return activation::fastLogistic(x) * activation::fastLogistic(-x);

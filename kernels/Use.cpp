@@ -163,7 +163,7 @@ std::size_t Use::placeOfDots(std::size_t argument) const {
 detail::Memory Use::allocate(std::size_t bytes, bool zero) {
   detail::Memory memory;
   if (stream) {
-    memory = arena->take(stream->device(), bytes);
+    memory = arena->take(*stream, bytes);
   } else if (const std::size_t place = bound ? bound->workspaces.size() : 0;
              place < workspaces.size() && workspaces[place].bytes() >= bytes) {
     bound->workspaces.push_back(workspaces[place]);

@@ -1,14 +1,15 @@
 // Scratch memory: the i-th piece of a call is the i-th block, grown to the longest so far. Blocks
 // are allocations of their own, so that a virtual device sees an access beyond one.
 #include "kernels/Workspace.h"
-#include <unordered_map>
+#include "runtime/DeviceImpl.h"
+#include <map>
 
 using namespace sectile;
 
 namespace {
 
 struct Entry {
-  std::weak_ptr<runtime::StreamImpl> stream;
+  std::weak_ptr<const void> owner; // the stream or the capture
   std::shared_ptr<Workspace> workspace;
 };
 
@@ -16,12 +17,14 @@ struct Entry {
 
 std::shared_ptr<Workspace> Workspace::of(const Stream &stream) {
   static std::mutex mutex;
-  static std::unordered_map<const runtime::StreamImpl *, Entry> entries;
+  static std::map<std::pair<const void *, const void *>, Entry> entries;
+  const std::shared_ptr<const void> capture = stream.impl()->device->captures.of(stream.native());
+  const std::shared_ptr<const void> owner = capture ? capture : stream.impl();
   std::lock_guard lock(mutex);
-  std::erase_if(entries, [](const auto &entry) { return entry.second.stream.expired(); });
-  Entry &entry = entries[stream.impl().get()];
+  std::erase_if(entries, [](const auto &entry) { return entry.second.owner.expired(); });
+  Entry &entry = entries[{owner.get(), capture ? stream.native() : nullptr}];
   if (!entry.workspace)
-    entry = {stream.impl(), std::make_shared<Workspace>()};
+    entry = {owner, std::make_shared<Workspace>(capture != nullptr)};
   return entry.workspace;
 }
 
@@ -31,11 +34,15 @@ std::unique_lock<std::mutex> Workspace::begin() {
   return lock;
 }
 
-detail::Memory Workspace::take(const Device &device, std::size_t bytes) {
+detail::Memory Workspace::take(const Stream &stream, std::size_t bytes) {
+  if (!captured && stream.impl()->device->captureOf(stream.native()))
+    throw LaunchError("a kernel that needs scratch memory is in a capture that another library "
+                      "began: begin it with Stream::begin_capture, so that the graph keeps the "
+                      "memory");
   if (next == blocks.size())
     blocks.emplace_back();
   detail::Memory &block = blocks[next++];
   if (!block.owner() || block.bytes() < bytes)
-    block = detail::Memory(device, bytes);
+    block = detail::Memory(stream.device(), bytes);
   return block.slice(0, bytes);
 }

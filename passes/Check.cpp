@@ -113,18 +113,14 @@ LogicalResult checkTypes(func::FuncOp kernel,
   return failure(result.wasInterrupted());
 }
 
-Type elementOf(Value operand) {
-  auto buffer = dyn_cast<cta::BufferType>(operand.getType());
-  return buffer ? buffer.getElement() : tile::elementType(operand.getType());
-}
-
 LogicalResult checkDot(cta::DotOp dot, const Target &target) {
-  Type a = elementOf(dot.getA()), b = elementOf(dot.getB()), sum = elementOf(dot.getAcc());
+  Type a = cta::elementOf(dot.getA().getType()), b = cta::elementOf(dot.getB().getType()),
+       sum = cta::elementOf(dot.getType());
   bool fits = a.isInteger(8) ? sum.isInteger(32)
               : a.isF64()    ? sum.isF64()
               : a.isF16()    ? sum.isF32() || sum.isF16()
                              : isa<FloatType>(a) && sum.isF32();
-  if (!fits || elementBits(a) != elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
+  if (!fits || cta::elementBits(a) != cta::elementBits(b) || isa<FloatType>(a) != isa<FloatType>(b))
     return dot.emitOpError() << "of " << a << " and " << b << " cannot sum in " << sum;
   if (dot.getInstruction() && !instructionOf(dot, target))
     return dot.emitOpError() << target.name << " has no such instruction";
@@ -282,12 +278,26 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
   unsigned warps = warpsOf(kernel);
+  // A reduction, a conversion or an access over several blocks would need parts that other blocks
+  // hold.
+  auto isOfOneBlock = [](Operation *op, const Layout &layout) -> LogicalResult {
+    if (layout.numBlocks() == 1)
+      return success();
+    return op->emitOpError() << "has a layout over " << layout.numBlocks()
+                             << " blocks; a tile belongs to one";
+  };
   LogicalResult types = checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
+    if (auto channel = dyn_cast<cta::ChannelType>(type))
+      type = channel.getBuffer();
+    if (auto buffer = dyn_cast<cta::BufferType>(type))
+      return isOfOneBlock(op, buffer.getLayout().getLayout());
     if (!isa<RankedTensorType>(type))
       return success();
     const Layout *layout = cta::layoutOf(type);
     if (!layout)
       return op->emitOpError() << "has a tile without a layout: " << type;
+    if (failed(isOfOneBlock(op, *layout)))
+      return failure();
     if (layout->numLanes() != target.warpSize || layout->numWarps() != warps)
       return op->emitOpError() << "has a layout of " << layout->numLanes() << " lanes and "
                                << layout->numWarps() << " warps, but " << target.name << " has "

@@ -11,7 +11,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Check.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Intervals.h"
+#include "passes/analysis/Contiguity.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -132,10 +132,13 @@ public:
   Overflow(Operation *op, bool isUnsigned)
       : op(op), isUnsigned(isUnsigned), builder(op->getContext()), loc(op->getLoc()) {}
 
-  static bool isPossible(Operation *op, bool isUnsigned, Intervals &intervals) {
-    Interval exact = intervals.exact(op);
-    bool mayBeNegative = llvm::any_of(op->getOperands(),
-                                      [&](Value operand) { return intervals.of(operand).low < 0; });
+  static bool isPossible(Operation *op, bool isUnsigned, const ContiguityAnalysis &proven) {
+    SmallVector<Interval, 2> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(proven[operand].interval);
+    Interval exact = exactInterval(*op, operands);
+    bool mayBeNegative =
+        llvm::any_of(operands, [](const Interval &operand) { return !operand.isNonNegative(); });
     if (isUnsigned && (mayBeNegative || exact.low < 0))
       return true;
     return !exact.fits(bits(op->getResult(0)) + (isUnsigned ? 1 : 0));
@@ -297,7 +300,7 @@ public:
     int64_t unit = 1;
     if (auto pointer = dyn_cast<tile::PtrType>(tile::elementType(value.getType()))) {
       Type element = pointer.getElement();
-      unit = isa<tile::PtrType>(element) ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
+      unit = cta::elementBytes(element);
       value = cta::AddressOp::create(
           builder, loc, tile::withElementType(value.getType(), builder.getI64Type()), value);
     }
@@ -405,11 +408,11 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
     if (failed(checkBare(kernel)))
       return signalPassFailure();
     AddressArithmetic arithmetic(kernel);
-    Intervals intervals;
+    ContiguityAnalysis proven(kernel, Certainty::proven);
     // All are chosen before anything is added.
     SmallVector<std::pair<Operation *, bool>> unsafe;
     for (auto [op, isUnsigned] : arithmetic.found)
-      if (isInProgram(op) && Overflow::isPossible(op, isUnsigned, intervals))
+      if (isInProgram(op) && Overflow::isPossible(op, isUnsigned, proven))
         unsafe.push_back({op, isUnsigned});
     SmallVector<Operation *> promises;
     kernel.walk([&](Operation *op) {

@@ -1,10 +1,13 @@
 // Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
 //
-//   prologue: issue uses 0 … stages-2          issue: addresses of that iteration, copies, commit
-//   loop, use i: wait for use i; issue use i + stages-1; compute
+//   prologue: issue uses 0 … depth-2           issue: addresses of that iteration, copies, commit
+//   loop, use i: wait for use i; issue use i + depth-1; compute
 //
 // Uses beyond the last iteration are committed too, with every copy masked off, so that the number
 // of uses under way is the same at each wait.
+//
+// Where a target has no asynchronous copies, registers carry the data: the loads of the next use
+// are issued before an iteration computes, and stored into the channel after it.
 #include "passes/FetchAhead.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -111,10 +114,17 @@ private:
   llvm::SetVector<unsigned> carried;
 };
 
-/// Whether an operation writes what loads read, or may.
-bool writesGlobalMemory(Operation *op) {
+/// Whether an operation has effects on global memory other than those that AddressAnalysis knows:
+/// of an unknown kind, or for other programs to see in order.
+bool ordersGlobalMemory(Operation *op) {
   if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
     return false; // what is in it is asked itself
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return atomic.getOrder() != tile::Order::Relaxed;
+  if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+    return atomic.getOrder() != tile::Order::Relaxed;
+  if (isa<tile::StoreOp>(op))
+    return false;
   auto effects = dyn_cast<MemoryEffectOpInterface>(op);
   if (!effects)
     return !op->hasTrait<OpTrait::IsTerminator>();
@@ -126,10 +136,26 @@ bool writesGlobalMemory(Operation *op) {
   });
 }
 
+/// Whether a loop may write what a load of it reads, in the same iteration or in another.
+bool mayBeWritten(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses) {
+  GlobalAccess read = *addresses.accessOf(load);
+  EndedIterations next = addresses.bitOf(loop);
+  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+    std::optional<GlobalAccess> access = addresses.accessOf(op);
+    bool overlap =
+        access && access->writes &&
+        (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
+         addresses.mayOverlap(read, *access, next));
+    return overlap ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
 class Pipeline {
 public:
-  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages)
-      : loop(loop), stages(stages), slice(loop) {
+  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth)
+      : loop(loop), producer(producer), depth(depth),
+        ahead(producer == Producer::Copies ? depth - 1 : 1), slice(loop) {
     for (const FetchedLoad &load : loads)
       slice.add(load.load);
     makeGroups(loads);
@@ -138,8 +164,8 @@ public:
   void run() {
     OpBuilder builder(loop);
     makeChannels(builder);
-    SmallVector<Value> ahead = prologue(builder);
-    carryAhead(builder, ahead);
+    SmallVector<Value> next = prologue(builder);
+    carryAhead(builder, next);
     steadyState();
     for (const Group &group : groups)
       release(group);
@@ -154,7 +180,7 @@ private:
     Operation *lastTile = nullptr; ///< the last read of a tile, once made
   };
 
-  // Of two stages, a copy has less than an iteration to arrive: what is needed later in the body
+  // With two buffers, a copy has less than an iteration to arrive: what is needed later in the body
   // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
   // better.
   void makeGroups(ArrayRef<FetchedLoad> loads) {
@@ -167,7 +193,7 @@ private:
       }
       Group *group = nullptr;
       for (Group &other : groups)
-        if (other.consumer == consumer || stages > 2)
+        if (other.consumer == consumer || ahead > 1 || producer == Producer::Registers)
           group = &other;
       if (!group)
         group = &groups.emplace_back(Group{consumer, {}, {}});
@@ -183,7 +209,7 @@ private:
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
-        auto type = cta::ChannelType::get(builder.getContext(), stages, load->buffer);
+        auto type = cta::ChannelType::get(builder.getContext(), depth, load->buffer);
         group.channels.push_back(cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(),
                                                         type, IntegerAttr()));
       }
@@ -193,35 +219,59 @@ private:
     return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
   }
 
+  /// Whether the iteration `count` after that of `iv`, which is in the loop, is in it, too. Nothing
+  /// overflows near the ends of the type: as an unsigned number the distance to the end is exact.
+  Value isInside(OpBuilder &builder, Value iv, unsigned count) {
+    Location loc = loop.getLoc();
+    Type type = iv.getType();
+    unsigned bits =
+        type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
+    auto most = builder.getIntegerAttr(type, APInt::getMaxValue(bits).udiv(count));
+    Value left = builder.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(), iv);
+    Value distance =
+        builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, count));
+    Value inside =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ugt, left, distance);
+    Value fits =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, loop.getStep(),
+                                            builder.createOrFold<arith::ConstantOp>(loc, most));
+    return builder.createOrFold<arith::AndIOp>(loc, inside, fits);
+  }
+
   // Issues the first uses. Gives what the loop carries for the slice at the first use it issues
   // itself.
   SmallVector<Value> prologue(OpBuilder &builder) {
     Location loc = loop.getLoc();
     Type type = loop.getInductionVar().getType();
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    Value first = loop.getLowerBound();
+    Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
     SmallVector<Value> carried(loop.getInitArgs());
-    for (unsigned use = 0; use + 1 < stages; ++use) {
+    for (unsigned use = 0; use < ahead; ++use) {
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
-      Value iv = builder.createOrFold<arith::AddIOp>(loc, loop.getLowerBound(), distance);
-      Value inside = builder.createOrFold<arith::CmpIOp>(loc, less, iv, loop.getUpperBound());
+      Value iv = builder.createOrFold<arith::AddIOp>(loc, first, distance);
+      Value inside = entered;
+      if (use > 0)
+        inside = builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
       IRMapping map;
       map.map(loop.getInductionVar(), iv);
       map.map(loop.getRegionIterArgs(), carried);
-      issue(builder, map, number(builder, builder.getI32Type(), use), inside);
+      Value slot = number(builder, builder.getI32Type(), use);
+      fill(builder, issue(builder, map, slot, inside), slot);
       for (unsigned n : slice.carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
     }
-    SmallVector<Value> ahead;
+    SmallVector<Value> next;
     for (unsigned n : slice.carriedNumbers())
-      ahead.push_back(carried[n]);
-    return ahead;
+      next.push_back(carried[n]);
+    return next;
   }
 
   // Lets the loop carry, besides what it does, the values ahead and the number of the use.
-  void carryAhead(OpBuilder &builder, ArrayRef<Value> ahead) {
+  void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
     SmallVector<Value> inits(loop.getInitArgs());
-    llvm::append_range(inits, ahead);
+    llvm::append_range(inits, next);
     inits.push_back(number(builder, builder.getI32Type(), 0));
     auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
                                     loop.getUpperBound(), loop.getStep(), inits);
@@ -244,13 +294,13 @@ private:
     SmallVector<std::tuple<Group *, tile::LoadOp, Value>> tiles;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      // From the second group on, this iteration has issued already.
-      unsigned ahead = i == 0 ? stages - 2 : stages - 1;
+      // From the second group on, this iteration has issued already. Registers are not stored yet.
+      unsigned later = producer == Producer::Registers ? 0 : i == 0 ? ahead - 1 : ahead;
       SmallVector<Type> types;
       for (Value channel : group.channels)
         types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
       auto wait =
-          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, ahead);
+          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, later);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);
@@ -260,25 +310,22 @@ private:
       if (i != 0)
         continue;
       Type type = loop.getInductionVar().getType();
-      Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
-                                                           number(builder, type, stages - 1));
-      // Said in this way, nothing overflows near the end of the type.
-      Value left =
-          arith::SubIOp::create(builder, loc, loop.getUpperBound(), loop.getInductionVar());
-      auto more = loop.getUnsignedCmp() ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
-      Value inside = arith::CmpIOp::create(builder, loc, more, left, distance);
+      Value inside = isInside(builder, loop.getInductionVar(), ahead);
+      Value distance =
+          builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, ahead));
       IRMapping map;
       map.map(loop.getInductionVar(),
               arith::AddIOp::create(builder, loc, loop.getInductionVar(), distance).getResult());
       for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
         map.map(arguments[n], arguments[numCarried + k]);
-      Value later = arith::AddIOp::create(builder, loc, use,
-                                          number(builder, builder.getI32Type(), stages - 1));
-      issue(builder, map, later, inside);
+      Value slot =
+          arith::AddIOp::create(builder, loc, use, number(builder, builder.getI32Type(), ahead));
+      SmallVector<Value> loaded = issue(builder, map, slot, inside);
       SmallVector<Value> yielded;
       for (unsigned n : slice.carriedNumbers())
         yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
       OpBuilder end(terminator);
+      fill(end, loaded, slot);
       yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
       terminator->insertOperands(terminator->getNumOperands(), yielded);
     }
@@ -289,9 +336,9 @@ private:
     }
   }
 
-  // Computes the addresses of one iteration and copies what is there. Where that iteration is not
-  // `inside` the loop nothing may be read.
-  void issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
+  // Computes the addresses of one iteration and copies what is there, or gives it. Where that
+  // iteration is not `inside` the loop nothing may be read.
+  SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
     for (Operation *op : slice.inOrder()) {
       Operation *clone = builder.clone(*op, map);
       if (auto load = dyn_cast<tile::LoadOp>(clone)) {
@@ -300,15 +347,43 @@ private:
           load.getMaskMutable().assign(mask);
       }
     }
+    SmallVector<Value> loaded;
     for (Group &group : groups) {
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
         tile::LoadOp load = fetched->load;
         Location loc = load.getLoc();
-        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        cta::AcquireOp buffer;
+        if (producer == Producer::Copies)
+          buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
         Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
         mask = narrowed(builder, load, mask, inside);
-        cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
-                                 load.getCache(), load.getEviction(), IntegerAttr());
+        if (buffer) {
+          cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
+                                   load.getCache(), load.getEviction(),
+                                   builder.getI32IntegerAttr(fetched->vector));
+        } else {
+          auto clone = cast<tile::LoadOp>(builder.clone(*load, map));
+          if (mask)
+            clone.getMaskMutable().assign(mask);
+          loaded.push_back(clone);
+        }
+      }
+      if (producer == Producer::Copies)
+        cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+    }
+    return loaded;
+  }
+
+  // Stores what registers hold into the buffers of a use.
+  void fill(OpBuilder &builder, ArrayRef<Value> loaded, Value slot) {
+    if (producer == Producer::Copies)
+      return;
+    for (Group &group : groups) {
+      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+        Location loc = tile::LoadOp(fetched->load).getLoc();
+        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        cta::LocalStoreOp::create(builder, loc, loaded.front(), buffer);
+        loaded = loaded.drop_front();
       }
       cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
     }
@@ -341,7 +416,9 @@ private:
   }
 
   scf::ForOp loop;
-  unsigned stages, numCarried = 0;
+  const Producer producer;
+  const unsigned depth, ahead; ///< buffers, and iterations that loads are issued ahead
+  unsigned numCarried = 0;
   AddressSlice slice;
   SmallVector<Group> groups;
   Value use;
@@ -353,28 +430,37 @@ bool isZero(Value value) {
 
 } // namespace
 
-std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load) {
+std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, Producer producer,
+                        AddressAnalysis &addresses) {
   if (load.getIsVolatile())
     return "it is volatile";
-  if (load.getOther() && !isZero(load.getOther()))
+  if (producer == Producer::Registers && load.getOther() &&
+      !loop.isDefinedOutsideOfLoop(load.getOther()))
+    return "the loop computes what it gives where the mask is false";
+  if (producer == Producer::Copies && load.getOther() && !isZero(load.getOther()))
     return "an asynchronous copy gives zeros where the mask is false";
-  WalkResult writes = loop.walk([](Operation *op) {
-    return writesGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
+  WalkResult orders = loop.walk([](Operation *op) {
+    return ordersGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
   });
-  if (writes.wasInterrupted())
-    return "the loop writes to memory";
+  if (orders.wasInterrupted())
+    return "the loop orders memory";
+  if (mayBeWritten(loop, load, addresses))
+    return "the loop may write to what it reads";
   AddressSlice slice(loop);
   slice.add(load);
   for (Operation *op : slice.inOrder()) {
-    bool isLoad = isa<tile::LoadOp>(op) && !cast<tile::LoadOp>(op).getIsVolatile() && op != load;
+    auto other = dyn_cast<tile::LoadOp>(op);
+    bool isLoad = other && !other.getIsVolatile() && op != load;
+    if (isLoad && mayBeWritten(loop, other, addresses))
+      return "the loop may write to what its address depends on";
     if (!isLoad && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
       return ("its address depends on " + op->getName().getStringRef()).str();
   }
   return {};
 }
 
-void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, unsigned stages) {
-  Pipeline(loop, loads, stages).run();
+void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth) {
+  Pipeline(loop, loads, producer, depth).run();
 }
 
 } // namespace sectile

@@ -4,6 +4,7 @@
 
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/analysis/Addresses.h"
 
 namespace sectile {
 
@@ -22,17 +23,28 @@ struct FetchedLoad {
   tile::LoadOp load;
   cta::BufferType buffer;
   llvm::SmallVector<BufferUse, 2> uses;
+  /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
+  /// copies, though less can be shown of an iteration that is computed ahead.
+  unsigned vector = 0;
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;
 };
 
-/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
-std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load);
+/// Who fills the buffers of a channel.
+enum class Producer {
+  Copies,   ///< asynchronous copies, stages - 1 iterations ahead
+  Registers ///< loads one iteration ahead, stored when the iteration before has been computed
+};
 
-/// Makes each load a channel of `stages` buffers, filled stages - 1 iterations ahead. Replaces the
-/// loop.
-void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, unsigned stages);
+/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
+std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load, Producer producer,
+                        AddressAnalysis &addresses);
+
+/// Makes each load a channel of `depth` buffers. Replaces the loop. Copies are issued depth - 1
+/// iterations ahead, so that they need two buffers and more; registers do with one.
+void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
+                unsigned depth);
 
 } // namespace sectile
 

@@ -1,4 +1,7 @@
 // Puts the body of every called function where it is called, since later passes look at one kernel.
+//
+// MLIR's inliner does not serve: it weighs what to inline, and leaves recursion and calls without a
+// body as they are. Here each call goes, or is an error at the user's line.
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"

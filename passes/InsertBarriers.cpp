@@ -1,15 +1,22 @@
-// Inserts the barriers that hazards over shared memory need, and no more than that.
+// Inserts the barriers that hazards over memory need, shared and global, and no more than that.
 //
-// A forward dataflow carries what the block's threads did to shared memory since they last met. An
-// access that conflicts with it needs a barrier in between. The barriers found in this way are then
+// A forward dataflow carries what the block's threads did to memory since they last met. An access
+// that conflicts with it needs a barrier in between. Shared memory is compared by bytes, global
+// memory by addresses (analysis/Addresses.h): a thread's own accesses are in order, but a tile may
+// be stored by other threads than those that load it next. The barriers found in this way are then
 // thinned out: one that others make superfluous goes, and one that a single barrier before its loop
 // can stand for moves there.
 //
 // An asynchronous copy is under way from its issue until async_wait; that makes it an ordinary
-// write of the thread that issued it, which others see after a barrier.
+// read and write of the thread that issued it, which others see after a barrier.
+//
+// The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
+// thinning runs the walk again without each barrier, for which the framework would set up its
+// solver every time.
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Addresses.h"
 #include "passes/analysis/SharedMemory.h"
 #include <set>
 
@@ -48,25 +55,33 @@ struct Place {
   }
 };
 
-/// Something done to shared memory that other threads may not have seen.
+/// Something done to memory that other threads may not have seen.
 struct Pending {
-  enum Kind { Read, Write, UnderWay };
-  Kind kind;
+  const GlobalAccess *global = nullptr; ///< or else to shared memory
   Place place;
-  int age = 0; ///< of a copy under way: groups closed since its own, -1 while that is open
+  bool writes = false;
+  bool underWay = false;     ///< an asynchronous copy that has not been waited for
+  int age = 0;               ///< of that: groups closed since its own, -1 while it is open
+  EndedIterations ended = 0; ///< iterations that changed a global access's address since
 
   auto operator<=>(const Pending &) const = default;
 };
 using State = std::set<Pending>;
+
+/// What a barrier is for: one for global memory orders shared memory too.
+enum class Orders { Shared, Global };
 
 /// What a pipeline may have under way at most; beyond it, copies of any age count as this old.
 constexpr int oldest = 64;
 
 class Flow {
 public:
-  explicit Flow(func::FuncOp kernel) : kernel(kernel) {
+  Flow(func::FuncOp kernel, const Target &target)
+      : kernel(kernel), barrierOrdersGlobal(target.barrierOrdersGlobal), addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
+      if (std::optional<GlobalAccess> access = addresses.accessOf(op))
+        globals[op] = *std::move(access);
       int64_t bytes = sharedBytes(op);
       if (!bytes)
         return;
@@ -78,7 +93,7 @@ public:
   }
 
   /// Operations that have a barrier before them, and those before which copies are waited for too.
-  DenseSet<Operation *> barriers, waits;
+  DenseMap<Operation *, Orders> barriers, waits;
 
   /// Adds barriers until there is no hazard.
   void insert() {
@@ -93,6 +108,8 @@ public:
     visit(kernel.getBody().front(), state);
     return !hazard;
   }
+  /// Whether it matters what a barrier is for.
+  bool ordersDiffer() const { return !barrierOrdersGlobal; }
 
 private:
   // Which rings are counted from which loop.
@@ -107,18 +124,20 @@ private:
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
       visitAccesses(&op, state);
-      if (isa<cta::BarrierOp, tile::BarrierOp>(op)) {
-        meet(state);
+      if (isa<cta::BarrierOp>(op)) {
+        meet(state, Orders::Shared);
+      } else if (isa<tile::BarrierOp>(op)) {
+        meet(state, Orders::Global);
       } else if (isa<cta::AsyncCommitOp>(op)) {
         update(state, [](Pending &p) {
-          if (p.kind == Pending::UnderWay)
+          if (p.underWay)
             p.age = std::min(p.age + 1, oldest);
         });
       } else if (auto wait = dyn_cast<cta::AsyncWaitOp>(op)) {
         int pending = wait.getPending();
         update(state, [&](Pending &p) {
-          if (p.kind == Pending::UnderWay && p.age >= pending)
-            p = {Pending::Write, p.place};
+          if (p.underWay && p.age >= pending)
+            p.underWay = false, p.age = 0;
         });
       } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
         visitFor(loop, state);
@@ -131,25 +150,60 @@ private:
   }
 
   void visitAccesses(Operation *op, State &state) {
-    if (barriers.contains(op))
-      meet(state);
-    if (waits.contains(op)) {
-      std::erase_if(state, [](const Pending &p) { return p.kind == Pending::UnderWay; });
-      meet(state);
-    }
+    if (auto at = barriers.find(op); at != barriers.end())
+      meet(state, at->second);
+    if (auto at = waits.find(op); at != waits.end())
+      meetAfterCopies(state, at->second);
+    auto [meetsBefore, meetsAfter] = meetsAround(op);
+    if (meetsBefore)
+      meet(state, Orders::Global);
     Scratch scratch = scratches.lookup(op);
     SmallVector<Pending, 4> accesses;
     for (const BufferAccess &access : bufferAccesses(op))
       accesses.push_back(pendingOf(access));
-    if (scratch.bytes)
-      accesses.push_back({Pending::Write, places.lookup(op)});
+    if (auto at = globals.find(op); at != globals.end())
+      accesses.push_back(pendingOf(at->second));
+    if (scratch.bytes) {
+      Pending write;
+      write.place = places.lookup(op);
+      write.writes = true;
+      accesses.push_back(write);
+    }
     for (const Pending &access : accesses)
       order(op, access, state);
+    if (meetsAfter) {
+      // What it did to memory is over before its scratch passes the result on.
+      llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.underWay; });
+      meet(state, Orders::Global);
+    }
     if (scratch.acrossWarps) {
-      meet(state);
-      accesses.back().kind = Pending::Read;
+      accesses.back().writes = false;
+      state.insert(accesses.begin(), std::prev(accesses.end()));
+      meet(state, Orders::Shared);
+      state.insert(accesses.back());
+      return;
     }
     state.insert(accesses.begin(), accesses.end());
+  }
+
+  /// Whether the block's threads meet before an atomic operation, and after it.
+  static std::pair<bool, bool> meetsAround(Operation *op) {
+    std::optional<tile::Order> order;
+    if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+      order = atomic.getOrder();
+    else if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+      order = atomic.getOrder();
+    bool both = order == tile::Order::AcquireRelease;
+    return {both || order == tile::Order::Release, both || order == tile::Order::Acquire};
+  }
+
+  static Pending pendingOf(const GlobalAccess &access) {
+    Pending pending;
+    pending.global = &access;
+    pending.writes = access.writes;
+    pending.underWay = access.asynchronous;
+    pending.age = access.asynchronous ? -1 : 0;
+    return pending;
   }
 
   Pending pendingOf(const BufferAccess &access) const {
@@ -160,38 +214,54 @@ private:
         place.loop = at->loop;
         place.position = at->start;
       }
-    switch (access.kind) {
-    case BufferAccess::Read:
-      return {Pending::Read, place};
-    case BufferAccess::Write:
-      return {Pending::Write, place};
-    case BufferAccess::AsyncWrite:
-      return {Pending::UnderWay, place, -1};
-    }
-    llvm_unreachable("all kinds are covered");
+    Pending pending;
+    pending.place = place;
+    pending.writes = access.kind != BufferAccess::Read;
+    pending.underWay = access.kind == BufferAccess::AsyncWrite;
+    pending.age = pending.underWay ? -1 : 0;
+    return pending;
+  }
+
+  bool conflict(const Pending &before, const Pending &access) {
+    if (!before.writes && !access.writes)
+      return false;
+    if (!before.global || !access.global)
+      return !before.global && !access.global && before.place.overlaps(access.place);
+    auto [at, isNew] = compared.try_emplace({before.global, access.global, before.ended});
+    if (isNew)
+      at->second = addresses.needsOrder(*before.global, *access.global, before.ended);
+    return at->second;
   }
 
   // Makes sure that what `access` conflicts with is over.
   void order(Operation *op, const Pending &access, State &state) {
-    bool conflict = false, underWay = false;
+    bool conflicts = false, underWay = false;
     for (const Pending &before : state)
-      if ((before.kind != Pending::Read || access.kind != Pending::Read) &&
-          before.place.overlaps(access.place)) {
-        conflict = true;
-        underWay |= before.kind == Pending::UnderWay;
+      if (conflict(before, access)) {
+        conflicts = true;
+        underWay |= before.underWay;
       }
-    if (!conflict)
+    if (!conflicts)
       return;
     hazard = true;
-    if (adding)
-      (underWay ? waits : barriers).insert(op);
+    Orders orders = access.global ? Orders::Global : Orders::Shared;
+    if (adding) {
+      auto [at, isNew] = (underWay ? waits : barriers).try_emplace(op, orders);
+      at->second = std::max(at->second, orders);
+    }
     if (underWay)
-      std::erase_if(state, [](const Pending &p) { return p.kind == Pending::UnderWay; });
-    meet(state);
+      meetAfterCopies(state, orders);
+    else
+      meet(state, orders);
   }
 
-  static void meet(State &state) {
-    std::erase_if(state, [](const Pending &p) { return p.kind != Pending::UnderWay; });
+  void meet(State &state, Orders orders) const {
+    bool global = orders == Orders::Global || barrierOrdersGlobal;
+    std::erase_if(state, [&](const Pending &p) { return !p.underWay && (global || !p.global); });
+  }
+  void meetAfterCopies(State &state, Orders orders) const {
+    update(state, [](Pending &p) { p.underWay = false, p.age = 0; });
+    meet(state, orders);
   }
 
   template <typename Change> static void update(State &state, Change change) {
@@ -222,6 +292,7 @@ private:
             int depth = cast<cta::ChannelOp>(p.place.owner).getType().getDepth();
             p.place.position = (p.place.position + depth - 1) % depth;
           }
+          endIteration(p, loop);
         });
     auto lower = constantInt(loop.getLowerBound()), upper = constantInt(loop.getUpperBound());
     if (lower && upper && *lower < *upper)
@@ -243,8 +314,13 @@ private:
           visit(*loop.getAfterBody(), in);
           return in;
         },
-        [](Pending &) {});
+        [&](Pending &p) { endIteration(p, loop); });
     state = std::move(exit);
+  }
+
+  void endIteration(Pending &pending, Operation *loop) const {
+    if (pending.global)
+      pending.ended |= addresses.bitOf(loop) & pending.global->loops;
   }
 
   // Runs a loop's body until what reaches its start no longer grows; gives what its end leaves.
@@ -273,6 +349,10 @@ private:
   }
 
   func::FuncOp kernel;
+  const bool barrierOrdersGlobal; ///< also one that is for shared memory
+  AddressAnalysis addresses;
+  std::map<Operation *, GlobalAccess> globals;
+  std::map<std::tuple<const GlobalAccess *, const GlobalAccess *, EndedIterations>, bool> compared;
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
   std::set<std::pair<Operation *, Operation *>> rings;
@@ -286,7 +366,8 @@ int loopDepth(Operation *op) {
   return depth;
 }
 
-/// Removes barriers that are not needed, the most often executed first, or moves them out of loops.
+/// Removes barriers that are not needed, the most often executed first, moves them out of loops, or
+/// lets them order less.
 void thinOut(Flow &flow, func::FuncOp kernel) {
   SmallVector<std::tuple<int, size_t, Operation *>> byDepth;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -295,6 +376,7 @@ void thinOut(Flow &flow, func::FuncOp kernel) {
   });
   llvm::sort(byDepth);
   for (auto [depth, number, op] : byDepth) {
+    const Orders orders = flow.barriers.lookup(op);
     flow.barriers.erase(op);
     if (flow.isSafe())
       continue;
@@ -302,15 +384,21 @@ void thinOut(Flow &flow, func::FuncOp kernel) {
     for (Operation *at = op->getParentOp(); at; at = at->getParentOp())
       if (isa<LoopLikeOpInterface>(at) && !flow.barriers.contains(at))
         loops.push_back(at);
-    bool moved = false;
+    Operation *place = op;
     for (Operation *loop : llvm::reverse(loops)) {
-      flow.barriers.insert(loop);
-      if ((moved = flow.isSafe()))
+      flow.barriers[loop] = orders;
+      if (flow.isSafe()) {
+        place = loop;
         break;
+      }
       flow.barriers.erase(loop);
     }
-    if (!moved)
-      flow.barriers.insert(op);
+    flow.barriers[place] = orders;
+    if (orders == Orders::Shared || !flow.ordersDiffer())
+      continue;
+    flow.barriers[place] = Orders::Shared;
+    if (!flow.isSafe())
+      flow.barriers[place] = orders;
   }
 }
 
@@ -328,19 +416,26 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     });
     if (placed.wasInterrupted())
       return signalPassFailure();
-    Flow flow(kernel);
+    Flow flow(kernel, *target);
     flow.insert();
     thinOut(flow, kernel);
     kernel.walk([&](Operation *op) {
-      bool wait = flow.waits.contains(op);
-      if (!wait && !flow.barriers.contains(op))
+      auto wait = flow.waits.find(op), barrier = flow.barriers.find(op);
+      bool waits = wait != flow.waits.end();
+      if (!waits && barrier == flow.barriers.end())
         return;
       OpBuilder builder(op);
-      if (wait) {
+      if (waits) {
         cta::AsyncCommitOp::create(builder, op->getLoc());
         cta::AsyncWaitOp::create(builder, op->getLoc(), 0);
       }
-      cta::BarrierOp::create(builder, op->getLoc());
+      Orders orders = waits ? wait->second : barrier->second;
+      if (barrier != flow.barriers.end())
+        orders = std::max(orders, barrier->second);
+      if (orders == Orders::Global)
+        tile::BarrierOp::create(builder, op->getLoc());
+      else
+        cta::BarrierOp::create(builder, op->getLoc());
     });
   }
 };

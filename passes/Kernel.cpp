@@ -6,11 +6,13 @@ using namespace mlir;
 
 namespace sectile {
 
+static StringAttr targetNameOf(Operation *op) {
+  auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<StringAttr>(cta::targetAttr) : StringAttr();
+}
+
 FailureOr<Target> targetOf(Operation *op) {
-  Operation *module = op;
-  while (module && !isa<ModuleOp>(module))
-    module = module->getParentOp();
-  auto name = module ? module->getAttrOfType<StringAttr>(cta::targetAttr) : StringAttr();
+  StringAttr name = targetNameOf(op);
   if (!name)
     return op->emitError() << "the module says no target: it needs the string attribute "
                            << cta::targetAttr;
@@ -18,6 +20,24 @@ FailureOr<Target> targetOf(Operation *op) {
   if (!target)
     return op->emitError() << llvm::toString(target.takeError());
   return std::move(*target);
+}
+
+BankModel banksOf(const Target &target) {
+  BankModel banks;
+  banks.banks = target.sharedBanks;
+  banks.maxVectorBytes = target.maxVectorBits / 8;
+  return banks;
+}
+
+BankModel banksOf(Operation *op) {
+  StringAttr name = targetNameOf(op);
+  if (!name)
+    return {};
+  llvm::Expected<Target> target = Target::get(name.getValue());
+  if (target)
+    return banksOf(*target);
+  llvm::consumeError(target.takeError());
+  return {};
 }
 
 static unsigned numberOf(func::FuncOp kernel, StringRef name, unsigned otherwise) {

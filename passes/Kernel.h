@@ -3,6 +3,7 @@
 #define SECTILE_PASSES_KERNEL_H
 
 #include "ir/Target.h"
+#include "ir/layout/Shared.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -11,6 +12,12 @@ namespace sectile {
 /// The target that the module around `op` is compiled for; an error at `op` when there is none or
 /// none such.
 mlir::FailureOr<Target> targetOf(mlir::Operation *op);
+
+/// How a target's shared memory serves accesses.
+BankModel banksOf(const Target &target);
+/// The same for the target that the module around `op` is compiled for; most chips' banks where it
+/// names none.
+BankModel banksOf(mlir::Operation *op);
 
 /// Warps of one program of this kernel: 4 when it does not say.
 unsigned warpsOf(mlir::func::FuncOp kernel);

@@ -4,10 +4,12 @@
 #include "ir/MmaElements.h"
 #include "ir/layout/Builders.h"
 #include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "ir/layout/Gf2.h"
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
@@ -19,20 +21,10 @@ using namespace mlir;
 
 namespace sectile {
 
-// In cycles of a warp. Memory is shared by all warps of the chip, so a sector weighs more than the
-// cycle in which it is asked for.
-static constexpr double costOfAccess = 4;
-static constexpr double costOfSector = 4;
-static constexpr double costOfShuffle = 5;
-static constexpr double costOfWavefront = 2;
-static constexpr double costOfMeeting = 50; // a barrier between writing and reading
-static constexpr double costOfMatrixInstruction = 16;
 static constexpr unsigned sectorBytes = 32, cacheLineBytes = 128;
 
-unsigned elementBitsOf(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return isa<tile::PtrType>(element) ? 64 : std::max(8u, element.getIntOrFloatBitWidth());
-}
+// The largest power of two that divides an extent.
+static unsigned powerOfTwoIn(int64_t extent) { return extent & -extent; }
 
 // Instructions per element of an operation without a rule of its own.
 static double costPerElement(Operation *op) {
@@ -46,9 +38,9 @@ static double costPerElement(Operation *op) {
     return 0;
   // Each element alone to a place in shared memory, or from there.
   if (isa<tile::GatherOp, tile::HistogramOp>(op))
-    return 2 * costOfWavefront;
+    return 2 * cycles::wavefront;
   if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
-    return staysInThreads(reshape) ? 0 : 2 * costOfWavefront;
+    return staysInThreads(reshape) ? 0 : 2 * cycles::wavefront;
   return 1;
 }
 
@@ -99,16 +91,16 @@ static double sectorsPerInstruction(const Layout &layout, const Contiguity &know
 }
 
 double LayoutCosts::ofMemory(Value ptr, unsigned vector, const Layout &layout) const {
-  unsigned bytes = elementBitsOf(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement()) / 8;
+  unsigned bytes = cta::elementBytes(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement());
   double sectors = sectorsPerInstruction(layout, usual[ptr], bytes, vector);
-  return layout.numRegisters() / vector * (costOfAccess + sectors * costOfSector);
+  return layout.numRegisters() / vector * (cycles::access + sectors * cycles::sector);
 }
 
 // Elements that one atomic operation of a thread works on.
 static unsigned widestAtomic(Operation *op) {
   auto update = dyn_cast<tile::AtomicRMWOp>(op);
   return update && update.getKind() == tile::AtomicKind::FAdd &&
-                 elementBitsOf(update.getType()) == 16
+                 cta::elementBits(update.getType()) == 16
              ? 2
              : 1;
 }
@@ -118,28 +110,29 @@ double LayoutCosts::ofAtomic(Operation *op, Value ptr, const Layout &layout) con
   unsigned vector = std::min(vectorLength(analysis, ptr, {}, layout, target), widestAtomic(op));
   double cost = ofMemory(ptr, vector, layout);
   if (layout.freeBits(In::Warp))
-    cost += layout.numRegisters() * 2 * costOfWavefront;
+    cost += layout.numRegisters() * 2 * cycles::wavefront;
   return cost;
+}
+
+double LayoutCosts::ofConversion(const Layout &from, const Layout &to, unsigned bits) const {
+  return estimateConversion(from, to, bits, {.banks = banksOf(target)});
 }
 
 double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {
   ReductionPlan plan = planReduction(layout, reduce.getAxis());
   double cost = 0;
   for (Value source : reduce.getSources()) {
-    unsigned bits = elementBitsOf(source.getType()), results = plan.result.numRegisters();
-    cost += layout.numRegisters() + plan.laneSteps.size() * results * (costOfShuffle + 1);
+    unsigned bits = cta::elementBits(source.getType()), results = plan.result.numRegisters();
+    cost += layout.numRegisters() + plan.laneSteps.size() * results * (cycles::shuffle + 1);
     if (plan.numPartials > 1)
-      cost += estimateConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
+      cost += ofConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
   }
   return cost;
 }
 
 // Matrix products that a dot of split operands takes.
 static unsigned productsOf(cta::DotOp dot, const MmaInstruction &instruction) {
-  auto operand = dot.getA().getType();
-  auto buffer = dyn_cast<cta::BufferType>(operand);
-  if (instruction.a == MmaElement::F32 ||
-      !(buffer ? buffer.getElement() : getElementTypeOrSelf(operand)).isF32())
+  if (instruction.a == MmaElement::F32 || !cta::elementOf(dot.getA().getType()).isF32())
     return 1;
   switch (dot.getPrecision()) {
   case tile::Precision::TF32x3:
@@ -161,24 +154,20 @@ double LayoutCosts::ofScan(tile::ScanOp scan, const Layout &layout) const {
   for (const ScanPlan::Level &level : plan->levels) {
     cost += 2 * runs; // carries
     if (level.in == In::Lane)
-      cost += runs * costOfShuffle;
+      cost += runs * cycles::shuffle;
     else if (level.in == In::Warp)
-      cost +=
-          costOfMeeting + double(plan->totals.size() << level.bits.size()) * (costOfWavefront + 2);
+      cost += cycles::meeting +
+              double(plan->totals.size() << level.bits.size()) * (cycles::wavefront + 2);
   }
   return scan.getNumOperands() * (2 * plan->layout.numRegisters() + cost);
 }
 
 double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
-  auto shapeOf = [](Type type) {
-    auto buffer = dyn_cast<cta::BufferType>(type);
-    return buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
-  };
-  double depth = shapeOf(dot.getA().getType()).back();
+  double depth = cta::shapeOf(dot.getA().getType()).back();
   if (const MmaInstruction *instruction = instructionOf(dot, target)) {
     double instructions = layout.numRegisters() / double(instruction->sumFragment.numRegisters()) *
                           depth / instruction->k;
-    return instructions * productsOf(dot, *instruction) * costOfMatrixInstruction;
+    return instructions * productsOf(dot, *instruction) * cycles::matrixInstruction;
   }
   // Fused multiply-adds: each step along the depth reads the rows and the columns of this thread,
   // of every matrix that it works on.
@@ -192,7 +181,7 @@ double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
   for (unsigned dim = 0; dim + 2 < layout.rank(); ++dim)
     matrices *= perThread(dim);
   for (unsigned dim : {layout.rank() - 2, layout.rank() - 1})
-    reads += matrices * perThread(dim) * costOfWavefront;
+    reads += matrices * perThread(dim) * cycles::wavefront;
   return depth * (layout.numRegisters() + reads);
 }
 
@@ -209,11 +198,12 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
 
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
   const Layout &shared = buffer.getLayout().getLayout();
-  unsigned bits = elementBitsOf(buffer.getElement());
-  SharedAccess access = planSharedAccess(shared, layout, bits, isStore);
+  unsigned bits = cta::elementBits(buffer.getElement());
+  const BankModel banks = banksOf(target);
+  SharedAccess access = planSharedAccess(shared, layout, bits, isStore, banks);
   return layout.numRepeats() * access.numInstructions() *
-         (1 +
-          costOfWavefront * wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore));
+         (1 + cycles::wavefront *
+                  wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore, banks));
 }
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
@@ -240,7 +230,7 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
 Layout LayoutCosts::plain(RankedTensorType type) const {
   auto order = llvm::to_vector(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
   unsigned perThread = std::max<int64_t>(1, type.getNumElements() / (target.warpSize * warps));
-  unsigned widest = std::max(1u, target.maxVectorBits / elementBitsOf(type));
+  unsigned widest = std::max(1u, target.maxVectorBits / 8 / cta::elementBytes(type));
   return blockedForAccess(type.getShape(), llvm::bit_floor(std::min(perThread, widest)),
                           target.warpSize, warps, order);
 }
@@ -273,15 +263,12 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
     SmallVector<unsigned, 4> elements(type.getRank(), 1), lanes(type.getRank(), 1),
         perDim(type.getRank(), 1);
     elements[order[0]] = length;
-    auto coreOf = [&](unsigned dim) {
-      return unsigned(type.getDimSize(dim) & -type.getDimSize(dim));
-    };
     unsigned lanesLeft = target.warpSize, warpsLeft = warps;
     // Along runs first, as far as a cache line goes: the lanes beyond it may as well read others,
     // whose places in shared memory are in other banks.
     for (bool along : {true, false})
       for (unsigned dim : order) {
-        unsigned most = coreOf(dim);
+        unsigned most = powerOfTwoIn(type.getDimSize(dim));
         if (along) {
           const Run &run = mostly[dim];
           const uint64_t line = cacheLineBytes / (stepOf(ptr.getType()) * run.gap);
@@ -294,7 +281,8 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
         lanesLeft /= more;
       }
     for (unsigned dim : llvm::reverse(order)) {
-      perDim[dim] = std::min(warpsLeft, std::max(1u, coreOf(dim) / elements[dim] / lanes[dim]));
+      perDim[dim] = std::min(
+          warpsLeft, std::max(1u, powerOfTwoIn(type.getDimSize(dim)) / elements[dim] / lanes[dim]));
       warpsLeft /= perDim[dim];
     }
     lanes[order.back()] *= lanesLeft;
@@ -306,7 +294,7 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
 void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposals) const {
   ArrayRef<int64_t> shape = dot.getType().getShape();
   unsigned rank = shape.size();
-  auto core = [&](unsigned dim) { return unsigned(shape[dim] & -shape[dim]); };
+  auto core = [&](unsigned dim) { return powerOfTwoIn(shape[dim]); };
   if (const MmaInstruction *instruction = instructionOf(dot, target)) {
     // All warps along the rows first: sums along rows then stay within warps.
     unsigned mostBatch = rank > 2 ? std::min(warps, core(0)) : 1;

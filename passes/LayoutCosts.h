@@ -18,6 +18,9 @@ public:
   /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
   double of(mlir::Operation *op, const Layout &layout) const;
 
+  /// A conversion of a tile with elements of so many bits.
+  double ofConversion(const Layout &from, const Layout &to, unsigned bits) const;
+
   /// The layouts an operation asks for, the likeliest first; none when it takes what it gets.
   llvm::SmallVector<Layout, 4> proposals(mlir::Operation *op) const;
 
@@ -28,7 +31,6 @@ public:
   /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
   /// costs anything; without one the loop waits for memory.
   bool canGoAhead(mlir::OpOperand &operand) const;
-  static constexpr double ofWaiting = 200;
 
 private:
   double ofMemory(mlir::Value ptr, unsigned vector, const Layout &layout) const;
@@ -46,9 +48,6 @@ private:
   ContiguityAnalysis analysis; ///< what vectors may rely on
   ContiguityAnalysis usual;    ///< what lanes beside each other will mostly find
 };
-
-/// Bits that an element takes in registers and shared memory; pointers take 64.
-unsigned elementBitsOf(mlir::Type type);
 
 } // namespace sectile
 

@@ -1,6 +1,6 @@
 // Builds the problem: cheap tiles, nodes, and what layouts mean along the edges between them.
 #include "passes/LayoutProblem.h"
-#include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "passes/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/STLExtras.h"
@@ -214,7 +214,7 @@ double LayoutProblem::costOfNode(unsigned index, unsigned layout) {
 double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits) {
   auto [entry, isNew] = conversionMemo.try_emplace({from, to, bits}, 0);
   if (isNew)
-    entry->second = estimateConversion(table[from], table[to], bits);
+    entry->second = costs.ofConversion(table[from], table[to], bits);
   return entry->second;
 }
 
@@ -233,9 +233,9 @@ double LayoutProblem::costOfValue(Value value) {
     wanted.push_back(id);
     bool ahead = costs.canGoAhead(use);
     if (id == layout)
-      cost += ahead ? LayoutCosts::ofWaiting : 0;
+      cost += ahead ? cycles::exposedLatency : 0;
     else
-      cost += costOfConversion(layout, id, elementBitsOf(value.getType())) * (ahead ? 0.5 : 1);
+      cost += costOfConversion(layout, id, cta::elementBits(value.getType())) * (ahead ? 0.5 : 1);
   }
   return cost ? cost * weightOf(value) : 0;
 }

@@ -22,9 +22,7 @@ static uint32_t alongKept(const Layout &sums, In in, unsigned bit, const Layout 
 }
 
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
-  Type type = dot->getOperand(operand).getType();
-  auto buffer = dyn_cast<cta::BufferType>(type);
-  ArrayRef<int64_t> shape = buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
+  ArrayRef<int64_t> shape = cta::shapeOf(dot->getOperand(operand).getType());
   const MmaInstruction &instruction = *instructionOf(dot, *targetOf(dot));
   const Layout &fragment = instruction.operandFragment(operand);
   // An operand as one warp needs all of it; then what the sums' warps tell apart goes from

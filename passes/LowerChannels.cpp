@@ -1,6 +1,6 @@
-// Turns channels into asynchronous copies in groups: commit closes a group, wait counts the groups
-// that may still be under way. Acquire and release need nothing: the barriers which insert-barriers
-// places keep copies from overtaking readers.
+// Turns channels into slots of their rings. Where asynchronous copies fill them, commit closes a
+// group and wait counts the groups that may still be under way. Where registers do, these two need
+// nothing. Acquire and release never do: insert-barriers keeps producers from overtaking readers.
 #include "passes/DeadCode.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -17,6 +17,9 @@ namespace {
 
 struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   void runOnOperation() override {
+    asynchronous.clear();
+    getOperation().walk(
+        [&](cta::AsyncCopyOp copy) { asynchronous.insert(originOf(copy.getBuffer()).owner); });
     drain();
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
@@ -32,10 +35,11 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       OpBuilder builder(op);
       if (auto acquire = dyn_cast<cta::AcquireOp>(op))
         acquire.replaceAllUsesWith(slotOf(builder, op, acquire.getChannel(), acquire.getSlot()));
-      if (isa<cta::CommitOp>(op))
+      if (auto commit = dyn_cast<cta::CommitOp>(op); commit && isAsynchronous(commit.getChannels()))
         cta::AsyncCommitOp::create(builder, op->getLoc());
       if (auto wait = dyn_cast<cta::WaitOp>(op)) {
-        cta::AsyncWaitOp::create(builder, op->getLoc(), pending.lookup(op));
+        if (isAsynchronous(wait.getChannels()))
+          cta::AsyncWaitOp::create(builder, op->getLoc(), pending.lookup(op));
         for (auto [channel, buffer] : llvm::zip(wait.getChannels(), wait.getBuffers()))
           buffer.replaceAllUsesWith(slotOf(builder, op, channel, wait.getSlot()));
       }
@@ -49,6 +53,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   void drain() {
     DenseSet<Operation *> done;
     getOperation().walk([&](cta::ChannelOp channel) {
+      if (!asynchronous.contains(channel))
+        return;
       Operation *last = channel;
       for (Operation *user : channel->getUsers()) {
         Operation *ancestor = channel->getBlock()->findAncestorOpInBlock(*user);
@@ -61,6 +67,11 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       builder.setInsertionPointAfter(last);
       cta::AsyncWaitOp::create(builder, channel.getLoc(), 0);
     });
+  }
+
+  bool isAsynchronous(ValueRange channels) const {
+    return llvm::any_of(
+        channels, [&](Value channel) { return asynchronous.contains(channel.getDefiningOp()); });
   }
 
   /// Groups that are closed between a use's commit and its wait. Where a loop commits several
@@ -88,6 +99,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     Value index = ringIndex(builder, op->getLoc(), use, type.getDepth());
     return cta::SlotOp::create(builder, op->getLoc(), type.getBuffer(), channel, index);
   }
+
+  DenseSet<Operation *> asynchronous; ///< channels that copies fill
 };
 
 } // namespace

@@ -24,9 +24,7 @@ Type storedType(Type element) {
 }
 
 int64_t bytesOf(Type type) {
-  Type element = storedType(tile::elementType(type));
-  int64_t bits = isa<tile::PtrType>(element) ? 64 : element.getIntOrFloatBitWidth();
-  return llvm::product_of(tile::shapeOf(type)) * ((bits + 7) / 8);
+  return llvm::product_of(tile::shapeOf(type)) * cta::elementBytes(type);
 }
 
 class Lowering {

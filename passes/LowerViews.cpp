@@ -184,7 +184,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     }
     SmallVector<bool> nonNegative;
     for (Value offset : op.getOffsets())
-      nonNegative.push_back(contiguity[offset].nonNegative);
+      nonNegative.push_back(contiguity[offset].isNonNegative());
     OpBuilder builder(op);
     Block block(builder, op.getLoc(), view, op.getOffsets(), type.getShape());
     // In this order whatever the host compiler: the order of arguments is not the language's to

@@ -6,69 +6,139 @@ include "mlir/Pass/PassBase.td"
 
 def InlineFunctions : Pass<"inline-functions", "::mlir::ModuleOp"> {
   let summary = "put the bodies of called functions where they are called";
+  let description = [{
+    Puts the body of every called function in place of each call, callees first, and erases private functions that are
+    inlined everywhere. Locations say both the line of the call and the line in the body. Later passes rely on a kernel
+    without calls. Refuses calls of functions without a body, and recursion.
+  }];
 }
 
 def CheckOffsets : Pass<"check-offsets", "::mlir::func::FuncOp"> {
   let summary = "in a checked kernel, assert that 32-bit arithmetic of addresses does not overflow and that promises hold";
+  let description = [{
+    Acts on kernels in the checked mode, and leaves others alone. Arithmetic below 64 bits that feeds an address is
+    repeated in 64 bits and compared, unless intervals show that it cannot overflow; `tile.assume` and `tile.hint` become
+    assertions and are gone afterwards, so that nothing relies on them. Expects tiles without layouts, and views as they
+    were written.
+  }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def LowerDebug : Pass<"lower-debug", "::mlir::func::FuncOp"> {
   let summary = "turn assertions and prints into entries of a log that the kernel takes as an argument, or leave them out";
+  let description = [{
+    Adds two arguments to a kernel that asserts or prints: the address of the log and the number of the launch. What
+    the host needs to print an entry stays behind as an attribute of the kernel. Where the kernel is compiled without its
+    debugging operations, they are erased. Afterwards there is no `tile.assert` and no `tile.print`. Expects tiles without
+    layouts.
+  }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   let summary = "turn block loads, stores and atomics of views into those of pointers with masks";
+  let description = [{
+    Makes each block a tile of pointers and a mask of what lies within the extents; the lower bound is left out where
+    offsets cannot be negative. Afterwards no view is left. Expects tiles without layouts. Refuses a view that a branch
+    chooses or a loop changes, with the user's line.
+  }];
 }
 
 def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
   let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
+  let description = [{
+    Runs several times in the pipeline, before and after layouts: every pattern keeps layouts as they are. Code that
+    does not converge within the driver's limit stays valid. Refuses nothing.
+  }];
 }
 
 def ExpandScaledDots : Pass<"expand-scaled-dots", "::mlir::func::FuncOp"> {
   let summary = "decode and scale the operands of dots in the microscaling formats";
+  let description = [{
+    Replaces `tile.dot_scaled` by operands that are decoded, scaled and rounded to bf16, or to tf32 where one of them is
+    f16, and a `tile.dot`. No target has instructions for these formats yet. Refuses nothing.
+  }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def SelectMma : Pass<"select-mma", "::mlir::func::FuncOp"> {
   let summary = "turn every dot into the target's matrix instructions, or fused multiply-adds where it has none";
+  let description = [{
+    Turns `tile.dot` into `cta.dot`, which names the shape of one instruction of the target. The extents of the dot must
+    be multiples of the instruction's; where they are not, a remark says so and the dot is made of fused multiply-adds.
+    8-bit floats become f16 where the target has no units for them. Expects tiles without layouts. Refuses nothing.
+  }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
   let summary = "give every tile a layout, and convert where two operations want different ones";
+  let description = [{
+    Chooses the layouts of all tiles together, by the estimated costs of accesses, conversions, reductions and dots on the
+    target. Afterwards every tile has a layout for the target's lanes and the kernel's warps, `cta.convert_layout` stands
+    where two operations want different ones, and what is cheap to compute is computed again instead. Expects a kernel
+    without views, `tile.dot` and layouts. Refuses tiles with more elements than the registers of the block hold.
+  }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
   let summary = "set how many elements each memory access moves at once";
+  let description = [{
+    Sets the attribute `vector` of loads, stores, asynchronous copies and pairwise atomics to the longest run of
+    registers that holds neighbours in memory, aligned to its size, under one mask value. Copies that were made with a width
+    keep it. Changes nothing else. Refuses asynchronous copies of less than 4 bytes.
+  }];
 }
 
 def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
+  let description = [{
+    Gives operands of `cta.dot` a buffer where they would go through shared memory anyway, and makes channels of the
+    loads in loops that can be issued iterations ahead. Expects layouts on all tiles. Leaves channels, which
+    `lower-channels` has to lower, and buffers without places. A load that cannot be fetched ahead stays in its loop, with a
+    remark that says why. Refuses nothing.
+  }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
-  let summary = "turn channels into groups of asynchronous copies";
+  let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
+  let description = [{
+    Expects the channels that `stage-operands` leaves, with every use committed in the order of the loop. Acquire and
+    wait become buffers of the ring. Where asynchronous copies fill it, commit closes a group of them, and a wait counts those
+    that may still be under way. Afterwards channels are plain memory. Barriers are left to `insert-barriers`.
+  }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
-}
-
-def OrderMemory : Pass<"order-memory", "::mlir::func::FuncOp"> {
-  let summary = "insert the barriers that keep a program's loads and stores through one argument in order";
+  let description = [{
+    Sets the offset of everything that occupies shared memory, and `cta.shared_bytes` on the kernel. What is never alive
+    at the same time may share bytes. Expects layouts on all tiles, and code that no later pass moves. Refuses a kernel that
+    needs more than the target has, and says what the largest parts are for.
+  }];
 }
 
 def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
-  let summary = "insert the barriers that hazards over shared memory need";
+  let summary = "insert the barriers that hazards over shared and global memory need";
+  let description = [{
+    Expects layouts on all tiles and a place for everything in shared memory. Afterwards no two threads access the same
+    bytes in an order that nothing fixes, where one of them writes: `cta.barrier` orders shared memory, `tile.barrier`
+    global memory too, and copies that a later access could overtake are waited for. Programs are ordered against
+    themselves only; what other programs do is for atomic operations to order.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def UnrollLoops : Pass<"unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "repeat the bodies of loops that ask for it, and say which hints have no effect";
+  let description = [{
+    Comes last, as what earlier passes found out about a loop holds for any number of its iterations in a row. The
+    iterations that are left over run in a loop of their own. A remark says of each hint that has no effect why. Refuses
+    nothing; a body that would become too large stays as it is.
+  }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

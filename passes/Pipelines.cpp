@@ -34,7 +34,6 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createLowerChannels());
   kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());
-  kernel.addPass(createOrderMemory());
   kernel.addPass(createPlaceShared());
   if (last != Stage::Placed)
     addLastPasses(kernel);

@@ -26,6 +26,9 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       const Layout *layout = cta::layoutOf(op.getPtr().getType());
       if (!layout)
         return success(); // a scalar
+      // Who made an asynchronous copy of a load knew more than its addresses show.
+      if (isa<cta::AsyncCopyOp>(op) && op.getVector())
+        return success();
       unsigned length = vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target);
       Builder builder(op);
       op.setVectorAttr(length > 1 ? builder.getI32IntegerAttr(length) : IntegerAttr());
@@ -38,7 +41,7 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
     // 16-bit floats are added in pairs, of which a chip's word has two.
     auto pair = [&](tile::AtomicRMWOp op) {
       const Layout *layout = cta::layoutOf(op.getType());
-      if (!layout || op.getKind() != tile::AtomicKind::FAdd || elementBits(op.getType()) != 16)
+      if (!layout || op.getKind() != tile::AtomicKind::FAdd || cta::elementBits(op.getType()) != 16)
         return;
       if (vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target) > 1)
         op.setVectorAttr(Builder(op).getI32IntegerAttr(2));

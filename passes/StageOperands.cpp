@@ -1,7 +1,8 @@
 // Brings the operands of dots through shared memory: a tile that a dot needs in another layout than
 // its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
-// becomes a channel of asynchronous copies.
+// becomes a channel, filled by asynchronous copies or from registers.
 #include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Check.h"
@@ -75,13 +76,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     staged.clear();
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
     collect();
-    if (target.asyncCopy)
-      fetchLoops();
-    else
-      getOperation().walk([](scf::ForOp loop) {
-        if (auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr); own && own.getInt() > 1)
-          loop.emitRemark("a hint has no effect: stages: the target has no asynchronous copies");
-      });
+    fetchLoops();
     for (auto &[root, tile] : staged)
       allocate(root, tile);
     eraseDeadCode(getOperation());
@@ -106,14 +101,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     });
   }
 
-  static bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root,
-                                ArrayRef<int64_t> order) {
+  bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int64_t> order) {
     if (!dot.getInstruction())
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
-    unsigned bits = elementBits(root.getType());
-    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits).kind !=
-        ConversionPlan::Kind::Scratch)
+    unsigned bits = cta::elementBits(root.getType());
+    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits,
+                       {.banks = banksOf(target)})
+            .kind != ConversionPlan::Kind::Scratch)
       return false;
     // What a loop does not change is converted once, before the loop, when it is small.
     auto loop = dot->getParentOfType<LoopLikeOpInterface>();
@@ -135,14 +130,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
                                std::optional<unsigned> copied = std::nullopt) {
     const Layout &writer = *cta::layoutOf(type);
-    unsigned bits = elementBits(type), fastest = fastestAxis(writer);
+    unsigned bits = cta::elementBits(type), fastest = fastestAxis(writer);
     SmallVector<unsigned> order{fastest};
     for (unsigned axis = writer.rank(); axis-- > 0;)
       if (axis != fastest)
         order.push_back(axis);
     unsigned widest = target.maxVectorBits / std::max(bits, 8u);
-    BankModel banks;
-    banks.banks = target.sharedBanks;
+    const BankModel banks = banksOf(target);
     unsigned written = copied.value_or(widest);
     auto choose = [&](unsigned vector, bool matrixLoads) {
       SmallVector<Simultaneous> accesses;
@@ -181,7 +175,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   struct AccessCost {
-    unsigned cycles = 0, conflicts = 0;
+    double cycles = 0;
+    unsigned conflicts = 0;
     void operator+=(const AccessCost &other) {
       cycles += other.cycles;
       conflicts += other.conflicts;
@@ -203,7 +198,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       wavefronts =
           wavefrontsPerInstruction(shared, distributed, bits, access.vector, isStore, banks);
     }
-    return {instructions * (1 + 2 * wavefronts), instructions * (wavefronts - ideal)};
+    return {instructions * (cycles::instruction + cycles::wavefront * wavefronts),
+            instructions * (wavefronts - ideal)};
   }
 
   /// The axis along which threads hold neighbours, or else lanes do.
@@ -221,6 +217,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   void fetchLoops() {
+    const Producer producer = target.asyncCopy ? Producer::Copies : Producer::Registers;
     ContiguityAnalysis contiguity(getOperation());
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
@@ -229,44 +226,74 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       unsigned stages = own ? own.getInt() : stagesOf(getOperation());
       if (stages < 2)
         continue;
+      AddressAnalysis addresses(getOperation());
       SmallVector<FetchedLoad> loads;
       for (auto &[root, tile] : staged) {
         auto load = root.getDefiningOp<tile::LoadOp>();
         if (!load || load->getBlock() != loop.getBody())
           continue;
-        std::string why = whyNotAsync(load, contiguity);
+        std::string why;
+        if (producer == Producer::Copies)
+          why = whyNotAsync(load, contiguity);
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
-          why = whyNotAhead(loop, load);
+          why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back({load, chooseBuffer(tileType(load), tile, copiedAtOnce(load, contiguity)),
-                           tile.uses});
+          loads.push_back(fetched(load, tile, contiguity, producer));
         else
           load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
       }
       for (tile::LoadOp load : computedFrom(loop)) {
+        // Registers hold what they are computed from already.
+        if (producer == Producer::Registers)
+          break;
         std::string why = whyNotAsync(load, contiguity);
         if (why.empty())
-          why = whyNotAhead(loop, load);
+          why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(
-              {load,
-               chooseBuffer(tileType(load), tilesOf(load), copiedAtOnce(load, contiguity)),
-               {}});
+          loads.push_back(fetched(load, tilesOf(load), contiguity, producer));
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
       for (const FetchedLoad &load : loads)
         staged.erase(Value(tile::LoadOp(load.load)));
       if (!loads.empty()) {
-        fetchAhead(loop, loads, stages);
+        unsigned depth = producer == Producer::Copies     ? stages
+                         : stages > 2 && fitsTwice(loads) ? 2
+                                                          : 1;
+        fetchAhead(loop, loads, producer, depth);
         findRoots();
       } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// Whether shared memory has room for two buffers of each load, whatever lives at the same time.
+  /// One buffer is what the loop needs anyway.
+  bool fitsTwice(ArrayRef<FetchedLoad> loads) {
+    int64_t bytes = 0, scratch = 0;
+    for (const FetchedLoad &load : loads)
+      bytes += 2 * load.buffer.getBytes();
+    for (auto &[root, tile] : staged)
+      bytes += tileType(root).getNumElements() * cta::elementBytes(root.getType());
+    getOperation().walk([&](Operation *op) {
+      if (auto channel = dyn_cast<cta::ChannelOp>(op))
+        bytes += channel.getType().getBytes();
+      else
+        scratch = std::max(scratch, scratchOf(op).bytes);
+    });
+    return bytes + scratch <= target.maxSharedBytes;
+  }
+
+  FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity,
+                      Producer producer) {
+    if (producer == Producer::Registers)
+      return {load, chooseBuffer(tileType(load), tile), tile.uses};
+    unsigned vector = copiedAtOnce(load, contiguity);
+    return {load, chooseBuffer(tileType(load), tile, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.
@@ -326,7 +353,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   std::string whyNotAsync(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
-    if (copiedAtOnce(load, contiguity) * elementBits(load.getType()) < 32)
+    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     return {};
   }

@@ -1,5 +1,9 @@
 // Repeats the bodies of loops that ask for it. It is the last pass: what others found out about a
 // loop (which loads are ahead, where barriers go) holds for any number of its iterations in a row.
+//
+// MLIR's loopUnrollByFactor does not serve: it counts iterations as if the upper bound were never
+// below the lower, and bounds are the user's numbers. Of a loop from 7 to 0 by 3, which does
+// nothing, the rest that it leaves of groups of two would do an iteration at -3.
 #include "mlir/IR/IRMapping.h"
 #include "passes/LoopHints.h"
 #include "passes/Passes.h"

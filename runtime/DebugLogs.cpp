@@ -190,6 +190,7 @@ void DebugLogs::forget(void *stream) noexcept {
         if (std::ranges::find(log->users, stream) != log->users.end())
           drain(*log, found);
         log->orphaned |= log->stream == stream;
+        std::erase(log->users, stream); // its handle is of no more use
       }
       for (Pending &other : pending)
         other.orphaned |= other.stream == stream;

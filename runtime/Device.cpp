@@ -63,8 +63,8 @@ Device Device::open(std::string_view name) {
   if (found == open.byName.end()) {
     std::shared_ptr<DeviceImpl> device = openNew(name);
     device->name = name;
-    device->ownStream =
-        Stream(std::make_shared<runtime::StreamImpl>(device, device->createStream(), false));
+    device->ownStream = Stream(std::make_shared<runtime::StreamImpl>(device, device->createStream(),
+                                                                     runtime::StreamOwner::device));
     found = open.byName.emplace(name, std::move(device)).first;
   }
   return Device(found->second);
@@ -113,7 +113,8 @@ void Device::synchronize() const {
 }
 
 Stream Device::new_stream() const {
-  return Stream(std::make_shared<runtime::StreamImpl>(impl_, impl_->createStream(), true));
+  return Stream(std::make_shared<runtime::StreamImpl>(impl_, impl_->createStream(),
+                                                      runtime::StreamOwner::handle));
 }
 
 namespace runtime {

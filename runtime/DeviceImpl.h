@@ -5,6 +5,7 @@
 #define SECTILE_RUNTIME_DEVICEIMPL_H
 
 #include "codegen/Compiler.h"
+#include "runtime/Captures.h"
 #include "runtime/DebugLogs.h"
 #include <atomic>
 #include <memory>
@@ -26,7 +27,7 @@ public:
 };
 
 /// A kernel on a device, ready to launch.
-class LoadedKernel {
+class LoadedKernel : public std::enable_shared_from_this<LoadedKernel> {
 public:
   explicit LoadedKernel(const Artifact &artifact)
       : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes),
@@ -57,6 +58,7 @@ public:
   int dlpackDevice = 0; ///< DLPack's number of this kind of device
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
+  Captures captures{*this};
 
   /// A kernel that does not end cannot be stopped, and much of a driver waits for it: from now on
   /// the driver is not asked for anything, whatever asks for it throws this message, and what is
@@ -78,7 +80,9 @@ public:
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void free(uint64_t address) noexcept = 0;
 
-  /// These two wait for all work in the device's streams.
+  /// These two wait for all work in the device's streams and in adopted ones, and have done all of
+  /// theirs when they return. Like all that waits, they throw DeviceError, and the capture goes on,
+  /// where what they would wait for is being captured.
   virtual void copyToDevice(uint64_t target, const void *source, size_t bytes) = 0;
   virtual void copyToHost(void *target, uint64_t source, size_t bytes) = 0;
   virtual void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) = 0;
@@ -91,6 +95,11 @@ public:
   virtual void destroyStream(void *stream) noexcept = 0;
   virtual void synchronizeStream(void *stream) = 0;
 
+  /// A stream that another library made. It has to be there until it was released as often as it
+  /// was adopted.
+  virtual void adoptStream(void *) {}
+  virtual void releaseStream(void *) noexcept {}
+
   virtual void *createEvent() = 0;
   virtual void destroyEvent(void *event) noexcept = 0;
   virtual void recordEvent(void *event, void *stream) = 0;
@@ -101,6 +110,8 @@ public:
 
   virtual void beginCapture(void *stream) = 0;
   virtual void *endCapture(void *stream) = 0;
+  /// A number of the capture that work in the stream is part of; 0 where there is none.
+  virtual uint64_t captureOf(void *stream) = 0;
   virtual void launchGraph(void *graph, void *stream) = 0;
   virtual void destroyGraph(void *graph) noexcept = 0;
 
@@ -131,19 +142,30 @@ private:
   std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
 };
 
+/// Who makes and destroys a stream.
+enum class StreamOwner { device, handle, otherLibrary };
+
 struct StreamImpl {
   std::shared_ptr<DeviceImpl> device;
   void *handle;
-  bool owned;
+  StreamOwner owner;
 
-  StreamImpl(std::shared_ptr<DeviceImpl> device, void *handle, bool owned)
-      : device(std::move(device)), handle(handle), owned(owned) {}
+  StreamImpl(std::shared_ptr<DeviceImpl> device, void *handle, StreamOwner owner)
+      : device(std::move(device)), handle(handle), owner(owner) {
+    if (owner == StreamOwner::otherLibrary)
+      this->device->adoptStream(handle);
+  }
   StreamImpl(const StreamImpl &) = delete;
   ~StreamImpl() {
-    if (!owned)
+    if (owner == StreamOwner::device)
       return;
     device->debugLogs.forget(handle);
-    device->destroyStream(handle);
+    if (owner == StreamOwner::otherLibrary) {
+      device->releaseStream(handle);
+    } else {
+      device->captures.end(handle);
+      device->destroyStream(handle);
+    }
   }
 };
 
@@ -161,10 +183,12 @@ struct EventImpl {
 struct GraphImpl {
   std::shared_ptr<DeviceImpl> device;
   void *handle;
-  DebugLogs::Log *log; ///< that its kernels write to; nullptr for none
+  DebugLogs::Log *log;                              ///< that its kernels write to; nullptr for none
+  const std::set<std::shared_ptr<const void>> used; ///< memory and code
 
-  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle, DebugLogs::Log *log)
-      : device(std::move(device)), handle(handle), log(log) {}
+  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle, DebugLogs::Log *log,
+            std::set<std::shared_ptr<const void>> used)
+      : device(std::move(device)), handle(handle), log(log), used(std::move(used)) {}
   GraphImpl(const GraphImpl &) = delete;
   ~GraphImpl() { device->destroyGraph(handle); }
 };

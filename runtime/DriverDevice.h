@@ -4,6 +4,7 @@
 #define SECTILE_RUNTIME_DRIVERDEVICE_H
 
 #include "runtime/DeviceImpl.h"
+#include "runtime/ForeignStreams.h"
 #include <algorithm>
 #include <cstring>
 
@@ -11,8 +12,12 @@ namespace sectile::runtime {
 
 /// The same numbers in both.
 namespace driver {
-inline constexpr int success = 0, errorOutOfMemory = 2, errorNotReady = 600;
-inline constexpr int captureThreadLocal = 1;
+inline constexpr int success = 0, errorOutOfMemory = 2, errorNotReady = 600,
+                     errorCaptureImplicit = 906;
+inline constexpr int captureThreadLocal = 1, captureRelaxed = 2; // modes
+inline constexpr int captureNone = 0, captureActive = 1;         // what a stream is in
+inline constexpr unsigned streamNonBlocking = 1;
+inline constexpr uintptr_t lastDefaultStream = 2; // of the handles that are numbers
 } // namespace driver
 
 /// `Current` makes a place, a context or a device, this thread's current one while it lives. The
@@ -38,6 +43,17 @@ private:
   void *module;
 };
 
+/// While it lives, this thread may do beside a capture what a driver calls unsafe.
+template <class Driver> class BesideCaptures {
+public:
+  BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
+  BesideCaptures(const BesideCaptures &) = delete;
+  ~BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
+
+private:
+  int mode = driver::captureRelaxed;
+};
+
 template <class Driver, class Current> class DriverDevice : public DeviceImpl {
 public:
   MemoryInfo memory() override {
@@ -50,6 +66,7 @@ public:
     if (bytes == 0)
       return 0;
     const Current current = enter();
+    const BesideCaptures<Driver> beside;
     uint64_t address = 0;
     std::string doing = "allocating " + std::to_string(bytes) + " bytes";
     if (const int error = table().memAlloc(&address, bytes)) {
@@ -65,9 +82,13 @@ public:
   void free(uint64_t address) noexcept override { release(table().memFree, address); }
 
   void copyToDevice(uint64_t to, const void *from, size_t bytes) override {
+    waitForAll("copying to the device");
     call("copying to the device", table().memcpyHtoD, to, from, bytes);
+    // Of memory that is not pinned the driver has made its own copy by now, and no more.
+    call("copying to the device", table().streamSynchronize, legacyStream);
   }
   void copyToHost(void *to, uint64_t from, size_t bytes) override {
+    waitForAll("copying to the host");
     call("copying to the host", table().memcpyDtoH, to, from, bytes);
   }
   void copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) override {
@@ -89,7 +110,10 @@ public:
       fillPairs(to, words, count, stream);
   }
 
-  void synchronize() override { call("waiting for the device", table().synchronize); }
+  void synchronize() override {
+    refuse(captureOf(legacyStream) || foreign.captured(), "waiting for the device");
+    call("waiting for the device", table().synchronize);
+  }
 
   void *createStream() override {
     void *stream = nullptr;
@@ -100,8 +124,19 @@ public:
   }
   void destroyStream(void *stream) noexcept override { release(table().streamDestroy, stream); }
   void synchronizeStream(void *stream) override {
+    refuse(captureOf(stream), "waiting for a stream");
     call("waiting for a stream", table().streamSynchronize, stream);
   }
+  void adoptStream(void *stream) override {
+    // The default streams block; one of them is another stream for each thread.
+    if (reinterpret_cast<uintptr_t>(stream) <= driver::lastDefaultStream)
+      return;
+    unsigned flags = 0;
+    call("asking what a stream is", table().streamGetFlags, stream, &flags);
+    if (flags & driver::streamNonBlocking)
+      foreign.add(stream);
+  }
+  void releaseStream(void *stream) noexcept override { foreign.remove(stream); }
 
   void *createEvent() override {
     void *event = nullptr;
@@ -117,6 +152,7 @@ public:
   }
   bool eventDone(void *event) override {
     const Current current = enter();
+    const BesideCaptures<Driver> beside;
     const int result = table().eventQuery(event);
     if (result != driver::errorNotReady)
       check(result, "asking for an event");
@@ -144,6 +180,17 @@ public:
     check(result, "making the captured graph executable");
     return executable;
   }
+  uint64_t captureOf(void *stream) override {
+    const Current current = enter();
+    int status = driver::captureNone;
+    uint64_t id = 0;
+    const int error = table().streamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr);
+    // The legacy stream takes part in no capture, but in those of blocking streams as good as.
+    if (error == driver::errorCaptureImplicit)
+      return impliedCapture;
+    check(error, "asking whether a stream is being captured");
+    return status == driver::captureActive ? id : status == driver::captureNone ? 0 : endedCapture;
+  }
   void launchGraph(void *graph, void *stream) override {
     call("launching a graph", table().graphLaunch, graph, stream);
   }
@@ -162,6 +209,12 @@ public:
 protected:
   using Kernel = DriverKernel<Driver, Current>;
   static constexpr char filling[] = "filling memory";
+  /// The driver's own stream. Copies to and from the host run in it, and blocking streams keep
+  /// their order with it.
+  static constexpr void *legacyStream = nullptr;
+  /// In place of a capture's number: some capture of a blocking stream; one that cannot be a graph
+  /// any more.
+  static constexpr uint64_t impliedCapture = UINT64_MAX, endedCapture = UINT64_MAX - 1;
 
   explicit DriverDevice(typename Current::Place place = {}) : place(place) {}
 
@@ -189,6 +242,16 @@ protected:
     const Current current = enter();
     check(function(arguments...), doing);
   }
+  /// The driver would end the capture.
+  void refuse(bool captured, const char *doing) const {
+    if (captured)
+      throw DeviceError(name + ": " + doing + ": a stream of the device is being captured");
+  }
+  /// Before a copy, which itself waits for blocking streams.
+  void waitForAll(const char *doing) {
+    refuse(captureOf(legacyStream), doing);
+    foreign.wait();
+  }
   /// Gives something back. A failure has been or will be reported by the calls that do work.
   template <class Function, class Handle> void release(Function function, Handle handle) noexcept {
     if (!handle || isLost())
@@ -211,6 +274,9 @@ protected:
   }
 
   typename Current::Place place;
+
+private:
+  ForeignStreams foreign{*this};
 };
 
 template <class Driver> unsigned driverDeviceCount() {

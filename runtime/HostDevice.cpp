@@ -12,12 +12,19 @@ namespace {
 /// Done in the stream that it is given.
 using Work = std::function<void(void *stream)>;
 
+struct HostCapture {
+  std::vector<Work> work;
+  bool ended = false;
+};
 struct HostStream {
-  bool capturing = false;
-  std::vector<Work> captured;
+  std::shared_ptr<HostCapture> capture; // that it was last a part of
+  bool began = false;                   // the capture
+
+  bool capturing() const { return capture && !capture->ended; }
 };
 struct HostEvent {
   std::chrono::steady_clock::time_point time;
+  std::shared_ptr<HostCapture> capture; // that it was recorded in
 };
 struct HostGraph {
   std::vector<Work> work;
@@ -26,8 +33,8 @@ struct HostGraph {
 /// Does the work now, or remembers it where the stream is being captured.
 void submit(void *stream, Work work) {
   auto *to = static_cast<HostStream *>(stream);
-  if (to && to->capturing)
-    to->captured.push_back(std::move(work));
+  if (to && to->capturing())
+    to->capture->work.push_back(std::move(work));
   else
     work(stream);
 }
@@ -70,6 +77,7 @@ void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) c
 void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes) {
   checkRange(to, bytes, "copying to the device");
   std::memcpy(pointer<void>(to), from, bytes);
+  deviceMemory().written(pointer<void>(to), bytes);
 }
 
 void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
@@ -80,7 +88,10 @@ void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
 void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) {
   checkRange(from, bytes, "copying on the device");
   checkRange(to, bytes, "copying on the device");
-  submit(stream, [=](void *) { std::memmove(pointer<void>(to), pointer<void>(from), bytes); });
+  submit(stream, [=, this](void *) {
+    std::memmove(pointer<void>(to), pointer<void>(from), bytes);
+    deviceMemory().copied(pointer<void>(to), pointer<void>(from), bytes);
+  });
 }
 
 void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
@@ -88,9 +99,10 @@ void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, siz
   checkRange(to, patternBytes * count, "filling memory");
   uint64_t value = 0;
   std::memcpy(&value, pattern, patternBytes);
-  submit(stream, [=](void *) {
+  submit(stream, [=, this](void *) {
     for (size_t i = 0; i < count; ++i)
       std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
+    deviceMemory().written(pointer<void>(to), patternBytes * count);
   });
 }
 
@@ -98,7 +110,7 @@ void *HostDevice::createStream() { return new HostStream; }
 void HostDevice::destroyStream(void *stream) noexcept { delete static_cast<HostStream *>(stream); }
 
 void HostDevice::synchronizeStream(void *stream) {
-  if (static_cast<HostStream *>(stream)->capturing)
+  if (static_cast<HostStream *>(stream)->capturing())
     throw DeviceError(name + ": waiting for a stream: it is being captured");
 }
 
@@ -106,9 +118,22 @@ void *HostDevice::createEvent() { return new HostEvent; }
 void HostDevice::destroyEvent(void *event) noexcept { delete static_cast<HostEvent *>(event); }
 
 void HostDevice::recordEvent(void *event, void *stream) {
-  submit(stream, [event](void *) {
-    static_cast<HostEvent *>(event)->time = std::chrono::steady_clock::now();
-  });
+  // In a capture an event orders streams and is no work: the graph may outlive it.
+  auto *in = static_cast<HostStream *>(stream);
+  *static_cast<HostEvent *>(event) = {std::chrono::steady_clock::now(),
+                                      in && in->capturing() ? in->capture : nullptr};
+}
+
+void HostDevice::waitEvent(void *stream, void *event) {
+  auto *waits = static_cast<HostStream *>(stream);
+  const auto &capture = static_cast<HostEvent *>(event)->capture;
+  if (!capture || capture->ended)
+    return;
+  if (waits->capturing() && waits->capture != capture)
+    throw DeviceError(name + ": waiting for an event of another capture");
+  if (waits->capture != capture)
+    waits->began = false;
+  waits->capture = capture;
 }
 
 float HostDevice::elapsedMilliseconds(void *from, void *to) {
@@ -119,17 +144,25 @@ float HostDevice::elapsedMilliseconds(void *from, void *to) {
 
 void HostDevice::beginCapture(void *stream) {
   auto *captured = static_cast<HostStream *>(stream);
-  if (captured->capturing)
+  if (captured->capturing())
     throw DeviceError(name + ": starting a capture: the stream is being captured already");
-  captured->capturing = true;
+  captured->capture = std::make_shared<HostCapture>();
+  captured->began = true;
 }
 
 void *HostDevice::endCapture(void *stream) {
   auto *captured = static_cast<HostStream *>(stream);
-  if (!captured->capturing)
+  if (!captured->capturing())
     throw DeviceError(name + ": ending a capture: the stream is not being captured");
-  captured->capturing = false;
-  return new HostGraph{std::exchange(captured->captured, {})};
+  if (!captured->began)
+    throw DeviceError(name + ": ending a capture: it was begun in another stream");
+  captured->capture->ended = true;
+  return new HostGraph{std::move(captured->capture->work)};
+}
+
+uint64_t HostDevice::captureOf(void *stream) {
+  auto *in = static_cast<HostStream *>(stream);
+  return in && in->capturing() ? reinterpret_cast<uint64_t>(in->capture.get()) : 0;
 }
 
 void HostDevice::launchGraph(void *graph, void *stream) {
@@ -144,7 +177,7 @@ void HostDevice::launch(const LoadedKernel &kernel, const GridExtents &grid, voi
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
   checkGrid(kernel, grid);
-  if (auto *to = static_cast<HostStream *>(stream); !to || !to->capturing)
+  if (auto *to = static_cast<HostStream *>(stream); !to || !to->capturing())
     return run(kernel, grid, arguments, stream);
   // The graph outlives the caller's arguments. None is wider than a word.
   std::vector<uint64_t> words(argumentCount(kernel));

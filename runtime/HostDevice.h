@@ -38,10 +38,11 @@ public:
   void recordEvent(void *event, void *stream) override;
   void synchronizeEvent(void *) override {}
   bool eventDone(void *) override { return true; }
-  void waitEvent(void *, void *) override {}
+  void waitEvent(void *stream, void *event) override;
   float elapsedMilliseconds(void *from, void *to) override;
   void beginCapture(void *stream) override;
   void *endCapture(void *stream) override;
+  uint64_t captureOf(void *stream) override;
   void launchGraph(void *graph, void *stream) override;
   void destroyGraph(void *graph) noexcept override;
   bool namesLines() const override { return true; }

@@ -370,6 +370,20 @@ const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &
   return kernel ? *kernel : *loadKernel(state.table, desc_, device, key, packed, options);
 }
 
+// What a captured launch uses: its code, and the memory that its arguments point into.
+static void keepForGraph(DeviceImpl &device, void *stream, const LoadedKernel &kernel,
+                         std::span<const ArgSpec> specs, const uint64_t *words) {
+  const std::shared_ptr<runtime::Capture> capture = device.captures.of(stream);
+  if (!capture)
+    return;
+  device.captures.keep(*capture, kernel.shared_from_this());
+  for (const ArgSpec &spec : specs) {
+    if (spec.kind == ArgKind::pointer || spec.kind == ArgKind::view)
+      device.captures.keep(*capture, *words);
+    words += spec.kind == ArgKind::view ? 1 + 2 * spec.rank : 1;
+  }
+}
+
 void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
   DeviceImpl &device = *stream.impl()->device;
   checkOwners(desc_.name, desc_.args, packed.owners, device);
@@ -381,6 +395,8 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < state.masks.size(); ++i)
     arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
+  if (device.captures.any())
+    keepForGraph(device, stream.native(), *kernel, desc_.args, packed.words);
   const runtime::GridExtents extents{grid.x, grid.y, grid.z,
                                      packed.options.dependent || options_.dependent};
   if (kernel->debug)

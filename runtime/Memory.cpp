@@ -12,7 +12,7 @@ struct Allocation {
   Allocation(const Device &owner, size_t bytes)
       : device(owner.impl()), address(device->allocate(bytes)) {}
   Allocation(const Allocation &) = delete;
-  ~Allocation() { device->free(address); }
+  ~Allocation() { device->captures.free(address); }
 };
 
 const Stream &streamOr(const Stream *stream, const runtime::DeviceImpl &device) {
@@ -31,6 +31,7 @@ namespace detail {
 Memory::Memory(const Device &device, size_t bytes) : owner_(device.impl().get()), bytes_(bytes) {
   auto allocation = std::make_shared<Allocation>(device, bytes);
   address_ = allocation->address;
+  allocation->device->captures.allocated(address_, bytes, allocation);
   allocation_ = std::move(allocation);
 }
 
@@ -73,15 +74,22 @@ void Memory::copy_from(const Memory &source, const Stream *stream) const {
   if (const auto &other = deviceOf(source.allocation_); other != device)
     throw DeviceError("a copy from " + other->name + " to " + device->name +
                       ": download there and upload here");
-  device->copyOnDevice(address_, source.address_, bytes_, streamOr(stream, *device).native());
+  void *const in = streamOr(stream, *device).native();
+  device->copyOnDevice(address_, source.address_, bytes_, in);
+  if (const auto capture = device->captures.of(in)) {
+    device->captures.keep(*capture, allocation_);
+    device->captures.keep(*capture, source.allocation_);
+  }
 }
 
 void Memory::fill(const void *pattern, size_t patternBytes, const Stream *stream) const {
   if (!bytes_)
     return;
   const auto &device = deviceOf(allocation_);
-  device->fill(address_, pattern, patternBytes, bytes_ / patternBytes,
-               streamOr(stream, *device).native());
+  void *const in = streamOr(stream, *device).native();
+  device->fill(address_, pattern, patternBytes, bytes_ / patternBytes, in);
+  if (const auto capture = device->captures.of(in))
+    device->captures.keep(*capture, allocation_);
 }
 
 void throwSizeMismatch(const char *what, size_t have, size_t given) {

@@ -29,7 +29,7 @@ private:
   struct Entry {
     std::vector<uint64_t> key;
     uint64_t hash;
-    std::unique_ptr<LoadedKernel> kernel;
+    std::shared_ptr<const LoadedKernel> kernel; ///< graphs keep it, too
   };
   /// Open addressing, never more than half full, so that every search ends at an empty slot.
   struct Slots {

@@ -4,7 +4,8 @@
 namespace sectile {
 
 Stream Stream::wrap(const Device &device, void *native) {
-  return Stream(std::make_shared<runtime::StreamImpl>(device.impl(), native, false));
+  return Stream(std::make_shared<runtime::StreamImpl>(device.impl(), native,
+                                                      runtime::StreamOwner::otherLibrary));
 }
 
 Device Stream::device() const { return Device(impl_->device); }
@@ -28,12 +29,22 @@ void Stream::wait(const Event &event) const {
   impl_->device->waitEvent(impl_->handle, event.impl()->handle);
 }
 
-void Stream::begin_capture() const { impl_->device->debugLogs.beginCapture(impl_->handle); }
+void Stream::begin_capture() const {
+  impl_->device->debugLogs.beginCapture(impl_->handle);
+  impl_->device->captures.begin(impl_->handle);
+}
 
 Graph Stream::end_capture() const {
   runtime::DebugLogs::Log *log = impl_->device->debugLogs.endCapture(impl_->handle);
-  return Graph(std::make_shared<runtime::GraphImpl>(impl_->device,
-                                                    impl_->device->endCapture(impl_->handle), log));
+  void *graph = nullptr;
+  try {
+    graph = impl_->device->endCapture(impl_->handle);
+  } catch (...) { // The driver has ended the capture without a graph.
+    impl_->device->captures.end(impl_->handle);
+    throw;
+  }
+  return Graph(std::make_shared<runtime::GraphImpl>(impl_->device, graph, log,
+                                                    impl_->device->captures.end(impl_->handle)));
 }
 
 void Event::synchronize() const {
@@ -53,6 +64,8 @@ void Graph::launch(const Stream &stream) const {
   if (stream.impl()->device != impl_->device)
     throw DeviceError("a graph of " + impl_->device->name + " cannot run in a stream of " +
                       stream.impl()->device->name);
+  if (const auto capture = impl_->device->captures.of(stream.native()))
+    impl_->device->captures.keep(*capture, impl_);
   impl_->device->debugLogs.launchGraph(impl_->handle, impl_->log, stream.native());
 }
 

@@ -1,5 +1,6 @@
 // How AMD's chips do what the emitter asks.
 #include "codegen/amd/MatrixUnits.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/common/TargetHooks.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/Metadata.h"
@@ -137,6 +138,21 @@ public:
   }
   Value *reciprocalNormal(IRBuilder<> &b, Value *x) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_rcp, {x->getType()}, {x});
+  }
+
+  Value *toInteger(IRBuilder<> &b, Value *x, Type *type, bool isSigned) const override {
+    if (!type->isIntegerTy(32)) // takes many instructions anyway
+      return TargetHooks::toInteger(b, x, type, isSigned);
+    std::string name = (pseudo::amdConvert + (isSigned ? "i32" : "u32") +
+                        (x->getType()->isDoubleTy() ? ".f64" : ".f32"))
+                           .str();
+    Module &module = *b.GetInsertBlock()->getModule();
+    FunctionCallee callee = module.getOrInsertFunction(name, type, x->getType());
+    auto *function = cast<Function>(callee.getCallee());
+    function->setDoesNotAccessMemory();
+    function->setDoesNotThrow();
+    function->setWillReturn();
+    return b.CreateCall(callee, {x});
   }
 
 private:

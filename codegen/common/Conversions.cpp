@@ -99,14 +99,6 @@ Registers loadScratch(KernelEmitter &emitter, const ConversionPlan &plan, Type e
   return SharedReader(emitter, plan.destination, plan.scratch.buffer, element, scratch).all();
 }
 
-/// The layout of one repeat alone.
-static Layout coreOf(const Layout &layout) {
-  SmallVector<int64_t> core;
-  for (unsigned dim = 0; dim < layout.rank(); ++dim)
-    core.push_back(layout.core(dim));
-  return Layout::fromPacked(layout.kind(), core, layout.packedBases());
-}
-
 /// One repeat after the other through the same scratch.
 static Registers takeTurns(KernelEmitter &emitter, const ConversionPlan &plan,
                            ArrayRef<llvm::Value *> source, Type element, llvm::Value *scratch) {

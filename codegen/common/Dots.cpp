@@ -11,12 +11,6 @@ namespace sectile {
 
 namespace {
 
-Type elementOf(Value operand) {
-  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-    return buffer.getElement();
-  return tile::elementType(operand.getType());
-}
-
 //===-- Matrix instructions -------------------------------------------------------------------===//
 
 /// Coordinates of an operand's element: the matrix that the sum is of, then row and column.
@@ -31,7 +25,8 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
   if (!instruction)
     return op.emitError("no matrix instruction multiplies ")
-           << elementOf(op.getA()) << " and " << elementOf(op.getB());
+           << cta::elementOf(op.getA().getType()) << " and "
+           << cta::elementOf(op.getB().getType());
   Layout aLayout = dotOperandLayout(op, sums, 0), bLayout = dotOperandLayout(op, sums, 1);
   for (auto [operand, layout] : {std::pair(op.getA(), &aLayout), std::pair(op.getB(), &bLayout)})
     if (const Layout *own = cta::layoutOf(operand.getType()); own && *own != *layout)
@@ -81,7 +76,7 @@ public:
   /// `moving` goes to the buffer's addresses, see SharedPlaces.
   Numbers(KernelEmitter &emitter, Value operand, const Layout &sums, unsigned kept,
           ThreadPart moving)
-      : emitter(emitter), element(elementOf(operand)),
+      : emitter(emitter), element(cta::elementOf(operand.getType())),
         layout(multiplyAddOperandLayout(sums, cast<cta::BufferType>(operand.getType()).getShape(),
                                         kept)),
         inverse(layout),
@@ -123,7 +118,9 @@ std::optional<Steps> planSteps(KernelEmitter &emitter, cta::DotOp op) {
   Steps steps;
   unsigned bytes[2];
   for (unsigned i : {0, 1})
-    bytes[i] = emitter.memoryTypeOf(elementOf(op->getOperand(i)))->getPrimitiveSizeInBits() / 8;
+    bytes[i] = emitter.memoryTypeOf(cta::elementOf(op->getOperand(i).getType()))
+                   ->getPrimitiveSizeInBits() /
+               8;
   // A vector of 16 bytes must not pass the end of a step.
   steps.length = 16 / std::min({bytes[0], bytes[1], 2u});
   int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape().back();

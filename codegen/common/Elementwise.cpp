@@ -252,6 +252,27 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
 
 //===-- Conversions ---------------------------------------------------------------------------===//
 
+/// An f32 or f64 toward zero, saturating. LLVM's own conversions give poison out of range, which
+/// would be the whole kernel's.
+static llvm::Value *floatToInteger(llvm::IRBuilder<> &b, const TargetHooks &hooks, llvm::Value *x,
+                                   llvm::Type *to, bool isSigned) {
+  unsigned bits = to->getIntegerBitWidth();
+  if (bits >= 32)
+    return hooks.toInteger(b, x, to, isSigned);
+  // Chips convert to 32 bits at least.
+  llvm::Value *wide = hooks.toInteger(b, x, b.getInt32Ty(), isSigned);
+  auto clamp = [&](llvm::Intrinsic::ID id, const APInt &bound) {
+    wide = b.CreateBinaryIntrinsic(id, wide, b.getInt(isSigned ? bound.sext(32) : bound.zext(32)));
+  };
+  if (isSigned) {
+    clamp(llvm::Intrinsic::smax, APInt::getSignedMinValue(bits));
+    clamp(llvm::Intrinsic::smin, APInt::getSignedMaxValue(bits));
+  } else {
+    clamp(llvm::Intrinsic::umin, APInt::getMaxValue(bits));
+  }
+  return b.CreateTrunc(wide, to);
+}
+
 KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
   using Make = Elementwise;
   if (op.getNumOperands() != 1 || op.getNumResults() != 1)
@@ -304,12 +325,13 @@ KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
       })
       .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto o) -> Make {
         bool isSigned = isa<arith::FPToSIOp>(o);
-        if (!fromSmall)
-          return cast(isSigned ? Cast::FPToSI : Cast::FPToUI);
-        SmallFloat kind = SmallFloat::of(fromType);
-        return [this, kind, isSigned, to](Args v) {
-          llvm::Value *wide = widen(b, v[0], kind);
-          return isSigned ? b.CreateFPToSI(wide, to) : b.CreateFPToUI(wide, to);
+        return [this, isSigned, fromType, fromSmall, to](Args v) {
+          llvm::Value *x = v[0];
+          if (fromSmall)
+            x = widen(b, x, SmallFloat::of(fromType));
+          else if (!x->getType()->isDoubleTy())
+            x = b.CreateFPExt(x, b.getFloatTy());
+          return floatToInteger(b, hooks, x, to, isSigned);
         };
       })
       .Case([&](arith::BitcastOp) -> Make {

@@ -27,16 +27,10 @@ SplitPrecision SplitPrecision::of(tile::Precision precision) {
   return {MmaElement::TF32, 1, one};
 }
 
-static Type elementOf(Value operand) {
-  if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
-    return buffer.getElement();
-  return tile::elementType(operand.getType());
-}
-
 Fragments::Fragments(KernelEmitter &emitter, Value operand, const Layout &layout,
                      const SplitPrecision *split)
     : emitter(emitter), inverse(layout), split(split) {
-  Type element = elementOf(operand);
+  Type element = cta::elementOf(operand.getType());
   unsigned bits = emitter.memoryTypeOf(element)->getPrimitiveSizeInBits();
   if (split)
     bits = split->element == MmaElement::BF16 ? 16 : 32;

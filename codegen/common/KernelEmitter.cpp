@@ -6,6 +6,7 @@
 #include "codegen/common/DebugLog.h"
 #include "codegen/common/Dots.h"
 #include "codegen/common/SmallFloats.h"
+#include "passes/Kernel.h"
 #include "passes/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
@@ -14,17 +15,12 @@ using namespace mlir;
 
 namespace sectile {
 
-static unsigned warpsOf(func::FuncOp function) {
-  auto warps = function->getAttrOfType<IntegerAttr>(cta::warpsAttr);
-  return warps ? warps.getInt() : 0;
-}
-
 KernelEmitter::KernelEmitter(llvm::Module &module, const TargetHooks &hooks, func::FuncOp function)
     : b(module.getContext()), hooks(hooks), target(hooks.target), module(module), source(function),
       warps(warpsOf(function)), entry(module.getContext()), debug(module) {}
 
 LogicalResult KernelEmitter::run() {
-  if (!warps)
+  if (!source->hasAttr(cta::warpsAttr))
     return source.emitError("kernel without '") << cta::warpsAttr << "'";
   SmallVector<llvm::Type *> types;
   for (Type type : source.getArgumentTypes()) {

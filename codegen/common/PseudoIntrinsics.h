@@ -1,4 +1,4 @@
-// Names of the pseudo-intrinsics: functions that stand for instructions which LLVM has no intrinsic
+// The pseudo-intrinsics: functions that stand for instructions which LLVM has no intrinsic
 // for. They are plain declarations until the very end, when a chip gets inline assembly and the
 // virtual GPU a call of its machine.
 #ifndef SECTILE_CODEGEN_COMMON_PSEUDOINTRINSICS_H
@@ -6,6 +6,20 @@
 
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
+
+namespace llvm {
+class Module;
+} // namespace llvm
+
+namespace sectile {
+
+/// Replaces every pseudo-intrinsic of the module by inline assembly, as the last step before
+/// instruction selection for a chip.
+void lowerPseudoIntrinsics(llvm::Module &module);
+void lowerNvidiaPseudoIntrinsics(llvm::Module &module);
+void lowerAmdPseudoIntrinsics(llvm::Module &module);
+
+} // namespace sectile
 
 namespace sectile::pseudo {
 
@@ -36,6 +50,11 @@ inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dep
 /// where the predicate is false. They are relaxed; the constant `scope` is a tile::Scope.
 inline constexpr llvm::StringLiteral nvAtomic = "sectile.nv.atomic.";
 inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
+
+/// i32 sectile.amd.cvt.<i32 or u32>.<f32 or f64>(x)
+/// AMD's v_cvt_<…>: toward zero, saturating, NaN to zero. LLVM selects the instruction for fptosi
+/// and fptoui alone, which leave what is out of range undefined.
+inline constexpr llvm::StringLiteral amdConvert = "sectile.amd.cvt.";
 
 /// The constant `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
 /// next two a tile::Eviction, then one bit for volatile.

@@ -284,9 +284,7 @@ private:
   }
 
   Type elementOf(unsigned source) { return tile::elementType(op.getSources()[source].getType()); }
-  unsigned bytesOf(unsigned source) {
-    return elementBytes(elementBits(op.getSources()[source].getType()));
-  }
+  unsigned bytesOf(unsigned source) { return cta::elementBytes(op.getSources()[source].getType()); }
 
   KernelEmitter &emitter;
   llvm::IRBuilder<> &b;

@@ -1,6 +1,7 @@
 // A tile in shared memory as the threads of a distributed layout see it.
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
+#include "passes/Kernel.h"
 
 using namespace mlir;
 
@@ -58,13 +59,6 @@ llvm::Value *SharedPlaces::move(llvm::Value *variable, uint32_t variableBits, ui
 //===-- Reading -------------------------------------------------------------------------------===//
 
 static unsigned bytesOf(llvm::Type *memoryType) { return memoryType->getPrimitiveSizeInBits() / 8; }
-
-static BankModel banksOf(const Target &target) {
-  BankModel banks;
-  banks.banks = target.sharedBanks;
-  banks.maxVectorBytes = target.maxVectorBits / 8;
-  return banks;
-}
 
 SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
                            Type element, llvm::Value *base, ThreadPart moving)

@@ -34,6 +34,11 @@ Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }
 
+Value *TargetHooks::toInteger(IRBuilder<> &b, Value *x, Type *type, bool isSigned) const {
+  return b.CreateIntrinsic(isSigned ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
+                           {type, x->getType()}, {x});
+}
+
 Value *TargetHooks::narrowFp8(IRBuilder<> &, Value *, Value *, bool) const {
   llvm_unreachable("conversions of 8-bit floats on a target that has none");
 }

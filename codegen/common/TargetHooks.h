@@ -126,6 +126,11 @@ public:
   /// 1/x of f32, one unit in the last place off; 0 where that would be subnormal.
   virtual llvm::Value *reciprocalNormal(llvm::IRBuilder<> &b, llvm::Value *x) const = 0;
 
+  /// An f32 or f64 toward zero as an i32 or i64. What is out of range gives the nearest number that
+  /// is not, NaN zero.
+  virtual llvm::Value *toInteger(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Type *type,
+                                 bool isSigned) const;
+
   /// Whether the chip converts 8-bit floats: e4m3fn, or e5m2 where `e5m2`.
   virtual bool convertsFp8() const { return false; }
   /// Two f32 rounded to nearest even, saturating, as an i16; and two in an i16 as two f16.

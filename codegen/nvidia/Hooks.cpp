@@ -169,6 +169,20 @@ public:
     return b.CreateIntrinsic(Intrinsic::nvvm_rcp_approx_ftz_f, {x});
   }
 
+  // The conversions saturate. Only from f32 to 32 bits do they give zero for NaN.
+  Value *toInteger(IRBuilder<> &b, Value *x, Type *type, bool isSigned) const override {
+    static constexpr Intrinsic::ID ids[2][2][2] = {
+        {{Intrinsic::nvvm_f2ui_rz, Intrinsic::nvvm_f2i_rz},
+         {Intrinsic::nvvm_f2ull_rz, Intrinsic::nvvm_f2ll_rz}},
+        {{Intrinsic::nvvm_d2ui_rz, Intrinsic::nvvm_d2i_rz},
+         {Intrinsic::nvvm_d2ull_rz, Intrinsic::nvvm_d2ll_rz}}};
+    const bool fromDouble = x->getType()->isDoubleTy(), toLong = type->isIntegerTy(64);
+    Value *result = b.CreateIntrinsic(ids[fromDouble][toLong][isSigned], {x});
+    if (fromDouble || toLong)
+      result = b.CreateSelect(b.CreateFCmpUNO(x, x), ConstantInt::get(type, 0), result);
+    return result;
+  }
+
   // The chips that multiply 8-bit floats are those that convert them.
   bool convertsFp8() const override { return target.multiplies(MmaElement::F8E4M3); }
 

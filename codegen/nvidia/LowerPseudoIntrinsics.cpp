@@ -1,5 +1,4 @@
 // Predicated accesses, copies and atomics of global memory as inline assembly.
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/IRBuilder.h"
@@ -288,7 +287,7 @@ bool isMaskedCopy(Intrinsic::ID id) {
 
 } // namespace
 
-void lowerPseudoIntrinsics(Module &module) {
+void lowerNvidiaPseudoIntrinsics(Module &module) {
   for (Function &function : make_early_inc_range(module)) {
     StringRef name = function.getName();
     if (isMaskedCopy(function.getIntrinsicID()))

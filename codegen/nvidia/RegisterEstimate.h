@@ -1,4 +1,5 @@
-// How many registers NVIDIA's assembler will take for a kernel, from its optimised LLVM IR.
+// Whether a kernel can fit into the registers of NVIDIA's threads, from its optimised LLVM IR. The
+// assembler is not asked: this is for dropping configurations before they are compiled.
 #ifndef SECTILE_CODEGEN_NVIDIA_REGISTERESTIMATE_H
 #define SECTILE_CODEGEN_NVIDIA_REGISTERESTIMATE_H
 
@@ -6,22 +7,22 @@
 
 namespace llvm {
 class Module;
-class TargetMachine;
-} // namespace llvm
+}
 
 namespace sectile::nvidia {
 
+/// In 32-bit registers of one thread.
 struct RegisterEstimate {
-  unsigned fewest = 0; ///< with which nothing is spilled
-  unsigned usual = 0;  ///< that the assembler takes, which loads ahead where that is for nothing
+  unsigned fewest = 0; ///< that values alive at one time take; well above the limit, it spills
+  unsigned usual = 0;  ///< that the assembler takes, roughly; unlimited
 };
 
 /// The most that a thread of a block of so many can have.
 unsigned registerLimit(const Target &target, unsigned threads);
 
-/// Registers of one thread of such a block. The module is changed.
-RegisterEstimate estimateRegisters(llvm::Module &module, llvm::TargetMachine &machine,
-                                   const Target &target, unsigned threads);
+/// Counts values that are alive at one time, in the better of two orders of each block; of a module
+/// with several functions, in the one that takes the most.
+RegisterEstimate estimateRegisters(const llvm::Module &module);
 
 /// By how much `fewest` may exceed so many and the kernel do with them nevertheless.
 constexpr unsigned registerError(unsigned registers) { return registers / 20; }

@@ -1,4 +1,4 @@
-// The amdgcn intrinsics that the virtual GPU runs.
+// The amdgcn intrinsics and sectile.amd pseudo-intrinsics that the virtual GPU runs.
 #include "codegen/virtual/Rules.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
@@ -48,6 +48,13 @@ Result eachWord(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   result = builder.CreateTrunc(result, builder.getIntNTy(bits));
   return type->isPointerTy() ? builder.CreateIntToPtr(result, type)
                              : builder.CreateBitCast(result, type);
+}
+
+// Conversion to an integer by the intrinsic `first`.
+Result toInteger(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  Value *x = call.getArgOperand(0);
+  return lowering.builder.CreateIntrinsic(Intrinsic::ID(rule.first), {call.getType(), x->getType()},
+                                          {x});
 }
 
 Result barrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
@@ -251,6 +258,8 @@ constexpr IntrinsicRule amd[] = {
     {"llvm.amdgcn.fract.f32", hostCall, 0, 0, "amd_fract"},
     {"llvm.amdgcn.fmed3.f32", hostCall, 0, 0, "amd_fmed3"},
     {"llvm.amdgcn.cvt.pkrtz", hostCall, 0, 0, "amd_pkrtz"},
+    {"sectile.amd.cvt.i32.*", toInteger, Intrinsic::fptosi_sat},
+    {"sectile.amd.cvt.u32.*", toInteger, Intrinsic::fptoui_sat},
     {"llvm.amdgcn.perm", hostCall, 0, 0, "amd_perm"},
     {"llvm.amdgcn.ubfe.*", bitField, 0},
     {"llvm.amdgcn.sbfe.*", bitField, 1},

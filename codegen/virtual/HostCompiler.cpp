@@ -176,7 +176,12 @@ void dropTargetDetails(Module &module) {
   for (StringRef name : {"llvm.used", "llvm.compiler.used"})
     if (GlobalVariable *used = module.getGlobalVariable(name))
       used->eraseFromParent();
-  // Scopes name hardware's levels; on the host all of them are the whole machine.
+  // Scopes name hardware's levels; on the host all of them are the whole machine. The machine is
+  // told of fences what they order.
+  LLVMContext &context = module.getContext();
+  SmallVector<StringRef> scopes;
+  context.getSyncScopeNames(scopes);
+  MDNode *mark = MDNode::get(context, {});
   for (Function &function : module)
     for (Instruction &instruction : instructions(function)) {
       if (auto *update = dyn_cast<AtomicRMWInst>(&instruction))
@@ -187,8 +192,14 @@ void dropTargetDetails(Module &module) {
         load->setSyncScopeID(SyncScope::System);
       else if (auto *store = dyn_cast<StoreInst>(&instruction); store && store->isAtomic())
         store->setSyncScopeID(SyncScope::System);
-      else if (auto *fence = dyn_cast<FenceInst>(&instruction))
+      else if (auto *fence = dyn_cast<FenceInst>(&instruction)) {
+        if (is_contained({"block", "workgroup", "wavefront", "singlethread"},
+                         scopes[fence->getSyncScopeID()]))
+          fence->setMetadata(blockMark, mark);
+        if (fence->hasMetadata(LLVMContext::MD_mmra))
+          fence->setMetadata(machineMark, mark); // of shared memory alone
         fence->setSyncScopeID(SyncScope::System);
+      }
     }
 }
 

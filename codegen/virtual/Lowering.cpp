@@ -31,6 +31,29 @@ SiteKind accessKind(unsigned space, uint32_t flags) {
   return SiteKind(unsigned(load) + offset);
 }
 
+AtomicOrdering orderingOf(const Instruction &instruction) {
+  if (const auto *load = dyn_cast<LoadInst>(&instruction))
+    return load->getOrdering();
+  if (const auto *store = dyn_cast<StoreInst>(&instruction))
+    return store->getOrdering();
+  if (const auto *update = dyn_cast<AtomicRMWInst>(&instruction))
+    return update->getOrdering();
+  if (const auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction))
+    return exchange->getMergedOrdering();
+  if (const auto *fence = dyn_cast<FenceInst>(&instruction))
+    return fence->getOrdering();
+  return AtomicOrdering::NotAtomic;
+}
+
+// Whether it makes accesses before or after it wait for an atomic one.
+bool isFence(const Instruction &instruction) {
+  if (const auto *call = dyn_cast<CallInst>(&instruction)) {
+    const Function *callee = call->getCalledFunction();
+    return callee && callee->getName().starts_with("llvm.nvvm.membar.");
+  }
+  return !instruction.hasMetadata(machineMark) && isStrongerThanMonotonic(orderingOf(instruction));
+}
+
 bool isPrivate(const Value *pointer) {
   if (pointer->getType()->getPointerAddressSpace() == privateSpace)
     return true;
@@ -104,6 +127,13 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
   if (space == constantSpace || isPrivate(pointer) || instruction.hasMetadata(machineMark))
     return;
   builder.SetInsertPoint(&instruction);
+  const AtomicOrdering ordering = orderingOf(instruction);
+  if (isReleaseOrStronger(ordering))
+    fence(fenceReleases);
+  if (instruction.isVolatile() || (instruction.isAtomic() && !(flags & accessAtomic)))
+    flags |= accessVolatile;
+  if (hasFences && flags & (accessVolatile | accessAtomic))
+    flags |= accessFenced;
   uint64_t bytes = layout.getTypeStoreSize(type).getFixedValue();
   Value *site = siteOf(instruction, accessKind(space, flags), name);
   Value *base = space == sharedSpace ? sharedAddress(pointer)
@@ -130,10 +160,30 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
     instruction.setOperand(pointerOperand, host);
   // What the metadata promised about memory no longer holds next to the machine's calls.
   instruction.dropUnknownNonDebugMetadata();
+  if (isAcquireOrStronger(ordering)) {
+    builder.SetInsertPoint(instruction.getNextNode());
+    fence(fenceAcquires);
+  }
+}
+
+void Lowering::fence(uint32_t order) {
+  machineCall("fence", builder.getVoidTy(), {thread, builder.getInt32(order)});
+}
+
+void Lowering::lowerFence(FenceInst &instruction) {
+  if (!isFence(instruction))
+    return;
+  builder.SetInsertPoint(&instruction);
+  const AtomicOrdering ordering = instruction.getOrdering();
+  fence((isAcquireOrStronger(ordering) ? fenceAcquires : 0) |
+        (isReleaseOrStronger(ordering) ? fenceReleases : 0) |
+        (instruction.hasMetadata(blockMark) ? fenceOfBlock : 0));
 }
 
 Value *Lowering::predicatedAccess(CallInst &call, Value *pointer, Type *type, Value *predicate,
                                   uint32_t flags) {
+  if (hasFences && flags & (accessVolatile | accessAtomic))
+    flags |= accessFenced;
   auto bytes = uint32_t(layout.getTypeStoreSize(type));
   assert(bytes <= 16 && isPowerOf2_32(bytes) && "a predicated access is one of the hardware's");
   Value *site = siteOf(call, accessKind(globalSpace, flags), call.getCalledFunction()->getName());
@@ -339,6 +389,7 @@ Error Lowering::run() {
   std::vector<Instruction *> instructions;
   for (Instruction &instruction : llvm::instructions(kernel))
     instructions.push_back(&instruction);
+  hasFences = any_of(instructions, [](const Instruction *each) { return isFence(*each); });
   // Accesses first: they look through casts to find private memory.
   for (Instruction *instruction : instructions) {
     if (auto *load = dyn_cast<LoadInst>(instruction))
@@ -352,6 +403,8 @@ Error Lowering::run() {
     else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(instruction))
       lowerAccess(*exchange, 0, exchange->getCompareOperand()->getType(), exchange->getAlign(),
                   accessStore | accessAtomic, "cmpxchg");
+    else if (auto *order = dyn_cast<FenceInst>(instruction))
+      lowerFence(*order);
   }
   for (Instruction *instruction : instructions) {
     if (auto *call = dyn_cast<CallInst>(instruction)) {

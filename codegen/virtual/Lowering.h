@@ -9,6 +9,8 @@ namespace sectile::vgpu {
 // Metadata of accesses that are none of the kernel's: they fetch its arguments, or count for the
 // machine.
 constexpr char machineMark[] = "sectile.machine";
+// Metadata of fences that order the accesses of one block's threads only.
+constexpr char blockMark[] = "sectile.block";
 
 // Attribute of the kernel: the chip it is for, where intrinsics mean something else on each.
 constexpr char chipAttribute[] = "sectile.chip";
@@ -41,6 +43,8 @@ public:
   // the address to use, which is private memory where it does not.
   llvm::Value *predicatedAccess(llvm::CallInst &call, llvm::Value *pointer, llvm::Type *type,
                                 llvm::Value *predicate, uint32_t flags);
+  // A fence, where the builder stands; MachineAbi.h says what it may do.
+  void fence(uint32_t order);
   llvm::Value *allLanes() { return builder.getInt64(~0ull); }
 
 private:
@@ -49,6 +53,7 @@ private:
   void makeLoopsInterruptible();
   void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,
                    llvm::Align align, uint32_t flags, llvm::StringRef name);
+  void lowerFence(llvm::FenceInst &fence);
   void lowerCast(llvm::AddrSpaceCastInst &cast);
   void lowerAlloca(llvm::AllocaInst &alloca);
   void lowerMemoryCall(llvm::CallInst &call);
@@ -60,6 +65,7 @@ private:
   llvm::Value *thread;
   VirtualObject &object;
   const llvm::DataLayout &layout;
+  bool hasFences = false;
   llvm::Value *registers = nullptr; // one buffer for all warp operations
 };
 

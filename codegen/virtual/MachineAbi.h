@@ -38,6 +38,12 @@ struct ThreadHeader {
 constexpr uint32_t accessSizeMask = 0xffff;
 constexpr uint32_t accessStore = 1u << 16;
 constexpr uint32_t accessAtomic = 1u << 17;
+constexpr uint32_t accessVolatile = 1u << 18;
+constexpr uint32_t accessFenced = 1u << 19; // atomic or volatile, in a kernel that has fences
+
+// What a fence does.
+constexpr uint32_t fenceAcquires = 1, fenceReleases = 2;
+constexpr uint32_t fenceOfBlock = 4; // among the block's threads only
 
 // Operations at which the lanes of a warp meet. Operands and results pass through `registers`:
 // every scalar is split into 32-bit words (64-bit values take two, smaller ones are zero-extended),
@@ -161,11 +167,12 @@ enum class SiteKind : uint8_t {
 //   access_global(thread, address, access, site)
 //   access_generic(thread, address, access, site)
 //   access_shared(thread, shared address, access, site) -> host address
-//   range(thread, address, bytes, access flags, site)          a memcpy's or memset's side, generic
+//   range(thread, address, bytes, access flags, site)  a memcpy's or memset's side: a generic
 //   address warp(thread, site, op, modifiers, member mask, registers) barrier(thread, site, kind,
 //   id, count or 0 for all, predicate) -> result of the reduction async_copy(thread, site, shared
 //   address, global address, bytes, source bytes) async_commit(thread) async_wait(thread, site,
-//   groups that may stay pending; ~0u: wait for all, committed or not) trap(thread, site)
+//   groups that may stay pending; ~0u: wait for all, committed or not) fence(thread, what it does)
+//   trap(thread, site)
 //   clock(thread) -> i64
 //   active_lanes(thread) -> i64
 //   overrun(thread, site)                          a loop goes round, with more than is allowed
@@ -179,6 +186,7 @@ enum class SiteKind : uint8_t {
   X(async_copy)                                                                                    \
   X(async_commit)                                                                                  \
   X(async_wait)                                                                                    \
+  X(fence)                                                                                         \
   X(trap)                                                                                          \
   X(clock)                                                                                         \
   X(active_lanes)                                                                                  \

@@ -1,5 +1,6 @@
 // The NVVM intrinsics and sectile.nv pseudo-intrinsics that the virtual GPU runs: one row each in
 // the table below.
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/virtual/Rules.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
@@ -156,18 +157,24 @@ Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
 // sectile.nv.load.<T>(address, predicate, other, hints) and sectile.nv.store.<T>(address, value,
 // predicate, hints): without the predicate the access goes to private memory and is none for the
 // machine.
+uint32_t volatileFlag(const CallInst &call) {
+  const auto *hints = cast<ConstantInt>(call.getArgOperand(3));
+  return pseudo::isVolatile(uint32_t(hints->getZExtValue())) ? accessVolatile : 0;
+}
+
 Result predicatedLoad(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   Value *predicate = call.getArgOperand(1);
-  Value *address =
-      lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate, 0);
+  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), call.getType(), predicate,
+                                             volatileFlag(call));
   Value *loaded = lowering.builder.CreateAlignedLoad(call.getType(), address, Align(1));
   return lowering.builder.CreateSelect(predicate, loaded, call.getArgOperand(2));
 }
 
 Result predicatedStore(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   Value *value = call.getArgOperand(1);
-  Value *address = lowering.predicatedAccess(call, call.getArgOperand(0), value->getType(),
-                                             call.getArgOperand(2), accessStore);
+  Value *address =
+      lowering.predicatedAccess(call, call.getArgOperand(0), value->getType(),
+                                call.getArgOperand(2), accessStore | volatileFlag(call));
   lowering.builder.CreateAlignedStore(value, address, Align(1));
   return nullptr;
 }
@@ -218,6 +225,12 @@ Result atomicExchange(Lowering &lowering, CallInst &call, const IntrinsicRule &)
   return builder.CreateSelect(predicate, before, Constant::getNullValue(call.getType()));
 }
 
+// A fence of all memory; of the block's threads only where `first` says so.
+Result fence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
+  lowering.fence(fenceAcquires | fenceReleases | (rule.first ? fenceOfBlock : 0));
+  return nullptr;
+}
+
 // The intrinsic `first`, subnormal results flushed to zero.
 Result flushed(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
@@ -231,12 +244,18 @@ Result flushed(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
 }
 
 // Conversion to an integer with the rounding `first`, clamped to the range; unsigned where `second`
-// says so.
+// says so. NaN is zero from f32 to 32 bits, else the sign bit alone.
 Result toInteger(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
   Value *rounded = builder.CreateUnaryIntrinsic(Intrinsic::ID(rule.first), call.getArgOperand(0));
-  return builder.CreateIntrinsic(rule.second ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
-                                 {call.getType(), rounded->getType()}, {rounded});
+  Value *result =
+      builder.CreateIntrinsic(rule.second ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
+                              {call.getType(), rounded->getType()}, {rounded});
+  unsigned bits = call.getType()->getIntegerBitWidth();
+  if (bits == 32 && rounded->getType()->isFloatTy())
+    return result;
+  return builder.CreateSelect(builder.CreateFCmpUNO(rounded, rounded),
+                              builder.getInt(APInt::getSignMask(bits)), result);
 }
 
 // Half of a double-width product; unsigned where `first` says so.
@@ -480,8 +499,12 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.f2ui.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.f2ll.rn", toInteger, Intrinsic::roundeven},
     {"llvm.nvvm.f2ll.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.f2ull.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.d2i.rn", toInteger, Intrinsic::roundeven},
     {"llvm.nvvm.d2i.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.d2ui.rz", toInteger, Intrinsic::trunc, 1},
+    {"llvm.nvvm.d2ll.rz", toInteger, Intrinsic::trunc},
+    {"llvm.nvvm.d2ull.rz", toInteger, Intrinsic::trunc, 1},
     {"llvm.nvvm.f2f16.rn", hostCall, 0, 0, "f16_from_f32"},
     {"llvm.nvvm.f2f16.rz", hostCall, 0, 0, "f16_from_f32_rz"},
     {"llvm.nvvm.f2h.rn", hostCall, 0, 0, "f16_from_f32"},
@@ -506,7 +529,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.read.ptx.sreg.clock64", query, 0, 0, "clock"},
     {"llvm.nvvm.read.ptx.sreg.globaltimer", query, 0, 0, "clock"},
     {"llvm.nvvm.reflect", constant, 0},
-    {"llvm.nvvm.membar.*", nothing},
+    {"llvm.nvvm.membar.cta", fence, 1},
+    {"llvm.nvvm.membar.*", fence},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

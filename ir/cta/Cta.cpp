@@ -1,5 +1,6 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
+#include "ir/layout/Shared.h"
 #include "ir/tile/Verify.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -19,13 +20,16 @@ using namespace sectile::cta;
 namespace sectile::cta {
 
 namespace {
-/// Layouts are long and shared by many types: printed once, at the top.
+/// Layouts are long and many types share them. Each is printed once, at the top, and named by what
+/// it places: `#layout`, `#layout1`, ... say which threads hold a tile, `#shared`, ... where a
+/// buffer keeps it.
 struct LayoutAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attribute, raw_ostream &out) const override {
-    if (!isa<LayoutAttr>(attribute))
+    auto layout = dyn_cast<LayoutAttr>(attribute);
+    if (!layout)
       return AliasResult::NoAlias;
-    out << "layout";
+    out << (layout.getLayout().isShared() ? "shared" : "layout");
     return AliasResult::FinalAlias;
   }
 };
@@ -61,6 +65,23 @@ const Layout *layoutOf(Type type) {
 RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
   return RankedTensorType::get(type.getShape(), type.getElementType(),
                                LayoutAttr::get(type.getContext(), layout));
+}
+
+Type elementOf(Type type) {
+  auto buffer = dyn_cast<BufferType>(type);
+  return buffer ? buffer.getElement() : tile::elementType(type);
+}
+
+unsigned elementBits(Type type) {
+  Type element = elementOf(type);
+  return isa<tile::PtrType>(element) ? 64 : element.getIntOrFloatBitWidth();
+}
+
+unsigned elementBytes(Type type) { return sectile::elementBytes(elementBits(type)); }
+
+ArrayRef<int64_t> shapeOf(Type type) {
+  auto buffer = dyn_cast<BufferType>(type);
+  return buffer ? buffer.getShape() : cast<RankedTensorType>(type).getShape();
 }
 
 //===-- Attribute and types
@@ -137,10 +158,7 @@ int64_t BufferType::getNumElements() const {
   return n;
 }
 
-int64_t BufferType::getBytes() const {
-  unsigned bits = isa<tile::PtrType>(getElement()) ? 64 : getElement().getIntOrFloatBitWidth();
-  return getNumElements() * ((bits + 7) / 8);
-}
+int64_t BufferType::getBytes() const { return getNumElements() * elementBytes(getElement()); }
 
 //===-- Verifiers
 //---------------------------------------------------------------------------------------------------===//
@@ -162,14 +180,8 @@ OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-static ArrayRef<int64_t> operandShape(Type operand) {
-  if (auto buffer = dyn_cast<BufferType>(operand))
-    return buffer.getShape();
-  return cast<RankedTensorType>(operand).getShape();
-}
-
 LogicalResult DotOp::verify() {
-  ArrayRef<int64_t> a = operandShape(getA().getType()), b = operandShape(getB().getType());
+  ArrayRef<int64_t> a = shapeOf(getA().getType()), b = shapeOf(getB().getType());
   ArrayRef<int64_t> acc = getAcc().getType().getShape();
   auto column = [](ArrayRef<int64_t> shape) { return shape.back(); };
   auto row = [](ArrayRef<int64_t> shape) { return shape[shape.size() - 2]; };

@@ -29,11 +29,22 @@ inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";   ///< kernel: i32
 inline constexpr llvm::StringLiteral stagesAttr = "cta.stages"; ///< kernel: i32, depth of pipelines
 inline constexpr llvm::StringLiteral sharedBytesAttr =
     "cta.shared_bytes"; ///< kernel: i32, once placed
+/// What occupies shared memory, of either dialect: i32, where in it that begins, once placed.
+inline constexpr llvm::StringLiteral offsetAttr = "offset";
 
 /// The layout of a tile's type, or nullptr before layouts are assigned.
 const Layout *layoutOf(mlir::Type type);
 /// `type` with this layout as its encoding.
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &layout);
+
+/// The element of a tile or buffer; a scalar's own type.
+mlir::Type elementOf(mlir::Type type);
+/// Bits of that element as layouts are planned for: pointers have 64.
+unsigned elementBits(mlir::Type type);
+/// Bytes of that element in memory.
+unsigned elementBytes(mlir::Type type);
+/// The shape of a tile or buffer.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
 
 } // namespace sectile::cta
 

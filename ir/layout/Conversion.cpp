@@ -1,5 +1,6 @@
 // Chooses among the ways of a conversion, and plans the round through shared memory.
 #include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "ir/layout/Gf2.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -7,15 +8,6 @@
 #include <cassert>
 
 namespace sectile {
-
-// Rough cycles of a warp: an instruction in the integer pipe is the unit.
-static constexpr double costOfMove = 0.25; // registers are renamed; what remains is pressure
-static constexpr double costOfSelect = 1;
-static constexpr double costOfInstruction = 1;
-static constexpr double costOfWavefront = 2; // shuffles share the pipe of shared memory
-static constexpr double costOfConflict = 2;  // beyond that of the wavefront: they stall others
-static constexpr double latencyOfShared = 30;
-static constexpr double costOfBarrier = 20;
 
 // Number of bits of an offset within one wavefront's bytes.
 static unsigned wavefrontBits(unsigned elementBits, const BankModel &banks) {
@@ -110,8 +102,7 @@ static Layout bufferAround(const Layout &first, const Layout &second, unsigned v
                         {touched(vectorBits, firstLanes), touched(secondVectorBits, secondLanes)});
 }
 
-// The layout of one core alone.
-static Layout coreOf(const Layout &layout) {
+Layout coreOf(const Layout &layout) {
   llvm::SmallVector<int64_t, 4> core;
   for (unsigned d = 0; d < layout.rank(); ++d)
     core.push_back(layout.core(d));
@@ -134,14 +125,14 @@ static bool staysInWarps(const Layout &source, const Layout &destination) {
 static double costOf(const ScratchPlan &plan, unsigned repeats) {
   auto costOfAccess = [](const SharedAccess &access, unsigned wavefronts, unsigned conflicts) {
     return access.numInstructions() *
-           (wavefronts * costOfWavefront + conflicts * costOfConflict + costOfInstruction);
+           (wavefronts * cycles::wavefront + conflicts * cycles::conflict + cycles::instruction);
   };
   double perRepeat = costOfAccess(plan.store, plan.storeWavefronts, plan.storeConflicts) +
                      costOfAccess(plan.load, plan.loadWavefronts, plan.loadConflicts);
-  double perPass = latencyOfShared + (plan.withinWarps ? 1 : costOfBarrier);
+  double perPass = cycles::sharedLatency + (plan.withinWarps ? 1 : cycles::barrier);
   if (!plan.repeatsTakeTurns)
     return repeats * perRepeat + perPass;
-  return repeats * (perRepeat + perPass) + (repeats - 1) * costOfBarrier;
+  return repeats * (perRepeat + perPass) + (repeats - 1) * cycles::barrier;
 }
 
 ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigned elementBits,
@@ -199,16 +190,16 @@ static double costOf(const ShufflePlan &plan, unsigned sourceRegisters,
                      unsigned destinationRegisters, unsigned elementBits) {
   double cost = 0;
   for (uint32_t change : plan.before)
-    cost += change ? sourceRegisters * costOfSelect : 0;
+    cost += change ? sourceRegisters * cycles::instruction : 0;
   for (uint32_t change : plan.after)
-    cost += change ? destinationRegisters * costOfSelect : 0;
+    cost += change ? destinationRegisters * cycles::instruction : 0;
   unsigned shuffles = 0;
   for (const ShufflePlan::Exchange &exchange : plan.exchanges)
     if (!plan.staysInLane(exchange))
       ++shuffles;
   unsigned words = std::max(1u, elementBits / 32);
-  return cost + shuffles * words * (costOfWavefront + costOfInstruction) +
-         (shuffles ? latencyOfShared : 0);
+  return cost + shuffles * words * (cycles::wavefront + cycles::instruction) +
+         (shuffles ? cycles::sharedLatency : 0);
 }
 
 ConversionPlan planConversion(const Layout &source, const Layout &destination, unsigned elementBits,
@@ -232,7 +223,7 @@ ConversionPlan planConversion(const Layout &source, const Layout &destination, u
     bool identity = plan.registers.size() == source.numRegisters() &&
                     llvm::equal(plan.registers, llvm::seq(0u, source.numRegisters()));
     plan.kind = identity ? ConversionPlan::Kind::None : ConversionPlan::Kind::Registers;
-    plan.cost = identity ? 0 : plan.registers.size() * costOfMove;
+    plan.cost = identity ? 0 : plan.registers.size() * cycles::move;
     return plan;
   }
   unsigned repeats = source.numRepeats();
@@ -254,7 +245,7 @@ ConversionPlan planConversion(const Layout &source, const Layout &destination, u
 double estimateConversion(const Layout &source, const Layout &destination, unsigned elementBits,
                           const ConversionOptions &options) {
   if (auto registers = registersInThread(source, destination))
-    return source == destination ? 0 : registers->size() * costOfMove;
+    return source == destination ? 0 : registers->size() * cycles::move;
   Layout from = source.withoutDuplicateRegisters(), to = destination.withoutDuplicateRegisters();
   const BankModel &banks = options.banks;
   unsigned bytes = elementBytes(elementBits), widest = banks.maxVectorBytes / bytes;
@@ -264,12 +255,12 @@ double estimateConversion(const Layout &source, const Layout &destination, unsig
     unsigned distinctLanes = side.numLanes() >> llvm::popcount(side.freeBits(In::Lane));
     unsigned wavefronts = std::max(instructions, side.coreRegisters() * distinctLanes * bytes /
                                                      banks.bytesPerWavefront());
-    return instructions * costOfInstruction + wavefronts * costOfWavefront;
+    return instructions * cycles::instruction + wavefronts * cycles::wavefront;
   };
   double perRepeat = std::min(costOfSide(from, common) + costOfSide(to, widest),
                               costOfSide(from, widest) + costOfSide(to, common));
   unsigned repeats = from.numRepeats();
-  double cost = repeats * perRepeat + latencyOfShared + costOfBarrier;
+  double cost = repeats * perRepeat + cycles::meeting;
   if (auto shuffles = planShuffles(from, to, elementBits))
     cost = std::min(
         cost, repeats * costOf(*shuffles, from.coreRegisters(), to.coreRegisters(), elementBits));

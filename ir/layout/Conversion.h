@@ -30,6 +30,9 @@ struct ShufflePlan {
   }
 };
 
+/// The layout of one core alone: of one repeat.
+Layout coreOf(const Layout &layout);
+
 /// A conversion through shared memory.
 struct ScratchPlan {
   /// The buffer: of the tensor's shape, or of its core alone when the repeats take turns.

@@ -3,10 +3,12 @@
 #include "ir/layout/Gf2.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <cassert>
 
 namespace sectile {
 
 ReductionPlan planReduction(const Layout &given, unsigned axis) {
+  assert(given.numBlocks() == 1 && "parts in other blocks would be left out");
   ReductionPlan plan;
   Layout source = given.withoutDuplicateRegisters();
   Layout squeezed = source.squeeze(axis);

@@ -17,7 +17,7 @@ struct ReductionPlan {
     uint32_t laneXor = 0, registerXor = 0;
   };
   llvm::SmallVector<LaneStep, 6> laneSteps;
-  /// Last, when warps (or blocks of one) hold parts: the partial results are a tensor with a new
+  /// Last, when warps hold parts: the partial results are a tensor with a new
   /// first dimension of numPartials, in layout `partial` with the same register numbers; converted
   /// to `gathered`, each thread has every part of its results, part p of value i in register
   /// gatheredRegisters[i][p].
@@ -26,6 +26,7 @@ struct ReductionPlan {
   llvm::SmallVector<llvm::SmallVector<unsigned, 8>, 8> gatheredRegisters;
 };
 
+/// For layouts of one block.
 ReductionPlan planReduction(const Layout &layout, unsigned axis);
 
 } // namespace sectile

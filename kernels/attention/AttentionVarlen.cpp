@@ -25,6 +25,7 @@ Kernel attentionVarlen{
       const auto at =
           blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
       const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+      blockwise::requireColumns(config, pair, bias, mask);
       auto scores =
           blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, at.sequence, head,
                                  {scale, cap, left, right, seed, threshold, grow});
@@ -42,13 +43,13 @@ Kernel attentionVarlen{
 } // namespace
 
 std::vector<ArgumentSpec> sectile::varlenInputs() {
-  const auto starts = [](const char *name, const char *total, const char *of) {
+  const auto starts = [](const char *name, const char *total, bool limited, const char *of) {
     return ArgumentSpec{
         .name = name,
         .axes = {"B1"},
         .dtypes = {DType::int32},
         .sample =
-            [total](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+            [total, limited](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
               auto values = array.as<std::int32_t>();
               const auto all = static_cast<std::uint64_t>(call.extent(total));
               for (std::int32_t &value : values)
@@ -58,6 +59,15 @@ std::vector<ArgumentSpec> sectile::varlenInputs() {
               values.front() = 0;
               values.back() = static_cast<std::int32_t>(all);
               std::sort(values.begin(), values.end());
+              // No sequence is longer than bias and mask are wide, as far as that can be.
+              if (!limited || !(call.has("bias") || call.has("mask")))
+                return;
+              const auto width =
+                  static_cast<std::int32_t>(std::min(call.extent("Mk"), call.extent(total)));
+              for (std::size_t i = 1; i + 1 < values.size(); ++i)
+                values[i] = std::min(values[i], values[i - 1] + width);
+              for (std::size_t i = values.size() - 1; --i > 0;)
+                values[i] = std::max(values[i], values[i + 1] - width);
             },
         .doc = std::string("B + 1 numbers: sequence b's ") + of +
                " are those from element b up to, without it, element b + 1"};
@@ -71,15 +81,15 @@ std::vector<ArgumentSpec> sectile::varlenInputs() {
            .like = "q",
            .doc = "keys; Hq is a multiple of Hkv"},
           {.name = "v", .axes = {"Tk", "Hkv", "Dv"}, .like = "q", .doc = "values"},
-          starts("cu_seqlens_q", "Tq", "queries"),
-          starts("cu_seqlens_k", "Tk", "keys")};
+          starts("cu_seqlens_q", "Tq", false, "queries"),
+          starts("cu_seqlens_k", "Tk", true, "keys")};
 }
 
 std::vector<ArgumentSpec> sectile::varlenExtras() {
   std::vector<ArgumentSpec> extras = attentionExtras();
   extras[0].axes = extras[1].axes = {"1|Hq", "Tq", "Mk"};
   extras[0].doc = "added to the scaled and capped scores; key j of the query's sequence is column "
-                  "j, so that Mk is the longest sequence of keys";
+                  "j, so that Mk is at least the longest sequence of keys";
   extras[1].doc = "true where a query sees a key; columns as bias has them";
   return extras;
 }

@@ -48,7 +48,9 @@ template <class T> struct Inputs {
             pair.queries.of(lse.at(head)), pair.queries.of(delta.at(head)), scores};
   }
   blockwise::PackedPair pair(const blockwise::PackedBlock &at) const {
-    return {at, queryStarts, keyStarts, q.extent(0), k.extent(0)};
+    const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+    blockwise::requireColumns(config, pair, bias, mask);
+    return pair;
   }
 };
 

@@ -43,9 +43,9 @@ std::vector<OptionSpec> sectile::attentionOptions(bool layouts) {
        .samples = {"0.25"},
        .doc = "probability to drop a weight; the others grow by 1/(1 - dropout)"},
       {.name = "seed",
-       .kind = OptionSpec::integer,
+       .kind = OptionSpec::seed,
        .initial = "0",
-       .samples = {"7", "12345678901234567"},
+       .samples = {"7", "18446744073709551615"},
        .doc = "of dropout: the same seed drops the same weights"},
       {.name = "scale",
        .kind = OptionSpec::number,
@@ -166,6 +166,15 @@ double sectile::visiblePairs(const Invocation &call) {
   return pairs * double(call.extent("B")) * double(call.extent("Hq"));
 }
 
+// Bias and mask have a column for each of so many keys of a sequence.
+static void checkColumns(const Invocation &call, std::int64_t keys) {
+  for (const char *input : {"bias", "mask"})
+    if (call.has(input) && call.extent("Mk") < keys)
+      throw InputError(call.kernel->name + ": " + input + " has " +
+                       std::to_string(call.extent("Mk")) + " columns, but a sequence has " +
+                       std::to_string(keys) + " keys");
+}
+
 void sectile::checkVarlen(const Invocation &call) {
   checkAttention(call);
   if (call.extent("B1") < 1)
@@ -174,11 +183,17 @@ void sectile::checkVarlen(const Invocation &call) {
                      "sequences, so at least one");
   if (call.extent("B1") == 1 && call.extent("Tq") + call.extent("Tk") != 0)
     throw InputError(call.kernel->name + ": q or k has tokens, but there is no sequence");
+  // However the keys are cut into sequences, one has at least their mean.
+  if (const std::int64_t sequences = call.extent("B1") - 1; sequences > 0)
+    checkColumns(call, ceilDiv(call.extent("Tk"), sequences));
 }
 
 void sectile::checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs) {
   checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("Tq"));
   checkBoundaries(call, inputs, "cu_seqlens_k", call.extent("Tk"));
+  const auto starts = inputs[call.index("cu_seqlens_k")].as<std::int32_t>();
+  for (std::size_t i = 1; i < starts.size(); ++i)
+    checkColumns(call, starts[i] - starts[i - 1]);
 }
 
 static double scaleOf(const Invocation &call) {
@@ -194,7 +209,7 @@ AttentionSettings sectile::attentionSettings(const Invocation &call,
                              .right = call.options.integer("window_right"),
                              .cap = call.options.number("softcap"),
                              .dropout = call.options.number("dropout"),
-                             .seed = static_cast<std::uint64_t>(call.options.integer("seed")),
+                             .seed = call.options.seed("seed"),
                              .tf32 = call.dtype("q") == DType::float32 &&
                                      call.options.choice("precision") == "tf32"};
   auto optional = [&](const char *name) -> const HostArray * {
@@ -224,7 +239,7 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   right = rightBounded ? right : 0;
   const double p = call.options.number("dropout");
   drops = p > 0;
-  seed = static_cast<std::uint64_t>(call.options.integer("seed"));
+  seed = call.options.seed("seed");
   threshold = dropoutThreshold(p);
   grow = static_cast<float>(1 / (1 - p));
   exact = call.dtype("q") != DType::float32 || call.options.choice("precision") == "exact";

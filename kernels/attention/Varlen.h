@@ -60,4 +60,15 @@ struct PackedPair {
   }
 };
 
+// A query's bias and mask have a column for each key of its sequence. Without one they would not
+// reach the key, and nobody would notice.
+template <class T, class Config>
+void requireColumns(const Config &config, const PackedPair &pair, const View<const T, 3> &bias,
+                    const View<const bool, 3> &mask) {
+  if (config.bias)
+    device_assert(pair.keys.length <= bias.extent(2), "bias has a column for each key");
+  if (config.mask)
+    device_assert(pair.keys.length <= mask.extent(2), "mask has a column for each key");
+}
+
 } // namespace sectile::blockwise

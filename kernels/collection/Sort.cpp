@@ -260,8 +260,9 @@ KernelSpec sectile::argsortSpec() {
   return sortedSpec("argsort", "where the elements of each row of x are in order", false);
 }
 
-// The k largest or smallest in order, as torch.topk: NaN is above all numbers, and of equals the
-// first ones count. A k below 1, beyond 1024 or beyond the row is refused.
+// The k largest or smallest in the order of sort, so as torch.topk, but that -0 is below +0: NaN is
+// above all numbers, and of equals the first ones count. A k below 1, beyond 1024 or beyond the row
+// is refused.
 KernelSpec sectile::topkSpec() {
   KernelSpec spec;
   spec.name = "topk";
@@ -271,7 +272,7 @@ KernelSpec sectile::topkSpec() {
                      .output = true,
                      .axes = {"...", "K"},
                      .like = "x",
-                     .doc = "the largest first; NaN is above all numbers"},
+                     .doc = "the largest first; NaN is above all numbers, -0 below +0"},
                     {.name = "indices",
                      .output = true,
                      .axes = {"...", "K"},

@@ -43,9 +43,9 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
                    .samples = {"0", "0.25"},
                    .doc = "how probably an element is left out, from 0 to 1"},
                   {.name = "seed",
-                   .kind = OptionSpec::integer,
+                   .kind = OptionSpec::seed,
                    .initial = "0",
-                   .samples = {"7", "12345678901234567"},
+                   .samples = {"7", "18446744073709551615"},
                    .doc = "of the random numbers; 64 bits"}};
   addElementsConfig(spec);
   spec.check = [](const Invocation &call) {
@@ -55,9 +55,8 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    return std::vector{dropoutReference(in[0], call.options.number("p"),
-                                        static_cast<std::uint64_t>(call.options.integer("seed")),
-                                        arithmetic)};
+    return std::vector{
+        dropoutReference(in[0], call.options.number("p"), call.options.seed("seed"), arithmetic)};
   };
   spec.apply = [from = std::string(from), to = std::string(to)](Use &use) {
     const Together together(use, {from, to});
@@ -65,8 +64,8 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
     const double p = use.call.options.number("p");
     forDType<float, half, bfloat16>(use.call.dtype(from), [&]<class T>(T) {
       use(dropout<T, Backward>, programsFor(together, chosen), together.of<T>(from),
-          together.of<T>(to), use.call.options.integer("seed"), static_cast<float>(p),
-          static_cast<float>(p < 1 ? 1 / (1 - p) : 0), chosen);
+          together.of<T>(to), static_cast<std::int64_t>(use.call.options.seed("seed")),
+          static_cast<float>(p), static_cast<float>(p < 1 ? 1 / (1 - p) : 0), chosen);
     });
   };
   return spec;

@@ -33,7 +33,12 @@ Contiguity Contiguity::unknown(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   Contiguity result;
   result.dims.assign(tensor ? tensor.getRank() : 1, Run{1, 1, step & -step});
+  result.interval = Interval::ofType(type);
   return result;
+}
+
+std::optional<int64_t> Contiguity::constant() const {
+  return interval.low == interval.high ? std::optional(int64_t(interval.low)) : std::nullopt;
 }
 
 Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
@@ -47,14 +52,16 @@ Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
     run.gap = std::max(x.gap, y.gap);
     result.dims.push_back(run);
   }
-  if (a.constant == b.constant)
-    result.constant = a.constant;
-  result.nonNegative = a.nonNegative && b.nonNegative;
+  result.interval = {std::min(a.interval.low, b.interval.low),
+                     std::max(a.interval.high, b.interval.high)};
   return result;
 }
 
 ContiguityAnalysis::ContiguityAnalysis(Operation *root, Certainty certainty)
     : certainty(certainty) {
+  // Before anything is visited: what holds of a value must not depend on how often it was.
+  if (certainty != Certainty::proven)
+    root->walk([&](tile::AssumeOp op) { collect(op.getCondition(), op->getBlock()); });
   root->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op->getNumRegions() && op->hasTrait<OpTrait::IsIsolatedFromAbove>() && !isa<ModuleOp>(op)) {
       visitRegions(*op);
@@ -82,7 +89,7 @@ void ContiguityAnalysis::visitRegions(Operation &op) {
           int64_t power = divisor.getInt() & -divisor.getInt();
           what.dims[0].divisibility = std::max(what.dims[0].divisibility, power);
         }
-        known[argument] = what;
+        set(argument, std::move(what));
       }
       visit(block);
     }
@@ -100,30 +107,25 @@ void ContiguityAnalysis::visit(Operation &op) {
     return visitWhile(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op))
     return visitIf(branch);
-  if (auto assumption = dyn_cast<tile::AssumeOp>(op))
-    return assume(assumption.getCondition(), op.getBlock());
   visitRegions(op);
   SmallVector<const Contiguity *, 4> operands;
   for (Value operand : op.getOperands())
     operands.push_back(&(*this)[operand]);
-  if (std::optional<Contiguity> what = inferContiguity(op, operands, certainty)) {
-    known[op.getResult(0)] = std::move(*what);
-    return;
-  }
   for (Value result : op.getResults())
-    known[result] = Contiguity::unknown(result.getType());
+    set(result, op.getNumResults() == 1 ? inferContiguity(op, operands, certainty)
+                                        : Contiguity::unknown(result.getType()));
 }
 
 // Facts about a value hold wherever it does if the promise is made in its own block: every time the
 // value is made the promise is, too.
-void ContiguityAnalysis::assume(Value condition, Block *block) {
-  if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
-    assume(both.getLhs(), block);
-    assume(both.getRhs(), block);
+void ContiguityAnalysis::collect(Value promise, Block *block) {
+  if (auto both = promise.getDefiningOp<arith::AndIOp>()) {
+    collect(both.getLhs(), block);
+    collect(both.getRhs(), block);
     return;
   }
   using enum arith::CmpIPredicate;
-  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  auto compare = promise.getDefiningOp<arith::CmpIOp>();
   APInt bound;
   if (!compare || !matchPattern(compare.getRhs(), m_ConstantInt(&bound)))
     return;
@@ -131,7 +133,7 @@ void ContiguityAnalysis::assume(Value condition, Block *block) {
   arith::CmpIPredicate predicate = compare.getPredicate();
   if ((predicate == sge && !bound.isNegative()) || (predicate == sgt && bound.sge(-1))) {
     if (value.getParentBlock() == block)
-      known[value].nonNegative = true;
+      promises[value].nonNegative = true;
     return;
   }
   Operation *op = value.getDefiningOp();
@@ -146,68 +148,87 @@ void ContiguityAnalysis::assume(Value condition, Block *block) {
     divisor = by.getSExtValue() + 1;
   Value dividend = op->getOperand(0);
   if (divisor > 1 && divisor <= int64_t(1) << 30 && dividend.getParentBlock() == block) {
-    int64_t &divisibility = known[dividend].dims[0].divisibility;
-    divisibility = std::max(divisibility, divisor);
+    int64_t &promised = promises[dividend].divisor;
+    promised = std::max(promised, divisor);
   }
 }
 
-bool ContiguityAnalysis::join(Value value, Value other) {
-  Contiguity both = joined((*this)[value], (*this)[other], stepOf(value.getType()));
-  if (both == (*this)[value])
-    return false;
-  known[value] = std::move(both);
-  return true;
+void ContiguityAnalysis::set(Value value, Contiguity what) {
+  if (auto it = promises.find(value); it != promises.end()) {
+    int64_t &divisibility = what.dims[0].divisibility;
+    divisibility = std::max(divisibility, it->second.divisor);
+    if (it->second.nonNegative)
+      what.interval = {std::max<Interval::Number>(what.interval.low, 0),
+                       std::max<Interval::Number>(what.interval.high, 0)};
+  }
+  known[value] = std::move(what);
 }
 
 void ContiguityAnalysis::copy(ValueRange to, ValueRange from) {
-  for (auto [target, source] : llvm::zip_equal(to, from)) {
-    Contiguity what = (*this)[source];
-    known[target] = std::move(what);
+  for (auto [target, source] : llvm::zip_equal(to, from))
+    set(target, (*this)[source]);
+}
+
+void ContiguityAnalysis::setJoined(ValueRange to, ValueRange a, ValueRange b) {
+  for (auto [target, x, y] : llvm::zip_equal(to, a, b))
+    set(target, joined((*this)[x], (*this)[y], stepOf(target.getType())));
+}
+
+// A bound that moves goes to the next of zero and the type's own: numbers that a loop counts would
+// otherwise move it in every round.
+bool ContiguityAnalysis::weaken(ValueRange carried, ValueRange next) {
+  bool changed = false;
+  for (auto [value, other] : llvm::zip_equal(carried, next)) {
+    const Contiguity before = (*this)[value];
+    Contiguity both = joined(before, (*this)[other], stepOf(value.getType()));
+    const Interval all = Interval::ofType(value.getType());
+    if (both.interval.low < before.interval.low)
+      both.interval.low = both.interval.low >= 0 ? 0 : all.low;
+    if (both.interval.high > before.interval.high)
+      both.interval.high = all.high;
+    set(value, std::move(both));
+    changed |= (*this)[value] != before;
   }
+  return changed;
 }
 
 void ContiguityAnalysis::visitIf(scf::IfOp branch) {
   visit(*branch.thenBlock());
   if (Block *otherwise = branch.elseBlock()) {
     visit(*otherwise);
-    copy(branch.getResults(), branch.thenYield().getOperands());
-    for (auto [result, value] :
-         llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))
-      join(result, value);
+    setJoined(branch.getResults(), branch.thenYield().getOperands(),
+              branch.elseYield().getOperands());
   }
 }
 
 // What is carried starts as what enters the loop and is weakened by what comes back, until that
-// takes nothing away: then it holds in every iteration. It ends since knowledge only shrinks.
+// takes nothing away: then it holds in every iteration. It ends since knowledge only shrinks:
+// promises are the same in every round, runs and divisors become divisors of themselves, gaps are
+// bounded, and each bound of an interval moves twice at most. What a promise says of a value in the
+// loop need not hold of what leaves it.
 void ContiguityAnalysis::visitFor(scf::ForOp loop) {
-  const Contiguity &lower = (*this)[loop.getLowerBound()], &step = (*this)[loop.getStep()];
+  const Contiguity &lower = (*this)[loop.getLowerBound()], &step = (*this)[loop.getStep()],
+                   &upper = (*this)[loop.getUpperBound()];
   Contiguity induction = Contiguity::unknown(loop.getInductionVar().getType());
   induction.dims[0].divisibility = std::min(lower[0].divisibility, step[0].divisibility);
-  induction.nonNegative = lower.nonNegative;
-  known[loop.getInductionVar()] = induction;
+  if (!loop.getUnsignedCmp() || (lower.isNonNegative() && upper.isNonNegative()))
+    induction.interval = {lower.interval.low,
+                          std::max(lower.interval.low, upper.interval.high - 1)};
+  set(loop.getInductionVar(), std::move(induction));
   copy(loop.getRegionIterArgs(), loop.getInitArgs());
-  bool changed = true;
-  while (changed) {
+  do
     visit(*loop.getBody());
-    changed = false;
-    for (auto [carried, next] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues()))
-      changed |= join(carried, next);
-  }
-  copy(loop.getResults(), loop.getRegionIterArgs());
+  while (weaken(loop.getRegionIterArgs(), loop.getYieldedValues()));
+  setJoined(loop.getResults(), loop.getInitArgs(), loop.getYieldedValues());
 }
 
 void ContiguityAnalysis::visitWhile(scf::WhileOp loop) {
   copy(loop.getBeforeArguments(), loop.getInits());
-  bool changed = true;
-  while (changed) {
+  do {
     visit(*loop.getBeforeBody());
     copy(loop.getAfterArguments(), loop.getConditionOp().getArgs());
     visit(*loop.getAfterBody());
-    changed = false;
-    for (auto [carried, next] :
-         llvm::zip_equal(loop.getBeforeArguments(), loop.getYieldOp().getOperands()))
-      changed |= join(carried, next);
-  }
+  } while (weaken(loop.getBeforeArguments(), loop.getYieldOp().getOperands()));
   copy(loop.getResults(), loop.getConditionOp().getArgs());
 }
 

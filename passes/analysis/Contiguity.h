@@ -4,6 +4,7 @@
 
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/analysis/Intervals.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace sectile {
@@ -24,11 +25,13 @@ struct Run {
 /// extent 1.
 struct Contiguity {
   llvm::SmallVector<Run, 2> dims;
-  std::optional<int64_t> constant; ///< every element is this
-  bool nonNegative = false;        ///< every element, as a signed number
+  Interval interval; ///< every element, as a signed number
 
   const Run &operator[](unsigned dim) const { return dims[dim]; }
   bool operator==(const Contiguity &) const = default;
+  bool isNonNegative() const { return interval.isNonNegative(); }
+  /// What every element is, if that is known.
+  std::optional<int64_t> constant() const;
 
   /// Nothing known about a value of this type, but that pointers are multiples of what they point
   /// to.
@@ -42,13 +45,22 @@ int64_t stepOf(mlir::Type type);
 /// dimension.
 int64_t divisibilityOfRuns(const Run &run, int64_t length, int64_t step);
 
-/// Whether what is known holds always, or is what to expect: the places that a number is taken
-/// apart into by an extent that is not known are neighbours but where a row ends, numbers up to 16
-/// apart still lie close by, and what is divided is not negative.
-enum class Certainty { always, mostly };
+enum class Certainty {
+  /// Intervals hold even where arithmetic wraps and promises are false.
+  proven,
+  /// All holds if signed arithmetic does not overflow, as in C++, and what was promised is true.
+  always,
+  /// What to expect: the places that a number is taken apart into by an extent that is not known
+  /// are neighbours but where a row ends, numbers up to 16 apart still lie close by, and what is
+  /// divided is not negative.
+  mostly
+};
 
 /// The analysis of every value in an operation, by abstract interpretation: loops are repeated
-/// until nothing changes. As in C++, signed arithmetic is taken not to overflow.
+/// until nothing changes.
+///
+/// MLIR's dataflow framework and its analysis of integer ranges are not used. Runs need the walk
+/// over loops anyway, ranges come along in it, and neither knows of promises.
 class ContiguityAnalysis {
 public:
   explicit ContiguityAnalysis(mlir::Operation *root, Certainty certainty = Certainty::always);
@@ -58,24 +70,33 @@ private:
   void visit(mlir::Block &block);
   void visit(mlir::Operation &op);
   void visitRegions(mlir::Operation &op);
-  void assume(mlir::Value condition, mlir::Block *block);
+  void collect(mlir::Value promise, mlir::Block *block);
   void visitIf(mlir::scf::IfOp branch);
   void visitFor(mlir::scf::ForOp loop);
   void visitWhile(mlir::scf::WhileOp loop);
+  /// Sets what is known of a value to this, and to what was promised of it.
+  void set(mlir::Value value, Contiguity what);
   void copy(mlir::ValueRange to, mlir::ValueRange from);
-  /// Weakens what is known of `value` to what holds of `other` too; whether that took anything
-  /// away.
-  bool join(mlir::Value value, mlir::Value other);
+  /// Sets each to what holds of both others.
+  void setJoined(mlir::ValueRange to, mlir::ValueRange a, mlir::ValueRange b);
+  /// Weakens what is known of values that a loop carries to what holds of the next ones too;
+  /// whether that took anything away.
+  bool weaken(mlir::ValueRange carried, mlir::ValueRange next);
+
+  /// What `assume` says of a number.
+  struct Promise {
+    bool nonNegative = false;
+    int64_t divisor = 1;
+  };
 
   Certainty certainty;
+  llvm::DenseMap<mlir::Value, Promise> promises;
   llvm::DenseMap<mlir::Value, Contiguity> known;
 };
 
-/// What holds of an operation's only result, given what holds of its operands; nothing where no
-/// rule knows the operation.
-std::optional<Contiguity> inferContiguity(mlir::Operation &op,
-                                          llvm::ArrayRef<const Contiguity *> operands,
-                                          Certainty certainty = Certainty::always);
+/// What holds of an operation's only result, given what holds of its operands.
+Contiguity inferContiguity(mlir::Operation &op, llvm::ArrayRef<const Contiguity *> operands,
+                           Certainty certainty = Certainty::always);
 
 /// What holds of a value that is one or the other. `step` is stepOf their type.
 Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step);

@@ -38,7 +38,7 @@ public:
       shape.push_back(1);
   }
 
-  std::optional<Contiguity> infer();
+  Contiguity infer();
 
 private:
   const Contiguity &lhs() const { return *operands[0]; }
@@ -55,12 +55,17 @@ private:
     Contiguity result;
     for (unsigned d = 0; d < shape.size(); ++d)
       result.dims.push_back(rule(d));
+    result.interval = Interval::ofType(type);
     return result;
   }
   /// Every element has this value.
-  Contiguity same(const Run &value, std::optional<int64_t> constant, bool nonNegative) const;
+  Contiguity same(int64_t divisibility) const {
+    return perDim([&](unsigned d) { return Run{1, shape[d], divisibility}; });
+  }
   Contiguity constant(int64_t value) const {
-    return same({1, 1, powerOfTwoIn(value)}, value, value >= 0);
+    Contiguity result = same(powerOfTwoIn(value));
+    result.interval = {value, value};
+    return result;
   }
 
   Contiguity add() const;
@@ -71,7 +76,7 @@ private:
   Contiguity bitAnd() const;
   Contiguity compare(arith::CmpIPredicate predicate) const;
   Contiguity select() const;
-  Contiguity eitherOf(bool nonNegative) const;
+  Contiguity eitherOf() const;
   Contiguity extendUnsigned() const;
   Contiguity load() const;
   Contiguity expandDims(unsigned axis) const;
@@ -79,30 +84,28 @@ private:
   Contiguity permute(ArrayRef<int32_t> order) const;
   Contiguity reshape(ArrayRef<int64_t> from) const;
   Contiguity promised(tile::HintOp hint) const;
-  /// A constant of this value in the shape of the right operand; for shifts by a constant.
-  Contiguity powerOfTwo(int64_t exponent) const {
-    return same({1, 1, std::min(int64_t(1) << exponent, maxDivisor)}, int64_t(1) << exponent, true);
-  }
+  /// Two to a power, in the shape of the right operand; for shifts by a constant.
+  Contiguity powerOfTwo(int64_t exponent) const { return constant(int64_t(1) << exponent); }
   /// The right operand as a constant amount of a shift.
   std::optional<int64_t> shiftAmount() const {
-    std::optional<int64_t> amount = rhs().constant;
+    std::optional<int64_t> amount = rhs().constant();
     return amount && *amount >= 0 && *amount < 31 ? amount : std::nullopt;
   }
 
   /// Whether few multiples of a divisor are expected within a run: it is no constant.
   bool isSeldomMet(const Contiguity &divisor) const {
-    return certainty == Certainty::mostly && !divisor.constant;
+    return certainty == Certainty::mostly && !divisor.constant();
   }
 
   /// Whether numbers are expected not to be negative, as sizes and places of elements are not.
   bool isCount(const Contiguity &numbers) const {
-    return numbers.nonNegative || certainty == Certainty::mostly;
+    return numbers.isNonNegative() || certainty == Certainty::mostly;
   }
 
   /// Whether numbers that far apart still count as neighbours.
   bool isSmallStep(const Contiguity &step) const {
-    return certainty == Certainty::mostly && step.constant && *step.constant > 1 &&
-           *step.constant <= mostGap;
+    return certainty == Certainty::mostly && step.constant() && *step.constant() > 1 &&
+           *step.constant() <= mostGap;
   }
 
   Operation &op;
@@ -113,16 +116,9 @@ private:
   SmallVector<int64_t, 3> shape;
 };
 
-Contiguity Rules::same(const Run &value, std::optional<int64_t> constant, bool nonNegative) const {
-  Contiguity result = perDim([&](unsigned d) { return Run{1, shape[d], value.divisibility}; });
-  result.constant = constant;
-  result.nonNegative = nonNegative;
-  return result;
-}
-
 // Integers, or a pointer and integers that count its elements.
 Contiguity Rules::add() const {
-  Contiguity result = perDim([&](unsigned d) {
+  return perDim([&](unsigned d) {
     const Run &a = lhs()[d], &b = rhs()[d];
     Run run;
     const int64_t ofA = std::gcd(a.contiguity, b.constancy),
@@ -136,8 +132,6 @@ Contiguity Rules::add() const {
     run.divisibility = std::min(divisibilityOfRuns(a, run.contiguity, step), offset);
     return run;
   });
-  result.nonNegative = lhs().nonNegative && rhs().nonNegative;
-  return result;
 }
 
 Contiguity Rules::subtract() const {
@@ -154,27 +148,25 @@ Contiguity Rules::subtract() const {
 }
 
 Contiguity Rules::multiply(const Contiguity &by) const {
-  if (by.constant == 1)
+  if (by.constant() == 1)
     return lhs();
-  if (lhs().constant == 1)
+  if (lhs().constant() == 1)
     return by;
-  Contiguity result = perDim([&](unsigned d) {
+  return perDim([&](unsigned d) {
     int64_t divisor = everyLhs(d) * divisibilityOfRuns(by[d], 1, 1);
     // Bounded, so that what a loop multiplies again and again comes to an end.
-    const bool close = isSmallStep(by) && lhs()[d].gap * *by.constant <= mostGap;
+    const bool close = isSmallStep(by) && lhs()[d].gap * *by.constant() <= mostGap;
     return Run{close ? lhs()[d].contiguity : 1, std::gcd(lhs()[d].constancy, by[d].constancy),
-               std::min(divisor, maxDivisor), close ? lhs()[d].gap * *by.constant : 1};
+               std::min(divisor, maxDivisor), close ? lhs()[d].gap * *by.constant() : 1};
   });
-  result.nonNegative = lhs().nonNegative && by.nonNegative;
-  return result;
 }
 
 // s, …, s+g-1 all have one quotient by n where g divides s and n, since no multiple of n lies after
 // s. Division that rounds towards zero does that for numbers from zero on only.
 Contiguity Rules::divide(const Contiguity &by, bool roundsDown) const {
-  if (by.constant == 1)
+  if (by.constant() == 1)
     return lhs();
-  Contiguity result = perDim([&](unsigned d) {
+  return perDim([&](unsigned d) {
     const Run &a = lhs()[d], &n = by[d];
     Run run;
     run.constancy = std::gcd(a.constancy, n.constancy);
@@ -184,17 +176,15 @@ Contiguity Rules::divide(const Contiguity &by, bool roundsDown) const {
     else if (roundsDown || isCount(lhs()))
       run.constancy = std::max(run.constancy, std::gcd(std::gcd(a.contiguity, n.constancy),
                                                        std::min(a.divisibility, divisor)));
-    if (by.constant && isPowerOfTwo(*by.constant))
-      run.divisibility = std::max<int64_t>(everyLhs(d) / *by.constant, 1);
+    if (by.constant() && isPowerOfTwo(*by.constant()))
+      run.divisibility = std::max<int64_t>(everyLhs(d) / *by.constant(), 1);
     return run;
   });
-  result.nonNegative = lhs().nonNegative && by.nonNegative;
-  return result;
 }
 
 // s, …, s+g-1 modulo n stay a run where g divides s and n.
 Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
-  Contiguity result = perDim([&](unsigned d) {
+  return perDim([&](unsigned d) {
     const Run &a = lhs()[d], &n = by[d];
     int64_t divisor = divisibilityOfRuns(n, 1, 1);
     Run run;
@@ -208,20 +198,16 @@ Contiguity Rules::remainder(const Contiguity &by, bool roundsDown) const {
     run.gap = a.gap;
     return run;
   });
-  result.nonNegative = lhs().nonNegative || (roundsDown && by.nonNegative);
-  return result;
 }
 
 Contiguity Rules::bitAnd() const {
-  if (std::optional<int64_t> mask = rhs().constant;
+  if (std::optional<int64_t> mask = rhs().constant();
       mask && *mask < maxDivisor && isPowerOfTwo(*mask + 1))
     return remainder(constant(*mask + 1), /*roundsDown=*/true);
-  Contiguity result = perDim([&](unsigned d) {
+  return perDim([&](unsigned d) {
     return Run{1, std::gcd(lhs()[d].constancy, rhs()[d].constancy),
                std::max(everyLhs(d), everyRhs(d))};
   });
-  result.nonNegative = lhs().nonNegative || rhs().nonNegative;
-  return result;
 }
 
 // Where g divides s and n, all of s, …, s+g-1 are below n or none is.
@@ -261,32 +247,27 @@ Contiguity Rules::select() const {
                                   divisibilityOfRuns(b[d], run.contiguity, step));
       return run;
     });
-    result.nonNegative = a.nonNegative && b.nonNegative;
   }
   return result;
 }
 
-Contiguity Rules::eitherOf(bool nonNegative) const {
-  Contiguity result = perDim([&](unsigned d) {
+Contiguity Rules::eitherOf() const {
+  return perDim([&](unsigned d) {
     return Run{1, std::gcd(lhs()[d].constancy, rhs()[d].constancy),
                std::min(everyLhs(d), everyRhs(d))};
   });
-  result.nonNegative = nonNegative;
-  return result;
 }
 
 // A run that passes from -1 to 0 would be torn apart; one whose length divides its first value does
 // not.
 Contiguity Rules::extendUnsigned() const {
   Contiguity result = lhs();
-  if (!lhs().nonNegative) {
+  if (!lhs().isNonNegative()) {
     for (Run &run : result.dims) {
       int64_t length = std::gcd(run.contiguity, run.divisibility);
       run = {length, run.constancy, divisibilityOfRuns(run, length, 1), run.gap};
     }
-    result.constant.reset();
   }
-  result.nonNegative = true;
   return result;
 }
 
@@ -336,8 +317,6 @@ Contiguity Rules::reshape(ArrayRef<int64_t> from) const {
   for (unsigned d = 0; d < from.size(); ++d)
     every = std::max(every, everyLhs(d));
   Contiguity result = perDim([&](unsigned) { return Run{1, 1, every}; });
-  result.constant = lhs().constant;
-  result.nonNegative = lhs().nonNegative;
   int i = from.size() - 1, j = shape.size() - 1;
   while (i >= 0 && j >= 0) {
     // Extents of 1 carry nothing, and would hide the dimension that does.
@@ -399,9 +378,9 @@ Contiguity Rules::promised(tile::HintOp hint) const {
   return result;
 }
 
-std::optional<Contiguity> Rules::infer() {
-  return llvm::TypeSwitch<Operation *, std::optional<Contiguity>>(&op)
-      .Case<arith::ConstantOp>([&](arith::ConstantOp c) -> std::optional<Contiguity> {
+Contiguity Rules::infer() {
+  return llvm::TypeSwitch<Operation *, Contiguity>(&op)
+      .Case<arith::ConstantOp>([&](arith::ConstantOp c) {
         Attribute value = c.getValue();
         if (auto splat = dyn_cast<SplatElementsAttr>(value))
           value = splat.getSplatValue<Attribute>();
@@ -409,19 +388,17 @@ std::optional<Contiguity> Rules::infer() {
             integer && integer.getValue().getBitWidth() <= 64)
           return constant(integer.getValue().getSExtValue());
         if (isa<FloatAttr>(value))
-          return same({}, std::nullopt, false);
-        return std::nullopt;
+          return same(1);
+        return Contiguity::unknown(type);
       })
-      .Case<tile::ProgramIdOp, tile::NumProgramsOp>(
-          [&](auto) { return same({}, std::nullopt, true); })
+      .Case<tile::ProgramIdOp, tile::NumProgramsOp>([&](auto) { return same(1); })
       .Case<tile::ArangeOp>([&](tile::ArangeOp range) {
         int64_t start = static_cast<int32_t>(range.getStart());
         Contiguity result =
             perDim([&](unsigned d) { return Run{shape[d], 1, powerOfTwoIn(start)}; });
-        result.nonNegative = start >= 0;
         return result;
       })
-      .Case<tile::SplatOp>([&](auto) { return same(lhs()[0], lhs().constant, lhs().nonNegative); })
+      .Case<tile::SplatOp>([&](auto) { return same(lhs()[0].divisibility); })
       .Case<tile::ExpandDimsOp>([&](tile::ExpandDimsOp o) { return expandDims(o.getAxis()); })
       .Case<tile::BroadcastOp>([&](auto) { return broadcast(); })
       .Case<tile::PermuteOp>([&](tile::PermuteOp o) { return permute(o.getOrder()); })
@@ -437,42 +414,47 @@ std::optional<Contiguity> Rules::infer() {
       .Case<arith::RemSIOp>([&](auto) { return remainder(rhs(), false); })
       .Case<arith::RemUIOp>([&](auto) { return remainder(rhs(), true); })
       .Case<arith::AndIOp>([&](auto) { return bitAnd(); })
-      .Case<arith::OrIOp, arith::XOrIOp>(
-          [&](auto) { return eitherOf(lhs().nonNegative && rhs().nonNegative); })
-      .Case<arith::MinSIOp, arith::MaxUIOp>(
-          [&](auto) { return eitherOf(lhs().nonNegative && rhs().nonNegative); })
-      .Case<arith::MaxSIOp, arith::MinUIOp>(
-          [&](auto) { return eitherOf(lhs().nonNegative || rhs().nonNegative); })
-      .Case<arith::ShLIOp>([&](auto) -> std::optional<Contiguity> {
+      .Case<arith::OrIOp, arith::XOrIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
+            arith::MaxUIOp>([&](auto) { return eitherOf(); })
+      .Case<arith::ShLIOp>([&](auto) {
         if (std::optional<int64_t> amount = shiftAmount())
           return multiply(powerOfTwo(*amount));
-        return std::nullopt;
+        return Contiguity::unknown(type);
       })
-      .Case<arith::ShRSIOp, arith::ShRUIOp>([&](auto) -> std::optional<Contiguity> {
+      .Case<arith::ShRSIOp, arith::ShRUIOp>([&](auto) {
         if (std::optional<int64_t> amount = shiftAmount())
           return divide(powerOfTwo(*amount), true);
-        return std::nullopt;
+        return Contiguity::unknown(type);
       })
       .Case<arith::CmpIOp>([&](arith::CmpIOp o) { return compare(o.getPredicate()); })
       .Case<arith::SelectOp>([&](auto) { return select(); })
-      .Case<arith::ExtSIOp, arith::IndexCastOp, cta::ConvertLayoutOp>([&](auto) { return lhs(); })
+      .Case<arith::ExtSIOp, arith::IndexCastOp, arith::TruncIOp, cta::ConvertLayoutOp>(
+          [&](auto) { return lhs(); })
       .Case<arith::ExtUIOp>([&](auto) { return extendUnsigned(); })
-      .Case<arith::TruncIOp>([&](auto) {
-        Contiguity result = lhs();
-        result.constant.reset();
-        result.nonNegative = false;
-        return result;
-      })
-      .Default([](Operation *) { return std::nullopt; });
+      .Default([&](Operation *) { return Contiguity::unknown(type); });
 }
 
 } // namespace
 
-std::optional<Contiguity> inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
-                                          Certainty certainty) {
-  if (op.getNumResults() != 1)
-    return std::nullopt;
-  return Rules(op, operands, certainty).infer();
+// Where a number may not fit, arithmetic that does not overflow still has the sign that it should
+// have; what is cut off has any.
+static Interval bounded(const Interval &exact, Operation &op, Certainty certainty) {
+  Interval all = Interval::ofType(op.getResult(0).getType());
+  if (exact.low >= all.low && exact.high <= all.high)
+    return exact;
+  if (certainty != Certainty::proven && exact.isNonNegative() && !isa<arith::TruncIOp>(op))
+    all.low = 0;
+  return all;
+}
+
+Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
+                           Certainty certainty) {
+  Contiguity result = Rules(op, operands, certainty).infer();
+  SmallVector<Interval, 4> intervals;
+  for (const Contiguity *operand : operands)
+    intervals.push_back(operand->interval);
+  result.interval = bounded(exactInterval(op, intervals), op, certainty);
+  return result;
 }
 
 } // namespace sectile

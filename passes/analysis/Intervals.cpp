@@ -1,7 +1,7 @@
-// Interval arithmetic over the operations that compute indices.
+// How small and how large the results of the operations that compute indices can be.
 #include "passes/analysis/Intervals.h"
+#include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -9,40 +9,32 @@ using namespace mlir;
 
 namespace sectile {
 
-static unsigned bitsOf(Value value) {
-  Type element = tile::elementType(value.getType());
-  return element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+static unsigned bitsOf(Type type) {
+  Type element = tile::elementType(type);
+  return element.isInteger() ? element.getIntOrFloatBitWidth() : 64;
 }
 
-static Interval widest(Value value) { return Interval::ofBits(bitsOf(value)); }
+Interval Interval::ofType(Type type) { return ofBits(bitsOf(type)); }
 
-Interval Intervals::of(Value value) {
-  auto [found, isNew] = known.try_emplace(value, widest(value));
-  if (!isNew) // a value carried by a loop depends on itself
-    return found->second;
-  Interval interval = infer(value);
-  if (!interval.fits(bitsOf(value)))
-    interval = widest(value);
-  return known[value] = interval;
+/// All numbers of as many bits as the greatest of these, none of which is negative.
+static Interval ofBitsBelow(Interval::Number greatest) {
+  Interval::Number all = 1;
+  while (all <= greatest)
+    all *= 2;
+  return {0, all - 1};
 }
 
-Interval Intervals::infer(Value value) {
-  if (Operation *op = value.getDefiningOp())
-    return op->getNumResults() == 1 ? exact(op) : widest(value);
-  auto argument = cast<BlockArgument>(value);
-  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-  if (!loop || argument != loop.getInductionVar())
-    return widest(value);
-  return {of(loop.getLowerBound()).low, of(loop.getUpperBound()).high - 1};
-}
-
-Interval Intervals::exact(Operation *op) {
-  auto operand = [&](unsigned i) { return of(op->getOperand(i)); };
-  return TypeSwitch<Operation *, Interval>(op)
+Interval exactInterval(Operation &op, ArrayRef<Interval> operands) {
+  const Interval widest = Interval::ofType(op.getResult(0).getType());
+  // More than any type holds: products of 64-bit numbers may leave even an Interval.
+  const Interval boundless = Interval::ofBits(100);
+  auto operand = [&](unsigned i) { return operands[i]; };
+  return TypeSwitch<Operation *, Interval>(&op)
       .Case([&](arith::ConstantOp constant) {
         APInt number;
-        if (!matchPattern(constant.getResult(), m_ConstantInt(&number)))
-          return widest(op->getResult(0));
+        if (!matchPattern(constant.getResult(), m_ConstantInt(&number)) ||
+            number.getBitWidth() > 64)
+          return widest;
         return Interval{number.getSExtValue(), number.getSExtValue()};
       })
       .Case([&](tile::ProgramIdOp id) {
@@ -56,11 +48,13 @@ Interval Intervals::exact(Operation *op) {
         return Interval{start, start + range.getType().getShape()[0] - 1};
       })
       .Case<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-            tile::HintOp, arith::ExtSIOp>([&](auto) { return operand(0); })
+            tile::HintOp, cta::ConvertLayoutOp, arith::ExtSIOp, arith::TruncIOp,
+            arith::IndexCastOp>([&](auto) { return operand(0); })
       .Case([&](arith::ExtUIOp extend) {
         Interval from = operand(0);
-        return from.low >= 0 ? from
-                             : Interval{0, (Interval::Number(1) << bitsOf(extend.getIn())) - 1};
+        return from.low >= 0
+                   ? from
+                   : Interval{0, (Interval::Number(1) << bitsOf(extend.getIn().getType())) - 1};
       })
       .Case([&](arith::AddIOp) {
         return Interval{operand(0).low + operand(1).low, operand(0).high + operand(1).high};
@@ -70,9 +64,9 @@ Interval Intervals::exact(Operation *op) {
       })
       .Case([&](arith::MulIOp) {
         Interval a = operand(0), b = operand(1);
-        // Products of 64-bit numbers may leave even this.
-        if (!a.fits(63) || !b.fits(63))
-          return Interval::ofBits(100);
+        if (!a.fits(63) || !b.fits(63)) // their product may not fit an Interval; its sign is known
+          return Interval{a.isNonNegative() && b.isNonNegative() ? 0 : boundless.low,
+                          boundless.high};
         Interval::Number products[] = {a.low * b.low, a.low * b.high, a.high * b.low,
                                        a.high * b.high};
         return Interval{*std::ranges::min_element(products), *std::ranges::max_element(products)};
@@ -80,41 +74,67 @@ Interval Intervals::exact(Operation *op) {
       .Case([&](arith::ShLIOp) {
         Interval a = operand(0), b = operand(1);
         if (b.low < 0 || b.high > 31)
-          return Interval::ofBits(100);
+          return boundless;
         return Interval{std::min(a.low, a.low * (Interval::Number(1) << b.high)),
                         std::max(a.high, a.high * (Interval::Number(1) << b.high))};
       })
-      .Case([&](arith::TruncIOp) { return operand(0); })
-      .Case([&](arith::DivSIOp) {
+      // Division by zero is undefined, so that a divisor from zero on is from one on.
+      .Case<arith::DivSIOp, arith::FloorDivSIOp>([&](auto) {
         Interval a = operand(0), b = operand(1);
-        if (b.low < 1)
-          return widest(op->getResult(0));
-        return Interval{a.low < 0 ? a.low : a.low / b.high,
-                        a.high < 0 ? a.high / b.high : a.high / b.low};
+        if (b.low < 0)
+          return widest;
+        Interval::Number least = std::max<Interval::Number>(b.low, 1),
+                         most = std::max<Interval::Number>(b.high, 1);
+        return Interval{a.low < 0 ? a.low : a.low / most,
+                        a.high < 0 ? a.high / most : a.high / least};
       })
       .Case([&](arith::RemSIOp) {
         Interval a = operand(0), b = operand(1);
-        if (b.low < 1)
-          return widest(op->getResult(0));
-        return Interval{a.low < 0 ? std::max(a.low, 1 - b.high) : 0,
-                        a.high < 0 ? 0 : std::min(a.high, b.high - 1)};
+        Interval result{std::min<Interval::Number>(a.low, 0),
+                        std::max<Interval::Number>(a.high, 0)};
+        if (b.low >= 0 && b.high >= 1) {
+          result.low = std::max(result.low, 1 - b.high);
+          result.high = std::min(result.high, b.high - 1);
+        }
+        return result;
       })
-      .Case<arith::DivUIOp, arith::ShRUIOp, arith::ShRSIOp>([&](auto) {
+      .Case<arith::DivUIOp, arith::ShRUIOp>([&](auto) {
         Interval a = operand(0);
-        return a.low >= 0 ? Interval{0, a.high} : widest(op->getResult(0));
+        return a.low >= 0 ? Interval{0, a.high} : widest;
+      })
+      .Case([&](arith::ShRSIOp) {
+        Interval a = operand(0);
+        return Interval{std::min<Interval::Number>(a.low, 0),
+                        std::max<Interval::Number>(a.high, -1)};
       })
       .Case([&](arith::RemUIOp) {
-        Interval b = operand(1);
-        return b.low >= 1 ? Interval{0, b.high - 1} : widest(op->getResult(0));
+        Interval a = operand(0), b = operand(1);
+        if (b.low >= 0 && b.high >= 1)
+          return Interval{0, a.low >= 0 ? std::min(a.high, b.high - 1) : b.high - 1};
+        return a.low >= 0 ? Interval{0, a.high} : widest;
       })
       .Case([&](arith::AndIOp) {
         // A number that is not negative has no bits above its own.
         Interval a = operand(0), b = operand(1);
         if (a.low >= 0 && b.low >= 0)
           return Interval{0, std::min(a.high, b.high)};
-        return a.low >= 0   ? Interval{0, a.high}
-               : b.low >= 0 ? Interval{0, b.high}
-                            : widest(op->getResult(0));
+        return a.low >= 0 ? Interval{0, a.high} : b.low >= 0 ? Interval{0, b.high} : widest;
+      })
+      .Case<arith::OrIOp, arith::XOrIOp>([&](auto) {
+        Interval a = operand(0), b = operand(1);
+        return a.low >= 0 && b.low >= 0 ? ofBitsBelow(std::max(a.high, b.high)) : widest;
+      })
+      .Case([&](arith::MinUIOp) {
+        // Unsigned, a negative number is greater than all that are not.
+        Interval a = operand(0), b = operand(1);
+        if (a.low >= 0 && b.low >= 0)
+          return Interval{std::min(a.low, b.low), std::min(a.high, b.high)};
+        return a.low >= 0 ? Interval{0, a.high} : b.low >= 0 ? Interval{0, b.high} : widest;
+      })
+      .Case([&](arith::MaxUIOp) {
+        Interval a = operand(0), b = operand(1);
+        return a.low >= 0 && b.low >= 0 ? Interval{std::max(a.low, b.low), std::max(a.high, b.high)}
+                                        : widest;
       })
       .Case([&](arith::MinSIOp) {
         return Interval{std::min(operand(0).low, operand(1).low),
@@ -128,7 +148,7 @@ Interval Intervals::exact(Operation *op) {
         return Interval{std::min(operand(1).low, operand(2).low),
                         std::max(operand(1).high, operand(2).high)};
       })
-      .Default([&](Operation *) { return widest(op->getResult(0)); });
+      .Default([&](Operation *) { return widest; });
 }
 
 } // namespace sectile

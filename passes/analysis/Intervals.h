@@ -1,39 +1,35 @@
-// What integers can be: the interval of numbers that every element of a value lies in.
+// Interval arithmetic over the operations that compute indices: how small and how large a result
+// can be. The contiguity analysis carries intervals through programs.
 #ifndef SECTILE_PASSES_ANALYSIS_INTERVALS_H
 #define SECTILE_PASSES_ANALYSIS_INTERVALS_H
 
 #include "mlir/IR/Operation.h"
-#include "llvm/ADT/DenseMap.h"
 
 namespace sectile {
 
-/// Numbers from `low` to `high`, wide enough for whatever 64 bits hold.
+/// Signed numbers from `low` to `high`, wide enough for sums and products of whatever 64 bits hold.
 struct Interval {
   __extension__ using Number = __int128;
   Number low, high;
 
+  bool operator==(const Interval &) const = default;
+  bool isNonNegative() const { return low >= 0; }
   bool fits(unsigned bits) const {
-    Number limit = Number(1) << (bits - 1);
-    return low >= -limit && high < limit;
+    Interval all = ofBits(bits);
+    return low >= all.low && high <= all.high;
   }
   static Interval ofBits(unsigned bits) {
     Number limit = Number(1) << (bits - 1);
     return {-limit, limit - 1};
   }
+  /// Everything that a value of this type, or an element of it, can be. 64 bits for what is no
+  /// integer.
+  static Interval ofType(mlir::Type type);
 };
 
-/// Intervals of values as signed numbers, found when they are asked for.
-class Intervals {
-public:
-  Interval of(mlir::Value value);
-  /// What the operation's only result would be if its type had no limits.
-  Interval exact(mlir::Operation *op);
-
-private:
-  Interval infer(mlir::Value value);
-
-  llvm::DenseMap<mlir::Value, Interval> known;
-};
+/// What the operation's only result would be if its type had no limits, given what its operands can
+/// be. The type's own interval where no rule knows the operation.
+Interval exactInterval(mlir::Operation &op, llvm::ArrayRef<Interval> operands);
 
 } // namespace sectile
 

@@ -10,14 +10,10 @@ using namespace mlir;
 
 namespace sectile {
 
-unsigned elementBits(Type type) {
-  Type element = tile::elementType(type);
-  return isa<tile::PtrType>(element) ? 64 : element.getIntOrFloatBitWidth();
-}
-
 ConversionPlan planOf(cta::ConvertLayoutOp convert) {
   return planConversion(*cta::layoutOf(convert.getSource().getType()),
-                        *cta::layoutOf(convert.getType()), elementBits(convert.getType()));
+                        *cta::layoutOf(convert.getType()), cta::elementBits(convert.getType()),
+                        {.banks = banksOf(convert)});
 }
 
 GatherPlan planOf(tile::ReduceOp reduce) {
@@ -27,8 +23,9 @@ GatherPlan planOf(tile::ReduceOp reduce) {
   if (plan.reduction.numPartials == 1)
     return plan;
   for (Value source : reduce.getSources()) {
-    ConversionPlan conversion = planConversion(plan.reduction.partial, plan.reduction.gathered,
-                                               elementBits(source.getType()));
+    ConversionPlan conversion =
+        planConversion(plan.reduction.partial, plan.reduction.gathered,
+                       cta::elementBits(source.getType()), {.banks = banksOf(reduce)});
     plan.offsets.push_back(plan.bytes);
     if (conversion.kind == ConversionPlan::Kind::Scratch)
       plan.bytes += llvm::alignTo(conversion.scratch.bytes, 16);
@@ -72,10 +69,10 @@ SharingPlan sharingPlanOf(Operation *op) {
   conversion.source = conversion.destination = layout->withoutDuplicateRegisters();
   conversion.sourceRegisters = *registersInThread(*layout, conversion.source);
   conversion.destinationRegisters = *registersInThread(conversion.destination, *layout);
-  ConversionOptions options;
-  options.maxScratchBytes = std::numeric_limits<unsigned>::max();
+  const ConversionOptions options{.banks = banksOf(op),
+                                  .maxScratchBytes = std::numeric_limits<unsigned>::max()};
   conversion.scratch = planScratch(conversion.source, conversion.destination,
-                                   elementBits(result.getType()), options);
+                                   cta::elementBits(result.getType()), options);
   plan.bytes = conversion.scratch.bytes;
   return plan;
 }
@@ -89,7 +86,7 @@ std::optional<ScanScratch> planOf(tile::ScanOp scan) {
   for (Value source : scan.getSources()) {
     result.offsets.push_back(result.bytes);
     int64_t slots = result.plan.totals.size() * result.plan.slotsPerTotal;
-    result.bytes += llvm::alignTo(slots * elementBytes(elementBits(source.getType())), 16);
+    result.bytes += llvm::alignTo(slots * cta::elementBytes(source.getType()), 16);
   }
   return result;
 }
@@ -103,7 +100,7 @@ bool staysInThreads(tile::ReshapeOp reshape) {
 }
 
 static int64_t bytesOf(Type tile) {
-  return cast<RankedTensorType>(tile).getNumElements() * elementBytes(elementBits(tile));
+  return cast<RankedTensorType>(tile).getNumElements() * cta::elementBytes(tile);
 }
 
 Scratch scratchOf(Operation *op) {
@@ -141,20 +138,14 @@ int64_t sharedBytes(Operation *op) {
   return scratchOf(op).bytes;
 }
 
-// The operations of `tile` have another name for it: their other attributes are about values.
-static StringRef offsetName(Operation *op) {
-  return isa_and_nonnull<tile::TileDialect>(op->getDialect()) ? StringRef("scratch")
-                                                              : StringRef("offset");
-}
-
 std::optional<int64_t> sharedOffset(Operation *op) {
-  if (auto offset = op->getAttrOfType<IntegerAttr>(offsetName(op)))
+  if (auto offset = op->getAttrOfType<IntegerAttr>(cta::offsetAttr))
     return offset.getInt();
   return std::nullopt;
 }
 
 void setSharedOffset(Operation *op, int64_t offset) {
-  op->setAttr(offsetName(op), Builder(op->getContext()).getI32IntegerAttr(offset));
+  op->setAttr(cta::offsetAttr, Builder(op->getContext()).getI32IntegerAttr(offset));
 }
 
 BufferOrigin originOf(Value buffer) {

@@ -9,9 +9,6 @@
 
 namespace sectile {
 
-/// Bits of a tile's element as layouts are planned for: pointers have 64.
-unsigned elementBits(mlir::Type type);
-
 /// How a conversion runs: the plan by which its scratch is placed and its code generated.
 ConversionPlan planOf(cta::ConvertLayoutOp convert);
 

@@ -122,6 +122,11 @@ public:
             "receiving");
     }
     nccl.check(nccl.GroupEnd(), "exchanging");
+    if (const auto capture = device.impl()->captures.of(stream.native()))
+      for (const auto &[source, target] : messages) {
+        device.impl()->captures.keep(*capture, source.address());
+        device.impl()->captures.keep(*capture, target.address());
+      }
     return std::make_shared<NcclTransfer>(stream.record(), messages);
   }
 

@@ -101,8 +101,7 @@ template <bool isSigned> void toFloat(Run &run, Operation &op) {
   });
 }
 
-/// Toward zero. What does not fit gives the nearest number that does, and NaN zero; the language
-/// leaves it undefined.
+/// Toward zero. What does not fit gives the nearest number that does, and NaN zero.
 template <bool isSigned> void toInteger(Run &run, Operation &op) {
   const unsigned bits = ElementType::of(op.getResult(0).getType()).bits;
   const double limit = std::ldexp(1.0, int(bits) - (isSigned ? 1 : 0));

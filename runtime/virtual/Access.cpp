@@ -98,12 +98,12 @@ size_t Block::rangeAt(uint64_t address) const {
 
 bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
                         const char *what) {
-  if (address >= thread.lastRange.low && address + bytes <= thread.lastRange.high &&
-      address + bytes > address)
+  if (const MemoryRange *last = thread.lastRange;
+      last && address >= last->low && address + bytes <= last->high && address + bytes > address)
     return true;
   const size_t at = rangeAt(address);
   if (at < launch->ranges.size() && bytes <= launch->ranges[at].high - address) {
-    thread.lastRange = launch->ranges[at];
+    thread.lastRange = &launch->ranges[at];
     return true;
   }
   report(FindingKind::OutOfBounds, thread, site,
@@ -138,7 +138,8 @@ void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint
   if (launch->checks) {
     uint32_t bytes = access & accessSizeMask;
     if (!checkAligned(thread, address, bytes, site) ||
-        !checkGlobal(thread, address, bytes, site, verb(access)))
+        !checkGlobal(thread, address, bytes, site, verb(access)) ||
+        !checkOrder(thread, address, access, site))
       stop(thread);
   }
   if (launch->counters)
@@ -179,6 +180,134 @@ void Block::accessRange(Thread &thread, uint64_t address, uint64_t bytes, uint32
     accessGeneric(thread, address + done, uint32_t(width) | flags, site);
     done += width;
   }
+}
+
+// Of an address in the allocation that the thread used last.
+std::string Block::byteOf(const Thread &thread, uint64_t address) const {
+  const MemoryRange &range = *thread.lastRange;
+  return "byte " + std::to_string(address - range.low) + " of an allocation of " +
+         std::to_string(range.high - range.low);
+}
+
+GlobalActor Block::globalActorOf(const Thread &thread, uint32_t site) const {
+  return {actorOf(thread, site), number, thread.others.get()};
+}
+
+bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  const MemoryRange &range = *thread.lastRange;
+  const uint32_t bytes = access & accessSizeMask;
+  const bool isAtomic = access & (accessAtomic | accessVolatile), writes = access & accessStore;
+  // A volatile load is there to see what others write meanwhile.
+  if (!isAtomic || writes) {
+    const auto conflict = launch->shadow->access(size_t(thread.lastRange - launch->ranges.data()),
+                                                 globalActorOf(thread, site), address, bytes,
+                                                 isAtomic ? GlobalAccess::Atomic
+                                                 : writes ? GlobalAccess::Write
+                                                          : GlobalAccess::Read);
+    if (conflict) {
+      reportConflict(thread, site, *conflict);
+      return false;
+    }
+  }
+  if (isAtomic && access & accessFenced) {
+    if (writes && thread.release.knowledge)
+      publish(thread, address);
+    if (std::find(thread.atomics.begin(), thread.atomics.end(), address) == thread.atomics.end())
+      thread.atomics.push_back(address);
+  }
+  if (!range.written)
+    return true;
+  if (!writes || access & accessAtomic) {
+    const uint64_t unwritten =
+        range.low + range.written->firstUnwritten(address - range.low, bytes);
+    if (unwritten < address + bytes && !uninitialized)
+      report(FindingKind::Uninitialized, thread, site,
+             placeOf(site) + " of " + byteOf(thread, unwritten) + ", which nothing has written");
+  }
+  if (writes)
+    range.written->mark(address - range.low, bytes);
+  return true;
+}
+
+// What came before the thread's release fence is seen by who acquires what it writes there now.
+void Block::publish(Thread &thread, uint64_t address) {
+  Release &release = thread.release;
+  if (!release.all) {
+    auto seen = std::make_shared<std::vector<uint32_t>>(release.knowledge->seen);
+    (*seen)[thread.index] = release.clock;
+    auto all = release.others ? std::make_shared<BlocksSeen>(*release.others)
+                              : std::make_shared<BlocksSeen>();
+    all->add(number, std::move(seen));
+    release.all = std::move(all);
+  }
+  launch->shadow->release(address, release.ofBlock ? std::optional(number) : std::nullopt,
+                          *release.all);
+}
+
+void Block::fence(Thread &thread, uint32_t order) {
+  if (!launch->checks)
+    return;
+  const bool ofBlock = order & fenceOfBlock;
+  if (order & fenceAcquires) {
+    BlocksSeen found;
+    for (const uint64_t address : thread.atomics)
+      for (const GlobalShadow::Scope &scope : {GlobalShadow::Scope(), GlobalShadow::Scope(number)})
+        if (const auto seen = launch->shadow->released(address, scope))
+          found.add(*seen);
+    thread.atomics.clear();
+    if (const std::vector<uint32_t> *own = found.of(number)) {
+      Knowledge *knowledge = newKnowledge();
+      knowledge->seen = thread.knowledge->seen;
+      for (size_t i = 0; i < own->size(); ++i)
+        knowledge->seen[i] = std::max(knowledge->seen[i], (*own)[i]);
+      knowledge->least = *std::min_element(knowledge->seen.begin(), knowledge->seen.end());
+      setKnowledge(thread, knowledge);
+    }
+    if (!ofBlock && !found.isEmpty()) {
+      if (thread.others)
+        found.add(*thread.others);
+      thread.others = std::make_shared<BlocksSeen>(std::move(found));
+    }
+  }
+  if (order & fenceReleases) {
+    dropKnowledge(thread.release.knowledge);
+    ++thread.knowledge->users;
+    thread.release = {thread.knowledge, thread.clock, ofBlock, thread.others, nullptr};
+    // What comes after is not released. Lanes that do the same keep one clock.
+    topClock = std::max(topClock, ++thread.clock);
+  }
+}
+
+bool Block::checkLanding(Thread &thread, const AsyncCopy &copy) {
+  if (!copy.sourceBytes)
+    return true;
+  GlobalActor actor = globalActorOf(thread, copy.site);
+  actor.clock = copy.clock;
+  actor.knowledge = copy.knowledge;
+  actor.others = copy.others.get();
+  // The thread has used other allocations since.
+  thread.lastRange = &launch->ranges[rangeAt(copy.source)];
+  const auto conflict = launch->shadow->finishRead(size_t(thread.lastRange - launch->ranges.data()),
+                                                   actor, copy.source, copy.sourceBytes);
+  if (conflict)
+    reportConflict(thread, copy.site, *conflict);
+  return !conflict;
+}
+
+void Block::reportConflict(const Thread &thread, uint32_t site, const GlobalConflict &conflict) {
+  const char *what = conflict.otherAccess == GlobalAccess::Write    ? "a write"
+                     : conflict.otherAccess == GlobalAccess::Atomic ? "an atomic operation"
+                                                                    : "a read";
+  std::string who = "thread " + std::to_string(conflict.otherThread);
+  if (conflict.otherBlock != number) {
+    const uint64_t x = launch->grid[0], y = launch->grid[1];
+    who += " of block (" + std::to_string(conflict.otherBlock % x) + "," +
+           std::to_string(conflict.otherBlock / x % y) + "," +
+           std::to_string(conflict.otherBlock / x / y) + ")";
+  }
+  report(FindingKind::GlobalRace, thread, site,
+         placeOf(site) + " of " + byteOf(thread, conflict.address) + " is not ordered after " +
+             what + " by " + who + ": " + placeOf(conflict.otherSite));
 }
 
 Actor Block::actorOf(const Thread &thread, uint32_t site) const {

@@ -49,9 +49,13 @@ Knowledge *Block::newKnowledge() {
 
 void Block::setKnowledge(Thread &thread, Knowledge *knowledge) {
   ++knowledge->users;
-  if (thread.knowledge && --thread.knowledge->users == 0)
-    freeKnowledge.push_back(thread.knowledge);
+  dropKnowledge(thread.knowledge);
   thread.knowledge = knowledge;
+}
+
+void Block::dropKnowledge(Knowledge *knowledge) {
+  if (knowledge && --knowledge->users == 0)
+    freeKnowledge.push_back(knowledge);
 }
 
 // Each learner comes to know what every member knows and has done; the members' next accesses are
@@ -81,8 +85,25 @@ void Block::join(const uint32_t *members, size_t count, const uint32_t *learners
   ++joined->users; // so that it survives the loop
   for (size_t i = 0; i < learnerCount; ++i)
     setKnowledge(threads[learners[i]], joined);
-  if (--joined->users == 0)
-    freeKnowledge.push_back(joined);
+  dropKnowledge(joined);
+  joinOthers(members, count, learners, learnerCount);
+}
+
+// The same of what they know of other blocks.
+void Block::joinOthers(const uint32_t *members, size_t count, const uint32_t *learners,
+                       size_t learnerCount) {
+  std::shared_ptr<const BlocksSeen> joined = threads[members[0]].others;
+  for (size_t i = 1; i < count; ++i) {
+    const std::shared_ptr<const BlocksSeen> &other = threads[members[i]].others;
+    if (!other || other == joined)
+      continue;
+    auto both = std::make_shared<BlocksSeen>(*other);
+    if (joined)
+      both->add(*joined);
+    joined = std::move(both);
+  }
+  for (size_t i = 0; i < learnerCount && joined; ++i)
+    threads[learners[i]].others = joined;
 }
 
 void Block::prepare(uint64_t linearBlock) {
@@ -159,11 +180,14 @@ void Block::prepare(uint64_t linearBlock) {
     thread.index = i;
     thread.state = ThreadState::Ready;
     thread.log.clear();
-    thread.lastRange = {1, 0};
+    thread.lastRange = nullptr;
     thread.clock = origin;
     thread.knowledge = nullptr;
     if (knowledge)
       setKnowledge(thread, knowledge);
+    thread.others.reset();
+    thread.release = {};
+    thread.atomics.clear();
     thread.copies.clear();
     thread.groups.clear();
     thread.uncommitted = 0;
@@ -199,6 +223,7 @@ void Block::overrun(Thread &thread, uint32_t site) {
 
 std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearBlock) {
   launch = &context;
+  number = linearBlock;
   coordinates[0] = uint32_t(linearBlock % launch->grid[0]);
   coordinates[1] = uint32_t(linearBlock / launch->grid[0] % launch->grid[1]);
   coordinates[2] = uint32_t(linearBlock / launch->grid[0] / launch->grid[1]);
@@ -227,9 +252,8 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
   }
   for (const Thread &thread : threads)
     instructions += thread.instructions;
-  // A race or a missing wait explains an uninitialised read; anything else may be its consequence.
-  if (uninitialized && !(finding && (finding->kind == FindingKind::SharedRace ||
-                                     finding->kind == FindingKind::MissingWait)))
+  // What does not explain an uninitialised read may be its consequence.
+  if (uninitialized && !(finding && explainsUninitialized(finding->kind)))
     return std::move(uninitialized);
   return std::move(finding);
 }

@@ -4,6 +4,7 @@
 #include "runtime/virtual/Counters.h"
 #include "runtime/virtual/Fiber.h"
 #include "runtime/virtual/Finding.h"
+#include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
 #include <deque>
@@ -35,6 +36,19 @@ struct AsyncCopy {
   uint32_t target;
   uint32_t bytes, sourceBytes;
   uint32_t site;
+  // Who issued it, with what it knew then; null without checks.
+  uint32_t clock;
+  Knowledge *knowledge;
+  std::shared_ptr<const BlocksSeen> others;
+};
+
+// What a thread has made ready for others by its last release fence.
+struct Release {
+  Knowledge *knowledge = nullptr; // null: none
+  uint32_t clock = 0;
+  bool ofBlock = false; // for threads of its own block only
+  std::shared_ptr<const BlocksSeen> others;
+  std::shared_ptr<const BlocksSeen> all; // the above together, once an atomic operation needs it
 };
 
 enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, LogFull, Exited };
@@ -46,11 +60,14 @@ struct Thread : ThreadHeader {
   ThreadState state;
   FiberContext context;
 
-  std::vector<LogEntry> log; // accesses since the warp last met
-  MemoryRange lastRange;     // the allocation it used last
+  std::vector<LogEntry> log;    // accesses since the warp last met
+  const MemoryRange *lastRange; // the allocation it used last, of the launch's; null: none
 
   uint32_t clock;
   Knowledge *knowledge;
+  std::shared_ptr<const BlocksSeen> others; // what it knows of other blocks; null: nothing
+  Release release;
+  std::vector<uint64_t> atomics; // where it did atomic operations since its last acquire fence
 
   // The warp operation or barrier it waits at.
   uint32_t *registers;
@@ -105,6 +122,7 @@ struct LaunchContext {
   bool checks, counters;
   double deadline;                 // 0: none
   std::vector<MemoryRange> ranges; // sorted
+  GlobalShadow *shadow;            // null without checks
 };
 
 class Block {
@@ -135,6 +153,7 @@ public:
                  uint32_t sourceBytes);
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
+  void fence(Thread &thread, uint32_t order);
   void trap(Thread &thread, uint32_t site);
   void overrun(Thread &thread, uint32_t site);
 
@@ -175,6 +194,14 @@ private:
   size_t rangeAt(uint64_t address) const;
   bool checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
                    const char *what);
+  // What the shadow and the allocation say of an access that is inside of it. False: it is a
+  // finding, and the thread has to stop.
+  bool checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
+  bool checkLanding(Thread &thread, const AsyncCopy &copy);
+  GlobalActor globalActorOf(const Thread &thread, uint32_t site) const;
+  void reportConflict(const Thread &thread, uint32_t site, const GlobalConflict &conflict);
+  std::string byteOf(const Thread &thread, uint64_t address) const;
+  void publish(Thread &thread, uint64_t address);
   bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
   bool checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
@@ -195,6 +222,9 @@ private:
 
   Knowledge *newKnowledge();
   void setKnowledge(Thread &thread, Knowledge *knowledge);
+  void dropKnowledge(Knowledge *knowledge);
+  void joinOthers(const uint32_t *members, size_t count, const uint32_t *learners,
+                  size_t learnerCount);
   void join(const uint32_t *members, size_t count, const uint32_t *learners, size_t learnerCount);
 
   const LaunchContext *launch = nullptr;
@@ -215,7 +245,8 @@ private:
   uint32_t currentWarp = 0;
   uint32_t liveThreads = 0;
   uint64_t randomState = 0;
-  double started = 0; // on the clock of this host thread's processor time
+  double started = 0;  // on the clock of this host thread's processor time
+  uint64_t number = 0; // in the grid
   uint32_t coordinates[3] = {};
   std::optional<Finding> finding;
   std::optional<Finding> uninitialized; // gives way to the race it may be a sign of

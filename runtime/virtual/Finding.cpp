@@ -13,8 +13,10 @@ const char *kindName(FindingKind kind) {
     return "bad shared address";
   case FindingKind::SharedRace:
     return "shared-memory race";
+  case FindingKind::GlobalRace:
+    return "global-memory race";
   case FindingKind::Uninitialized:
-    return "uninitialised shared read";
+    return "uninitialised read";
   case FindingKind::MissingWait:
     return "missing wait";
   case FindingKind::BarrierDivergence:
@@ -37,6 +39,11 @@ const char *kindName(FindingKind kind) {
     return "timed out";
   }
   return "finding";
+}
+
+bool explainsUninitialized(FindingKind kind) {
+  return kind == FindingKind::SharedRace || kind == FindingKind::GlobalRace ||
+         kind == FindingKind::MissingWait;
 }
 
 std::string Finding::text() const {

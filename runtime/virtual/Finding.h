@@ -10,7 +10,8 @@ enum class FindingKind {
   Misaligned,        // an address that is no multiple of the access's width
   BadSharedAddress,  // a shared access outside the block's shared memory
   SharedRace,        // two accesses of shared memory without an order, one of them a write
-  Uninitialized,     // a read of shared memory that nothing wrote
+  GlobalRace,        // the same of global memory, by threads of one block or of several
+  Uninitialized,     // a read of shared or global memory that nothing wrote
   MissingWait,       // an access to the destination of an asynchronous copy that has not landed
   BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
   Deadlock,          // no thread of the block can go on
@@ -25,6 +26,8 @@ enum class FindingKind {
 
 // The kind as a word for messages and tests: "out-of-bounds access".
 const char *kindName(FindingKind kind);
+// Whether it may be why something read what nothing had written yet.
+bool explainsUninitialized(FindingKind kind);
 
 struct Finding {
   FindingKind kind = FindingKind::Trap;

@@ -157,6 +157,10 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   std::sort(context.ranges.begin(), context.ranges.end(),
             [](const MemoryRange &a, const MemoryRange &b) { return a.low < b.low; });
 
+  std::optional<GlobalShadow> shadow;
+  if (options.checks)
+    context.shadow = &shadow.emplace(context.ranges, lanes);
+
   uint64_t blockCount = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
   unsigned workers =
       options.hostThreads ? options.hostThreads : std::max(1u, std::thread::hardware_concurrency());
@@ -165,7 +169,9 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   std::vector<SiteCounters> counters(program.sites().size());
   std::vector<uint64_t> sectorsRead(context.ranges.size());
   uint64_t instructions = 0;
-  std::optional<Finding> finding;
+  // Of the first blocks that have any: a read of what nothing had written, anything else.
+  std::optional<Finding> uninitialized, finding;
+  uint64_t firstUninitialized = UINT64_MAX;
   std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
   std::mutex resultMutex;
   auto work = [&] {
@@ -186,7 +192,12 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       if (!found)
         continue;
       std::lock_guard lock(resultMutex);
-      if (position < firstFailed) {
+      // A later block's race may be why nothing was written yet: the others still run.
+      const bool isUninitialized = found->kind == FindingKind::Uninitialized;
+      if (isUninitialized && position < firstUninitialized) {
+        firstUninitialized = position;
+        uninitialized = std::move(found);
+      } else if (!isUninitialized && position < firstFailed) {
         firstFailed = position;
         finding = std::move(found);
       }
@@ -209,6 +220,9 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     work();
   for (std::thread &thread : threads)
     thread.join();
+  if (uninitialized &&
+      !(finding && (firstFailed < firstUninitialized || explainsUninitialized(finding->kind))))
+    finding = std::move(uninitialized);
   LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding), {}};
   result.counters.instructions = instructions;
   for (size_t i = 0; i < sectorsRead.size(); ++i)

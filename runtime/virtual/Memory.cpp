@@ -1,8 +1,10 @@
 // Device memory of a virtual GPU.
 #include "runtime/virtual/Memory.h"
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace sectile::vgpu {
 namespace {
@@ -36,6 +38,61 @@ std::string describeAddress(const std::vector<MemoryRange> &ranges, uint64_t add
          " of an allocation of " + std::to_string(range.high - range.low) + " bytes";
 }
 
+WrittenBytes::WrittenBytes(size_t bytes)
+    // Zeros that nobody touches cost nothing.
+    : words(static_cast<Word *>(std::calloc(bytes / 64 + 1, sizeof(Word))), std::free) {
+  if (!words)
+    throw std::bad_alloc();
+}
+
+void WrittenBytes::mark(size_t offset, size_t bytes) {
+  for (const size_t end = offset + bytes; offset < end;) {
+    const size_t low = offset % 64, count = std::min(64 - low, end - offset);
+    const uint64_t bits = ~uint64_t(0) >> (64 - count) << low;
+    Word &word = words[offset / 64];
+    if ((word.load(std::memory_order_relaxed) & bits) != bits)
+      word.fetch_or(bits, std::memory_order_relaxed);
+    offset += count;
+  }
+}
+
+size_t WrittenBytes::firstUnwritten(size_t offset, size_t bytes) const {
+  const size_t end = offset + bytes;
+  while (offset < end) {
+    const size_t low = offset % 64, count = std::min(64 - low, end - offset);
+    const uint64_t missing =
+        ~words[offset / 64].load(std::memory_order_relaxed) & ~uint64_t(0) >> (64 - count) << low;
+    if (missing)
+      return offset - low + size_t(std::countr_zero(missing));
+    offset += count;
+  }
+  return end;
+}
+
+// At most 64 of them, the first one lowest.
+uint64_t WrittenBytes::bitsAt(size_t offset, size_t count) const {
+  const size_t low = offset % 64;
+  uint64_t bits = words[offset / 64] >> low;
+  if (low + count > 64)
+    bits |= words[offset / 64 + 1] << (64 - low);
+  return bits & ~uint64_t(0) >> (64 - count);
+}
+
+void WrittenBytes::copy(size_t offset, const WrittenBytes &source, size_t sourceOffset,
+                        size_t bytes) {
+  std::vector<uint64_t> taken;
+  for (size_t done = 0; done < bytes; done += 64)
+    taken.push_back(source.bitsAt(sourceOffset + done, std::min<size_t>(64, bytes - done)));
+  for (size_t done = 0; done < bytes;) {
+    const size_t low = (offset + done) % 64, from = done % 64;
+    const size_t count = std::min({64 - low, 64 - from, bytes - done});
+    const uint64_t mask = ~uint64_t(0) >> (64 - count) << low;
+    Word &word = words[(offset + done) / 64];
+    word = (word & ~mask) | ((taken[done / 64] >> from << low) & mask);
+    done += count;
+  }
+}
+
 DeviceMemory::~DeviceMemory() {
   for (auto &[address, allocation] : allocations)
     std::free(allocation.block);
@@ -52,8 +109,9 @@ void *DeviceMemory::allocate(size_t bytes) {
     return nullptr;
   char *start = static_cast<char *>(block) + redZone;
   std::memset(start, 0xFF, whole);
+  auto written = std::make_unique<WrittenBytes>(bytes);
   std::lock_guard lock(mutex);
-  allocations[number(start)] = {bytes, block};
+  allocations[number(start)] = {bytes, block, std::move(written)};
   return start;
 }
 
@@ -62,8 +120,8 @@ bool DeviceMemory::free(void *address) {
   auto found = allocations.find(number(address));
   if (found == allocations.end() || !found->second.block)
     return false;
-  quarantine.push_back(found->second);
   quarantineBytes += found->second.bytes;
+  quarantine.push_back({found->second.bytes, found->second.block, nullptr});
   allocations.erase(found);
   while (quarantineBytes > quarantineLimit) {
     quarantineBytes -= quarantine.front().bytes;
@@ -75,7 +133,7 @@ bool DeviceMemory::free(void *address) {
 
 void DeviceMemory::adopt(const void *address, size_t bytes) {
   std::lock_guard lock(mutex);
-  allocations[number(address)] = {bytes, nullptr};
+  allocations[number(address)] = {bytes, nullptr, nullptr};
 }
 
 void DeviceMemory::disown(const void *address) {
@@ -83,14 +141,38 @@ void DeviceMemory::disown(const void *address) {
   allocations.erase(number(address));
 }
 
+// The last allocation that does not start behind the address.
+DeviceMemory::Allocations::const_iterator DeviceMemory::holderOf(uint64_t address) const {
+  const auto after = allocations.upper_bound(address);
+  return after == allocations.begin() ? allocations.end() : std::prev(after);
+}
+
+void DeviceMemory::written(const void *address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  const auto to = holderOf(number(address));
+  if (to != allocations.end() && to->second.written)
+    to->second.written->mark(number(address) - to->first, bytes);
+}
+
+void DeviceMemory::copied(const void *address, const void *source, size_t bytes) {
+  std::lock_guard lock(mutex);
+  const auto to = holderOf(number(address)), from = holderOf(number(source));
+  if (to == allocations.end() || !to->second.written)
+    return;
+  WrittenBytes &target = *to->second.written;
+  const size_t offset = number(address) - to->first;
+  if (from == allocations.end() || !from->second.written)
+    return target.mark(offset, bytes);
+  target.copy(offset, *from->second.written, number(source) - from->first, bytes);
+}
+
 bool DeviceMemory::contains(const void *address, size_t bytes) const {
   std::lock_guard lock(mutex);
-  auto after = allocations.upper_bound(number(address));
-  if (after == allocations.begin())
+  const auto found = holderOf(number(address));
+  if (found == allocations.end())
     return false;
-  const auto &[start, allocation] = *std::prev(after);
-  uint64_t offset = number(address) - start;
-  return offset <= allocation.bytes && bytes <= allocation.bytes - offset;
+  uint64_t offset = number(address) - found->first;
+  return offset <= found->second.bytes && bytes <= found->second.bytes - offset;
 }
 
 std::vector<MemoryRange> DeviceMemory::ranges() const {
@@ -98,7 +180,7 @@ std::vector<MemoryRange> DeviceMemory::ranges() const {
   std::vector<MemoryRange> result;
   result.reserve(allocations.size());
   for (const auto &[start, allocation] : allocations)
-    result.push_back({start, start + allocation.bytes});
+    result.push_back({start, start + allocation.bytes, allocation.written.get()});
   return result;
 }
 

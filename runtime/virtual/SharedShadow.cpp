@@ -8,12 +8,6 @@ namespace {
 
 uint16_t narrow(uint32_t site) { return uint16_t(std::min<uint32_t>(site, 0xffff)); }
 
-// Whether the actor has not seen what `thread` did at `clock`.
-bool unordered(const Actor &actor, uint32_t thread, uint32_t clock) {
-  return clock > actor.knowledge->least && thread != actor.thread &&
-         actor.knowledge->seen[thread] < clock;
-}
-
 } // namespace
 
 void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned lanes) {
@@ -40,7 +34,7 @@ std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, 
     if (cell->writeClock < origin) {
       if (!unwritten)
         unwritten = Conflict{FindingKind::Uninitialized, offset + i, 0, 0, false};
-    } else if (unordered(actor, cell->writeThread, cell->writeClock)) {
+    } else if (actor.isUnordered(cell->writeThread, cell->writeClock)) {
       return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
                       true};
     }
@@ -70,7 +64,7 @@ std::optional<Conflict> SharedShadow::unorderedRead(const Actor &actor, uint32_t
       continue;
     for (uint64_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
       uint32_t thread = warp * warpSize + uint32_t(std::countr_zero(lanes));
-      if (unordered(actor, thread, entry.clock))
+      if (actor.isUnordered(thread, entry.clock))
         return Conflict{FindingKind::SharedRace, offset, thread, cell.readSite, false};
     }
   }
@@ -86,7 +80,7 @@ std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset,
       return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
                       true};
     if (cell->writeClock >= origin && !(atomic && state & atomicWrite) &&
-        unordered(actor, cell->writeThread, cell->writeClock))
+        actor.isUnordered(cell->writeThread, cell->writeClock))
       return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
                       true};
     if (auto conflict = unorderedRead(actor, offset + i))

@@ -1,36 +1,14 @@
 // What is known of every byte of a block's shared memory: who wrote it and who read it, and when,
-// in logical time.
-//
-// Every thread has a clock, which moves when it takes part in a synchronisation, and knows up to
-// which clock it has seen each other thread. An access (thread, clock) happened before a thread's
-// present when that thread has seen `clock` of it. Clocks never repeat in the life of a shadow, so
-// a new block starts without clearing anything.
+// in the logical time of HappensBefore.h. Clocks never repeat in the life of a shadow, so a new
+// block starts without clearing anything.
 #pragma once
 #include "runtime/virtual/Finding.h"
+#include "runtime/virtual/HappensBefore.h"
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace sectile::vgpu {
-
-// Up to which clock each thread of the block has been seen. Shared by threads that synchronised
-// together.
-struct Knowledge {
-  std::vector<uint32_t> seen;
-  uint32_t least = 0; // the smallest of `seen`
-  uint32_t users = 0;
-};
-
-// Who accesses: a thread at its clock, or for reads several lanes of one warp, of which `thread` is
-// one.
-struct Actor {
-  uint32_t thread;
-  uint32_t warp;
-  uint64_t lanes;
-  uint32_t clock;
-  uint32_t site;
-  const Knowledge *knowledge;
-};
 
 struct Conflict {
   FindingKind kind;

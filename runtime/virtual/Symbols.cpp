@@ -34,6 +34,7 @@ void async_commit(Thread *thread) { thread->owner->commitCopies(*thread); }
 void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
+void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
 void trap(Thread *thread, uint32_t site) { thread->owner->trap(*thread, site); }
 // A clock that only counts how often it is read: the same in every run.
 uint64_t clock(Thread *thread) { return ++thread->ticks; }

@@ -175,7 +175,8 @@ void Block::startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t s
       stop(thread);
     // With nothing to read the source address is not followed.
     if (sourceBytes && (!checkAligned(thread, source, bytes, site) ||
-                        !checkGlobal(thread, source, sourceBytes, site, "asynchronous copy of ")))
+                        !checkGlobal(thread, source, sourceBytes, site, "asynchronous copy of ") ||
+                        !checkOrder(thread, source, sourceBytes, site)))
       stop(thread);
   }
   if (launch->checks || launch->counters)
@@ -184,7 +185,10 @@ void Block::startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t s
     append(thread, source, sourceBytes, site);
   // The bytes are nobody's until the copy has landed.
   std::memset(sharedStart + target, 0xFF, bytes);
-  thread.copies.push_back({source, target, bytes, sourceBytes, site});
+  if (thread.knowledge)
+    ++thread.knowledge->users;
+  thread.copies.push_back(
+      {source, target, bytes, sourceBytes, site, thread.clock, thread.knowledge, thread.others});
   ++thread.uncommitted;
 }
 
@@ -209,6 +213,9 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
   }
   for (size_t i = 0; i < land; ++i) {
     const AsyncCopy &copy = thread.copies[i];
+    if (launch->checks && !checkLanding(thread, copy))
+      stop(thread);
+    dropKnowledge(copy.knowledge);
     char *target = sharedStart + copy.target;
     if (copy.sourceBytes)
       std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);

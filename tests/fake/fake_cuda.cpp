@@ -3,6 +3,10 @@
 // context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
 // y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing. What
 // FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process.
+//
+// Streams are as late as a driver allows: work runs when something waits for it and not before. A
+// copy to the device reads its source at once and writes the device's memory as work of the legacy
+// stream. Blocking streams keep their order with that stream, non-blocking ones do not.
 #include "tests/fake/fake_cuda.h"
 #include "ir/DebugLog.h"
 #include <algorithm>
@@ -12,11 +16,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -32,10 +39,16 @@ enum Result {
   invalidPtx = 218,
   invalidHandle = 400,
   notFound = 500,
+  notReady = 600,
   illegalAddress = 700,
   captureUnsupported = 900,
-  captureUnmatched = 907,
+  captureInvalidated = 901,
+  captureUnmatched = 903,
+  captureImplicit = 906,
+  capturedEvent = 907,
 };
+constexpr int relaxedCapture = 2; // of the modes
+constexpr unsigned nonBlocking = 1;
 
 struct Device {
   const char *name;
@@ -52,17 +65,30 @@ struct Function {
   int maxDynamicShared = 49152;
 };
 using Work = std::function<int()>;
+struct Capture {
+  uint64_t id;
+  bool invalid = false;
+  std::vector<Work> work;
+};
 struct Stream {
   int device;
-  bool capturing = false;
-  std::vector<Work> captured;
+  unsigned flags = 0;
+  std::deque<Work> queue;
+  std::shared_ptr<Capture> capture; // that it is part of
+  bool began = false;               // the capture
 };
 struct Graph {
   std::vector<Work> work;
 };
-struct Event {
+// What a record makes of an event; a later record makes another.
+struct Mark {
+  Stream *stream = nullptr; // that has not come to it
   std::chrono::steady_clock::time_point time;
-  bool recorded = false;
+  bool passed = false;
+  std::shared_ptr<Capture> capture; // that it was recorded in
+};
+struct Event {
+  std::shared_ptr<Mark> mark;
 };
 struct Allocation {
   size_t bytes;
@@ -77,7 +103,10 @@ struct Driver {
   std::map<uint64_t, Allocation> memory;
   size_t used[2] = {};
   std::set<void *> objects;
-  int capturing = 0;
+  std::vector<Stream *> streams; // never freed, so that no handle comes twice
+  Stream defaults[2] = {{0, 0, {}, nullptr, false}, {1, 0, {}, nullptr, false}}; // legacy streams
+  uint64_t captures = 0;
+  int fault = 0; // of work that ran: the next wait tells of it, and the fake bears it
   FakeLaunch last{};
 };
 Driver &driver() {
@@ -87,6 +116,7 @@ Driver &driver() {
 // Of this thread; a context is its device's number. Never destroyed: kernels that live as long as
 // the program unload after the thread's objects are gone, which a driver bears.
 thread_local std::vector<int> &contexts = *new std::vector<int>;
+thread_local int captureMode = 0;
 
 int numberIn(const char *variable) {
   const char *text = std::getenv(variable);
@@ -135,14 +165,15 @@ int enter(const char *symbol, bool needsContext) {
   return needsContext && contexts.empty() ? invalidContext : success;
 }
 
-bool inBounds(uint64_t address, size_t bytes) {
+bool inBounds(int device, uint64_t address, size_t bytes) {
   auto &memory = driver().memory;
   auto after = memory.upper_bound(address);
   if (after == memory.begin())
     return false;
   const auto &[start, allocation] = *std::prev(after);
-  return allocation.device == contexts.back() && address + bytes <= start + allocation.bytes;
+  return allocation.device == device && address + bytes <= start + allocation.bytes;
 }
+bool inBounds(uint64_t address, size_t bytes) { return inBounds(contexts.back(), address, bytes); }
 
 template <class T> T *known(void *handle) {
   return driver().objects.count(handle) ? static_cast<T *>(handle) : nullptr;
@@ -158,16 +189,73 @@ template <class T> int drop(void *handle) {
   return success;
 }
 
-// Runs work now, or remembers it where its stream is being captured.
-int submit(void *handle, Work work) {
+Stream &legacy(int device) { return driver().defaults[device]; }
+// Null where there is none of this handle on the current device.
+Stream *streamOf(void *handle) {
+  if (reinterpret_cast<uintptr_t>(handle) <= 2)
+    return &legacy(contexts.back());
   auto *stream = known<Stream>(handle);
-  if (!stream || stream->device != contexts.back())
+  return stream && stream->device == contexts.back() ? stream : nullptr;
+}
+
+// Runs the next work of a stream.
+void step(Stream &stream) {
+  if (!(stream.flags & nonBlocking))
+    for (Stream &first = legacy(stream.device); &first != &stream && !first.queue.empty();)
+      step(first);
+  const Work work = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (const int error = work(); error && !driver().fault)
+    driver().fault = error;
+}
+int takeFault() { return std::exchange(driver().fault, success); }
+void run(Stream &stream) {
+  while (!stream.queue.empty())
+    step(stream);
+}
+void runAll(int device, bool blockingOnly = false) {
+  for (Stream *stream : driver().streams)
+    if (stream->device == device && !(blockingOnly && stream->flags & nonBlocking))
+      run(*stream);
+  run(legacy(device));
+}
+void pass(const Mark &mark) {
+  while (!mark.passed && mark.stream && !mark.stream->queue.empty())
+    step(*mark.stream);
+}
+
+// The error that a call is where captures forbid it, which ends them.
+int forbidden(bool blockingOnly, int error) {
+  int result = success;
+  for (Stream *stream : driver().streams)
+    if (stream->capture && stream->device == contexts.back() &&
+        !(blockingOnly && stream->flags & nonBlocking)) {
+      stream->capture->invalid = true;
+      result = error;
+    }
+  return result;
+}
+// What a thread may do beside a capture only where it says so.
+int unsafe() {
+  return captureMode == relaxedCapture ? success : forbidden(false, captureUnsupported);
+}
+
+// Work in order, or part of the capture that its stream is part of.
+int submit(void *handle, Work work) {
+  Stream *stream = streamOf(handle);
+  if (!stream)
     return invalidHandle;
-  if (stream->capturing) {
-    stream->captured.push_back(std::move(work));
+  if (stream->capture) {
+    stream->capture->work.push_back(std::move(work));
     return success;
   }
-  return work();
+  if (stream == &legacy(stream->device)) {
+    if (const int error = forbidden(true, captureImplicit))
+      return error;
+    runAll(stream->device, /*blockingOnly=*/true);
+  }
+  stream->queue.push_back(std::move(work));
+  return success;
 }
 
 template <class T> int set(void *handle, uint64_t target, size_t pitch, T value, size_t count) {
@@ -345,7 +433,11 @@ int cuCtxPopCurrent_v2(void **) {
 }
 int cuCtxSynchronize() {
   ENTER(true)
-  return driver().capturing ? captureUnsupported : success;
+
+  if (const int error = forbidden(false, captureUnsupported))
+    return error;
+  runAll(contexts.back());
+  return takeFault();
 }
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER(true)
@@ -357,8 +449,8 @@ int cuMemGetInfo_v2(size_t *free, size_t *total) {
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   ENTER(true)
 
-  if (driver().capturing)
-    return captureUnsupported;
+  if (const int error = unsafe())
+    return error;
   size_t &used = driver().used[contexts.back()];
   if (bytes == 0)
     return invalidValue;
@@ -372,6 +464,10 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
 int cuMemFree_v2(uint64_t address) {
   ENTER(true)
 
+  // It waits for the device, which no mode allows beside a capture.
+  if (const int error = forbidden(false, captureUnsupported))
+    return error;
+  runAll(contexts.back());
   auto found = driver().memory.find(address);
   if (found == driver().memory.end())
     return invalidValue;
@@ -383,22 +479,31 @@ int cuMemFree_v2(uint64_t address) {
 int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t bytes) {
   ENTER(true)
 
-  if (driver().capturing)
-    return captureUnsupported;
+  if (const int error = unsafe())
+    return error;
   if (!inBounds(target, bytes))
     return invalidValue;
-  std::memcpy(reinterpret_cast<void *>(target), source, bytes);
-  return success;
+  const auto *from = static_cast<const char *>(source);
+  return submit(nullptr, [target, staged = std::vector<char>(from, from + bytes)] {
+    std::memcpy(reinterpret_cast<void *>(target), staged.data(), staged.size());
+    return success;
+  });
 }
 int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t bytes) {
   ENTER(true)
 
-  if (driver().capturing)
-    return captureUnsupported;
+  if (const int error = unsafe())
+    return error;
   if (!inBounds(source, bytes))
     return invalidValue;
-  std::memcpy(target, reinterpret_cast<const void *>(source), bytes);
-  return success;
+  const int error = submit(nullptr, [=] {
+    std::memcpy(target, reinterpret_cast<const void *>(source), bytes);
+    return success;
+  });
+  if (error)
+    return error;
+  run(legacy(contexts.back()));
+  return takeFault();
 }
 int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, void *stream) {
   ENTER(true)
@@ -431,47 +536,104 @@ int cuMemsetD2D32Async(uint64_t target, size_t pitch, unsigned value, size_t wid
 
   return width != 1 || target % 4 ? invalidValue : set(stream, target, pitch, value, height);
 }
-int cuStreamCreate(void **stream, unsigned) {
+int cuStreamCreate(void **stream, unsigned flags) {
   ENTER(true)
 
-  *stream = keep(new Stream{contexts.back(), false, {}});
+  auto *made = new Stream{contexts.back(), flags, {}, nullptr, false};
+  driver().streams.push_back(made);
+  *stream = keep(made);
   return success;
 }
 int cuStreamDestroy_v2(void *stream) {
   ENTER(true)
-  return drop<Stream>(stream);
+  return driver().objects.erase(stream) ? success : invalidHandle; // its work runs on
+}
+int cuStreamGetFlags(void *handle, unsigned *flags) {
+  ENTER(true)
+
+  const Stream *stream = streamOf(handle);
+  if (!stream)
+    return invalidHandle;
+  *flags = stream->flags;
+  return success;
 }
 int cuStreamSynchronize(void *handle) {
   ENTER(true)
 
-  auto *stream = known<Stream>(handle);
-  return !stream ? invalidHandle : stream->capturing ? captureUnsupported : success;
+  Stream *stream = streamOf(handle);
+  if (!stream)
+    return invalidHandle;
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return captureUnsupported;
+  }
+  run(*stream);
+  return takeFault();
 }
-int cuStreamWaitEvent(void *stream, void *event, unsigned) {
+int cuStreamWaitEvent(void *handle, void *event, unsigned) {
   ENTER(true)
 
-  return known<Stream>(stream) && known<Event>(event) ? success : invalidHandle;
+  Stream *stream = streamOf(handle);
+  const auto *known = ::known<Event>(event);
+  if (!stream || !known)
+    return invalidHandle;
+  const std::shared_ptr<Mark> mark = known->mark;
+  if (mark && mark->capture) {
+    stream->capture = mark->capture;
+    return success;
+  }
+  return submit(handle, [=] {
+    if (mark)
+      pass(*mark);
+    return success;
+  });
+}
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  ENTER(false)
+
+  std::swap(*mode, captureMode);
+  return success;
 }
 int cuStreamBeginCapture_v2(void *handle, int) {
   ENTER(true)
 
   auto *stream = known<Stream>(handle);
-  if (!stream || stream->capturing)
+  if (!stream || stream->capture)
     return invalidHandle;
-  stream->capturing = true;
-  ++driver().capturing;
+  stream->capture = std::make_shared<Capture>(Capture{++driver().captures, false, {}});
+  stream->began = true;
+  return success;
+}
+int cuStreamGetCaptureInfo_v2(void *handle, int *status, uint64_t *id, void **, const void ***,
+                              size_t *) {
+  ENTER(true)
+
+  const Stream *stream = streamOf(handle);
+  if (!stream)
+    return invalidHandle;
+  if (stream == &legacy(stream->device))
+    for (const Stream *other : driver().streams)
+      if (other->capture && other->device == stream->device && !(other->flags & nonBlocking))
+        return captureImplicit;
+  *status = !stream->capture ? 0 : stream->capture->invalid ? 2 : 1;
+  if (*status == 1)
+    *id = stream->capture->id;
   return success;
 }
 int cuStreamEndCapture(void *handle, void **graph) {
   ENTER(true)
 
   auto *stream = known<Stream>(handle);
-  if (!stream || !stream->capturing)
+  if (!stream || !stream->began)
     return captureUnmatched;
-  stream->capturing = false;
-  --driver().capturing;
-  *graph = keep(new Graph{std::move(stream->captured)});
-  stream->captured.clear();
+  stream->began = false;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  for (Stream *part : driver().streams)
+    if (part->capture == capture)
+      part->capture = nullptr;
+  if (capture->invalid)
+    return captureInvalidated;
+  *graph = keep(new Graph{std::move(capture->work)});
   return success;
 }
 int cuGraphInstantiateWithFlags(void **executable, void *handle, unsigned long long) {
@@ -512,41 +674,75 @@ int cuEventDestroy_v2(void *event) {
   ENTER(true)
   return drop<Event>(event);
 }
-int cuEventRecord(void *handle, void *stream) {
+int cuEventRecord(void *handle, void *at) {
   ENTER(true)
 
   auto *event = known<Event>(handle);
-  if (!event)
+  Stream *stream = streamOf(at);
+  if (!event || !stream)
     return invalidHandle;
-  return submit(stream, [=] {
-    event->time = std::chrono::steady_clock::now();
-    event->recorded = !endless();
+  const auto mark = event->mark = std::make_shared<Mark>();
+  if (stream->capture) {
+    mark->capture = stream->capture;
+    return success;
+  }
+  mark->stream = stream;
+  const bool idle = stream->queue.empty();
+  const int error = submit(at, [=] {
+    mark->time = std::chrono::steady_clock::now();
+    mark->passed = !endless();
     return success;
   });
+  if (idle && !error) // A stream without work comes to it at once.
+    run(*stream);
+  return error;
 }
-int cuEventSynchronize(void *event) {
+int cuEventSynchronize(void *handle) {
   ENTER(true)
-  return known<Event>(event) ? success : invalidHandle;
+
+  const auto *event = known<Event>(handle);
+  if (!event)
+    return invalidHandle;
+  if (!event->mark)
+    return success;
+  if (event->mark->capture)
+    return capturedEvent;
+  pass(*event->mark);
+  return takeFault();
 }
+// Each question finds the stream one piece of work further.
 int cuEventQuery(void *handle) {
   ENTER(true)
 
-  auto *event = known<Event>(handle);
-  return !event ? invalidHandle : event->recorded ? success : 600;
+  if (const int error = unsafe())
+    return error;
+  const auto *event = known<Event>(handle);
+  if (!event)
+    return invalidHandle;
+  const std::shared_ptr<Mark> mark = event->mark;
+  if (!mark || mark->passed)
+    return takeFault();
+  if (mark->capture)
+    return capturedEvent;
+  if (!mark->stream->queue.empty())
+    step(*mark->stream);
+  return notReady;
 }
 int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
   ENTER(true)
 
   auto *a = known<Event>(from), *b = known<Event>(to);
-  if (!a || !b || !a->recorded || !b->recorded)
+  if (!a || !b || !a->mark || !b->mark || !a->mark->passed || !b->mark->passed)
     return invalidHandle;
-  *milliseconds = std::chrono::duration<float, std::milli>(b->time - a->time).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(b->mark->time - a->mark->time).count();
   return success;
 }
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
                        void **values) {
   ENTER(true)
 
+  if (const int error = unsafe())
+    return error;
   std::string text = static_cast<const char *>(image);
   if (text.find(".entry") == text.npos) {
     for (unsigned i = 0; i < count; ++i)
@@ -612,14 +808,15 @@ static int launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned 
     std::memcpy(&log, arguments[0], sizeof log);
     std::memcpy(&launch, arguments[1], sizeof launch);
   }
-  return submit(stream, [=] {
-    driver().last = {{gx, gy, gz}, tx, shared, stream, dependent};
+  driver().last = {{gx, gy, gz}, tx, shared, stream, dependent};
+  return submit(stream, [=, device = contexts.back()] {
     if (log)
       writeLog(log, launch, gx);
     if (!adds)
       return success;
     for (float *pointer : pointers)
-      if (!inBounds(reinterpret_cast<uint64_t>(pointer), sizeof(float) * static_cast<size_t>(n)))
+      if (!inBounds(device, reinterpret_cast<uint64_t>(pointer),
+                    sizeof(float) * static_cast<size_t>(n)))
         return illegalAddress;
     for (int i = 0; i < std::min<int>(n, static_cast<int>(gx * tx)); ++i)
       pointers[2][i] = pointers[0][i] + pointers[1][i];

@@ -14,6 +14,6 @@ struct FakeLaunch {
   void *stream;
   bool dependent;
 };
-// The last launch that ran.
+// The last launch that was made.
 FakeLaunch fakeCudaLastLaunch();
 }

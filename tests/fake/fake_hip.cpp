@@ -24,6 +24,9 @@ int cuMemsetD32Async(uint64_t, unsigned, size_t, void *);
 int cuStreamCreate(void **, unsigned);
 int cuStreamDestroy_v2(void *);
 int cuStreamSynchronize(void *);
+int cuStreamGetFlags(void *, unsigned *);
+int cuThreadExchangeStreamCaptureMode(int *);
+int cuStreamGetCaptureInfo_v2(void *, int *, uint64_t *, void **, const void ***, size_t *);
 int cuStreamWaitEvent(void *, void *, unsigned);
 int cuStreamBeginCapture_v2(void *, int);
 int cuStreamEndCapture(void *, void **);
@@ -99,6 +102,16 @@ int hipStreamCreateWithFlags(void **stream, unsigned flags) {
 }
 int hipStreamDestroy(void *stream) { return ON_DEVICE, cuStreamDestroy_v2(stream); }
 int hipStreamSynchronize(void *stream) { return ON_DEVICE, cuStreamSynchronize(stream); }
+int hipStreamGetFlags(void *stream, unsigned *flags) {
+  return ON_DEVICE, cuStreamGetFlags(stream, flags);
+}
+int hipThreadExchangeStreamCaptureMode(int *mode) {
+  return cuThreadExchangeStreamCaptureMode(mode);
+}
+int hipStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
+                               const void ***nodes, size_t *count) {
+  return ON_DEVICE, cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count);
+}
 int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
   return ON_DEVICE, cuStreamWaitEvent(stream, event, flags);
 }

@@ -1,7 +1,11 @@
 // The fuzzers' command line.
 #include "tests/fuzz/Options.h"
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <sys/wait.h>
+#include <vector>
 
 namespace sectile::fuzz {
 
@@ -10,7 +14,8 @@ Options parseOptions(int argc, char **argv, const std::map<std::string, std::str
   auto fail = [&](const std::string &why) {
     std::cerr
         << argv[0] << ": " << why
-        << "\nuse: [--seed FIRST] [--count N | --minutes M] [--keep FOLDER] [--limit SECONDS]";
+        << "\nuse: [--seed FIRST] [--count N | --minutes M] [--keep FOLDER] [--limit SECONDS] "
+           "[--jobs N]";
     for (const auto &[name, value] : more)
       std::cerr << " [" << name << " VALUE]";
     std::cerr << '\n';
@@ -38,12 +43,45 @@ Options parseOptions(int argc, char **argv, const std::map<std::string, std::str
       options.minutes = number;
     else if (name == "--limit")
       options.seconds = static_cast<unsigned>(number);
+    else if (name == "--jobs" && number >= 1)
+      options.jobs = static_cast<unsigned>(number);
     else
       fail("what is " + name + "?");
   }
   if (!options.count && options.minutes == 0)
     options.count = 1000;
   return options;
+}
+
+int runJobs(const Options &options, const std::function<int(const Options &)> &work) {
+  if (options.jobs == 1)
+    return work(options);
+  std::vector<pid_t> children;
+  std::cout.flush();
+  for (uint64_t i = 0; i < options.jobs; ++i) {
+    pid_t child = ::fork();
+    if (child < 0)
+      std::abort();
+    if (child == 0) {
+      Options part = options;
+      part.seed += options.count ? options.count * i / options.jobs : i << 32;
+      if (options.count)
+        part.count = options.count * (i + 1) / options.jobs - options.count * i / options.jobs;
+      // None would mean no end.
+      int result = options.count && !part.count ? 0 : work(part);
+      std::cout.flush();
+      ::_exit(result);
+    }
+    children.push_back(child);
+  }
+  int worst = 0;
+  for (pid_t child : children) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR)
+      ;
+    worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  }
+  return worst;
 }
 
 bool Clock::goesOn(uint64_t number) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unistd.h>
@@ -14,10 +15,16 @@ struct Options {
   double minutes = 0;     ///< --minutes: for how long
   std::string keep = "."; ///< --keep: the folder for what is found
   unsigned seconds = 60;  ///< --limit: of CPU time, for one number
+  unsigned jobs = 1;      ///< --jobs: processes side by side, each with numbers of its own
 };
 
 /// Exits with a message when the command line is wrong. `more` are further options with a value.
 Options parseOptions(int argc, char **argv, const std::map<std::string, std::string *> &more = {});
+
+/// Does the work in as many processes as there are jobs, with a part of the numbers each, and gives
+/// the worst of what they return. Those of `count` numbers divide them; else each has 2^32 of its
+/// own.
+int runJobs(const Options &options, const std::function<int(const Options &)> &work);
 
 /// Says when to stop, and how it goes every minute.
 class Clock {

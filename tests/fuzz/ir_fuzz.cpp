@@ -169,5 +169,6 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
-  return Fuzzer(options, collectSeeds(context, lit)).run();
+  const std::vector<Seed> seeds = collectSeeds(context, lit);
+  return runJobs(options, [&](const Options &part) { return Fuzzer(part, seeds).run(); });
 }

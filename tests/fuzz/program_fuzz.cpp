@@ -18,8 +18,8 @@ namespace {
 
 class Fuzzer {
 public:
-  Fuzzer(const Options &options, std::string target, std::string file)
-      : options(options), target(std::move(target)), file(std::move(file)) {}
+  Fuzzer(const Options &options, std::string target, std::string file, std::chrono::seconds most)
+      : options(options), target(std::move(target)), file(std::move(file)), reduction(most) {}
 
   int run() {
     Clock clock(options, "program_fuzz");
@@ -50,6 +50,7 @@ private:
     GeneratorOptions options;
     options.programs = 1 + seed % 2;
     options.exact = seed % 3 == 0;
+    options.memory = seed / 6 % 3 != 0;
     return options;
   }
 
@@ -104,14 +105,15 @@ private:
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(finding.input, context.get());
     if (!module)
       return;
-    auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    auto until = std::chrono::steady_clock::now() + reduction;
     auto failsToo = [&](ModuleOp smaller) {
       if (std::chrono::steady_clock::now() > until)
         return false;
       auto again = runOnce([&] { return examine(smaller, finding.seed); }, limits());
       return again && kindOf(*again) == kindOf(finding);
     };
-    OwningOpRef<ModuleOp> reduced = reduce(*module, failsToo);
+    const bool alone = optionsFor(finding.seed).programs == 1;
+    OwningOpRef<ModuleOp> reduced = reduce(*module, alone, failsToo);
     std::string text;
     llvm::raw_string_ostream(text) << *reduced;
     std::ofstream(path) << "// " << setting << "\n" << text;
@@ -120,13 +122,17 @@ private:
 
   const Options &options;
   std::string target, file;
+  std::chrono::seconds reduction; ///< for each finding, at most
   unsigned findings = 0;
 };
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string target, file;
-  Options options = parseOptions(argc, argv, {{"--target", &target}, {"--program", &file}});
-  return Fuzzer(options, target, file).run();
+  std::string target, file, reduction = "120";
+  Options options = parseOptions(
+      argc, argv, {{"--target", &target}, {"--program", &file}, {"--reduce", &reduction}});
+  std::chrono::seconds most(std::strtoul(reduction.c_str(), nullptr, 10));
+  return runJobs(options,
+                 [&](const Options &part) { return Fuzzer(part, target, file, most).run(); });
 }

@@ -101,7 +101,7 @@ int64_t BlockMachine::number(Operation &op) {
       .Case([&](arith::RemUIOp) { return operand(0) % operand(1); })
       .Case([&](arith::AndIOp) { return operand(0) & operand(1); })
       .Case([&](arith::CmpIOp compare) -> int64_t {
-        unsigned bits = elementBits(compare.getLhs().getType());
+        unsigned bits = cta::elementBits(compare.getLhs().getType());
         return arith::applyCmpPredicate(compare.getPredicate(), APInt(bits, operand(0), true, true),
                                         APInt(bits, operand(1), true, true));
       })

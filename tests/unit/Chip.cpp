@@ -1,7 +1,7 @@
 // The same LLVM IR on a chip, for the tests of the virtual GPU.
 #include "Chip.h"
 #include "codegen/Optimizer.h"
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "ops/Devices.h"
 #include "runtime/DeviceImpl.h"
 #include "llvm/AsmParser/Parser.h"

@@ -29,6 +29,39 @@ llvm::Expected<VirtualObject> compileText(const std::string &text) {
   return compileForHost(*module);
 }
 
+std::string withLines(const std::string &text) {
+  std::string result, metadata;
+  int next = 100;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\n', at);
+    std::string line = text.substr(at, end - at);
+    size_t mark = line.find(" ;; ");
+    if (mark != std::string::npos) {
+      metadata += "!" + std::to_string(next) + " = !DILocation(line: " + line.substr(mark + 4) +
+                  ", scope: !4)\n";
+      line = line.substr(0, mark) + ", !dbg !" + std::to_string(next++);
+    }
+    result += line + "\n";
+    at = end + 1;
+  }
+  size_t body = result.find(" {\n", result.find("define "));
+  result.insert(body, " !dbg !4");
+  return result + R"(
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!3}
+!0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: LineTablesOnly)
+!1 = !DIFile(filename: "kernel.cpp", directory: "/")
+!3 = !{i32 2, !"Debug Info Version", i32 3}
+!4 = distinct !DISubprogram(name: "k", file: !1, line: 1, unit: !0, spFlags: DISPFlagDefinition)
+)" + metadata;
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
 Runner::Runner(const std::string &text, unsigned warpSize)
     : text(text), onChip(text.find("nvptx64") != std::string::npos),
       owned(std::make_unique<Machine>(warpSize)), machine(*owned) {

@@ -19,6 +19,11 @@ extern const char amdHead[];
 // Compiles the text of a module; a failure is the returned error.
 llvm::Expected<VirtualObject> compileText(const std::string &text);
 
+// Gives every line of the kernel's body that ends in ";; N" the source line N.
+std::string withLines(const std::string &text);
+// The text with the first `from` replaced; it is a failure of the test when there is none.
+std::string replaced(std::string text, const std::string &from, const std::string &to);
+
 // A machine, and a kernel on it.
 class Runner {
 public:
@@ -27,8 +32,10 @@ public:
   template <class T> T *upload(const std::vector<T> &values) {
     T *memory = allocate<T>(values.size());
     std::copy(values.begin(), values.end(), memory);
+    machine.memory().written(memory, values.size() * sizeof(T));
     return memory;
   }
+  // Nothing has written it.
   template <class T> T *allocate(size_t count) {
     auto *memory = static_cast<T *>(machine.memory().allocate(count * sizeof(T)));
     allocations.push_back(

@@ -50,6 +50,14 @@ TEST(Compiler, EveryForm) {
   EXPECT_EQ(emitted("gfx1100", Form::Hsaco).substr(1, 3), "ELF");
 }
 
+TEST(Compiler, CtaSpellsEachLayoutOnce) {
+  const std::string text = emitted("sm_80", Form::Cta);
+  const auto [aliases, body] = llvm::StringRef(text).split("module attributes");
+  EXPECT_TRUE(aliases.starts_with("#layout = #cta.layout<")) << aliases.str();
+  EXPECT_TRUE(body.contains(", #layout>"));
+  EXPECT_FALSE(body.contains("#cta.layout<"));
+}
+
 TEST(Compiler, PtxHasVectorsAndTheUsersLines) {
   std::string ptx = emitted("sm_90a", Form::Ptx);
   EXPECT_THAT(ptx, HasSubstr(".target sm_90a"));
@@ -78,6 +86,7 @@ TEST_P(VirtualGpu, VectorAdd) {
   auto allocate = [&](const std::vector<float> &data) {
     void *memory = machine.memory().allocate(n * sizeof(float));
     std::memcpy(memory, data.data(), n * sizeof(float));
+    machine.memory().written(memory, n * sizeof(float));
     return static_cast<float *>(memory);
   };
   float *dx = allocate(x), *dy = allocate(y), *dz = allocate(std::vector<float>(n, -1.0f));

@@ -3,7 +3,9 @@
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Kernel.h"
 #include "passes/Pipelines.h"
+#include "passes/analysis/SharedMemory.h"
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -52,6 +54,30 @@ TEST_F(PipelinesTest, TileStageHasNoViewsAndNoLayouts) {
     loads += isa<tile::LoadOp>(op);
   });
   EXPECT_EQ(loads, 1u);
+}
+
+TEST_F(PipelinesTest, ConversionsArePlannedForTheTargetsBanks) {
+  module = parseSourceString<ModuleOp>(R"(
+    #rows = #cta.layout<"64x64, register [(0,1) (0,2) (4,0) (8,0) (16,0) (32,0)], lane [(0,4) (0,8) (0,16) (0,32) (1,0) (2,0)]">
+    #columns = #cta.layout<"64x64, register [(1,0) (2,0) (0,4) (0,8) (0,16) (0,32)], lane [(4,0) (8,0) (16,0) (32,0) (0,1) (0,2)]">
+    func.func @turn(%x: tensor<64x64xf32, #rows>) attributes {cta.warps = 1 : i32} {
+      %y = cta.convert_layout %x : tensor<64x64xf32, #rows> -> tensor<64x64xf32, #columns>
+      return
+    })",
+                                       &context);
+  for (auto [name, banks] : {std::pair("gfx942", 32u), std::pair("gfx950", 64u)}) {
+    SCOPED_TRACE(name);
+    (*module)->setAttr(cta::targetAttr, StringAttr::get(&context, name));
+    module->walk([&, banks = banks](cta::ConvertLayoutOp convert) {
+      const BankModel model = banksOf(convert);
+      EXPECT_EQ(model.banks, banks);
+      const ConversionPlan plan = planOf(convert);
+      ASSERT_EQ(plan.kind, ConversionPlan::Kind::Scratch);
+      const unsigned ideal =
+          idealWavefronts(plan.source, 32, plan.scratch.store.vector, /*isStore=*/true, model);
+      EXPECT_EQ(plan.scratch.storeWavefronts, ideal + plan.scratch.storeConflicts);
+    });
+  }
 }
 
 TEST_F(PipelinesTest, CtaStageGivesEveryTileALayout) {

@@ -41,7 +41,7 @@ TEST(Registry, EachKernelIsWhole) {
     for (const auto &[axis, extent] : kernel.typical)
       EXPECT_TRUE(kernel.small.contains(axis)) << kernel.name << " " << axis;
     for (const OptionSpec &option : kernel.options) {
-      const bool isNumber = option.kind == OptionSpec::number || option.kind == OptionSpec::integer;
+      const bool isNumber = option.kind != OptionSpec::flag && option.kind != OptionSpec::choice;
       EXPECT_EQ(isNumber, !option.samples.empty()) << kernel.name << " " << option.name;
       for (const std::string &sample : option.samples)
         EXPECT_NE(sample, option.initial) << kernel.name << " " << option.name;
@@ -110,6 +110,19 @@ TEST(Registry, WhatHasNoLegalContentsIsRefused) {
     EXPECT_THAT(refused(kernel, {{"B1", 1}}), HasSubstr("there is no sequence"));
   for (const char *kernel : {"chunk_mean_pool", "chunk_mean_pool_backward"})
     EXPECT_THAT(refused(kernel, {{"N", 1}}, {"cu_seqlens"}), HasSubstr("there is no sequence"));
+}
+
+TEST(Resolve, SeedsHave64Bits) {
+  const auto seedOf = [](const char *kernel, const char *seed) {
+    return resolveTypical(findKernel(kernel), "", {}, {{"seed", seed}}).options.seed("seed");
+  };
+  for (const char *kernel : {"dropout", "dropout_backward", "attention", "attention_varlen"}) {
+    EXPECT_EQ(seedOf(kernel, "9223372036854775808"), std::uint64_t{1} << 63);
+    EXPECT_EQ(seedOf(kernel, "18446744073709551615"), ~std::uint64_t{0});
+    EXPECT_EQ(seedOf(kernel, "-1"), ~std::uint64_t{0});
+    for (const char *seed : {"18446744073709551616", "-9223372036854775809", "1.5", "x", ""})
+      EXPECT_THROW(seedOf(kernel, seed), InputError) << seed;
+  }
 }
 
 // An axis that follows from others need not be named, but what is named holds.

@@ -75,6 +75,20 @@ TEST_P(RuntimeDebug, PrintsInTheOrderOfLaunchesAndPrograms) {
   EXPECT_EQ(printed, expected(2) + expected(1));
 }
 
+TEST_P(RuntimeDebug, OfAStreamOfAnotherLibraryIsDeliveredWhenItsWrapperEnds) {
+  auto kernel = loadLogging();
+  const bool cuda = GetParam() == "cuda:0";
+  const auto current = device.impl()->makeCurrent();
+  void *theirs = nullptr;
+  ASSERT_EQ(fake<int (*)(void **, unsigned)>(cuda ? "cuStreamCreate"
+                                                  : "hipStreamCreateWithFlags")(&theirs, 1),
+            0);
+  launch(*kernel, 5, Stream::wrap(device, theirs));
+  EXPECT_EQ(printed, expected(5));
+  fake<int (*)(void *)>(cuda ? "cuStreamDestroy_v2" : "hipStreamDestroy")(theirs);
+  EXPECT_THROW(device.synchronize(), AssertionError);
+}
+
 TEST_P(RuntimeDebug, ReportsTheFirstFailureOnceAndGoesOn) {
   auto kernel = loadLogging();
   launch(*kernel, 5, device.stream());

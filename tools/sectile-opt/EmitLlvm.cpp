@@ -2,7 +2,7 @@
 #include "tools/sectile-opt/EmitLlvm.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "ir/Dialects.h"
 #include "ir/cta/Cta.h"
 #include "mlir/IR/AsmState.h"

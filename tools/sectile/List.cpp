@@ -34,6 +34,7 @@ static void describe(const KernelSpec &kernel) {
   for (const OptionSpec &spec : kernel.options) {
     std::string values = spec.kind == OptionSpec::flag      ? "true, false"
                          : spec.kind == OptionSpec::integer ? "a whole number"
+                         : spec.kind == OptionSpec::seed    ? "a whole number of 64 bits"
                                                             : "a number";
     if (spec.kind == OptionSpec::choice) {
       values.clear();

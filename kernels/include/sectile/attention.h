@@ -17,7 +17,7 @@ struct AttentionOptions {
   std::optional<std::int64_t> window_left = {}, window_right = {};
   double softcap = 0; // c: scaled scores s become c tanh(s / c), before bias and masks; 0: none
   double dropout = 0; // probability to drop a weight
-  std::int64_t seed = 0;
+  std::uint64_t seed = 0;
   std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
   bool exact = false;               // f32: products in full instead of through tf32
   // Inputs that need not be there.

@@ -26,7 +26,7 @@ private:
 // Milliseconds from one event to a later one; waits for the later one.
 float elapsed_ms(const Event &from, const Event &to);
 
-// Captured work, ready to be launched again as a whole.
+// Captured work, to be launched as a whole. It keeps the memory and the code that the work uses.
 class Graph {
 public:
   void launch(const Stream &stream) const;
@@ -40,7 +40,7 @@ private:
 // Work in order. A handle: copies are the same stream, which ends with the last of them.
 class Stream {
 public:
-  // A stream that another library made (a CUstream, a hipStream_t); it stays that library's.
+  // A stream of another library (a CUstream, a hipStream_t). It must outlive what this returns.
   static Stream wrap(const Device &device, void *native);
 
   Device device() const;

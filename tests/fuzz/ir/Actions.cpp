@@ -2,7 +2,7 @@
 #include "tests/fuzz/ir/Actions.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/nvidia/LowerPseudoIntrinsics.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "ir/Dialects.h"
 #include "ir/Target.h"
 #include "ir/cta/Cta.h"

@@ -40,8 +40,6 @@ uint64_t bitsBefore(Type element) {
 
 bool isSmallFloat(Type element) { return isa<FloatType>(element) && bytesOf(element) == 1; }
 
-static constexpr int64_t mostElements = 4096;
-
 Generator::Generator(MLIRContext *context, uint64_t seed, const GeneratorOptions &options)
     : options(options), random(seed * 0x9e3779b97f4a7c15u + 5), builder(context),
       loc(builder.getUnknownLoc()), elements(elementTypes(context)) {
@@ -60,7 +58,7 @@ Generator::Shape Generator::someShape() {
     shape.clear();
     for (unsigned rank = 1 + pick(3); rank-- > 0;)
       shape.push_back(oneOf(extents));
-  } while (llvm::product_of(shape) > mostElements);
+  } while (llvm::product_of(shape) > (options.memory ? mostElements / 4 : mostElements));
   return shape;
 }
 
@@ -299,10 +297,14 @@ void Generator::whileLoop() {
   scf::ConditionOp::create(builder, loc, on, before->getArguments());
   Block *after = builder.createBlock(&loop.getAfter(), {}, types, locs);
   std::vector<Value> outerTiles = tiles;
+  std::vector<Arena> outerArenas = arenas;
+  if (options.memory && coin())
+    memoryStep(2);
   Value counted = op<arith::AddIOp>(after->getArgument(0), number(1));
   Value other = someTileOf(shapeOf(init), elementOf(init));
   scf::YieldOp::create(builder, loc, ValueRange{counted, combine(after->getArgument(1), other)});
   tiles = outerTiles;
+  arenas = outerArenas;
   tiles.push_back(loop.getResult(1));
   scalars.push_back(loop.getResult(0));
 }
@@ -319,6 +321,7 @@ void Generator::loop(unsigned depth) {
   if (pick(3) == 0)
     loop->setAttr("cta.unroll", builder.getI32IntegerAttr(1 + pick(4)));
   std::vector<Value> outerTiles = tiles, outerScalars = scalars;
+  std::vector<Arena> outerArenas = arenas;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -334,6 +337,7 @@ void Generator::loop(unsigned depth) {
   }
   tiles = outerTiles;
   scalars = outerScalars;
+  arenas = outerArenas;
   for (Value result : loop.getResults())
     tiles.push_back(result);
 }
@@ -346,6 +350,7 @@ void Generator::branch(unsigned depth) {
   for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
     OpBuilder::InsertionGuard guard(builder);
     std::vector<Value> outerTiles = tiles, outerScalars = scalars;
+    std::vector<Arena> outerArenas = arenas;
     builder.setInsertionPointToEnd(block);
     for (unsigned i = pick(3); i-- > 0;)
       statement(depth + 1);
@@ -353,11 +358,14 @@ void Generator::branch(unsigned depth) {
     scf::YieldOp::create(builder, loc, result);
     tiles = outerTiles;
     scalars = outerScalars;
+    arenas = outerArenas;
   }
   tiles.push_back(branch.getResult(0));
 }
 
 void Generator::statement(unsigned depth) {
+  if (options.memory && pick(3))
+    return memoryStep(depth);
   Value tile = someTile();
   switch (pick(26)) {
   case 0: {
@@ -441,6 +449,8 @@ OwningOpRef<ModuleOp> Generator::make() {
              op<tile::ProgramIdOp>(i32(), 0)};
   Shape first = someShape();
   tiles.push_back(makeTile(first, someElement()));
+  if (options.memory)
+    someArena();
   for (unsigned i = 4 + pick(12); i-- > 0;)
     statement(0);
   unsigned kept = 0;

@@ -5,12 +5,14 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <optional>
 #include <random>
 
 namespace sectile::fuzz {
 
 /// The element types of the kernels' buffers, in the order of the arguments: one buffer of each to
-/// read from, then one of each to write to, then two numbers.
+/// read from, behind which there is room for arenas, then one of each to write to, then two
+/// numbers.
 llvm::SmallVector<mlir::Type> elementTypes(mlir::MLIRContext *context);
 unsigned bytesOf(mlir::Type element);
 /// The bits of every element of the buffers that are written to, before: of floats a number that
@@ -21,14 +23,22 @@ uint64_t bitsOf(mlir::FloatType type, double value);
 /// The floats of 8 bits.
 bool isSmallFloat(mlir::Type element);
 
-/// Elements of each buffer.
-inline constexpr int64_t inputElements = 1 << 13, outputElements = 1 << 15;
+/// Elements of each buffer: of the inputs, those that are only read, and those behind them.
+inline constexpr int64_t inputElements = 1 << 13, arenaElements = 1 << 14, outputElements = 1 << 15;
+/// Of a buffer, by its place among the arguments.
+inline int64_t elementsOf(size_t buffer, size_t types) {
+  return buffer < types ? inputElements + arenaElements : outputElements;
+}
+
+/// Of a tile, at most.
+inline constexpr int64_t mostElements = 4096;
 
 struct GeneratorOptions {
   /// Nothing but what rounds in one way only: no products and sums of floats that another order, or
   /// a fused multiply-add, would give otherwise. Floats read are small whole numbers then.
   bool exact = true;
   int64_t programs = 1; ///< of the grid
+  bool memory = false;  ///< programs that work in memory
 };
 
 class Generator {
@@ -38,6 +48,17 @@ public:
 
 private:
   using Shape = llvm::SmallVector<int64_t, 3>;
+  /// Memory that a program of the grid has for itself and works in.
+  struct Arena {
+    mlir::Type element;
+    mlir::Value base; ///< points to its first element
+    int64_t elements; ///< a power of two
+    int64_t stride;   ///< from one to the next
+  };
+  /// Elements of an arena, and which of them are accessed: all without a mask.
+  struct Places {
+    mlir::Value index, mask;
+  };
 
   // Choosing
   size_t pick(size_t n) { return random() % n; }
@@ -125,6 +146,43 @@ private:
   mlir::Value addend(mlir::Value tile, mlir::Type element);
   mlir::Value call(mlir::Value tile);
 
+  // Working in memory (Memory.cpp)
+  std::optional<Arena> newArena(mlir::Type element, int64_t atLeast, bool interleaved);
+  Arena siblingOf(const Arena &arena);
+  Arena someArena();
+  Shape shapeWithin(const Arena &arena);
+  tile::Eviction someEviction(tile::Cache cache);
+  mlir::Value someOrder(llvm::ArrayRef<int64_t> shape);
+  mlir::Value lateNumber();
+  mlir::Value promised(mlir::Value index, int64_t start);
+  Places distinct(llvm::ArrayRef<int64_t> shape, int64_t within);
+  mlir::Value pointers(const Arena &arena, mlir::Value index);
+  std::pair<mlir::Value, llvm::SmallVector<mlir::Value>>
+  viewOf(const Arena &arena, llvm::ArrayRef<int64_t> shape, bool overlapping);
+  mlir::Value loadAt(const Arena &arena, const Places &places);
+  void storeAt(const Arena &arena, const Places &places, mlir::Value value);
+  mlir::Value read(const Arena &arena, llvm::ArrayRef<int64_t> shape);
+  void write(const Arena &arena, mlir::Value tile);
+  void observe(mlir::Value tile);
+  void scalarStep(const Arena &arena);
+  void moveStep(const Arena &arena);
+  void repeatStep(const Arena &arena);
+  void atomicStep(const Arena &arena);
+  void callOnPointers(const Arena &arena);
+  void memoryStep(unsigned depth);
+
+  // Pointers and promises that change as a program runs, and loops in memory (Hazards.cpp)
+  void choosePointers(const Arena &arena);
+  void swapInLoop(const Arena &arena);
+  void doublingLoop(const Arena &arena);
+  void movingPointers(const Arena &arena);
+  mlir::Value hiddenNumber(int64_t value);
+  mlir::Value truthAbout(mlir::Value value, int64_t divisor);
+  void promise();
+  void countDown(const Arena &arena);
+  void scratchMatmul();
+  void hintAt(mlir::Operation *loop);
+
   // Control flow (Generator.cpp)
   void statement(unsigned depth);
   void loop(unsigned depth);
@@ -142,7 +200,9 @@ private:
   std::vector<mlir::Value> tiles, scalars;  ///< visible at the builder's place; scalars are i32
   std::vector<int64_t> extents;             ///< few, so that tiles meet others of their shape
   llvm::SmallVector<mlir::Type> favourites; ///< likewise
-  llvm::DenseMap<mlir::Type, int64_t> stored;
+  llvm::DenseMap<mlir::Type, int64_t> stored, storedInInputs; ///< how much is given away
+  std::vector<Arena> arenas; ///< visible at the builder's place, by pointers that are chosen, too
+  unsigned pointerFunctions = 0;
 };
 
 } // namespace sectile::fuzz

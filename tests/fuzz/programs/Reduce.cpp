@@ -17,20 +17,46 @@ Value zero(OpBuilder &builder, Location loc, Type type) {
   return attr ? Value(arith::ConstantOp::create(builder, loc, attr)) : Value();
 }
 
-/// Takes an operation away: what it gives becomes another value of its type or zero. Whether that
-/// could be done.
+/// Puts what a branch or a loop has inside in its place: one side, or one round.
+bool unwrap(Operation *op, unsigned side) {
+  IRRewriter rewriter(op);
+  Block *body = nullptr;
+  SmallVector<Value> arguments;
+  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    body = side && !branch.getElseRegion().empty() ? branch.elseBlock() : branch.thenBlock();
+  } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && side == 0) {
+    body = loop.getBody();
+    arguments.push_back(loop.getLowerBound());
+    arguments.append(loop.getInits().begin(), loop.getInits().end());
+  }
+  if (!body)
+    return false;
+  Operation *yield = body->getTerminator();
+  rewriter.inlineBlockBefore(body, op, arguments);
+  rewriter.replaceOp(op, yield->getOperands());
+  rewriter.eraseOp(yield);
+  return true;
+}
+
+/// The ways to make an operation less: its results become zero, or an operand each, or what is
+/// inside takes its place.
+enum Way : unsigned { ToZero, ToOperand, ToFirstSide, ToSecondSide, ways };
+
+/// Whether that could be done.
 bool remove(Operation *op, unsigned way) {
   // Combiners stay associative.
   if (op->hasTrait<OpTrait::IsTerminator>() ||
       isa<tile::ReduceOp, tile::ScanOp>(op->getParentOp()) ||
       isa<func::FuncOp, arith::ConstantOp>(op))
     return false;
+  if (way >= ToFirstSide)
+    return unwrap(op, way - ToFirstSide);
   OpBuilder builder(op);
   for (OpResult result : op->getResults()) {
     if (result.use_empty())
       continue;
     Value instead;
-    if (way == 0)
+    if (way == ToZero)
       instead = zero(builder, op->getLoc(), result.getType());
     else
       for (Value operand : op->getOperands())
@@ -44,19 +70,65 @@ bool remove(Operation *op, unsigned way) {
   return true;
 }
 
-/// What the addresses of stores are computed from: without it two elements might go to one place.
-llvm::DenseSet<Operation *> addressing(ModuleOp module) {
+/// What a value follows from, the operation aside that has it as a result.
+void sourcesOf(Value value, SmallVectorImpl<Value> &sources) {
+  auto append = [&](auto &&values) { sources.append(values.begin(), values.end()); };
+  auto argument = dyn_cast<BlockArgument>(value);
+  Operation *op = argument ? argument.getOwner()->getParentOp() : value.getDefiningOp();
+  unsigned number = argument ? argument.getArgNumber() : cast<OpResult>(value).getResultNumber();
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    append(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()});
+    if (argument && number-- == 0)
+      return;
+    sources.push_back(loop.getInits()[number]);
+    sources.push_back(loop.getBody()->getTerminator()->getOperand(number));
+  } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    sources.push_back(branch.getCondition());
+    for (Block *block : {branch.thenBlock(), branch.elseBlock()})
+      sources.push_back(block->getTerminator()->getOperand(number));
+  } else if (isa<scf::WhileOp>(op)) {
+    append(op->getOperands());
+    for (Region &region : op->getRegions())
+      append(region.front().getTerminator()->getOperands());
+  } else if (auto function = dyn_cast<func::FuncOp>(op)) {
+    op->getParentOfType<ModuleOp>().walk([&](func::CallOp call) {
+      if (call.getCallee() == function.getName())
+        append(call.getOperands());
+    });
+  } else if (!argument) {
+    append(op->getOperands());
+  }
+}
+
+/// What must stay as it is: the places of stores, as two elements might else go to one. Where
+/// programs run side by side, so that they do not meet, those of loads as well.
+llvm::DenseSet<Operation *> addressing(ModuleOp module, bool alone) {
   llvm::DenseSet<Operation *> found;
+  llvm::DenseSet<Value> seen;
   SmallVector<Value> work;
-  module.walk([&](tile::StoreOp store) { work.push_back(store.getPtr()); });
-  module.walk([&](tile::StoreBlockOp store) { work.push_back(store.getView()); });
-  module.walk([&](tile::AtomicRMWOp atomic) { work.push_back(atomic.getPtr()); });
-  module.walk([&](tile::AtomicCasOp atomic) { work.push_back(atomic.getPtr()); });
-  module.walk([&](tile::AtomicBlockOp atomic) { work.push_back(atomic.getView()); });
-  while (!work.empty())
-    if (Operation *op = work.pop_back_val().getDefiningOp(); op && found.insert(op).second)
-      work.append(op->operand_begin(), op->operand_end());
+  module.walk([&](Operation *op) {
+    if (isa<tile::LoadOp, tile::LoadBlockOp>(op) && alone)
+      return;
+    if (auto view = dyn_cast_if_present<TypedValue<tile::ViewType>>(
+            op->getNumOperands() ? op->getOperand(0) : Value()))
+      work.push_back(view);
+    else if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp>(op))
+      work.push_back(op->getOperand(0));
+  });
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *op = value.getDefiningOp())
+      found.insert(op);
+    sourcesOf(value, work);
+  }
   return found;
+}
+
+/// Masks keep accesses within their memory: nothing may become true that was false.
+bool isConjunction(Operation *op) {
+  return isa<arith::AndIOp>(op) && tile::elementType(op->getResult(0).getType()).isInteger(1);
 }
 
 void eraseUnused(ModuleOp module) {
@@ -70,24 +142,32 @@ void eraseUnused(ModuleOp module) {
         changed = true;
       }
     });
+    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (function.isPrivate() && SymbolTable::symbolKnownUseEmpty(function, module)) {
+        function.erase();
+        changed = true;
+      }
   }
 }
 
 } // namespace
 
-OwningOpRef<ModuleOp> reduce(ModuleOp program, function_ref<bool(ModuleOp)> fails) {
+OwningOpRef<ModuleOp> reduce(ModuleOp program, bool alone, function_ref<bool(ModuleOp)> fails) {
   OwningOpRef<ModuleOp> best = program.clone();
   // Many at once to begin with, as every trial is a compile.
   for (unsigned chunk = 64; chunk > 0;) {
     bool smaller = false;
-    for (unsigned way = 0; way < 2; ++way)
+    for (unsigned way = 0; way < ways; ++way)
       for (unsigned i = 0;; i += chunk) {
         OwningOpRef<ModuleOp> trial = best->clone();
         // From the i-th operation from the end on: what is computed last is missed least.
-        llvm::DenseSet<Operation *> kept = addressing(*trial);
+        llvm::DenseSet<Operation *> kept = addressing(*trial, alone);
         SmallVector<Operation *> ops;
         trial->walk([&](Operation *op) {
-          if (op->getParentOp() && !kept.contains(op))
+          const bool stays = way < ToFirstSide
+                                 ? kept.contains(op) || (way == ToOperand && isConjunction(op))
+                                 : op->getNumRegions() == 0;
+          if (op->getParentOp() && !stays)
             ops.push_back(op);
         });
         if (i >= ops.size())

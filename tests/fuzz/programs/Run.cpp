@@ -35,23 +35,20 @@ struct Buffers {
     for (const std::vector<uint8_t> &buffer : inputs.buffers) {
       addresses.push_back(memory.allocate(buffer.size()));
       std::memcpy(addresses.back(), buffer.data(), buffer.size());
-    }
-    for (const std::vector<uint8_t> &buffer : inputs.before) {
-      addresses.push_back(memory.allocate(buffer.size()));
-      std::memcpy(addresses.back(), buffer.data(), buffer.size());
+      memory.written(addresses.back(), buffer.size());
       sizes.push_back(buffer.size());
     }
   }
   Outputs outputs() const {
     Outputs result;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      auto *first = static_cast<const uint8_t *>(addresses[sizes.size() + i]);
-      result.buffers.emplace_back(first, first + sizes[i]);
+    for (auto [address, size] : llvm::zip(addresses, sizes)) {
+      auto *first = static_cast<const uint8_t *>(address);
+      result.buffers.emplace_back(first, first + size);
     }
     return result;
   }
   std::vector<void *> addresses;
-  std::vector<size_t> sizes; ///< of those written to
+  std::vector<size_t> sizes;
 };
 
 /// On a device of the machine, whose name the setting has in place of a target.
@@ -65,8 +62,6 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
   std::unique_ptr<runtime::LoadedKernel> kernel = device.load(*artifact);
   std::vector<Buffer<uint8_t>> buffers;
   for (const std::vector<uint8_t> &buffer : inputs.buffers)
-    buffers.push_back(opened.upload(buffer));
-  for (const std::vector<uint8_t> &buffer : inputs.before)
     buffers.push_back(opened.upload(buffer));
   std::vector<uint64_t> words;
   for (const Buffer<uint8_t> &buffer : buffers)
@@ -89,8 +84,8 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
     return llvm::createStringError(error.what());
   }
   Outputs outputs;
-  for (size_t i = inputs.buffers.size(); i < buffers.size(); ++i)
-    outputs.buffers.push_back(buffers[i].download());
+  for (const Buffer<uint8_t> &buffer : buffers)
+    outputs.buffers.push_back(buffer.download());
   return outputs;
 }
 
@@ -117,6 +112,7 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   // The checked mode's assertions have a log.
   auto *log = static_cast<debuglog::Head *>(machine.memory().allocate(debuglog::recordsAt));
   std::memset(log, 0, debuglog::recordsAt);
+  machine.memory().written(log, debuglog::recordsAt);
   uint64_t launchNumber = 1;
   if (!artifact->debugSites.empty())
     arguments.insert(arguments.end(), {&log, &launchNumber});
@@ -176,16 +172,25 @@ Inputs makeInputs(MLIRContext *context, uint64_t seed, const GeneratorOptions &o
   std::mt19937_64 random(seed + 77);
   Inputs inputs;
   inputs.options = options;
-  for (Type element : elementTypes(context)) {
+  const llvm::SmallVector<Type> elements = elementTypes(context);
+  for (Type element : elements) {
     unsigned bytes = bytesOf(element);
     std::vector<uint8_t> buffer(inputElements * bytes);
     for (int64_t i = 0; i < inputElements; ++i) {
       uint64_t number = someNumber(element, options.exact, random);
       std::memcpy(&buffer[i * bytes], &number, bytes);
     }
+    // Arenas begin with the same numbers.
+    const size_t read = buffer.size();
+    buffer.resize(read + arenaElements * bytes);
+    for (size_t at = read; at < buffer.size(); at += read)
+      std::memcpy(&buffer[at], buffer.data(), read);
     inputs.buffers.push_back(std::move(buffer));
+  }
+  for (Type element : elements) {
+    const unsigned bytes = bytesOf(element);
     const uint64_t before = bitsBefore(element);
-    std::vector<uint8_t> &fresh = inputs.before.emplace_back(outputElements * bytes);
+    std::vector<uint8_t> &fresh = inputs.buffers.emplace_back(outputElements * bytes);
     for (int64_t i = 0; i < outputElements; ++i)
       std::memcpy(&fresh[i * bytes], &before, bytes);
   }
@@ -213,11 +218,12 @@ llvm::Expected<std::optional<Outputs>> interpret(ModuleOp module, const Inputs &
   if (outcome.uncertain)
     return std::nullopt;
   Outputs outputs = buffers.outputs();
+  const llvm::SmallVector<Type> elements = elementTypes(module.getContext());
   for (size_t i = 0; i < outputs.buffers.size(); ++i) {
-    size_t bytes = outputs.buffers[i].size() / outputElements;
     std::vector<double> &ofBuffer = outputs.bounds.emplace_back();
-    for (int64_t at = 0; at < outputElements; ++at)
-      ofBuffer.push_back(bounds.at(arguments[inputs.buffers.size() + i] + at * bytes));
+    const unsigned bytes = bytesOf(elements[i % elements.size()]);
+    for (int64_t at = 0; at < elementsOf(i, elements.size()); ++at)
+      ofBuffer.push_back(bounds.at(arguments[i] + at * bytes));
   }
   return outputs;
 }
@@ -250,9 +256,11 @@ std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
         return std::nullopt;
     return why;
   }
-  for (auto [i, element] : llvm::enumerate(elementTypes(module.getContext()))) {
+  const llvm::SmallVector<Type> elements = elementTypes(module.getContext());
+  for (size_t i = 0; i < got->buffers.size(); ++i) {
+    Type element = elements[i % elements.size()];
     unsigned bytes = bytesOf(element);
-    for (int64_t at = 0; at < outputElements; ++at) {
+    for (int64_t at = 0; at < elementsOf(i, elements.size()); ++at) {
       uint64_t is = 0, wanted = 0;
       std::memcpy(&is, &got->buffers[i][at * bytes], bytes);
       std::memcpy(&wanted, &expected.buffers[i][at * bytes], bytes);
@@ -260,8 +268,8 @@ std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
       if (!agree(element, is, wanted, bound)) {
         std::string type;
         llvm::raw_string_ostream(type) << element;
-        return "wrong: element " + std::to_string(at) + " of " + type + " is " + show(element, is) +
-               ", not " + show(element, wanted);
+        return "wrong: element " + std::to_string(at) + " of argument " + std::to_string(i) + ", " +
+               type + ", is " + show(element, is) + ", not " + show(element, wanted);
       }
     }
   }

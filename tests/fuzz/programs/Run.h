@@ -5,17 +5,17 @@
 
 namespace sectile::fuzz {
 
-/// What kernels read, what is in the buffers that they write to, and the two numbers they take.
+/// What is in the buffers of a kernel before it runs, and the two numbers it takes.
 struct Inputs {
-  std::vector<std::vector<uint8_t>> buffers, before; ///< one per element type
+  std::vector<std::vector<uint8_t>> buffers; ///< in the order of the arguments
   int32_t n = 13, m = 57;
   GeneratorOptions options;
 };
 
 Inputs makeInputs(mlir::MLIRContext *context, uint64_t seed, const GeneratorOptions &options);
 
-/// What is in the buffers that kernels write to, afterwards; one per element type. By the
-/// interpreter also how far off each element may be elsewhere; infinite where it may be anything.
+/// What is in a kernel's buffers afterwards. By the interpreter also how far off each element may
+/// be elsewhere; infinite where it may be anything.
 struct Outputs {
   std::vector<std::vector<uint8_t>> buffers;
   std::vector<std::vector<double>> bounds;

@@ -33,7 +33,7 @@ module attributes {cta.target = "sm_80"} {
     %p = tile.splat %x : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #l>
     %q = tile.addptr %p, %i : tensor<512x!tile.ptr<f32>, #l>, tensor<512xi32, #l>
     %v = tile.load %q {vector = 2 : i32} : tensor<512x!tile.ptr<f32>, #l> -> tensor<512xf32, #l>
-    %s = tile.reduce %v 0 {scratch = 64 : i32} : (tensor<512xf32, #l>) -> f32 {
+    %s = tile.reduce %v 0 {offset = 64 : i32} : (tensor<512xf32, #l>) -> f32 {
     ^bb0(%a: f32, %b: f32):
       %c = arith.addf %a, %b : f32
       tile.yield %c : f32

@@ -1,11 +1,12 @@
-// Every operation of the dialect, printed, read back and printed again.
+// Every operation of the dialect, printed, read back and printed again. Layouts of tiles and of
+// buffers are aliases with names of their own.
 // RUN: sectile-opt %s | sectile-opt | FileCheck %s
 // RUN: sectile-opt -emit-bytecode %s | sectile-opt | FileCheck %s
 
-// CHECK-DAG: #[[ROWS:.*]] = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)]">
-// CHECK-DAG: #[[COLS:.*]] = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
-// CHECK-DAG: #[[PLAIN:.*]] = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">
-// CHECK-DAG: #[[TURNED:.*]] = #cta.layout<"16x16, shared [(1,0) (2,0) (4,0) (8,0) (0,1) (0,2) (0,4) (0,8)]">
+// CHECK-DAG: #[[ROWS:layout[0-9]*]] = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)]">
+// CHECK-DAG: #[[COLS:layout[0-9]*]] = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
+// CHECK-DAG: #[[PLAIN:shared[0-9]*]] = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">
+// CHECK-DAG: #[[TURNED:shared[0-9]*]] = #cta.layout<"16x16, shared [(1,0) (2,0) (4,0) (8,0) (0,1) (0,2) (0,4) (0,8)]">
 #rows = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)]">
 #cols = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
 #plain = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">

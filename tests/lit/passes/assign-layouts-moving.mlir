@@ -7,7 +7,7 @@ module attributes {cta.target = "sm_80"} {
   // CHECK-SAME: cta.shared_bytes = 2048
   // CHECK: scf.for
   // CHECK: cta.barrier
-  // CHECK-NEXT: tile.gather %{{.*}}[%{{.*}}] 0 {scratch = 0 : i32}
+  // CHECK-NEXT: tile.gather %{{.*}}[%{{.*}}] 0 {offset = 0 : i32}
   func.func @gather(%p: !tile.ptr<i32>, %n: i32) attributes {cta.warps = 4 : i32} {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
@@ -25,8 +25,8 @@ module attributes {cta.target = "sm_80"} {
 
   // One slot for each warp's total, and the bins of the histogram.
   // CHECK-LABEL: func.func @combine
-  // CHECK: tile.scan %{{.*}} 0 {scratch = {{[0-9]+}} : i32}
-  // CHECK: tile.histogram %{{.*}} {scratch = {{[0-9]+}} : i32} : tensor<512xi32, #{{.*}}> -> tensor<20xi32, #{{.*}}>
+  // CHECK: tile.scan %{{.*}} 0 {offset = {{[0-9]+}} : i32}
+  // CHECK: tile.histogram %{{.*}} {offset = {{[0-9]+}} : i32} : tensor<512xi32, #{{.*}}> -> tensor<20xi32, #{{.*}}>
   func.func @combine(%p: !tile.ptr<i32>) attributes {cta.warps = 4 : i32} {
     %i = tile.arange 0 : tensor<512xi32>
     %s = tile.splat %p : !tile.ptr<i32> -> tensor<512x!tile.ptr<i32>>

@@ -15,6 +15,8 @@
 // RUN: not sectile-opt --lower-debug %t/laid.mlir 2>&1 | FileCheck %s --check-prefix=LAID
 // RUN: not sectile-opt --place-shared %t/none.mlir 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not sectile-opt --place-shared %t/lanes.mlir 2>&1 | FileCheck %s --check-prefix=LANES
+// RUN: not sectile-opt --place-shared %t/blocks.mlir 2>&1 | FileCheck %s --check-prefix=BLOCKS
+// RUN: not sectile-opt --place-shared %t/buffer-blocks.mlir 2>&1 | FileCheck %s --check-prefix=BUFFER
 // RUN: not sectile-opt --place-shared %t/chosen.mlir 2>&1 | FileCheck %s --check-prefix=CHOSEN
 // RUN: not sectile-opt --place-shared %t/vector.mlir 2>&1 | FileCheck %s --check-prefix=VECTOR
 
@@ -116,6 +118,28 @@ func.func @f() attributes {tile.kernel} {
 module attributes {cta.target = "sm_80"} {
 func.func @f() attributes {cta.warps = 1 : i32, tile.kernel} {
   %0 = tile.arange 0 : tensor<4xi32, #cta.layout<"4, lane [(1) (2)]">>
+  return
+}
+}
+//--- blocks.mlir
+// BLOCKS: has a layout over 2 blocks; a tile belongs to one
+module attributes {cta.target = "sm_80"} {
+func.func @f(%p: !tile.ptr<f32>) attributes {cta.warps = 1 : i32, tile.kernel} {
+  %0 = arith.constant dense<1.0> : tensor<64xf32, #cta.layout<"64, lane [(1) (2) (4) (8) (16)], block [(32)]">>
+  %1 = "tile.reduce"(%0) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tile.yield %s : f32
+  }) : (tensor<64xf32, #cta.layout<"64, lane [(1) (2) (4) (8) (16)], block [(32)]">>) -> f32
+  tile.store %p, %1 : !tile.ptr<f32>, f32
+  return
+}
+}
+//--- buffer-blocks.mlir
+// BUFFER: has a layout over 2 blocks; a tile belongs to one
+module attributes {cta.target = "sm_80"} {
+func.func @f() attributes {cta.warps = 1 : i32, tile.kernel} {
+  %0 = cta.alloc : !cta.buffer<32xi32, #cta.layout<"32, shared [(1) (2) (4) (8)], block [(16)]">>
   return
 }
 }

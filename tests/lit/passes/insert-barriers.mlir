@@ -270,7 +270,7 @@ func.func @scratches(%x: tensor<64x64xf32, #rows>, %n: i32) {
   %c1 = arith.constant 1 : i32
   scf.for %i = %c0 to %n step %c1 : i32 {
     %y = cta.convert_layout %x {offset = 0 : i32} : tensor<64x64xf32, #rows> -> tensor<64x64xf32, #columns>
-    %s = tile.reduce %x 0 {scratch = 16384 : i32} : (tensor<64x64xf32, #rows>) -> tensor<64xf32, #sums> {
+    %s = tile.reduce %x 0 {offset = 16384 : i32} : (tensor<64x64xf32, #rows>) -> tensor<64xf32, #sums> {
     ^bb0(%a: f32, %b: f32):
       %c = arith.addf %a, %b : f32
       tile.yield %c : f32

@@ -95,8 +95,8 @@ func.func @large() attributes {tile.kernel} {
 // CHECK-SAME: cta.shared_bytes = 16384 : i32
 // CHECK-NEXT: cta.convert_layout %{{.*}} {offset = 0 : i32}
 // CHECK-NEXT: cta.convert_layout %{{[^ ]*}} : tensor
-// CHECK-NEXT: tile.reduce %{{.*}} 0 {scratch = 0 : i32}
-// CHECK: tile.reduce %{{.*}} 0 {scratch = 1024 : i32}
+// CHECK-NEXT: tile.reduce %{{.*}} 0 {offset = 0 : i32}
+// CHECK: tile.reduce %{{.*}} 0 {offset = 1024 : i32}
 module attributes {cta.target = "sm_80"} {
 func.func @scratch(%x: tensor<64x64xf32, #rows>) attributes {tile.kernel} {
   %y = cta.convert_layout %x : tensor<64x64xf32, #rows> -> tensor<64x64xf32, #columns>

@@ -73,7 +73,7 @@ func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<6
 // CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[PA:.*]] = %{{.*}}, %[[USE:.*]] = %c0
 // CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]] ahead 1
 // CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
-// CHECK: %[[IN:.*]] = arith.cmpi sgt, %[[LEFT]], %c128
+// CHECK: %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %c128
 // CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
 // CHECK: %[[NEXT:.*]] = tile.addptr %[[PA]]
 // CHECK: %[[SLOT:.*]] = cta.acquire %[[CH]][%[[LATER]]]
@@ -174,6 +174,121 @@ func.func @one_stage(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %o
   return %r : !acc
 }
 
+// What a loop writes is other memory: the load goes ahead of it.
+// CHECK-LABEL: func.func @writes_elsewhere
+// CHECK: cta.channel
+// CHECK: scf.for
+// CHECK: cta.async_copy
+// CHECK: tile.store
+func.func @writes_elsewhere(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %out: !tile.ptr<f16>, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %one = arith.constant 1.0 : f16
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %v = tile.load %p : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    tile.store %out, %one : !tile.ptr<f16>, f16
+    scf.yield %d : !acc
+  }
+  return %r : !acc
+}
+
+// So is memory of the same argument that no iteration loads: here the loop loads the even tiles and
+// stores the odd ones.
+// CHECK-LABEL: func.func @writes_odd_tiles
+// CHECK: cta.channel
+// CHECK: scf.for
+// CHECK: cta.async_copy
+// CHECK: tile.store
+func.func @writes_odd_tiles(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c8192 = arith.constant 8192 : i32
+  %half = arith.constant dense<4096> : tensor<64x64xi32, #load>
+  %one = arith.constant dense<1.0> : !half
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %ik = arith.muli %i, %c8192 : i32
+    %iks = tile.splat %ik : i32 -> tensor<64x64xi32, #load>
+    %even = tile.addptr %p, %iks : !ptrs, tensor<64x64xi32, #load>
+    %v = tile.load %even : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %odd = tile.addptr %even, %half : !ptrs, tensor<64x64xi32, #load>
+    tile.store %odd, %one : !ptrs, !half
+    scf.yield %d : !acc
+  }
+  return %r : !acc
+}
+
+// A tile that one iteration stores and a later one loads cannot be fetched ahead.
+// CHECK-LABEL: func.func @writes_the_next_tile
+// CHECK-NOT: cta.channel
+// CHECK: scf.for
+// CHECK: tile.load
+// CHECK: tile.store
+func.func @writes_the_next_tile(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c4096 = arith.constant 4096 : i32
+  %tile = arith.constant dense<4096> : tensor<64x64xi32, #load>
+  %one = arith.constant dense<1.0> : !half
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r:2 = scf.for %i = %c0 to %n step %c4096 iter_args(%acc = %zero, %at = %p) -> (!acc, !ptrs) : i32 {
+    // expected-remark @+1 {{the loop may write to what it reads}}
+    %v = tile.load %at : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    %next = tile.addptr %at, %tile : !ptrs, tensor<64x64xi32, #load>
+    tile.store %next, %one : !ptrs, !half
+    scf.yield %d, %next : !acc, !ptrs
+  }
+  return %r#0 : !acc
+}
+
+// An inner loop that stores row after row may reach a later tile too.
+// CHECK-LABEL: func.func @writes_later_rows
+// CHECK-NOT: cta.channel
+// CHECK: tile.store
+func.func @writes_later_rows(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %m: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c4096 = arith.constant 4096 : i32
+  %one = arith.constant 1.0 : f16
+  %ks = tile.splat %k : !tile.ptr<f16> -> !ptrs
+  %flat = tile.arange 0 : tensor<4096xi32, #flat>
+  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
+  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+    %ik = arith.muli %i, %c4096 : i32
+    %iks = tile.splat %ik : i32 -> tensor<64x64xi32, #load>
+    %at = tile.addptr %p, %iks : !ptrs, tensor<64x64xi32, #load>
+    // expected-remark @+1 {{the loop may write to what it reads}}
+    %v = tile.load %at : !ptrs -> !half
+    %o = cta.convert_layout %v : !half -> tensor<64x64xf16, #b>
+    %d = cta.dot %oa, %o, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
+    scf.for %j = %c0 to %m step %c1 : i32 {
+      %jk = arith.muli %j, %c64 : i32
+      %place = arith.addi %ik, %jk : i32
+      %row = tile.addptr %k, %place : !tile.ptr<f16>, i32
+      tile.store %row, %one : !tile.ptr<f16>, f16
+    }
+    scf.yield %d : !acc
+  }
+  return %r : !acc
+}
+
 // What cannot go ahead stays a load, and the compiler says why.
 // CHECK-LABEL: func.func @stay
 // CHECK-NOT: cta.channel
@@ -206,7 +321,7 @@ func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: te
     scf.yield %d3 : !acc
   }
   %w = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
-    // expected-remark @+1 {{the loop writes to memory}}
+    // expected-remark @+1 {{the loop may write to what it reads}}
     %v0 = tile.load %p : !ptrs -> !half
     %o0 = cta.convert_layout %v0 : !half -> tensor<64x64xf16, #b>
     %d0 = cta.dot %oa, %o0, %acc by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
@@ -219,55 +334,12 @@ func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: te
 
 // -----
 
-#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
-#flat = #cta.layout<"4096, register [(1) (2) (4) (1024) (2048)], lane [(8) (16) (32) (64) (128)], warp [(256) (512)]">
-!ptrs = tensor<64x64x!tile.ptr<f32>, #load>
-!tile = tensor<64x64xf32, #load>
-
-// A target without asynchronous copies has no channels.
-// CHECK-LABEL: func.func @plain
-// CHECK-NOT: cta.channel
-// CHECK: scf.for
-// CHECK: cta.alloc
-module attributes {cta.target = "gfx1100"} {
-func.func @plain(%k: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %zero: !tile) -> !tile {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %ks = tile.splat %k : !tile.ptr<f32> -> !ptrs
-  %flat = tile.arange 0 : tensor<4096xi32, #flat>
-  %index = tile.reshape %flat : tensor<4096xi32, #flat> -> tensor<64x64xi32, #load>
-  %p = tile.addptr %ks, %index : !ptrs, tensor<64x64xi32, #load>
-  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!tile) : i32 {
-    %v = tile.load %p : !ptrs -> !tile
-    %d = cta.dot %v, %v, %acc : !tile, !tile, !tile
-    scf.yield %d : !tile
-  }
-  return %r : !tile
-}
-}
-
-// -----
-
-// A hint that nothing comes of is told of.
+// The compiler reports a hint that has no effect.
 module attributes {cta.target = "sm_80"} {
   func.func @nothing_to_fetch(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
     // expected-remark @below {{a hint has no effect: stages: no load of this loop is fetched ahead}}
-    scf.for %i = %zero to %n step %one : i32 {
-      tile.store %p, %i : !tile.ptr<i32>, i32
-    } {cta.stages = 3 : i32}
-    return
-  }
-}
-
-// -----
-
-module attributes {cta.target = "gfx942"} {
-  func.func @no_asynchronous_copies(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
-    %zero = arith.constant 0 : i32
-    %one = arith.constant 1 : i32
-    // expected-remark @below {{a hint has no effect: stages: the target has no asynchronous copies}}
     scf.for %i = %zero to %n step %one : i32 {
       tile.store %p, %i : !tile.ptr<i32>, i32
     } {cta.stages = 3 : i32}

@@ -131,6 +131,7 @@ std::vector<std::string> otherValues(const OptionSpec &option) {
   }
   case OptionSpec::number:
   case OptionSpec::integer:
+  case OptionSpec::seed:
     break;
   }
   return option.samples;

@@ -1,6 +1,8 @@
 // activation, swiglu and geglu, forward and backward.
 #include "KernelTest.h"
 #include "kernels/Activations.h"
+#include <bit>
+#include <cmath>
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -56,6 +58,42 @@ TEST_P(ActivationsOnChips, InfinitiesNanAndHugeNumbers) {
                              std::copy(std::begin(special), std::end(special), values.begin());
                              in[0].assign(values);
                            }});
+}
+
+// x f(x) is a normal number for some x below which f is none.
+TEST_P(ActivationsOnChips, NormalNumbersAreNotLost) {
+  std::vector<bfloat16> values;
+  for (unsigned bits = 0xc000; bits <= 0xc2c8; ++bits) // -2 to -100
+    values.push_back(bfloat16(std::bit_cast<float>(bits << 16)));
+  const auto length = static_cast<std::int64_t>(values.size());
+  const auto x = tensor(device.upload(values), {length}),
+             one =
+                 tensor(device.upload(std::vector<bfloat16>(values.size(), bfloat16(1))), {length});
+  const auto expectClose = [&](const AnyTensor &got, auto exact, const char *what) {
+    const auto numbers = Buffer<bfloat16>(got.memory).download();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double at = static_cast<float>(values[i]), want = exact(at);
+      if (std::abs(want) >= std::numeric_limits<float>::min())
+        EXPECT_NEAR(static_cast<float>(numbers[i]), want, std::abs(want) * 0x1p-7)
+            << what << " of " << at;
+    }
+  };
+  const Stream &stream = device.stream();
+  for (const char *name : {"silu", "gelu_tanh", "sigmoid"}) {
+    const Activation kind = activationOf(name);
+    const auto value = [&](double at) { return activate(kind, at); };
+    const auto slope = [&](double at) { return activationDerivative(kind, at); };
+    expectClose(run_kernel(stream, "activation", {{"x", x}}, {{"kind", name}}).at("y"), value,
+                name);
+    expectClose(run_kernel(stream, "activation_backward", {{"x", x}, {"dy", one}}, {{"kind", name}})
+                    .at("dx"),
+                slope, name);
+  }
+  const auto silu = [](double at) { return activate(Activation::silu, at); };
+  expectClose(run_kernel(stream, "swiglu", {{"gate", x}, {"up", one}}).at("y"), silu, "swiglu");
+  expectClose(
+      run_kernel(stream, "swiglu_backward", {{"gate", x}, {"up", one}, {"dy", one}}).at("dup"),
+      silu, "dup");
 }
 
 // The halves of one array, columns of a transposed one.

@@ -164,6 +164,33 @@ TEST(AttentionVarlenErrors, BoundariesThatLeadElsewhere) {
                                  "with 12"));
 }
 
+// Lengths that the host knows, that no cutting of the keys would give, that the device has.
+TEST(AttentionVarlenErrors, BiasesAndMasksThatAreTooNarrow) {
+  const Device device = Device::open("virtual:sm_90a");
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    for (const char *input : {"bias", "mask"}) {
+      const auto narrow = [&](std::int64_t width) {
+        return packed({kernel, {{"Mk", width}}, {}, {input}, "f16"}, {4, 6}, {5, 9});
+      };
+      const auto refusal = [&](std::int64_t width) -> std::string {
+        try {
+          const FilledCall filled = fill(narrow(width));
+          referenceOutputs(filled.call, filled.inputs, Arithmetic::exact);
+        } catch (const InputError &error) {
+          return error.what();
+        }
+        return "accepted";
+      };
+      EXPECT_EQ(refusal(9), "accepted");
+      EXPECT_EQ(refusal(8),
+                std::string(kernel) + ": " + input + " has 8 columns, but a sequence has 9 keys");
+      EXPECT_THROW(resolveCase(narrow(6)), InputError);
+      const FilledCall filled = fill(narrow(8));
+      const Config config = completeConfig(filled.call, device.target(), {});
+      EXPECT_THROW(execute(device, filled.call, config, filled.inputs), AssertionError);
+    }
+}
+
 // A window one key too wide, a key of the next sequence, no window. Of the gradients the
 // first is dq.
 TEST(AttentionVarlenJudge, PlantedMistakesAreSeen) {

@@ -271,6 +271,8 @@ TEST(CollectionsReference, NanAndTiesByHand) {
   EXPECT_EQ(run("scan", {{"op", "cumsum"}, {"reverse", "true"}}, {1, 2, 3}), (List{6, 5, 3}));
   EXPECT_EQ(run("topk", {{"k", "2"}, {"largest", "false"}}, {3, 1, notANumber, 1}, 1),
             (List{1, 3}));
+  EXPECT_EQ(run("topk", {{"k", "1"}}, {-0.0, 0.0}, 1), (List{1}));
+  EXPECT_EQ(run("topk", {{"k", "1"}, {"largest", "false"}}, {0.0, -0.0}, 1), (List{1}));
 }
 
 // A tie the wrong way round, an element that is left out: the harness must see it.

@@ -27,6 +27,45 @@ TEST_P(Library, AllocatesOutputs) {
   EXPECT_THROW((outputs.at("c").as<float, 3>()), LaunchError);
 }
 
+TEST_P(Library, GraphsKeepScratchMemory) {
+  const Stream stream = device.new_stream();
+  const auto gradients = [&](std::int64_t length, const NamedTensors &given) {
+    const std::size_t count = static_cast<std::size_t>(length) * 2 * 16;
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = static_cast<float>(i % 13) * 0.1f - 0.5f;
+    NamedTensors inputs;
+    for (const char *name : {"q", "k", "v", "do"})
+      inputs.emplace(name, tensor(device.upload(values), {1, 2, length, 16}));
+    NamedTensors forward = inputs;
+    forward.erase("do");
+    const NamedTensors out = run_kernel(stream, "attention", forward);
+    inputs.insert(out.begin(), out.end());
+    return [=] { return run_kernel(stream, "attention_backward", inputs, {}, given); };
+  };
+  const auto contents = [&](const NamedTensors &tensors) {
+    std::map<std::string, std::vector<float>> all;
+    for (const auto &[name, tensor] : tensors)
+      all[name] = Buffer<float>(tensor.memory).download();
+    return all;
+  };
+  const auto call = gradients(40, {});
+  NamedTensors outputs = call();
+  const auto want = contents(outputs);
+  const auto again = gradients(40, outputs);
+  stream.begin_capture();
+  again();
+  const Graph graph = stream.end_capture();
+  gradients(200, {})(); // takes more scratch memory
+  for (const auto &[name, tensor] : outputs)
+    Buffer<float>(tensor.memory).poison();
+  device.synchronize();
+  graph.launch(stream);
+  EXPECT_EQ(contents(outputs), want);
+  graph.launch(device.stream());
+  EXPECT_EQ(contents(outputs), want);
+}
+
 static std::string refusal(const Device &device, const char *kernel, const NamedTensors &inputs,
                            const KernelOptions &options = {}, const NamedTensors &given = {}) {
   try {

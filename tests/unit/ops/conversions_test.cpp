@@ -2,7 +2,9 @@
 // APFloat; bools as bits of integers; addresses as integers.
 #include "Apply.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/APSInt.h"
 #include <cmath>
+#include <gmock/gmock.h>
 #include <random>
 
 using namespace sectile;
@@ -253,6 +255,93 @@ TEST_P(Conversions, IntegersAreRoundedOnce) {
   checkIntegers<float, std::int64_t>(device);
   checkIntegers<float, std::uint64_t>(device);
   checkIntegers<double, std::uint64_t>(device);
+}
+
+// Toward zero; what is out of range gives the nearest number that is not, NaN zero.
+template <class I, class From>
+void checkSaturated(const Device &device, const std::vector<From> &x) {
+  const auto got = apply<I>(device, [](auto a) { return cast<I>(a); }, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    llvm::APSInt want(8 * sizeof(I), std::is_unsigned_v<I>);
+    bool isExact;
+    exact(x[i]).convertToInteger(want, APFloat::rmTowardZero, &isExact);
+    ASSERT_EQ(static_cast<std::uint64_t>(got[i]),
+              std::is_signed_v<I> ? want.getSExtValue() : want.getZExtValue())
+        << exact(x[i]).convertToDouble() << ", " << name_of(dtype_of<From>) << " to "
+        << name_of(dtype_of<I>);
+  }
+}
+template <class From> std::vector<From> aroundIntegers() {
+  if constexpr (sizeof(From) <= 2) {
+    return allCodes<From>();
+  } else {
+    std::vector<From> x = around<half, From>();
+    for (const double bound : {-0x1p63, -0x1p31, -0x1p15, -0x1p7, -1.0, 0.0, 0x1p7, 0x1p8, 0x1p15,
+                               0x1p16, 0x1p31, 0x1p32, 0x1p63, 0x1p64})
+      for (const double beside : {-1.0, -0.5, 0.0, 0.5, 1.0})
+        for (const double scale : {1 - 0x1p-20, 1.0, 1 + 0x1p-20})
+          x.push_back(static_cast<From>(bound * scale + beside));
+    return x;
+  }
+}
+template <class From> void checkSaturated(const Device &device) {
+  const auto x = aroundIntegers<From>();
+  checkSaturated<std::int8_t>(device, x);
+  checkSaturated<std::int16_t>(device, x);
+  checkSaturated<std::int32_t>(device, x);
+  checkSaturated<std::int64_t>(device, x);
+  checkSaturated<std::uint8_t>(device, x);
+  checkSaturated<std::uint16_t>(device, x);
+  checkSaturated<std::uint32_t>(device, x);
+  checkSaturated<std::uint64_t>(device, x);
+}
+
+TEST_P(Conversions, FloatsToIntegersSaturate) {
+  checkSaturated<double>(device);
+  checkSaturated<float>(device);
+  checkSaturated<half>(device);
+  checkSaturated<bfloat16>(device);
+  checkSaturated<float8_e4m3>(device);
+  checkSaturated<float8_e5m2>(device);
+  checkSaturated<float8_e4m3b11fnuz>(device);
+}
+
+// The compiler knows these numbers.
+TEST_P(Conversions, ConstantsSaturate) {
+  Kernel kernel{"constants", [](Ptr<std::int32_t> out, Ptr<std::uint8_t> small) {
+                  store(out, cast<std::int32_t>(Float(1e10f)));
+                  store(out + 1, cast<std::int32_t>(Float(-1e10f)));
+                  store(out + 2, cast<std::int32_t>(Float(NAN)));
+                  store(out + 3, cast<std::int32_t>(Float(-2.5f)));
+                  store(small, cast<std::uint8_t>(Float(INFINITY)));
+                  store(small + 1, cast<std::uint8_t>(Float(-1.0f)));
+                }};
+  auto out = device.allocate<std::int32_t>(4);
+  auto small = device.allocate<std::uint8_t>(2);
+  kernel.launch(device.stream(), 1, out, small);
+  using Limits = std::numeric_limits<std::int32_t>;
+  EXPECT_EQ(out.download(), (std::vector<std::int32_t>{Limits::max(), Limits::min(), 0, -2}));
+  EXPECT_EQ(small.download(), (std::vector<std::uint8_t>{255, 0}));
+}
+
+// The chips' own conversions saturate.
+TEST(ConversionCode, OneInstructionToAnInteger) {
+  Kernel kernel{"convert", [](Ptr<const float> x, Ptr<std::int32_t> y, Ptr<std::uint32_t> z) {
+                  auto i = arange(0, 128);
+                  store(y + i, cast<std::int32_t>(load(x + i)));
+                  store(z + i, cast<std::uint32_t>(load(x + i)));
+                }};
+  const float *x = nullptr;
+  std::int32_t *y = nullptr;
+  std::uint32_t *z = nullptr;
+  const std::string ptx = kernel.emit("sm_80", "ptx", x, y, z);
+  EXPECT_THAT(ptx, testing::HasSubstr("cvt.rzi.s32.f32"));
+  EXPECT_THAT(ptx, testing::HasSubstr("cvt.rzi.u32.f32"));
+  EXPECT_THAT(ptx, testing::Not(testing::ContainsRegex("setp|selp|min|max")));
+  const std::string assembly = kernel.emit("gfx942", "amdgcn", x, y, z);
+  EXPECT_THAT(assembly, testing::HasSubstr("v_cvt_i32_f32"));
+  EXPECT_THAT(assembly, testing::HasSubstr("v_cvt_u32_f32"));
+  EXPECT_THAT(assembly, testing::Not(testing::ContainsRegex("v_cndmask|v_med|v_min|v_max")));
 }
 
 template <class A, class B> void checkBitcast(const Device &device) {

@@ -54,6 +54,29 @@ TEST(Hints, MultipleOfWidensLoads) {
   EXPECT_THAT(promised.emit("sm_80", "ptx", x, y, start, unchecked()), HasSubstr("ld.global.v4"));
 }
 
+// A promise about a value that a loop carries: what comes back need not keep it.
+TEST(Hints, LoopsMayAssumeOfWhatTheyCarry) {
+  Kernel kernel{"chunks", [](Ptr<int> y, Int count, Int n) {
+                  Int left = count;
+                  for (auto j : range(0, 8)) {
+                    assume(left >= 0);
+                    store(y + (j * 64 + arange(0, 64)), minimum(left, n) + arange(0, 64) * 0);
+                    left = left - n;
+                  }
+                  store(y + 512, left / 16);
+                }};
+  for (const std::string &name : test::devices()) {
+    SCOPED_TRACE(name);
+    const Device device = Device::open(name);
+    auto y = device.allocate<int>(513);
+    kernel.launch(device.stream(), 1, y, 7 * 12 + 3, 12);
+    const auto got = y.download();
+    EXPECT_EQ(got[0], 12);
+    EXPECT_EQ(got[7 * 64], 3);
+    EXPECT_EQ(got[512], 0) << "what is left afterwards, -9, may be negative";
+  }
+}
+
 TEST(Hints, RunsWidenLoadsInEitherOrder) {
   auto body = [](auto hint) {
     return [hint](Ptr<const half> x, Ptr<half> y, Ptr<const int> places) {

@@ -292,4 +292,111 @@ TEST_P(Loops, UnrolledMatmulsGiveTheSame) {
     }
 }
 
+/// Chunks of x, each of which is both factors of a product: an m × k tile and a k × m one.
+constexpr int chunkRows = 64, chunkColumns = 32, chunk = chunkRows * chunkColumns;
+
+auto productOfChunk(sc::Ptr<const sc::half> x, const sc::Int &start, const sc::Tile<float> &acc) {
+  auto index = [](int rows, int columns) {
+    return sc::expand(sc::arange(0, rows), 1) * columns + sc::expand(sc::arange(0, columns), 0);
+  };
+  return sc::dot(sc::load(x + (start + index(chunkRows, chunkColumns))),
+                 sc::load(x + (start + index(chunkColumns, chunkRows))), acc);
+}
+
+void addProductOfChunk(const std::vector<sc::half> &x, std::int64_t start,
+                       std::vector<float> &sums) {
+  auto at = [&](int i) { return static_cast<float>(x[static_cast<size_t>(start + i)]); };
+  for (int row = 0; row < chunkRows; ++row)
+    for (int column = 0; column < chunkRows; ++column)
+      for (int l = 0; l < chunkColumns; ++l)
+        sums[static_cast<size_t>(row * chunkRows + column)] +=
+            at(row * chunkColumns + l) * at(l * chunkRows + column);
+}
+
+std::vector<sc::half> numbers(int count) {
+  std::vector<sc::half> x;
+  for (int i = 0; i < count; ++i)
+    x.push_back(sc::half(static_cast<float>(i % 5 - 2)));
+  return x;
+}
+
+void storeSums(sc::Ptr<float> c, const sc::Tile<float> &sums) {
+  sc::store(c + sc::expand(sc::arange(0, chunkRows), 1) * chunkRows +
+                sc::expand(sc::arange(0, chunkRows), 0),
+            sums);
+}
+
+// Iterations fetched ahead beyond either end of the numbers are none, and those within are.
+TEST_P(Loops, PipelinedNearTheEndsOfTheIntegers) {
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max(), min = -max - 1;
+  const std::vector<sc::half> x = numbers(9 * chunk);
+  for (int stages : {2, 3, 4}) {
+    // Of numbers in memory the compiler takes 32 bits to be enough.
+    sc::Kernel kernel{
+        "ends", [=](sc::Ptr<const sc::half> x, sc::Ptr<float> c, sc::Ptr<const int> bounds) {
+          const sc::Int begin = sc::load(bounds), end = sc::load(bounds + 1),
+                        step = sc::load(bounds + 2);
+          auto acc = sc::zeros<float>(chunkRows, chunkRows);
+          sc::Int start = 0;
+          for ([[maybe_unused]] auto i : sc::range(begin, end, step, {.stages = stages})) {
+            acc = productOfChunk(x, start, acc);
+            start += chunk;
+          }
+          storeSums(c, acc);
+        }};
+    for (const Bounds &b : std::vector<Bounds>{{max - 1, max, 1},
+                                               {max - 6, max, 3},
+                                               {max - (1 << 30), max, 1 << 30},
+                                               {min, 0, 1 << 30},
+                                               {min, (1 << 30) + 1, 1 << 29},
+                                               {max, min, 1},
+                                               {min, min + 3, 1}}) {
+      std::vector<float> want(chunkRows * chunkRows);
+      std::int64_t read = 0;
+      for (std::int64_t i = b.begin; i < b.end; i += b.step, read += chunk)
+        addProductOfChunk(x, read, want);
+      // Nothing lies behind what the loop reads.
+      const std::vector<sc::half> given(x.begin(), x.begin() + std::max<std::int64_t>(read, 1));
+      const std::vector<int> bounds{static_cast<int>(b.begin), static_cast<int>(b.end),
+                                    static_cast<int>(b.step)};
+      auto c = device.allocate<float>(want.size());
+      kernel.launch(device.stream(), 1, device.upload(given), c, device.upload(bounds));
+      EXPECT_EQ(c.download(), want)
+          << b.begin << " to " << b.end << " by " << b.step << ", " << stages << " stages";
+    }
+  }
+}
+
+// How wide the copies of an iteration fetched ahead are follows from the load's own addresses: what
+// is promised there is not said of those computed ahead.
+TEST_P(Loops, PipelinedLoadsWithPromisesInTheLoop) {
+  constexpr int count = 6, by = chunk + 8;
+  const std::vector<sc::half> x = numbers((count + 1) * chunk);
+  auto in = device.upload(x);
+  for (int stages : {1, 2, 3, 4}) {
+    sc::Kernel kernel{"promised",
+                      [=](sc::Ptr<const sc::half> x, sc::Ptr<float> c, sc::Int steps, sc::Int by) {
+                        auto acc = sc::zeros<float>(chunkRows, chunkRows);
+                        sc::Int start = 0;
+                        for ([[maybe_unused]] auto i : sc::range(0, steps, {.stages = stages})) {
+                          sc::assume(start % 8 == 0);
+                          acc = productOfChunk(x, start, acc);
+                          start += by;
+                        }
+                        storeSums(c, acc);
+                      }};
+    std::vector<float> want(chunkRows * chunkRows);
+    for (int i = 0; i < count; ++i)
+      addProductOfChunk(x, i * by, want);
+    auto c = device.allocate<float>(want.size());
+    kernel.launch(device.stream(), 1, in, c, count, by);
+    EXPECT_EQ(c.download(), want) << stages << " stages";
+    if (stages > 1) {
+      const std::string ptx = kernel.emit("sm_80", "ptx", in, c, count, by);
+      EXPECT_NE(ptx.find("cp.async.cg.shared.global"), std::string::npos);
+      EXPECT_EQ(ptx.find("cp.async.ca.shared.global"), std::string::npos) << "less than 16 bytes";
+    }
+  }
+}
+
 } // namespace

@@ -1,0 +1,65 @@
+// Captures: what the work of a device's captures uses. A graph runs after the handles that it was
+// captured with are gone, so that it keeps what they named.
+#ifndef SECTILE_RUNTIME_CAPTURES_H
+#define SECTILE_RUNTIME_CAPTURES_H
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace sectile::runtime {
+
+class DeviceImpl;
+
+/// A capture under way. Work of several streams may be part of it.
+struct Capture {
+  const uint64_t id;  ///< DeviceImpl::captureOf of its streams
+  void *const stream; ///< that it was begun in
+  std::set<std::shared_ptr<const void>> kept;
+};
+
+class Captures {
+public:
+  explicit Captures(DeviceImpl &device) : device(device) {}
+  Captures(const Captures &) = delete;
+
+  /// Whether any is under way. Costs a launch a load.
+  bool any() const { return count.load(std::memory_order_relaxed) != 0; }
+  /// That of which work in a stream is a part; null where there is none, or where another library
+  /// began it.
+  std::shared_ptr<Capture> of(void *stream);
+
+  void begin(void *stream);
+  /// Its end, in whatever way, and what it kept.
+  std::set<std::shared_ptr<const void>> end(void *stream) noexcept;
+
+  /// Has a capture keep a thing; the allocation that an address lies in, if there is one.
+  void keep(Capture &capture, std::shared_ptr<const void> used);
+  void keep(Capture &capture, uint64_t address);
+
+  /// Allocations of the device, to be found by addresses in them.
+  void allocated(uint64_t address, size_t bytes, const std::shared_ptr<const void> &allocation);
+  /// Frees one: now, or, since that would end a capture, when none is under way.
+  void free(uint64_t address) noexcept;
+
+private:
+  struct Allocation {
+    size_t bytes;
+    std::weak_ptr<const void> owner;
+  };
+
+  DeviceImpl &device;
+  std::atomic<unsigned> count = 0; ///< of captures
+  std::mutex mutex;                ///< guards what follows
+  std::vector<std::shared_ptr<Capture>> captures;
+  std::map<uint64_t, Allocation> allocations;
+  std::vector<uint64_t> unused; ///< allocations to free
+};
+
+} // namespace sectile::runtime
+
+#endif

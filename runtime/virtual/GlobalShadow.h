@@ -1,0 +1,77 @@
+// What is known of the global memory that a launch has touched: who wrote each byte last and who
+// read it since, in the logical time of HappensBefore.h. It lives as long as the launch: launches
+// follow each other.
+//
+// Of the accesses since the last write, the latest is kept, and the latest by another warp, of
+// another block where there is one. Bytes that all accesses so far took together share one cell.
+#pragma once
+#include "runtime/virtual/HappensBefore.h"
+#include "runtime/virtual/Memory.h"
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace sectile::vgpu {
+
+enum class GlobalAccess : uint8_t { Read, Write, Atomic };
+
+struct GlobalActor : Actor {
+  uint64_t block;           // its number in the grid
+  const BlocksSeen *others; // null while it has acquired nothing
+};
+
+struct GlobalConflict {
+  uint64_t address; // of the byte
+  uint64_t otherBlock;
+  uint32_t otherThread; // who accessed it before
+  uint32_t otherSite;
+  GlobalAccess otherAccess;
+};
+
+// Thread-safe: the blocks of a launch run on several host threads.
+class GlobalShadow {
+public:
+  // The ranges are those of the launch, and outlive this.
+  GlobalShadow(const std::vector<MemoryRange> &ranges, unsigned warpSize);
+  GlobalShadow(const GlobalShadow &) = delete;
+  ~GlobalShadow();
+
+  // An access inside the range with this index.
+  std::optional<GlobalConflict> access(size_t range, const GlobalActor &actor, uint64_t address,
+                                       uint32_t bytes, GlobalAccess access);
+  // The end of a read that began when the actor was as given: nothing else may have written since.
+  std::optional<GlobalConflict> finishRead(size_t range, const GlobalActor &actor, uint64_t address,
+                                           uint32_t bytes);
+
+  // What atomic operations at the address have released for everyone, or for one block alone.
+  using Scope = std::optional<uint64_t>; // the block
+  void release(uint64_t address, Scope scope, const BlocksSeen &seen);
+  std::shared_ptr<const BlocksSeen> released(uint64_t address, Scope scope);
+
+private:
+  struct Page;
+  struct Cell;
+  struct Accesses;
+  using Slot = std::atomic<Page *>;
+
+  Slot &slotOf(size_t range, uint64_t address);
+  Page &pageOf(size_t range, uint64_t address, unsigned shift);
+  template <class Check>
+  std::optional<GlobalConflict> each(size_t range, uint64_t address, uint32_t bytes, Check check);
+  std::optional<GlobalConflict> unorderedWrite(const Cell &cell, const GlobalActor &actor) const;
+  std::optional<GlobalConflict> unorderedSince(const Accesses &since,
+                                               const GlobalActor &actor) const;
+
+  const std::vector<MemoryRange> &ranges;
+  const unsigned warpSize;
+  std::vector<std::atomic<Slot *>> directories; // by range, null until it is touched
+  std::mutex mutex;                             // guards what follows
+  std::vector<std::unique_ptr<Page>> pages;
+  std::map<std::pair<uint64_t, Scope>, std::shared_ptr<const BlocksSeen>> places;
+};
+
+} // namespace sectile::vgpu
