@@ -84,7 +84,7 @@ public:
   llvm::Error runPasses(Stage last);
   /// For another module that runPasses took as far as `Placed`.
   llvm::Error finishPasses(ModuleOp placed);
-  llvm::Error emitAndOptimize();
+  llvm::Error emitAndOptimize(Form form);
   llvm::Error assemble();
 
   std::string text() {
@@ -207,12 +207,13 @@ Compilation::passesFailed(const std::optional<std::pair<Location, std::string>> 
   return failure(kind, error->first, error->second);
 }
 
-llvm::Error Compilation::emitAndOptimize() {
+llvm::Error Compilation::emitAndOptimize(Form form) {
   std::optional<std::pair<Location, std::string>> error;
   LogicalResult done = collectErrors(
       module.getContext(),
       [&]() -> LogicalResult {
-        auto emitted = emitLLVM(module, target, llvmContext);
+        auto emitted = emitLLVM(module, target, llvmContext,
+                                /*reportsDivisors=*/form == Form::Virtual);
         if (failed(emitted))
           return mlir::failure();
         llvmModule = std::move(*emitted);
@@ -258,7 +259,7 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     return error;
   if (form == Form::Tile || form == Form::Cta)
     return compilation.text();
-  if (llvm::Error error = compilation.emitAndOptimize())
+  if (llvm::Error error = compilation.emitAndOptimize(form))
     return error;
   switch (form) {
   case Form::Llvm: {
@@ -364,7 +365,7 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
   OwningOpRef<ModuleOp> placed = module.clone();
   if (llvm::Error failed = compilation.finishPasses(*placed))
     return failed;
-  if (llvm::Error failed = compilation.emitAndOptimize())
+  if (llvm::Error failed = compilation.emitAndOptimize(Form::Ptx))
     return failed;
   const auto registers = nvidia::estimateRegisters(*compilation.llvmModule);
   estimate.fewestRegisters = registers.fewest;

@@ -11,6 +11,7 @@
 #include "passes/FetchAhead.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Ahead.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -44,6 +45,11 @@ SmallVector<Operation *> FetchedLoad::readers() const {
 }
 
 namespace {
+
+bool isIntegerDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
+             arith::CeilDivUIOp, arith::FloorDivSIOp>(op);
+}
 
 /// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
 /// to. The reads are where `builder` is; gives the last.
@@ -341,6 +347,10 @@ private:
   SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
     for (Operation *op : slice.inOrder()) {
       Operation *clone = builder.clone(*op, map);
+      clone->walk([](Operation *inner) {
+        if (isIntegerDivision(inner))
+          inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
+      });
       if (auto load = dyn_cast<tile::LoadOp>(clone)) {
         OpBuilder before(load);
         if (Value mask = narrowed(before, load, load.getMask(), inside))

@@ -1,9 +1,11 @@
 // arith and math operations, register by register.
 #include "codegen/common/Functions.h"
 #include "codegen/common/KernelEmitter.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/common/SmallFloats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/Ahead.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -125,14 +127,31 @@ template <class Op> static std::pair<bool, bool> wrapFlags(Op op) {
           bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nsw)};
 }
 
+/// It touches nothing that the kernel does, so that what stands around it is optimized as ever.
+static void reportDivisor(llvm::IRBuilder<> &b, llvm::Value *divisor) {
+  llvm::Module &module = *b.GetInsertBlock()->getModule();
+  llvm::Type *type = divisor->getType();
+  const std::string name = (pseudo::divisor + "i" + llvm::Twine(type->getIntegerBitWidth())).str();
+  llvm::FunctionCallee callee = module.getOrInsertFunction(name, b.getVoidTy(), type);
+  auto *function = llvm::cast<llvm::Function>(callee.getCallee());
+  function->setOnlyAccessesInaccessibleMemory();
+  for (auto attribute : {llvm::Attribute::NoUnwind, llvm::Attribute::WillReturn,
+                         llvm::Attribute::NoCallback, llvm::Attribute::NoFree})
+    function->addFnAttr(attribute);
+  b.CreateCall(callee, divisor);
+}
+
 /// What it divides by instead, 1, where LLVM has undefined behaviour, which also takes away what
 /// stands around it: the test that a quotient is not used, or the loop that its operands were
 /// fetched ahead of. By 0 anything may come out. The lowest number by -1 wraps to itself, and
 /// leaves nothing: as by 1.
-static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y, bool isSigned) {
+static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y, bool isSigned,
+                            bool reports) {
   if (auto *known = dyn_cast<llvm::ConstantInt>(y);
       known && !known->isZero() && !(isSigned && known->isMinusOne()))
     return y;
+  if (reports)
+    reportDivisor(b, y);
   llvm::Type *type = y->getType();
   auto *one = llvm::ConstantInt::get(type, 1);
   if (!isSigned)
@@ -145,8 +164,8 @@ static llvm::Value *divisor(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y
 
 /// Floor and ceiling of signed quotients from the truncated one.
 static llvm::Value *divideSigned(llvm::IRBuilder<> &b, llvm::Value *x, llvm::Value *y,
-                                 bool towardsPositive) {
-  y = divisor(b, x, y, /*isSigned=*/true);
+                                 bool towardsPositive, bool reports) {
+  y = divisor(b, x, y, /*isSigned=*/true, reports);
   llvm::Value *quotient = b.CreateSDiv(x, y), *rest = b.CreateSRem(x, y);
   llvm::Value *opposite =
       b.CreateICmpSLT(b.CreateXor(x, y), llvm::ConstantInt::get(x->getType(), 0));
@@ -161,13 +180,14 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
   // FMAs may be formed, as CUDA's and HIP's compilers do by default.
   llvm::FastMathFlags contract;
   contract.setAllowContract();
+  const bool reports = reportsDivisors && !op.hasAttr(computedAheadAttr);
   auto binary = [&](Ops opcode) -> Make {
     return [this, opcode](Args v) { return b.CreateBinOp(opcode, v[0], v[1]); };
   };
   auto division = [&](Ops opcode) -> Make {
     const bool isSigned = opcode == Ops::SDiv || opcode == Ops::SRem;
-    return [this, opcode, isSigned](Args v) {
-      return b.CreateBinOp(opcode, v[0], divisor(b, v[0], v[1], isSigned));
+    return [this, opcode, isSigned, reports](Args v) {
+      return b.CreateBinOp(opcode, v[0], divisor(b, v[0], v[1], isSigned, reports));
     };
   };
   auto contracted = [&](Ops opcode) -> Make {
@@ -204,14 +224,14 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::RemSIOp) { return division(Ops::SRem); })
       .Case([&](arith::RemUIOp) { return division(Ops::URem); })
       .Case([&](arith::CeilDivSIOp) -> Make {
-        return [this](Args v) { return divideSigned(b, v[0], v[1], true); };
+        return [this, reports](Args v) { return divideSigned(b, v[0], v[1], true, reports); };
       })
       .Case([&](arith::FloorDivSIOp) -> Make {
-        return [this](Args v) { return divideSigned(b, v[0], v[1], false); };
+        return [this, reports](Args v) { return divideSigned(b, v[0], v[1], false, reports); };
       })
       .Case([&](arith::CeilDivUIOp) -> Make {
-        return [this](Args v) {
-          llvm::Value *by = divisor(b, v[0], v[1], /*isSigned=*/false);
+        return [this, reports](Args v) {
+          llvm::Value *by = divisor(b, v[0], v[1], /*isSigned=*/false, reports);
           llvm::Value *rest = b.CreateIsNotNull(b.CreateURem(v[0], by));
           return b.CreateAdd(b.CreateUDiv(v[0], by), b.CreateZExt(rest, v[0]->getType()));
         };

@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace sectile {
 
-FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(ModuleOp module, const Target &target,
-                                                  llvm::LLVMContext &context) {
+FailureOr<std::unique_ptr<llvm::Module>>
+emitLLVM(ModuleOp module, const Target &target, llvm::LLVMContext &context, bool reportsDivisors) {
   auto result = std::make_unique<llvm::Module>("sectile", context);
   llvm::Triple triple(target.triple);
   result->setTargetTriple(triple);
@@ -19,7 +19,7 @@ FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(ModuleOp module, const Target 
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(tile::kernelAttr) &&
         (failed(checkLayouts(function, target)) ||
-         failed(KernelEmitter(*result, *hooks, function).run())))
+         failed(KernelEmitter(*result, *hooks, function, reportsDivisors).run())))
       return failure();
   std::string why;
   llvm::raw_string_ostream out(why);

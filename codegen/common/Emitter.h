@@ -18,9 +18,11 @@ class ModuleOp;
 namespace sectile {
 
 /// Emits every kernel of the module. What cannot be emitted is reported as a diagnostic at the
-/// operation; then there is no module.
+/// operation; then there is no module. Where `reportsDivisors` says so, sectile.divisor is told
+/// what integers are divided by, for a machine that reports zeros.
 mlir::FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(mlir::ModuleOp module, const Target &target,
-                                                        llvm::LLVMContext &context);
+                                                        llvm::LLVMContext &context,
+                                                        bool reportsDivisors = false);
 
 } // namespace sectile
 

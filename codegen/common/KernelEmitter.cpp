@@ -15,9 +15,11 @@ using namespace mlir;
 
 namespace sectile {
 
-KernelEmitter::KernelEmitter(llvm::Module &module, const TargetHooks &hooks, func::FuncOp function)
+KernelEmitter::KernelEmitter(llvm::Module &module, const TargetHooks &hooks, func::FuncOp function,
+                             bool reportsDivisors)
     : b(module.getContext()), hooks(hooks), target(hooks.target), module(module), source(function),
-      warps(warpsOf(function)), entry(module.getContext()), debug(module) {}
+      reportsDivisors(reportsDivisors), warps(warpsOf(function)), entry(module.getContext()),
+      debug(module) {}
 
 LogicalResult KernelEmitter::run() {
   if (!source->hasAttr(cta::warpsAttr))

@@ -34,7 +34,8 @@ ThreadPart linearMap(llvm::IRBuilder<> &b, llvm::Value *value, uint32_t mask,
 
 class KernelEmitter {
 public:
-  KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function);
+  KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function,
+                bool reportsDivisors);
   mlir::LogicalResult run();
 
   // What follows is for the parts that emit shared-memory accesses, conversions, reductions, dots.
@@ -135,6 +136,7 @@ private:
 
   llvm::Module &module;
   mlir::func::FuncOp source;
+  const bool reportsDivisors;
   unsigned warps;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;

@@ -56,6 +56,9 @@ inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
 /// and fptoui alone, which leave what is out of range undefined.
 inline constexpr llvm::StringLiteral amdConvert = "sectile.amd.cvt.";
 
+/// void sectile.divisor.<T>(T divisor): an integer is divided by it. Only for a machine that looks.
+inline constexpr llvm::StringLiteral divisor = "sectile.divisor.";
+
 /// The constant `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
 /// next two a tile::Eviction, then one bit for volatile.
 constexpr uint32_t packHints(uint32_t cache, uint32_t eviction, bool isVolatile) {

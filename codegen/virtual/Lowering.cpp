@@ -1,5 +1,6 @@
 // Memory accesses, address spaces and calls of a kernel, rewritten for the machine.
 #include "codegen/virtual/Lowering.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/CFG.h"
@@ -43,6 +44,13 @@ AtomicOrdering orderingOf(const Instruction &instruction) {
   if (const auto *fence = dyn_cast<FenceInst>(&instruction))
     return fence->getOrdering();
   return AtomicOrdering::NotAtomic;
+}
+
+// A call that only the machine has a use for.
+bool isForMachine(const Instruction &instruction) {
+  const auto *call = dyn_cast<CallInst>(&instruction);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  return callee && callee->getName().starts_with(pseudo::divisor);
 }
 
 // Whether it makes accesses before or after it wait for an atomic one.
@@ -164,6 +172,41 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
     builder.SetInsertPoint(instruction.getNextNode());
     fence(fenceAcquires);
   }
+}
+
+// Before the instruction the machine's function is called where the condition holds, which is
+// seldom.
+void Lowering::tellOf(Instruction &instruction, Value *condition, StringRef function, Value *site) {
+  MDNode *seldom = MDBuilder(kernel.getContext()).createUnlikelyBranchWeights();
+  builder.SetInsertPoint(SplitBlockAndInsertIfThen(condition, instruction.getIterator(),
+                                                   /*Unreachable=*/false, seldom));
+  machineCall(function, builder.getVoidTy(), {thread, site});
+  builder.SetInsertPoint(&instruction);
+}
+
+void Lowering::checkDivisor(Instruction &instruction, Value *divisor, StringRef function) {
+  if (isKnownNonZero(divisor, SimplifyQuery(layout, &instruction)))
+    return;
+  builder.SetInsertPoint(&instruction);
+  tellOf(instruction, builder.CreateIsNull(divisor), function,
+         siteOf(instruction, SiteKind::Trap, "division"));
+}
+
+// The host traps where the quotient does not exist or does not fit.
+void Lowering::lowerDivision(BinaryOperator &division) {
+  Value *dividend = division.getOperand(0), *divisor = division.getOperand(1);
+  if (!division.getType()->isIntegerTy())
+    return;
+  checkDivisor(division, divisor, "divide_by_zero");
+  const auto opcode = division.getOpcode();
+  if (isa<Constant>(divisor) || (opcode != Instruction::SDiv && opcode != Instruction::SRem))
+    return;
+  builder.SetInsertPoint(&division);
+  Type *type = divisor->getType();
+  const auto lowest = APInt::getSignedMinValue(type->getIntegerBitWidth());
+  Value *wraps = builder.CreateAnd(builder.CreateICmpEQ(dividend, builder.getInt(lowest)),
+                                   builder.CreateICmpEQ(divisor, Constant::getAllOnesValue(type)));
+  tellOf(division, wraps, "divide_overflows", siteOf(division, SiteKind::Trap, "division"));
 }
 
 void Lowering::fence(uint32_t order) {
@@ -341,7 +384,8 @@ void Lowering::countInstructions() {
   for (BasicBlock &block : kernel) {
     uint64_t length = 0;
     for (Instruction &instruction : block)
-      length += !isa<PHINode, AllocaInst>(instruction) && !instruction.hasMetadata(machineMark);
+      length += !isa<PHINode, AllocaInst>(instruction) && !instruction.hasMetadata(machineMark) &&
+                !isForMachine(instruction);
     builder.SetInsertPoint(block.getTerminator());
     Type *type = builder.getInt64Ty();
     Value *address = builder.CreateConstInBoundsGEP1_32(builder.getInt8Ty(), thread,
@@ -376,11 +420,7 @@ void Lowering::makeLoopsInterruptible() {
     Value *executed = threadField(offsetof(ThreadHeader, instructions), type);
     Value *allowed = threadField(offsetof(ThreadHeader, allowed), type);
     Value *site = siteOf(located == block->rend() ? *last : *located, SiteKind::Loop, "loop");
-    Value *isTooMuch = builder.CreateICmpUGT(executed, allowed);
-    MDNode *seldom = MDBuilder(kernel.getContext()).createUnlikelyBranchWeights();
-    builder.SetInsertPoint(
-        SplitBlockAndInsertIfThen(isTooMuch, last, /*Unreachable=*/false, seldom));
-    machineCall("overrun", builder.getVoidTy(), {thread, site});
+    tellOf(*last, builder.CreateICmpUGT(executed, allowed), "overrun", site);
   }
 }
 
@@ -405,6 +445,9 @@ Error Lowering::run() {
                   accessStore | accessAtomic, "cmpxchg");
     else if (auto *order = dyn_cast<FenceInst>(instruction))
       lowerFence(*order);
+    else if (auto *division = dyn_cast<BinaryOperator>(instruction);
+             division && division->isIntDivRem())
+      lowerDivision(*division);
   }
   for (Instruction *instruction : instructions) {
     if (auto *call = dyn_cast<CallInst>(instruction)) {

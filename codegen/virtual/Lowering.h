@@ -45,6 +45,8 @@ public:
                                 llvm::Value *predicate, uint32_t flags);
   // A fence, where the builder stands; MachineAbi.h says what it may do.
   void fence(uint32_t order);
+  // Where the instruction stands, this function of the machine is called if the divisor is zero.
+  void checkDivisor(llvm::Instruction &instruction, llvm::Value *divisor, llvm::StringRef function);
   llvm::Value *allLanes() { return builder.getInt64(~0ull); }
 
 private:
@@ -53,6 +55,9 @@ private:
   void makeLoopsInterruptible();
   void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,
                    llvm::Align align, uint32_t flags, llvm::StringRef name);
+  void lowerDivision(llvm::BinaryOperator &division);
+  void tellOf(llvm::Instruction &instruction, llvm::Value *condition, llvm::StringRef function,
+              llvm::Value *site);
   void lowerFence(llvm::FenceInst &fence);
   void lowerCast(llvm::AddrSpaceCastInst &cast);
   void lowerAlloca(llvm::AllocaInst &alloca);

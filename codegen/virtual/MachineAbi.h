@@ -167,15 +167,20 @@ enum class SiteKind : uint8_t {
 //   access_global(thread, address, access, site)
 //   access_generic(thread, address, access, site)
 //   access_shared(thread, shared address, access, site) -> host address
-//   range(thread, address, bytes, access flags, site)  a memcpy's or memset's side: a generic
-//   address warp(thread, site, op, modifiers, member mask, registers) barrier(thread, site, kind,
-//   id, count or 0 for all, predicate) -> result of the reduction async_copy(thread, site, shared
-//   address, global address, bytes, source bytes) async_commit(thread) async_wait(thread, site,
-//   groups that may stay pending; ~0u: wait for all, committed or not) fence(thread, what it does)
+//   range(thread, address, bytes, access flags, site): a memcpy's or memset's side, generic
+//   warp(thread, site, op, modifiers, member mask, registers)
+//   barrier(thread, site, kind, id, count or 0 for all, predicate) -> result of the reduction
+//   async_copy(thread, site, shared address, global address, bytes, source bytes)
+//   async_commit(thread)
+//   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
+//   fence(thread, what it does)
 //   trap(thread, site)
+//   divisor_is_zero(thread, site): the code divides by something else instead
+//   divide_by_zero(thread, site): the host would end the process
+//   divide_overflows(thread, site): so it would, as the lowest integer is divided by -1
 //   clock(thread) -> i64
 //   active_lanes(thread) -> i64
-//   overrun(thread, site)                          a loop goes round, with more than is allowed
+//   overrun(thread, site): a loop goes round, with more than is allowed
 #define SECTILE_VG_FUNCTIONS(X)                                                                    \
   X(access_global)                                                                                 \
   X(access_generic)                                                                                \
@@ -188,6 +193,9 @@ enum class SiteKind : uint8_t {
   X(async_wait)                                                                                    \
   X(fence)                                                                                         \
   X(trap)                                                                                          \
+  X(divisor_is_zero)                                                                               \
+  X(divide_by_zero)                                                                                \
+  X(divide_overflows)                                                                              \
   X(clock)                                                                                         \
   X(active_lanes)                                                                                  \
   X(overrun)

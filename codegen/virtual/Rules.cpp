@@ -68,7 +68,13 @@ Result trap(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   return nullptr;
 }
 
+Result divisor(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  lowering.checkDivisor(call, call.getArgOperand(0), "divisor_is_zero");
+  return nullptr;
+}
+
 constexpr IntrinsicRule common[] = {
+    {"sectile.divisor.*", divisor},
     {"llvm.trap", trap},
     {"llvm.debugtrap", trap},
     {"llvm.assume", nothing},

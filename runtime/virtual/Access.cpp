@@ -197,10 +197,15 @@ bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32
   const MemoryRange &range = *thread.lastRange;
   const uint32_t bytes = access & accessSizeMask;
   const bool isAtomic = access & (accessAtomic | accessVolatile), writes = access & accessStore;
+  const bool releases = isAtomic && writes && access & accessFenced && thread.release.knowledge;
   // A volatile load is there to see what others write meanwhile.
   if (!isAtomic || writes) {
+    GlobalActor actor = globalActorOf(thread, site);
+    // It is part of the release: who acquires knows of it as of what came before.
+    if (releases)
+      actor.clock = thread.release.clock;
     const auto conflict = launch->shadow->access(size_t(thread.lastRange - launch->ranges.data()),
-                                                 globalActorOf(thread, site), address, bytes,
+                                                 actor, address, bytes,
                                                  isAtomic ? GlobalAccess::Atomic
                                                  : writes ? GlobalAccess::Write
                                                           : GlobalAccess::Read);
@@ -210,7 +215,7 @@ bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32
     }
   }
   if (isAtomic && access & accessFenced) {
-    if (writes && thread.release.knowledge)
+    if (releases)
       publish(thread, address);
     if (std::find(thread.atomics.begin(), thread.atomics.end(), address) == thread.atomics.end())
       thread.atomics.push_back(address);

@@ -217,7 +217,9 @@ void Block::overrun(Thread &thread, uint32_t site) {
   thread.allowed = thread.instructions + fewInstructions;
   if (!isLate())
     return;
-  report(FindingKind::TimedOut, thread, site, lateness());
+  report(FindingKind::TimedOut, thread, site,
+         lateness() + "; thread " + std::to_string(thread.index) + " is at " + placeOf(site) +
+             "; " + placesOf(groupThreads()));
   stop(thread);
 }
 
@@ -380,16 +382,12 @@ void Block::report(FindingKind kind, const Thread &thread, uint32_t site, std::s
   slot = std::move(result);
 }
 
-// No thread can run. Says who waits for what, and whether a barrier is what they disagree about.
-void Block::diagnoseStuck() {
-  struct Group {
-    ThreadState state;
-    uint32_t site;
-    std::vector<uint32_t> members;
-  };
+std::vector<Block::Group> Block::groupThreads() const {
   std::vector<Group> groups;
   for (const Thread &thread : threads) {
-    uint32_t site = thread.state == ThreadState::Exited ? 0 : thread.site;
+    const bool isSomewhere =
+        thread.state == ThreadState::AtWarp || thread.state == ThreadState::AtBarrier;
+    const uint32_t site = isSomewhere ? thread.site : 0;
     auto same = std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
       return group.state == thread.state && group.site == site;
     });
@@ -397,6 +395,11 @@ void Block::diagnoseStuck() {
       same = groups.insert(groups.end(), Group{thread.state, site, {}});
     same->members.push_back(thread.index);
   }
+  return groups;
+}
+
+// "threads 0-31 have exited; threads 32-63 wait at …"
+std::string Block::placesOf(const std::vector<Group> &groups) const {
   auto span = [](const std::vector<uint32_t> &members) {
     std::string text;
     for (size_t i = 0; i < members.size();) {
@@ -413,17 +416,29 @@ void Block::diagnoseStuck() {
     return text;
   };
   std::string message;
+  for (const Group &group : groups) {
+    message += (message.empty() ? "threads " : "; threads ") + span(group.members);
+    if (group.state == ThreadState::Exited)
+      message += " have exited";
+    else if (group.state == ThreadState::AtWarp || group.state == ThreadState::AtBarrier)
+      message += " wait at " + placeOf(group.site);
+    else
+      message += " can go on";
+  }
+  return message;
+}
+
+// No thread can run. Says who waits for what, and whether a barrier is what they disagree about.
+void Block::diagnoseStuck() {
+  const std::vector<Group> groups = groupThreads();
   const Thread *witness = nullptr;
   size_t atBarriers = 0;
   bool exited = false;
   for (const Group &group : groups) {
-    message += (message.empty() ? "threads " : "; threads ") + span(group.members);
     if (group.state == ThreadState::Exited) {
-      message += " have exited";
       exited = true;
       continue;
     }
-    message += " wait at " + placeOf(group.site);
     bool barrier = group.state == ThreadState::AtBarrier;
     atBarriers += barrier;
     if (!witness || (barrier && witness->state != ThreadState::AtBarrier))
@@ -431,7 +446,7 @@ void Block::diagnoseStuck() {
   }
   bool divergence = atBarriers > 1 || (atBarriers == 1 && exited);
   report(divergence ? FindingKind::BarrierDivergence : FindingKind::Deadlock, *witness,
-         witness->site, std::move(message));
+         witness->site, placesOf(groups));
 }
 
 } // namespace sectile::vgpu

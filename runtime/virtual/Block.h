@@ -154,7 +154,7 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
-  void trap(Thread &thread, uint32_t site);
+  void trap(Thread &thread, uint32_t site, const char *why);
   void overrun(Thread &thread, uint32_t site);
 
   // For the warp operations (WarpOps.cpp, Mma.cpp).
@@ -182,6 +182,14 @@ private:
   Thread *next();
   void suspend(Thread &thread, ThreadState state);
   void wake(Warp &warp, uint64_t lanes);
+  // Threads that are at the same place.
+  struct Group {
+    ThreadState state;
+    uint32_t site; // where they wait
+    std::vector<uint32_t> members;
+  };
+  std::vector<Group> groupThreads() const;
+  std::string placesOf(const std::vector<Group> &groups) const;
   void diagnoseStuck();
   bool resumeFullLogs();
   uint32_t random(uint32_t bound);

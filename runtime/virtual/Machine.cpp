@@ -172,6 +172,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   // Of the first blocks that have any: a read of what nothing had written, anything else.
   std::optional<Finding> uninitialized, finding;
   uint64_t firstUninitialized = UINT64_MAX;
+  std::atomic<uint64_t> blocksDone = 0;
   std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
   std::mutex resultMutex;
   auto work = [&] {
@@ -189,8 +190,10 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       uint64_t linear =
           options.seed ? (position + options.seed * 2654435761u) % blockCount : position;
       std::optional<Finding> found = block->run(context, linear);
-      if (!found)
+      if (!found) {
+        ++blocksDone;
         continue;
+      }
       std::lock_guard lock(resultMutex);
       // A later block's race may be why nothing was written yet: the others still run.
       const bool isUninitialized = found->kind == FindingKind::Uninitialized;
@@ -223,6 +226,9 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   if (uninitialized &&
       !(finding && (firstFailed < firstUninitialized || explainsUninitialized(finding->kind))))
     finding = std::move(uninitialized);
+  if (finding && finding->kind == FindingKind::TimedOut)
+    finding->message += "; " + std::to_string(blocksDone) + " of " + std::to_string(blockCount) +
+                        " blocks have ended";
   LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding), {}};
   result.counters.instructions = instructions;
   for (size_t i = 0; i < sectorsRead.size(); ++i)

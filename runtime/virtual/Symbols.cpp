@@ -35,7 +35,19 @@ void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
-void trap(Thread *thread, uint32_t site) { thread->owner->trap(*thread, site); }
+void trap(Thread *thread, uint32_t site) {
+  thread->owner->trap(*thread, site, "the kernel stopped itself");
+}
+void divisor_is_zero(Thread *thread, uint32_t site) {
+  if (thread->owner->context().checks)
+    thread->owner->trap(*thread, site, "an integer is divided by zero");
+}
+void divide_by_zero(Thread *thread, uint32_t site) {
+  thread->owner->trap(*thread, site, "an integer is divided by zero");
+}
+void divide_overflows(Thread *thread, uint32_t site) {
+  thread->owner->trap(*thread, site, "the lowest integer is divided by -1");
+}
 // A clock that only counts how often it is read: the same in every run.
 uint64_t clock(Thread *thread) { return ++thread->ticks; }
 uint64_t active_lanes(Thread *thread) { return thread->warpState->live; }

@@ -229,8 +229,8 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
       append(thread, copy.target, copy.bytes | accessStore | logShared | logLand, copy.site);
 }
 
-void Block::trap(Thread &thread, uint32_t site) {
-  report(FindingKind::Trap, thread, site, "the kernel stopped itself at " + placeOf(site));
+void Block::trap(Thread &thread, uint32_t site, const char *why) {
+  report(FindingKind::Trap, thread, site, why + (" at " + placeOf(site)));
   stop(thread);
 }
 

@@ -47,6 +47,8 @@ VirtualDevice::VirtualDevice(std::string_view targetName)
     options.seed = std::strtoull(seed, nullptr, 10);
   if (const char *checks = std::getenv("SECTILE_VIRTUAL_CHECKS"))
     options.checks = std::strcmp(checks, "0") != 0;
+  if (const char *deadline = std::getenv("SECTILE_VIRTUAL_DEADLINE"))
+    options.deadline = std::strtod(deadline, nullptr);
   if (const char *counters = std::getenv("SECTILE_VIRTUAL_COUNTERS"))
     printCounters = std::strcmp(counters, "0") != 0;
 }
@@ -95,7 +97,8 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   }
   if (watcher) {
     how.counters = true;
-    how.deadline = watcher->deadline;
+    if (watcher->deadline > 0)
+      how.deadline = watcher->deadline;
   }
   vgpu::LaunchResult result =
       theMachine.launch(*static_cast<const VirtualKernel &>(kernel).program, shape, arguments, how);

@@ -21,8 +21,9 @@ public:
   std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override;
 
   vgpu::Machine &machine() { return theMachine; }
-  /// How kernels run from now on. At first as SECTILE_VIRTUAL_SEED and SECTILE_VIRTUAL_CHECKS (0 or
-  /// 1) say.
+  /// How kernels run from now on. At first as SECTILE_VIRTUAL_SEED, SECTILE_VIRTUAL_CHECKS (0 or 1)
+  /// and SECTILE_VIRTUAL_DEADLINE (seconds) say. A launch beyond its deadline throws
+  /// DeadlinePassed.
   void setOptions(const vgpu::LaunchOptions &options);
   /// What the last launch counted.
   vgpu::Counters lastCounters() const;

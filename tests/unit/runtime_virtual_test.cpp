@@ -101,6 +101,20 @@ TEST_F(RuntimeVirtual, SecondNameOfABestDevice) {
   unsetenv("SECTILE_DEVICE");
 }
 
+TEST_F(RuntimeVirtual, TheEnvironmentSetsADeadline) {
+  setenv("SECTILE_VIRTUAL_DEADLINE", "1e-9", 1);
+  runtime::VirtualDevice hurried("sm_90");
+  unsetenv("SECTILE_VIRTUAL_DEADLINE");
+  const auto loaded = hurried.load(artifact());
+  uint64_t x = 0, z = 0, n = 0;
+  void *arguments[] = {&x, &z, &n};
+  EXPECT_THAT(message<runtime::DeadlinePassed>(
+                  [&] { hurried.launch(*loaded, {2, 1, 1}, arguments, nullptr); }),
+              testing::AllOf(HasSubstr("kernel twice"),
+                             HasSubstr("timed out: the launch did not end within 1e-09 s"),
+                             HasSubstr("0 of 2 blocks have ended")));
+}
+
 TEST_F(RuntimeVirtual, MemoryIsUploadedFilledAndCopied) {
   auto buffer = device.upload(std::vector<double>{1, 2, 3});
   buffer.slice(1, 1).fill(7.5);

@@ -1,6 +1,7 @@
 // Planted bugs that the virtual GPU must find, next to the correct kernels in which it must find
 // nothing, under many schedules.
 #include "VirtualTest.h"
+#include <climits>
 #include <numeric>
 
 using namespace sectile::vgpu;
@@ -407,6 +408,10 @@ TEST(Deadline, EndsWhatNeverEnds) {
       EXPECT_NE(finding.text().find(": timed out: the launch did not end within 0.2 s"),
                 std::string::npos)
           << finding.text();
+      EXPECT_NE(finding.message.find(" is at loop (kernel.cpp:21); threads 0"), std::string::npos)
+          << finding.text();
+      EXPECT_NE(finding.message.find("; 0 of 3 blocks have ended"), std::string::npos)
+          << finding.text();
       runner.expectClean(x, 0); // the machine is as good as before
       EXPECT_EQ(x[63], 100);
     }
@@ -511,6 +516,51 @@ TEST(Trap, NamesItsLine) {
       0);
   Finding finding = runner.expectFinding(FindingKind::Trap, 20, runner.upload(numbers(64)));
   EXPECT_EQ(finding.thread, 40u);
+}
+
+// The machine's own arithmetic would end the process.
+TEST(Division, ByZeroIsATrap) {
+  for (const char *operation : {"sdiv", "udiv", "srem", "urem"}) {
+    const std::string text = withLines(std::string(nvidiaHead) + R"(
+define ptx_kernel void @k(ptr addrspace(1) %x, i32 %by) {
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %p = getelementptr i32, ptr addrspace(1) %x, i32 %i
+  %d = sub i32 %by, %i
+  %v = )" + std::string(operation) +
+                                       R"( i32 1000, %d ;; 10
+  store i32 %v, ptr addrspace(1) %p, align 4
+  ret void
+}
+)");
+    for (const bool checks : {true, false}) {
+      Runner runner(text);
+      runner.onChip = false;
+      runner.shape.block[0] = 32;
+      runner.options.checks = runner.options.counters = checks;
+      int *x = runner.allocate<int>(32);
+      runner.expectClean(x, 100);
+      const Finding finding = runner.expectFinding(FindingKind::Trap, 10, x, 5);
+      EXPECT_EQ(finding.thread, 5u);
+      EXPECT_EQ(finding.message, "an integer is divided by zero at division (kernel.cpp:10)");
+    }
+  }
+}
+
+TEST(Division, OfTheLowestByMinusOneIsATrap) {
+  for (const char *operation : {"sdiv", "srem"}) {
+    const std::string text = withLines(std::string(nvidiaHead) + R"(
+define ptx_kernel void @k(ptr addrspace(1) %x, i32 %of, i32 %by) {
+  %v = )" + std::string(operation) + R"( i32 %of, %by ;; 10
+  store i32 %v, ptr addrspace(1) %x, align 4
+  ret void
+}
+)");
+    Runner runner(text);
+    int *x = runner.allocate<int>(1);
+    runner.expectClean(x, INT_MIN, 1);
+    runner.expectClean(x, INT_MIN + 1, -1);
+    runner.expectFinding(FindingKind::Trap, 10, x, INT_MIN, -1);
+  }
 }
 
 // The finding is that of the first block, however many host threads there are.

@@ -254,6 +254,19 @@ TEST(RacesBetweenBlocks, ReleaseAndAcquireOrder) {
   }
 }
 
+TEST(RacesBetweenBlocks, TheLastBlockMayResetTheCounter) {
+  const std::string load = "  %v = load <4 x i32>, ptr addrspace(1) %y, align 16 ;; 12\n";
+  const std::string reset =
+      replaced(lastBlock, load, load + "  store i32 0, ptr addrspace(1) %x, align 4 ;; 13\n");
+  for (unsigned hostThreads : {1u, 4u}) {
+    const Launch how{.threads = 1, .blocks = 8, .hostThreads = hostThreads};
+    expectClean(kernel(reset), how);
+    findIn(
+        kernel(replaced(replaced(reset, "  fence syncscope(\"device\") release\n", ""), load, "")),
+        FindingKind::GlobalRace, 13, how);
+  }
+}
+
 TEST(RacesBetweenBlocks, WhatComesAfterTheReleaseIsNotReleased) {
   const std::string store = "  store i32 %b, ptr addrspace(1) %own, align 4 ;; 10\n";
   const std::string fence = "  fence syncscope(\"device\") release\n";
@@ -262,7 +275,8 @@ TEST(RacesBetweenBlocks, WhatComesAfterTheReleaseIsNotReleased) {
 }
 
 TEST(RacesBetweenBlocks, BarriersPassOnWhatOneThreadAcquired) {
-  // All threads write, the first one counts for the block, all threads of the last block read.
+  // All threads write, the first one counts for the block, all threads of the last block read
+  // what two blocks wrote, at least one of them another.
   auto text = [](const std::string &before, const std::string &after) {
     return kernel(R"(
   %base = mul i32 %b, 64
@@ -283,6 +297,8 @@ counted:
   br i1 %last, label %read, label %end
 read:
   %v = load i32, ptr addrspace(1) %q, align 4 ;; 12
+  %second = getelementptr i32, ptr addrspace(1) %q, i32 64
+  %w = load i32, ptr addrspace(1) %second, align 4 ;; 12
   br label %end
 end:
 )");

@@ -1,6 +1,8 @@
 // Functions of integers on every device, against C++.
 #include "Apply.h"
+#include "runtime/virtual/VirtualDevice.h"
 #include <bit>
+#include <gmock/gmock.h>
 #include <limits>
 #include <random>
 
@@ -114,7 +116,8 @@ TEST_P(Integers, QuotientsWrap) {
 }
 
 // A quotient that is not used may be by 0: of some elements, or ahead of a loop that never runs.
-// The interpreter, which computes both sides of `where`, ends there.
+// The interpreter, which computes both sides of `where`, ends there, and so does a virtual GPU
+// unless its checks are off.
 class UnusedQuotients : public sectile::test::OnDevice {};
 SECTILE_INSTANTIATE_ON(UnusedQuotients, "virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
@@ -126,10 +129,36 @@ template <class T> void checkUnused(const Device &device) {
 }
 
 TEST_P(UnusedQuotients, MayBeByZero) {
+  auto *machine = dynamic_cast<runtime::VirtualDevice *>(device.impl().get());
+  if (machine)
+    machine->setOptions({.checks = false});
   checkUnused<std::int32_t>(device);
   checkUnused<std::uint32_t>(device);
   checkUnused<std::int64_t>(device);
   checkUnused<std::uint8_t>(device);
+  if (machine)
+    machine->setOptions({});
+}
+
+template <class T> void expectByZero(const Device &device) {
+  const std::vector<T> x = {10, 11, 12, 13}, y = {1, 3, 0, 5};
+  for (const bool divides : {true, false})
+    try {
+      apply<T>(device, [=](auto a, auto b) { return divides ? a / b : a % b; }, x, y);
+      ADD_FAILURE() << "nothing was found";
+    } catch (const DeviceError &error) {
+      EXPECT_THAT(error.what(), testing::ContainsRegex("integers_test.cpp:[0-9]+, .*: trap: an "
+                                                       "integer is divided by zero"));
+    }
+}
+
+TEST_P(UnusedQuotients, AreFoundWithChecks) {
+  if (!dynamic_cast<runtime::VirtualDevice *>(device.impl().get()))
+    GTEST_SKIP() << "a chip goes on";
+  expectByZero<std::int32_t>(device);
+  expectByZero<std::uint32_t>(device);
+  expectByZero<std::int64_t>(device);
+  expectByZero<std::uint8_t>(device);
 }
 
 } // namespace

@@ -92,7 +92,7 @@ TEST_P(Graphs, AreCapturedWhileMemoryComesAndGoes) {
 // y = x + 1, after at least some tens of milliseconds for 10 million rounds.
 const sc::Kernel late{"late", [](sc::Ptr<const float> x, sc::Ptr<float> y, sc::Int rounds) {
                         auto i = sc::program_id(0) * 1024 + sc::arange(0, 1024);
-                        auto one = sc::full<float>({1024}, 1);
+                        auto one = sc::zeros<float>(1024) + 1.0f;
                         for ([[maybe_unused]] auto round : sc::range(0, rounds))
                           one = one * 0.5f + 0.5f;
                         sc::store(y + i, sc::load(x + i) + one);
