@@ -203,7 +203,6 @@ private:
   void product(cta::DotOp dot, double times) {
     const auto sums = cast<RankedTensorType>(dot.getType());
     const int64_t rank = sums.getRank();
-    const Type element = cta::elementOf(dot.getA().getType());
     const double depth = double(cta::shapeOf(dot.getA().getType()).back());
     // Warps side by side read the same rows, those one above the other the same columns.
     const Layout &layout = *cta::layoutOf(sums);

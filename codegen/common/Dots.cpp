@@ -25,15 +25,14 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
   if (!instruction)
     return op.emitError("no matrix instruction multiplies ")
-           << cta::elementOf(op.getA().getType()) << " and "
-           << cta::elementOf(op.getB().getType());
+           << cta::elementOf(op.getA().getType()) << " and " << cta::elementOf(op.getB().getType());
   Layout aLayout = dotOperandLayout(op, sums, 0), bLayout = dotOperandLayout(op, sums, 1);
   for (auto [operand, layout] : {std::pair(op.getA(), &aLayout), std::pair(op.getB(), &bLayout)})
     if (const Layout *own = cta::layoutOf(operand.getType()); own && *own != *layout)
       return op.emitError("an operand has the layout ")
              << own->text() << " where the instruction needs " << layout->text();
   SplitPrecision split = SplitPrecision::of(op.getPrecision());
-  bool isSplit = elementOf(op.getA()).isF32() && instruction->a != MmaElement::F32;
+  bool isSplit = cta::elementOf(op.getA().getType()).isF32() && instruction->a != MmaElement::F32;
   if (!isSplit)
     split.products = split.products.take_back(1);
   Fragments a(emitter, op.getA(), aLayout, isSplit ? &split : nullptr);
