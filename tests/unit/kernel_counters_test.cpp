@@ -128,7 +128,8 @@ TEST_P(Synchronization, EveryBarrierAndWaitOfMatmulIsNeeded) {
       EXPECT_THAT(result.finding->file, testing::EndsWith("Matmul.cpp"));
     }
   }
-  EXPECT_GE(planted, 2);
+  // Buffers that take turns need one barrier in the loop; copies are waited for besides.
+  EXPECT_GE(planted, warpSize == 32 ? 2 : 1);
 }
 
 } // namespace

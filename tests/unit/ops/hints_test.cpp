@@ -147,13 +147,15 @@ TEST_P(Promises, ThatHoldChangeNoResult) {
                   auto j = constant(arange(0, 4) / 4, 4);
                   auto places =
                       multiple_of(contiguous(expand(i, 0) + expand(j, 1) * 64, 1, 16), 1, 16);
-                  store(y + places, load(contiguous(x + places, 1, 4), places < n) + 1, places < n);
+                  store(y + (expand(i, 0) + expand(arange(0, 4), 1) * 64),
+                        load(contiguous(x + places, 1, 4), places < n) + 1, places < n);
                 }};
-  auto x = device.upload(std::vector<int>(64, 4)), y = device.upload(std::vector<int>(64));
+  auto x = device.upload(std::vector<int>(64, 4)), y = device.upload(std::vector<int>(256));
   for (bool check : {false, true}) {
     kernel.launch(device.stream(), 1, x, y, 48, LaunchOptions{.checked = check});
-    std::vector<int> expected(64, 5);
-    std::fill(expected.begin() + 48, expected.end(), 0);
+    std::vector<int> expected(256);
+    for (int i = 0; i < 256; ++i)
+      expected[i] = i % 64 < 48 ? 5 : 0;
     EXPECT_EQ(y.download(), expected);
   }
 }
