@@ -187,7 +187,7 @@ double LayoutCosts::ofDot(cta::DotOp dot, const Layout &layout) const {
 
 bool LayoutCosts::canGoAhead(OpOperand &operand) const {
   auto dot = dyn_cast<cta::DotOp>(operand.getOwner());
-  if (!target.asyncCopy || !dot || !dot.getInstruction() || operand.getOperandNumber() > 1)
+  if (!dot || !dot.getInstruction() || operand.getOperandNumber() > 1)
     return false;
   Value tile = operand.get();
   while (auto permute = tile.getDefiningOp<tile::PermuteOp>())
