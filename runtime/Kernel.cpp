@@ -5,6 +5,7 @@
 #include "runtime/Activities.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
+#include "runtime/HostDevice.h"
 #include "runtime/LaunchAccess.h"
 #include "runtime/LaunchKey.h"
 #include "runtime/Specialization.h"
@@ -402,7 +403,13 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   if (kernel->debug)
     return device.debugLogs.launch(*kernel, extents, arguments, state.masks.size(),
                                    stream.native());
-  device.launch(*kernel, extents, arguments, stream.native());
+  try {
+    device.launch(*kernel, extents, arguments, stream.native());
+  } catch (const runtime::KernelFault &) {
+    // What an earlier kernel left unwritten behind a failed assertion is that assertion's doing.
+    device.debugLogs.report(stream.native());
+    throw;
+  }
 }
 
 std::string KernelBase::emit(std::string_view targetName, std::string_view formName,

@@ -32,9 +32,10 @@ struct Pixels {
   Bool inside;
 };
 inline Pixels pixelsOf(const Int &number, const Int &images, const Int &rows, const Int &columns) {
-  const Int area = rows * columns;
+  // Images without pixels, as some phases of a stride are, have none inside.
+  const Int area = maximum(rows * columns, 1), width = maximum(columns, 1);
   const Int rest = number % area;
-  return {number / area, rest / columns, rest % columns, number < images * area};
+  return {number / area, rest / width, rest % width, number < images * rows * columns};
 }
 template <class Image> Pixels pixelsOf(const Int &number, const Image &images) {
   return pixelsOf(number, images.extent(0), images.extent(2), images.extent(3));

@@ -124,8 +124,10 @@ TEST(Estimate, CountersAreForeseen) {
                                                                  {"Sk", 128}},
         {});
     std::vector<detail::Memory> memory;
-    for (const TensorType &tensor : call.tensors)
-      memory.emplace_back(device, HostArray(tensor.dtype, tensor.shape).data.size());
+    for (const TensorType &tensor : call.tensors) {
+      const HostArray zeros(tensor.dtype, tensor.shape);
+      memory.emplace_back(device, zeros.data.size()).upload(zeros.data.data());
+    }
     const std::vector<Config> configs =
         candidatesFor(call, call.kernel->spaces.front(), target.name);
     std::vector<double> foreseen, counted;

@@ -94,9 +94,9 @@ TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
   if (!GetParam().starts_with("virtual:") && GetParam() != "interpreter")
     GTEST_SKIP() << "a chip does not notice";
   Kernel beyond{"beyond",
-                [](Ptr<float> p) { store(p + program_id(0) * 32 + arange(0, 64), 1.0f); }};
+                [](Ptr<float> p) { store(p + program_id(0) * 64 + arange(0, 64), 1.0f); }};
   const unsigned line = __LINE__ - 1;
-  auto small = device.allocate<float>(3 * 32 - 1); // enough for the first program
+  auto small = device.allocate<float>(2 * 64 - 1); // enough for the first program
   try {
     beyond.launch(device.stream(), 2, small);
     FAIL() << "nothing was thrown";

@@ -74,15 +74,19 @@ TEST_P(Graphs, HaveTheWorkOfStreamsThatWaitForTheirs) {
 
 TEST_P(Graphs, AreCapturedWhileMemoryComesAndGoes) {
   const auto addTo = makeAddTo();
+  const sc::Kernel copyTo{"copy_to", [](sc::Ptr<const float> x, sc::Ptr<float> y) {
+                            sc::store(y + sc::arange(0, 64), sc::load(x + sc::arange(0, 64)));
+                          }};
   const sc::Stream stream = device.new_stream();
   const auto x = device.upload(std::vector<float>(64, 1)),
              y = device.upload(std::vector<float>(64));
   addTo.launch(stream, 1, x, y);
+  copyTo.launch(stream, 1, x, device.allocate<float>(64));
   device.synchronize();
   stream.begin_capture();
   addTo.launch(stream, 1, x, y);
   for (int i = 0; i < 3; ++i)
-    addTo.launch(stream, 1, x, device.allocate<float>(64));
+    copyTo.launch(stream, 1, x, device.allocate<float>(64));
   device.allocate<float>(64);
   const sc::Graph graph = stream.end_capture();
   graph.launch(stream);
