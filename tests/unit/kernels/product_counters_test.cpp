@@ -147,7 +147,10 @@ TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
         const std::uint64_t steps = 256 / field(test, "k");
         const std::uint64_t scales =
             counters.blocks * steps * field(test, "n") * 2 * 2 * (zeros ? 2 : 1);
-        EXPECT_EQ(readBytes(counters), read + scales) << counters.text();
+        // The half-waves of WMMA hold the same columns, so that two warps may read their scales.
+        const bool shared = device.target() == "gfx1100";
+        EXPECT_GE(readBytes(counters), read + scales) << counters.text();
+        EXPECT_LE(readBytes(counters), read + scales * (shared ? 2 : 1)) << counters.text();
         EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
         EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
         expectNoConflicts(counters);
@@ -548,10 +551,19 @@ TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
             continue;
           ++products;
           SCOPED_TRACE(name);
-          expectMoved(counters,
-                      taps * number *
-                          (programs * filters + 2 * static_cast<std::uint64_t>(rows * columns)),
-                      2u * 3 * 12 * 48 * bytesOf(dtype));
+          const std::uint64_t read =
+              taps * number * (programs * filters + 2 * static_cast<std::uint64_t>(rows * columns));
+          // There 64 lanes have one MFMA's sums of 16 columns: four numbers each, which are stored
+          // as they lie rather than moved through shared memory.
+          if (device.target() == "gfx942" && stride == 4) {
+            EXPECT_EQ(readBytes(counters), read) << counters.text();
+            EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
+            EXPECT_EQ(counters.globalStore.bytes, 2u * 3 * 12 * 48 * bytesOf(dtype));
+            EXPECT_LE(counters.globalStore.sectors, 4 * counters.globalStore.idealSectors)
+                << counters.text();
+          } else {
+            expectMoved(counters, read, 2u * 3 * 12 * 48 * bytesOf(dtype));
+          }
           expectNoConflicts(counters);
         }
         EXPECT_EQ(products, 1u);
