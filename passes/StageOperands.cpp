@@ -257,12 +257,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         else
           load.emitRemark("stays in its loop, not ahead of it: ") << why;
       }
+      unsigned depth =
+          producer == Producer::Copies ? stages : depthThatFits(loads, stages > 2 ? 2 : 1);
+      if (depth == 0)
+        for (const FetchedLoad &load : std::exchange(loads, {}))
+          tile::LoadOp(load.load).emitRemark(
+              "goes to shared memory in its own iteration: there is no room to keep its buffer");
       for (const FetchedLoad &load : loads)
         staged.erase(Value(tile::LoadOp(load.load)));
       if (!loads.empty()) {
-        unsigned depth = producer == Producer::Copies     ? stages
-                         : stages > 2 && fitsTwice(loads) ? 2
-                                                          : 1;
         fetchAhead(loop, loads, producer, depth);
         findRoots();
       } else if (own) {
@@ -271,21 +274,28 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
   }
 
-  /// Whether shared memory has room for two buffers of each load, whatever lives at the same time.
-  /// One buffer is what the loop needs anyway.
-  bool fitsTwice(ArrayRef<FetchedLoad> loads) {
-    int64_t bytes = 0, scratch = 0;
-    for (const FetchedLoad &load : loads)
-      bytes += 2 * load.buffer.getBytes();
+  /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the
+  /// same time: a buffer that is filled an iteration ahead shares its place with nothing.
+  unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most) {
+    int64_t each = 0, others = 0, scratch = 0;
+    for (const FetchedLoad &load : loads) {
+      each += llvm::alignTo(load.buffer.getBytes(), 16);
+      others -= bytesOf(tile::LoadOp(load.load));
+    }
     for (auto &[root, tile] : staged)
-      bytes += tileType(root).getNumElements() * cta::elementBytes(root.getType());
+      others += bytesOf(root);
     getOperation().walk([&](Operation *op) {
       if (auto channel = dyn_cast<cta::ChannelOp>(op))
-        bytes += channel.getType().getBytes();
+        others += channel.getType().getBytes();
       else
         scratch = std::max(scratch, scratchOf(op).bytes);
     });
-    return bytes + scratch <= target.maxSharedBytes;
+    while (most > 0 && most * each + others + scratch > target.maxSharedBytes)
+      --most;
+    return most;
+  }
+  static int64_t bytesOf(Value tile) {
+    return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());
   }
 
   FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity,

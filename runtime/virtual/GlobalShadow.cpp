@@ -2,8 +2,8 @@
 #include "runtime/virtual/GlobalShadow.h"
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <new>
+#include <sys/mman.h>
 #include <thread>
 
 namespace sectile::vgpu {
@@ -89,8 +89,13 @@ GlobalShadow::GlobalShadow(const std::vector<MemoryRange> &ranges, unsigned warp
     : ranges(ranges), warpSize(warpSize), directories(ranges.size()) {}
 
 GlobalShadow::~GlobalShadow() {
-  for (std::atomic<Slot *> &directory : directories)
-    std::free(directory.load());
+  for (size_t range = 0; range < directories.size(); ++range)
+    if (Slot *slots = directories[range].load())
+      munmap(slots, pagesOf(range) * sizeof(Slot));
+}
+
+uint64_t GlobalShadow::pagesOf(size_t range) const {
+  return ranges[range].high / pageBytes - ranges[range].low / pageBytes + 1;
 }
 
 GlobalShadow::Slot &GlobalShadow::slotOf(size_t range, uint64_t address) {
@@ -101,10 +106,11 @@ GlobalShadow::Slot &GlobalShadow::slotOf(size_t range, uint64_t address) {
     slots = directories[range].load(std::memory_order_relaxed);
     if (!slots) {
       // Zeros that nobody touches cost nothing, however large the allocation is.
-      const uint64_t count = ranges[range].high / pageBytes - first + 1;
-      slots = static_cast<Slot *>(std::calloc(count, sizeof(Slot)));
-      if (!slots)
+      void *zeros = mmap(nullptr, pagesOf(range) * sizeof(Slot), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (zeros == MAP_FAILED)
         throw std::bad_alloc();
+      slots = static_cast<Slot *>(zeros);
       directories[range].store(slots, std::memory_order_release);
     }
   }

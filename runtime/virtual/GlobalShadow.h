@@ -58,6 +58,7 @@ private:
   struct Accesses;
   using Slot = std::atomic<Page *>;
 
+  uint64_t pagesOf(size_t range) const;
   Slot &slotOf(size_t range, uint64_t address);
   Page &pageOf(size_t range, uint64_t address, unsigned shift);
   template <class Check>
