@@ -242,7 +242,8 @@ TEST_P(StagingTest, RandomKernelsComputeTheSameWithoutRaces) {
   }
   // The test would say little if hardly any kernel got this far or had copies.
   EXPECT_GT(compared, 12000u);
-  EXPECT_GT(channels, 250u);
+  // Where registers fill them, many kernels have no room to keep all of their buffers.
+  EXPECT_GT(channels, hasCopies() ? 250u : 80u);
   EXPECT_EQ(copies > 800, hasCopies()) << copies;
   EXPECT_EQ(copies == 0, !hasCopies()) << copies;
 }
