@@ -5,6 +5,7 @@
 #define SECTILE_CODEGEN_COMMON_PSEUDOINTRINSICS_H
 
 #include "llvm/ADT/StringRef.h"
+#include <cassert>
 #include <cstdint>
 
 namespace llvm {
@@ -25,16 +26,19 @@ namespace sectile::pseudo {
 
 inline constexpr llvm::StringLiteral prefix = "sectile.";
 
-/// T sectile.nv.load.<T>(ptr addrspace(1) address, i1 predicate, T other, i32 hints)
+// What an instruction must know when it is compiled, its hints and scope, is part of the name: LLVM
+// would make two calls in two branches one that chooses between their arguments.
+
+/// T sectile.nv.load.<T>.<hints>(ptr addrspace(1) address, i1 predicate, T other)
 /// Reads a T, aligned to its size; `other` and no access where the predicate is false. T is i8,
 /// i16, i32, i64, v2i32, v4i32 or v2i64.
 inline constexpr llvm::StringLiteral nvLoad = "sectile.nv.load.";
 
-/// void sectile.nv.store.<T>(ptr addrspace(1) address, T value, i1 predicate, i32 hints)
+/// void sectile.nv.store.<T>.<hints>(ptr addrspace(1) address, T value, i1 predicate)
 /// Writes a T, aligned to its size; no access where the predicate is false. T as in nvLoad.
 inline constexpr llvm::StringLiteral nvStore = "sectile.nv.store.";
 
-/// void sectile.nv.copy.<bytes>(ptr addrspace(3) to, ptr addrspace(1) from, i32 read, i32 hints)
+/// void sectile.nv.copy.<bytes>.<hints>(ptr addrspace(3) to, ptr addrspace(1) from, i32 read)
 /// cp.async of 4, 8 or 16 bytes, of which `read` are read and the others zeros, with an eviction
 /// priority.
 inline constexpr llvm::StringLiteral nvCopy = "sectile.nv.copy.";
@@ -44,10 +48,10 @@ inline constexpr llvm::StringLiteral nvCopy = "sectile.nv.copy.";
 inline constexpr llvm::StringLiteral nvWaitDependencies = "sectile.nv.wait_dependencies";
 inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dependents";
 
-/// T sectile.nv.atomic.<operation>.<type>(ptr addrspace(1) address, T value, i1 predicate, i32
-/// scope) and T sectile.nv.cas.<type>(address, T expected, T value, i1 predicate, i32 scope)
-/// PTX's atom.<operation>.<type> and atom.cas.<type>: what was there before, zero and no access
-/// where the predicate is false. They are relaxed; the constant `scope` is a tile::Scope.
+/// T sectile.nv.atomic.<scope>.<operation>.<type>(ptr addrspace(1) address, T value, i1 predicate)
+/// and T sectile.nv.cas.<scope>.<type>(address, T expected, T value, i1 predicate)
+/// PTX's atom.relaxed.<scope>.global.<operation>.<type> and ….cas.<type>: what was there before,
+/// zero and no access where the predicate is false. `scope` is cta, gpu or sys.
 inline constexpr llvm::StringLiteral nvAtomic = "sectile.nv.atomic.";
 inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
 
@@ -59,10 +63,17 @@ inline constexpr llvm::StringLiteral amdConvert = "sectile.amd.cvt.";
 /// void sectile.divisor.<T>(T divisor): an integer is divided by it. Only for a machine that looks.
 inline constexpr llvm::StringLiteral divisor = "sectile.divisor.";
 
-/// The constant `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
+/// The number `hints`: they change how fast, never what. The low four bits are a tile::Cache, the
 /// next two a tile::Eviction, then one bit for volatile.
 constexpr uint32_t packHints(uint32_t cache, uint32_t eviction, bool isVolatile) {
   return cache | eviction << 4 | uint32_t(isVolatile) << 6;
+}
+/// The hints that a function's name ends with.
+inline uint32_t hintsOf(llvm::StringRef name) {
+  uint32_t hints = 0;
+  [[maybe_unused]] bool failed = name.rsplit('.').second.getAsInteger(10, hints);
+  assert(!failed && "the name of an access ends with its hints");
+  return hints;
 }
 constexpr uint32_t cacheOf(uint32_t hints) { return hints & 15; }
 constexpr uint32_t evictionOf(uint32_t hints) { return hints >> 4 & 3; }

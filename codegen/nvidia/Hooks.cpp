@@ -72,17 +72,17 @@ public:
   Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
     if (!access.predicate && access.isPlain())
       return loadUnderBranch(b, access, type, other);
-    return pseudo(b, pseudo::nvLoad + typeName(type), type,
+    return pseudo(b, pseudo::nvLoad + typeName(type) + "." + Twine(hintsOf(access)), type,
                   {access.pointer, predicateOf(b, access.predicate),
-                   other ? other : Constant::getNullValue(type), hintsOf(b, access)},
+                   other ? other : Constant::getNullValue(type)},
                   /*writes=*/access.isVolatile);
   }
 
   void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
     if (!access.predicate && access.isPlain())
       return storeUnderBranch(b, access, value);
-    pseudo(b, pseudo::nvStore + typeName(value->getType()), b.getVoidTy(),
-           {access.pointer, value, predicateOf(b, access.predicate), hintsOf(b, access)});
+    pseudo(b, pseudo::nvStore + typeName(value->getType()) + "." + Twine(hintsOf(access)),
+           b.getVoidTy(), {access.pointer, value, predicateOf(b, access.predicate)});
   }
 
   Value *atomicUpdate(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
@@ -94,9 +94,8 @@ public:
                       : type;
     if (std::string operation = atomicName(kind, type); !operation.empty())
       return b.CreateBitCast(
-          pseudo(b, pseudo::nvAtomic + operation, given,
-                 {access.pointer, b.CreateBitCast(value, given), predicateOf(b, access.predicate),
-                  b.getInt32(unsigned(access.scope))}),
+          pseudo(b, pseudo::nvAtomic + ptxScope(access.scope) + "." + operation, given,
+                 {access.pointer, b.CreateBitCast(value, given), predicateOf(b, access.predicate)}),
           type);
     return valueUnderBranch(
         b, access.predicate, [&] { return updateInLoop(b, access, kind, value); },
@@ -106,9 +105,8 @@ public:
   Value *atomicExchange(IRBuilder<> &b, const AtomicAccess &access, Value *expected,
                         Value *value) const override {
     unsigned bits = value->getType()->getIntegerBitWidth();
-    return pseudo(b, pseudo::nvCas + "b" + Twine(bits), value->getType(),
-                  {access.pointer, expected, value, predicateOf(b, access.predicate),
-                   b.getInt32(unsigned(access.scope))});
+    return pseudo(b, pseudo::nvCas + ptxScope(access.scope) + ".b" + Twine(bits), value->getType(),
+                  {access.pointer, expected, value, predicateOf(b, access.predicate)});
   }
 
   void waitDependencies(IRBuilder<> &b) const override {
@@ -133,8 +131,8 @@ public:
     if (from.eviction == tile::Eviction::Normal)
       b.CreateIntrinsic(id, {to, from.pointer, read});
     else
-      pseudo(b, pseudo::nvCopy + Twine(bytes), b.getVoidTy(),
-             {to, from.pointer, read, hintsOf(b, from)});
+      pseudo(b, pseudo::nvCopy + Twine(bytes) + "." + Twine(hintsOf(from)), b.getVoidTy(),
+             {to, from.pointer, read});
   }
 
   void asyncCommit(IRBuilder<> &b) const override {
@@ -292,9 +290,20 @@ private:
     return predicate ? predicate : b.getTrue();
   }
 
-  static Value *hintsOf(IRBuilder<> &b, const GlobalAccess &access) {
-    return b.getInt32(
-        pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile));
+  static uint32_t hintsOf(const GlobalAccess &access) {
+    return pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile);
+  }
+
+  static StringRef ptxScope(tile::Scope scope) {
+    switch (scope) {
+    case tile::Scope::Program:
+      return "cta";
+    case tile::Scope::Device:
+      return "gpu";
+    case tile::Scope::System:
+      return "sys";
+    }
+    llvm_unreachable("all scopes are covered");
   }
 
   /// A call that all of memory is in order before and after.

@@ -130,7 +130,7 @@ void lowerLoad(CallInst &call) {
   Value *address = call.getArgOperand(0), *predicate = call.getArgOperand(1);
   if (neverRuns(predicate))
     return call.replaceAllUsesWith(call.getArgOperand(2));
-  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  uint32_t hints = pseudo::hintsOf(call.getCalledFunction()->getName());
   AsmType type(b, call.getType());
   Modifiers modifiers(cacheOfLoad(hints), hints);
   bool hasPolicy = modifiers.policy != tile::Eviction::Normal;
@@ -166,7 +166,7 @@ void lowerStore(CallInst &call) {
   if (neverRuns(call.getArgOperand(2)))
     return;
   IRBuilder<> b(&call);
-  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  uint32_t hints = pseudo::hintsOf(call.getCalledFunction()->getName());
   AsmType type(b, call.getArgOperand(1)->getType());
   Modifiers modifiers(cacheOfStore(hints), hints);
   bool hasPolicy = modifiers.policy != tile::Eviction::Normal;
@@ -207,7 +207,7 @@ void chooseOnce(Use &number) {
 void lowerCopy(CallInst &call, StringRef bytes) {
   chooseOnce(call.getArgOperandUse(2));
   IRBuilder<> b(&call);
-  uint32_t hints = cast<ConstantInt>(call.getArgOperand(3))->getZExtValue();
+  uint32_t hints = pseudo::hintsOf(call.getCalledFunction()->getName());
   bool throughL1 = bytes != "16" || tile::Cache(pseudo::cacheOf(hints)) == tile::Cache::AllLevels;
   std::string text = std::string("cp.async.") + (throughL1 ? "ca" : "cg") +
                      ".shared.global.L2::cache_hint [$0], [$1], " + bytes.str() + ", $2, $3;";
@@ -227,23 +227,11 @@ void lowerControl(CallInst &call, StringRef what) {
                               /*hasSideEffects=*/true));
 }
 
-const char *scopeOf(Value *scope) {
-  switch (tile::Scope(cast<ConstantInt>(scope)->getZExtValue())) {
-  case tile::Scope::Program:
-    return ".cta";
-  case tile::Scope::Device:
-    return ".gpu";
-  case tile::Scope::System:
-    return ".sys";
-  }
-  llvm_unreachable("all scopes are covered");
-}
-
-/// The instruction `atom….<name>` for a call of (address, operands…, predicate, scope). Without its
-/// result it is a `red….<name>`, where there is one.
-void lowerAtomic(CallInst &call, StringRef name) {
+/// The instruction `atom.relaxed.<scope>.global.<name>` for a call of (address, operands…,
+/// predicate). Without its result it is a `red….<name>`, where there is one.
+void lowerAtomic(CallInst &call, StringRef scope, StringRef name) {
   IRBuilder<> b(&call);
-  unsigned count = call.arg_size() - 3; // operands
+  unsigned count = call.arg_size() - 2; // operands
   Type *type = call.getType();
   if (neverRuns(call.getArgOperand(count + 1)))
     return call.replaceAllUsesWith(Constant::getNullValue(type));
@@ -251,9 +239,9 @@ void lowerAtomic(CallInst &call, StringRef name) {
   bool reduces = call.use_empty() && count == 1 && !name.starts_with("exch.");
   unsigned first = reduces ? 0 : 1;
   auto operand = [&](unsigned number) { return "$" + std::to_string(first + number); };
-  std::string text = "@" + operand(count + 1) + (reduces ? " red" : " atom") + ".relaxed" +
-                     scopeOf(call.getArgOperand(count + 2)) + ".global." + name.str() + " " +
-                     (reduces ? "" : "$0, ") + "[" + operand(0) + "]";
+  std::string text = "@" + operand(count + 1) + (reduces ? " red" : " atom") + ".relaxed." +
+                     scope.str() + ".global." + name.str() + " " + (reduces ? "" : "$0, ") + "[" +
+                     operand(0) + "]";
   std::string constraints = reduces ? "l" : std::string("=") + word.constraint + ",l";
   SmallVector<Value *> arguments{call.getArgOperand(0)};
   for (unsigned i = 1; i <= count; ++i) {
@@ -301,7 +289,7 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
     else if (name.starts_with(pseudo::nvCopy))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();
-        lowerCopy(call, name.drop_front(pseudo::nvCopy.size()));
+        lowerCopy(call, name.drop_front(pseudo::nvCopy.size()).split('.').first);
       };
     else if (name == pseudo::nvWaitDependencies)
       lower = [](CallInst &call) { lowerControl(call, "wait"); };
@@ -310,12 +298,14 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
     else if (name.starts_with(pseudo::nvAtomic))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();
-        lowerAtomic(call, name.drop_front(pseudo::nvAtomic.size()));
+        auto [scope, operation] = name.drop_front(pseudo::nvAtomic.size()).split('.');
+        lowerAtomic(call, scope, operation);
       };
     else if (name.starts_with(pseudo::nvCas))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();
-        lowerAtomic(call, ("cas." + name.drop_front(pseudo::nvCas.size())).str());
+        auto [scope, type] = name.drop_front(pseudo::nvCas.size()).split('.');
+        lowerAtomic(call, scope, ("cas." + type).str());
       };
     if (!lower)
       continue;

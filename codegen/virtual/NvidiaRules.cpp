@@ -154,12 +154,12 @@ Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
                            SmallVector<Value *>(call.args()));
 }
 
-// sectile.nv.load.<T>(address, predicate, other, hints) and sectile.nv.store.<T>(address, value,
-// predicate, hints): without the predicate the access goes to private memory and is none for the
+// sectile.nv.load.<T>.<hints>(address, predicate, other) and sectile.nv.store.<T>.<hints>(address,
+// value, predicate): without the predicate the access goes to private memory and is none for the
 // machine.
 uint32_t volatileFlag(const CallInst &call) {
-  const auto *hints = cast<ConstantInt>(call.getArgOperand(3));
-  return pseudo::isVolatile(uint32_t(hints->getZExtValue())) ? accessVolatile : 0;
+  return pseudo::isVolatile(pseudo::hintsOf(call.getCalledFunction()->getName())) ? accessVolatile
+                                                                                  : 0;
 }
 
 Result predicatedLoad(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
@@ -194,13 +194,13 @@ std::optional<AtomicRMWInst::BinOp> atomicOperation(StringRef name) {
       .Default(std::nullopt);
 }
 
-// sectile.nv.atomic.<operation>.<type>(address, value, predicate, scope) and
-// sectile.nv.cas.<type>(address, expected, value, predicate, scope), as LLVM's own instructions,
+// sectile.nv.atomic.<scope>.<operation>.<type>(address, value, predicate) and
+// sectile.nv.cas.<scope>.<type>(address, expected, value, predicate), as LLVM's own instructions,
 // which are atomic among the host's threads.
 Result atomicUpdate(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
   StringRef name = call.getCalledFunction()->getName();
-  auto operation = atomicOperation(name.drop_front(rule.name.size() - 1));
+  auto operation = atomicOperation(name.drop_front(rule.name.size() - 1).split('.').second);
   if (!operation)
     return createStringError("the virtual GPU does not know %s", name.str().c_str());
   Value *predicate = call.getArgOperand(2);
@@ -404,9 +404,9 @@ constexpr IntrinsicRule nvidia[] = {
     // Predicated accesses and atomics.
     {"sectile.nv.load.*", predicatedLoad},
     {"sectile.nv.store.*", predicatedStore},
-    {"sectile.nv.copy.4", asyncCopy, 4},
-    {"sectile.nv.copy.8", asyncCopy, 8},
-    {"sectile.nv.copy.16", asyncCopy, 16},
+    {"sectile.nv.copy.4.*", asyncCopy, 4},
+    {"sectile.nv.copy.8.*", asyncCopy, 8},
+    {"sectile.nv.copy.16.*", asyncCopy, 16},
     {"sectile.nv.atomic.*", atomicUpdate},
     {"sectile.nv.cas.*", atomicExchange},
 

@@ -135,10 +135,10 @@ TEST(GlobalMemory, AtomicsAreCheckedAndCounted) {
   for (const char *add :
        {"atomicrmw add ptr addrspace(1) %p, i32 1 syncscope(\"agent\") monotonic, "
         "align 4 ;; 5",
-        "call i32 @sectile.nv.atomic.add.u32(ptr addrspace(1) %p, i32 1, i1 "
-        "true, i32 1) ;; 5"}) {
+        "call i32 @sectile.nv.atomic.gpu.add.u32(ptr addrspace(1) %p, i32 1, i1 "
+        "true) ;; 5"}) {
     Runner runner = reverseRunner(std::string(nvidiaHead) + R"(
-declare i32 @sectile.nv.atomic.add.u32(ptr addrspace(1), i32, i1, i32)
+declare i32 @sectile.nv.atomic.gpu.add.u32(ptr addrspace(1), i32, i1)
 define ptx_kernel void @k(ptr addrspace(1) %x, i32 %bytes) {
   %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %odd = and i32 %i, 1

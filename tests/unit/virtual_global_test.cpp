@@ -358,12 +358,12 @@ TEST(Uninitialised, ReadsAreFound) {
 
 TEST(Uninitialised, WhatIsMaskedOffIsNotRead) {
   const std::string text = withLines(std::string(nvidiaHead) + R"(
-declare i32 @sectile.nv.load.i32(ptr addrspace(1), i1, i32, i32)
+declare i32 @sectile.nv.load.i32.0(ptr addrspace(1), i1, i32)
 define ptx_kernel void @k(ptr addrspace(1) %x, i32 %n) {
   %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %p = getelementptr i32, ptr addrspace(1) %x, i32 %i
   %in = icmp slt i32 %i, %n
-  %v = call i32 @sectile.nv.load.i32(ptr addrspace(1) %p, i1 %in, i32 0, i32 0) ;; 10
+  %v = call i32 @sectile.nv.load.i32.0(ptr addrspace(1) %p, i1 %in, i32 0) ;; 10
   ret void
 }
 )");

@@ -21,12 +21,12 @@
 // LLVM: assert.failed:
 // LLVM: icmp eq i32 %{{.*}}, 0
 // LLVM: assert.report:
-// LLVM: call i64 @sectile.nv.atomic.add.u64(ptr addrspace(1) %{{.*}}, i64 1, i1 true, i32 1)
+// LLVM: call i64 @sectile.nv.atomic.gpu.add.u64(ptr addrspace(1) %{{.*}}, i64 1, i1 true)
 // LLVM: icmp ult i64 %{{.*}}, 64
 // LLVM: assert.end:
 // LLVM-NEXT: ret void
 // LLVM: assert.holds:
-// LLVM-NEXT: call void @sectile.nv.store.i32(ptr addrspace(1) %{{.*}}, i32 7,
+// LLVM-NEXT: call void @sectile.nv.store.i32.{{[0-9]+}}(ptr addrspace(1) %{{.*}}, i32 7,
 module attributes {cta.target = "sm_80"} {
   func.func @check(%c: i32, %p: !tile.ptr<i32>, %log: !tile.ptr<i8>, %launch: i64)
       attributes {tile.kernel, cta.warps = 4 : i32} {
@@ -61,7 +61,7 @@ module attributes {cta.target = "sm_80"} {
 // LLVM-LABEL: define ptx_kernel void @promise
 // LLVM: %[[HOLDS:.*]] = icmp sgt i32 %0, 0
 // LLVM-NEXT: call void @llvm.assume(i1 %[[HOLDS]])
-// LLVM-NEXT: call void @sectile.nv.store.i32(ptr addrspace(1) %{{.*}}, i32 %0,
+// LLVM-NEXT: call void @sectile.nv.store.i32.{{[0-9]+}}(ptr addrspace(1) %{{.*}}, i32 %0,
   func.func @promise(%n: i32, %p: !tile.ptr<i32>) attributes {tile.kernel, cta.warps = 4 : i32} {
     %c0 = arith.constant 0 : i32
     %holds = arith.cmpi sgt, %n, %c0 : i32

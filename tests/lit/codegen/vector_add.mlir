@@ -12,8 +12,8 @@
 // A thread's place, once: its first element is 4 · thread.
 // CHECK: %[[T:.*]] = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 // CHECK: shl nuw nsw i32 %[[T]], 2
-// CHECK: call <4 x i32> @sectile.nv.load.v4i32(ptr addrspace(1) {{.*}}, i1 {{.*}}, <4 x i32> zeroinitializer, i32 0)
-// CHECK: call void @sectile.nv.store.v4i32
+// CHECK: call <4 x i32> @sectile.nv.load.v4i32.0(ptr addrspace(1) {{.*}}, i1 {{.*}}, <4 x i32> zeroinitializer)
+// CHECK: call void @sectile.nv.store.v4i32.0
 // CHECK: attributes {{.*}}"nvvm.reqntid"="128"{{.*}}"target-cpu"="sm_80"
 
 // PTX: .visible .entry vector_add
