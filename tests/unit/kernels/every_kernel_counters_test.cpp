@@ -443,7 +443,12 @@ const std::vector<Expectation> &attentions() {
                              {"cu_seqlens_k", few(each)}});
        },
        {},
-       ends},
+       ends,
+       "f16",
+       {},
+       // A lane of MFMA's has four rows of the sums. Packed sequences begin anywhere, so that it
+       // reads those rows' numbers one by one.
+       [](const Plan &p) { return p.target == "gfx942" ? sector * p.extent("Tq") : 0.0; }},
       // A row's logarithms, by each warp.
       {{"attention_merge"},
        {{"P", 4}, {"B", 1}, {"Hq", 2}, {"Sq", 64}, {"D", 128}},
