@@ -300,13 +300,11 @@ private:
     SmallVector<std::tuple<Group *, tile::LoadOp, Value>> tiles;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      // From the second group on, this iteration has issued already. Registers are not stored yet.
-      unsigned later = producer == Producer::Registers ? 0 : i == 0 ? ahead - 1 : ahead;
       SmallVector<Type> types;
       for (Value channel : group.channels)
         types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
       auto wait =
-          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use, later);
+          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);

@@ -34,20 +34,20 @@ namespace {
 struct Place {
   Operation *owner = nullptr;                                   ///< nullptr: anywhere
   int64_t begin = 0, end = std::numeric_limits<int64_t>::max(); ///< of all that the owner has
-  Operation *loop = nullptr; ///< what the position counts from, see RingPosition
-  int position = -1;         ///< -1: all of it
+  const void *base = nullptr; ///< the count that the position is relative to, see LinearCount
+  int position = -1;          ///< -1: all of it
 
   auto operator<=>(const Place &) const = default;
 
   std::pair<int64_t, int64_t> bytes() const {
-    if (position < 0 || loop)
+    if (position < 0 || base)
       return {begin, end};
     int64_t slot = cast<cta::ChannelOp>(owner).getType().getSlotBytes();
     return {begin + position * slot, begin + (position + 1) * slot};
   }
 
   bool overlaps(const Place &other) const {
-    if (owner && owner == other.owner && loop == other.loop && position >= 0 && other.position >= 0)
+    if (owner && owner == other.owner && base == other.base && position >= 0 && other.position >= 0)
       return position == other.position;
     auto [first, last] = bytes();
     auto [otherFirst, otherLast] = other.bytes();
@@ -112,14 +112,58 @@ public:
   bool ordersDiffer() const { return !barrierOrdersGlobal; }
 
 private:
-  // Which rings are counted from which loop.
+  // Which counts the buffers of which rings are told apart by: those that slots are counted from,
+  // and those that loops make these of.
   void findRings() {
+    SmallVector<std::pair<Value, Operation *>> work;
+    auto add = [&](std::optional<LinearCount> count, Operation *channel) {
+      if (count && count->base && rings.insert({count->base.getAsOpaquePointer(), channel}).second)
+        work.push_back({count->base, channel});
+    };
     kernel.walk([&](cta::SlotOp slot) {
-      if (auto at = ringPosition(slot.getIndex(), depthOf(slot)); at && at->loop)
-        rings.insert({at->loop, slot.getChannel().getDefiningOp()});
+      add(ringPosition(slot.getIndex(), depthOf(slot)), slot.getChannel().getDefiningOp());
     });
+    while (!work.empty()) {
+      auto [count, channel] = work.pop_back_val();
+      auto argument = dyn_cast<BlockArgument>(count);
+      auto loop = argument ? cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                           : count.getDefiningOp<scf::ForOp>();
+      unsigned number =
+          argument ? argument.getArgNumber() - 1 : cast<OpResult>(count).getResultNumber();
+      add(LinearCount{loop.getRegionIterArg(number)}, channel);
+      add(linearCount(loop.getInitArgs()[number]), channel);
+      add(linearCount(loop.getYieldedValues()[number]), channel);
+    }
   }
   static unsigned depthOf(cta::SlotOp slot) { return slot.getChannel().getType().getDepth(); }
+  bool isRing(Value count, Operation *channel) const {
+    return rings.contains({count.getAsOpaquePointer(), channel});
+  }
+
+  // Makes a position that is relative to what `from` counts relative to `to`, which is that value.
+  // Says whether there is such a count.
+  bool rebase(Place &place, ValueRange from, ValueRange to) const {
+    if (place.position < 0)
+      return false;
+    for (auto [source, target] : llvm::zip_equal(from, to)) {
+      std::optional<LinearCount> count = linearCount(source);
+      if (!count || count->base.getAsOpaquePointer() != place.base || !isRing(target, place.owner))
+        continue;
+      int depth = cast<cta::ChannelOp>(place.owner).getType().getDepth();
+      place.base = target.getAsOpaquePointer();
+      place.position = (place.position + depth - int(count->offset % depth)) % depth;
+      return true;
+    }
+    return false;
+  }
+  // At the end of the loop's body, whose own counts are others afterwards.
+  void leave(scf::ForOp loop, Place &place, ValueRange to) const {
+    if (rebase(place, loop.getYieldedValues(), to) || !place.base)
+      return;
+    Value base = Value::getFromOpaquePointer(place.base);
+    if (loop.getRegion().isAncestor(base.getParentRegion()))
+      place = places.lookup(place.owner);
+  }
 
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
@@ -211,8 +255,8 @@ private:
     auto channel = dyn_cast_if_present<cta::ChannelOp>(place.owner);
     if (channel && access.origin.index)
       if (auto at = ringPosition(access.origin.index, channel.getType().getDepth())) {
-        place.loop = at->loop;
-        place.position = at->start;
+        place.base = at->base.getAsOpaquePointer();
+        place.position = at->offset;
       }
     Pending pending;
     pending.place = place;
@@ -273,14 +317,13 @@ private:
     state = std::move(result);
   }
 
-  // Positions are counted from the loop while in it: at its start they are the absolute ones, from
-  // one iteration to the next they fall behind by one, and after it they are unknown.
+  // The counts that a loop carries start as others, become others from one iteration to the next,
+  // and are results after it.
   void visitFor(scf::ForOp loop, State &state) {
+    const ValueRange inits = loop.getInitArgs(), carried = loop.getRegionIterArgs(),
+                     results = loop.getResults();
     State entry = state;
-    update(entry, [&](Pending &p) {
-      if (p.place.position >= 0 && !p.place.loop && rings.contains({loop, p.place.owner}))
-        p.place.loop = loop;
-    });
+    update(entry, [&](Pending &p) { rebase(p.place, inits, carried); });
     State end = repeat(
         entry,
         [&](State in) {
@@ -288,19 +331,15 @@ private:
           return in;
         },
         [&](Pending &p) {
-          if (p.place.loop == loop) {
-            int depth = cast<cta::ChannelOp>(p.place.owner).getType().getDepth();
-            p.place.position = (p.place.position + depth - 1) % depth;
-          }
+          leave(loop, p.place, carried);
           endIteration(p, loop);
         });
     auto lower = constantInt(loop.getLowerBound()), upper = constantInt(loop.getUpperBound());
     if (lower && upper && *lower < *upper)
       state.clear();
-    update(end, [&](Pending &p) {
-      if (p.place.loop == loop)
-        p.place = places.lookup(p.place.owner);
-    });
+    else
+      update(state, [&](Pending &p) { rebase(p.place, inits, results); });
+    update(end, [&](Pending &p) { leave(loop, p.place, results); });
     state.merge(end);
   }
 
@@ -355,7 +394,7 @@ private:
   std::map<std::tuple<const GlobalAccess *, const GlobalAccess *, EndedIterations>, bool> compared;
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
-  std::set<std::pair<Operation *, Operation *>> rings;
+  std::set<std::pair<const void *, Operation *>> rings; ///< by count
   bool adding = false, hazard = false;
 };
 

@@ -275,9 +275,6 @@ LogicalResult WaitOp::verify() {
     auto type = cast<ChannelType>(channel.getType());
     if (failed(verifySlot(*this, type, buffer.getType())))
       return failure();
-    if (int64_t ahead = getAheadAttr().getInt(); ahead < 0 || ahead >= int64_t(type.getDepth()))
-      return emitOpError("has ") << ahead << " later uses committed in a ring of "
-                                 << type.getDepth();
   }
   return success();
 }

@@ -23,7 +23,9 @@ def Cta_Dialect : Dialect {
     Asynchrony is a channel: a ring of buffers between a producer and a consumer, with four words. The producer
     *acquires* a slot (it is free to be overwritten), issues copies into it and *commits* it; the consumer *waits* for
     it (its data can be read) and *releases* it. `slot` operands count uses: use i lives in buffer i modulo the depth.
-    Uses are produced and consumed in order.
+    Uses are produced and consumed in order, from 0 on, for as long as the channel lives: loops carry the count on, nested
+    ones too. All paths to a place leave equally many uses under way. How the target waits, by counting groups of
+    copies or otherwise, is for `lower-channels` to say.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -188,10 +190,9 @@ def Cta_CommitOp : Cta_ChannelUseOp<"commit", "producer: all copies into use `sl
 }
 
 def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot` can be read; gives the buffers"> {
-  let description = "`ahead`: how many later uses the producer has committed by then, exactly.";
-  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, I32Attr:$ahead);
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
   let results = (outs Variadic<Cta_BufferType>:$buffers);
-  let assemblyFormat = "$channels `[` $slot `]` `ahead` $ahead attr-dict `:` qualified(type($channels)) `->` qualified(type($buffers))";
+  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` qualified(type($channels)) `->` qualified(type($buffers))";
   let hasVerifier = 1;
 }
 

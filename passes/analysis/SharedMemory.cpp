@@ -191,39 +191,35 @@ std::optional<int64_t> constantInt(Value value) {
   return std::nullopt;
 }
 
-// A use, before the modulo.
-static std::optional<RingPosition> linearPosition(Value use) {
-  if (auto constant = constantInt(use); constant && *constant >= 0)
-    return RingPosition{nullptr, unsigned(*constant)};
-  if (auto add = use.getDefiningOp<arith::AddIOp>()) {
+std::optional<LinearCount> linearCount(Value count) {
+  if (auto constant = constantInt(count))
+    return *constant >= 0 ? std::optional(LinearCount{{}, unsigned(*constant)}) : std::nullopt;
+  if (auto add = count.getDefiningOp<arith::AddIOp>()) {
     auto step = constantInt(add.getRhs());
-    auto from = linearPosition(add.getLhs());
+    auto from = linearCount(add.getLhs());
     if (!step || *step < 0 || !from)
       return std::nullopt;
-    return RingPosition{from->loop, unsigned(from->start + *step)};
+    return LinearCount{from->base, unsigned(from->offset + *step)};
   }
-  auto argument = dyn_cast<BlockArgument>(use);
-  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
-  if (!loop || argument == loop.getInductionVar())
+  auto argument = dyn_cast<BlockArgument>(count);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                       : count.getDefiningOp<scf::ForOp>();
+  if (!loop || count == loop.getInductionVar())
     return std::nullopt;
-  auto next = loop.getTiedLoopYieldedValue(argument)->get().getDefiningOp<arith::AddIOp>();
-  auto start = constantInt(loop.getTiedLoopInit(argument)->get());
-  if (!next || next.getLhs() != argument || constantInt(next.getRhs()) != 1 || !start || *start < 0)
-    return std::nullopt;
-  return RingPosition{loop, unsigned(*start)};
+  return LinearCount{count, 0};
 }
 
-std::optional<RingPosition> ringPosition(Value index, unsigned depth) {
+std::optional<LinearCount> ringPosition(Value index, unsigned depth) {
   if (depth == 1)
-    return RingPosition{};
+    return LinearCount{};
   auto rem = index.getDefiningOp<arith::RemUIOp>();
   if (rem && constantInt(rem.getRhs()) != depth)
     return std::nullopt;
-  auto position = linearPosition(rem ? rem.getLhs() : index);
+  auto position = linearCount(rem ? rem.getLhs() : index);
   // Without the modulo only a constant is sure to be in the ring.
-  if (!position || (!rem && position->loop))
+  if (!position || (!rem && position->base))
     return std::nullopt;
-  return RingPosition{position->loop, position->start % depth};
+  return LinearCount{position->base, position->offset % depth};
 }
 
 Value ringIndex(OpBuilder &builder, Location loc, Value use, unsigned depth) {

@@ -83,14 +83,16 @@ struct BufferAccess {
 /// What the operation itself does (not the regions in it), its scratch aside.
 llvm::SmallVector<BufferAccess, 2> bufferAccesses(mlir::Operation *op);
 
-/// A buffer of a ring, known relative to a loop: number start + (iterations of `loop` so far), or
-/// `start` itself without one; modulo the depth.
-struct RingPosition {
-  mlir::Operation *loop = nullptr;
-  unsigned start = 0;
+/// A number that is `base` + `offset`, or `offset` alone without a base. A base is what a loop
+/// carries or its result.
+struct LinearCount {
+  mlir::Value base;
+  unsigned offset = 0;
 };
-/// Understands what `ringIndex` makes of constants and of a loop's counter of uses.
-std::optional<RingPosition> ringPosition(mlir::Value index, unsigned depth);
+/// Understands constants and what is added to a count, in i32.
+std::optional<LinearCount> linearCount(mlir::Value count);
+/// The use, modulo the depth, that an index stands for: understands what `ringIndex` makes.
+std::optional<LinearCount> ringPosition(mlir::Value index, unsigned depth);
 /// The ring's index for a use: use modulo depth.
 mlir::Value ringIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value use,
                       unsigned depth);

@@ -87,8 +87,10 @@ int64_t BlockMachine::load(int64_t address, bool mask, int64_t other) {
   if (!mask)
     return other;
   loaded.insert(address);
-  return mix(address, 17) % 1000;
+  return contents(address);
 }
+
+int64_t BlockMachine::contents(int64_t address) { return mix(address, 17) % 1000; }
 
 // The number of an operation's only result, where that is all there is to it.
 int64_t BlockMachine::number(Operation &op) {

@@ -15,6 +15,9 @@ public:
   /// Runs the function on these arguments.
   void run(mlir::func::FuncOp function, llvm::ArrayRef<int64_t> arguments);
 
+  /// What global memory holds at an address, whatever is stored there.
+  static int64_t contents(int64_t address);
+
   std::vector<std::pair<int64_t, int64_t>> stores; ///< address and value, in order
   std::set<int64_t> loaded;                        ///< addresses of tiles and scalars read
   std::vector<std::string> errors;                 ///< the first few

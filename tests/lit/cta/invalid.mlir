@@ -174,7 +174,7 @@ func.func @slot(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
 #plain = #cta.layout<"4, shared [(1) (2)]">
 func.func @wait_count(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
   // expected-error @+1 {{'cta.wait' op waits for 2 channels and gives 1 buffers}}
-  %0 = cta.wait %c, %c[%i] ahead 0 : !cta.channel<2, !cta.buffer<4xf32, #plain>>, !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
+  %0 = cta.wait %c, %c[%i] : !cta.channel<2, !cta.buffer<4xf32, #plain>>, !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
   return
 }
 
@@ -183,25 +183,7 @@ func.func @wait_count(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) 
 #plain = #cta.layout<"4, shared [(1) (2)]">
 func.func @wait_type(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
   // expected-error @+1 {{'cta.wait' op gives '!cta.buffer<4xf16}}
-  %0 = cta.wait %c[%i] ahead 0 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf16, #plain>
-  return
-}
-
-// -----
-
-#plain = #cta.layout<"4, shared [(1) (2)]">
-func.func @wait_negative(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
-  // expected-error @+1 {{'cta.wait' op has -1 later uses committed in a ring of 2}}
-  %0 = cta.wait %c[%i] ahead -1 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
-  return
-}
-
-// -----
-
-#plain = #cta.layout<"4, shared [(1) (2)]">
-func.func @wait_beyond(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
-  // expected-error @+1 {{'cta.wait' op has 2 later uses committed in a ring of 2}}
-  %0 = cta.wait %c[%i] ahead 2 : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf32, #plain>
+  %0 = cta.wait %c[%i] : !cta.channel<2, !cta.buffer<4xf32, #plain>> -> !cta.buffer<4xf16, #plain>
   return
 }
 

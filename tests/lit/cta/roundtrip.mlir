@@ -69,8 +69,8 @@ func.func @channels(%i: i32) {
   %0 = cta.acquire %a[%i] : !cta.channel<3, !buffer> -> !buffer
   // CHECK: cta.commit %{{.*}}, %{{.*}}[%{{.*}}] : !cta.channel
   cta.commit %a, %b[%i] : !cta.channel<3, !buffer>, !cta.channel<3, !buffer>
-  // CHECK: cta.wait %{{.*}}, %{{.*}}[%{{.*}}] ahead 2 : !cta.channel<3, !cta.buffer<16x16xf16, #[[PLAIN]]>>, !cta.channel
-  %1:2 = cta.wait %a, %b[%i] ahead 2 : !cta.channel<3, !buffer>, !cta.channel<3, !buffer> -> !buffer, !buffer
+  // CHECK: cta.wait %{{.*}}, %{{.*}}[%{{.*}}] : !cta.channel<3, !cta.buffer<16x16xf16, #[[PLAIN]]>>, !cta.channel
+  %1:2 = cta.wait %a, %b[%i] : !cta.channel<3, !buffer>, !cta.channel<3, !buffer> -> !buffer, !buffer
   // CHECK: cta.release %{{.*}}[%{{.*}}] : !cta.channel
   cta.release %a[%i] : !cta.channel<3, !buffer>
   // CHECK: cta.slot %{{.*}}[%{{.*}}] : !cta.channel

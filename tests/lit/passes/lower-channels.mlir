@@ -8,8 +8,8 @@
 !ring = !cta.channel<3, !buffer>
 
 module attributes {cta.target = "sm_80"} {
-// Groups are counted over both channels: after use i of the first come the second's and two of each
-// use ahead; the second has only those of uses ahead after it.
+// Groups are counted over both channels: after a use of the first come the second's and two of the
+// next use; the second has only those of uses ahead after it.
 // CHECK-LABEL: func.func @two
 // CHECK: %[[K:.*]] = cta.channel
 // CHECK: %[[V:.*]] = cta.channel
@@ -40,8 +40,20 @@ func.func @two(%p: !ptrs, %n: i32) {
   %c2 = arith.constant 2 : i32
   %k = cta.channel : !ring
   %v = cta.channel : !ring
+  %k0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.async_copy %p, %k0 : !ptrs, !buffer
+  cta.commit %k[%c0] : !ring
+  %v0 = cta.acquire %v[%c0] : !ring -> !buffer
+  cta.async_copy %p, %v0 : !ptrs, !buffer
+  cta.commit %v[%c0] : !ring
+  %k1 = cta.acquire %k[%c1] : !ring -> !buffer
+  cta.async_copy %p, %k1 : !ptrs, !buffer
+  cta.commit %k[%c1] : !ring
+  %v1 = cta.acquire %v[%c1] : !ring -> !buffer
+  cta.async_copy %p, %v1 : !ptrs, !buffer
+  cta.commit %v[%c1] : !ring
   scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
-    %bk = cta.wait %k[%use] ahead 1 : !ring -> !buffer
+    %bk = cta.wait %k[%use] : !ring -> !buffer
     %later = arith.addi %use, %c2 : i32
     %nk = cta.acquire %k[%later] : !ring -> !buffer
     cta.async_copy %p, %nk : !ptrs, !buffer
@@ -52,7 +64,7 @@ func.func @two(%p: !ptrs, %n: i32) {
     %tk = cta.local_load %bk : !buffer -> !half
     tile.store %p, %tk : !ptrs, !half
     cta.release %k[%use] : !ring
-    %bv = cta.wait %v[%use] ahead 2 : !ring -> !buffer
+    %bv = cta.wait %v[%use] : !ring -> !buffer
     %tv = cta.local_load %bv : !buffer -> !half
     tile.store %p, %tv : !ptrs, !half
     cta.release %v[%use] : !ring
@@ -77,11 +89,39 @@ func.func @constants(%p: !ptrs) {
   %nv = cta.acquire %v[%c4] : !ring -> !buffer
   cta.async_copy %p, %nv : !ptrs, !buffer
   cta.commit %k, %v[%c4] : !ring, !ring
-  %b:2 = cta.wait %k, %v[%c4] ahead 0 : !ring, !ring -> !buffer, !buffer
+  %b:2 = cta.wait %k, %v[%c4] : !ring, !ring -> !buffer, !buffer
   %tk = cta.local_load %b#0 : !buffer -> !half
   tile.store %p, %tk : !ptrs, !half
   %tv = cta.local_load %b#1 : !buffer -> !half
   tile.store %p, %tv : !ptrs, !half
+  cta.release %k, %v[%c4] : !ring, !ring
+  return
+}
+
+// Whichever branch is taken: by one of them a group more is closed after the use, by the other not,
+// so that none may stay under way.
+// CHECK-LABEL: func.func @branches
+// CHECK: scf.if
+// CHECK: cta.async_commit
+// CHECK: }
+// CHECK-NEXT: cta.async_wait 0
+// CHECK: cta.async_wait 0
+func.func @branches(%p: !ptrs, %which: i1) {
+  %c0 = arith.constant 0 : i32
+  %k = cta.channel : !ring
+  %b = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.async_copy %p, %b : !ptrs, !buffer
+  cta.commit %k[%c0] : !ring
+  scf.if %which {
+    %v = cta.channel : !ring
+    %w = cta.acquire %v[%c0] : !ring -> !buffer
+    cta.async_copy %p, %w : !ptrs, !buffer
+    cta.commit %v[%c0] : !ring
+  }
+  %r = cta.wait %k[%c0] : !ring -> !buffer
+  %t = cta.local_load %r : !buffer -> !half
+  tile.store %p, %t : !ptrs, !half
+  cta.release %k[%c0] : !ring
   return
 }
 }

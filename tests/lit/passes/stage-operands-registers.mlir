@@ -16,7 +16,7 @@ module attributes {cta.target = "gfx1100"} {
 // CHECK-NEXT: cta.local_store %[[V0]], %[[S0]]
 // CHECK-NEXT: cta.commit %[[CH]]
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[USE:.*]] = %c0
-// CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]] ahead 0
+// CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]]
 // CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c1
 // CHECK: %[[V:.*]] = tile.load %{{.*}} mask
 // CHECK: cta.dot %[[BUF]], %[[BUF]]

@@ -71,7 +71,7 @@ func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<6
 // CHECK: cta.commit %[[CH]][%c1
 // The pointers of use 2 are what the loop begins with.
 // CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[PA:.*]] = %{{.*}}, %[[USE:.*]] = %c0
-// CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]] ahead 1
+// CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]]
 // CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
 // CHECK: %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %c128
 // CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
@@ -116,7 +116,7 @@ func.func @loop(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f1
 // CHECK: cta.commit %[[K]]
 // CHECK: cta.commit %[[V]]
 // CHECK: scf.for
-// CHECK: cta.wait %[[K]][%{{.*}}] ahead 0
+// CHECK: cta.wait %[[K]][%{{.*}}]
 // CHECK: tile.load %{{.*}} mask %{{.*}} : !tile.ptr<i32> mask i1 -> i32
 // CHECK: cta.async_copy
 // CHECK: cta.commit %[[K]]
@@ -124,7 +124,7 @@ func.func @loop(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f1
 // CHECK: cta.commit %[[V]]
 // CHECK: cta.dot
 // CHECK: cta.release %[[K]]
-// CHECK: cta.wait %[[V]][%{{.*}}] ahead 1
+// CHECK: cta.wait %[[V]][%{{.*}}]
 // CHECK: cta.dot
 // CHECK: cta.release %[[V]]
 func.func @two(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %pages: !tile.ptr<i32>, %n: i32, %oa: tensor<64x64xf16, #a>, %zero: !acc) -> !acc attributes {cta.stages = 4 : i32} {

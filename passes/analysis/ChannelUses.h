@@ -1,0 +1,35 @@
+// Which uses of each channel are under way, at each of the operations on channels.
+#ifndef SECTILE_PASSES_ANALYSIS_CHANNELUSES_H
+#define SECTILE_PASSES_ANALYSIS_CHANNELUSES_H
+
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace sectile {
+
+/// Runs through a kernel's control flow, every loop until its states repeat, and follows the uses
+/// of all channels: acquired, committed, waited for, released.
+class ChannelUses {
+public:
+  /// Fails, having said where, when some path breaks the protocol: it acquires a slot while all are
+  /// in use, commits, waits for or releases what is not there, or leaves another number of uses
+  /// under way than a path that it joins.
+  static mlir::FailureOr<ChannelUses> of(mlir::func::FuncOp kernel);
+
+  /// Whether asynchronous copies fill one of these channels.
+  bool isAsynchronous(mlir::ValueRange channels) const;
+
+  /// How many groups of asynchronous copies are closed between the commit of the use that is waited
+  /// for and the wait, on the path with the fewest.
+  unsigned groupsAfter(cta::WaitOp wait) const { return groups.lookup(wait); }
+
+private:
+  class Walk;
+
+  llvm::DenseSet<mlir::Value> asynchronous;
+  llvm::DenseMap<mlir::Operation *, unsigned> groups;
+};
+
+} // namespace sectile
+
+#endif
