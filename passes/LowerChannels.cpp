@@ -44,7 +44,41 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       }
       op->erase();
     }
+    finishDots();
     eraseDeadCode(getOperation());
+  }
+
+  // All matrix instructions so far are complete when their threads go on: a dot in flight is the
+  // tile that it gives.
+  void finishDots() {
+    SmallVector<cta::DotStartOp> starts;
+    SmallVector<cta::DotWaitOp> waits;
+    auto finish = [](Value value) {
+      if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
+        value.setType(type.getTile());
+    };
+    getOperation().walk([&](Operation *op) {
+      if (auto start = dyn_cast<cta::DotStartOp>(op))
+        starts.push_back(start);
+      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+        waits.push_back(wait);
+      llvm::for_each(op->getResults(), finish);
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          llvm::for_each(block.getArguments(), finish);
+    });
+    for (cta::DotStartOp start : starts) {
+      OpBuilder builder(start);
+      Value sums = cta::DotOp::create(builder, start.getLoc(), start->getResult(0).getType(),
+                                      start.getA(), start.getB(), start.getAcc(),
+                                      start.getInstructionAttr(), start.getPrecision());
+      start->getResult(0).replaceAllUsesWith(sums);
+      start.erase();
+    }
+    for (cta::DotWaitOp wait : waits) {
+      wait.getResult().replaceAllUsesWith(wait->getOperand(0));
+      wait.erase();
+    }
   }
 
   // Copies that nobody waits for may not outlive the ring's place: waits for all of them after the

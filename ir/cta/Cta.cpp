@@ -180,34 +180,68 @@ OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-LogicalResult DotOp::verify() {
-  ArrayRef<int64_t> a = shapeOf(getA().getType()), b = shapeOf(getB().getType());
-  ArrayRef<int64_t> acc = getAcc().getType().getShape();
+/// Of acc + a · b, by instructions of [m, n, k] where it has them.
+static LogicalResult verifyDot(Operation *op, Type aType, Type bType, RankedTensorType accType,
+                               std::optional<ArrayRef<int32_t>> instruction) {
+  ArrayRef<int64_t> a = shapeOf(aType), b = shapeOf(bType), acc = accType.getShape();
   auto column = [](ArrayRef<int64_t> shape) { return shape.back(); };
   auto row = [](ArrayRef<int64_t> shape) { return shape[shape.size() - 2]; };
   auto batch = [](ArrayRef<int64_t> shape) { return shape.drop_back(2); };
   if (a.size() < 2 || b.size() != a.size() || acc.size() != a.size() || column(a) != row(b) ||
       row(acc) != row(a) || column(acc) != column(b) || batch(a) != batch(acc) ||
       batch(b) != batch(acc))
-    return emitOpError("shapes do not match: ")
-           << getA().getType() << " · " << getB().getType() << " + " << getAcc().getType();
-  if (auto shape = getInstruction()) {
-    if (shape->size() != 3 || llvm::any_of(*shape, [](int32_t extent) { return extent <= 0; }))
-      return emitOpError("instruction is [m, n, k]");
-    if (row(a) % (*shape)[0] || column(b) % (*shape)[1] || column(a) % (*shape)[2])
-      return emitOpError("of ") << tile::shapeText(a) << " and " << tile::shapeText(b)
-                                << " cannot be made of instructions of "
-                                << tile::shapeText(SmallVector<int64_t>(*shape));
-  }
+    return op->emitOpError("shapes do not match: ") << aType << " · " << bType << " + " << accType;
+  if (!instruction)
+    return success();
+  if (instruction->size() != 3 || llvm::any_of(*instruction, [](int32_t n) { return n <= 0; }))
+    return op->emitOpError("instruction is [m, n, k]");
+  if (row(a) % (*instruction)[0] || column(b) % (*instruction)[1] || column(a) % (*instruction)[2])
+    return op->emitOpError("of ") << tile::shapeText(a) << " and " << tile::shapeText(b)
+                                  << " cannot be made of instructions of "
+                                  << tile::shapeText(SmallVector<int64_t>(*instruction));
   return success();
+}
+
+template <class Dot>
+static void
+addReadsOf(Dot dot, SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  for (OpOperand *operand : {&dot.getAMutable(), &dot.getBMutable()})
+    if (isa<BufferType>(operand->get().getType()))
+      effects.emplace_back(MemoryEffects::Read::get(), operand, SharedMemory::get());
+}
+
+LogicalResult DotOp::verify() {
+  return verifyDot(*this, getA().getType(), getB().getType(), getAcc().getType(), getInstruction());
 }
 
 void DotOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
-  for (OpOperand *operand : {&getAMutable(), &getBMutable()})
-    if (isa<BufferType>(operand->get().getType()))
-      effects.emplace_back(MemoryEffects::Read::get(), operand, SharedMemory::get());
+  addReadsOf(*this, effects);
 }
+
+/// What nobody waits for is lost, and what two wait for is read twice.
+static LogicalResult verifyOneUser(Operation *op, Value inFlight) {
+  return inFlight.hasOneUse() ? success()
+                              : op->emitOpError("is in flight for one user, and has ")
+                                    << std::distance(inFlight.use_begin(), inFlight.use_end());
+}
+
+LogicalResult DotStartOp::verify() {
+  RankedTensorType sums = getType().getTile();
+  auto acc = dyn_cast<InFlightType>(getAcc().getType());
+  if ((acc ? acc.getTile() : getAcc().getType()) != sums)
+    return emitOpError("adds to ") << getAcc().getType() << " and gives " << getType();
+  if (failed(verifyOneUser(*this, getResult())))
+    return failure();
+  return verifyDot(*this, getA().getType(), getB().getType(), sums, getInstruction());
+}
+
+void DotStartOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  addReadsOf(*this, effects);
+}
+
+LogicalResult DotWaitOp::verify() { return verifyOneUser(*this, getDot()); }
 
 static LogicalResult verifyContents(Operation *op, RankedTensorType tile, BufferType buffer) {
   if (tile.getShape() != buffer.getShape() || tile.getElementType() != buffer.getElement())

@@ -69,6 +69,14 @@ def Cta_ChannelType : TypeDef<Cta_Dialect, "Channel"> {
   }];
 }
 
+def Cta_InFlightType : TypeDef<Cta_Dialect, "InFlight"> {
+  let mnemonic = "in_flight";
+  let summary = "tile that a matrix instruction is still computing";
+  let description = "`!cta.in_flight<tensor<64x64xf32, #cta.layout<…>>>`; nobody reads it before `cta.dot_wait`.";
+  let parameters = (ins "::mlir::RankedTensorType":$tile);
+  let assemblyFormat = "`<` $tile `>`";
+}
+
 def Cta_SharedMemory : Resource<"::sectile::cta::SharedMemory">;
 
 class Cta_Op<string mnemonic, list<Trait> traits = []> : Op<Cta_Dialect, mnemonic, traits>;
@@ -99,6 +107,34 @@ def Cta_DotOp : Cta_Op<"dot", [AllTypesMatch<["acc", "result"]>,
   let assemblyFormat = [{
     $a `,` $b `,` $acc (`by` $instruction^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)
   }];
+  let hasVerifier = 1;
+}
+
+def Cta_DotStartOp : Cta_Op<"dot_start", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "begin acc + a · b; the sums are in flight until `cta.dot_wait`";
+  let description = [{
+    As `cta.dot`, of a matrix instruction. Operands in shared memory are read at any time until the wait: what is in a
+    channel may not be released before it. The accumulator is a tile, or in flight itself. What is in flight has one
+    user: the wait, the next `dot_start`, or a loop that carries it on. Where the instruction is complete when the
+    threads go on, `lower-channels` makes it a `cta.dot`.
+  }];
+  let arguments = (ins AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$a, AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$b,
+                       AnyTypeOf<[Tile_Tensor, Cta_InFlightType]>:$acc,
+                       DenseI32ArrayAttr:$instruction,
+                       DefaultValuedAttr<Tile_Precision, "::sectile::tile::Precision::TF32">:$precision);
+  let results = (outs Cta_InFlightType:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $acc `by` $instruction attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_DotWaitOp : Cta_Op<"dot_wait", [Pure,
+    TypesMatchWith<"the tile in flight", "dot", "result", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
+  let summary = "the sums of a dot in flight, once they are there";
+  let arguments = (ins Cta_InFlightType:$dot);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$dot attr-dict `:` qualified(type($dot))";
   let hasVerifier = 1;
 }
 

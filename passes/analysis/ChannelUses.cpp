@@ -31,14 +31,31 @@ private:
     unsigned slots() const { return acquired + committed.size() + read; }
     bool operator==(const Ring &) const = default;
   };
-  /// Of the channels in scope.
-  using State = llvm::MapVector<Value, Ring>;
+  /// A use that was waited for: how many of its channel, also not released yet, came before it; -1
+  /// once it is released.
+  using Use = std::pair<Value, int>;
+  /// Of what is in scope.
+  struct State {
+    llvm::MapVector<Value, Ring> rings;
+    llvm::MapVector<Value, Use> buffers;               ///< that a wait gave
+    llvm::MapVector<Value, SmallVector<Use>> inFlight; ///< what the dot reads
 
-  static bool areEqual(const State &a, const State &b) {
-    return llvm::equal(a, b, [](const auto &x, const auto &y) {
-      return x.first == y.first && x.second == y.second;
-    });
-  }
+    bool operator==(const State &other) const {
+      auto same = [](const auto &a, const auto &b) {
+        return llvm::equal(a, b, [](const auto &x, const auto &y) {
+          return x.first == y.first && x.second == y.second;
+        });
+      };
+      return same(rings, other.rings) && same(buffers, other.buffers) &&
+             same(inFlight, other.inFlight);
+    }
+    void leave(Block &block) {
+      auto isLocal = [&](auto &entry) { return entry.first.getParentBlock() == &block; };
+      rings.remove_if(isLocal);
+      buffers.remove_if(isLocal);
+      inFlight.remove_if(isLocal);
+    }
+  };
 
   static LogicalResult fail(Operation *op, Value channel, const Twine &what) {
     InFlightDiagnostic error = op->emitOpError(what);
@@ -50,15 +67,17 @@ private:
     for (Operation &op : block)
       if (failed(visit(&op, state)))
         return failure();
-    state.remove_if([&](auto &entry) { return entry.first.getParentBlock() == &block; });
     return success();
   }
 
   LogicalResult visit(Operation *op, State &state) {
     if (auto channel = dyn_cast<cta::ChannelOp>(op)) {
-      state[channel] = {};
+      state.rings[channel] = {};
       return success();
     }
+    for (const BufferAccess &access : bufferAccesses(op))
+      if (failed(read(op, access.origin.buffer, state)))
+        return failure();
     if (auto acquire = dyn_cast<cta::AcquireOp>(op))
       return visit(acquire, state);
     if (auto commit = dyn_cast<cta::CommitOp>(op))
@@ -67,6 +86,12 @@ private:
       return visit(wait, state);
     if (auto release = dyn_cast<cta::ReleaseOp>(op))
       return visit(release, state);
+    if (auto start = dyn_cast<cta::DotStartOp>(op))
+      return visit(start, state);
+    if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
+      take(state, wait.getDot());
+      return success();
+    }
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return visitFor(loop, state);
     if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -75,7 +100,7 @@ private:
   }
 
   LogicalResult visit(cta::AcquireOp acquire, State &state) {
-    Ring &ring = state[acquire.getChannel()];
+    Ring &ring = state.rings[acquire.getChannel()];
     if (unsigned depth = acquire.getChannel().getType().getDepth(); ring.slots() >= depth)
       return fail(acquire, acquire.getChannel(),
                   "acquires a slot while all " + Twine(depth) + " are in use");
@@ -85,11 +110,11 @@ private:
 
   LogicalResult visit(cta::CommitOp commit, State &state) {
     if (uses.isAsynchronous(commit.getChannels()))
-      for (auto &[channel, ring] : state)
+      for (auto &[channel, ring] : state.rings)
         for (unsigned &closed : ring.committed)
           ++closed;
     for (Value channel : commit.getChannels()) {
-      Ring &ring = state[channel];
+      Ring &ring = state.rings[channel];
       if (!ring.acquired)
         return fail(commit, channel, "commits a use that was not acquired");
       --ring.acquired;
@@ -99,13 +124,13 @@ private:
   }
 
   LogicalResult visit(cta::WaitOp wait, State &state) {
-    for (Value channel : wait.getChannels()) {
-      Ring &ring = state[channel];
+    for (auto [channel, buffer] : llvm::zip_equal(wait.getChannels(), wait.getBuffers())) {
+      Ring &ring = state.rings[channel];
       if (ring.committed.empty())
         return fail(wait, channel, "waits for a use that was not committed");
       unsigned closed = ring.committed.front();
       ring.committed.erase(ring.committed.begin());
-      ++ring.read;
+      state.buffers[buffer] = {channel, int(ring.read++)};
       auto [at, isNew] = uses.groups.try_emplace(wait, closed);
       at->second = std::min(at->second, closed);
     }
@@ -114,18 +139,60 @@ private:
 
   LogicalResult visit(cta::ReleaseOp release, State &state) {
     for (Value channel : release.getChannels()) {
-      Ring &ring = state[channel];
+      Ring &ring = state.rings[channel];
       if (!ring.read)
         return fail(release, channel, "releases a use that was not waited for");
       --ring.read;
+      for (auto &[buffer, use] : state.buffers)
+        if (use.first == channel && use.second >= 0)
+          --use.second;
+      for (auto &[dot, uses] : state.inFlight)
+        for (Use &use : uses)
+          if (use.first == channel && --use.second < 0)
+            return fail(release, channel, "releases a use that a dot in flight reads");
     }
     return success();
   }
 
+  static LogicalResult read(Operation *op, Value buffer, State &state) {
+    auto use = state.buffers.find(buffer);
+    if (use == state.buffers.end() || use->second.second >= 0)
+      return success();
+    return fail(op, use->second.first, "reads a use that was released");
+  }
+
+  static LogicalResult visit(cta::DotStartOp start, State &state) {
+    SmallVector<Use> uses = take(state, start.getAcc()); // in flight as long as it is
+    for (const BufferAccess &access : bufferAccesses(start))
+      if (auto use = state.buffers.find(access.origin.buffer); use != state.buffers.end())
+        uses.push_back(use->second);
+    state.inFlight[start] = std::move(uses);
+    return success();
+  }
+
+  static SmallVector<Use> take(State &state, Value inFlight) {
+    auto entry = state.inFlight.find(inFlight);
+    if (entry == state.inFlight.end())
+      return {};
+    SmallVector<Use> uses = std::move(entry->second);
+    state.inFlight.erase(entry);
+    return uses;
+  }
+
+  // What is in flight goes on under the names that a loop or a branch has for it.
+  static void rename(State &state, ValueRange from, ValueRange to) {
+    SmallVector<std::pair<Value, SmallVector<Use>>> renamed;
+    for (auto [source, target] : llvm::zip_equal(from, to))
+      if (isa<cta::InFlightType>(source.getType()))
+        renamed.push_back({target, take(state, source)});
+    for (auto &[target, uses] : renamed)
+      state.inFlight[target] = std::move(uses);
+  }
+
   // Adds what another path leaves.
   static LogicalResult join(Operation *op, State &state, const State &other) {
-    for (auto &[channel, ring] : state) {
-      const Ring &others = other.find(channel)->second;
+    for (auto &[channel, ring] : state.rings) {
+      const Ring &others = other.rings.find(channel)->second;
       if (ring.acquired != others.acquired || ring.committed.size() != others.committed.size() ||
           ring.read != others.read)
         return fail(op, channel,
@@ -133,16 +200,30 @@ private:
       for (auto [closed, otherClosed] : llvm::zip_equal(ring.committed, others.committed))
         closed = std::min(closed, otherClosed);
     }
+    for (auto &[buffer, use] : state.buffers)
+      if (auto others = other.buffers.find(buffer); others != other.buffers.end())
+        use.second = std::min(use.second, others->second.second);
+    for (const auto &[dot, uses] : other.inFlight)
+      for (const Use &use : uses)
+        if (SmallVector<Use> &all = state.inFlight[dot]; !llvm::is_contained(all, use))
+          all.push_back(use);
     return success();
   }
 
   LogicalResult visitFor(scf::ForOp loop, State &state) {
+    rename(state, loop.getInitArgs(), loop.getRegionIterArgs());
     for (;;) {
       State before = state, end = state;
-      if (failed(visit(*loop.getBody(), end)) || failed(join(loop, state, end)))
+      if (failed(visit(*loop.getBody(), end)))
         return failure();
-      if (areEqual(before, state))
+      rename(end, loop.getYieldedValues(), loop.getRegionIterArgs());
+      if (failed(join(loop, state, end)))
+        return failure();
+      if (before == state) {
+        rename(state, loop.getRegionIterArgs(), loop.getResults());
+        state.leave(*loop.getBody());
         return success();
+      }
     }
   }
 
@@ -154,8 +235,9 @@ private:
       State end = exit;
       if (failed(visit(*loop.getAfterBody(), end)) || failed(join(loop, state, end)))
         return failure();
-      if (areEqual(before, state)) {
+      if (before == state) {
         state = std::move(exit);
+        state.leave(*loop.getBeforeBody());
         return success();
       }
     }
@@ -167,8 +249,14 @@ private:
     std::optional<State> joined;
     for (Region &region : op->getRegions()) {
       State branch = state;
-      if (!region.empty() && failed(visit(region.front(), branch)))
-        return failure();
+      if (!region.empty()) {
+        Block &block = region.front();
+        if (failed(visit(block, branch)))
+          return failure();
+        if (isa<scf::IfOp>(op))
+          rename(branch, block.getTerminator()->getOperands(), op->getResults());
+        branch.leave(block);
+      }
       if (!joined)
         joined = std::move(branch);
       else if (failed(join(op, *joined, branch)))

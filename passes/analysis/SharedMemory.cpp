@@ -153,14 +153,15 @@ BufferOrigin originOf(Value buffer) {
     buffer = permute.getSource();
   Operation *op = buffer.getDefiningOp();
   if (!op || isa<cta::AllocOp>(op))
-    return {op, {}};
+    return {op, {}, buffer};
   if (auto slot = dyn_cast<cta::SlotOp>(op))
-    return {slot.getChannel().getDefiningOp(), slot.getIndex()};
+    return {slot.getChannel().getDefiningOp(), slot.getIndex(), buffer};
   if (auto acquire = dyn_cast<cta::AcquireOp>(op))
-    return {acquire.getChannel().getDefiningOp(), {}};
+    return {acquire.getChannel().getDefiningOp(), {}, buffer};
   if (auto wait = dyn_cast<cta::WaitOp>(op))
-    return {wait.getChannels()[cast<OpResult>(buffer).getResultNumber()].getDefiningOp(), {}};
-  return {};
+    return {
+        wait.getChannels()[cast<OpResult>(buffer).getResultNumber()].getDefiningOp(), {}, buffer};
+  return {nullptr, {}, buffer};
 }
 
 SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
@@ -176,7 +177,7 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
       .Case([&](cta::LocalLoadOp load) { add(BufferAccess::Read, load.getBuffer()); })
       .Case([&](cta::LocalStoreOp store) { add(BufferAccess::Write, store.getBuffer()); })
       .Case([&](cta::AsyncCopyOp copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
-      .Case([&](cta::DotOp dot) {
+      .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         for (Value operand : {dot.getA(), dot.getB()})
           if (isa<cta::BufferType>(operand.getType()))
             add(BufferAccess::Read, operand);

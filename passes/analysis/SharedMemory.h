@@ -71,6 +71,7 @@ void setSharedOffset(mlir::Operation *op, int64_t offset);
 struct BufferOrigin {
   mlir::Operation *owner = nullptr; ///< nullptr when it cannot be told
   mlir::Value index;
+  mlir::Value buffer; ///< before its axes were permuted
 };
 BufferOrigin originOf(mlir::Value buffer);
 

@@ -72,7 +72,9 @@ int64_t BlockMachine::read(Bytes bytes, Operation &op) {
 }
 
 BlockMachine::Bytes BlockMachine::bytesOf(Value buffer) {
-  auto [owner, index] = originOf(buffer);
+  const BufferOrigin origin = originOf(buffer);
+  Operation *owner = origin.owner;
+  Value index = origin.index;
   int64_t begin = *sharedOffset(owner);
   if (auto channel = dyn_cast<cta::ChannelOp>(owner)) {
     int64_t slot = channel.getType().getSlotBytes();

@@ -6,6 +6,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include <gmock/gmock.h>
+#include <set>
 
 using namespace mlir;
 using namespace sectile;
@@ -55,6 +56,68 @@ func.func @kernel(%x: !tile.ptr<f16>, %out: !tile.ptr<f16>, %n: i32, %m: i32) {
     }
     scf.yield %inner#0, %inner#1, %inner#2 : i32, !ptrs, !ptrs
   }
+  return
+}
+}
+)";
+
+/// A loop that keeps one dot in flight: it waits for the last iteration's, whose operand it then
+/// gives back.
+constexpr const char *inFlight = R"(
+#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+!ptrs = tensor<64x64x!tile.ptr<f16>, #load>
+!operand = tensor<64x64xf16, #a>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<3, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @kernel(%x: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %a = arith.constant dense<1.0> : !operand
+  %zero = arith.constant dense<0.0> : !acc
+  %k = cta.channel : !ring
+  %x0 = tile.splat %x : !tile.ptr<f16> -> !ptrs
+  %os = tile.splat %out : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>, #acc>
+  %step = arith.constant dense<1> : tensor<64x64xi32, #load>
+  %b0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.async_copy %x0, %b0 : !ptrs, !buffer
+  cta.commit %k[%c0] : !ring
+  %x1 = tile.addptr %x0, %step : !ptrs, tensor<64x64xi32, #load>
+  %b1 = cta.acquire %k[%c1] : !ring -> !buffer
+  cta.async_copy %x1, %b1 : !ptrs, !buffer
+  cta.commit %k[%c1] : !ring
+  %x2 = tile.addptr %x1, %step : !ptrs, tensor<64x64xi32, #load>
+  %r0 = cta.wait %k[%c0] : !ring -> !buffer
+  %first = cta.dot_start %a, %r0, %zero by [16, 8, 16] : !operand, !buffer, !acc -> !flight
+  %end:3 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c1, %p = %x2, %dot = %first) -> (i32, !ptrs, !flight) : i32 {
+    %r = cta.wait %k[%use] : !ring -> !buffer
+    %next = cta.dot_start %a, %r, %dot by [16, 8, 16] : !operand, !buffer, !flight -> !flight
+    %sums = cta.dot_wait %next : !flight
+    cta.release %k[%i] : !ring
+    cta.release %k[%use] : !ring
+    %later = arith.addi %use, %c1 : i32
+    %b = cta.acquire %k[%later] : !ring -> !buffer
+    cta.async_copy %p, %b : !ptrs, !buffer
+    cta.commit %k[%later] : !ring
+    %again = cta.wait %k[%later] : !ring -> !buffer
+    %two = arith.addi %use, %c2 : i32
+    %b2 = cta.acquire %k[%two] : !ring -> !buffer
+    %pn = tile.addptr %p, %step : !ptrs, tensor<64x64xi32, #load>
+    cta.async_copy %pn, %b2 : !ptrs, !buffer
+    cta.commit %k[%two] : !ring
+    %last = cta.dot_start %a, %again, %sums by [16, 8, 16] : !operand, !buffer, !acc -> !flight
+    %pnn = tile.addptr %pn, %step : !ptrs, tensor<64x64xi32, #load>
+    scf.yield %two, %pnn, %last : i32, !ptrs, !flight
+  }
+  %sums = cta.dot_wait %end#2 : !flight
+  cta.release %k[%end#0] : !ring
+  tile.store %os, %sums : tensor<64x64x!tile.ptr<f32>, #acc>, !acc
   return
 }
 }
@@ -120,6 +183,31 @@ TEST_F(Channels, LiveAcrossNestedLoops) {
   SmallVector<int64_t> pending;
   module->walk([&](cta::AsyncWaitOp wait) { pending.push_back(wait.getPending()); });
   EXPECT_EQ(pending, (SmallVector<int64_t>{1, 0}));
+}
+
+TEST_F(Channels, AreReadByDotsInFlight) {
+  OwningOpRef<ModuleOp> module = lower(inFlight);
+  ASSERT_TRUE(module);
+  std::set<int64_t> sums;
+  for (int64_t n : {0, 1, 2, 5}) {
+    BlockMachine machine;
+    machine.run(*module->getOps<func::FuncOp>().begin(), {1 << 20, 5000, n});
+    EXPECT_THAT(machine.errors, testing::IsEmpty());
+    ASSERT_EQ(machine.stores.size(), 1u);
+    sums.insert(machine.stores.front().second);
+    // Two uses of each iteration, the first, and those ahead.
+    EXPECT_EQ(machine.loaded.size(), size_t(2 + 2 * n));
+  }
+  EXPECT_EQ(sums.size(), 4u);
+
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  // The operand is given back before the wait.
+  EXPECT_FALSE(lower(replaced(inFlight, R"(    %sums = cta.dot_wait %next : !flight
+    cta.release %k[%i] : !ring
+)",
+                              R"(    cta.release %k[%i] : !ring
+    %sums = cta.dot_wait %next : !flight
+)")));
 }
 
 TEST_F(Channels, PlantedMistakesAreFound) {

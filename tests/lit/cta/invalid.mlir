@@ -65,6 +65,33 @@ func.func @dot_instruction(%a: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
 
 // -----
 
+func.func @dot_in_flight_type(%a: tensor<16x16xf16>, %acc: tensor<16x16xf16>) -> tensor<16x16xf32> {
+  // expected-error @+1 {{'cta.dot_start' op adds to 'tensor<16x16xf16>' and gives '!cta.in_flight<tensor<16x16xf32>>'}}
+  %0 = cta.dot_start %a, %a, %acc by [16, 8, 16] : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf16> -> !cta.in_flight<tensor<16x16xf32>>
+  %1 = cta.dot_wait %0 : !cta.in_flight<tensor<16x16xf32>>
+  return %1 : tensor<16x16xf32>
+}
+
+// -----
+
+func.func @dot_lost(%a: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
+  // expected-error @+1 {{'cta.dot_start' op is in flight for one user, and has 0}}
+  %0 = cta.dot_start %a, %a, %acc by [16, 8, 16] : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> -> !cta.in_flight<tensor<16x16xf32>>
+  return
+}
+
+// -----
+
+func.func @dot_waited_for_twice(%a: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
+  // expected-error @+1 {{'cta.dot_start' op is in flight for one user, and has 2}}
+  %0 = cta.dot_start %a, %a, %acc by [16, 8, 16] : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> -> !cta.in_flight<tensor<16x16xf32>>
+  %1 = cta.dot_wait %0 : !cta.in_flight<tensor<16x16xf32>>
+  %2 = cta.dot_wait %0 : !cta.in_flight<tensor<16x16xf32>>
+  return
+}
+
+// -----
+
 func.func @dot_multiple(%a: tensor<16x8xf16>, %b: tensor<8x16xf16>, %acc: tensor<16x16xf32>) {
   // expected-error @+1 {{'cta.dot' op of [16, 8] and [8, 16] cannot be made of instructions of [16, 8, 16]}}
   %0 = cta.dot %a, %b, %acc by [16, 8, 16] : tensor<16x8xf16>, tensor<8x16xf16>, tensor<16x16xf32>

@@ -23,6 +23,12 @@ func.func @registers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols
   %1 = cta.convert_layout %0 {offset = 512 : i32} : tensor<16x16xf16, #cols> -> tensor<16x16xf16, #rows>
   // CHECK: cta.dot %{{.*}}, %{{.*}}, %{{.*}} by [16, 8, 16] : tensor<16x16xf16, #[[ROWS]]>, tensor<16x16xf16, #[[COLS]]>, tensor<16x16xf32, #[[COLS]]>
   %2 = cta.dot %t, %0, %acc by [16, 8, 16] : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, tensor<16x16xf32, #cols>
+  // CHECK: %[[F:.*]] = cta.dot_start %{{.*}}, %{{.*}}, %{{.*}} by [16, 8, 16] : tensor<16x16xf16, #[[ROWS]]>, tensor<16x16xf16, #[[COLS]]>, tensor<16x16xf32, #[[COLS]]> -> !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>
+  %3 = cta.dot_start %t, %0, %acc by [16, 8, 16] : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, tensor<16x16xf32, #cols> -> !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: %[[G:.*]] = cta.dot_start %{{.*}}, %{{.*}}, %[[F]] by [16, 8, 16] {precision = 1 : i32} : {{.*}}, !cta.in_flight<tensor<16x16xf32, #[[COLS]]>> ->
+  %4 = cta.dot_start %t, %0, %3 by [16, 8, 16] {precision = 1 : i32} : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, !cta.in_flight<tensor<16x16xf32, #cols>> -> !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: cta.dot_wait %[[G]] : !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>
+  %5 = cta.dot_wait %4 : !cta.in_flight<tensor<16x16xf32, #cols>>
   return
 }
 

@@ -111,3 +111,61 @@ func.func @waits_in_vain() {
   return
 }
 }
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @reads_what_is_gone(%p: tensor<64x64x!tile.ptr<f16>, #load>) {
+  %c0 = arith.constant 0 : i32
+  // expected-note @+1 {{of this channel}}
+  %k = cta.channel : !ring
+  %0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.commit %k[%c0] : !ring
+  %r = cta.wait %k[%c0] : !ring -> !buffer
+  cta.release %k[%c0] : !ring
+  // expected-error @+1 {{reads a use that was released}}
+  %t = cta.local_load %r : !buffer -> tensor<64x64xf16, #load>
+  tile.store %p, %t : tensor<64x64x!tile.ptr<f16>, #load>, tensor<64x64xf16, #load>
+  return
+}
+}
+
+// -----
+
+// The dot of the last iteration is in flight when this one gives its operand back: a use too early.
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<3, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @released_in_flight(%a: tensor<64x64xf16, #a>, %zero: !acc, %n: i32) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-note @+1 {{of this channel}}
+  %k = cta.channel : !ring
+  %0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.commit %k[%c0] : !ring
+  %r = cta.wait %k[%c0] : !ring -> !buffer
+  %first = cta.dot_start %a, %r, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
+  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c1, %dot = %first) -> (i32, !flight) : i32 {
+    %b = cta.acquire %k[%use] : !ring -> !buffer
+    cta.commit %k[%use] : !ring
+    %w = cta.wait %k[%use] : !ring -> !buffer
+    // expected-error @+1 {{releases a use that a dot in flight reads}}
+    cta.release %k[%i] : !ring
+    %sums = cta.dot_wait %dot : !flight
+    %next = cta.dot_start %a, %w, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
+    %later = arith.addi %use, %c1 : i32
+    scf.yield %later, %next : i32, !flight
+  }
+  %sums = cta.dot_wait %end#1 : !flight
+  return %sums : !acc
+}
+}
