@@ -105,9 +105,10 @@ def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
 def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
   let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
   let description = [{
-    Expects the channels that `stage-operands` leaves, with every use committed in the order of the loop. Acquire and
-    wait become buffers of the ring. Where asynchronous copies fill it, commit closes a group of them, and a wait counts those
-    that may still be under way. Afterwards channels are plain memory. Barriers are left to `insert-barriers`.
+    Expects channels whose uses come in order on every path. Acquire and wait become buffers of the ring. Where
+    asynchronous copies fill it, commit closes a group of them, and a wait leaves those under way that were closed after its own, on the
+    path with the fewest. Dots in flight become dots. Afterwards channels are plain memory. Barriers are left to
+    `insert-barriers`. Refuses what breaks the protocol of channels, which is a mistake of the compiler.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
