@@ -104,12 +104,16 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
     const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
     const bool crowded = backward && products > 1;                   // registers
     const std::int64_t wide = backward ? 256 : 128;
-    const std::int64_t size = words > most ? 16 : words > wide || !matrices || crowded ? 32 : 64;
+    std::int64_t size = words > most ? 16 : words > wide || !matrices || crowded ? 32 : 64;
+    const auto shared = [&] { return llvm::cantFail(Target::get(target)).maxSharedBytes; };
+    // Warps of 32 threads have no registers for the keys and values of a block. They lie beside the
+    // queries, their gradients and the scores.
+    while (backward && matrices && warpSize(target) == 32 &&
+           words * size * 4 + size * size * 2 > shared())
+      size /= 2;
     // Of shared memory two blocks of queries and their gradients take most, keys and values the
     // rest.
-    const bool fits = backward ? matrices && words * size * 7 <=
-                                                 llvm::cantFail(Target::get(target)).maxSharedBytes
-                               : words <= 256;
+    const bool fits = backward ? matrices && words * size * 7 <= shared() : words <= 256;
     return Config{{"m", size}, {"n", size}, {"warps", 4}, {"stages", fits ? 2 : 1}};
   };
   spec.spaces = {

@@ -73,9 +73,10 @@ TEST_P(ActivationsOnChips, NormalNumbersAreNotLost) {
     const auto numbers = Buffer<bfloat16>(got.memory).download();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double at = static_cast<float>(values[i]), want = exact(at);
-      if (std::abs(want) >= std::numeric_limits<float>::min())
+      if (std::abs(want) >= std::numeric_limits<float>::min()) {
         EXPECT_NEAR(static_cast<float>(numbers[i]), want, std::abs(want) * 0x1p-7)
             << what << " of " << at;
+      }
     }
   };
   const Stream &stream = device.stream();
