@@ -18,8 +18,11 @@ namespace {
 struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   void runOnOperation() override {
     asynchronous.clear();
-    getOperation().walk(
-        [&](cta::AsyncCopyOp copy) { asynchronous.insert(originOf(copy.getBuffer()).owner); });
+    getOperation().walk([&](Operation *op) {
+      for (const BufferAccess &access : bufferAccesses(op))
+        if (access.kind == BufferAccess::AsyncWrite)
+          asynchronous.insert(access.origin.owner);
+    });
     drain();
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
