@@ -4,6 +4,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
+#include "passes/analysis/Blocks.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -147,12 +148,25 @@ LogicalResult checkBuffers(Operation *op) {
   return success();
 }
 
+/// What is accessed of a view is computed from where the view was made.
+LogicalResult checkView(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (isa<tile::ViewType>(operand.getType()) &&
+        isa<tile::TileDialect, cta::CtaDialect>(op->getDialect()) && !madeView(operand))
+      return op->emitError("the view of this block is chosen by a branch or carried by a loop that "
+                           "changes it; choose its address, extents and strides there and make the "
+                           "view afterwards");
+  return success();
+}
+
 /// An access of several registers at once takes whole groups of them.
 LogicalResult checkVector(Operation *op) {
   auto vector = op->getAttrOfType<IntegerAttr>("vector");
   if (!vector || op->getNumOperands() == 0)
     return success();
   unsigned registers = 1;
+  if (auto copy = dyn_cast<cta::AsyncCopyBlockOp>(op))
+    registers = copy.getLayout().getLayout().numRegisters();
   for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
     if (const Layout *layout = cta::layoutOf(type))
       registers = layout->numRegisters();
@@ -167,12 +181,16 @@ LogicalResult checkVector(Operation *op) {
 LogicalResult checkTiles(func::FuncOp kernel) {
   if (failed(checkAttributes(kernel)))
     return failure();
-  return checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
+  LogicalResult types = checkTypes(kernel, [](Operation *op, Type type) -> LogicalResult {
     std::string refusal = refusalOf(type);
     if (refusal.empty())
       return success();
     return op->emitError() << type << " " << refusal;
   });
+  WalkResult views = kernel.walk([](Operation *op) {
+    return succeeded(checkView(op)) ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(failed(types) || views.wasInterrupted());
 }
 
 /// What each thread holds of a tile where that is too much, else 0: threads share out powers of
@@ -252,7 +270,7 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   if (failed(checkBare(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
   WalkResult early = kernel.walk([](Operation *op) {
-    if (!isa<tile::DotOp, tile::LoadBlockOp, tile::StoreBlockOp>(op))
+    if (!isa<tile::DotOp, cta::AsyncCopyBlockOp>(op))
       return WalkResult::advance();
     op->emitOpError("is left where layouts are assigned");
     return WalkResult::interrupt();
@@ -286,6 +304,18 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
     return op->emitOpError() << "has a layout over " << layout.numBlocks()
                              << " blocks; a tile belongs to one";
   };
+  auto isOfThreads = [&](Operation *op, const Layout &layout) -> LogicalResult {
+    if (failed(isOfOneBlock(op, layout)))
+      return failure();
+    if (layout.numLanes() != target.warpSize || layout.numWarps() != warps)
+      return op->emitOpError() << "has a layout of " << layout.numLanes() << " lanes and "
+                               << layout.numWarps() << " warps, but " << target.name << " has "
+                               << target.warpSize << " and the kernel " << warps;
+    // Layouts may repeat elements in several registers.
+    if (layout.numRegisters() > 2 * mostRegisters)
+      return op->emitOpError() << "has a layout of " << layout.numRegisters() << " registers";
+    return success();
+  };
   LogicalResult types = checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
     if (auto channel = dyn_cast<cta::ChannelType>(type))
       type = channel.getBuffer();
@@ -296,22 +326,15 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
     const Layout *layout = cta::layoutOf(type);
     if (!layout)
       return op->emitOpError() << "has a tile without a layout: " << type;
-    if (failed(isOfOneBlock(op, *layout)))
-      return failure();
-    if (layout->numLanes() != target.warpSize || layout->numWarps() != warps)
-      return op->emitOpError() << "has a layout of " << layout->numLanes() << " lanes and "
-                               << layout->numWarps() << " warps, but " << target.name << " has "
-                               << target.warpSize << " and the kernel " << warps;
-    // Layouts may repeat elements in several registers.
-    if (layout->numRegisters() > 2 * mostRegisters)
-      return op->emitOpError() << "has a layout of " << layout->numRegisters() << " registers";
-    return success();
+    return isOfThreads(op, *layout);
   });
   if (failed(types))
     return failure();
   WalkResult result = kernel.walk([&](Operation *op) {
-    return succeeded(checkBuffers(op)) && succeeded(checkVector(op)) ? WalkResult::advance()
-                                                                     : WalkResult::interrupt();
+    auto copy = dyn_cast<cta::AsyncCopyBlockOp>(op);
+    bool fine = succeeded(checkBuffers(op)) && succeeded(checkVector(op)) &&
+                (!copy || succeeded(isOfThreads(op, copy.getLayout().getLayout())));
+    return fine ? WalkResult::advance() : WalkResult::interrupt();
   });
   return failure(result.wasInterrupted() || failed(checkDots(kernel, target)));
 }

@@ -9,8 +9,9 @@
 namespace sectile {
 
 /// That a kernel's attributes are numbers that make sense, and that its values are scalars, views
-/// and tiles of elements that we compute with, of a shape and a size that can be. An error at the
-/// kernel or the operation if not.
+/// and tiles of elements that we compute with, of a shape and a size that can be; that each view is
+/// used where it was made, looking through loops that carry it unchanged. An error at the kernel or
+/// the operation if not.
 mlir::LogicalResult checkTiles(mlir::func::FuncOp kernel);
 
 /// The same, and that no tile has a layout yet.

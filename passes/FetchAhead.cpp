@@ -40,7 +40,7 @@ SmallVector<Operation *> FetchedLoad::readers() const {
   for (const BufferUse &use : uses)
     readers.push_back(use.operand->getOwner());
   if (uses.empty())
-    llvm::append_range(readers, tile::LoadOp(load)->getUsers());
+    llvm::append_range(readers, load->getUsers());
   return readers;
 }
 
@@ -53,18 +53,19 @@ bool isIntegerDivision(Operation *op) {
 
 /// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
 /// to. The reads are where `builder` is; gives the last.
-Operation *readTile(OpBuilder &builder, tile::LoadOp load, Value buffer) {
+Operation *readTile(OpBuilder &builder, Operation *load, Value buffer) {
   DenseMap<Type, cta::LocalLoadOp> tiles;
   Operation *last = nullptr;
   auto tileOf = [&](Type type) {
     cta::LocalLoadOp &tile = tiles[type];
     if (!tile)
-      last = tile = cta::LocalLoadOp::create(builder, load.getLoc(), type, buffer);
+      last = tile = cta::LocalLoadOp::create(builder, load->getLoc(), type, buffer);
     return tile;
   };
   for (OpOperand &use : llvm::make_early_inc_range(load->getUses())) {
     auto convert = dyn_cast<cta::ConvertLayoutOp>(use.getOwner());
-    cta::LocalLoadOp tile = tileOf(convert ? Type(convert.getType()) : load.getType());
+    cta::LocalLoadOp tile =
+        tileOf(convert ? Type(convert.getType()) : load->getResult(0).getType());
     if (convert)
       convert.replaceAllUsesWith(tile.getResult());
     else
@@ -79,10 +80,14 @@ class AddressSlice {
 public:
   explicit AddressSlice(scf::ForOp loop) : loop(loop) {}
 
-  void add(tile::LoadOp load) {
-    need(load.getPtr());
-    if (load.getMask())
-      need(load.getMask());
+  void add(Operation *load) {
+    // What it gives where the mask is false is no part of its address.
+    Value other;
+    if (auto byPointers = dyn_cast<tile::LoadOp>(load))
+      other = byPointers.getOther();
+    for (Value operand : load->getOperands())
+      if (operand != other)
+        need(operand);
   }
   SmallVector<Operation *> inOrder() const {
     SmallVector<Operation *> sorted(ops.begin(), ops.end());
@@ -129,7 +134,9 @@ bool ordersGlobalMemory(Operation *op) {
     return atomic.getOrder() != tile::Order::Relaxed;
   if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
     return atomic.getOrder() != tile::Order::Relaxed;
-  if (isa<tile::StoreOp>(op))
+  if (auto atomic = dyn_cast<tile::AtomicBlockOp>(op))
+    return atomic.getOrder() != tile::Order::Relaxed;
+  if (isa<tile::StoreOp, tile::StoreBlockOp>(op))
     return false;
   auto effects = dyn_cast<MemoryEffectOpInterface>(op);
   if (!effects)
@@ -143,7 +150,7 @@ bool ordersGlobalMemory(Operation *op) {
 }
 
 /// Whether a loop may write what a load of it reads, in the same iteration or in another.
-bool mayBeWritten(scf::ForOp loop, tile::LoadOp load, AddressAnalysis &addresses) {
+bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) {
   GlobalAccess read = *addresses.accessOf(load);
   EndedIterations next = addresses.bitOf(loop);
   WalkResult result = loop.getBody()->walk([&](Operation *op) {
@@ -216,8 +223,8 @@ private:
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
         auto type = cta::ChannelType::get(builder.getContext(), depth, load->buffer);
-        group.channels.push_back(cta::ChannelOp::create(builder, tile::LoadOp(load->load).getLoc(),
-                                                        type, IntegerAttr()));
+        group.channels.push_back(
+            cta::ChannelOp::create(builder, load->load->getLoc(), type, IntegerAttr()));
       }
   }
 
@@ -297,7 +304,7 @@ private:
     Block::BlockArgListType arguments = loop.getRegionIterArgs();
     use = arguments.back();
     Operation *terminator = loop.getBody()->getTerminator();
-    SmallVector<std::tuple<Group *, tile::LoadOp, Value>> tiles;
+    SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
       SmallVector<Type> types;
@@ -349,32 +356,23 @@ private:
         if (isIntegerDivision(inner))
           inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
       });
-      if (auto load = dyn_cast<tile::LoadOp>(clone)) {
-        OpBuilder before(load);
-        if (Value mask = narrowed(before, load, load.getMask(), inside))
-          load.getMaskMutable().assign(mask);
-      }
+      narrow(clone, inside);
     }
     SmallVector<Value> loaded;
     for (Group &group : groups) {
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
-        tile::LoadOp load = fetched->load;
-        Location loc = load.getLoc();
         cta::AcquireOp buffer;
         if (producer == Producer::Copies)
-          buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
-        Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
-        mask = narrowed(builder, load, mask, inside);
-        if (buffer) {
-          cta::AsyncCopyOp::create(builder, loc, map.lookupOrDefault(load.getPtr()), buffer, mask,
-                                   load.getCache(), load.getEviction(),
-                                   builder.getI32IntegerAttr(fetched->vector));
-        } else {
-          auto clone = cast<tile::LoadOp>(builder.clone(*load, map));
-          if (mask)
-            clone.getMaskMutable().assign(mask);
-          loaded.push_back(clone);
+          buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer,
+                                          channel, slot);
+        Operation *load = builder.clone(*fetched->load, map);
+        narrow(load, inside);
+        if (!buffer) {
+          loaded.push_back(load->getResult(0));
+          continue;
         }
+        copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
+        load->erase();
       }
       if (producer == Producer::Copies)
         cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
@@ -388,7 +386,7 @@ private:
       return;
     for (Group &group : groups) {
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
-        Location loc = tile::LoadOp(fetched->load).getLoc();
+        Location loc = fetched->load->getLoc();
         auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
         cta::LocalStoreOp::create(builder, loc, loaded.front(), buffer);
         loaded = loaded.drop_front();
@@ -397,16 +395,38 @@ private:
     }
   }
 
-  // The mask, and nothing at all where not `inside`; null when that is everything.
-  static Value narrowed(OpBuilder &builder, tile::LoadOp load, Value mask, Value inside) {
+  // Lets a load, if it is one, read nothing where not `inside`.
+  static void narrow(Operation *op, Value inside) {
     if (constantInt(inside).value_or(0))
-      return mask;
-    Location loc = load.getLoc();
-    if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType()))
-      inside = tile::SplatOp::create(
-          builder, loc,
-          RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding()), inside);
-    return mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;
+      return;
+    OpBuilder builder(op);
+    auto both = [&](Value condition, Value more) {
+      return condition ? arith::AndIOp::create(builder, op->getLoc(), condition, more).getResult()
+                       : more;
+    };
+    if (auto block = dyn_cast<tile::LoadBlockOp>(op)) {
+      block.getWhenMutable().assign(both(block.getWhen(), inside));
+    } else if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType())) {
+        auto mask = RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding());
+        inside = tile::SplatOp::create(builder, op->getLoc(), mask, inside);
+      }
+      load.getMaskMutable().assign(both(load.getMask(), inside));
+    }
+  }
+
+  // Copies what a load would.
+  static void copyInstead(OpBuilder &builder, Operation *op, Value buffer, IntegerAttr vector) {
+    if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      cta::AsyncCopyOp::create(builder, op->getLoc(), load.getPtr(), buffer, load.getMask(),
+                               load.getCache(), load.getEviction(), vector);
+      return;
+    }
+    auto load = cast<tile::LoadBlockOp>(op);
+    auto layout = cast<cta::LayoutAttr>(load.getType().getEncoding());
+    cta::AsyncCopyBlockOp::create(builder, op->getLoc(), load.getView(), load.getOffsets(), buffer,
+                                  load.getWhen(), layout, load.getCache(), load.getEviction(),
+                                  vector);
   }
 
   // Says of each group that it has been read, after its last reader.
@@ -432,20 +452,28 @@ private:
   Value use;
 };
 
-bool isZero(Value value) {
-  return matchPattern(value, m_Zero()) || matchPattern(value, m_PosZeroFloat());
+bool isZero(Attribute constant) {
+  return matchPattern(constant, m_Zero()) || matchPattern(constant, m_PosZeroFloat());
 }
 
 } // namespace
 
-std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, Producer producer,
+std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
                         AddressAnalysis &addresses) {
-  if (load.getIsVolatile())
+  if (isVolatileLoad(load))
     return "it is volatile";
-  if (producer == Producer::Registers && load.getOther() &&
-      !loop.isDefinedOutsideOfLoop(load.getOther()))
+  // What it gives where nothing is read: a block's padding is a constant.
+  Value other;
+  bool zeros = true;
+  if (auto block = dyn_cast<tile::LoadBlockOp>(load)) {
+    zeros = !block.getPaddingAttr() || isZero(block.getPaddingAttr());
+  } else if ((other = cast<tile::LoadOp>(load).getOther())) {
+    Attribute constant;
+    zeros = matchPattern(other, m_Constant(&constant)) && isZero(constant);
+  }
+  if (producer == Producer::Registers && other && !loop.isDefinedOutsideOfLoop(other))
     return "the loop computes what it gives where the mask is false";
-  if (producer == Producer::Copies && load.getOther() && !isZero(load.getOther()))
+  if (producer == Producer::Copies && !zeros)
     return "an asynchronous copy gives zeros where the mask is false";
   WalkResult orders = loop.walk([](Operation *op) {
     return ordersGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
@@ -457,11 +485,10 @@ std::string whyNotAhead(scf::ForOp loop, tile::LoadOp load, Producer producer,
   AddressSlice slice(loop);
   slice.add(load);
   for (Operation *op : slice.inOrder()) {
-    auto other = dyn_cast<tile::LoadOp>(op);
-    bool isLoad = other && !other.getIsVolatile() && op != load;
-    if (isLoad && mayBeWritten(loop, other, addresses))
+    const bool mayMove = isLoad(op) && !isVolatileLoad(op) && op != load;
+    if (mayMove && mayBeWritten(loop, op, addresses))
       return "the loop may write to what its address depends on";
-    if (!isLoad && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
+    if (!mayMove && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
       return ("its address depends on " + op->getName().getStringRef()).str();
   }
   return {};

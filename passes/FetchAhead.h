@@ -17,10 +17,10 @@ struct BufferUse {
 /// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
 void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
 
-/// A load in a loop's body whose tile is read from shared memory, in the same loop: by the `uses`,
-/// and where there are none by whatever takes it, as a tile.
+/// A load in a loop's body, by pointers or from a view, whose tile is read from shared memory, in
+/// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.
 struct FetchedLoad {
-  tile::LoadOp load;
+  mlir::Operation *load;
   cta::BufferType buffer;
   llvm::SmallVector<BufferUse, 2> uses;
   /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
@@ -38,7 +38,7 @@ enum class Producer {
 };
 
 /// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
-std::string whyNotAhead(mlir::scf::ForOp loop, tile::LoadOp load, Producer producer,
+std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
                         AddressAnalysis &addresses);
 
 /// Makes each load a channel of `depth` buffers. Replaces the loop. Copies are issued depth - 1

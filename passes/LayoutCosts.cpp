@@ -46,12 +46,10 @@ static double costPerElement(Operation *op) {
 
 double LayoutCosts::of(Operation *op, const Layout &layout) const {
   return llvm::TypeSwitch<Operation *, double>(op)
-      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) {
-        Value ptr = access.getPtr();
-        return ofMemory(ptr, vectorLength(analysis, ptr, access.getMask(), layout, target), layout);
-      })
-      .Case<tile::AtomicRMWOp, tile::AtomicCasOp>(
-          [&](auto atomic) { return ofAtomic(atomic, atomic.getPtr(), layout); })
+      .Case<tile::LoadOp, tile::LoadBlockOp, tile::StoreOp, tile::StoreBlockOp>(
+          [&](auto access) { return ofMemory(access, layout); })
+      .Case<tile::AtomicRMWOp, tile::AtomicCasOp, tile::AtomicBlockOp>(
+          [&](auto atomic) { return ofAtomic(atomic, layout); })
       .Case([&](tile::ReduceOp reduce) { return ofReduce(reduce, layout); })
       .Case([&](tile::ScanOp scan) { return ofScan(scan, layout); })
       .Case([&](cta::DotOp dot) { return ofDot(dot, layout); })
@@ -90,25 +88,28 @@ static double sectorsPerInstruction(const Layout &layout, const Contiguity &know
   return 1u << sectors.rank();
 }
 
-double LayoutCosts::ofMemory(Value ptr, unsigned vector, const Layout &layout) const {
-  unsigned bytes = cta::elementBytes(cast<tile::PtrType>(getElementTypeOrSelf(ptr)).getElement());
-  double sectors = sectorsPerInstruction(layout, usual[ptr], bytes, vector);
+double LayoutCosts::ofMemory(Operation *access, const Layout &layout, unsigned widest) const {
+  const unsigned vector =
+      std::min(vectorLength(contiguityOf(analysis, access), layout, target), widest);
+  const AccessContiguity mostly = contiguityOf(usual, access);
+  double sectors = sectorsPerInstruction(layout, mostly.pointers, mostly.elementBytes, vector);
   return layout.numRegisters() / vector * (cycles::access + sectors * cycles::sector);
 }
 
 // Elements that one atomic operation of a thread works on.
 static unsigned widestAtomic(Operation *op) {
-  auto update = dyn_cast<tile::AtomicRMWOp>(op);
-  return update && update.getKind() == tile::AtomicKind::FAdd &&
-                 cta::elementBits(update.getType()) == 16
-             ? 2
-             : 1;
+  auto isPairwise = [](auto update) {
+    return update.getKind() == tile::AtomicKind::FAdd && cta::elementBits(update.getType()) == 16;
+  };
+  bool pairs = llvm::TypeSwitch<Operation *, bool>(op)
+                   .Case<tile::AtomicRMWOp, tile::AtomicBlockOp>(isPairwise)
+                   .Default([](Operation *) { return false; });
+  return pairs ? 2 : 1;
 }
 
 // Where several warps hold the same element, the result takes a round through shared memory.
-double LayoutCosts::ofAtomic(Operation *op, Value ptr, const Layout &layout) const {
-  unsigned vector = std::min(vectorLength(analysis, ptr, {}, layout, target), widestAtomic(op));
-  double cost = ofMemory(ptr, vector, layout);
+double LayoutCosts::ofAtomic(Operation *op, const Layout &layout) const {
+  double cost = ofMemory(op, layout, widestAtomic(op));
   if (layout.freeBits(In::Warp))
     cost += layout.numRegisters() * 2 * cycles::wavefront;
   return cost;
@@ -192,8 +193,8 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
   Value tile = operand.get();
   while (auto permute = tile.getDefiningOp<tile::PermuteOp>())
     tile = permute.getSource();
-  auto load = tile.getDefiningOp<tile::LoadOp>();
-  return load && isa<scf::ForOp>(load->getParentOp());
+  Operation *load = tile.getDefiningOp();
+  return load && isLoad(load) && isa<scf::ForOp>(load->getParentOp());
 }
 
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
@@ -208,13 +209,17 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
   SmallVector<Layout, 4> result;
+  auto ofAccess = [&](Operation *access, Type tile) {
+    const unsigned widest = target.maxVectorBits / 8 / cta::elementBytes(tile);
+    proposeForMemory(access, cast<RankedTensorType>(tile), std::max(1u, widest), result);
+  };
   llvm::TypeSwitch<Operation *>(op)
-      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) {
-        unsigned widest = target.maxVectorBits / 8 / stepOf(access.getPtr().getType());
-        proposeForMemory(access.getPtr(), access.getMask(), std::max(1u, widest), result);
-      })
-      .Case<tile::AtomicRMWOp, tile::AtomicCasOp>([&](auto atomic) {
-        proposeForMemory(atomic.getPtr(), atomic.getMask(), widestAtomic(atomic), result);
+      .Case<tile::LoadOp, tile::LoadBlockOp>([&](auto load) { ofAccess(load, load.getType()); })
+      .Case<tile::StoreOp, tile::StoreBlockOp>(
+          [&](auto store) { ofAccess(store, store.getValue().getType()); })
+      .Case<tile::AtomicRMWOp, tile::AtomicCasOp, tile::AtomicBlockOp>([&](auto atomic) {
+        proposeForMemory(atomic, cast<RankedTensorType>(atomic.getType()), widestAtomic(atomic),
+                         result);
       })
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       // These cannot be done in any layout.
@@ -237,22 +242,22 @@ Layout LayoutCosts::plain(RankedTensorType type) const {
 
 // Vectors and lanes along the dimension that is contiguous in memory. The warps go on along it, or
 // along the slowest dimension first, which leaves sums along the fastest within warps.
-void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
+void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigned widest,
                                    SmallVectorImpl<Layout> &proposals) const {
-  auto type = cast<RankedTensorType>(ptr.getType());
-  const Contiguity &known = analysis[ptr], &mostly = usual[ptr];
+  const AccessContiguity access = contiguityOf(analysis, op);
+  const Contiguity &known = access.pointers;
+  const Contiguity mostly = contiguityOf(usual, op).pointers;
   auto order = llvm::to_vector<4>(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
   // How many lanes are neighbours in memory, the closer the more.
   auto neighbours = [&](unsigned dim) {
     const Run &run = mostly[dim];
-    return numbersOfSector(run, stepOf(ptr.getType())) > 1 ? run.contiguity / run.gap : 1;
+    return numbersOfSector(run, access.elementBytes) > 1 ? run.contiguity / run.gap : 1;
   };
   llvm::sort(order, [&](unsigned a, unsigned b) {
     return std::tuple(known[a].contiguity, neighbours(a), a) >
            std::tuple(known[b].contiguity, neighbours(b), b);
   });
-  unsigned vector =
-      order.empty() ? 1 : std::min(widest, vectorLength(analysis, ptr, mask, order[0]));
+  unsigned vector = order.empty() ? 1 : std::min(widest, vectorLength(access, order[0]));
   unsigned threads = target.warpSize * warps;
   unsigned perThread =
       llvm::bit_floor<uint64_t>(std::max<int64_t>(1, type.getNumElements() / threads));
@@ -271,7 +276,7 @@ void LayoutCosts::proposeForMemory(Value ptr, Value mask, unsigned widest,
         unsigned most = powerOfTwoIn(type.getDimSize(dim));
         if (along) {
           const Run &run = mostly[dim];
-          const uint64_t line = cacheLineBytes / (stepOf(ptr.getType()) * run.gap);
+          const uint64_t line = cacheLineBytes / (access.elementBytes * run.gap);
           most = neighbours(dim) > 1 ? std::min<int64_t>({most, run.contiguity & -run.contiguity,
                                                           int64_t(llvm::bit_floor(line))})
                                      : 1;

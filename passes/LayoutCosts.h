@@ -33,13 +33,15 @@ public:
   bool canGoAhead(mlir::OpOperand &operand) const;
 
 private:
-  double ofMemory(mlir::Value ptr, unsigned vector, const Layout &layout) const;
-  double ofAtomic(mlir::Operation *op, mlir::Value ptr, const Layout &layout) const;
+  /// `widest`: the most elements of a thread that the access moves at once, besides what the target
+  /// does.
+  double ofMemory(mlir::Operation *access, const Layout &layout, unsigned widest = ~0u) const;
+  double ofAtomic(mlir::Operation *op, const Layout &layout) const;
   double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;
   double ofScan(tile::ScanOp scan, const Layout &layout) const;
   double ofDot(cta::DotOp dot, const Layout &layout) const;
   double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
-  void proposeForMemory(mlir::Value ptr, mlir::Value mask, unsigned widest,
+  void proposeForMemory(mlir::Operation *access, mlir::RankedTensorType tile, unsigned widest,
                         llvm::SmallVectorImpl<Layout> &proposals) const;
   void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
 

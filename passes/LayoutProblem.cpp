@@ -170,8 +170,8 @@ unsigned LayoutProblem::valueLayout(unsigned node, unsigned layout) {
 }
 
 bool LayoutProblem::takesOwnLayout(Operation *op) {
-  return op &&
-         isa<tile::ReduceOp, tile::HistogramOp, tile::StoreOp, cta::AllocOp, cta::LocalStoreOp>(op);
+  return op && isa<tile::ReduceOp, tile::HistogramOp, tile::StoreOp, tile::StoreBlockOp,
+                   cta::AllocOp, cta::LocalStoreOp>(op);
 }
 
 unsigned LayoutProblem::operandLayoutOf(OpOperand &operand, unsigned node, unsigned layout) {

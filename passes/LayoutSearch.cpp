@@ -59,7 +59,8 @@ void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
         node.candidates.push_back(candidate);
     };
     addCandidate(id);
-    if (isa_and_nonnull<tile::LoadOp, tile::StoreOp>(node.op))
+    if (isa_and_nonnull<tile::LoadOp, tile::LoadBlockOp, tile::StoreOp, tile::StoreBlockOp>(
+            node.op))
       addCandidate(table.idOf(withoutGaps(table[id])));
     for (OpOperand *operand : node.operands) {
       auto found = producer.find(operand->get());

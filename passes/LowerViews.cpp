@@ -1,4 +1,5 @@
-// Block loads, stores and atomics of views become those of pointers with masks.
+// Gives block loads, stores, atomics and copies of views the form in which they are carried out:
+// pointers and a mask, in the layout that the tile has by now.
 //
 // A block's address is a scalar part, base + offset · stride per dimension, plus a part within the
 // block, 0 … n-1 times stride. The scalar part goes into the pointer first: what is left per
@@ -7,8 +8,12 @@
 #include "ir/tile/Build.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Check.h"
+#include "passes/DeadCode.h"
+#include "passes/Kernel.h"
+#include "passes/LayoutRules.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Contiguity.h"
+#include "passes/analysis/Blocks.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_LOWERVIEWS
@@ -20,37 +25,24 @@ using namespace sectile;
 
 namespace {
 
-/// Where a view was made, looking through loops that carry it unchanged.
-tile::MakeViewOp findView(Value view) {
-  while (true) {
-    if (auto made = view.getDefiningOp<tile::MakeViewOp>())
-      return made;
-    scf::ForOp loop;
-    unsigned index = 0;
-    if (auto argument = dyn_cast<BlockArgument>(view)) {
-      loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-      index = argument.getArgNumber() - 1;
-    } else {
-      loop = view.getDefiningOp<scf::ForOp>();
-      index = cast<OpResult>(view).getResultNumber();
-    }
-    if (!loop || view == loop.getInductionVar() ||
-        loop.getYieldedValues()[index] != loop.getRegionIterArgs()[index])
-      return {};
-    view = loop.getInitArgs()[index];
-  }
+/// Gives a tile that was just made a layout, and what it is made of those that follow.
+void setLayout(Value tile, const Layout &layout) {
+  tile.setType(cta::withLayout(cast<RankedTensorType>(tile.getType()), layout));
+  for (OpOperand &operand : tile.getDefiningOp()->getOpOperands())
+    if (isa<RankedTensorType>(operand.get().getType()))
+      setLayout(operand.get(), *operandLayout(operand, layout));
 }
 
-/// Pointers and mask of one block.
-class Block {
+/// Makes the pointers and the mask of a block.
+class Addressing {
 public:
-  Block(OpBuilder &builder, Location loc, tile::MakeViewOp view, ValueRange offsets,
-        ArrayRef<int64_t> shape)
-      : builder(builder), loc(loc), view(view), offsets(offsets), shape(shape) {}
+  Addressing(OpBuilder &builder, Location loc, const ViewBlock &block, const BlockContiguity &known)
+      : builder(builder), loc(loc), block(block), view(block.view), known(known),
+        shape(block.shape()) {}
 
   Value pointers() {
     Value ptr = view.getPtr();
-    for (auto [offset, stride] : llvm::zip_equal(offsets, view.getStrides())) {
+    for (auto [offset, stride] : llvm::zip_equal(block.offsets, view.getStrides())) {
       Value steps = wide(offset), length = wide(stride);
       ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr,
                                    arith::MulIOp::create(builder, loc, steps, length));
@@ -65,25 +57,36 @@ public:
       steps = broadcast(tile::alongDim(builder, loc, steps, d, shape.size()), extents);
       ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr, steps);
     }
+    setLayout(ptr, *cta::layoutOf(block.tile));
     return ptr;
   }
 
-  /// Where `0 <= index < extent` in every dimension. The lower bound is left out where offsets are
-  /// known not to be negative.
-  Value mask(ArrayRef<bool> nonNegative) {
+  /// Where `0 <= index < extent` in every dimension, and `when` holds; null where that is known.
+  Value mask() {
     Value all;
+    auto require = [&](Value condition) {
+      all = all ? Value(arith::AndIOp::create(builder, loc, all, condition)) : condition;
+    };
     for (unsigned d = 0; d < shape.size(); ++d) {
-      Value offset = wide(offsets[d]), extent = wide(view.getExtents()[d]);
-      Value left = arith::SubIOp::create(builder, loc, extent, offset);
-      Value inside = compare(arith::CmpIPredicate::slt, d, left);
-      if (!nonNegative[d]) {
-        Value before = arith::SubIOp::create(builder, loc, number(0), offset);
-        inside = arith::AndIOp::create(builder, loc, inside,
-                                       compare(arith::CmpIPredicate::sge, d, before));
+      Value offset = wide(block.offsets[d]), inside;
+      if (known.mayBeBeyond(d)) {
+        Value extent = wide(view.getExtents()[d]);
+        Value left = arith::SubIOp::create(builder, loc, extent, offset);
+        inside = compare(arith::CmpIPredicate::slt, d, left);
       }
-      inside = broadcast(tile::alongDim(builder, loc, inside, d, shape.size()), shape);
-      all = all ? Value(arith::AndIOp::create(builder, loc, all, inside)) : inside;
+      if (known.mayBeBelow(d)) {
+        Value before = arith::SubIOp::create(builder, loc, number(0), offset);
+        Value notBelow = compare(arith::CmpIPredicate::sge, d, before);
+        inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, notBelow)) : notBelow;
+      }
+      if (inside)
+        require(broadcast(tile::alongDim(builder, loc, inside, d, shape.size()), shape));
     }
+    if (block.when)
+      require(tile::SplatOp::create(builder, loc, RankedTensorType::get(shape, builder.getI1Type()),
+                                    block.when));
+    if (all)
+      setLayout(all, *cta::layoutOf(block.tile));
     return all;
   }
 
@@ -144,68 +147,52 @@ private:
 
   OpBuilder &builder;
   Location loc;
+  const ViewBlock &block;
   tile::MakeViewOp view;
-  ValueRange offsets;
+  const BlockContiguity &known;
   ArrayRef<int64_t> shape;
 };
 
 struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void runOnOperation() override {
-    if (failed(checkBare(getOperation())))
+    FailureOr<Target> target = targetOf(getOperation());
+    if (failed(target) || failed(checkLayouts(getOperation(), *target)))
       return signalPassFailure();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
-    SmallVector<Operation *> views;
-    WalkResult result = getOperation().walk([&](Operation *op) {
-      if (auto load = dyn_cast<tile::LoadBlockOp>(op))
-        return lower(load, load.getType(), contiguity);
-      if (auto store = dyn_cast<tile::StoreBlockOp>(op))
-        return lower(store, store.getValue().getType(), contiguity);
-      if (auto atomic = dyn_cast<tile::AtomicBlockOp>(op))
-        return lower(atomic, atomic.getValue().getType(), contiguity);
-      if (isa<tile::MakeViewOp>(op))
-        views.push_back(op);
-      return WalkResult::advance();
+    SmallVector<Operation *> accesses;
+    getOperation().walk([&](Operation *op) {
+      if (blockOf(op))
+        accesses.push_back(op);
     });
-    if (result.wasInterrupted())
-      return signalPassFailure();
-    for (Operation *view : views)
-      if (view->use_empty())
-        view->erase();
+    for (Operation *op : accesses)
+      lower(op, *blockOf(op), contiguity);
+    eraseDeadCode(getOperation());
   }
 
-  template <typename Op>
-  WalkResult lower(Op op, RankedTensorType type, const ContiguityAnalysis &contiguity) {
-    tile::MakeViewOp view = findView(op.getView());
-    if (!view) {
-      op.emitError("the view of this block is chosen by a branch or carried by a loop that changes "
-                   "it; choose its "
-                   "address, extents and strides there and make the view afterwards");
-      return WalkResult::interrupt();
-    }
-    SmallVector<bool> nonNegative;
-    for (Value offset : op.getOffsets())
-      nonNegative.push_back(contiguity[offset].isNonNegative());
+  void lower(Operation *op, const ViewBlock &block, const ContiguityAnalysis &contiguity) {
     OpBuilder builder(op);
-    Block block(builder, op.getLoc(), view, op.getOffsets(), type.getShape());
+    const BlockContiguity known = block.contiguity(contiguity);
+    Addressing addressing(builder, op->getLoc(), block, known);
     // In this order whatever the host compiler: the order of arguments is not the language's to
     // say.
-    Value pointers = block.pointers();
-    Value mask = block.mask(nonNegative);
-    replace(builder, op, pointers, mask);
-    return WalkResult::advance();
+    Value pointers = addressing.pointers();
+    Value mask = addressing.mask();
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<tile::LoadBlockOp, tile::StoreBlockOp, tile::AtomicBlockOp, cta::AsyncCopyBlockOp>(
+            [&](auto access) { replace(builder, access, pointers, mask); });
+    op->erase();
   }
 
   void replace(OpBuilder &builder, tile::LoadBlockOp op, Value ptr, Value mask) {
     Value other;
-    if (auto padding = op.getPaddingAttr())
+    if (auto padding = op.getPaddingAttr(); padding && mask)
       other = arith::ConstantOp::create(builder, op.getLoc(),
                                         DenseElementsAttr::get(op.getType(), Attribute(padding)));
     auto load = tile::LoadOp::create(builder, op.getLoc(), op.getType(), ptr, mask, other,
                                      op.getCache(), op.getEviction(),
-                                     /*isVolatile=*/op.getCache() == tile::Cache::Volatile,
+                                     /*isVolatile=*/isVolatileLoad(op),
                                      /*vector=*/IntegerAttr());
     op.replaceAllUsesWith(load.getResult());
-    op.erase();
   }
 
   void replace(OpBuilder &builder, tile::AtomicBlockOp op, Value ptr, Value mask) {
@@ -213,14 +200,17 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
                                             op.getValue(), mask, op.getOrder(), op.getScope(),
                                             /*vector=*/IntegerAttr());
     op.replaceAllUsesWith(atomic.getResult());
-    op.erase();
   }
 
   void replace(OpBuilder &builder, tile::StoreBlockOp op, Value ptr, Value mask) {
     tile::StoreOp::create(builder, op.getLoc(), ptr, op.getValue(), mask, op.getCache(),
                           op.getEviction(),
                           /*vector=*/IntegerAttr());
-    op.erase();
+  }
+
+  void replace(OpBuilder &builder, cta::AsyncCopyBlockOp op, Value ptr, Value mask) {
+    cta::AsyncCopyOp::create(builder, op.getLoc(), ptr, op.getBuffer(), mask, op.getCache(),
+                             op.getEviction(), op.getVectorAttr());
   }
 };
 

@@ -35,15 +35,6 @@ def LowerDebug : Pass<"lower-debug", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
-def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
-  let summary = "turn block loads, stores and atomics of views into those of pointers with masks";
-  let description = [{
-    Makes each block a tile of pointers and a mask of what lies within the extents; the lower bound is left out where
-    offsets cannot be negative. Afterwards no view is left. Expects tiles without layouts. Refuses a view that a branch
-    chooses or a loop changes, with the user's line.
-  }];
-}
-
 def Simplify : Pass<"simplify", "::mlir::func::FuncOp"> {
   let summary = "canonicalise, share what is computed twice, and hoist what loops do not change";
   let description = [{
@@ -77,7 +68,7 @@ def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
     Chooses the layouts of all tiles together, by the estimated costs of accesses, conversions, reductions and dots on the
     target. Afterwards every tile has a layout for the target's lanes and the kernel's warps, `cta.convert_layout` stands
     where two operations want different ones, and what is cheap to compute is computed again instead. Expects a kernel
-    without views, `tile.dot` and layouts. Refuses tiles with more elements than the registers of the block hold.
+    without `tile.dot` and layouts; views stay. Refuses tiles with more elements than the registers of the block hold.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
@@ -111,6 +102,16 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
     `insert-barriers`. Refuses what breaks the protocol of channels, which is a mistake of the compiler.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
+  let summary = "give block loads, stores, atomics and copies of views the form in which they are carried out";
+  let description = [{
+    Makes each block a tile of pointers in the layout of the tile, and a mask of what lies within the extents. A bound is
+    left out where offsets are known to keep it. Expects layouts on all tiles, and copies that wait for their widths or
+    have them. Afterwards no view is left. Refuses a view that a branch chooses or a loop changes, which the first passes
+    refuse already, with the user's line.
+  }];
 }
 
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {

@@ -22,7 +22,6 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   OpPassManager &kernel = manager.nest<func::FuncOp>();
   kernel.addPass(createCheckOffsets());
   kernel.addPass(createLowerDebug());
-  kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   if (last == Stage::Tile)
     return;
@@ -32,6 +31,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSimplify());
   kernel.addPass(createStageOperands());
   kernel.addPass(createLowerChannels());
+  kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
@@ -59,7 +59,7 @@ namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<Stage> last{
       *this, "stage", llvm::cl::desc("how far to go"), llvm::cl::init(Stage::Cta),
-      llvm::cl::values(clEnumValN(Stage::Tile, "tile", "simplified tile IR without views"),
+      llvm::cl::values(clEnumValN(Stage::Tile, "tile", "simplified tile IR"),
                        clEnumValN(Stage::Placed, "placed", "shared memory has its places"),
                        clEnumValN(Stage::Cta, "cta", "ready for code generation"))};
 };

@@ -8,8 +8,8 @@
 
 namespace sectile {
 
-/// How far to go. `Tile`: simplified tile IR without views. `Placed`: everything in shared memory
-/// has its place. `Cta`: ready for code generation.
+/// How far to go. `Tile`: simplified tile IR, for no chip in particular. `Placed`: everything in
+/// shared memory has its place. `Cta`: ready for code generation.
 enum class Stage { Tile, Placed, Cta };
 
 /// Adds the passes that take a module from the language's tile IR to `last`. The module says its

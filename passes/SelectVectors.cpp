@@ -29,7 +29,7 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       // Who made an asynchronous copy of a load knew more than its addresses show.
       if (isa<cta::AsyncCopyOp>(op) && op.getVector())
         return success();
-      unsigned length = vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target);
+      unsigned length = vectorLength(contiguityOf(contiguity, op), *layout, *target);
       Builder builder(op);
       op.setVectorAttr(length > 1 ? builder.getI32IntegerAttr(length) : IntegerAttr());
       // Who made an asynchronous copy has to know that it can be one.
@@ -43,7 +43,7 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       const Layout *layout = cta::layoutOf(op.getType());
       if (!layout || op.getKind() != tile::AtomicKind::FAdd || cta::elementBits(op.getType()) != 16)
         return;
-      if (vectorLength(contiguity, op.getPtr(), op.getMask(), *layout, *target) > 1)
+      if (vectorLength(contiguityOf(contiguity, op), *layout, *target) > 1)
         op.setVectorAttr(Builder(op).getI32IntegerAttr(2));
     };
     getOperation().walk(pair);

@@ -218,7 +218,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   void fetchLoops() {
     const Producer producer = target.asyncCopy ? Producer::Copies : Producer::Registers;
-    ContiguityAnalysis contiguity(getOperation());
+    std::optional<ContiguityAnalysis> contiguity;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
@@ -227,47 +227,50 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (stages < 2)
         continue;
       AddressAnalysis addresses(getOperation());
+      if (!contiguity)
+        contiguity.emplace(getOperation());
       SmallVector<FetchedLoad> loads;
       for (auto &[root, tile] : staged) {
-        auto load = root.getDefiningOp<tile::LoadOp>();
-        if (!load || load->getBlock() != loop.getBody())
+        Operation *load = root.getDefiningOp();
+        if (!load || !isLoad(load) || load->getBlock() != loop.getBody())
           continue;
         std::string why;
         if (producer == Producer::Copies)
-          why = whyNotAsync(load, contiguity);
+          why = whyNotAsync(load, *contiguity);
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(fetched(load, tile, contiguity, producer));
+          loads.push_back(fetched(load, tile, *contiguity, producer));
         else
-          load.emitRemark("goes through registers to shared memory, not ahead of its loop: ")
+          load->emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
       }
-      for (tile::LoadOp load : computedFrom(loop)) {
+      for (Operation *load : computedFrom(loop)) {
         // Registers hold what they are computed from already.
         if (producer == Producer::Registers)
           break;
-        std::string why = whyNotAsync(load, contiguity);
+        std::string why = whyNotAsync(load, *contiguity);
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(fetched(load, tilesOf(load), contiguity, producer));
+          loads.push_back(fetched(load, tilesOf(load), *contiguity, producer));
         else
-          load.emitRemark("stays in its loop, not ahead of it: ") << why;
+          load->emitRemark("stays in its loop, not ahead of it: ") << why;
       }
       unsigned depth =
           producer == Producer::Copies ? stages : depthThatFits(loads, stages > 2 ? 2 : 1);
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
-          tile::LoadOp(load.load).emitRemark(
+          load.load->emitRemark(
               "goes to shared memory in its own iteration: there is no room to keep its buffer");
       for (const FetchedLoad &load : loads)
-        staged.erase(Value(tile::LoadOp(load.load)));
+        staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
         fetchAhead(loop, loads, producer, depth);
         findRoots();
+        contiguity.reset(); // the loop's results are other values
       } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
@@ -280,7 +283,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     int64_t each = 0, others = 0, scratch = 0;
     for (const FetchedLoad &load : loads) {
       each += llvm::alignTo(load.buffer.getBytes(), 16);
-      others -= bytesOf(tile::LoadOp(load.load));
+      others -= bytesOf(load.load->getResult(0));
     }
     for (auto &[root, tile] : staged)
       others += bytesOf(root);
@@ -298,12 +301,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());
   }
 
-  FetchedLoad fetched(tile::LoadOp load, const Staged &tile, const ContiguityAnalysis &contiguity,
+  FetchedLoad fetched(Operation *load, const Staged &tile, const ContiguityAnalysis &contiguity,
                       Producer producer) {
     if (producer == Producer::Registers)
-      return {load, chooseBuffer(tileType(load), tile), tile.uses};
+      return {load, chooseBuffer(tileType(load->getResult(0)), tile), tile.uses};
     unsigned vector = copiedAtOnce(load, contiguity);
-    return {load, chooseBuffer(tileType(load), tile, vector), tile.uses, vector};
+    return {load, chooseBuffer(tileType(load->getResult(0)), tile, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.
@@ -316,7 +319,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   /// Loads of the loop's body that operands of its dots are computed from: converted from another
   /// type, decoded, scaled. Those that are operands themselves are not among them.
-  SmallVector<tile::LoadOp> computedFrom(scf::ForOp loop) {
+  SmallVector<Operation *> computedFrom(scf::ForOp loop) {
     llvm::SetVector<Operation *> seen;
     SmallVector<Operation *> work;
     auto follow = [&](Value value) {
@@ -330,47 +333,48 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (Value root = dot->getOperand(i); isa<RankedTensorType>(root.getType()))
           follow(root);
     });
-    SmallVector<tile::LoadOp> loads;
+    SmallVector<Operation *> loads;
     while (!work.empty()) {
       Operation *op = work.pop_back_val();
-      if (auto load = dyn_cast<tile::LoadOp>(op)) {
-        if (!staged.contains(Value(load)))
-          loads.push_back(load);
+      if (isLoad(op)) {
+        if (!staged.contains(op->getResult(0)))
+          loads.push_back(op);
       } else if (op->hasTrait<OpTrait::Elementwise>() ||
                  isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
                      tile::JoinOp, cta::ConvertLayoutOp>(op)) {
         llvm::for_each(op->getOperands(), follow);
       }
     }
-    llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
+    llvm::sort(loads, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return loads;
   }
 
   /// How the users of a load read its tile.
-  static Staged tilesOf(tile::LoadOp load) {
+  static Staged tilesOf(Operation *load) {
     Staged tile;
     for (Operation *user : load->getUsers()) {
       auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
-      tile.readers.push_back(*cta::layoutOf(convert ? Type(convert.getType()) : load.getType()));
+      Value read = convert ? Value(convert.getResult()) : load->getResult(0);
+      tile.readers.push_back(*cta::layoutOf(read.getType()));
     }
     return tile;
   }
 
   /// Elements that one thread can copy at once.
-  unsigned copiedAtOnce(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
-    return vectorLength(contiguity, load.getPtr(), load.getMask(), *cta::layoutOf(load.getType()),
-                        target);
+  unsigned copiedAtOnce(Operation *load, const ContiguityAnalysis &contiguity) {
+    return vectorLength(contiguityOf(contiguity, load),
+                        *cta::layoutOf(load->getResult(0).getType()), target);
   }
 
-  std::string whyNotAsync(tile::LoadOp load, const ContiguityAnalysis &contiguity) {
-    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
+  std::string whyNotAsync(Operation *load, const ContiguityAnalysis &contiguity) {
+    if (copiedAtOnce(load, contiguity) * cta::elementBits(load->getResult(0).getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     return {};
   }
 
   /// Why users of a load that dots read from shared memory need it elsewhere as well.
-  static std::string whyInRegisters(tile::LoadOp load, const Staged &tile) {
-    SmallVector<Value> values{load};
+  static std::string whyInRegisters(Operation *load, const Staged &tile) {
+    SmallVector<Value> values{load->getResult(0)};
     while (!values.empty())
       for (OpOperand &use : values.pop_back_val().getUses()) {
         Operation *user = use.getOwner();

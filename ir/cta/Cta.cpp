@@ -324,6 +324,20 @@ LogicalResult AsyncCopyOp::verify() {
   return tile::verifyVector(*this, getVector());
 }
 
+LogicalResult AsyncCopyBlockOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  tile::ViewType view = getView().getType();
+  const Layout &layout = getLayout().getLayout();
+  if (view.getRank() != buffer.getShape().size() || getOffsets().size() != view.getRank() ||
+      view.getElement() != buffer.getElement())
+    return emitOpError("block of ") << view << " at " << getOffsets().size()
+                                    << " offsets does not fit the buffer " << buffer;
+  if (!layout.isDistributed() || layout.shape() != buffer.getShape())
+    return emitOpError("layout is none of threads that hold ")
+           << tile::shapeText(buffer.getShape());
+  return tile::verifyVector(*this, getVector());
+}
+
 LogicalResult RecordOp::verify() {
   if (getStarts().size() != getValues().size())
     return emitOpError("has ") << getStarts().size() << " starts for " << getValues().size()

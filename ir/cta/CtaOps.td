@@ -185,6 +185,22 @@ def Cta_AsyncCopyOp : Cta_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite<Cta
   let hasVerifier = 1;
 }
 
+def Cta_AsyncCopyBlockOp : Cta_Op<"async_copy_block", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "async_copy from a block of a view; beyond its edges, and without `when` everywhere, the buffer gets zeros";
+  let description = "`layout` says which thread copies what. `lower-views` turns it into the form that the target has.";
+  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
+                       Optional<I1>:$when, Cta_LayoutAttr:$layout,
+                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
+                       DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
+                       OptionalAttr<I32Attr>:$vector);
+  let assemblyFormat = [{
+    $view `[` $offsets `]` `,` $buffer (`when` $when^)? attr-dict `:` qualified(type($view)) `,`
+    `[` type($offsets) `]` `,` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
 def Cta_AsyncCommitOp : Cta_Op<"async_commit", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "close the group of the copies issued since the last one";
   let assemblyFormat = "attr-dict";

@@ -93,6 +93,11 @@ static LogicalResult verifyBlock(Operation *op, ViewType view, RankedTensorType 
   return success();
 }
 
+void LoadBlockOp::build(OpBuilder &builder, OperationState &state, Type result, Value view,
+                        ValueRange offsets, TypedAttr padding, Cache cache, Eviction eviction) {
+  build(builder, state, result, view, offsets, /*when=*/Value(), padding, cache, eviction);
+}
+
 LogicalResult LoadBlockOp::verify() {
   if (auto padding = getPaddingAttr(); padding && padding.getType() != getType().getElementType())
     return emitOpError("padding is ")

@@ -60,18 +60,22 @@ def Tile_MakeViewOp : Tile_Op<"make_view", [Pure, AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Tile_LoadBlockOp : Tile_Op<"load_block", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Tile_LoadBlockOp : Tile_Op<"load_block", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "read a block of a view; elements beyond its edges are `padding`, or zero without one";
-  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets,
+  let description = "Where `when` is there and false, the whole block counts as beyond the edges: nothing is read.";
+  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Optional<I1>:$when,
                        OptionalAttr<TypedAttrInterface>:$padding,
                        DefaultValuedAttr<Tile_Cache, "Cache::Default">:$cache,
                        DefaultValuedAttr<Tile_Eviction, "Eviction::Normal">:$eviction);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = [{
-    $view `[` $offsets `]` (`padding` $padding^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `->`
-    type($result)
+    $view `[` $offsets `]` (`when` $when^)? (`padding` $padding^)? attr-dict `:` qualified(type($view)) `,`
+    `[` type($offsets) `]` `->` type($result)
   }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view, "::mlir::ValueRange":$offsets,
+                                 "::mlir::TypedAttr":$padding, "Cache":$cache, "Eviction":$eviction)>];
 }
 
 def Tile_StoreBlockOp : Tile_Op<"store_block", [MemoryEffects<[MemWrite]>]> {

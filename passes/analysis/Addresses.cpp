@@ -311,34 +311,50 @@ ArrayRef<Value> AddressAnalysis::rootsOf(Value pointer) {
   return roots[pointer] = std::move(result);
 }
 
+std::optional<Address> AddressAnalysis::addressOf(const ViewBlock &block) {
+  tile::MakeViewOp view = block.view;
+  std::optional<Address> address = addressOf(view.getPtr());
+  for (auto [d, extent] : llvm::enumerate(block.shape())) {
+    Address along;
+    if (extent > 1)
+      along = {{indexAlong(d), 1}};
+    std::optional<Address> steps = plus(std::move(along), addressOf(block.offsets[d]));
+    if (steps)
+      steps = product(*steps, addressOf(view.getStrides()[d]));
+    if (!address || !steps)
+      return std::nullopt;
+    address = plus(*std::move(address), *steps, cta::elementBytes(block.tile));
+  }
+  if (address && address->size() > mostProducts)
+    return std::nullopt;
+  return address;
+}
+
+/// The pointers that an access goes by, if it does.
+static Value pointersOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::AsyncCopyOp>(
+          [](auto access) { return access.getPtr(); })
+      .Default([](Operation *) { return Value(); });
+}
+
 std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
   GlobalAccess access;
   access.op = op;
-  Value pointer;
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](tile::LoadOp load) {
+      .Case<tile::LoadOp, tile::LoadBlockOp>([&](auto) {
         access.reads = true;
-        access.once = load.getIsVolatile();
-        pointer = load.getPtr();
+        access.once = isVolatileLoad(op);
       })
-      .Case([&](tile::StoreOp store) {
-        access.writes = access.once = true;
-        pointer = store.getPtr();
-      })
-      .Case([&](cta::AsyncCopyOp copy) {
-        access.reads = access.asynchronous = true;
-        pointer = copy.getPtr();
-      })
-      .Case([&](tile::AtomicRMWOp atomic) {
+      .Case<tile::StoreOp, tile::StoreBlockOp>([&](auto) { access.writes = access.once = true; })
+      .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
+          [&](auto) { access.reads = access.asynchronous = true; })
+      .Case<tile::AtomicRMWOp, tile::AtomicBlockOp>([&](auto atomic) {
         access.reads = access.writes = access.once = true;
         if (atomic.getKind() != tile::AtomicKind::Exchange)
           access.commutes = atomic.getKind();
-        pointer = atomic.getPtr();
       })
-      .Case([&](tile::AtomicCasOp atomic) {
-        access.reads = access.writes = access.once = true;
-        pointer = atomic.getPtr();
-      })
+      .Case([&](tile::AtomicCasOp) { access.reads = access.writes = access.once = true; })
       .Case<tile::InlineAsmOp, tile::ExternCallOp>([&](auto call) {
         if (isMemoryEffectFree(call))
           return;
@@ -346,16 +362,27 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
       });
   if (!access.reads && !access.writes)
     return std::nullopt;
-  if (!pointer)
+  Type type;
+  if (std::optional<ViewBlock> block = blockOf(op)) {
+    type = block->tile;
+    llvm::append_range(access.roots, rootsOf(block->view.getPtr()));
+    std::optional<Address> address = addressOf(*block);
+    if (!address)
+      return access; // anywhere in what it is made from
+    access.address = *std::move(address);
+    access.bytes = cta::elementBytes(block->tile);
+  } else if (Value pointers = pointersOf(op)) {
+    type = pointers.getType();
+    llvm::append_range(access.roots, rootsOf(pointers));
+    access.address = addressOf(pointers);
+    access.bytes = stepOf(type);
+  } else {
     return access;
-  llvm::append_range(access.roots, rootsOf(pointer));
-  access.address = addressOf(pointer);
+  }
   for (auto &[product, coefficient] : access.address)
     access.loops |= loopsIn(product);
-  if (auto tile = dyn_cast<RankedTensorType>(pointer.getType()))
-    access.shape = tile.getShape();
-  access.layout = cta::layoutOf(pointer.getType());
-  access.bytes = stepOf(pointer.getType());
+  access.shape = tile::shapeOf(type);
+  access.layout = cta::layoutOf(type);
   return access;
 }
 

@@ -12,6 +12,7 @@
 #include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/analysis/Blocks.h"
 #include "passes/analysis/Contiguity.h"
 #include <map>
 #include <memory>
@@ -85,6 +86,8 @@ public:
 private:
   const Address &addressOf(mlir::Value value);
   std::optional<Address> infer(mlir::Value value);
+  /// Of a block's elements; nothing when that takes too many products.
+  std::optional<Address> addressOf(const ViewBlock &block);
   std::optional<Address> carried(mlir::scf::ForOp loop, unsigned index);
   llvm::ArrayRef<mlir::Value> rootsOf(mlir::Value pointer);
   EndedIterations loopsAround(mlir::Value value) const;

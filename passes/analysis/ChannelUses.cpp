@@ -271,9 +271,11 @@ private:
 
 FailureOr<ChannelUses> ChannelUses::of(func::FuncOp kernel) {
   ChannelUses uses;
-  kernel.walk([&](cta::AsyncCopyOp copy) {
-    if (Operation *owner = originOf(copy.getBuffer()).owner; isa_and_present<cta::ChannelOp>(owner))
-      uses.asynchronous.insert(owner->getResult(0));
+  kernel.walk([&](Operation *op) {
+    for (const BufferAccess &access : bufferAccesses(op))
+      if (access.kind == BufferAccess::AsyncWrite &&
+          isa_and_present<cta::ChannelOp>(access.origin.owner))
+        uses.asynchronous.insert(access.origin.owner->getResult(0));
   });
   if (failed(Walk(uses).run(kernel)))
     return failure();

@@ -65,6 +65,7 @@ class ContiguityAnalysis {
 public:
   explicit ContiguityAnalysis(mlir::Operation *root, Certainty certainty = Certainty::always);
   const Contiguity &operator[](mlir::Value value) const;
+  Certainty getCertainty() const { return certainty; }
 
 private:
   void visit(mlir::Block &block);
@@ -97,6 +98,26 @@ private:
 /// What holds of an operation's only result, given what holds of its operands.
 Contiguity inferContiguity(mlir::Operation &op, llvm::ArrayRef<const Contiguity *> operands,
                            Certainty certainty = Certainty::always);
+
+/// What is known of a block of a view: its address, and per dimension where it begins, how far the
+/// view goes and how many elements are from one index to the next.
+struct BlockContiguity {
+  const Contiguity *ptr;
+  llvm::SmallVector<const Contiguity *, 4> offsets, extents, strides;
+  llvm::ArrayRef<int64_t> shape;
+
+  /// Whether an index along a dimension may be less than zero, or beyond the extent.
+  bool mayBeBelow(unsigned dim) const { return !offsets[dim]->isNonNegative(); }
+  bool mayBeBeyond(unsigned dim) const {
+    return extents[dim]->interval.low - offsets[dim]->interval.high < shape[dim];
+  }
+};
+
+/// What holds of the pointers to a block whose elements have `step` bytes.
+Contiguity pointersOfBlock(const BlockContiguity &block, int64_t step, Certainty certainty);
+
+/// What holds of the mask of a block's elements that are within the view; nothing where all are.
+std::optional<Contiguity> maskOfBlock(const BlockContiguity &block);
 
 /// What holds of a value that is one or the other. `step` is stepOf their type.
 Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step);

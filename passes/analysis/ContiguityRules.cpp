@@ -457,4 +457,61 @@ Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
   return result;
 }
 
+// The sum of a scalar, to which every dimension adds a whole number of strides, and of 0 … n-1
+// strides along each dimension.
+Contiguity pointersOfBlock(const BlockContiguity &block, int64_t step, Certainty certainty) {
+  const unsigned rank = block.shape.size();
+  int64_t start = block.ptr->dims[0].divisibility;
+  SmallVector<int64_t, 4> strideBytes; // powers of two that divide them
+  for (unsigned d = 0; d < rank; ++d) {
+    const int64_t stride = block.strides[d]->dims[0].divisibility;
+    const int64_t offset =
+        std::min(block.offsets[d]->dims[0].divisibility * stride, maxDivisor) * powerOfTwoIn(step);
+    start = std::min({start, offset, maxDivisor});
+    strideBytes.push_back(std::min(stride * powerOfTwoIn(step), maxDivisor));
+  }
+  Contiguity result;
+  for (unsigned d = 0; d < rank; ++d) {
+    const std::optional<int64_t> stride = block.strides[d]->constant();
+    const int64_t extent = block.shape[d];
+    Run run{1, 1, start};
+    if (stride == 1) {
+      run.contiguity = extent;
+    } else if (stride == 0) {
+      run.constancy = extent;
+    } else if (certainty == Certainty::mostly && stride && *stride > 1 && *stride <= mostGap) {
+      run.contiguity = extent;
+      run.gap = *stride;
+    }
+    for (unsigned e = 0; e < rank; ++e)
+      if (block.shape[e] > 1 && (e != d || stride != 1))
+        run.divisibility = std::min(run.divisibility, strideBytes[e]);
+    result.dims.push_back(run);
+  }
+  result.interval = Interval::ofBits(64);
+  return result;
+}
+
+// An element is within the view if its place in the block is at least 0 - offset and less than
+// extent - offset: where a number divides those, that many neighbours are on one side of them.
+std::optional<Contiguity> maskOfBlock(const BlockContiguity &block) {
+  Contiguity result;
+  bool any = false;
+  for (unsigned d = 0; d < block.shape.size(); ++d) {
+    const int64_t extent = block.shape[d], offset = block.offsets[d]->dims[0].divisibility;
+    Run run{1, extent, 1};
+    if (block.mayBeBelow(d))
+      run.constancy = std::gcd(run.constancy, offset);
+    if (block.mayBeBeyond(d))
+      run.constancy =
+          std::gcd(run.constancy, std::min(offset, block.extents[d]->dims[0].divisibility));
+    any |= block.mayBeBelow(d) || block.mayBeBeyond(d);
+    result.dims.push_back(run);
+  }
+  if (!any)
+    return std::nullopt;
+  result.interval = Interval::ofBits(1);
+  return result;
+}
+
 } // namespace sectile

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Kernel.h"
+#include "passes/analysis/Blocks.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -35,9 +36,7 @@ GatherPlan planOf(tile::ReduceOp reduce) {
 }
 
 bool isDoneOnce(Operation *op) {
-  if (auto load = dyn_cast<tile::LoadOp>(op))
-    return load.getIsVolatile();
-  return isa<tile::AtomicRMWOp, tile::AtomicCasOp>(op);
+  return isVolatileLoad(op) || isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::AtomicBlockOp>(op);
 }
 
 SharingPlan sharingPlanOf(Operation *op) {
@@ -176,7 +175,8 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
       })
       .Case([&](cta::LocalLoadOp load) { add(BufferAccess::Read, load.getBuffer()); })
       .Case([&](cta::LocalStoreOp store) { add(BufferAccess::Write, store.getBuffer()); })
-      .Case([&](cta::AsyncCopyOp copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
+      .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
+          [&](auto copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
       .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         for (Value operand : {dot.getA(), dot.getB()})
           if (isa<cta::BufferType>(operand.getType()))

@@ -4,20 +4,17 @@
 
 #include "ir/Target.h"
 #include "ir/layout/Layout.h"
-#include "passes/analysis/Contiguity.h"
+#include "passes/analysis/Blocks.h"
 
 namespace sectile {
 
 /// The longest aligned runs along a dimension, a power of two of elements, that are neighbours in
-/// memory, begin at a multiple of their own size, and have one mask value. `mask` may be a null
-/// value.
-unsigned vectorLength(const ContiguityAnalysis &analysis, mlir::Value ptr, mlir::Value mask,
-                      unsigned dim);
+/// memory, begin at a multiple of their own size, and have one mask value.
+unsigned vectorLength(const AccessContiguity &access, unsigned dim);
 
 /// The longest vector that a thread which holds its elements as in `layout` can move at once on
 /// this target.
-unsigned vectorLength(const ContiguityAnalysis &analysis, mlir::Value ptr, mlir::Value mask,
-                      const Layout &layout, const Target &target);
+unsigned vectorLength(const AccessContiguity &access, const Layout &layout, const Target &target);
 
 } // namespace sectile
 

@@ -96,12 +96,15 @@ void loadBlock(Run &run, Operation &op) {
   else if (auto number = dyn_cast_if_present<FloatAttr>(load.getPaddingAttr()))
     padding = number.getValue().bitcastToAPInt().getZExtValue();
   std::fill(result.words.begin(), result.words.end(), padding);
-  eachInside(run, op, load.getView(), load.getOffsets(), result.shape,
-             [&](size_t i, uint64_t address) {
-               result.words[i] = run.read(op, address, result.type, i, result.shape);
-               if (run.bounds())
-                 setBound(result, i, run.bounds()->at(address));
-             });
+  if (load.getWhen())
+    run.requireCertain(op, load.getWhen());
+  if (!load.getWhen() || run.get(load.getWhen())[0])
+    eachInside(run, op, load.getView(), load.getOffsets(), result.shape,
+               [&](size_t i, uint64_t address) {
+                 result.words[i] = run.read(op, address, result.type, i, result.shape);
+                 if (run.bounds())
+                   setBound(result, i, run.bounds()->at(address));
+               });
   run.set(op.getResult(0), std::move(result));
 }
 

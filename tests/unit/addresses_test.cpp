@@ -114,6 +114,66 @@ std::string loop(const std::string &mark, const std::string &index, const std::s
   return "scf.for " + index + " = %c0 to %n step %c1 : i32 {\n" + body + "} {" + mark + "}\n";
 }
 
+// A view with rows of 128, and blocks of it.
+const std::string matrix =
+    "%m0 = tile.make_view %x, [%n, %n], [%c128, %c1] : !tile.ptr<f32>, [i32, i32], "
+    "[i32, i32] -> !tile.view<2xf32>\n";
+std::string loadAt(const std::string &row, const std::string &column) {
+  return "%block = tile.load_block %m0[" + row + ", " + column +
+         "] {first} : !tile.view<2xf32>, [i32, i32] -> !vs\n";
+}
+std::string storeAt(const std::string &row, const std::string &column) {
+  return "tile.store_block %m0[" + row + ", " + column +
+         "], %vs {second} : !tile.view<2xf32>, [i32, i32], !vs\n";
+}
+
+TEST_F(AddressesTest, BlocksOfViews) {
+  EXPECT_EQ(relation(matrix + loadAt("%n", "%c8") + storeAt("%n", "%c8")), "own");
+  EXPECT_EQ(relation(matrix + loadAt("%n", "%c8") + storeAt("%n", "%c64")), "ordered");
+  EXPECT_EQ(relation(matrix + loadAt("%n", "%c8") + storeAt("%m", "%c8")), "ordered");
+  EXPECT_EQ(relation(matrix + "%r = arith.addi %n, %c8 : i32\n" + loadAt("%n", "%c0") +
+                     storeAt("%r", "%c0")),
+            "ordered");
+  EXPECT_EQ(relation(matrix + "%r = arith.addi %n, %c64 : i32\n" + loadAt("%n", "%c0") +
+                     storeAt("%r", "%c0")),
+            "apart");
+  EXPECT_EQ(relation(matrix + loop("outer", "%j", loadAt("%j", "%c8") + storeAt("%j", "%c8"))),
+            "own");
+  EXPECT_EQ(
+      relation(matrix + loop("outer", "%j", loadAt("%j", "%c8") + storeAt("%j", "%c8")), {"outer"}),
+      "ordered");
+  // As pointers, seen beside one another.
+  const std::string line = "%l = tile.make_view %x, [%n], [%c1] : !tile.ptr<f32>, [i32], [i32] -> "
+                           "!tile.view<1xf32>\n";
+  auto stored = [&](const std::string &offset) {
+    return "tile.store_block %l[" + offset + "], %v {second} : !tile.view<1xf32>, [i32], !v\n";
+  };
+  EXPECT_EQ(relation(line + load("%p") + stored("%c0")), "own");
+  EXPECT_EQ(relation(line + load("%p") + stored("%c1")), "ordered");
+  EXPECT_EQ(relation(line + load("%p") + stored("%c128")), "apart");
+  EXPECT_EQ(relation(line + load("%q") + stored("%c0")), "apart");
+}
+
+// Blocks at too many unknown places are somewhere in their argument.
+TEST_F(AddressesTest, BlocksWithoutAnAddress) {
+  std::string sums = matrix;
+  auto sum = [&](const std::string &name) {
+    std::string at = "%n";
+    for (int i = 0; i < 15; ++i) {
+      const std::string part = name + "p" + std::to_string(i),
+                        total = name + "t" + std::to_string(i);
+      sums += part + " = tile.program_id 0\n" + total + " = arith.addi " + at + ", " + part +
+              " : i32\n";
+      at = total;
+    }
+    return at;
+  };
+  const std::string row = sum("%row"), column = sum("%column");
+  EXPECT_EQ(relation(sums + loadAt(row, "%c0") + storeAt(row, "%c0")), "own");
+  EXPECT_EQ(relation(sums + loadAt(row, column) + storeAt(row, column)), "ordered");
+  EXPECT_EQ(relation(sums + loadAt(row, column) + store("%q")), "apart");
+}
+
 TEST_F(AddressesTest, TilesOfOneArgument) {
   EXPECT_EQ(relation(load("%p") + store("%p")), "own");
   EXPECT_EQ(relation(load("%p") + store("%q")), "apart");

@@ -3,7 +3,9 @@
 #include "ir/Dialects.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/analysis/Contiguity.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Blocks.h"
 #include <gmock/gmock.h>
 #include <random>
 
@@ -288,6 +290,75 @@ struct Evaluated {
   Value value;
   std::vector<int64_t> elements;
 };
+
+std::string textOf(const Contiguity &known) {
+  std::string text;
+  for (const sectile::Run &run : known.dims)
+    text += "[" + std::to_string(run.contiguity) + " " + std::to_string(run.constancy) + " " +
+            std::to_string(run.divisibility) + " " + std::to_string(run.gap) + "]";
+  return text;
+}
+
+// What is said of a block before it has addresses is what is found of the addresses and the mask
+// that it gets.
+TEST_F(ContiguityTest, BlocksAreKnownAsTheirAddressesAre) {
+  const char *offsets[] = {"%c0", "%c3", "%c32", "%id", "%blocks", "%n", "%n16"};
+  const char *extents[] = {"%n", "%n16", "%c32", "%c128"};
+  const char *strides[] = {"%c1", "%c0", "%c3", "%c32", "%n", "%n16"};
+  std::mt19937 random(7);
+  auto any = [&](auto &from) { return std::string(from[random() % std::size(from)]); };
+  for (unsigned round = 0; round < 200; ++round) {
+    const std::string view = "[" + any(extents) + ", " + any(extents) + "], [" + any(strides) +
+                             ", " + any(strides) + "]",
+                      at = "[" + any(offsets) + ", " + any(offsets) + "]";
+    SCOPED_TRACE(view + " at " + at);
+    module = parseSourceString<ModuleOp>(
+        R"(
+    #tile = #cta.layout<"16x32, register [(1,0) (2,0) (4,0) (8,0)], lane [(0,1) (0,2) (0,4) (0,8) (0,16)]">
+    module attributes {cta.target = "sm_80"} {
+    func.func @f(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %n16: i32 {tile.divisible = 16 : i64})
+        -> tensor<16x32xf16, #tile> attributes {cta.warps = 1 : i32} {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c3 = arith.constant 3 : i32
+      %c32 = arith.constant 32 : i32
+      %c128 = arith.constant 128 : i32
+      %id = tile.program_id 0
+      %blocks = arith.muli %id, %c32 : i32
+      %v = tile.make_view %p, )" +
+            view + R"( : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+      %x = tile.load_block %v)" +
+            at + R"( : !tile.view<2xf16>, [i32, i32] -> tensor<16x32xf16, #tile>
+      return %x : tensor<16x32xf16, #tile>
+    }
+    })",
+        &context);
+    ASSERT_TRUE(module);
+    auto known = [&](Certainty certainty) {
+      std::string text;
+      ContiguityAnalysis analysis(*module, certainty);
+      module->walk([&](Operation *op) {
+        if (!isLoad(op))
+          return;
+        const AccessContiguity access = contiguityOf(analysis, op);
+        EXPECT_EQ(access.elementBytes, 2);
+        text = textOf(access.pointers);
+        if (access.mask)
+          text += " mask " + textOf(*access.mask);
+      });
+      return text;
+    };
+    const std::string always = known(Certainty::always), mostly = known(Certainty::mostly);
+    PassManager manager(&context);
+    manager.addNestedPass<func::FuncOp>(createLowerViews());
+    manager.addNestedPass<func::FuncOp>(createSimplify());
+    ASSERT_TRUE(succeeded(manager.run(*module)));
+    if (known(Certainty::always).empty())
+      continue; // nothing of it lies within the view
+    EXPECT_EQ(always, known(Certainty::always));
+    EXPECT_EQ(mostly, known(Certainty::mostly));
+  }
+}
 
 class RandomProgram : protected Context {
 public:

@@ -2,17 +2,19 @@
 // RUN: split-file %s %t
 // RUN: not sectile-opt --assign-layouts %t/warps.mlir 2>&1 | FileCheck %s --check-prefix=WARPS
 // RUN: not sectile-opt --assign-layouts %t/threads.mlir 2>&1 | FileCheck %s --check-prefix=THREADS
-// RUN: not sectile-opt --lower-views %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
-// RUN: not sectile-opt --lower-views %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
-// RUN: not sectile-opt --lower-views %t/axes.mlir 2>&1 | FileCheck %s --check-prefix=AXES
-// RUN: not sectile-opt --lower-views %t/element.mlir 2>&1 | FileCheck %s --check-prefix=ELEMENT
-// RUN: not sectile-opt --lower-views %t/large.mlir 2>&1 | FileCheck %s --check-prefix=LARGE
+// RUN: not sectile-opt --lower-debug %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
+// RUN: not sectile-opt --lower-debug %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not sectile-opt --lower-debug %t/axes.mlir 2>&1 | FileCheck %s --check-prefix=AXES
+// RUN: not sectile-opt --lower-debug %t/element.mlir 2>&1 | FileCheck %s --check-prefix=ELEMENT
+// RUN: not sectile-opt --lower-debug %t/large.mlir 2>&1 | FileCheck %s --check-prefix=LARGE
 // RUN: not sectile-opt --assign-layouts %t/registers.mlir 2>&1 | FileCheck %s --check-prefix=REGISTERS
 // RUN: not sectile-opt --assign-layouts %t/gives.mlir 2>&1 | FileCheck %s --check-prefix=GIVES
 // RUN: not sectile-opt --assign-layouts %t/early.mlir 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not sectile-opt --assign-layouts %t/instruction.mlir 2>&1 | FileCheck %s --check-prefix=INSTRUCTION
 // RUN: not sectile-opt --assign-layouts %t/sums.mlir 2>&1 | FileCheck %s --check-prefix=SUMS
 // RUN: not sectile-opt --lower-debug %t/laid.mlir 2>&1 | FileCheck %s --check-prefix=LAID
+// RUN: not sectile-opt --lower-debug %t/view.mlir 2>&1 | FileCheck %s --check-prefix=VIEW
+// RUN: not sectile-opt --place-shared %t/copied.mlir 2>&1 | FileCheck %s --check-prefix=COPIED
 // RUN: not sectile-opt --place-shared %t/none.mlir 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not sectile-opt --place-shared %t/lanes.mlir 2>&1 | FileCheck %s --check-prefix=LANES
 // RUN: not sectile-opt --place-shared %t/blocks.mlir 2>&1 | FileCheck %s --check-prefix=BLOCKS
@@ -170,6 +172,36 @@ module attributes {cta.target = "sm_80"} {
 func.func @laid(%p: !tile.ptr<i32>) attributes {tile.kernel, cta.warps = 1 : i32} {
   %true = arith.constant dense<true> : tensor<32xi1, #row>
   tile.assert %true, "never" : tensor<32xi1, #row>
+  return
+}
+}
+//--- view.mlir
+// VIEW: view.mlir:13:8: error: the view of this block is chosen by a branch or carried by a loop that changes it
+func.func @f(%p: !tile.ptr<f32>, %n: i32, %b: i1) -> tensor<8xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.make_view %p, [%n], [%c1] : !tile.ptr<f32>, [i32], [i32] -> !tile.view<1xf32>
+  %w = tile.make_view %p, [%c1], [%c1] : !tile.ptr<f32>, [i32], [i32] -> !tile.view<1xf32>
+  %x = scf.if %b -> !tile.view<1xf32> {
+    scf.yield %v : !tile.view<1xf32>
+  } else {
+    scf.yield %w : !tile.view<1xf32>
+  }
+  %t = tile.load_block %v[%c0] : !tile.view<1xf32>, [i32] -> tensor<8xf32>
+  %u = tile.load_block %x[%c0] : !tile.view<1xf32>, [i32] -> tensor<8xf32>
+  return %u : tensor<8xf32>
+}
+//--- copied.mlir
+// COPIED: 'cta.async_copy_block' op has a layout of 32 lanes and 1 warps, but sm_80 has 32 and the kernel 2
+#shared = #cta.layout<"64, shared [(1) (2) (4) (8) (16) (32)]">
+module attributes {cta.target = "sm_80"} {
+func.func @f(%p: !tile.ptr<f32>, %n: i32) attributes {cta.warps = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.make_view %p, [%n], [%c1] : !tile.ptr<f32>, [i32], [i32] -> !tile.view<1xf32>
+  %b = cta.alloc : !cta.buffer<64xf32, #shared>
+  cta.async_copy_block %v[%c0], %b {layout = #cta.layout<"64, register [(1)], lane [(2) (4) (8) (16) (32)]">}
+      : !tile.view<1xf32>, [i32], !cta.buffer<64xf32, #shared>
   return
 }
 }

@@ -1,0 +1,87 @@
+// Accesses of blocks of views, and what is known of addresses and masks in any form.
+#include "passes/analysis/Blocks.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+tile::MakeViewOp madeView(Value view) {
+  while (true) {
+    if (auto made = view.getDefiningOp<tile::MakeViewOp>())
+      return made;
+    scf::ForOp loop;
+    unsigned index = 0;
+    if (auto argument = dyn_cast<BlockArgument>(view)) {
+      loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+      index = argument.getArgNumber() - 1;
+    } else {
+      loop = view.getDefiningOp<scf::ForOp>();
+      index = cast<OpResult>(view).getResultNumber();
+    }
+    if (!loop || view == loop.getInductionVar() ||
+        loop.getYieldedValues()[index] != loop.getRegionIterArgs()[index])
+      return {};
+    view = loop.getInitArgs()[index];
+  }
+}
+
+std::optional<ViewBlock> blockOf(Operation *op) {
+  auto block = [](auto access, RankedTensorType tile, Value when) -> std::optional<ViewBlock> {
+    tile::MakeViewOp view = madeView(access.getView());
+    if (!view)
+      return std::nullopt;
+    return ViewBlock{view, access.getOffsets(), tile, when};
+  };
+  return llvm::TypeSwitch<Operation *, std::optional<ViewBlock>>(op)
+      .Case([&](tile::LoadBlockOp load) { return block(load, load.getType(), load.getWhen()); })
+      .Case([&](tile::StoreBlockOp store) { return block(store, store.getValue().getType(), {}); })
+      .Case([&](tile::AtomicBlockOp atomic) { return block(atomic, atomic.getType(), {}); })
+      .Case([&](cta::AsyncCopyBlockOp copy) {
+        cta::BufferType buffer = copy.getBuffer().getType();
+        auto tile = RankedTensorType::get(buffer.getShape(), buffer.getElement(), copy.getLayout());
+        return block(copy, tile, copy.getWhen());
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+BlockContiguity ViewBlock::contiguity(const ContiguityAnalysis &analysis) const {
+  BlockContiguity known;
+  known.ptr = &analysis[tile::MakeViewOp(view).getPtr()];
+  for (auto [offset, extent, stride] : llvm::zip_equal(offsets, tile::MakeViewOp(view).getExtents(),
+                                                       tile::MakeViewOp(view).getStrides())) {
+    known.offsets.push_back(&analysis[offset]);
+    known.extents.push_back(&analysis[extent]);
+    known.strides.push_back(&analysis[stride]);
+  }
+  known.shape = shape();
+  return known;
+}
+
+bool isLoad(Operation *op) { return isa<tile::LoadOp, tile::LoadBlockOp>(op); }
+
+bool isVolatileLoad(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadBlockOp>(op))
+    return load.getCache() == tile::Cache::Volatile;
+  auto load = dyn_cast<tile::LoadOp>(op);
+  return load && load.getIsVolatile();
+}
+
+AccessContiguity contiguityOf(const ContiguityAnalysis &analysis, Operation *access) {
+  if (std::optional<ViewBlock> block = blockOf(access)) {
+    BlockContiguity known = block->contiguity(analysis);
+    const int64_t bytes = cta::elementBytes(block->tile);
+    return {pointersOfBlock(known, bytes, analysis.getCertainty()), maskOfBlock(known), bytes};
+  }
+  return llvm::TypeSwitch<Operation *, AccessContiguity>(access)
+      .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::AsyncCopyOp>(
+          [&](auto op) {
+            AccessContiguity known{analysis[op.getPtr()], std::nullopt,
+                                   stepOf(op.getPtr().getType())};
+            if (op.getMask())
+              known.mask = analysis[op.getMask()];
+            return known;
+          });
+}
+
+} // namespace sectile
