@@ -164,12 +164,22 @@ private:
     auto vectorOf = [](auto access) { return access.getVector().value_or(1); };
     if (auto dot = dyn_cast<cta::DotOp>(op))
       return product(dot, times);
-    if (auto loadOp = dyn_cast<tile::LoadOp>(op)) {
+    auto loads = [&](auto loadOp) {
       const Type type = loadOp.getType();
       touch(load, times, elementsOf(type), cta::elementBytes(type), vectorOf(loadOp));
-    } else if (auto storeOp = dyn_cast<tile::StoreOp>(op)) {
+    };
+    auto stores = [&](auto storeOp) {
       const Type type = storeOp.getValue().getType();
       touch(store, times, elementsOf(type), cta::elementBytes(type), vectorOf(storeOp));
+    };
+    if (auto loadOp = dyn_cast<tile::LoadOp>(op)) {
+      loads(loadOp);
+    } else if (auto loadOp = dyn_cast<cta::BufferLoadOp>(op)) {
+      loads(loadOp);
+    } else if (auto storeOp = dyn_cast<tile::StoreOp>(op)) {
+      stores(storeOp);
+    } else if (auto storeOp = dyn_cast<cta::BufferStoreOp>(op)) {
+      stores(storeOp);
     } else if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
       const Type type = rmw.getValue().getType();
       touch(atomic, times, elementsOf(type), cta::elementBytes(type), 1);

@@ -65,8 +65,8 @@ void Preparation::look(size_t candidate,
     result.irHash = LaunchAccess::codeHash(launch, device);
     if (isKnown(candidate, result.irHash))
       return;
-    LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
-      const Target target = llvm::cantFail(Target::get(device.target()));
+    const Target target = llvm::cantFail(Target::get(device.target()));
+    LaunchAccess::trace(launch, target, [&](mlir::ModuleOp module) {
       llvm::Expected<ResourceEstimate> estimate = estimateResources(module, target, options);
       if (!estimate) // compiling says it better
         return llvm::consumeError(estimate.takeError());

@@ -48,6 +48,7 @@ static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors,
   t.triple = "amdgcn-amd-amdhsa";
   t.cpu = name.str();
   t.features = warpSize == 64 ? "+wavefrontsize64" : "+wavefrontsize32";
+  t.bufferAccess = true;
   t.warpSize = warpSize;
   t.maxSharedBytes = t.sharedBytesPerUnit = 64 * 1024;
   t.registersPerUnit = 131072;

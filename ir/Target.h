@@ -27,12 +27,15 @@ struct Target {
   unsigned sharedBytesPerUnit = 0;   ///< of one multiprocessor or compute unit
   unsigned registersPerUnit = 65536; ///< 32-bit registers of one multiprocessor
   unsigned maxRegistersPerThread = 255;
-  unsigned multiprocessors = 0; ///< of the usual product, for estimates
-  unsigned sharedBanks = 32;    ///< each 4 bytes wide
-  bool asyncCopy = false;       ///< global-to-shared copies in groups, waited for by count
-  bool matrixLoad = false;      ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
-  bool bf16Arithmetic = false;  ///< native bf16 add, multiply and fma
+  unsigned multiprocessors = 0;     ///< of the usual product, for estimates
+  unsigned sharedBanks = 32;        ///< each 4 bytes wide
+  bool asyncCopy = false;           ///< global-to-shared copies in groups, waited for by count
+  bool matrixLoad = false;          ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
+  bool bf16Arithmetic = false;      ///< native bf16 add, multiply and fma
   bool barrierOrdersGlobal = false; ///< and not shared memory alone
+  /// Loads and stores through a resource: a uniform address, and 32-bit offsets in bytes whose
+  /// range the hardware checks.
+  bool bufferAccess = false;
   bool dependentLaunch = false; ///< a kernel may start before the one ahead of it is done
   bool bf16Atomics = false;     ///< native atomic addition of bf16
   bool tanhInstruction = false;

@@ -75,9 +75,9 @@ LogicalResult checkAttributes(func::FuncOp kernel) {
   if (!llvm::isPowerOf2_32(warpsOf(kernel)))
     return kernel.emitError() << "the number of warps is a power of two, not " << warpsOf(kernel);
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    if (failed(checkNumber(kernel, kernel.getArgAttr(i, tile::divisibleAttr), tile::divisibleAttr,
-                           1, INT64_MAX)))
-      return failure();
+    for (StringRef fact : {StringRef(tile::divisibleAttr), StringRef(tile::belowAttr)})
+      if (failed(checkNumber(kernel, kernel.getArgAttr(i, fact), fact, 1, INT64_MAX)))
+        return failure();
   WalkResult loops = kernel.walk([](scf::ForOp loop) {
     return succeeded(checkNumber(loop, loop->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64))
                ? WalkResult::advance()

@@ -1,5 +1,6 @@
-// Gives block loads, stores, atomics and copies of views the form in which they are carried out:
-// pointers and a mask, in the layout that the tile has by now.
+// Gives block loads, stores, atomics and copies of views the form in which they are carried out, in
+// the layout that the tile has by now: pointers and a mask, or, where the target has it and strides
+// are known to be small, one address with 32-bit offsets and a mask.
 //
 // A block's address is a scalar part, base + offset · stride per dimension, plus a part within the
 // block, 0 … n-1 times stride. The scalar part goes into the pointer first: what is left per
@@ -41,24 +42,48 @@ public:
         shape(block.shape()) {}
 
   Value pointers() {
-    Value ptr = view.getPtr();
-    for (auto [offset, stride] : llvm::zip_equal(block.offsets, view.getStrides())) {
-      Value steps = wide(offset), length = wide(stride);
-      ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr,
-                                   arith::MulIOp::create(builder, loc, steps, length));
-    }
+    Value ptr = start();
     // Dimension by dimension, so that elements which differ in the last one alone share the rest.
     SmallVector<int64_t> extents(shape.size(), 1);
     ptr = tile::SplatOp::create(builder, loc, RankedTensorType::get(extents, ptr.getType()), ptr);
     for (unsigned d = 0; d < shape.size(); ++d) {
       extents[d] = shape[d];
       ptr = broadcast(ptr, extents);
-      Value steps = within(d, view.getStrides()[d]);
-      steps = broadcast(tile::alongDim(builder, loc, steps, d, shape.size()), extents);
+      Value steps = along(d, within(d, view.getStrides()[d]), extents);
       ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr, steps);
     }
     setLayout(ptr, *cta::layoutOf(block.tile));
     return ptr;
+  }
+
+  /// The address of the block's first element.
+  Value start() {
+    Value ptr = view.getPtr();
+    for (auto [offset, stride] : llvm::zip_equal(block.offsets, view.getStrides())) {
+      Value steps = wide(offset), length = wide(stride);
+      ptr = tile::AddPtrOp::create(builder, loc, ptr.getType(), ptr,
+                                   arith::MulIOp::create(builder, loc, steps, length));
+    }
+    return ptr;
+  }
+
+  /// How many elements from there each one is, in 32 bits.
+  Value offsets() {
+    Value sum;
+    SmallVector<int64_t> extents(shape.size(), 1);
+    for (unsigned d = 0; d < shape.size(); ++d) {
+      extents[d] = shape[d];
+      Value steps = range(d);
+      if (Value stride = view.getStrides()[d]; !matchPattern(stride, m_One()))
+        steps = arith::MulIOp::create(
+            builder, loc, steps,
+            tile::SplatOp::create(builder, loc, steps.getType(), narrow(stride)));
+      steps = along(d, steps, extents);
+      sum =
+          sum ? Value(arith::AddIOp::create(builder, loc, broadcast(sum, extents), steps)) : steps;
+    }
+    setLayout(sum, *cta::layoutOf(block.tile));
+    return sum;
   }
 
   /// Where `0 <= index < extent` in every dimension, and `when` holds; null where that is known.
@@ -80,7 +105,7 @@ public:
         inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, notBelow)) : notBelow;
       }
       if (inside)
-        require(broadcast(tile::alongDim(builder, loc, inside, d, shape.size()), shape));
+        require(along(d, inside, shape));
     }
     if (block.when)
       require(tile::SplatOp::create(builder, loc, RankedTensorType::get(shape, builder.getI1Type()),
@@ -100,6 +125,20 @@ private:
     return scalar.getType().isInteger(64)
                ? scalar
                : Value(arith::ExtSIOp::create(builder, loc, builder.getI64Type(), scalar));
+  }
+
+  /// As 32 bits, which are enough.
+  Value narrow(Value scalar) {
+    return scalar.getType().isInteger(64)
+               ? Value(arith::TruncIOp::create(builder, loc, builder.getI32Type(), scalar))
+           : scalar.getType().isInteger(32)
+               ? scalar
+               : Value(arith::ExtSIOp::create(builder, loc, builder.getI32Type(), scalar));
+  }
+
+  /// What is said along a dimension, of all elements of a shape.
+  Value along(unsigned d, Value line, ArrayRef<int64_t> extents) {
+    return broadcast(tile::alongDim(builder, loc, line, d, shape.size()), extents);
   }
 
   Value range(unsigned d) {
@@ -153,11 +192,30 @@ private:
   ArrayRef<int64_t> shape;
 };
 
+/// Offsets in a buffer are less than this, in bytes.
+constexpr Interval::Number bufferBytes = Interval::Number(1) << 31;
+
+/// Why a block is not accessed at 32-bit offsets from its first element; empty when it can be.
+std::string whyNotBuffer(Operation *op, const ViewBlock &block, const BlockContiguity &known) {
+  if (isVolatileLoad(op) || !isa<tile::LoadBlockOp, tile::StoreBlockOp>(op))
+    return "it is atomic or volatile";
+  const int64_t bytes = cta::elementBytes(block.tile);
+  Interval::Number reach = bytes;
+  for (auto [extent, stride] : llvm::zip_equal(block.shape(), known.strides)) {
+    if (extent > 1 && !stride->isNonNegative())
+      return "a stride may be negative";
+    reach += (extent - 1) * stride->interval.high * bytes;
+  }
+  return reach > bufferBytes ? "strides are not known to be so small that offsets fit 31 bits" : "";
+}
+
 struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void runOnOperation() override {
-    FailureOr<Target> target = targetOf(getOperation());
-    if (failed(target) || failed(checkLayouts(getOperation(), *target)))
+    FailureOr<Target> found = targetOf(getOperation());
+    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
       return signalPassFailure();
+    target = *found;
+    said.clear();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
     SmallVector<Operation *> accesses;
     getOperation().walk([&](Operation *op) {
@@ -173,6 +231,19 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     OpBuilder builder(op);
     const BlockContiguity known = block.contiguity(contiguity);
     Addressing addressing(builder, op->getLoc(), block, known);
+    if (target.bufferAccess) {
+      std::string why = whyNotBuffer(op, block, known);
+      if (why.empty()) {
+        Value base = addressing.start();
+        Value offsets = addressing.offsets();
+        replaceByBuffer(builder, op, base, offsets, addressing.mask());
+        op->erase();
+        return;
+      }
+      // Once for all that a loop was made of.
+      if (said.insert(op->getLoc()).second)
+        op->emitRemark("goes by pointers, not by offsets in a buffer: ") << why;
+    }
     // In this order whatever the host compiler: the order of arguments is not the language's to
     // say.
     Value pointers = addressing.pointers();
@@ -183,11 +254,31 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     op->erase();
   }
 
+  static Value paddingOf(OpBuilder &builder, tile::LoadBlockOp op, Value mask) {
+    auto padding = op.getPaddingAttr();
+    if (!padding || !mask)
+      return {};
+    return arith::ConstantOp::create(builder, op.getLoc(),
+                                     DenseElementsAttr::get(op.getType(), Attribute(padding)));
+  }
+
+  static void replaceByBuffer(OpBuilder &builder, Operation *op, Value base, Value offsets,
+                              Value mask) {
+    if (auto store = dyn_cast<tile::StoreBlockOp>(op)) {
+      cta::BufferStoreOp::create(builder, op->getLoc(), base, offsets, store.getValue(), mask,
+                                 store.getCache(), store.getEviction(), /*vector=*/IntegerAttr());
+      return;
+    }
+    auto load = cast<tile::LoadBlockOp>(op);
+    Value other = paddingOf(builder, load, mask);
+    auto made = cta::BufferLoadOp::create(builder, op->getLoc(), load.getType(), base, offsets,
+                                          mask, other, load.getCache(), load.getEviction(),
+                                          /*vector=*/IntegerAttr());
+    load.replaceAllUsesWith(made.getResult());
+  }
+
   void replace(OpBuilder &builder, tile::LoadBlockOp op, Value ptr, Value mask) {
-    Value other;
-    if (auto padding = op.getPaddingAttr(); padding && mask)
-      other = arith::ConstantOp::create(builder, op.getLoc(),
-                                        DenseElementsAttr::get(op.getType(), Attribute(padding)));
+    Value other = paddingOf(builder, op, mask);
     auto load = tile::LoadOp::create(builder, op.getLoc(), op.getType(), ptr, mask, other,
                                      op.getCache(), op.getEviction(),
                                      /*isVolatile=*/isVolatileLoad(op),
@@ -212,6 +303,9 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     cta::AsyncCopyOp::create(builder, op.getLoc(), ptr, op.getBuffer(), mask, op.getCache(),
                              op.getEviction(), op.getVectorAttr());
   }
+
+  Target target;
+  DenseSet<Location> said; ///< where a remark was made
 };
 
 } // namespace

@@ -76,7 +76,7 @@ def AssignLayouts : Pass<"assign-layouts", "::mlir::func::FuncOp"> {
 def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
   let summary = "set how many elements each memory access moves at once";
   let description = [{
-    Sets the attribute `vector` of loads, stores, asynchronous copies and pairwise atomics to the longest run of
+    Sets the attribute `vector` of loads and stores, asynchronous copies and pairwise atomics to the longest run of
     registers that holds neighbours in memory, aligned to its size, under one mask value. Copies that were made with a width
     keep it. Changes nothing else. Refuses asynchronous copies of less than 4 bytes.
   }];
@@ -107,8 +107,10 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   let summary = "give block loads, stores, atomics and copies of views the form in which they are carried out";
   let description = [{
-    Makes each block a tile of pointers in the layout of the tile, and a mask of what lies within the extents. A bound is
-    left out where offsets are known to keep it. Expects layouts on all tiles, and copies that wait for their widths or
+    Makes each block a tile of pointers in the layout of the tile, and a mask of what lies within the extents. Where the
+    target has buffer accesses and all offsets within the block are known to be from 0 to 2^31 - 1 bytes, loads and stores
+    get one address and a tile of offsets instead; a remark says of the others why not. A bound is left out where offsets
+    are known to keep it. Expects layouts on all tiles, and copies that wait for their widths or
     have them. Afterwards no view is left. Refuses a view that a branch chooses or a loop changes, which the first passes
     refuse already, with the user's line.
   }];

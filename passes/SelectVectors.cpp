@@ -16,6 +16,14 @@ using namespace sectile;
 
 namespace {
 
+/// The tile that says where an access goes.
+template <typename Op> Value placesOf(Op op) {
+  if constexpr (requires { op.getOffsets(); })
+    return op.getOffsets();
+  else
+    return op.getPtr();
+}
+
 struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
   void runOnOperation() override {
     FailureOr<Target> target = targetOf(getOperation());
@@ -23,7 +31,7 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       return signalPassFailure();
     const auto &contiguity = getAnalysis<ContiguityAnalysis>();
     auto select = [&](auto op) -> LogicalResult {
-      const Layout *layout = cta::layoutOf(op.getPtr().getType());
+      const Layout *layout = cta::layoutOf(placesOf(op).getType());
       if (!layout)
         return success(); // a scalar
       // Who made an asynchronous copy of a load knew more than its addresses show.
@@ -33,9 +41,10 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
       Builder builder(op);
       op.setVectorAttr(length > 1 ? builder.getI32IntegerAttr(length) : IntegerAttr());
       // Who made an asynchronous copy has to know that it can be one.
-      if (isa<cta::AsyncCopyOp>(op) && length * stepOf(op.getPtr().getType()) < 4)
-        return op.emitOpError("moves ") << length * stepOf(op.getPtr().getType())
-                                        << " bytes at once; asynchronous copies move 4, 8 or 16";
+      if (const int64_t bytes = length * contiguityOf(contiguity, op).elementBytes;
+          isa<cta::AsyncCopyOp>(op) && bytes < 4)
+        return op.emitOpError("moves ")
+               << bytes << " bytes at once; asynchronous copies move 4, 8 or 16";
       return success();
     };
     // 16-bit floats are added in pairs, of which a chip's word has two.
@@ -49,8 +58,8 @@ struct SelectVectors : sectile::impl::SelectVectorsBase<SelectVectors> {
     getOperation().walk(pair);
     WalkResult result = getOperation().walk([&](Operation *op) {
       return TypeSwitch<Operation *, WalkResult>(op)
-          .Case<tile::LoadOp, tile::StoreOp, cta::AsyncCopyOp>(
-              [&](auto access) { return select(access); })
+          .Case<tile::LoadOp, tile::StoreOp, cta::AsyncCopyOp, cta::BufferLoadOp,
+                cta::BufferStoreOp>([&](auto access) { return select(access); })
           .Default([](Operation *) { return WalkResult::advance(); });
     });
     if (result.wasInterrupted())

@@ -129,9 +129,9 @@ std::optional<bool> constantMask(Value mask) {
   return std::nullopt;
 }
 
-struct LoadOfConstantMask : OpRewritePattern<tile::LoadOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(tile::LoadOp op, PatternRewriter &rewriter) const override {
+template <typename Op> struct LoadOfConstantMask : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     std::optional<bool> mask = constantMask(op.getMask());
     if (!mask)
       return rewriter.notifyMatchFailure(op, "has no mask, or one that is not constant");
@@ -146,7 +146,7 @@ struct LoadOfConstantMask : OpRewritePattern<tile::LoadOp> {
       rewriter.replaceOp(op, op.getOther());
       return success();
     }
-    TypedAttr zero = rewriter.getZeroAttr(op.getType());
+    TypedAttr zero = rewriter.getZeroAttr(op.getResult().getType());
     if (!zero)
       return rewriter.notifyMatchFailure(op, "its type has no zero");
     rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, zero);
@@ -154,9 +154,9 @@ struct LoadOfConstantMask : OpRewritePattern<tile::LoadOp> {
   }
 };
 
-struct StoreOfConstantMask : OpRewritePattern<tile::StoreOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(tile::StoreOp op, PatternRewriter &rewriter) const override {
+template <typename Op> struct StoreOfConstantMask : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     std::optional<bool> mask = constantMask(op.getMask());
     if (!mask)
       return rewriter.notifyMatchFailure(op, "has no mask, or one that is not constant");
@@ -189,9 +189,10 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
                ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
                SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
-               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask, StoreOfConstantMask,
-               AtomicOfConstantMask<tile::AtomicRMWOp>, AtomicOfConstantMask<tile::AtomicCasOp>>(
-      patterns.getContext());
+               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask<tile::LoadOp>,
+               LoadOfConstantMask<cta::BufferLoadOp>, StoreOfConstantMask<tile::StoreOp>,
+               StoreOfConstantMask<cta::BufferStoreOp>, AtomicOfConstantMask<tile::AtomicRMWOp>,
+               AtomicOfConstantMask<tile::AtomicCasOp>>(patterns.getContext());
 }
 
 } // namespace sectile

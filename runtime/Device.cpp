@@ -125,6 +125,18 @@ std::string codeKeyOf(const Target &chip) {
 
 std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
 
+bool DeviceImpl::bufferAccess() const {
+  int known = hasBuffers.load(std::memory_order_relaxed);
+  if (known < 0) {
+    llvm::Expected<Target> chip = Target::get(target);
+    known = chip && chip->bufferAccess;
+    if (!chip)
+      llvm::consumeError(chip.takeError());
+    hasBuffers.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+
 llvm::Expected<Artifact> DeviceImpl::compile(mlir::ModuleOp module, const CompileOptions &options,
                                              CompileTimes *times) const {
   return sectile::compile(module, llvm::cantFail(Target::get(target)), options,

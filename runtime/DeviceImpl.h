@@ -117,6 +117,8 @@ public:
 
   /// All that compiled code depends on beside the kernel and how it is compiled.
   virtual std::string codeKey() const;
+  /// Target::bufferAccess of its chip; of none, false.
+  bool bufferAccess() const;
   /// Whether what is loaded names lines of the kernel's source.
   virtual bool namesLines() const { return false; }
   /// Compiles what was traced; the module is changed.
@@ -140,6 +142,8 @@ private:
   [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const;
 
   std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
+  mutable std::atomic<int> hasBuffers =
+      -1; ///< bufferAccess(), which every launch asks; -1: not yet
 };
 
 /// Who makes and destroys a stream.

@@ -9,6 +9,7 @@
 #include "runtime/LaunchAccess.h"
 #include "runtime/LaunchKey.h"
 #include "runtime/Specialization.h"
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -25,20 +26,23 @@ namespace {
 
 thread_local CompileTimes *timesSink = nullptr;
 
-// What is known of one flattened argument, three bits of a key.
-constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4;
-constexpr unsigned bitsPerArgument = 3, argumentsPerWord = 21;
+// What is known of one flattened argument, four bits of a key.
+constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isSmall = 8;
+constexpr unsigned bitsPerArgument = 4, argumentsPerWord = 16;
 
 uint64_t knownBits(uint64_t value) {
   return (value % 16 == 0 ? divisible16 : 0) |
          (detail::fits_index32(static_cast<int64_t>(value)) ? is32bit : 0) |
-         (value == 1 ? isOne : 0);
+         (value == 1 ? isOne : 0) |
+         (value < static_cast<uint64_t>(detail::smallIndexEnd) ? isSmall : 0);
 }
 
-// Which of the bits count, for every flattened argument.
-std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs) {
+// Which of the bits count, for every flattened argument. What else would be another variant of the
+// code for nothing: that indices and strides are small counts where a chip has buffer accesses.
+std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool bufferAccess) {
   constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne,
-                    ofIndex = ofInteger | is32bit;
+                    ofExtent = ofInteger | is32bit;
+  const uint8_t ofIndex = ofExtent | (bufferAccess ? isSmall : 0);
   std::vector<uint8_t> masks;
   for (const detail::ArgSpec &spec : specs)
     switch (spec.kind) {
@@ -53,7 +57,8 @@ std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs) {
       break;
     case detail::ArgKind::view:
       masks.push_back(ofAddress);
-      masks.insert(masks.end(), 2 * spec.rank, ofIndex);
+      masks.insert(masks.end(), spec.rank, ofExtent);
+      masks.insert(masks.end(), spec.rank, ofIndex);
       break;
     }
   return masks;
@@ -104,7 +109,7 @@ CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel)
   return options;
 }
 
-// Which arguments were specialised how, in words: "0:16 3:1 4:64bit".
+// Which arguments were specialised how, in words: "0:16 3=1 4:64bit 5:16:small".
 std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
   std::string text;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -116,6 +121,8 @@ std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
       one = ":16";
     if (!argument.is32bit)
       one += ":64bit";
+    if (argument.small && !argument.value)
+      one += ":small";
     if (!one.empty())
       text += " " + std::to_string(i) + one;
   }
@@ -130,6 +137,7 @@ std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> 
     detail::ArgSpecialization argument;
     argument.divisible16 = bits & divisible16;
     argument.is32bit = bits & is32bit || !(masks[i] & is32bit); // only an index can need more
+    argument.small = bits & isSmall;
     if (bits & isOne)
       argument.value = 1;
     result.push_back(argument);
@@ -175,8 +183,9 @@ struct TracedKernel {
   std::vector<detail::ArgSpecialization> arguments;
   bool stateless = false; // no lambda that was traced captures anything
 
-  TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed)
-      : arguments(specializations(countingBits(desc.args), packed.words)) {
+  TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
+               bool bufferAccess)
+      : arguments(specializations(countingBits(desc.args, bufferAccess), packed.words)) {
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
     if (timesSink)
@@ -205,9 +214,10 @@ public:
     if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
         !runtime::CompileCache::get().disk())
       return;
-    indexKey = runtime::launchKey(desc, target, options,
-                                  describe(specializations(countingBits(desc.args), packed.words)),
-                                  {packed.configWords, packed.configCount});
+    indexKey = runtime::launchKey(
+        desc, target, options,
+        describe(specializations(countingBits(desc.args, device.bufferAccess()), packed.words)),
+        {packed.configWords, packed.configCount});
     if (indexKey)
       record = runtime::CompileCache::get().findLaunch(*indexKey);
   }
@@ -219,7 +229,7 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed);
+    traced.emplace(desc, packed, device.bufferAccess());
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
@@ -299,9 +309,15 @@ RecordCompileTimes::~RecordCompileTimes() { timesSink = before; }
 namespace detail {
 
 struct KernelState {
-  explicit KernelState(const KernelDesc &desc) : masks(countingBits(desc.args)) {}
+  explicit KernelState(const KernelDesc &desc)
+      : masks{countingBits(desc.args, false), countingBits(desc.args, true)} {}
 
-  const std::vector<uint8_t> masks;
+  const std::vector<uint8_t> &masksFor(const DeviceImpl &device) const {
+    return masks[device.bufferAccess()];
+  }
+  size_t countArguments() const { return masks[0].size(); }
+
+  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip has buffer accesses
   runtime::SpecializationTable table;
   std::mutex mutex; ///< guards what follows
   std::map<std::vector<uint64_t>, std::string> codeHashes;
@@ -366,7 +382,7 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
 const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed) const {
   const CompileOptions options = resolve(packed.options, options_);
   KernelState &state = this->state();
-  const Key key(device, state.masks, packed, options);
+  const Key key(device, state.masksFor(device), packed, options);
   const LoadedKernel *kernel = state.table.find(key.get());
   return kernel ? *kernel : *loadKernel(state.table, desc_, device, key, packed, options);
 }
@@ -394,14 +410,14 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   KernelState &state = this->state();
 
   void *arguments[maxArguments + 2]; // two for the debug log
-  for (size_t i = 0; i < state.masks.size(); ++i)
+  for (size_t i = 0; i < state.countArguments(); ++i)
     arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
   if (device.captures.any())
     keepForGraph(device, stream.native(), *kernel, desc_.args, packed.words);
   const runtime::GridExtents extents{grid.x, grid.y, grid.z,
                                      packed.options.dependent || options_.dependent};
   if (kernel->debug)
-    return device.debugLogs.launch(*kernel, extents, arguments, state.masks.size(),
+    return device.debugLogs.launch(*kernel, extents, arguments, state.countArguments(),
                                    stream.native());
   try {
     device.launch(*kernel, extents, arguments, stream.native());
@@ -418,7 +434,7 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   llvm::Expected<Form> form = formByName(llvm::StringRef(formName.data(), formName.size()), target);
   if (!form)
     throw CompileError(llvm::toString(form.takeError()));
-  TracedKernel traced(desc_, packed);
+  TracedKernel traced(desc_, packed, target.bufferAccess);
   llvm::Expected<std::string> text =
       compileTo(*traced.module, target, resolve(packed.options, options_), *form, timesSink);
   if (!text)
@@ -429,7 +445,7 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
 std::string KernelBase::codeHash(const Device &device, const PackedLaunch &packed) const {
   const CompileOptions options = resolve(packed.options, options_);
   KernelState &state = this->state();
-  const Key key(*device.impl(), state.masks, packed, options);
+  const Key key(*device.impl(), state.masksFor(*device.impl()), packed, options);
   const std::vector<uint64_t> words(key.get().begin(), key.get().end());
   std::lock_guard lock(state.mutex);
   std::string &hash = state.codeHashes[words];
@@ -490,9 +506,9 @@ CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device 
   return *CacheKey::parse(launch.kernel->cacheKey(device, launch.packed()));
 }
 
-void LaunchAccess::trace(const detail::BoundLaunch &launch,
+void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,
                          llvm::function_ref<void(mlir::ModuleOp)> use) {
-  const TracedKernel traced(launch.kernel->desc_, launch.packed());
+  const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.bufferAccess);
   use(*traced.module);
 }
 

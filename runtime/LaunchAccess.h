@@ -21,8 +21,8 @@ struct LaunchAccess {
   static std::string codeHash(const detail::BoundLaunch &launch, const Device &device);
   /// Under which the compile cache keeps what it runs.
   static CacheKey cacheKey(const detail::BoundLaunch &launch, const Device &device);
-  /// Traces the kernel and hands the module to `use`, which may change it.
-  static void trace(const detail::BoundLaunch &launch,
+  /// Traces the kernel as for this chip, and hands the module to `use`, which may change it.
+  static void trace(const detail::BoundLaunch &launch, const Target &target,
                     llvm::function_ref<void(mlir::ModuleOp)> use);
 };
 

@@ -2,6 +2,7 @@
 #include "codegen/amd/MatrixUnits.h"
 #include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/common/TargetHooks.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/Metadata.h"
 
@@ -74,11 +75,15 @@ public:
   }
 
   Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
-    return loadUnderBranch(b, access, type, other);
+    return access.offset ? bufferLoad(b, access, type, other)
+                         : loadUnderBranch(b, access, type, other);
   }
 
   void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
-    storeUnderBranch(b, access, value);
+    if (access.offset)
+      bufferStore(b, access, value);
+    else
+      storeUnderBranch(b, access, value);
   }
 
   Value *atomicUpdate(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
@@ -156,6 +161,89 @@ public:
   }
 
 private:
+  /// Whether all lanes have the same value, as far as that is easy to see. LLVM looks closer; what
+  /// is missed costs an instruction.
+  static bool isUniform(Value *value, SmallPtrSetImpl<Value *> &seen) {
+    if (isa<Constant, Argument>(value) || !seen.insert(value).second)
+      return true;
+    auto all = [&](auto &&operands) {
+      return llvm::all_of(operands, [&](Value *operand) { return isUniform(operand, seen); });
+    };
+    if (auto *call = dyn_cast<IntrinsicInst>(value))
+      switch (call->getIntrinsicID()) {
+      case Intrinsic::amdgcn_workgroup_id_x:
+      case Intrinsic::amdgcn_workgroup_id_y:
+      case Intrinsic::amdgcn_workgroup_id_z:
+      case Intrinsic::amdgcn_implicitarg_ptr:
+        return true;
+      case Intrinsic::smin:
+      case Intrinsic::smax:
+      case Intrinsic::umin:
+      case Intrinsic::umax:
+        return all(call->args());
+      default:
+        return false;
+      }
+    if (auto *load = dyn_cast<LoadInst>(value))
+      return !load->isVolatile() && all(load->operand_values());
+    return isa<BinaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst, PHINode>(value) &&
+           all(cast<Instruction>(value)->operand_values());
+  }
+
+  /// The resource of 2^31 bytes from an access's pointer, in scalar registers. What the words
+  /// beside address and size say: elements of 32 bits without a stride or swizzle; from RDNA on,
+  /// that offsets are compared with the size as they are.
+  Value *resourceOf(IRBuilder<> &b, Value *pointer) const {
+    SmallPtrSet<Value *, 16> seen;
+    if (!isUniform(pointer, seen)) {
+      Value *number = b.CreatePtrToInt(pointer, b.getInt64Ty());
+      number = b.CreateIntrinsic(Intrinsic::amdgcn_readfirstlane, {b.getInt64Ty()}, {number});
+      pointer = b.CreateIntToPtr(number, pointer->getType());
+    }
+    const bool isCdna = StringRef(target.cpu).starts_with("gfx9");
+    const uint32_t format = 7u << 12 | 4u << 15, rdna = 1u << 24 | 3u << 28;
+    return b.CreateIntrinsic(Intrinsic::amdgcn_make_buffer_rsrc,
+                             {PointerType::get(b.getContext(), 8), pointer->getType()},
+                             {pointer, b.getInt16(0), b.getInt64(pseudo::amdBufferBytes),
+                              b.getInt32(isCdna ? format : format | rdna)});
+  }
+
+  /// What is masked off goes beyond the buffer: it reads zero there, and writes nothing.
+  static Value *offsetInBuffer(IRBuilder<> &b, const GlobalAccess &access) {
+    Value *beyond = b.getInt32(uint32_t(pseudo::amdBufferBytes));
+    return access.predicate ? b.CreateSelect(access.predicate, access.offset, beyond)
+                            : access.offset;
+  }
+
+  /// The same bits as buffer instructions move them: nothing, or words.
+  static Type *bufferTypeOf(Type *type) {
+    const unsigned bits = type->getPrimitiveSizeInBits();
+    Type *word = Type::getInt32Ty(type->getContext());
+    return bits <= 32 ? type : FixedVectorType::get(word, bits / 32);
+  }
+
+  Value *bufferLoad(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const {
+    Value *zero = b.getInt32(0);
+    CallInst *load =
+        b.CreateIntrinsic(Intrinsic::amdgcn_raw_ptr_buffer_load, {bufferTypeOf(type)},
+                          {resourceOf(b, access.pointer), offsetInBuffer(b, access), zero, zero});
+    Value *value = b.CreateBitCast(hinted(b, access, load), type);
+    auto *constant = dyn_cast_or_null<Constant>(other);
+    if (!access.predicate || !other || (constant && constant->isNullValue()))
+      return value;
+    return b.CreateSelect(access.predicate, value, other);
+  }
+
+  void bufferStore(IRBuilder<> &b, const GlobalAccess &access, Value *value) const {
+    Type *type = bufferTypeOf(value->getType());
+    Value *zero = b.getInt32(0);
+    CallInst *store =
+        b.CreateIntrinsic(Intrinsic::amdgcn_raw_ptr_buffer_store, {type},
+                          {b.CreateBitCast(value, type), resourceOf(b, access.pointer),
+                           offsetInBuffer(b, access), zero, zero});
+    hinted(b, access, store);
+  }
+
   /// What makes a fence one of shared memory alone: loads from global memory stay under way.
   static MDNode *sharedOnly(IRBuilder<> &b) {
     LLVMContext &context = b.getContext();

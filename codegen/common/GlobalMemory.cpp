@@ -1,4 +1,4 @@
-// tile.load and tile.store: global memory.
+// Loads and stores of global memory, by pointers and at offsets in a buffer.
 #include "codegen/common/Atomics.h"
 #include "codegen/common/Words.h"
 #include "passes/analysis/SharedMemory.h"
@@ -16,12 +16,41 @@ struct KernelEmitter::AccessShape {
   unsigned bytes;            ///< of one access
 };
 
-KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
+/// Where the elements of an access are.
+struct KernelEmitter::Places {
+  Value tile;                  ///< of pointers or offsets
+  llvm::Value *base = nullptr; ///< what offsets count from
+  Type element;                ///< in memory
+
+  Places(KernelEmitter &, tile::LoadOp op) : Places(op.getPtr()) {}
+  Places(KernelEmitter &, tile::StoreOp op) : Places(op.getPtr()) {}
+  Places(KernelEmitter &emitter, cta::BufferLoadOp op)
+      : Places(emitter, op.getBase(), op.getOffsets()) {}
+  Places(KernelEmitter &emitter, cta::BufferStoreOp op)
+      : Places(emitter, op.getBase(), op.getOffsets()) {}
+
+  /// Says where one register's element is.
+  void set(KernelEmitter &emitter, GlobalAccess &access, unsigned reg) const {
+    llvm::Value *place = emitter.registers(tile)[reg];
+    access.pointer = base ? base : place;
+    if (base)
+      access.offset = emitter.b.CreateMul(place, emitter.b.getInt32(cta::elementBytes(element)));
+  }
+
+private:
+  explicit Places(Value pointers)
+      : tile(pointers),
+        element(cast<tile::PtrType>(tile::elementType(pointers.getType())).getElement()) {}
+  Places(KernelEmitter &emitter, TypedValue<tile::PtrType> from, Value offsets)
+      : tile(offsets), base(emitter.scalar(from)), element(from.getType().getElement()) {}
+};
+
+KernelEmitter::AccessShape KernelEmitter::accessShape(Type tile, Type element,
                                                       std::optional<int32_t> vector) {
   AccessShape shape;
-  shape.layout = cta::layoutOf(pointers);
+  shape.layout = cta::layoutOf(tile);
   shape.count = shape.layout ? shape.layout->numRegisters() : 1;
-  shape.element = memoryTypeOf(cast<tile::PtrType>(tile::elementType(pointers)).getElement());
+  shape.element = memoryTypeOf(element);
   unsigned bits = shape.element->getPrimitiveSizeInBits();
   shape.perAccess = std::min<unsigned>(shape.layout && vector ? *vector : 1,
                                        std::max(1u, target.maxVectorBits / bits));
@@ -30,10 +59,10 @@ KernelEmitter::AccessShape KernelEmitter::accessShape(Type pointers,
   return shape;
 }
 
-LogicalResult KernelEmitter::emitLoad(tile::LoadOp op) {
-  AccessShape shape = accessShape(op.getPtr().getType(), op.getVector());
+template <typename Op> LogicalResult KernelEmitter::emitLoad(Op op) {
+  const Places places(*this, op);
+  AccessShape shape = accessShape(op.getResult().getType(), places.element, op.getVector());
   llvm::Type *type = typeOf(tile::elementType(op.getResult().getType()));
-  Registers &pointers = registers(op.getPtr());
   Registers *masks = op.getMask() ? &registers(op.getMask()) : nullptr;
   Registers *others = op.getOther() ? &registers(op.getOther()) : nullptr;
   ArrayRef<unsigned> first;
@@ -43,7 +72,8 @@ LogicalResult KernelEmitter::emitLoad(tile::LoadOp op) {
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();
   access.eviction = op.getEviction();
-  access.isVolatile = op.getIsVolatile();
+  if constexpr (std::is_same_v<Op, tile::LoadOp>)
+    access.isVolatile = op.getIsVolatile();
   llvm::Value *reader = isDoneOnce(op) ? isWriter(op.getType()) : nullptr;
   Registers result(shape.count);
   for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
@@ -52,7 +82,7 @@ LogicalResult KernelEmitter::emitLoad(tile::LoadOp op) {
         result[reg + i] = result[first[reg + i]];
       continue;
     }
-    access.pointer = pointers[reg];
+    places.set(*this, access, reg);
     access.predicate = masks ? (*masks)[reg] : nullptr;
     if (reader)
       access.predicate = access.predicate ? b.CreateAnd(reader, access.predicate) : reader;
@@ -77,14 +107,15 @@ LogicalResult KernelEmitter::emitLoad(tile::LoadOp op) {
   return success();
 }
 
-void KernelEmitter::emitStore(tile::StoreOp op) {
-  AccessShape shape = accessShape(op.getPtr().getType(), op.getVector());
-  Registers &pointers = registers(op.getPtr()), &stored = registers(op.getValue());
+template <typename Op> void KernelEmitter::emitStore(Op op) {
+  const Places places(*this, op);
+  AccessShape shape = accessShape(op.getValue().getType(), places.element, op.getVector());
+  Registers &stored = registers(op.getValue());
   Registers *masks = op.getMask() ? &registers(op.getMask()) : nullptr;
   ArrayRef<unsigned> first;
   if (shape.layout)
     first = firstCopies(*shape.layout);
-  llvm::Value *writer = isWriter(op.getPtr().getType());
+  llvm::Value *writer = isWriter(op.getValue().getType());
   GlobalAccess access;
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();
@@ -93,7 +124,7 @@ void KernelEmitter::emitStore(tile::StoreOp op) {
   for (unsigned reg = 0; reg < shape.count; reg += shape.perAccess) {
     if (!first.empty() && first[reg] < reg)
       continue;
-    access.pointer = pointers[reg];
+    places.set(*this, access, reg);
     access.predicate = masks ? (*masks)[reg] : nullptr;
     if (writer)
       access.predicate = access.predicate ? b.CreateAnd(writer, access.predicate) : writer;
@@ -103,5 +134,10 @@ void KernelEmitter::emitStore(tile::StoreOp op) {
     hooks.store(b, access, packWords(b, elements, shape.type));
   }
 }
+
+template LogicalResult KernelEmitter::emitLoad(tile::LoadOp);
+template LogicalResult KernelEmitter::emitLoad(cta::BufferLoadOp);
+template void KernelEmitter::emitStore(tile::StoreOp);
+template void KernelEmitter::emitStore(cta::BufferStoreOp);
 
 } // namespace sectile

@@ -379,6 +379,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::PermuteBufferOp permute) { define(permute, {scalar(permute.getSource())}); })
       .Case([&](cta::LocalLoadOp load) { emitLocalLoad(*this, load); })
       .Case([&](cta::LocalStoreOp store) { emitLocalStore(*this, store); })
+      .Case([&](cta::BufferLoadOp load) { result = emitLoad(load); })
+      .Case([&](cta::BufferStoreOp store) { emitStore(store); })
       .Case([&](cta::AsyncCopyOp copy) { result = emitAsyncCopy(*this, copy); })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {

@@ -124,10 +124,12 @@ private:
                              llvm::ArrayRef<llvm::Value *> values, mlir::Value result);
 
   // Global memory.
-  mlir::LogicalResult emitLoad(tile::LoadOp op);
-  void emitStore(tile::StoreOp op);
+  /// By pointers, or at offsets in a buffer.
+  template <typename Op> mlir::LogicalResult emitLoad(Op op);
+  template <typename Op> void emitStore(Op op);
   struct AccessShape;
-  AccessShape accessShape(mlir::Type pointers, std::optional<int32_t> vector);
+  struct Places;
+  AccessShape accessShape(mlir::Type tile, mlir::Type element, std::optional<int32_t> vector);
 
   // Control flow.
   void emitFor(mlir::scf::ForOp op, bool &ok);

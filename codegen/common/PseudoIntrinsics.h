@@ -60,6 +60,10 @@ inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
 /// and fptoui alone, which leave what is out of range undefined.
 inline constexpr llvm::StringLiteral amdConvert = "sectile.amd.cvt.";
 
+/// Bytes of every resource that AMD's buffer loads and stores are given: offsets in it have 31
+/// bits, and what is masked off goes to this one.
+inline constexpr uint64_t amdBufferBytes = uint64_t(1) << 31;
+
 /// void sectile.divisor.<T>(T divisor): an integer is divided by it. Only for a machine that looks.
 inline constexpr llvm::StringLiteral divisor = "sectile.divisor.";
 

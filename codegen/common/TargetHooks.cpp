@@ -83,8 +83,8 @@ Value *TargetHooks::valueUnderBranch(IRBuilder<> &b, Value *predicate, function_
   return result;
 }
 
-/// LLVM's one hint: what is used once need not stay in the caches.
-static Instruction *hinted(IRBuilder<> &b, const GlobalAccess &access, Instruction *instruction) {
+Instruction *TargetHooks::hinted(IRBuilder<> &b, const GlobalAccess &access,
+                                 Instruction *instruction) {
   if (access.cache == tile::Cache::Streaming || access.eviction == tile::Eviction::First)
     instruction->setMetadata(LLVMContext::MD_nontemporal,
                              MDNode::get(b.getContext(), {ConstantAsMetadata::get(b.getInt32(1))}));

@@ -13,6 +13,9 @@ namespace sectile {
 /// One access of one thread to global memory.
 struct GlobalAccess {
   llvm::Value *pointer = nullptr;
+  /// Bytes from the pointer, which all threads have in common, as an i32 from 0 to 2^31 - 1; what
+  /// it is where the predicate is false does not matter. nullptr: at the pointer.
+  llvm::Value *offset = nullptr;
   llvm::Value *predicate = nullptr; ///< i1; nullptr is true
   llvm::Align align;
   tile::Cache cache = tile::Cache::Default;
@@ -151,6 +154,9 @@ protected:
                                       llvm::Type *type, llvm::Value *other);
   static void storeUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
                                llvm::Value *value);
+  /// Gives the instruction LLVM's one hint: what is used once need not stay in the caches.
+  static llvm::Instruction *hinted(llvm::IRBuilder<> &b, const GlobalAccess &access,
+                                   llvm::Instruction *instruction);
 };
 
 std::unique_ptr<TargetHooks> createNvidiaHooks(const Target &target);

@@ -1,4 +1,5 @@
 // The amdgcn intrinsics and sectile.amd pseudo-intrinsics that the virtual GPU runs.
+#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/virtual/Rules.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Intrinsics.h"
@@ -215,6 +216,44 @@ Result wmma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
                            shape->encode(), lowering.allLanes(), operands);
 }
 
+// A resource is the address that it begins at: the rules below know its size and that it has no
+// stride. (address, stride, bytes, flags)
+Result resource(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  auto is = [&](unsigned argument, uint64_t value) {
+    auto *constant = dyn_cast<ConstantInt>(call.getArgOperand(argument));
+    return constant && constant->getZExtValue() == value;
+  };
+  if (!is(1, 0) || !is(2, pseudo::amdBufferBytes))
+    return unknown(call);
+  IRBuilder<> &builder = lowering.builder;
+  Value *address = builder.CreatePtrToInt(call.getArgOperand(0), builder.getInt64Ty());
+  return builder.CreateIntToPtr(address, call.getType());
+}
+
+// Loads and stores through a resource: (resource, offset, a second offset, cache policy), behind
+// the value of a store. Beyond the end a load gives zero, and nothing is stored.
+Result bufferAccess(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  const bool isStore = rule.first;
+  auto *second = dyn_cast<ConstantInt>(call.getArgOperand(isStore + 2));
+  if (!second || !second->isZero())
+    return unknown(call);
+  Type *type = isStore ? call.getArgOperand(0)->getType() : call.getType();
+  const uint64_t bytes = call.getModule()->getDataLayout().getTypeStoreSize(type);
+  Value *base = builder.CreatePtrToInt(call.getArgOperand(isStore), builder.getInt64Ty());
+  Value *offset = builder.CreateZExt(call.getArgOperand(isStore + 1), builder.getInt64Ty());
+  Value *inside = builder.CreateICmpULE(offset, builder.getInt64(pseudo::amdBufferBytes - bytes));
+  Value *pointer = builder.CreateIntToPtr(builder.CreateAdd(base, offset), builder.getPtrTy(1));
+  Value *address =
+      lowering.predicatedAccess(call, pointer, type, inside, isStore ? accessStore : 0);
+  if (isStore) {
+    builder.CreateAlignedStore(call.getArgOperand(0), address, Align(1));
+    return nullptr;
+  }
+  Value *loaded = builder.CreateAlignedLoad(type, address, Align(1));
+  return builder.CreateSelect(inside, loaded, Constant::getNullValue(type));
+}
+
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
 constexpr IntrinsicRule amd[] = {
@@ -244,6 +283,10 @@ constexpr IntrinsicRule amd[] = {
 
     {"llvm.amdgcn.mfma.*", mfma},
     {"llvm.amdgcn.wmma.*", wmma},
+
+    {"llvm.amdgcn.make.buffer.rsrc.*", resource},
+    {"llvm.amdgcn.raw.ptr.buffer.load.*", bufferAccess, 0},
+    {"llvm.amdgcn.raw.ptr.buffer.store.*", bufferAccess, 1},
 
     {"llvm.amdgcn.s.barrier", barrier, uint64_t(BarrierKind::Sync) | barrierAligned},
 

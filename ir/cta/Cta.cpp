@@ -338,6 +338,24 @@ LogicalResult AsyncCopyBlockOp::verify() {
   return tile::verifyVector(*this, getVector());
 }
 
+template <typename Op> static LogicalResult verifyBufferAccess(Op op, Type tile) {
+  if (tile::elementType(tile) != op.getBase().getType().getElement())
+    return op.emitOpError("of ") << op.getBase().getType() << " takes or gives no " << tile;
+  if (failed(tile::sameTile(op, op.getOffsets().getType(), tile, "offsets and elements")) ||
+      (op.getMask() &&
+       failed(tile::sameTile(op, tile, op.getMask().getType(), "elements and mask"))))
+    return failure();
+  return tile::verifyVector(op, op.getVector());
+}
+
+LogicalResult BufferLoadOp::verify() {
+  if (getOther() && (!getMask() || getOther().getType() != getType()))
+    return emitOpError("has `other` of another type, or without a mask");
+  return verifyBufferAccess(*this, getType());
+}
+
+LogicalResult BufferStoreOp::verify() { return verifyBufferAccess(*this, getValue().getType()); }
+
 LogicalResult RecordOp::verify() {
   if (getStarts().size() != getValues().size())
     return emitOpError("has ") << getStarts().size() << " starts for " << getValues().size()

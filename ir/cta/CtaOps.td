@@ -201,6 +201,39 @@ def Cta_AsyncCopyBlockOp : Cta_Op<"async_copy_block", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
+def Cta_BufferLoadOp : Cta_Op<"buffer_load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "read global memory at offsets from one address; where the mask is false the element is `other`, or zero";
+  let description = [{
+    Only for targets with `Target::bufferAccess`. Offsets count elements, are not negative, and stay below 2^31 bytes where
+    the mask is true. `vector`: as in `tile.load`.
+  }];
+  let arguments = (ins Tile_PtrType:$base, TensorOf<[I32]>:$offsets, Optional<TensorOf<[I1]>>:$mask,
+                       Optional<Tile_Tensor>:$other,
+                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
+                       DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
+                       OptionalAttr<I32Attr>:$vector);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $base `[` $offsets `]` (`mask` $mask^)? (`other` $other^)? attr-dict `:` qualified(type($base)) `,` type($offsets)
+    (`mask` type($mask)^)? (`other` type($other)^)? `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_BufferStoreOp : Cta_Op<"buffer_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write global memory at offsets from one address; where the mask is false nothing is written";
+  let description = "As buffer_load.";
+  let arguments = (ins Tile_PtrType:$base, TensorOf<[I32]>:$offsets, Tile_Tensor:$value, Optional<TensorOf<[I1]>>:$mask,
+                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
+                       DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
+                       OptionalAttr<I32Attr>:$vector);
+  let assemblyFormat = [{
+    $base `[` $offsets `]` `,` $value (`mask` $mask^)? attr-dict `:` qualified(type($base)) `,` type($offsets) `,`
+    type($value) (`mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
 def Cta_AsyncCommitOp : Cta_Op<"async_commit", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "close the group of the copies issued since the last one";
   let assemblyFormat = "attr-dict";

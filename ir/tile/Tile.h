@@ -33,6 +33,8 @@ namespace sectile::tile {
 inline constexpr llvm::StringLiteral kernelAttr = "tile.kernel";
 /// On a kernel's argument: its value (an address in bytes for pointers) is a multiple of this i64.
 inline constexpr llvm::StringLiteral divisibleAttr = "tile.divisible";
+/// On a kernel's integer argument: its value is from zero to less than this i64.
+inline constexpr llvm::StringLiteral belowAttr = "tile.below";
 
 /// The element type of a tile, or a scalar's own type.
 inline mlir::Type elementType(mlir::Type type) { return mlir::getElementTypeOrSelf(type); }

@@ -19,7 +19,8 @@ def Tile_Dialect : Dialect {
     `tensor`; afterwards the same operations carry a `#cta.layout` as the tensor's encoding, and operands and results of
     an elementwise operation agree on it. Element-by-element arithmetic is `arith` and `math`, control flow is `scf`.
     A kernel is a `func.func` with the unit attribute `tile.kernel` and no results. Attributes of a kernel's arguments:
-    `tile.divisible = N : i64` (the value, or the address in bytes, is a multiple of N).
+    `tile.divisible = N : i64` (the value, or the address in bytes, is a multiple of N) and `tile.below = N : i64` (the
+    value is from 0 to less than N).
   }];
   let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -342,11 +342,12 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
   GlobalAccess access;
   access.op = op;
   llvm::TypeSwitch<Operation *>(op)
-      .Case<tile::LoadOp, tile::LoadBlockOp>([&](auto) {
+      .Case<tile::LoadOp, tile::LoadBlockOp, cta::BufferLoadOp>([&](auto) {
         access.reads = true;
         access.once = isVolatileLoad(op);
       })
-      .Case<tile::StoreOp, tile::StoreBlockOp>([&](auto) { access.writes = access.once = true; })
+      .Case<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp>(
+          [&](auto) { access.writes = access.once = true; })
       .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
           [&](auto) { access.reads = access.asynchronous = true; })
       .Case<tile::AtomicRMWOp, tile::AtomicBlockOp>([&](auto atomic) {
@@ -371,6 +372,16 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
       return access; // anywhere in what it is made from
     access.address = *std::move(address);
     access.bytes = cta::elementBytes(block->tile);
+  } else if (isa<cta::BufferLoadOp, cta::BufferStoreOp>(op)) {
+    Value base = op->getOperand(0), offsets = op->getOperand(1);
+    type = offsets.getType();
+    llvm::append_range(access.roots, rootsOf(base));
+    const int64_t step = stepOf(base.getType());
+    std::optional<Address> address = plus(addressOf(base), addressOf(offsets), step);
+    if (!address || address->size() > mostProducts)
+      return access;
+    access.address = *std::move(address);
+    access.bytes = step;
   } else if (Value pointers = pointersOf(op)) {
     type = pointers.getType();
     llvm::append_range(access.roots, rootsOf(pointers));

@@ -81,7 +81,15 @@ AccessContiguity contiguityOf(const ContiguityAnalysis &analysis, Operation *acc
             if (op.getMask())
               known.mask = analysis[op.getMask()];
             return known;
-          });
+          })
+      .Case<cta::BufferLoadOp, cta::BufferStoreOp>([&](auto op) {
+        const int64_t step = stepOf(op.getBase().getType());
+        AccessContiguity known{pointersAt(analysis[op.getBase()], analysis[op.getOffsets()], step),
+                               std::nullopt, step};
+        if (op.getMask())
+          known.mask = analysis[op.getMask()];
+        return known;
+      });
 }
 
 } // namespace sectile

@@ -89,6 +89,10 @@ void ContiguityAnalysis::visitRegions(Operation &op) {
           int64_t power = divisor.getInt() & -divisor.getInt();
           what.dims[0].divisibility = std::max(what.dims[0].divisibility, power);
         }
+        if (auto end =
+                func ? func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::belowAttr)
+                     : IntegerAttr())
+          what.interval = {0, end.getInt() - 1};
         set(argument, std::move(what));
       }
       visit(block);

@@ -113,6 +113,9 @@ struct BlockContiguity {
   }
 };
 
+/// What holds of pointers at offsets, which count elements of `step` bytes, from one pointer.
+Contiguity pointersAt(const Contiguity &base, const Contiguity &offsets, int64_t step);
+
 /// What holds of the pointers to a block whose elements have `step` bytes.
 Contiguity pointersOfBlock(const BlockContiguity &block, int64_t step, Certainty certainty);
 

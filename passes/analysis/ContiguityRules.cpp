@@ -457,6 +457,15 @@ Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
   return result;
 }
 
+Contiguity pointersAt(const Contiguity &base, const Contiguity &offsets, int64_t step) {
+  Contiguity result = offsets;
+  for (Run &run : result.dims)
+    run.divisibility =
+        std::min({run.divisibility * powerOfTwoIn(step), base.dims[0].divisibility, maxDivisor});
+  result.interval = Interval::ofBits(64);
+  return result;
+}
+
 // The sum of a scalar, to which every dimension adds a whole number of strides, and of 0 … n-1
 // strides along each dimension.
 Contiguity pointersOfBlock(const BlockContiguity &block, int64_t step, Certainty certainty) {

@@ -62,7 +62,7 @@ inline std::vector<Candidate> othersOf(const Invocation &call, const std::string
 
 inline ResourceEstimate estimateOf(const detail::BoundLaunch &launch, const Target &target) {
   ResourceEstimate estimate;
-  runtime::LaunchAccess::trace(launch, [&](mlir::ModuleOp module) {
+  runtime::LaunchAccess::trace(launch, target, [&](mlir::ModuleOp module) {
     estimate =
         llvm::cantFail(estimateResources(module, target, runtime::LaunchAccess::options(launch)));
   });

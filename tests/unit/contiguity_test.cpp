@@ -307,16 +307,23 @@ TEST_F(ContiguityTest, BlocksAreKnownAsTheirAddressesAre) {
   const char *strides[] = {"%c1", "%c0", "%c3", "%c32", "%n", "%n16"};
   std::mt19937 random(7);
   auto any = [&](auto &from) { return std::string(from[random() % std::size(from)]); };
-  for (unsigned round = 0; round < 200; ++round) {
+  unsigned buffers = 0;
+  for (unsigned round = 0; round < 400; ++round) {
+    // On AMD's chips offsets from one address, with a layout for their 64 lanes.
+    const bool amd = round % 2;
+    const char
+        *target = amd ? "gfx942" : "sm_80",
+        *layout = amd ? "register [(1,0) (2,0) (4,0)], lane [(0,1) (0,2) (0,4) (0,8) (0,16) (8,0)]"
+                      : "register [(1,0) (2,0) (4,0) (8,0)], lane [(0,1) (0,2) (0,4) (0,8) (0,16)]";
     const std::string view = "[" + any(extents) + ", " + any(extents) + "], [" + any(strides) +
                              ", " + any(strides) + "]",
                       at = "[" + any(offsets) + ", " + any(offsets) + "]";
     SCOPED_TRACE(view + " at " + at);
     module = parseSourceString<ModuleOp>(
-        R"(
-    #tile = #cta.layout<"16x32, register [(1,0) (2,0) (4,0) (8,0)], lane [(0,1) (0,2) (0,4) (0,8) (0,16)]">
-    module attributes {cta.target = "sm_80"} {
-    func.func @f(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %n16: i32 {tile.divisible = 16 : i64})
+        std::string("#tile = #cta.layout<\"16x32, ") + layout +
+            "\">\n module attributes {cta.target = \"" + target + R"("} {
+    func.func @f(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32,
+                 %n16: i32 {tile.divisible = 16 : i64, tile.below = 1048576 : i64})
         -> tensor<16x32xf16, #tile> attributes {cta.warps = 1 : i32} {
       %c0 = arith.constant 0 : i32
       %c1 = arith.constant 1 : i32
@@ -338,8 +345,9 @@ TEST_F(ContiguityTest, BlocksAreKnownAsTheirAddressesAre) {
       std::string text;
       ContiguityAnalysis analysis(*module, certainty);
       module->walk([&](Operation *op) {
-        if (!isLoad(op))
+        if (!isLoad(op) && !isa<cta::BufferLoadOp>(op))
           return;
+        buffers += isa<cta::BufferLoadOp>(op);
         const AccessContiguity access = contiguityOf(analysis, op);
         EXPECT_EQ(access.elementBytes, 2);
         text = textOf(access.pointers);
@@ -358,6 +366,7 @@ TEST_F(ContiguityTest, BlocksAreKnownAsTheirAddressesAre) {
     EXPECT_EQ(always, known(Certainty::always));
     EXPECT_EQ(mostly, known(Certainty::mostly));
   }
+  EXPECT_GT(buffers, 50u);
 }
 
 class RandomProgram : protected Context {

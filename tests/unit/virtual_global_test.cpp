@@ -394,4 +394,77 @@ TEST(WrittenBytes, CopiesOfAnyAlignment) {
   EXPECT_EQ(bytes.firstUnwritten(0, 300), 150u);
 }
 
+// A kernel of gfx942 that copies i32 *%x to *%y through resources, at the byte offset %from of the
+// one and %to of the other.
+std::string bufferKernel(const std::string &offsets) {
+  return withLines(std::string(amdHead) + R"(
+define amdgpu_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y) {
+  %i = call i32 @llvm.amdgcn.workitem.id.x()
+  %byte = shl i32 %i, 2
+)" + offsets + R"(
+  %r = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %x, i16 0, i64 2147483648, i32 159744)
+  %s = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %y, i16 0, i64 2147483648, i32 159744)
+  %v = call i32 @llvm.amdgcn.raw.ptr.buffer.load.i32(ptr addrspace(8) %r, i32 %from, i32 0, i32 0) ;; 20
+  call void @llvm.amdgcn.raw.ptr.buffer.store.i32(i32 %v, ptr addrspace(8) %s, i32 %to, i32 0, i32 0) ;; 21
+  ret void
+}
+)");
+}
+
+Runner bufferRunner(const std::string &text) {
+  Runner runner(text, /*warpSize=*/64);
+  runner.onChip = false;
+  runner.shape.block[0] = 64;
+  return runner;
+}
+
+const std::string ownBytes = "  %from = add i32 %byte, 0\n  %to = add i32 %byte, 0\n";
+
+TEST(GlobalBuffers, BeyondTheirEndReadZeroAndDropStores) {
+  // Lanes from 32 on read beyond the end, and those from 48 on store there. The last offset is one
+  // byte too far for what it moves.
+  Runner runner = bufferRunner(bufferKernel(R"(
+  %reads = icmp ult i32 %i, 32
+  %stores = icmp ult i32 %i, 48
+  %last = icmp eq i32 %i, 63
+  %beyond = select i1 %last, i32 2147483645, i32 -2147483648
+  %from = select i1 %reads, i32 %byte, i32 %beyond
+  %to = select i1 %stores, i32 %byte, i32 %beyond)"));
+  int *x = runner.upload(numbers(32)), *y = runner.upload(std::vector<int>(64, -1));
+  Counters counters = runner.expectClean(x, y);
+  for (int i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], i < 32 ? i : i < 48 ? 0 : -1) << i;
+  EXPECT_EQ(counters.globalLoad.bytes, 4u * 32);
+  EXPECT_EQ(counters.globalStore.bytes, 4u * 48);
+  ASSERT_EQ(counters.lines.size(), 2u);
+  EXPECT_EQ(counters.lines[0].line, 20u);
+  EXPECT_EQ(counters.lines[1].line, 21u);
+}
+
+TEST(GlobalBuffers, OutsideOfAllocationsIsFound) {
+  Runner runner = bufferRunner(bufferKernel(ownBytes));
+  int *x = runner.upload(numbers(63)), *y = runner.upload(numbers(64));
+  runner.expectFinding(FindingKind::OutOfBounds, 20, x, y);
+}
+
+TEST(GlobalBuffers, RacesAreFound) {
+  Runner runner =
+      bufferRunner(bufferKernel("  %from = add i32 %byte, 0\n  %to = and i32 %byte, 128\n"));
+  int *x = runner.upload(numbers(64)), *y = runner.upload(numbers(64));
+  runner.expectFinding(FindingKind::GlobalRace, 21, x, y);
+}
+
+TEST(GlobalBuffers, ReadsOfWhatNothingWroteAreFound) {
+  Runner runner = bufferRunner(bufferKernel(ownBytes));
+  int *x = runner.allocate<int>(64), *y = runner.upload(numbers(64));
+  runner.expectFinding(FindingKind::Uninitialized, 20, x, y);
+}
+
+TEST(GlobalBuffers, OfAnotherSizeAreNotKnown) {
+  auto compiled = compileText(replaced(bufferKernel(ownBytes), "i64 2147483648", "i64 4096"));
+  ASSERT_FALSE(compiled);
+  EXPECT_EQ(llvm::toString(compiled.takeError()),
+            "the virtual GPU does not know llvm.amdgcn.make.buffer.rsrc.p8.p1");
+}
+
 } // namespace
