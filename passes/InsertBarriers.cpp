@@ -18,6 +18,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/MapVector.h"
 #include <set>
 
 namespace sectile {
@@ -112,28 +113,16 @@ public:
   bool ordersDiffer() const { return !barrierOrdersGlobal; }
 
 private:
-  // Which counts the buffers of which rings are told apart by: those that slots are counted from,
-  // and those that loops make these of.
+  // Which counts the buffers of which rings are told apart by.
   void findRings() {
-    SmallVector<std::pair<Value, Operation *>> work;
-    auto add = [&](std::optional<LinearCount> count, Operation *channel) {
-      if (count && count->base && rings.insert({count->base.getAsOpaquePointer(), channel}).second)
-        work.push_back({count->base, channel});
-    };
+    llvm::MapVector<Operation *, SmallVector<Value>> bases;
     kernel.walk([&](cta::SlotOp slot) {
-      add(ringPosition(slot.getIndex(), depthOf(slot)), slot.getChannel().getDefiningOp());
+      if (auto count = ringPosition(slot.getIndex(), depthOf(slot)); count && count->base)
+        bases[slot.getChannel().getDefiningOp()].push_back(count->base);
     });
-    while (!work.empty()) {
-      auto [count, channel] = work.pop_back_val();
-      auto argument = dyn_cast<BlockArgument>(count);
-      auto loop = argument ? cast<scf::ForOp>(argument.getOwner()->getParentOp())
-                           : count.getDefiningOp<scf::ForOp>();
-      unsigned number =
-          argument ? argument.getArgNumber() - 1 : cast<OpResult>(count).getResultNumber();
-      add(LinearCount{loop.getRegionIterArg(number)}, channel);
-      add(linearCount(loop.getInitArgs()[number]), channel);
-      add(linearCount(loop.getYieldedValues()[number]), channel);
-    }
+    for (auto &[channel, counts] : bases)
+      for (const void *count : countsOf(counts))
+        rings.insert({count, channel});
   }
   static unsigned depthOf(cta::SlotOp slot) { return slot.getChannel().getType().getDepth(); }
   bool isRing(Value count, Operation *channel) const {

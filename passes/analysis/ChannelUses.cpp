@@ -1,11 +1,13 @@
-// Uses are produced and consumed in order: a channel is a queue. Its state is how many uses are
-// acquired, committed and being read, and of those that are committed how many groups of copies
-// were closed since. That is finite, as a ring bounds the uses and paths that join keep the smaller
-// numbers of groups.
+// Uses are produced and consumed in order: a channel is a queue. Its state is the number of the
+// oldest use, how many after it are acquired, committed and being read, and of those that are
+// committed how many groups of copies were closed since. That is finite: a ring bounds the uses,
+// their numbers are relative to what loops count, and paths that join keep the smaller numbers of
+// groups.
 #include "passes/analysis/ChannelUses.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -16,25 +18,52 @@ public:
   explicit Walk(ChannelUses &uses) : uses(uses) {}
 
   LogicalResult run(func::FuncOp kernel) {
+    llvm::MapVector<Value, SmallVector<Value>> bases;
+    kernel.walk([&](Operation *op) {
+      Value number;
+      SmallVector<Value> channels;
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](cta::AcquireOp acquire) {
+            number = acquire.getSlot();
+            channels = {acquire.getChannel()};
+          })
+          .Case<cta::CommitOp, cta::WaitOp, cta::ReleaseOp>([&](auto use) {
+            number = use.getSlot();
+            channels = use.getChannels();
+          });
+      if (std::optional<LinearCount> count = number ? linearCount(number) : std::nullopt)
+        for (Value channel : channels)
+          if (count->base)
+            bases[channel].push_back(count->base);
+    });
+    for (auto &[channel, counts] : bases)
+      countsOfChannel[channel] = countsOf(counts);
     State state;
-    return visit(kernel.getBody().front(), state);
+    Block &body = kernel.getBody().front();
+    return success(succeeded(visit(body, state)) && succeeded(leave(body, state)));
   }
 
 private:
-  /// The uses of one channel that are under way.
+  /// The number of a use: from what a loop counts on, or from 0.
+  struct Number {
+    const void *base = nullptr;
+    int64_t offset = 0;
+    bool operator==(const Number &) const = default;
+  };
+  /// The uses of one channel that are under way, the oldest first.
   struct Ring {
-    unsigned acquired = 0;
-    /// Groups closed since each commit, the oldest use first.
-    SmallVector<unsigned, 4> committed;
+    std::optional<Number> first = Number(); ///< nothing where it cannot be told
     unsigned read = 0;
+    SmallVector<unsigned, 4> committed; ///< groups closed since each commit
+    unsigned acquired = 0;
 
-    unsigned slots() const { return acquired + committed.size() + read; }
+    unsigned slots() const { return read + committed.size() + acquired; }
     bool operator==(const Ring &) const = default;
   };
   /// A use that was waited for: how many of its channel, also not released yet, came before it; -1
   /// once it is released.
   using Use = std::pair<Value, int>;
-  /// Of what is in scope.
+  /// What is in scope.
   struct State {
     llvm::MapVector<Value, Ring> rings;
     llvm::MapVector<Value, Use> buffers;               ///< that a wait gave
@@ -48,12 +77,6 @@ private:
       };
       return same(rings, other.rings) && same(buffers, other.buffers) &&
              same(inFlight, other.inFlight);
-    }
-    void leave(Block &block) {
-      auto isLocal = [&](auto &entry) { return entry.first.getParentBlock() == &block; };
-      rings.remove_if(isLocal);
-      buffers.remove_if(isLocal);
-      inFlight.remove_if(isLocal);
     }
   };
 
@@ -88,10 +111,8 @@ private:
       return visit(release, state);
     if (auto start = dyn_cast<cta::DotStartOp>(op))
       return visit(start, state);
-    if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
-      take(state, wait.getDot());
-      return success();
-    }
+    if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+      return LogicalResult(take(op, wait.getDot(), state));
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return visitFor(loop, state);
     if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -99,13 +120,31 @@ private:
     return visitBranches(op, state);
   }
 
+  // Whether an operation is on the use that comes `after` the oldest one.
+  static LogicalResult check(Operation *op, Value channel, const Ring &ring, Value number,
+                             unsigned after) {
+    std::optional<LinearCount> count = linearCount(number);
+    if (!count || !ring.first)
+      return fail(op, channel, "has a use's number that no loop counts from 0 on");
+    const Number found{count->base.getAsOpaquePointer(), count->offset},
+        next{ring.first->base, ring.first->offset + after};
+    if (found == next)
+      return success();
+    return found.base != next.base
+               ? fail(op, channel, "has the number of another use than its next")
+               : fail(op, channel,
+                      "has the number of a use that is " + Twine(found.offset - next.offset) +
+                          " after its next");
+  }
+
   LogicalResult visit(cta::AcquireOp acquire, State &state) {
-    Ring &ring = state.rings[acquire.getChannel()];
+    Value channel = acquire.getChannel();
+    Ring &ring = state.rings[channel];
     if (unsigned depth = acquire.getChannel().getType().getDepth(); ring.slots() >= depth)
-      return fail(acquire, acquire.getChannel(),
-                  "acquires a slot while all " + Twine(depth) + " are in use");
+      return fail(acquire, channel, "acquires a slot while all " + Twine(depth) + " are in use");
+    const unsigned after = ring.slots();
     ++ring.acquired;
-    return success();
+    return check(acquire, channel, ring, acquire.getSlot(), after);
   }
 
   LogicalResult visit(cta::CommitOp commit, State &state) {
@@ -117,6 +156,8 @@ private:
       Ring &ring = state.rings[channel];
       if (!ring.acquired)
         return fail(commit, channel, "commits a use that was not acquired");
+      if (failed(check(commit, channel, ring, commit.getSlot(), ring.read + ring.committed.size())))
+        return failure();
       --ring.acquired;
       ring.committed.push_back(0);
     }
@@ -128,6 +169,8 @@ private:
       Ring &ring = state.rings[channel];
       if (ring.committed.empty())
         return fail(wait, channel, "waits for a use that was not committed");
+      if (failed(check(wait, channel, ring, wait.getSlot(), ring.read)))
+        return failure();
       unsigned closed = ring.committed.front();
       ring.committed.erase(ring.committed.begin());
       state.buffers[buffer] = {channel, int(ring.read++)};
@@ -142,12 +185,15 @@ private:
       Ring &ring = state.rings[channel];
       if (!ring.read)
         return fail(release, channel, "releases a use that was not waited for");
+      if (failed(check(release, channel, ring, release.getSlot(), 0)))
+        return failure();
       --ring.read;
+      ++ring.first->offset;
       for (auto &[buffer, use] : state.buffers)
         if (use.first == channel && use.second >= 0)
           --use.second;
-      for (auto &[dot, uses] : state.inFlight)
-        for (Use &use : uses)
+      for (auto &[dot, read] : state.inFlight)
+        for (Use &use : read)
           if (use.first == channel && --use.second < 0)
             return fail(release, channel, "releases a use that a dot in flight reads");
     }
@@ -162,31 +208,80 @@ private:
   }
 
   static LogicalResult visit(cta::DotStartOp start, State &state) {
-    SmallVector<Use> uses = take(state, start.getAcc()); // in flight as long as it is
+    SmallVector<Use> read;
+    if (isa<cta::InFlightType>(start.getAcc().getType())) {
+      FailureOr<SmallVector<Use>> before = take(start, start.getAcc(), state);
+      if (failed(before))
+        return failure();
+      read = std::move(*before); // in flight as long as it is
+    }
     for (const BufferAccess &access : bufferAccesses(start))
       if (auto use = state.buffers.find(access.origin.buffer); use != state.buffers.end())
-        uses.push_back(use->second);
-    state.inFlight[start] = std::move(uses);
+        read.push_back(use->second);
+    state.inFlight[start] = std::move(read);
     return success();
   }
 
-  static SmallVector<Use> take(State &state, Value inFlight) {
-    auto entry = state.inFlight.find(inFlight);
+  // What a dot in flight reads, which is in flight no longer, or under another name.
+  static FailureOr<SmallVector<Use>> take(Operation *op, Value dot, State &state) {
+    auto entry = state.inFlight.find(dot);
     if (entry == state.inFlight.end())
-      return {};
-    SmallVector<Use> uses = std::move(entry->second);
+      return op->emitOpError("has a dot that is not in flight on every path");
+    SmallVector<Use> read = std::move(entry->second);
     state.inFlight.erase(entry);
-    return uses;
+    return read;
   }
 
-  // What is in flight goes on under the names that a loop or a branch has for it.
-  static void rename(State &state, ValueRange from, ValueRange to) {
-    SmallVector<std::pair<Value, SmallVector<Use>>> renamed;
-    for (auto [source, target] : llvm::zip_equal(from, to))
-      if (isa<cta::InFlightType>(source.getType()))
-        renamed.push_back({target, take(state, source)});
-    for (auto &[target, uses] : renamed)
-      state.inFlight[target] = std::move(uses);
+  // Ends a block's scope.
+  static LogicalResult leave(Block &block, State &state) {
+    auto isLocal = [&](auto &entry) { return entry.first.getParentBlock() == &block; };
+    for (auto &[dot, read] : state.inFlight)
+      if (dot.getParentBlock() == &block)
+        return block.getTerminator()->emitOpError("leaves a dot in flight that nobody waits for");
+    state.rings.remove_if(isLocal);
+    state.buffers.remove_if(isLocal);
+    return success();
+  }
+
+  // What goes on under another name: dots in flight, and what uses are counted from. `from` are
+  // values of the block that ends, if any does.
+  LogicalResult rename(Operation *op, State &state, ValueRange from, ValueRange to,
+                       Block *ends = nullptr) {
+    SmallVector<std::pair<Value, SmallVector<Use>>> dots;
+    for (auto [source, target] : llvm::zip_equal(from, to)) {
+      if (!isa<cta::InFlightType>(source.getType()))
+        continue;
+      FailureOr<SmallVector<Use>> read = take(op, source, state);
+      if (failed(read))
+        return failure();
+      dots.push_back({target, std::move(*read)});
+    }
+    if (ends && failed(leave(*ends, state)))
+      return failure();
+    for (auto &[target, read] : dots)
+      state.inFlight[target] = std::move(read);
+    for (auto &[channel, ring] : state.rings) {
+      if (!ring.first)
+        continue;
+      auto counts = countsOfChannel.find(channel);
+      bool found = false;
+      for (auto [source, target] : llvm::zip_equal(from, to)) {
+        if (counts == countsOfChannel.end() ||
+            !counts->second.contains(target.getAsOpaquePointer()))
+          continue;
+        std::optional<LinearCount> count = linearCount(source);
+        if (!count || count->base.getAsOpaquePointer() != ring.first->base)
+          continue;
+        ring.first =
+            Number{target.getAsOpaquePointer(), ring.first->offset - int64_t(count->offset)};
+        found = true;
+        break;
+      }
+      const void *base = ring.first->base;
+      if (!found && ends && base && Value::getFromOpaquePointer(base).getParentBlock() == ends)
+        ring.first.reset();
+    }
+    return success();
   }
 
   // Adds what another path leaves.
@@ -197,48 +292,62 @@ private:
           ring.read != others.read)
         return fail(op, channel,
                     "leaves other numbers of uses under way by one path than by another");
+      if (ring.first != others.first)
+        ring.first.reset();
       for (auto [closed, otherClosed] : llvm::zip_equal(ring.committed, others.committed))
         closed = std::min(closed, otherClosed);
     }
     for (auto &[buffer, use] : state.buffers)
       if (auto others = other.buffers.find(buffer); others != other.buffers.end())
         use.second = std::min(use.second, others->second.second);
-    for (const auto &[dot, uses] : other.inFlight)
-      for (const Use &use : uses)
-        if (SmallVector<Use> &all = state.inFlight[dot]; !llvm::is_contained(all, use))
-          all.push_back(use);
+    if (state.inFlight.size() != other.inFlight.size())
+      return op->emitOpError("leaves a dot in flight by one path and not by another");
+    for (const auto &[dot, read] : other.inFlight) {
+      auto own = state.inFlight.find(dot);
+      if (own == state.inFlight.end())
+        return op->emitOpError("leaves a dot in flight by one path and not by another");
+      for (const Use &use : read)
+        if (!llvm::is_contained(own->second, use))
+          own->second.push_back(use);
+    }
     return success();
   }
 
   LogicalResult visitFor(scf::ForOp loop, State &state) {
-    rename(state, loop.getInitArgs(), loop.getRegionIterArgs());
+    Block &body = *loop.getBody();
+    if (failed(rename(loop, state, loop.getInitArgs(), loop.getRegionIterArgs())))
+      return failure();
     for (;;) {
       State before = state, end = state;
-      if (failed(visit(*loop.getBody(), end)))
+      if (failed(visit(body, end)) ||
+          failed(rename(body.getTerminator(), end, loop.getYieldedValues(),
+                        loop.getRegionIterArgs(), &body)) ||
+          failed(join(loop, state, end)))
         return failure();
-      rename(end, loop.getYieldedValues(), loop.getRegionIterArgs());
-      if (failed(join(loop, state, end)))
-        return failure();
-      if (before == state) {
-        rename(state, loop.getRegionIterArgs(), loop.getResults());
-        state.leave(*loop.getBody());
-        return success();
-      }
+      if (before == state)
+        return rename(loop, state, loop.getRegionIterArgs(), loop.getResults(), &body);
     }
   }
 
   LogicalResult visitWhile(scf::WhileOp loop, State &state) {
+    Block &condition = *loop.getBeforeBody(), &body = *loop.getAfterBody();
+    if (failed(rename(loop, state, loop.getInits(), condition.getArguments())))
+      return failure();
     for (;;) {
       State before = state, exit = state;
-      if (failed(visit(*loop.getBeforeBody(), exit)))
+      if (failed(visit(condition, exit)))
         return failure();
       State end = exit;
-      if (failed(visit(*loop.getAfterBody(), end)) || failed(join(loop, state, end)))
+      Operation *decision = condition.getTerminator(), *yield = body.getTerminator();
+      ValueRange passed = loop.getConditionOp().getArgs();
+      if (failed(rename(decision, end, passed, body.getArguments(), &condition)) ||
+          failed(visit(body, end)) ||
+          failed(rename(yield, end, yield->getOperands(), condition.getArguments(), &body)) ||
+          failed(join(loop, state, end)))
         return failure();
       if (before == state) {
         state = std::move(exit);
-        state.leave(*loop.getBeforeBody());
-        return success();
+        return rename(decision, state, passed, loop.getResults(), &condition);
       }
     }
   }
@@ -251,11 +360,11 @@ private:
       State branch = state;
       if (!region.empty()) {
         Block &block = region.front();
-        if (failed(visit(block, branch)))
+        ValueRange none, yielded = isa<scf::IfOp>(op) ? block.getTerminator()->getOperands() : none,
+                         results = isa<scf::IfOp>(op) ? op->getResults() : none;
+        if (failed(visit(block, branch)) ||
+            failed(rename(block.getTerminator(), branch, yielded, results, &block)))
           return failure();
-        if (isa<scf::IfOp>(op))
-          rename(branch, block.getTerminator()->getOperands(), op->getResults());
-        branch.leave(block);
       }
       if (!joined)
         joined = std::move(branch);
@@ -267,6 +376,8 @@ private:
   }
 
   ChannelUses &uses;
+  /// What the uses of a channel are counted from.
+  llvm::DenseMap<Value, llvm::SmallPtrSet<const void *, 8>> countsOfChannel;
 };
 
 FailureOr<ChannelUses> ChannelUses::of(func::FuncOp kernel) {

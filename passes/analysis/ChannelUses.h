@@ -12,9 +12,9 @@ namespace sectile {
 class ChannelUses {
 public:
   /// Fails, having said where, when some path breaks the protocol: it acquires a slot while all are
-  /// in use, commits, waits for or releases what is not there, reads what is released or releases
-  /// what a dot in flight reads, or leaves another number of uses under way than a path that it
-  /// joins.
+  /// in use; commits, waits for or releases what is not there, or another use than the next; reads
+  /// what is released, or releases what a dot in flight reads; does not wait exactly once for a
+  /// dot; or leaves another number of uses under way than a path that it joins.
   static mlir::FailureOr<ChannelUses> of(mlir::func::FuncOp kernel);
 
   /// Whether asynchronous copies fill one of these channels.

@@ -210,6 +210,29 @@ std::optional<LinearCount> linearCount(Value count) {
   return LinearCount{count, 0};
 }
 
+llvm::SmallPtrSet<const void *, 8> countsOf(ArrayRef<Value> bases) {
+  llvm::SmallPtrSet<const void *, 8> counts;
+  SmallVector<Value> work;
+  auto add = [&](Value base) {
+    if (base && counts.insert(base.getAsOpaquePointer()).second)
+      work.push_back(base);
+  };
+  llvm::for_each(bases, add);
+  while (!work.empty()) {
+    Value count = work.pop_back_val();
+    auto argument = dyn_cast<BlockArgument>(count);
+    auto loop = argument ? cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                         : count.getDefiningOp<scf::ForOp>();
+    unsigned number =
+        argument ? argument.getArgNumber() - 1 : cast<OpResult>(count).getResultNumber();
+    add(loop.getRegionIterArg(number));
+    for (Value other : {loop.getInitArgs()[number], loop.getYieldedValues()[number]})
+      if (std::optional<LinearCount> linear = linearCount(other))
+        add(linear->base);
+  }
+  return counts;
+}
+
 std::optional<LinearCount> ringPosition(Value index, unsigned depth) {
   if (depth == 1)
     return LinearCount{};

@@ -92,6 +92,8 @@ struct LinearCount {
 };
 /// Understands constants and what is added to a count, in i32.
 std::optional<LinearCount> linearCount(mlir::Value count);
+/// The base of a count and those that loops make of it, or it of.
+llvm::SmallPtrSet<const void *, 8> countsOf(llvm::ArrayRef<mlir::Value> bases);
 /// The use, modulo the depth, that an index stands for: understands what `ringIndex` makes.
 std::optional<LinearCount> ringPosition(mlir::Value index, unsigned depth);
 /// The ring's index for a use: use modulo depth.

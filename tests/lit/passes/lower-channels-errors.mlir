@@ -69,9 +69,11 @@ func.func @runs_dry(%n: i32) {
   %0 = cta.acquire %k[%c0] : !ring -> !buffer
   cta.commit %k[%c0] : !ring
   // expected-error @+1 {{leaves other numbers of uses under way by one path than by another}}
-  scf.for %i = %c0 to %n step %c1 : i32 {
-    %r = cta.wait %k[%i] : !ring -> !buffer
-    cta.release %k[%i] : !ring
+  %end = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+    %r = cta.wait %k[%use] : !ring -> !buffer
+    cta.release %k[%use] : !ring
+    %next = arith.addi %use, %c1 : i32
+    scf.yield %next : i32
   }
   return
 }
@@ -154,18 +156,183 @@ func.func @released_in_flight(%a: tensor<64x64xf16, #a>, %zero: !acc, %n: i32) -
   cta.commit %k[%c0] : !ring
   %r = cta.wait %k[%c0] : !ring -> !buffer
   %first = cta.dot_start %a, %r, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
-  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c1, %dot = %first) -> (i32, !flight) : i32 {
-    %b = cta.acquire %k[%use] : !ring -> !buffer
-    cta.commit %k[%use] : !ring
-    %w = cta.wait %k[%use] : !ring -> !buffer
+  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0, %dot = %first) -> (i32, !flight) : i32 {
+    %later = arith.addi %use, %c1 : i32
+    %b = cta.acquire %k[%later] : !ring -> !buffer
+    cta.commit %k[%later] : !ring
+    %w = cta.wait %k[%later] : !ring -> !buffer
     // expected-error @+1 {{releases a use that a dot in flight reads}}
-    cta.release %k[%i] : !ring
+    cta.release %k[%use] : !ring
     %sums = cta.dot_wait %dot : !flight
     %next = cta.dot_start %a, %w, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
-    %later = arith.addi %use, %c1 : i32
     scf.yield %later, %next : i32, !flight
   }
   %sums = cta.dot_wait %end#1 : !flight
+  return %sums : !acc
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+// What is waited for is not what was committed.
+func.func @another_use() {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-note @+1 {{of this channel}}
+  %k = cta.channel : !ring
+  %0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.commit %k[%c0] : !ring
+  // expected-error @+1 {{has the number of a use that is 1 after its next}}
+  %r = cta.wait %k[%c1] : !ring -> !buffer
+  return
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @the_same_use_twice() {
+  %c0 = arith.constant 0 : i32
+  // expected-note @+1 {{of this channel}}
+  %k = cta.channel : !ring
+  %0 = cta.acquire %k[%c0] : !ring -> !buffer
+  cta.commit %k[%c0] : !ring
+  // expected-error @+1 {{has the number of a use that is -1 after its next}}
+  %1 = cta.acquire %k[%c0] : !ring -> !buffer
+  return
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+// Every inner loop begins with the first use again.
+func.func @counted_anew(%n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-note @+1 {{of this channel}}
+  %k = cta.channel : !ring
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %end = scf.for %j = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+      // expected-error @+1 {{has a use's number that no loop counts from 0 on}}
+      %0 = cta.acquire %k[%use] : !ring -> !buffer
+      cta.commit %k[%use] : !ring
+      %r = cta.wait %k[%use] : !ring -> !buffer
+      cta.release %k[%use] : !ring
+      %next = arith.addi %use, %c1 : i32
+      scf.yield %next : i32
+    }
+  }
+  return
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @waited_for_in_one_branch(%a: !a, %b: !b, %zero: !acc, %which: i1) -> !acc {
+  %dot = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+  // expected-error @+1 {{leaves a dot in flight by one path and not by another}}
+  %sums = scf.if %which -> !acc {
+    %0 = cta.dot_wait %dot : !flight
+    scf.yield %0 : !acc
+  } else {
+    scf.yield %zero : !acc
+  }
+  return %sums : !acc
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+// Never, or over and over.
+func.func @waited_for_in_a_loop(%a: !a, %b: !b, %zero: !acc, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %dot = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+  // expected-error @+1 {{leaves a dot in flight by one path and not by another}}
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %0 = cta.dot_wait %dot : !flight
+  }
+  return
+}
+}
+
+// -----
+
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+!buffer = !cta.buffer<64x64xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+func.func @carried_and_lost(%a: !a, %b: !b, %zero: !acc, %n: i32) -> !acc {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %first = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%dot = %first) -> (!flight) : i32 {
+    %next = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+    // expected-error @+1 {{leaves a dot in flight that nobody waits for}}
+    scf.yield %next : !flight
+  }
+  %sums = cta.dot_wait %last : !flight
   return %sums : !acc
 }
 }

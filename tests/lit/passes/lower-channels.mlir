@@ -8,6 +8,7 @@
 !ring = !cta.channel<3, !buffer>
 #acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
 #a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
 !acc = tensor<64x64xf32, #acc>
 !flight = !cta.in_flight<tensor<64x64xf32, #acc>>
 
@@ -85,20 +86,20 @@ func.func @two(%p: !ptrs, %n: i32) {
 // CHECK: cta.async_wait 0
 // CHECK-NOT: remui
 func.func @constants(%p: !ptrs) {
-  %c4 = arith.constant 4 : i32
+  %c0 = arith.constant 0 : i32
   %k = cta.channel : !ring
   %v = cta.channel : !ring
-  %nk = cta.acquire %k[%c4] : !ring -> !buffer
+  %nk = cta.acquire %k[%c0] : !ring -> !buffer
   cta.async_copy %p, %nk : !ptrs, !buffer
-  %nv = cta.acquire %v[%c4] : !ring -> !buffer
+  %nv = cta.acquire %v[%c0] : !ring -> !buffer
   cta.async_copy %p, %nv : !ptrs, !buffer
-  cta.commit %k, %v[%c4] : !ring, !ring
-  %b:2 = cta.wait %k, %v[%c4] : !ring, !ring -> !buffer, !buffer
+  cta.commit %k, %v[%c0] : !ring, !ring
+  %b:2 = cta.wait %k, %v[%c0] : !ring, !ring -> !buffer, !buffer
   %tk = cta.local_load %b#0 : !buffer -> !half
   tile.store %p, %tk : !ptrs, !half
   %tv = cta.local_load %b#1 : !buffer -> !half
   tile.store %p, %tv : !ptrs, !half
-  cta.release %k, %v[%c4] : !ring, !ring
+  cta.release %k, %v[%c0] : !ring, !ring
   return
 }
 
@@ -145,19 +146,37 @@ func.func @in_flight(%p: !ptrs, %a: tensor<64x64xf16, #a>, %zero: !acc, %n: i32)
   cta.commit %k[%c0] : !ring
   %r0 = cta.wait %k[%c0] : !ring -> !buffer
   %first = cta.dot_start %a, %r0, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
-  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c1, %dot = %first) -> (i32, !flight) : i32 {
-    %b = cta.acquire %k[%use] : !ring -> !buffer
-    cta.async_copy %p, %b : !ptrs, !buffer
-    cta.commit %k[%use] : !ring
-    %r = cta.wait %k[%use] : !ring -> !buffer
-    %sums = cta.dot_wait %dot : !flight
-    cta.release %k[%i] : !ring
-    %next = cta.dot_start %a, %r, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
+  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0, %dot = %first) -> (i32, !flight) : i32 {
     %later = arith.addi %use, %c1 : i32
+    %b = cta.acquire %k[%later] : !ring -> !buffer
+    cta.async_copy %p, %b : !ptrs, !buffer
+    cta.commit %k[%later] : !ring
+    %r = cta.wait %k[%later] : !ring -> !buffer
+    %sums = cta.dot_wait %dot : !flight
+    cta.release %k[%use] : !ring
+    %next = cta.dot_start %a, %r, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
     scf.yield %later, %next : i32, !flight
   }
   %sums = cta.dot_wait %end#1 : !flight
-  cta.release %k[%n] : !ring
+  cta.release %k[%end#0] : !ring
+  return %sums : !acc
+}
+
+// CHECK-LABEL: func.func @in_flight_while
+// CHECK: scf.while (%[[SUMS:.*]] = %{{.*}}) : (tensor<64x64xf32, #layout{{[0-9]*}}>) -> tensor<64x64xf32, #layout{{[0-9]*}}>
+// CHECK: cta.dot
+// CHECK-NOT: in_flight<
+func.func @in_flight_while(%a: tensor<64x64xf16, #a>, %b: tensor<64x64xf16, #b>, %zero: !acc, %again: i1) -> !acc {
+  %first = cta.dot_start %a, %b, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc -> !flight
+  %last = scf.while (%dot = %first) : (!flight) -> !flight {
+    scf.condition(%again) %dot : !flight
+  } do {
+  ^bb0(%dot: !flight):
+    %sums = cta.dot_wait %dot : !flight
+    %next = cta.dot_start %a, %b, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc -> !flight
+    scf.yield %next : !flight
+  }
+  %sums = cta.dot_wait %last : !flight
   return %sums : !acc
 }
 }
