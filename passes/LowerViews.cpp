@@ -197,7 +197,10 @@ constexpr Interval::Number bufferBytes = Interval::Number(1) << 31;
 
 /// Why a block is not accessed at 32-bit offsets from its first element; empty when it can be.
 std::string whyNotBuffer(Operation *op, const ViewBlock &block, const BlockContiguity &known) {
-  if (isVolatileLoad(op) || !isa<tile::LoadBlockOp, tile::StoreBlockOp>(op))
+  auto isPlain = [](auto access) { return access.getCache() != tile::Cache::Volatile; };
+  if (!llvm::TypeSwitch<Operation *, bool>(op)
+           .Case<tile::LoadBlockOp, tile::StoreBlockOp>(isPlain)
+           .Default([](Operation *) { return false; }))
     return "it is atomic or volatile";
   const int64_t bytes = cta::elementBytes(block.tile);
   Interval::Number reach = bytes;

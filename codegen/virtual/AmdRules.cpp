@@ -244,8 +244,10 @@ Result bufferAccess(Lowering &lowering, CallInst &call, const IntrinsicRule &rul
   Value *offset = builder.CreateZExt(call.getArgOperand(isStore + 1), builder.getInt64Ty());
   Value *inside = builder.CreateICmpULE(offset, builder.getInt64(pseudo::amdBufferBytes - bytes));
   Value *pointer = builder.CreateIntToPtr(builder.CreateAdd(base, offset), builder.getPtrTy(1));
-  Value *address =
-      lowering.predicatedAccess(call, pointer, type, inside, isStore ? accessStore : 0);
+  // LLVM leaves out of a load what nobody uses, so that three words may be left, or the last of
+  // four.
+  const uint32_t flags = (isStore ? accessStore : 0) | (bytes > 4 ? accessWords : 0);
+  Value *address = lowering.predicatedAccess(call, pointer, type, inside, flags);
   if (isStore) {
     builder.CreateAlignedStore(call.getArgOperand(0), address, Align(1));
     return nullptr;

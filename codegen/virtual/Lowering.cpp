@@ -228,7 +228,8 @@ Value *Lowering::predicatedAccess(CallInst &call, Value *pointer, Type *type, Va
   if (hasFences && flags & (accessVolatile | accessAtomic))
     flags |= accessFenced;
   auto bytes = uint32_t(layout.getTypeStoreSize(type));
-  assert(bytes <= 16 && isPowerOf2_32(bytes) && "a predicated access is one of the hardware's");
+  assert(bytes <= 16 && (isPowerOf2_32(bytes) || flags & accessWords) &&
+         "a predicated access is one of the hardware's");
   Value *site = siteOf(call, accessKind(globalSpace, flags), call.getCalledFunction()->getName());
   Value *access =
       builder.CreateSelect(predicate, builder.getInt32(bytes | flags), builder.getInt32(0));

@@ -39,8 +39,9 @@ public:
   llvm::Value *warpCall(llvm::CallInst &call, SiteKind kind, Op op, uint32_t modifiers,
                         llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments,
                         llvm::Type *type = nullptr);
-  // Announces a global access of one aligned `type` to the machine where the predicate holds; gives
-  // the address to use, which is private memory where it does not.
+  // Announces a global access of one `type` to the machine where the predicate holds, aligned to
+  // its size, or to words where `flags` say so; gives the address to use, which is private memory
+  // where it does not hold.
   llvm::Value *predicatedAccess(llvm::CallInst &call, llvm::Value *pointer, llvm::Type *type,
                                 llvm::Value *predicate, uint32_t flags);
   // A fence, where the builder stands; MachineAbi.h says what it may do.

@@ -40,6 +40,7 @@ constexpr uint32_t accessStore = 1u << 16;
 constexpr uint32_t accessAtomic = 1u << 17;
 constexpr uint32_t accessVolatile = 1u << 18;
 constexpr uint32_t accessFenced = 1u << 19; // atomic or volatile, in a kernel that has fences
+constexpr uint32_t accessWords = 1u << 20;  // one of several words of 4 bytes, aligned to these
 
 // What a fence does.
 constexpr uint32_t fenceAcquires = 1, fenceReleases = 2;

@@ -137,7 +137,7 @@ void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint
     return;
   if (launch->checks) {
     uint32_t bytes = access & accessSizeMask;
-    if (!checkAligned(thread, address, bytes, site) ||
+    if (!checkAligned(thread, address, access & accessWords ? 4 : bytes, site) ||
         !checkGlobal(thread, address, bytes, site, verb(access)) ||
         !checkOrder(thread, address, access, site))
       stop(thread);

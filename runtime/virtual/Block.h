@@ -21,9 +21,9 @@ class Program;
 struct Warp;
 
 // Flags of a log entry's access word beside those of the machine ABI.
-constexpr uint32_t logShared = 1u << 20; // the address is a shared offset
-constexpr uint32_t logIssue = 1u << 21;  // an asynchronous copy starts: its shared side
-constexpr uint32_t logLand = 1u << 22;   // it lands: for the shadow only
+constexpr uint32_t logShared = 1u << 24; // the address is a shared offset
+constexpr uint32_t logIssue = 1u << 25;  // an asynchronous copy starts: its shared side
+constexpr uint32_t logLand = 1u << 26;   // it lands: for the shadow only
 
 struct LogEntry {
   uint64_t address;

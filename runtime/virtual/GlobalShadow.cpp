@@ -135,6 +135,12 @@ GlobalShadow::Page &GlobalShadow::pageOf(size_t range, uint64_t address, unsigne
 template <class Check>
 std::optional<GlobalConflict> GlobalShadow::each(size_t range, uint64_t address, uint32_t bytes,
                                                  Check check) {
+  // Several words need not be aligned to their size.
+  if (const uint64_t here = pageBytes - address % pageBytes; bytes > here) {
+    if (std::optional<GlobalConflict> conflict = each(range, address, uint32_t(here), check))
+      return conflict;
+    return each(range, address + here, uint32_t(bytes - here), check);
+  }
   const unsigned shift =
       std::min(widestShift, unsigned(std::countr_zero(address | uint64_t(bytes))));
   Page &page = pageOf(range, address, shift);

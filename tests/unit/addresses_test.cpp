@@ -154,6 +154,28 @@ TEST_F(AddressesTest, BlocksOfViews) {
   EXPECT_EQ(relation(line + load("%q") + stored("%c0")), "apart");
 }
 
+// Offsets in a buffer are as good as pointers, and meet those.
+TEST_F(AddressesTest, OffsetsInBuffers) {
+  auto loadFrom = [](const std::string &base, const std::string &offsets) {
+    return "%buffered = cta.buffer_load " + base + "[" + offsets +
+           "] {first} : !tile.ptr<f32>, !i -> !v\n";
+  };
+  auto storeTo = [](const std::string &base, const std::string &offsets) {
+    return "cta.buffer_store " + base + "[" + offsets + "], %v {second} : !tile.ptr<f32>, !i, !v\n";
+  };
+  const std::string bases = "%next = tile.addptr %x, %c1 : !tile.ptr<f32>, i32\n"
+                            "%far = tile.addptr %x, %c128 : !tile.ptr<f32>, i32\n"
+                            "%back = arith.subi %i127, %i : !i\n";
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + storeTo("%x", "%i")), "own");
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + storeTo("%y", "%i")), "apart");
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + storeTo("%next", "%i")), "ordered");
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + storeTo("%far", "%i")), "apart");
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + storeTo("%x", "%back")), "ordered");
+  EXPECT_EQ(relation(bases + loadFrom("%x", "%i") + store("%p")), "own");
+  EXPECT_EQ(relation(bases + load("%p") + storeTo("%x", "%i")), "own");
+  EXPECT_EQ(relation(bases + load("%p") + storeTo("%next", "%i")), "ordered");
+}
+
 // Blocks at too many unknown places are somewhere in their argument.
 TEST_F(AddressesTest, BlocksWithoutAnAddress) {
   std::string sums = matrix;

@@ -441,6 +441,25 @@ TEST(GlobalBuffers, BeyondTheirEndReadZeroAndDropStores) {
   EXPECT_EQ(counters.lines[1].line, 21u);
 }
 
+TEST(GlobalBuffers, SeveralWordsAreOneAccessAlignedToWords) {
+  std::string text = bufferKernel(
+      "  %byte12 = mul i32 %i, 12\n  %from = add i32 %byte12, 4\n  %to = add i32 %byte12, 0\n");
+  text = replaced(text, "%v = call i32 @llvm.amdgcn.raw.ptr.buffer.load.i32",
+                  "%v = call <3 x i32> @llvm.amdgcn.raw.ptr.buffer.load.v3i32");
+  text = replaced(text, "store.i32(i32 %v", "store.v3i32(<3 x i32> %v");
+  Runner runner = bufferRunner(text);
+  int *x = runner.upload(numbers(193)), *y = runner.upload(std::vector<int>(192, -1));
+  Counters counters = runner.expectClean(x, y);
+  for (int i = 0; i < 192; ++i)
+    EXPECT_EQ(y[i], i + 1) << i;
+  EXPECT_EQ(counters.globalLoad.requests, 1u);
+  EXPECT_EQ(counters.globalLoad.bytes, 12u * 64);
+  // Half a word beside is not.
+  Runner beside = bufferRunner(replaced(text, "%byte12, 4", "%byte12, 2"));
+  x = beside.upload(numbers(193)), y = beside.upload(std::vector<int>(192, -1));
+  beside.expectFinding(FindingKind::Misaligned, 20, x, y);
+}
+
 TEST(GlobalBuffers, OutsideOfAllocationsIsFound) {
   Runner runner = bufferRunner(bufferKernel(ownBytes));
   int *x = runner.upload(numbers(63)), *y = runner.upload(numbers(64));

@@ -49,6 +49,8 @@ func.func @by_pointers(%p: !tile.ptr<i64>, %n: i32, %any: i32, %large: i32 {tile
   // expected-remark @+1 {{goes by pointers, not by offsets in a buffer: it is atomic or volatile}}
   %old = tile.atomic_block add, %x[%zero, %zero], %t : !tile.view<2xi64>, [i32, i32], tensor<16x64xi64, #rows> -> tensor<16x64xi64, #rows>
   // expected-remark @+1 {{goes by pointers, not by offsets in a buffer: it is atomic or volatile}}
+  tile.store_block %x[%zero, %zero], %t {cache = 4 : i32} : !tile.view<2xi64>, [i32, i32], tensor<16x64xi64, #rows>
+  // expected-remark @+1 {{goes by pointers, not by offsets in a buffer: it is atomic or volatile}}
   %y = tile.load_block %x[%zero, %zero] {cache = 4 : i32} : !tile.view<2xi64>, [i32, i32] -> tensor<16x64xi64, #rows>
   return
 }
