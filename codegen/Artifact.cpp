@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 3;
+constexpr uint32_t version = 4;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -45,6 +45,23 @@ DebugSite readSite(ByteReader &in) {
 
 } // namespace
 
+std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> arguments) {
+  for (size_t i = 0; i < plan.arguments.size(); ++i) {
+    const ArgumentFacts &facts = plan.arguments[i];
+    if (i >= arguments.size())
+      return "argument " + std::to_string(i) + " is missing";
+    const auto value = static_cast<int64_t>(arguments[i]);
+    const std::string what = "argument " + std::to_string(i) + " is ";
+    if (facts.divisor > 1 && arguments[i] % facts.divisor != 0)
+      return what + std::to_string(arguments[i]) + ", no multiple of " +
+             std::to_string(facts.divisor);
+    if (value < facts.low || value > facts.high)
+      return what + std::to_string(value) + ", not from " + std::to_string(facts.low) + " to " +
+             std::to_string(facts.high);
+  }
+  return {};
+}
+
 std::string serialize(const Artifact &artifact) {
   std::string body;
   ByteWriter fields(body);
@@ -52,9 +69,15 @@ std::string serialize(const Artifact &artifact) {
        {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.irHash})
     fields.text(*text);
   const Resources &resources = artifact.resources;
-  for (unsigned value : {artifact.threads, artifact.sharedBytes, resources.registers,
+  for (unsigned value : {artifact.plan.threads, artifact.plan.sharedBytes, resources.registers,
                          resources.spillBytes, resources.staticSharedBytes})
     fields.number(static_cast<uint32_t>(value));
+  fields.number(static_cast<uint64_t>(artifact.plan.arguments.size()));
+  for (const ArgumentFacts &facts : artifact.plan.arguments) {
+    fields.number(facts.divisor);
+    fields.number(facts.low);
+    fields.number(facts.high);
+  }
   fields.number(artifact.compileMilliseconds);
   fields.number(static_cast<uint64_t>(artifact.debugSites.size()));
   for (const DebugSite &site : artifact.debugSites)
@@ -82,9 +105,15 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
        {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.irHash})
     *text = fields.text();
   Resources &resources = artifact.resources;
-  for (unsigned *value : {&artifact.threads, &artifact.sharedBytes, &resources.registers,
+  for (unsigned *value : {&artifact.plan.threads, &artifact.plan.sharedBytes, &resources.registers,
                           &resources.spillBytes, &resources.staticSharedBytes})
     *value = fields.number<uint32_t>();
+  for (uint64_t arguments = fields.count(); arguments && fields.ok(); --arguments) {
+    ArgumentFacts &facts = artifact.plan.arguments.emplace_back();
+    facts.divisor = fields.number<uint64_t>();
+    facts.low = fields.number<int64_t>();
+    facts.high = fields.number<int64_t>();
+  }
   artifact.compileMilliseconds = fields.number<double>();
   for (uint64_t sites = fields.count(); sites && fields.ok(); --sites)
     artifact.debugSites.push_back(readSite(fields));

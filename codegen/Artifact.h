@@ -5,9 +5,12 @@
 
 #include "codegen/DebugSite.h"
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sectile {
 
@@ -21,13 +24,35 @@ struct Resources {
   friend bool operator==(const Resources &, const Resources &) = default;
 };
 
-struct Artifact {
-  std::string target;       ///< "sm_90a"
-  std::string kind;         ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
-  std::string entry;        ///< the kernel's symbol
-  std::string bytes;        ///< the code, in the form that kind says
+/// What the code takes for granted about one argument of a launch, as a 64-bit word: an integer, or
+/// an address.
+struct ArgumentFacts {
+  uint64_t divisor = 1; ///< it is a multiple of this
+  int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+
+  friend bool operator==(const ArgumentFacts &, const ArgumentFacts &) = default;
+};
+
+/// What a launch of the code has to do, and what it may assume.
+struct LaunchPlan {
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
+  /// Of each argument of the compiled function; none where the code was compiled without any facts.
+  std::vector<ArgumentFacts> arguments;
+
+  friend bool operator==(const LaunchPlan &, const LaunchPlan &) = default;
+};
+
+/// Which of a plan's facts does not hold of these arguments: "argument 3 is 17, no multiple of 16".
+/// Empty when all do.
+std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> arguments);
+
+struct Artifact {
+  std::string target; ///< "sm_90a"
+  std::string kind;   ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
+  std::string entry;  ///< the kernel's symbol
+  std::string bytes;  ///< the code, in the form that kind says
+  LaunchPlan plan;
   Resources resources;
   std::string irHash;             ///< of the IR it was compiled from, without source locations
   double compileMilliseconds = 0; ///< that the compile took

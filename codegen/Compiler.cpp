@@ -389,8 +389,8 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.kind = formName(form).str();
   artifact.entry = kernel.getName().str();
   artifact.bytes = std::move(*bytes);
-  artifact.threads = options.warps * target.warpSize;
-  artifact.sharedBytes = sharedBytes(kernel);
+  artifact.plan.threads = options.warps * target.warpSize;
+  artifact.plan.sharedBytes = sharedBytes(kernel);
   artifact.resources = resourcesOf(form, artifact.bytes);
   artifact.debugSites = debugSitesOf(kernel);
   return artifact;

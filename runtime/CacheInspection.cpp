@@ -52,8 +52,8 @@ void describe(const DiskStore &store, ListedEntry &listed) {
     listed.parts = std::move(kernel->key);
     listed.form = kernel->artifact.kind;
     listed.codeBytes = kernel->artifact.bytes.size();
-    listed.threads = kernel->artifact.threads;
-    listed.sharedBytes = kernel->artifact.sharedBytes;
+    listed.threads = kernel->artifact.plan.threads;
+    listed.sharedBytes = kernel->artifact.plan.sharedBytes;
     listed.resources = kernel->artifact.resources;
     listed.irHash = kernel->artifact.irHash;
     listed.compileMilliseconds = kernel->artifact.compileMilliseconds;
@@ -142,7 +142,7 @@ std::string differenceOf(const Artifact &stored, const Artifact &made) {
   if (!(stored.resources == made.resources))
     return "the resource use differs";
   if (stored.target != made.target || stored.kind != made.kind || stored.entry != made.entry ||
-      stored.threads != made.threads || stored.sharedBytes != made.sharedBytes)
+      stored.plan.threads != made.plan.threads || stored.plan.sharedBytes != made.plan.sharedBytes)
     return "what is said of the code differs";
   return "";
 }

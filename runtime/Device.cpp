@@ -160,14 +160,14 @@ static std::string kibibytes(size_t bytes) {
 }
 
 void DeviceImpl::checkResources(const Artifact &artifact) const {
-  if (artifact.sharedBytes > limits.max_shared_bytes)
-    throw LaunchError("kernel '" + artifact.entry + "' needs " + kibibytes(artifact.sharedBytes) +
-                      " of shared memory, " + target + " has " +
-                      kibibytes(limits.max_shared_bytes) +
+  if (artifact.plan.sharedBytes > limits.max_shared_bytes)
+    throw LaunchError("kernel '" + artifact.entry + "' needs " +
+                      kibibytes(artifact.plan.sharedBytes) + " of shared memory, " + target +
+                      " has " + kibibytes(limits.max_shared_bytes) +
                       ": lower the stages or the tile's extents");
-  if (artifact.threads > limits.max_threads)
+  if (artifact.plan.threads > limits.max_threads)
     throw LaunchError("kernel '" + artifact.entry + "' needs blocks of " +
-                      std::to_string(artifact.threads) + " threads, " + target + " has " +
+                      std::to_string(artifact.plan.threads) + " threads, " + target + " has " +
                       std::to_string(limits.max_threads) + ": lower the warps");
 }
 

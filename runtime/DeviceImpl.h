@@ -30,8 +30,8 @@ public:
 class LoadedKernel : public std::enable_shared_from_this<LoadedKernel> {
 public:
   explicit LoadedKernel(const Artifact &artifact)
-      : name(artifact.entry), threads(artifact.threads), sharedBytes(artifact.sharedBytes),
-        resources(artifact.resources),
+      : name(artifact.entry), threads(artifact.plan.threads),
+        sharedBytes(artifact.plan.sharedBytes), resources(artifact.resources),
         debug(artifact.debugSites.empty() ? nullptr
                                           : std::make_shared<DebugKernel>(
                                                 DebugKernel{artifact.entry, artifact.debugSites})) {

@@ -145,6 +145,25 @@ std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> 
   return result;
 }
 
+// What code that is specialised like this may assume of a launch's arguments.
+std::vector<ArgumentFacts> factsOf(const std::vector<detail::ArgSpecialization> &arguments,
+                                   std::span<const uint8_t> masks) {
+  std::vector<ArgumentFacts> result;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const detail::ArgSpecialization &argument = arguments[i];
+    ArgumentFacts &facts = result.emplace_back();
+    if (argument.divisible16)
+      facts.divisor = 16;
+    if (masks[i] & is32bit && argument.is32bit)
+      facts.low = -(facts.high = int64_t(1) << 30);
+    if (argument.small)
+      facts.low = 0, facts.high = detail::smallIndexEnd - 1;
+    if (argument.value)
+      facts.low = facts.high = *argument.value;
+  }
+  return result;
+}
+
 // The compiler's errors as what users catch.
 [[noreturn]] void rethrow(llvm::Error error, std::string_view kernel) {
   std::string file, message;
@@ -337,11 +356,16 @@ KernelState &KernelBase::state() const {
 
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, const Key &key,
-                                      const PackedLaunch &packed, const CompileOptions &options) {
+                                      const PackedLaunch &packed, const CompileOptions &options,
+                                      std::span<const uint8_t> masks) {
   using Kind = Activity::Kind;
   runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
+  // The code may be another program's work. All that this key finds later are alike.
   const auto load = [&](const Artifact &artifact) {
+    if (std::string fact = brokenFact(artifact.plan, {packed.words, masks.size()}); !fact.empty())
+      throw LaunchError("kernel '" + std::string(desc.name) +
+                        "': its code in the cache is for other arguments: " + fact);
     auto loaded = device.load(artifact);
     activities.done(Kind::load, "load");
     return table.insert(key.get(), std::move(loaded));
@@ -371,6 +395,7 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
       rethrow(compiled.takeError(), desc.name);
     }
     compiled->irHash = launch.irHash;
+    compiled->plan.arguments = factsOf(traced.arguments, masks);
     activities.begin();
     return std::move(*compiled);
   };
@@ -384,7 +409,9 @@ const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &
   KernelState &state = this->state();
   const Key key(device, state.masksFor(device), packed, options);
   const LoadedKernel *kernel = state.table.find(key.get());
-  return kernel ? *kernel : *loadKernel(state.table, desc_, device, key, packed, options);
+  return kernel ? *kernel
+                : *loadKernel(state.table, desc_, device, key, packed, options,
+                              state.masksFor(device));
 }
 
 // What a captured launch uses: its code, and the memory that its arguments point into.

@@ -95,10 +95,10 @@ public:
     };
     kernel->resources.registers = attribute(cuda::functionRegisters);
     kernel->resources.spillBytes = attribute(cuda::functionLocalBytes);
-    if (artifact.sharedBytes > defaultSharedBytes)
+    if (artifact.plan.sharedBytes > defaultSharedBytes)
       check(table().funcSetAttribute(kernel->function, cuda::functionMaxDynamicShared,
-                                     static_cast<int>(artifact.sharedBytes)),
-            "giving kernel '" + artifact.entry + "' " + std::to_string(artifact.sharedBytes) +
+                                     static_cast<int>(artifact.plan.sharedBytes)),
+            "giving kernel '" + artifact.entry + "' " + std::to_string(artifact.plan.sharedBytes) +
                 " bytes of shared memory");
     return kernel;
   }

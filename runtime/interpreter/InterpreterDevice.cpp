@@ -57,7 +57,7 @@ llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const Compi
   artifact.target = target;
   artifact.kind = "interpreter";
   artifact.entry = program.name();
-  artifact.threads = 1;
+  artifact.plan.threads = 1;
   llvm::raw_string_ostream out(artifact.bytes);
   if (failed(writeBytecodeToFile(module, out)))
     return llvm::createStringError("the kernel's trace cannot be written");

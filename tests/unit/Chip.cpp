@@ -74,8 +74,8 @@ void Chip::compare(const std::string &text, const LaunchShape &shape,
   artifact.target = state->device.target();
   artifact.kind = "ptx";
   artifact.bytes = assemble(text, llvm::cantFail(Target::get(artifact.target)), artifact.entry);
-  artifact.threads = shape.block[0];
-  artifact.sharedBytes = unsigned(shape.sharedBytes);
+  artifact.plan.threads = shape.block[0];
+  artifact.plan.sharedBytes = unsigned(shape.sharedBytes);
   auto kernel = device.load(artifact);
 
   std::vector<uint64_t> copies;

@@ -10,8 +10,9 @@ static Artifact example() {
   artifact.kind = "ptx";
   artifact.entry = "matmul";
   artifact.bytes = std::string("code\0with a zero", 16);
-  artifact.threads = 256;
-  artifact.sharedBytes = 98304;
+  artifact.plan.threads = 256;
+  artifact.plan.sharedBytes = 98304;
+  artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {}};
   return artifact;
 }
 
@@ -20,8 +21,9 @@ TEST(Artifact, SurvivesTheWayThroughBytes) {
   ASSERT_TRUE(back);
   EXPECT_EQ(back->bytes, example().bytes);
   EXPECT_EQ(back->entry, "matmul");
-  EXPECT_EQ(back->threads, 256u);
-  EXPECT_EQ(back->sharedBytes, 98304u);
+  EXPECT_EQ(back->plan.threads, 256u);
+  EXPECT_EQ(back->plan.sharedBytes, 98304u);
+  EXPECT_EQ(back->plan, example().plan);
   EXPECT_EQ(serialize(*back), serialize(example()));
 }
 
@@ -35,4 +37,16 @@ TEST(Artifact, EveryCutAndEveryFlippedBitIsSeen) {
     EXPECT_FALSE(deserialize(damaged)) << bit;
   }
   EXPECT_FALSE(deserialize(bytes + "more"));
+}
+
+TEST(LaunchPlan, SaysWhichFactDoesNotHold) {
+  const LaunchPlan plan = example().plan;
+  auto broken = [&](std::vector<uint64_t> arguments) { return brokenFact(plan, arguments); };
+  EXPECT_EQ(broken({32, 1023, 1, 7}), "");
+  EXPECT_EQ(broken({17, 0, 1, 7}), "argument 0 is 17, no multiple of 16");
+  EXPECT_EQ(broken({0, 1024, 1, 7}), "argument 1 is 1024, not from 0 to 1023");
+  EXPECT_EQ(broken({0, ~uint64_t(0), 1, 7}), "argument 1 is -1, not from 0 to 1023");
+  EXPECT_EQ(broken({0, 0, 2, 7}), "argument 2 is 2, not from 1 to 1");
+  EXPECT_EQ(broken({0, 0, 1}), "argument 3 is missing");
+  EXPECT_EQ(brokenFact({}, {}), "");
 }

@@ -36,9 +36,9 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
         EXPECT_FALSE(estimate.excess.empty());
         return llvm::consumeError(artifact.takeError());
       }
-      const double real = artifact->sharedBytes + artifact->resources.staticSharedBytes;
+      const double real = artifact->plan.sharedBytes + artifact->resources.staticSharedBytes;
       EXPECT_NEAR(estimate.sharedBytes, real, 0.05 * real);
-      EXPECT_EQ(estimate.threads, artifact->threads);
+      EXPECT_EQ(estimate.threads, artifact->plan.threads);
       EXPECT_THAT(estimate.excess, AnyOf("", ContainsRegex("(needs about|holds tiles in) [0-9]+ "
                                                            "registers of each thread")));
       ++compared;

@@ -61,10 +61,10 @@ std::vector<T> runKernel(const std::string &target, const std::string &text, uns
   artifact.kind = "virtual";
   artifact.entry = "f";
   artifact.bytes = object->serialize();
-  artifact.threads = warps * known.warpSize;
+  artifact.plan.threads = warps * known.warpSize;
   auto kernel = *module->getOps<mlir::func::FuncOp>().begin();
   if (auto bytes = kernel->getAttrOfType<mlir::IntegerAttr>("cta.shared_bytes"))
-    artifact.sharedBytes = bytes.getInt();
+    artifact.plan.sharedBytes = bytes.getInt();
 
   Device device = Device::open("virtual:" + target);
   auto in = device.upload(x), out = device.allocate<T>(results);

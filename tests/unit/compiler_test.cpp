@@ -92,7 +92,7 @@ TEST_P(VirtualGpu, VectorAdd) {
   float *dx = allocate(x), *dy = allocate(y), *dz = allocate(std::vector<float>(n, -1.0f));
   int32_t count = n;
   void *arguments[] = {&dx, &dy, &dz, &count};
-  vgpu::LaunchShape shape{{5, 1, 1}, {artifact.threads, 1, 1}, artifact.sharedBytes};
+  vgpu::LaunchShape shape{{5, 1, 1}, {artifact.plan.threads, 1, 1}, artifact.plan.sharedBytes};
   vgpu::LaunchResult result = machine.launch(*program, shape, arguments);
   ASSERT_FALSE(result.finding) << result.finding->message;
   for (int i = 0; i < n; ++i)

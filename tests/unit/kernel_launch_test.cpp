@@ -2,6 +2,7 @@
 // specialised to, what a known specialisation costs.
 #include "count_allocations.h"
 #include "runtime/CompileCache.h"
+#include "runtime/LaunchAccess.h"
 #include "tests/fake/fake_cuda.h"
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 using namespace sectile;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -179,8 +181,30 @@ TEST_F(KernelLaunch, TheIrShowsTheSpecialisation) {
               HasSubstr("i64 {tile.divisible = 16"));
   float *null = nullptr;
   EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, 7), HasSubstr("tile.kernel"));
+  // That an index is small is another kernel's code on chips with buffer accesses, and on no other.
+  const std::int64_t small = (1 << 20) - 16, large = 1 << 20;
+  EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, small),
+              HasSubstr("tile.below = 1048576 : i64"));
+  EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, large), Not(HasSubstr("tile.below")));
+  EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, -16), Not(HasSubstr("tile.below")));
+  EXPECT_EQ(add.emit("sm_90a", "tile", null, null, null, small),
+            add.emit("sm_90a", "tile", null, null, null, large));
   EXPECT_THAT(message<CompileError>([&] { add.emit("sm_1", "tile", x, y, z, 32); }),
               HasSubstr("unknown target 'sm_1'"));
+}
+
+// Whoever put it into the cache: a kernel that takes for granted what is not so computes nonsense.
+TEST_F(KernelLaunch, RefusesCodeForOtherArguments) {
+  Kernel planted{"planted", [](Ptr<float> p, Int n) { store(p + n, 1.0f); }};
+  const auto key = runtime::LaunchAccess::cacheKey(planted.bind(1, z, 3), device);
+  runtime::CompileCache::get().get(key, [] {
+    Artifact other;
+    other.plan.arguments = {{}, {16}};
+    return other;
+  });
+  EXPECT_EQ(message<LaunchError>([&] { planted.launch(device.stream(), 1, z, 3); }),
+            "kernel 'planted': its code in the cache is for other arguments: argument 1 is 3, no "
+            "multiple of 16");
 }
 
 TEST_F(KernelLaunch, AKnownSpecialisationAllocatesNothingAndCallsOnlyTheLaunch) {

@@ -46,8 +46,8 @@ Artifact artifact(const std::string &entry, unsigned sharedBytes = 0) {
   result.kind = "ptx";
   result.entry = entry;
   result.bytes = ".visible .entry " + entry + "()";
-  result.threads = 128;
-  result.sharedBytes = sharedBytes;
+  result.plan.threads = 128;
+  result.plan.sharedBytes = sharedBytes;
   return result;
 }
 
@@ -279,7 +279,7 @@ TEST_F(RuntimeCuda, SharedMemoryBeyondTheDefaultIsAskedFor) {
             "kernel 'big' needs 232 KiB of shared memory, sm_86 has 99 KiB: lower the stages or "
             "the tile's extents");
   Artifact wide = artifact("wide");
-  wide.threads = 2048;
+  wide.plan.threads = 2048;
   EXPECT_THAT(message<LaunchError>([&] { impl->load(wide); }),
               HasSubstr("blocks of 2048 threads, sm_90a has 1024"));
 }

@@ -34,7 +34,7 @@ protected:
     result.kind = GetParam() == "cuda:0" ? "ptx" : "hsaco";
     result.entry = entry;
     result.bytes = ".visible .entry " + entry + "()";
-    result.threads = 128;
+    result.plan.threads = 128;
     return result;
   }
   std::unique_ptr<runtime::LoadedKernel> loadLogging() {

@@ -43,7 +43,7 @@ protected:
     result.kind = "hsaco";
     result.entry = entry;
     result.bytes = ".entry " + entry;
-    result.threads = 256;
+    result.plan.threads = 256;
     return result;
   }
   Device device = Device::open("hip:0");

@@ -77,7 +77,7 @@ protected:
     result.kind = cuda() ? "ptx" : "hsaco";
     result.entry = entry;
     result.bytes = ".visible .entry " + entry + "()";
-    result.threads = 128;
+    result.plan.threads = 128;
     return result;
   }
   // z = x + y, whenever the stream comes to it.

@@ -64,7 +64,7 @@ protected:
     result.kind = "virtual";
     result.entry = "twice";
     result.bytes = object->serialize();
-    result.threads = 32;
+    result.plan.threads = 32;
     return result;
   }
   void launch(uint64_t x, uint64_t z, uint64_t n, const Stream &stream, unsigned blocks = 1) {
@@ -195,7 +195,7 @@ TEST_F(RuntimeVirtual, RefusesWhatItCannotRun) {
   EXPECT_THAT(message<DeviceError>([&] { device.impl()->load(other); }),
               HasSubstr("cannot load kernel 'twice'"));
   other = artifact();
-  other.sharedBytes = 228 * 1024;
+  other.plan.sharedBytes = 228 * 1024;
   EXPECT_EQ(message<LaunchError>([&] { device.impl()->load(other); }),
             "kernel 'twice' needs 228 KiB of shared memory, sm_90a has 227 KiB: lower the stages "
             "or the tile's extents");

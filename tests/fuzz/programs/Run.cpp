@@ -118,8 +118,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
     arguments.insert(arguments.end(), {&log, &launchNumber});
   vgpu::LaunchShape shape;
   shape.grid[0] = inputs.options.programs;
-  shape.block[0] = artifact->threads;
-  shape.sharedBytes = artifact->sharedBytes;
+  shape.block[0] = artifact->plan.threads;
+  shape.sharedBytes = artifact->plan.sharedBytes;
   vgpu::LaunchOptions launch;
   launch.seed = setting.schedule;
   launch.hostThreads = 1;

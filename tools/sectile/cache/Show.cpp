@@ -38,11 +38,11 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
                               {"chip", artifact.target},
                               {"code", llvm::json::fixUTF8(code)},
                               {"code_bytes", artifact.bytes.size()},
-                              {"threads", artifact.threads},
+                              {"threads", artifact.plan.threads},
                               {"registers", artifact.resources.registers},
                               {"spill_bytes", artifact.resources.spillBytes},
                               {"static_shared_bytes", artifact.resources.staticSharedBytes},
-                              {"shared_bytes", artifact.sharedBytes},
+                              {"shared_bytes", artifact.plan.sharedBytes},
                               {"compile_ms", artifact.compileMilliseconds}};
     if (!isHosted)
       object["symbol"] = artifact.entry;
@@ -66,12 +66,12 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
                          (isHosted ? "" : ", symbol " + artifact.entry) + ", " +
                          std::to_string(artifact.bytes.size()) + " bytes"});
   table.row({"compiled in", milliseconds(artifact.compileMilliseconds)});
-  table.row({"threads", std::to_string(artifact.threads) + " of one block"});
+  table.row({"threads", std::to_string(artifact.plan.threads) + " of one block"});
   table.row({"registers", count(artifact.resources.registers, " of one thread")});
   table.row({"spilled", resourcesKnown
                             ? std::to_string(artifact.resources.spillBytes) + " bytes of one thread"
                             : count(0, "")});
-  table.row({"shared", std::to_string(artifact.sharedBytes) + " bytes of one block, and " +
+  table.row({"shared", std::to_string(artifact.plan.sharedBytes) + " bytes of one block, and " +
                            std::to_string(artifact.resources.staticSharedBytes) + " static"});
   table.print(std::cout);
   std::cout << "\nIR:\n" << kernel.key.ir << "\n" << artifact.kind << ":\n" << code;
