@@ -40,8 +40,18 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
       (isGuess ? "is it '" + nearest->name + "'?" : "`sectile list` names those of the library"));
 }
 
-bool sectile::hasMatrixUnits(const std::string &target) {
-  return target != "interpreter" && !llvm::cantFail(Target::get(target)).mmas.empty();
+bool sectile::hasMatrixUnits(const std::string &target, DType dtype) {
+  if (target == "interpreter")
+    return false;
+  const Target chip = llvm::cantFail(Target::get(target));
+  switch (dtype) {
+  case DType::float64:
+    return chip.multiplies(MmaElement::F64);
+  case DType::float32:
+    return chip.multiplies(MmaElement::TF32) || chip.multiplies(MmaElement::F32);
+  default:
+    return chip.multiplies(MmaElement::F16);
+  }
 }
 
 std::int64_t sectile::warpSize(const std::string &target) {

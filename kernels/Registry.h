@@ -167,8 +167,9 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given);
 Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 
-// Without them a dot is done by multiply-adds, whose tiles are better small.
-bool hasMatrixUnits(const std::string &target);
+// Of operands of that type, cast or split if need be. Without them a dot is done by multiply-adds,
+// whose tiles are better small.
+bool hasMatrixUnits(const std::string &target, DType dtype);
 std::int64_t warpSize(const std::string &target);
 std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 

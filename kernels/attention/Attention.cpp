@@ -89,18 +89,21 @@ KernelSpec sectile::attentionSpec() {
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-    const bool wide = call.tensors[0].dtype == DType::float32;
-    const bool large = d > 128 || wide || (d > 64 && !hasMatrixUnits(target));
+    const bool wide = call.dtype("q") == DType::float32,
+               units = hasMatrixUnits(target, call.dtype("q"));
+    // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
+    const bool wmma = units && target.starts_with("gfx1");
+    const bool large = d > 128 || wide || (d > 64 && (wmma || !units));
     // A warp of 32 rows reads keys and values half as often from shared memory as one of 16, but
     // registers must hold their outputs, and there have to be blocks enough.
-    const bool tall = hasMatrixUnits(target) && d <= 64 && !wide && extentOr0(call, "Sq") >= 1024;
+    const bool tall = units && d <= 64 && !wide && extentOr0(call, "Sq") >= 1024;
     return Config{{"m", large  ? 32
                         : tall ? 128
                                : 64},
                   {"n", d > 128 && wide ? 16
-                        : large         ? 32
+                        : large || wmma ? 32
                                         : 64},
-                  {"warps", 4},
+                  {"warps", wmma && d > 128 ? 8 : 4},
                   {"stages", 2}};
   };
   spec.spaces = {

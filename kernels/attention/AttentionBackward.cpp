@@ -116,7 +116,16 @@ Kernel sinkGradients{
 
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  const bool wide = call.dtype("q") == DType::float32, matrix = hasMatrixUnits(target);
+  const bool wide = call.dtype("q") == DType::float32,
+             matrix = hasMatrixUnits(target, call.dtype("q"));
+  // With WMMA the registers of four warps do not hold the tiles of wide rows.
+  if (matrix && target.starts_with("gfx1") && d > 64) {
+    const std::int64_t held = d > 128 ? 16 : 64;
+    return Config{{"q_m", held},   {"q_n", d > 128 ? 16 : 32},
+                  {"q_warps", 8},  {"q_stages", 2},
+                  {"kv_n", held},  {"kv_m", 16},
+                  {"kv_warps", 8}, {"kv_stages", 2}};
+  }
   if (matrix && !wide && d <= 128)
     return Config{{"q_m", 64},     {"q_n", 32},     {"q_warps", 4},
                   {"q_stages", 2}, {"kv_n", 64},    {"kv_m", d > 64 ? 16 : 64},

@@ -31,7 +31,8 @@ DType addendType(const Invocation &call) { return outputType(call.dtype("a"), ca
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t rows = call.extent("M"), columns = call.extent("N"), inner = call.extent("K");
-  const bool matrices = hasMatrixUnits(target), small = std::max(rows, columns) <= 256;
+  const bool matrices = hasMatrixUnits(target, call.dtype("a")),
+             small = std::max(rows, columns) <= 256;
   const std::int64_t most = small || !matrices ? 64 : 128;
   // Few rows or columns: tiles no larger than they are.
   const std::int64_t side = std::clamp<std::int64_t>(std::min(rows, columns), 1, most);
@@ -209,15 +210,16 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
     return 2 * sums * double(call.extent("K")) * (batched ? double(call.extent("B")) : 1);
   };
   spec.defaults = defaultsFor;
-  spec.spaces = {{.axes = {{"m", {32, 64, 128, 256}},
-                           {"n", {32, 64, 128, 256}},
-                           {"k", {16, 32, 64}},
-                           {"warps", {4, 8}},
-                           {"stages", {2, 3, 4, 5}}},
-                  // What keeps each thread busy without more sums than it has registers for.
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t sums =
-                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
-                  }}};
+  spec.spaces = {
+      {.axes = {{"m", {32, 64, 128, 256}},
+                {"n", {32, 64, 128, 256}},
+                {"k", {16, 32, 64}},
+                {"warps", {4, 8}},
+                {"stages", {2, 3, 4, 5}}},
+       // What keeps each thread busy without more sums than it has registers for.
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t sums =
+             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64);
+       }}};
 }

@@ -166,7 +166,7 @@ KernelSpec grouped(const char *rows, const char *columns) {
     std::int64_t height = call.extent(rows);
     if (std::string(rows) == "M")
       height /= std::max<std::int64_t>(call.extent("G"), 1);
-    const bool units = hasMatrixUnits(target);
+    const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
     return Config{{"m", units && height > 128 ? 128 : 64},
                   {"n", units && call.extent(columns) > 128 ? 128 : 64},
                   {"k", call.tensors[0].dtype == DType::float32 ? 16 : 32},
@@ -174,16 +174,17 @@ KernelSpec grouped(const char *rows, const char *columns) {
                   {"warps", 4},
                   {"stages", 3}};
   };
-  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
-                           {"n", {64, 128, 256}},
-                           {"k", {16, 32, 64}},
-                           {"warps", {4, 8}},
-                           {"stages", {2, 3, 4}}},
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t sums =
-                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-                    return sums >= 8 && sums <= (hasMatrixUnits(target) ? 128 : 64);
-                  }}};
+  spec.spaces = {
+      {.axes = {{"m", {16, 32, 64, 128}},
+                {"n", {64, 128, 256}},
+                {"k", {16, 32, 64}},
+                {"warps", {4, 8}},
+                {"stages", {2, 3, 4}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t sums =
+             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+         return sums >= 8 && sums <= (hasMatrixUnits(target, call.tensors[0].dtype) ? 128 : 64);
+       }}};
   return spec;
 }
 

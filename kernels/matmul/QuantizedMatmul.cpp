@@ -183,7 +183,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t group = call.options.integer("group"), rows = call.extent("M");
     const auto inGroup = [&](std::int64_t most) { return std::min(group & -group, most); };
-    if (!hasMatrixUnits(target))
+    if (!hasMatrixUnits(target, call.tensors[0].dtype))
       return Config{{"m", rows <= 16 ? 16 : 64},
                     {"n", 64},
                     {"k", inGroup(64)},

@@ -100,7 +100,7 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
     // Numbers that a row of operands has, in words.
     const std::int64_t words = call.extent("D") * (products + backward) *
                                (call.tensors[0].dtype == DType::float32 ? 2 : 1);
-    const bool matrices = hasMatrixUnits(target);
+    const bool matrices = hasMatrixUnits(target, call.tensors[0].dtype);
     const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
     const bool crowded = backward && products > 1;                   // registers
     const std::int64_t wide = backward ? 256 : 128;

@@ -158,9 +158,10 @@ KernelSpec sectile::linearRecurrenceSpec() {
   spec.reference = linearRecurrenceReference;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t width = widthOf(call);
-    std::int64_t chunk = call.has("gk") || width > 128 || !hasMatrixUnits(target) ? 16
-                         : call.tensors[0].dtype == DType::float32                ? 32
-                                                                                  : 64;
+    std::int64_t chunk =
+        call.has("gk") || width > 128 || !hasMatrixUnits(target, call.tensors[0].dtype) ? 16
+        : call.tensors[0].dtype == DType::float32                                       ? 32
+                                                                                        : 64;
     if (call.extent("T") < 16)
       chunk = 1;
     return Config{{"chunk", chunk}, {"dv", width > 128 ? 16 : 32}, {"warps", 4}};

@@ -211,7 +211,8 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
   spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t width = widthOf(call);
-    const bool half = call.tensors[0].dtype != DType::float32 && hasMatrixUnits(target);
+    const bool half =
+        call.tensors[0].dtype != DType::float32 && hasMatrixUnits(target, call.tensors[0].dtype);
     if (call.has("gk") || width > 128 || !half)
       return Config{{"chunk", 16}, {"dv", width > 128 ? 16 : 32}, {"warps", 4}};
     // States are most of what is moved: the longer the chunks, the fewer.

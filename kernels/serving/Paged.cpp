@@ -174,12 +174,12 @@ PagedSettings sectile::pagedSettings(const Invocation &call, std::span<const Hos
 
 std::int64_t sectile::pagedKeys(const Invocation &call, const std::string &target) {
   const bool wide = call.dtype("q") == DType::float32;
-  const bool large = call.extent("D") > 128 || wide || !hasMatrixUnits(target);
+  const bool large = call.extent("D") > 128 || wide || !hasMatrixUnits(target, call.dtype("q"));
   return call.extent("D") > 128 && wide ? 16 : large ? 32 : 64;
 }
 
 std::int64_t sectile::pagedWarps(const std::string &target, DType dtype, std::int64_t m) {
-  const bool units = hasMatrixUnits(target) && dtype != DType::float32;
+  const bool units = hasMatrixUnits(target, dtype) && dtype != DType::float32;
   return units ? m / 16 : 4;
 }
 

@@ -102,7 +102,8 @@ KernelSpec sectile::pagedPrefillSpec() {
     return std::vector{result.o, result.lse};
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    const bool small = call.dtype("q") == DType::float32 || !hasMatrixUnits(target);
+    const bool small =
+        call.dtype("q") == DType::float32 || !hasMatrixUnits(target, call.dtype("q"));
     const std::int64_t m = small ? 32 : 64;
     return Config{{"m", m},
                   {"n", pagedKeys(call, target)},
