@@ -71,6 +71,14 @@ def test_defaults_fit_every_width():
                     assert " 0 bytes spill stores" in result.stderr, (kernel, words, result.stderr)
 
 
+def test_views_are_buffers():
+    for target in AMD:
+        for kernel in KERNELS:
+            text = emit(kernel, target, "cta")
+            assert b"cta.buffer_load" in text and b"cta.buffer_store" in text, (target, kernel)
+            assert b"tile.load" not in text and b"tile.store" not in text, (target, kernel)
+
+
 def test_code_objects():
     objdump = shutil.which("llvm-objdump-22") or "/usr/lib/llvm-22/bin/llvm-objdump"
     for target in AMD:
