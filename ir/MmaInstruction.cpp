@@ -10,12 +10,15 @@ using Element = MmaElement;
 /// Row and column that a bit of a register's or a lane's number adds.
 using Step = std::pair<uint32_t, uint32_t>;
 
+/// The part of an extent that is a power of two: the rest repeats.
+int64_t powerOfTwoIn(int64_t extent) { return extent & -extent; }
+
 Layout fragment(int64_t rows, int64_t columns, llvm::ArrayRef<Step> registers,
                 llvm::ArrayRef<Step> lanes) {
   Layout::PackedBases bases;
   auto add = [&](In in, llvm::ArrayRef<Step> steps) {
     for (auto [row, column] : steps)
-      bases[unsigned(in)].push_back(uint32_t(row * columns + column));
+      bases[unsigned(in)].push_back(uint32_t(row * powerOfTwoIn(columns) + column));
   };
   add(In::Register, registers);
   add(In::Lane, lanes);
@@ -85,6 +88,21 @@ MmaInstruction sync(Element a, Element b, Element sum, unsigned m, unsigned k) {
           syncOperand(m, k, bitsOf(a)),
           transposed(syncOperand(n, k, bitsOf(b))),
           fragment(m, n, registers, lanes)};
+}
+
+//===-- wgmma ---------------------------------------------------------------------------------===//
+
+/// Of one warp the same fragments as those of mma.sync, its sums as many side by side as n asks.
+MmaInstruction warpgroup(Element a, Element b, Element sum, unsigned n) {
+  const unsigned k = 256 / bitsOf(a);
+  llvm::SmallVector<Step> registers{{0, 1}, {8, 0}}, lanes{{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
+  addColumns(registers, 8, powerOfTwoIn(n));
+  MmaInstruction instruction{
+      a, b, sum, 64, n, k, syncOperand(16, k, bitsOf(a)), {}, fragment(16, n, registers, lanes)};
+  instruction.warps = 4;
+  instruction.aHome = OperandHome::Either;
+  instruction.bHome = OperandHome::Shared;
+  return instruction;
 }
 
 //===-- MFMA ----------------------------------------------------------------------------------===//
@@ -189,6 +207,18 @@ const std::vector<MmaInstruction> &ada() {
     std::vector<MmaInstruction> table = ampere();
     addPairs(table, Element::F8E4M3, Element::F8E5M2,
              [](Element a, Element b) { return sync(a, b, Element::F32, 16, 32); });
+    return table;
+  }();
+  return table;
+}
+
+const std::vector<MmaInstruction> &hopper() {
+  static const std::vector<MmaInstruction> table = [] {
+    std::vector<MmaInstruction> table;
+    for (unsigned n = 256; n > 0; n -= 8)
+      for (Element element : {Element::F16, Element::BF16})
+        table.push_back(warpgroup(element, element, Element::F32, n));
+    llvm::append_range(table, ada());
     return table;
   }();
   return table;

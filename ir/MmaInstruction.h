@@ -23,16 +23,23 @@ enum class MmaElement {
   I32
 };
 
-/// One matrix instruction, D[m,n] = A[m,k] · B[k,n] + C[m,n], which all lanes of a warp issue
-/// together. A fragment is the layout of such a matrix over the registers and lanes of a warp, a
-/// register for each element: several small ones share a 32-bit word of the chip.
+/// Where an instruction takes an operand from.
+enum class OperandHome { Registers, Shared, Either };
+
+/// One matrix instruction, D[m,n] = A[m,k] · B[k,n] + C[m,n], which all lanes of `warps` warps
+/// issue together: each does m / warps rows. A fragment is the layout of what one warp has of such
+/// a matrix over its registers and lanes, a register for each element: several small ones share a
+/// 32-bit word of the chip. An operand that is always in shared memory has none.
 struct MmaInstruction {
   MmaElement a, b, sum;
   unsigned m, n, k;
   Layout aFragment, bFragment, sumFragment;
+  unsigned warps = 1;
+  OperandHome aHome = OperandHome::Registers, bHome = OperandHome::Registers;
 
   /// Of A (0) or B (1).
   const Layout &operandFragment(unsigned operand) const { return operand ? bFragment : aFragment; }
+  OperandHome home(unsigned operand) const { return operand ? bHome : aHome; }
 };
 
 /// The instructions of the chips that share them, the preferred first among those of the same
@@ -40,6 +47,7 @@ struct MmaInstruction {
 namespace mma {
 const std::vector<MmaInstruction> &ampere(); ///< mma.sync since sm_80
 const std::vector<MmaInstruction> &ada();    ///< with 8-bit floats, since sm_89
+const std::vector<MmaInstruction> &hopper(); ///< with wgmma, of sm_90a
 const std::vector<MmaInstruction> &cdna2();  ///< MFMA of gfx90a
 const std::vector<MmaInstruction> &cdna3();  ///< of gfx942
 const std::vector<MmaInstruction> &cdna4();  ///< of gfx950

@@ -65,6 +65,7 @@ static const std::vector<Target> &table() {
     t.push_back(nvidia("sm_86", 99, 100, 84, "ptx80"));
     t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, "ptx84")));
     t.push_back(sinceHopper(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
+    t.back().mmas = mma::hopper();
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
     t.push_back(amd("gfx90a", 64, 104, mma::cdna2()));

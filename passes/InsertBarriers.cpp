@@ -10,9 +10,14 @@
 // An asynchronous copy is under way from its issue until async_wait; that makes it an ordinary
 // read and write of the thread that issued it, which others see after a barrier.
 //
+// Matrix instructions that read shared memory themselves do so through another proxy. What a thread
+// wrote before is there only once the thread has fenced its writes and met the others: a barrier
+// that some such reader depends on gets a fence before it.
+//
 // The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
 // thinning runs the walk again without each barrier, for which the framework would set up its
 // solver every time.
+#include "ir/MmaElements.h"
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -62,6 +67,8 @@ struct Pending {
   Place place;
   bool writes = false;
   bool underWay = false;     ///< an asynchronous copy that has not been waited for
+  bool byProxy = false;      ///< a read that does not see what was not fenced
+  bool met = false;          ///< a write that others have seen since, but not such reads
   int age = 0;               ///< of that: groups closed since its own, -1 while it is open
   EndedIterations ended = 0; ///< iterations that changed a global access's address since
 
@@ -81,6 +88,10 @@ public:
       : kernel(kernel), barrierOrdersGlobal(target.barrierOrdersGlobal), addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
+      if (auto dot = dyn_cast<cta::DotOp>(op))
+        if (const MmaInstruction *instruction = instructionOf(dot, target);
+            instruction && instruction->bHome != OperandHome::Registers)
+          proxyReaders.insert(op);
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
         globals[op] = *std::move(access);
       int64_t bytes = sharedBytes(op);
@@ -91,10 +102,16 @@ public:
       if (!isa<cta::AllocOp, cta::ChannelOp>(op))
         scratches[op] = scratchOf(op);
     });
+    for (Operation *reader : proxyReaders)
+      for (const BufferAccess &access : bufferAccesses(reader))
+        readByProxy.push_back(places.lookup(access.origin.owner));
   }
 
   /// Operations that have a barrier before them, and those before which copies are waited for too.
   DenseMap<Operation *, Orders> barriers, waits;
+
+  /// Which of them need a fence: found by the last walk.
+  DenseSet<Operation *> fences;
 
   /// Adds barriers until there is no hazard.
   void insert() {
@@ -105,6 +122,7 @@ public:
   bool isSafe() {
     adding = false;
     hazard = false;
+    fences.clear();
     State state;
     visit(kernel.getBody().front(), state);
     return !hazard;
@@ -184,16 +202,18 @@ private:
 
   void visitAccesses(Operation *op, State &state) {
     if (auto at = barriers.find(op); at != barriers.end())
-      meet(state, at->second);
+      meet(state, at->second, op);
     if (auto at = waits.find(op); at != waits.end())
-      meetAfterCopies(state, at->second);
+      meetAfterCopies(op, state, at->second);
     auto [meetsBefore, meetsAfter] = meetsAround(op);
     if (meetsBefore)
       meet(state, Orders::Global);
     Scratch scratch = scratches.lookup(op);
     SmallVector<Pending, 4> accesses;
-    for (const BufferAccess &access : bufferAccesses(op))
+    for (const BufferAccess &access : bufferAccesses(op)) {
       accesses.push_back(pendingOf(access));
+      accesses.back().byProxy = proxyReaders.contains(op);
+    }
     if (auto at = globals.find(op); at != globals.end())
       accesses.push_back(pendingOf(at->second));
     if (scratch.bytes) {
@@ -256,7 +276,7 @@ private:
   }
 
   bool conflict(const Pending &before, const Pending &access) {
-    if (!before.writes && !access.writes)
+    if ((!before.writes && !access.writes) || (before.met && !access.byProxy))
       return false;
     if (!before.global || !access.global)
       return !before.global && !access.global && before.place.overlaps(access.place);
@@ -283,18 +303,32 @@ private:
       at->second = std::max(at->second, orders);
     }
     if (underWay)
-      meetAfterCopies(state, orders);
+      meetAfterCopies(op, state, orders);
     else
-      meet(state, orders);
+      meet(state, orders, op);
   }
 
-  void meet(State &state, Orders orders) const {
-    bool global = orders == Orders::Global || barrierOrdersGlobal;
-    std::erase_if(state, [&](const Pending &p) { return !p.underWay && (global || !p.global); });
+  /// Whether it is something that instructions read which do not see it without a fence.
+  bool isHidden(const Pending &p) const {
+    return p.writes && !p.global && !p.underWay &&
+           llvm::any_of(readByProxy, [&](const Place &read) { return read.overlaps(p.place); });
   }
-  void meetAfterCopies(State &state, Orders orders) const {
+
+  // `before`: the operation that a barrier of this pass is placed at, which may have a fence.
+  void meet(State &state, Orders orders, Operation *before = nullptr) {
+    auto hidden = [&](const Pending &p) { return isHidden(p); };
+    if (before && llvm::any_of(state, hidden))
+      fences.insert(before);
+    else if (!before)
+      update(state, [&](Pending &p) { p.met |= hidden(p); });
+    bool global = orders == Orders::Global || barrierOrdersGlobal;
+    std::erase_if(state, [&](const Pending &p) {
+      return !p.underWay && (before || !p.met) && (global || !p.global);
+    });
+  }
+  void meetAfterCopies(Operation *op, State &state, Orders orders) {
     update(state, [](Pending &p) { p.underWay = false, p.age = 0; });
-    meet(state, orders);
+    meet(state, orders, op);
   }
 
   template <typename Change> static void update(State &state, Change change) {
@@ -383,6 +417,8 @@ private:
   std::map<std::tuple<const GlobalAccess *, const GlobalAccess *, EndedIterations>, bool> compared;
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
+  DenseSet<Operation *> proxyReaders;
+  SmallVector<Place> readByProxy;
   std::set<std::pair<const void *, Operation *>> rings; ///< by count
   bool adding = false, hazard = false;
 };
@@ -447,6 +483,8 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     Flow flow(kernel, *target);
     flow.insert();
     thinOut(flow, kernel);
+    [[maybe_unused]] bool isSafe = flow.isSafe(); // finds the fences
+    assert(isSafe && "thinning leaves no hazard");
     kernel.walk([&](Operation *op) {
       auto wait = flow.waits.find(op), barrier = flow.barriers.find(op);
       bool waits = wait != flow.waits.end();
@@ -460,6 +498,8 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
       Orders orders = waits ? wait->second : barrier->second;
       if (barrier != flow.barriers.end())
         orders = std::max(orders, barrier->second);
+      if (flow.fences.contains(op))
+        cta::ProxyFenceOp::create(builder, op->getLoc());
       if (orders == Orders::Global)
         tile::BarrierOp::create(builder, op->getLoc());
       else

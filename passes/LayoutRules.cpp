@@ -117,7 +117,8 @@ std::optional<Layout> operandLayout(OpOperand &operand, const Layout &result) {
       .Case([&](cta::DotOp dot) -> std::optional<Layout> {
         if (operand.getOperandNumber() == 2)
           return result;
-        if (!dot.getInstruction())
+        const MmaInstruction *instruction = instructionOf(dot, *targetOf(dot));
+        if (!instruction || instruction->home(operand.getOperandNumber()) == OperandHome::Shared)
           return std::nullopt;
         return dotOperandLayout(dot, result, operand.getOperandNumber());
       })

@@ -56,8 +56,8 @@ int64_t alignmentOf(Operation *op, int64_t bytes) {
     buffer = alloc.getType();
   else if (auto channel = dyn_cast<cta::ChannelOp>(op))
     buffer = channel.getType().getBuffer();
-  if (buffer && buffer.getBytes() >= 1024 && swizzled(buffer.getLayout().getLayout()))
-    return 1024;
+  if (buffer && swizzled(buffer.getLayout().getLayout()))
+    return std::clamp<int64_t>(llvm::bit_floor<uint64_t>(buffer.getBytes()), 16, 1024);
   return bytes >= 128 ? 128 : 16;
 }
 

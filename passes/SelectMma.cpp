@@ -25,6 +25,24 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
   }
 
+  /// Whether there are the warps that an instruction takes and, where it reads shared memory
+  /// itself, operands whose lines are long enough there whichever way they lie, and that it need
+  /// not round.
+  static bool canIssue(const MmaInstruction &instruction, tile::DotOp dot, int64_t warps) {
+    if (warps % instruction.warps)
+      return false;
+    if (instruction.bHome == OperandHome::Registers)
+      return true;
+    constexpr int64_t leastLine = 32; // bytes
+    auto longEnough = [&](Type operand) {
+      auto tile = mlir::cast<RankedTensorType>(operand);
+      const int64_t least = leastLine * 8 / tile.getElementTypeBitWidth();
+      return tile.getRank() == 2 && !tile.getElementType().isF32() &&
+             llvm::all_of(tile.getShape(), [&](int64_t extent) { return extent % least == 0; });
+    };
+    return longEnough(dot.getA().getType()) && longEnough(dot.getB().getType());
+  }
+
   /// The best instruction for operands of these elements of whose extents the dot's are multiples
   /// and that leaves no warp without one, or the smallest of them. Where there are instructions but
   /// none such, `refusal` says why not the last of them.
@@ -42,9 +60,11 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     const MmaInstruction *smallest = nullptr;
     int64_t warps = warpsOf(dot->getParentOfType<func::FuncOp>());
     for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision())) {
+      if (!canIssue(*each, dot, warps))
+        continue;
       if (!multiple("m", m, each->m) || !multiple("n", n, each->n) || !multiple("k", k, each->k))
         continue;
-      if (dot.getType().getNumElements() / (each->m * each->n) >= warps)
+      if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps)
         return each;
       if (!smallest || each->m * each->n < smallest->m * smallest->n)
         smallest = each;

@@ -1,8 +1,10 @@
 // Brings the operands of dots through shared memory: a tile that a dot needs in another layout than
 // its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
 // becomes a channel, filled by asynchronous copies or from registers.
+#include "ir/MmaElements.h"
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Costs.h"
+#include "ir/layout/MatrixDescriptor.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Check.h"
@@ -66,6 +68,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   struct Staged {
     SmallVector<BufferUse, 2> uses;
     SmallVector<Layout, 2> readers; ///< in the root's axes
+    bool byDescriptor = false;      ///< instructions read it from shared memory themselves
   };
 
   void runOnOperation() override {
@@ -96,13 +99,18 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           inverse[from] = to;
         Staged &tile = staged[root];
         tile.uses.push_back({&operand, SmallVector<int32_t, 2>(order.begin(), order.end())});
-        tile.readers.push_back(readerLayout(dot, i).permute(inverse));
+        if (canBeInShared(dot, i))
+          tile.byDescriptor = true;
+        else
+          tile.readers.push_back(readerLayout(dot, i).permute(inverse));
       }
     });
   }
 
   bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int64_t> order) {
-    if (!dot.getInstruction())
+    const unsigned number = operand.getOperandNumber();
+    const MmaInstruction *instruction = instructionOf(dot, target);
+    if (!instruction || instruction->home(number) == OperandHome::Shared)
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
     unsigned bits = cta::elementBits(root.getType());
@@ -110,10 +118,18 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                        {.banks = banksOf(target)})
             .kind != ConversionPlan::Kind::Scratch)
       return false;
+    if (instruction->home(number) == OperandHome::Either)
+      return true;
     // What a loop does not change is converted once, before the loop, when it is small.
     auto loop = dot->getParentOfType<LoopLikeOpInterface>();
     bool invariant = loop && loop.isDefinedOutsideOfLoop(operand.get());
     return !invariant || wanted.numRegisters() * bits > maxInvariantRegisters * 32;
+  }
+
+  /// Whether the dot's instruction reads an operand from shared memory itself.
+  bool canBeInShared(cta::DotOp dot, unsigned operand) const {
+    const MmaInstruction *instruction = instructionOf(dot, target);
+    return instruction && instruction->home(operand) != OperandHome::Registers;
   }
 
   /// Which elements of an operand each thread reads, in the operand's axes.
@@ -124,9 +140,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return multiplyAddOperandLayout(acc, tileType(dot->getOperand(operand)).getShape(), operand);
   }
 
-  /// Rows of vectors as the writer has them, swizzled for all who read it, and for the writer,
-  /// which copies `copied` elements at once, or as many as there are together. Vectors that leave
-  /// room for a swizzle are shorter than others, where some reader has no use for those.
+  /// As descriptors say where an instruction reads it itself. Else rows of vectors as the writer
+  /// has them, swizzled for all who read it, and for the writer, which copies `copied` elements at
+  /// once, or as many as there are together. Vectors that leave room for a swizzle are shorter than
+  /// others, where some reader has no use for those.
   cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
                                std::optional<unsigned> copied = std::nullopt) {
     const Layout &writer = *cta::layoutOf(type);
@@ -156,22 +173,26 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     };
     std::optional<Layout> best;
     AccessCost least;
+    auto consider = [&](const Layout &layout) {
+      AccessCost cost = costOfAccess(layout, writer, bits, /*isStore=*/true, banks, written);
+      for (const Layout &reader : tile.readers)
+        cost += costOfAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
+      if (!best || cost.cycles < least.cycles) {
+        best = layout;
+        least = cost;
+      }
+    };
+    for (unsigned line : {128, 64, 32})
+      if (tile.byDescriptor && (!best || least.conflicts))
+        consider(sharedForDescriptors(type.getShape(), fastest, bits, line));
     for (unsigned vector = widest; vector >= copied.value_or(1); vector /= 2)
       for (bool matrixLoads : {true, false}) {
-        if ((matrixLoads && !target.matrixLoad) || (best && !least.conflicts))
+        if (tile.byDescriptor || (matrixLoads && !target.matrixLoad) || (best && !least.conflicts))
           continue;
-        Layout layout = choose(vector, matrixLoads);
-        AccessCost cost = costOfAccess(layout, writer, bits, /*isStore=*/true, banks, written);
-        for (const Layout &reader : tile.readers)
-          cost += costOfAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
-        if (!best || cost.cycles < least.cycles) {
-          best = layout;
-          least = cost;
-        }
+        consider(choose(vector, matrixLoads));
       }
-    MLIRContext *context = &getContext();
-    return cta::BufferType::get(context, type.getShape(), type.getElementType(),
-                                cta::LayoutAttr::get(context, *best));
+    return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
+                                cta::LayoutAttr::get(&getContext(), *best));
   }
 
   struct AccessCost {

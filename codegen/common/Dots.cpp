@@ -67,6 +67,130 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   return success();
 }
 
+//===-- Instructions of a warpgroup -----------------------------------------------------------===//
+
+/// A dot whose instructions read B, and A where it is a buffer, from shared memory themselves.
+class WarpgroupDot {
+public:
+  WarpgroupDot(KernelEmitter &emitter, cta::DotOp op, const MmaInstruction &instruction)
+      : emitter(emitter), op(op), instruction(instruction), sums(*cta::layoutOf(op.getType())),
+        depth(cta::shapeOf(op.getA().getType()).back()) {}
+
+  LogicalResult run() {
+    const std::optional<unsigned> width = widest();
+    if (!width)
+      return op.emitError("an operand lies where no descriptor can say");
+    MmaInstruction narrow = instruction;
+    narrow.n = *width;
+    llvm::IRBuilder<> &b = emitter.b;
+    std::optional<Fragments> fragments;
+    llvm::Value *aBuffer = nullptr, *bBuffer = bufferOf(1);
+    if (isa<cta::BufferType>(op.getA().getType()))
+      aBuffer = bufferOf(0);
+    else
+      fragments.emplace(emitter, op.getA(), dotOperandLayout(op, sums, 0), nullptr);
+    Registers values = emitter.registers(op.getAcc());
+    emitter.hooks.warpgroupBegin(b);
+    for (auto &[tile, registers] : tilesOf(*width)) {
+      auto [row, column] = tile;
+      SmallVector<llvm::Value *> acc;
+      for (unsigned reg : registers)
+        acc.push_back(values[reg]);
+      for (int64_t k = 0; k < depth; k += narrow.k) {
+        const TargetHooks::SharedOperand right{bBuffer, *placeOf(1, column, k, *width)};
+        if (aBuffer)
+          emitter.hooks.warpgroupMma(
+              b, narrow, TargetHooks::SharedOperand{aBuffer, *placeOf(0, row, k, narrow.m)}, right,
+              acc);
+        else
+          emitter.hooks.warpgroupMma(b, narrow,
+                                     ArrayRef<llvm::Value *>(fragments->at(
+                                         {row, k}, instruction.aFragment.numRegisters())),
+                                     right, acc);
+      }
+      for (auto [reg, value] : llvm::zip_equal(registers, acc))
+        values[reg] = value;
+    }
+    emitter.hooks.warpgroupEnd(b, values);
+    emitter.define(op, std::move(values));
+    return success();
+  }
+
+private:
+  using Tile = std::pair<int64_t, int64_t>; ///< first row and column of an instruction's sums
+
+  cta::BufferType typeOf(unsigned operand) {
+    return cast<cta::BufferType>(op->getOperand(operand).getType());
+  }
+
+  /// Where the rows of A, or the columns of B, from `first` on lie.
+  std::optional<MatrixDescriptor> placeOf(unsigned operand, int64_t first, int64_t k,
+                                          unsigned count) {
+    cta::BufferType type = typeOf(operand);
+    return planDescriptor(type.getLayout().getLayout(), cta::elementBits(type), operand, first, k,
+                          count, instruction.k);
+  }
+
+  /// The most columns that one descriptor of B can say.
+  std::optional<unsigned> widest() {
+    auto fits = [&](unsigned operand, int64_t extent, unsigned count) {
+      for (int64_t first = 0; first < extent; first += count)
+        for (int64_t k = 0; k < depth; k += instruction.k)
+          if (!placeOf(operand, first, k, count))
+            return false;
+      return true;
+    };
+    if (isa<cta::BufferType>(op.getA().getType()) && !fits(0, sums.shape()[0], instruction.m))
+      return std::nullopt;
+    for (unsigned n = instruction.n; n > 0; n -= 8)
+      if (instruction.n % n == 0 && fits(1, sums.shape()[1], n))
+        return n;
+    return std::nullopt;
+  }
+
+  /// The registers of the sums of each instruction, in the order in which it takes them.
+  std::map<Tile, SmallVector<unsigned>> tilesOf(unsigned width) const {
+    LayoutInverse inverse(instruction.sumFragment);
+    const int64_t rows = instruction.sumFragment.shape()[0];
+    std::map<Tile, std::map<unsigned, unsigned>> ordered;
+    for (unsigned reg = 0; reg < sums.numRegisters(); ++reg) {
+      const Coordinates place = sums.apply(reg, 0, 0);
+      const unsigned at = inverse({place[0] % rows, place[1] % width})[In::Register];
+      ordered[{place[0] - place[0] % rows, place[1] - place[1] % width}][at] = reg;
+    }
+    std::map<Tile, SmallVector<unsigned>> tiles;
+    for (auto &[tile, registers] : ordered)
+      for (auto [at, reg] : registers)
+        tiles[tile].push_back(reg);
+    return tiles;
+  }
+
+  /// Where the buffer begins for this warpgroup, as an i32.
+  llvm::Value *bufferOf(unsigned operand) {
+    llvm::IRBuilder<> &b = emitter.b;
+    LayoutInverse inverse(typeOf(operand).getLayout().getLayout());
+    const unsigned bytes = cta::elementBytes(typeOf(operand));
+    SmallVector<uint32_t> images;
+    for (unsigned bit = 0; bit < sums.bits(In::Warp); ++bit) {
+      Coordinates place{0, 0};
+      if (bit >= llvm::Log2_32(instruction.warps))
+        place[operand] = sums.basis(In::Warp, bit, operand);
+      images.push_back(inverse(place)[In::Offset] * bytes);
+    }
+    llvm::Value *start = b.CreatePtrToInt(emitter.scalar(op->getOperand(operand)), b.getInt32Ty());
+    // The same in all lanes, which the assembler does not see.
+    if (llvm::Value *group = emitter.threadPart({}, images).value)
+      start = b.CreateAdd(start, emitter.hooks.shuffle(b, group, b.getInt32(0)));
+    return start;
+  }
+
+  KernelEmitter &emitter;
+  cta::DotOp op;
+  const MmaInstruction &instruction;
+  const Layout &sums;
+  const int64_t depth;
+};
+
 //===-- Fused multiply-adds -------------------------------------------------------------------===//
 
 /// Numbers of an operand in the type of the sums, converted when they are first asked for.
@@ -217,6 +341,9 @@ private:
 } // namespace
 
 LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
+  const MmaInstruction *instruction = instructionOf(op, emitter.target);
+  if (instruction && instruction->bHome == OperandHome::Shared)
+    return WarpgroupDot(emitter, op, *instruction).run();
   if (op.getInstruction())
     return emitMatrixDot(emitter, op);
   if (!isa<cta::BufferType>(op.getA().getType()) || !isa<cta::BufferType>(op.getB().getType()))

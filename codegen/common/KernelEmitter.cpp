@@ -363,6 +363,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Case([&](cta::ProxyFenceOp) { hooks.proxyFence(b); })
       .Case([&](cta::AddressOp address) {
         Registers numbers;
         for (llvm::Value *pointer : registers(address.getSource()))

@@ -30,6 +30,20 @@ void TargetHooks::asyncWait(IRBuilder<> &, unsigned) const {
 SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned, bool) const {
   llvm_unreachable("matrix loads on a target that has none");
 }
+void TargetHooks::proxyFence(IRBuilder<> &) const {
+  llvm_unreachable("a fence on a target whose instructions read registers");
+}
+void TargetHooks::warpgroupBegin(IRBuilder<> &) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
+void TargetHooks::warpgroupMma(IRBuilder<> &, const MmaInstruction &,
+                               const std::variant<SharedOperand, ArrayRef<Value *>> &,
+                               const SharedOperand &, MutableArrayRef<Value *>) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
+void TargetHooks::warpgroupEnd(IRBuilder<> &, MutableArrayRef<Value *>) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
 Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }

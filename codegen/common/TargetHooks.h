@@ -3,10 +3,12 @@
 #define SECTILE_CODEGEN_COMMON_TARGETHOOKS_H
 
 #include "ir/Target.h"
+#include "ir/layout/MatrixDescriptor.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
+#include <variant>
 
 namespace sectile {
 
@@ -116,6 +118,27 @@ public:
   virtual void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                    llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bRegisters,
                    llvm::MutableArrayRef<llvm::Value *> acc) const = 0;
+
+  /// What a thread wrote to shared memory so far, cp.async's copies that it has waited for too, is
+  /// there for instructions that read it themselves, once the threads have met. These and the next
+  /// are for targets that have such.
+  virtual void proxyFence(llvm::IRBuilder<> &b) const;
+  /// An operand in shared memory: the address of the buffer, as an i32, and where in it.
+  struct SharedOperand {
+    llvm::Value *buffer;
+    MatrixDescriptor place;
+  };
+  /// Before the first of several matrix instructions that are under way together: registers that
+  /// were written are theirs from here on.
+  virtual void warpgroupBegin(llvm::IRBuilder<> &b) const;
+  /// One of them, whose A is in shared memory or, as words, in registers. Replaces acc, the f32 of
+  /// one thread, by what may be used for the next ones or by warpgroupEnd alone.
+  virtual void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
+                            const std::variant<SharedOperand, llvm::ArrayRef<llvm::Value *>> &a,
+                            const SharedOperand &bOperand,
+                            llvm::MutableArrayRef<llvm::Value *> acc) const;
+  /// Waits for all of them. Replaces the sums of all by their values.
+  virtual void warpgroupEnd(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums) const;
   /// An f32 rounded to what matrix units take as tf32, as an i32.
   virtual llvm::Value *roundToTF32(llvm::IRBuilder<> &b, llvm::Value *value) const;
 

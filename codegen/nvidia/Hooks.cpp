@@ -153,6 +153,21 @@ public:
     nvidia::mma(b, instruction, a, bRegisters, acc);
   }
 
+  void proxyFence(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_shared_cta, {});
+  }
+  void warpgroupBegin(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});
+  }
+  void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
+                    const std::variant<SharedOperand, ArrayRef<Value *>> &a,
+                    const SharedOperand &bOperand, MutableArrayRef<Value *> acc) const override {
+    nvidia::warpgroupMma(b, instruction, a, bOperand, acc);
+  }
+  void warpgroupEnd(IRBuilder<> &b, MutableArrayRef<Value *> sums) const override {
+    nvidia::warpgroupEnd(b, sums);
+  }
+
   Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});
   }

@@ -1,5 +1,6 @@
-// mma.sync and ldmatrix as NVVM intrinsics.
+// mma.sync, ldmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
 #include "codegen/nvidia/MatrixUnits.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace llvm;
@@ -67,6 +68,78 @@ void mma(IRBuilder<> &b, const MmaInstruction &instruction, ArrayRef<Value *> a,
   for (auto [i, sum] : enumerate(acc))
     sum = halfSum ? b.CreateExtractElement(b.CreateExtractValue(sums, i / 2), i % 2)
                   : b.CreateExtractValue(sums, i);
+}
+
+static StringRef ptxName(MmaElement element) {
+  switch (element) {
+  case MmaElement::F16:
+    return "f16";
+  case MmaElement::BF16:
+    return "bf16";
+  case MmaElement::F32:
+    return "f32";
+  default:
+    llvm_unreachable("an element that wgmma does not take");
+  }
+}
+
+/// PTX ISA, "Matrix descriptor format": units of 16 bytes, but the kind of swizzle.
+static Value *descriptor(IRBuilder<> &b, const TargetHooks::SharedOperand &operand) {
+  const MatrixDescriptor &place = operand.place;
+  const uint64_t kind = place.swizzle == 128 ? 1 : place.swizzle == 64 ? 2 : 3;
+  const uint64_t fixed =
+      uint64_t(place.leading / 16) << 16 | uint64_t(place.stride / 16) << 32 | kind << 62;
+  // Shared memory ends before 256 KiB.
+  Value *first = b.CreateLShr(b.CreateAdd(operand.buffer, b.getInt32(place.start)), 4);
+  return b.CreateOr(b.CreateZExt(first, b.getInt64Ty()), b.getInt64(fixed));
+}
+
+/// A call that all threads of a warpgroup make together.
+static CallInst *callTogether(IRBuilder<> &b, const Twine &name, Type *result,
+                              ArrayRef<Value *> arguments) {
+  SmallVector<Type *> types;
+  for (Value *argument : arguments)
+    types.push_back(argument->getType());
+  Module &module = *b.GetInsertBlock()->getModule();
+  FunctionCallee callee =
+      module.getOrInsertFunction(name.str(), FunctionType::get(result, types, false));
+  auto *function = cast<Function>(callee.getCallee());
+  function->setDoesNotThrow();
+  function->setConvergent();
+  return b.CreateCall(callee, arguments);
+}
+
+static StructType *wordsOf(IRBuilder<> &b, ArrayRef<Value *> values) {
+  return StructType::get(b.getContext(), SmallVector<Type *>(values.size(), b.getFloatTy()));
+}
+
+void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
+                  const std::variant<TargetHooks::SharedOperand, ArrayRef<Value *>> &a,
+                  const TargetHooks::SharedOperand &bOperand, MutableArrayRef<Value *> acc) {
+  SmallVector<Value *> arguments(acc.begin(), acc.end());
+  const auto *shared = std::get_if<TargetHooks::SharedOperand>(&a);
+  if (shared)
+    arguments.push_back(descriptor(b, *shared));
+  else
+    append_range(arguments, std::get<ArrayRef<Value *>>(a));
+  arguments.push_back(descriptor(b, bOperand));
+  const bool turnsA = shared && !shared->place.alongK, turnsB = !bOperand.place.alongK;
+  Value *sums = callTogether(
+      b,
+      pseudo::nvWarpgroupMma + "m" + Twine(instruction.m) + "n" + Twine(instruction.n) + "k" +
+          Twine(instruction.k) + "." + ptxName(instruction.sum) + "." + ptxName(instruction.a) +
+          "." + ptxName(instruction.b) + (shared ? ".ss." : ".rs.") + Twine(turnsA) + Twine(turnsB),
+      wordsOf(b, acc), arguments);
+  for (auto [i, sum] : enumerate(acc))
+    sum = b.CreateExtractValue(sums, i);
+}
+
+void warpgroupEnd(IRBuilder<> &b, MutableArrayRef<Value *> sums) {
+  b.CreateIntrinsic(Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
+  Value *values = callTogether(b, pseudo::nvWarpgroupWait + "0." + Twine(sums.size()),
+                               wordsOf(b, sums), SmallVector<Value *>(sums));
+  for (auto [i, sum] : enumerate(sums))
+    sum = b.CreateExtractValue(values, i);
 }
 
 } // namespace sectile::nvidia

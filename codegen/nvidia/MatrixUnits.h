@@ -1,8 +1,8 @@
-// mma.sync and ldmatrix as NVVM intrinsics.
+// mma.sync, ldmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
 #ifndef SECTILE_CODEGEN_NVIDIA_MATRIXUNITS_H
 #define SECTILE_CODEGEN_NVIDIA_MATRIXUNITS_H
 
-#include "ir/Target.h"
+#include "codegen/common/TargetHooks.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace sectile::nvidia {
@@ -12,6 +12,12 @@ llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value
                                                unsigned count, bool transposed);
 void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction, llvm::ArrayRef<llvm::Value *> a,
          llvm::ArrayRef<llvm::Value *> bRegisters, llvm::MutableArrayRef<llvm::Value *> acc);
+
+void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
+                  const std::variant<TargetHooks::SharedOperand, llvm::ArrayRef<llvm::Value *>> &a,
+                  const TargetHooks::SharedOperand &bOperand,
+                  llvm::MutableArrayRef<llvm::Value *> acc);
+void warpgroupEnd(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums);
 
 } // namespace sectile::nvidia
 

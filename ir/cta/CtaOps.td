@@ -250,6 +250,12 @@ def Cta_BarrierOp : Cta_Op<"barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>,
   let assemblyFormat = "attr-dict";
 }
 
+def Cta_ProxyFenceOp : Cta_Op<"proxy_fence", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "what this thread wrote to shared memory is there for instructions that read it themselves";
+  let description = "After the next barrier, that is: it orders the writes of each thread, not of all.";
+  let assemblyFormat = "attr-dict";
+}
+
 def Cta_ChannelOp : Cta_Op<"channel", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]> {
   let summary = "make a channel; `offset` in bytes once placed";
   let arguments = (ins OptionalAttr<I32Attr>:$offset);

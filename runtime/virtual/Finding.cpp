@@ -19,6 +19,8 @@ const char *kindName(FindingKind kind) {
     return "uninitialised read";
   case FindingKind::MissingWait:
     return "missing wait";
+  case FindingKind::MissingFence:
+    return "missing proxy fence";
   case FindingKind::BarrierDivergence:
     return "barrier divergence";
   case FindingKind::Deadlock:
