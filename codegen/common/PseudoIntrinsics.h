@@ -55,18 +55,6 @@ inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dep
 inline constexpr llvm::StringLiteral nvAtomic = "sectile.nv.atomic.";
 inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
 
-/// {float × n} sectile.nv.wgmma.m64n<N>k<K>.<sum>.<a>.<b>.<ss or rs>.<turns a><turns b>(
-///     float × n sums, i64 a or i32 × 4 a, i64 b)
-/// PTX's wgmma.mma_async, n = N / 2: a from shared memory (ss) or registers (rs), by descriptors. A
-/// 1 turns an operand: its rows (of A, or columns of B), not K, are contiguous. Who reads the sums
-/// but the next of these or the wait reads anything.
-inline constexpr llvm::StringLiteral nvWarpgroupMma = "sectile.nv.wgmma.";
-
-/// {float × n} sectile.nv.wgmma_wait.<groups>.<n>(float × n sums)
-/// PTX's wgmma.wait_group: at most that many groups of them stay under way. Sums of the others get
-/// their values.
-inline constexpr llvm::StringLiteral nvWarpgroupWait = "sectile.nv.wgmma_wait.";
-
 /// i32 sectile.amd.cvt.<i32 or u32>.<f32 or f64>(x)
 /// AMD's v_cvt_<…>: toward zero, saturating, NaN to zero. LLVM selects the instruction for fptosi
 /// and fptoui alone, which leave what is out of range undefined.

@@ -94,16 +94,12 @@ Value *policyOf(Function &kernel, tile::Eviction eviction) {
   return b.CreateCall(assembly, {}, name);
 }
 
-/// `$first, $first+1, …`
-std::string list(unsigned first, unsigned count) {
+/// `{$first, $first+1, …}`, or the operand itself when there is one.
+std::string operands(unsigned first, unsigned count) {
   std::string text;
   for (unsigned i = 0; i < count; ++i)
     text += (i ? ", $" : "$") + std::to_string(first + i);
-  return text;
-}
-/// The same in braces, or the operand itself when there is one.
-std::string operands(unsigned first, unsigned count) {
-  return count > 1 ? "{" + list(first, count) + "}" : list(first, count);
+  return count > 1 ? "{" + text + "}" : text;
 }
 
 SmallVector<Value *> wordsOf(IRBuilder<> &b, Value *value, const AsmType &type) {
@@ -270,53 +266,6 @@ void lowerAtomic(CallInst &call, StringRef scope, StringRef name) {
     call.replaceAllUsesWith(b.CreateBitCast(result, type));
 }
 
-/// A call on registers that an instruction changes in place: results tied to the first operands.
-void lowerInPlace(CallInst &call, const std::string &before, const std::string &after,
-                  StringRef otherConstraints) {
-  IRBuilder<> b(&call);
-  const unsigned count = cast<StructType>(call.getType())->getNumElements();
-  SmallVector<Value *> arguments(drop_begin(call.args(), count));
-  arguments.append(call.arg_begin(), call.arg_begin() + count);
-  SmallVector<Type *> types;
-  for (Value *argument : arguments)
-    types.push_back(argument->getType());
-  std::string constraints = repeated("=f", count) + otherConstraints.str();
-  for (unsigned i = 0; i < count; ++i)
-    constraints += "," + std::to_string(i);
-  constraints += ",~{memory}";
-  auto *assembly = InlineAsm::get(FunctionType::get(call.getType(), types, false), before + after,
-                                  constraints, /*hasSideEffects=*/true);
-  CallInst *result = b.CreateCall(assembly, arguments);
-  result->setConvergent();
-  call.replaceAllUsesWith(result);
-}
-
-void lowerWarpgroupMma(CallInst &call) {
-  SmallVector<StringRef> parts; // shape, sum, a, b, homes, turns
-  call.getCalledFunction()->getName().drop_front(pseudo::nvWarpgroupMma.size()).split(parts, '.');
-  const unsigned count = cast<StructType>(call.getType())->getNumElements();
-  const bool shared = parts[4] == "ss";
-  const unsigned aWords = shared ? 1 : 4;
-  std::string turns = shared ? std::string(", ") + parts[5][0] : "";
-  turns += std::string(", ") + parts[5][1];
-  lowerInPlace(call,
-               ("wgmma.mma_async.sync.aligned." + parts[0] + "." + parts[1] + "." + parts[2] + "." +
-                parts[3] + " {" + list(0, count) + "}, ")
-                   .str(),
-               (shared ? list(count, 1) : "{" + list(count, aWords) + "}") + ", $" +
-                   std::to_string(count + aWords) + ", 1, 1, 1" + turns + ";",
-               shared ? ",l,l" : ",r,r,r,r,l");
-}
-
-void lowerWarpgroupWait(CallInst &call) {
-  StringRef groups = call.getCalledFunction()
-                         ->getName()
-                         .drop_front(pseudo::nvWarpgroupWait.size())
-                         .split('.')
-                         .first;
-  lowerInPlace(call, "wgmma.wait_group.sync.aligned " + groups.str() + ";", "", "");
-}
-
 bool isMaskedCopy(Intrinsic::ID id) {
   return id == Intrinsic::nvvm_cp_async_ca_shared_global_4_s ||
          id == Intrinsic::nvvm_cp_async_ca_shared_global_8_s ||
@@ -346,10 +295,6 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = [](CallInst &call) { lowerControl(call, "wait"); };
     else if (name == pseudo::nvLaunchDependents)
       lower = [](CallInst &call) { lowerControl(call, "launch_dependents"); };
-    else if (name.starts_with(pseudo::nvWarpgroupMma))
-      lower = lowerWarpgroupMma;
-    else if (name.starts_with(pseudo::nvWarpgroupWait))
-      lower = lowerWarpgroupWait;
     else if (name.starts_with(pseudo::nvAtomic))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();

@@ -22,7 +22,7 @@ namespace {
 // The address spaces of both targets.
 constexpr unsigned genericSpace = 0, globalSpace = 1, sharedSpace = 3, constantSpace = 4,
                    privateSpace = 5;
-constexpr unsigned registerBufferWords = 136; // the sums of the widest wgmma, and its operands
+constexpr unsigned registerBufferWords = 64;
 
 SiteKind accessKind(unsigned space, uint32_t flags) {
   SiteKind load = space == sharedSpace   ? SiteKind::SharedLoad

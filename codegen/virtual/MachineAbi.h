@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 5;
+constexpr unsigned machineAbiVersion = 4;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -85,10 +85,6 @@ enum class Op : uint32_t {
   Swizzle,     // ds.swizzle
   Dpp,         // update.dpp
   LaneSwap,    // permlane{16,32}.swap
-  WarpgroupFence,
-  WarpgroupMma, // wgmma: modifiers are a WarpgroupShape
-  WarpgroupCommit,
-  WarpgroupWait, // modifiers: registers, and from bit 16 on the groups that may stay
   Count
 };
 
@@ -132,23 +128,6 @@ struct MmaShape {
             Element(word >> 23 & 15),
             Element(word >> 27 & 15),
             bool(word >> 31)};
-  }
-};
-
-// The modifier word of wgmma. m is 64.
-struct WarpgroupShape {
-  uint32_t n, k;
-  Element a, b;
-  bool aInRegisters, turnsA, turnsB; // turned: rows (of A, or columns of B), not K, are contiguous
-
-  constexpr uint32_t encode() const {
-    return n / 8 | k << 6 | uint32_t(a) << 13 | uint32_t(b) << 17 | uint32_t(aInRegisters) << 21 |
-           uint32_t(turnsA) << 22 | uint32_t(turnsB) << 23;
-  }
-  static constexpr WarpgroupShape decode(uint32_t word) {
-    return {(word & 63) * 8,          word >> 6 & 127,      Element(word >> 13 & 15),
-            Element(word >> 17 & 15), bool(word >> 21 & 1), bool(word >> 22 & 1),
-            bool(word >> 23 & 1)};
   }
 };
 
@@ -196,7 +175,6 @@ enum class SiteKind : uint8_t {
 //   async_commit(thread)
 //   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
 //   fence(thread, what it does)
-//   proxy_fence(thread): what it wrote to shared memory is there for the asynchronous proxy
 //   trap(thread, site)
 //   divisor_is_zero(thread, site): the code divides by something else instead
 //   divide_by_zero(thread, site): the host would end the process
@@ -214,7 +192,6 @@ enum class SiteKind : uint8_t {
   X(async_copy)                                                                                    \
   X(async_commit)                                                                                  \
   X(async_wait)                                                                                    \
-  X(proxy_fence)                                                                                   \
   X(fence)                                                                                         \
   X(trap)                                                                                          \
   X(divisor_is_zero)                                                                               \

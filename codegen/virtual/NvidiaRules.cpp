@@ -83,20 +83,6 @@ Result matrixMove(Lowering &lowering, CallInst &call, const IntrinsicRule &rule)
       uint32_t(rule.first) | (rule.second ? matrixTranspose : 0), lowering.allLanes(), operands);
 }
 
-std::optional<Element> elementOf(StringRef text) {
-  return StringSwitch<std::optional<Element>>(text)
-      .Case("f16", Element::F16)
-      .Case("bf16", Element::BF16)
-      .Case("tf32", Element::TF32)
-      .Case("f32", Element::F32)
-      .Case("f64", Element::F64)
-      .Case("e4m3", Element::E4M3)
-      .Case("e5m2", Element::E5M2)
-      .Case("s8", Element::S8)
-      .Case("u8", Element::U8)
-      .Default(std::nullopt);
-}
-
 // <shape>.row.col[.satfinite].<types>, the types as LLVM abbreviates them.
 std::optional<MmaShape> parseMma(StringRef name) {
   SmallVector<StringRef> parts;
@@ -114,9 +100,22 @@ std::optional<MmaShape> parseMma(StringRef name) {
     shape.saturate = true;
     types = types.drop_front();
   }
+  auto element = [](StringRef text) {
+    return StringSwitch<std::optional<Element>>(text)
+        .Case("f16", Element::F16)
+        .Case("bf16", Element::BF16)
+        .Case("tf32", Element::TF32)
+        .Case("f32", Element::F32)
+        .Case("f64", Element::F64)
+        .Case("e4m3", Element::E4M3)
+        .Case("e5m2", Element::E5M2)
+        .Case("s8", Element::S8)
+        .Case("u8", Element::U8)
+        .Default(std::nullopt);
+  };
   SmallVector<Element> elements;
   for (StringRef text : types) {
-    std::optional<Element> parsed = elementOf(text);
+    std::optional<Element> parsed = element(text);
     if (!parsed)
       return std::nullopt;
     elements.push_back(*parsed);
@@ -153,59 +152,6 @@ Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
     return createStringError("the virtual GPU does not know %s", name.str().c_str());
   return lowering.warpCall(call, SiteKind::Mma, Op::Mma, shape->encode(), lowering.allLanes(),
                            SmallVector<Value *>(call.args()));
-}
-
-// m64n<N>k<K>.<sum>.<a>.<b>.<ss or rs>.<turns a><turns b>
-Result warpgroupMma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
-  StringRef name = call.getCalledFunction()->getName();
-  SmallVector<StringRef> parts;
-  name.drop_front(rule.name.size() - 1).split(parts, '.');
-  WarpgroupShape shape{};
-  std::optional<Element> a, b;
-  if (parts.size() == 6) {
-    a = elementOf(parts[2]);
-    b = elementOf(parts[3]);
-  }
-  const auto isHalf = [](std::optional<Element> each) {
-    return each == Element::F16 || each == Element::BF16;
-  };
-  if (!isHalf(a) || a != b || parts[1] != "f32" || !parts[0].consume_front("m64n") ||
-      parts[0].consumeInteger(10, shape.n) || !parts[0].consume_front("k") ||
-      parts[0].consumeInteger(10, shape.k) || shape.k != 16 || shape.n % 8 || shape.n > 256)
-    return createStringError("the virtual GPU does not know %s", name.str().c_str());
-  shape.a = *a;
-  shape.b = *b;
-  shape.aInRegisters = parts[4] == "rs";
-  shape.turnsA = parts[5][0] == '1';
-  shape.turnsB = parts[5][1] == '1';
-  return lowering.warpCall(call, SiteKind::Mma, Op::WarpgroupMma, shape.encode(),
-                           lowering.allLanes(), SmallVector<Value *>(call.args()));
-}
-
-// wgmma_wait.<groups>.<n>(sums) and wgmma.wait.group(groups).
-Result warpgroupWait(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
-  uint32_t groups = 0, count = 0;
-  if (rule.first) {
-    StringRef name = call.getCalledFunction()->getName();
-    auto [stay, registers] = name.drop_front(rule.name.size() - 1).split('.');
-    if (stay.getAsInteger(10, groups) || registers.getAsInteger(10, count))
-      return createStringError("the virtual GPU does not know %s", name.str().c_str());
-  } else {
-    groups = uint32_t(cast<ConstantInt>(call.getArgOperand(0))->getZExtValue());
-  }
-  SmallVector<Value *> sums(call.arg_begin(), call.arg_begin() + count);
-  return lowering.warpCall(call, SiteKind::AsyncWait, Op::WarpgroupWait, count | groups << 16,
-                           lowering.allLanes(), sums);
-}
-
-// The operation `first`, of a whole warp.
-Result wholeWarp(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
-  return lowering.warpCall(call, SiteKind::WarpOp, Op(rule.first), 0, lowering.allLanes(), {});
-}
-
-Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &) {
-  return lowering.machineCall("proxy_fence", lowering.builder.getVoidTy(),
-                              {lowering.threadValue()});
 }
 
 // sectile.nv.load.<T>.<hints>(address, predicate, other) and sectile.nv.store.<T>.<hints>(address,
@@ -454,11 +400,6 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.trans.b16.*", matrixMove, 2, 1},
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
     {"llvm.nvvm.mma.*", mma},
-    {"sectile.nv.wgmma.*", warpgroupMma},
-    {"llvm.nvvm.wgmma.fence.sync.aligned", wholeWarp, word(Op::WarpgroupFence)},
-    {"llvm.nvvm.wgmma.commit_group.sync.aligned", wholeWarp, word(Op::WarpgroupCommit)},
-    {"llvm.nvvm.wgmma.wait_group.sync.aligned", warpgroupWait},
-    {"sectile.nv.wgmma_wait.*", warpgroupWait, 1},
 
     // Predicated accesses and atomics.
     {"sectile.nv.load.*", predicatedLoad},
@@ -590,8 +531,6 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.reflect", constant, 0},
     {"llvm.nvvm.membar.cta", fence, 1},
     {"llvm.nvvm.membar.*", fence},
-    {"llvm.nvvm.fence.proxy.async", proxyFence},
-    {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

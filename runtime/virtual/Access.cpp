@@ -328,11 +328,6 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", which nothing has written");
     break;
-  case FindingKind::MissingFence:
-    report(conflict.kind, thread, site,
-           placeOf(site) + " of " + where + " does not see what " + other +
-               " wrote without a fence.proxy.async: " + placeOf(conflict.otherSite));
-    break;
   case FindingKind::MissingWait:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", where an asynchronous copy of " + other +
@@ -355,8 +350,6 @@ void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
     conflict = shadow.issue(actor, offset, bytes);
   else if (entry.access & logLand)
     shadow.land(actor, offset, bytes);
-  else if (entry.access & logFence)
-    shadow.fence(thread.index);
   else if (entry.access & accessStore)
     conflict = shadow.write(actor, offset, bytes, entry.access & accessAtomic);
   else
@@ -434,7 +427,7 @@ void Block::flush(Warp &warp, uint64_t lanes) {
     if (launch->checks && access & logShared)
       for (unsigned i = 0; i < count; ++i)
         shadowAccess(*members[i], *entries[i]);
-    if (launch->counters && !(access & (logLand | logFence)))
+    if (launch->counters && !(access & logLand))
       countRequest(entries[0]->site, entries, count);
   }
   for (unsigned i = 0; i < count; ++i)
@@ -456,7 +449,7 @@ void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
       const LogEntry &entry = thread.log[i];
       if (launch->checks && entry.access & logShared)
         shadowAccess(thread, entry);
-      if (entry.access & (logLand | logFence))
+      if (entry.access & logLand)
         continue;
       uint32_t side = entry.access & logIssue ? 1 : 0;
       accesses.push_back(

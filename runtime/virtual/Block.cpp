@@ -138,7 +138,7 @@ void Block::prepare(uint64_t linearBlock) {
     freeKnowledge.push_back(each.get());
   Knowledge *knowledge = nullptr;
   if (launch->checks) {
-    shadow.start(sharedBytes, warpCount, origin, warpSize, launch->hasProxy);
+    shadow.start(sharedBytes, warpCount, origin, warpSize);
     knowledge = newKnowledge();
     knowledge->seen.assign(count, origin - 1);
     knowledge->least = origin - 1;
@@ -154,7 +154,6 @@ void Block::prepare(uint64_t linearBlock) {
     warp.firstThread = w * warpSize;
     warp.present = warp.live = warp.ready = present;
     warp.meetings.clear();
-    warp.dots.clear();
     warp.atBarrier = 0;
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -290,10 +289,6 @@ void Block::exitThread(Thread &thread) {
     arriveWarp(warp, 0);
   if (!warp.live && !failed())
     flush(warp, warp.present);
-  if (!warp.live && !failed() && launch->checks && !warp.dots.dots.empty()) {
-    const uint32_t site = warp.dots.dots.front().site;
-    report(FindingKind::MissingWait, thread, site, placeOf(site) + " is never waited for");
-  }
   Thread *other = failed() ? nullptr : next();
   leaveFiber(thread.context, other ? other->context : main);
 }

@@ -7,7 +7,6 @@
 #include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
-#include "runtime/virtual/Warpgroup.h"
 #include <deque>
 #include <map>
 #include <memory>
@@ -25,7 +24,6 @@ struct Warp;
 constexpr uint32_t logShared = 1u << 24; // the address is a shared offset
 constexpr uint32_t logIssue = 1u << 25;  // an asynchronous copy starts: its shared side
 constexpr uint32_t logLand = 1u << 26;   // it lands: for the shadow only
-constexpr uint32_t logFence = 1u << 27;  // a fence for the asynchronous proxy: for the shadow only
 
 struct LogEntry {
   uint64_t address;
@@ -100,7 +98,6 @@ struct Warp {
   std::vector<Meeting> meetings;
   uint64_t atBarrier; // lanes that wait for the rest of the warp at a barrier
   uint32_t barrierKind, barrierId, barrierCount, barrierSite;
-  WarpgroupDots dots;
 };
 
 struct NamedBarrier {
@@ -123,7 +120,6 @@ struct LaunchContext {
   uint64_t dispatch, implicitArgs;
   uint64_t seed;
   bool checks, counters;
-  bool hasProxy;                   // the kernel has instructions that read shared memory themselves
   double deadline;                 // 0: none
   std::vector<MemoryRange> ranges; // sorted
   GlobalShadow *shadow;            // null without checks
@@ -158,7 +154,6 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
-  void fenceProxy(Thread &thread);
   void trap(Thread &thread, uint32_t site, const char *why);
   void overrun(Thread &thread, uint32_t site);
 
@@ -173,9 +168,6 @@ public:
   // lanes from `firstLane` on: checked, and their wavefronts counted.
   bool matrixRows(Warp &warp, uint32_t site, unsigned firstLane, const uint32_t *offsets,
                   bool transpose, bool store);
-  // wgmma (Warpgroup.cpp).
-  void startDot(Warp &warp, uint32_t site, const WarpgroupShape &shape);
-  void waitDots(Warp &warp, uint32_t registers, uint32_t mayStay);
   void countMatrixRequest(uint32_t site) { ++siteCounters[site].access.requests; }
   // Orders the accesses of the lanes before against those after.
   void synchronize(Warp &warp, uint64_t lanes);
@@ -224,13 +216,6 @@ private:
   std::string placeOf(uint32_t site) const;
   bool isLate() const;
   std::string lateness() const;
-
-  // Warpgroup.cpp
-  void runDot(Warp &warp, WarpgroupDots::Dot &dot);
-  void readOperand(Warp &warp, const WarpgroupDots::Dot &dot, uint64_t word, bool turned,
-                   uint32_t rows, char *to);
-  void readAgain(Warp &warp, const WarpgroupDots::Dot &dot);
-  bool checkOperand(Thread &thread, const WarpgroupDots::Dot &dot, uint32_t offset, uint32_t bytes);
 
   // AccessLog.cpp
   void flush(Warp &warp, uint64_t lanes);

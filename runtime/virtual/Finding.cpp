@@ -19,8 +19,6 @@ const char *kindName(FindingKind kind) {
     return "uninitialised read";
   case FindingKind::MissingWait:
     return "missing wait";
-  case FindingKind::MissingFence:
-    return "missing proxy fence";
   case FindingKind::BarrierDivergence:
     return "barrier divergence";
   case FindingKind::Deadlock:

@@ -13,7 +13,6 @@ enum class FindingKind {
   GlobalRace,        // the same of global memory, by threads of one block or of several
   Uninitialized,     // a read of shared or global memory that nothing wrote
   MissingWait,       // an access to the destination of an asynchronous copy that has not landed
-  MissingFence,      // a read by the asynchronous proxy of what was written without a fence for it
   BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
   Deadlock,          // no thread of the block can go on
   BadOperand,        // an instruction used against its rules

@@ -150,9 +150,6 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   context.implicitArgs = reinterpret_cast<uint64_t>(amd.implicitArgs);
   context.seed = options.seed;
   context.checks = options.checks;
-  context.hasProxy = std::ranges::any_of(program.sites(), [](const Site &site) {
-    return site.kind == SiteKind::Mma && site.name.starts_with("sectile.nv.wgmma.");
-  });
   context.counters = options.counters;
   context.deadline = options.deadline;
   context.ranges = deviceMemory.ranges();

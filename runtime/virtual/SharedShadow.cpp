@@ -10,10 +10,7 @@ uint16_t narrow(uint32_t site) { return uint16_t(std::min<uint32_t>(site, 0xffff
 
 } // namespace
 
-void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned lanes, bool proxy) {
-  hasProxy = proxy;
-  if (hasProxy)
-    written.assign(size_t(warps) * lanes, {});
+void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned lanes) {
   if (bytes > cells.size() || warps > warpCount) {
     byteCount = std::max(bytes, byteCount);
     warpCount = std::max(warps, warpCount);
@@ -88,35 +85,11 @@ std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset,
                       true};
     if (auto conflict = unorderedRead(actor, offset + i))
       return conflict;
-    state = (atomic ? atomicWrite : 0) | (hasProxy ? unfenced : 0);
+    state = atomic ? atomicWrite : 0;
     cell->writeClock = actor.clock;
     cell->writeThread = uint16_t(actor.thread);
     cell->writeSite = narrow(actor.site);
   }
-  hide(actor.thread, offset, bytes);
-  return std::nullopt;
-}
-
-void SharedShadow::hide(uint32_t thread, uint32_t offset, uint32_t bytes) {
-  if (hasProxy)
-    written[thread].push_back({offset, bytes});
-}
-
-void SharedShadow::fence(uint32_t thread) {
-  for (auto [offset, bytes] : written[thread])
-    for (uint32_t i = offset; i < offset + bytes; ++i)
-      if (cells[i].writeThread == thread && !(states[i] & pendingCopy))
-        states[i] &= uint8_t(~unfenced);
-  written[thread].clear();
-}
-
-std::optional<Conflict> SharedShadow::readByProxy(const Actor &actor, uint32_t offset,
-                                                  uint32_t bytes) {
-  if (std::optional<Conflict> conflict = read(actor, offset, bytes))
-    return conflict;
-  for (uint32_t i = offset; i < offset + bytes; ++i)
-    if (states[i] & unfenced)
-      return Conflict{FindingKind::MissingFence, i, cells[i].writeThread, cells[i].writeSite, true};
   return std::nullopt;
 }
 
@@ -128,8 +101,7 @@ std::optional<Conflict> SharedShadow::issue(const Actor &actor, uint32_t offset,
 }
 
 void SharedShadow::land(const Actor &actor, uint32_t offset, uint32_t bytes) {
-  std::fill_n(states.begin() + offset, bytes, uint8_t(hasProxy ? unfenced : 0));
-  hide(actor.thread, offset, bytes);
+  std::fill_n(states.begin() + offset, bytes, uint8_t(0));
   for (uint32_t i = 0; i < bytes; ++i)
     cells[offset + i].writeClock = actor.clock;
 }

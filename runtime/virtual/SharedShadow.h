@@ -21,16 +21,10 @@ struct Conflict {
 class SharedShadow {
 public:
   // Prepares for a block: `origin` is the first clock of its threads.
-  // `proxy`: whether the kernel has instructions that see what was fenced alone.
-  void start(size_t bytes, unsigned warps, uint32_t origin, unsigned warpSize, bool proxy);
+  void start(size_t bytes, unsigned warps, uint32_t origin, unsigned warpSize);
 
   std::optional<Conflict> read(const Actor &actor, uint32_t offset, uint32_t bytes);
   std::optional<Conflict> write(const Actor &actor, uint32_t offset, uint32_t bytes, bool atomic);
-  // By an instruction that sees what was fenced alone; `actor` has what its thread knew when the
-  // instruction was issued.
-  std::optional<Conflict> readByProxy(const Actor &actor, uint32_t offset, uint32_t bytes);
-  // What the thread wrote so far is there for such instructions.
-  void fence(uint32_t thread);
   // An asynchronous copy: its bytes may be touched by no one between the two.
   std::optional<Conflict> issue(const Actor &actor, uint32_t offset, uint32_t bytes);
   void land(const Actor &actor, uint32_t offset, uint32_t bytes);
@@ -46,17 +40,12 @@ private:
     uint64_t lanes;
     uint32_t clock;
   };
-  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2, unfenced = 4;
+  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2;
 
   std::optional<Conflict> unorderedRead(const Actor &actor, uint32_t offset) const;
 
   std::vector<Cell> cells;
-  void hide(uint32_t thread, uint32_t offset, uint32_t bytes);
-
   std::vector<uint8_t> states;
-  // What threads wrote since their last fence: offset and bytes. Empty unless `hasProxy`.
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> written;
-  bool hasProxy = false;
   std::vector<Readers> readers; // by warp, then byte
   unsigned warpCount = 0;
   size_t byteCount = 0;

@@ -34,8 +34,6 @@ void async_commit(Thread *thread) { thread->owner->commitCopies(*thread); }
 void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
-void proxy_fence(Thread *thread) { thread->owner->fenceProxy(*thread); }
-
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
 void trap(Thread *thread, uint32_t site) {
   thread->owner->trap(*thread, site, "the kernel stopped itself");

@@ -47,9 +47,7 @@ void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t ru
   flush(warp, meeting.arrived);
   if (failed())
     return;
-  // A warpgroup's is one instruction of four warps.
-  if (meeting.op != Op::WarpgroupMma || warp.index % 4 == 0)
-    ++siteCounters[site].executions;
+  ++siteCounters[site].executions;
   runWarpOp({*this, warp, meeting.arrived, meeting.op, meeting.modifiers, site});
   wake(warp, meeting.arrived & ~running);
 }
@@ -229,12 +227,6 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
   if (launch->checks)
     for (const AsyncCopy &copy : landed)
       append(thread, copy.target, copy.bytes | accessStore | logShared | logLand, copy.site);
-}
-
-void Block::fenceProxy(Thread &thread) {
-  ++thread.ticks;
-  if (launch->checks)
-    append(thread, sharedOrigin, logShared | logFence, 0);
 }
 
 void Block::trap(Thread &thread, uint32_t site, const char *why) {

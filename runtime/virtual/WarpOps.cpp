@@ -318,12 +318,6 @@ void runWarpOp(const WarpOp &op) {
   case Op::Mma:
     runMma(op);
     break;
-  case Op::WarpgroupFence:
-  case Op::WarpgroupMma:
-  case Op::WarpgroupCommit:
-  case Op::WarpgroupWait:
-    runWarpgroupOp(op);
-    break;
   case Op::Mfma:
   case Op::Wmma:
   case Op::WmmaHalves:

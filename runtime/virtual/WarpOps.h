@@ -23,6 +23,5 @@ void runWarpOp(const WarpOp &op);
 void runMma(const WarpOp &op);    // mma.sync
 void runAmdMma(const WarpOp &op); // MFMA and WMMA
 void runMatrixMove(const WarpOp &op);
-void runWarpgroupOp(const WarpOp &op); // wgmma, its fence, commit and wait
 
 } // namespace sectile::vgpu
