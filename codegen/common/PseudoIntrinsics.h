@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringRef.h"
 #include <cassert>
 #include <cstdint>
+#include <optional>
 
 namespace llvm {
 class Module;
@@ -54,6 +55,41 @@ inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dep
 /// zero and no access where the predicate is false. `scope` is cta, gpu or sys.
 inline constexpr llvm::StringLiteral nvAtomic = "sectile.nv.atomic.";
 inline constexpr llvm::StringLiteral nvCas = "sectile.nv.cas.";
+
+/// {T x n} sectile.nv.wgmma.m64n<N>k<K>.<sum>.<a>.<b>.<ss|rs>.<transA><transB>
+///     (T sum0, …, [i64 a | i32 a0, …, i32 a3], i64 b, i1 accumulate)
+/// PTX's wgmma.mma_async by the four warps of a warpgroup. T is float for f32 sums; i32 for s32,
+/// and for f16, of which it holds two. `ss` takes a from shared memory by a descriptor, `rs` from
+/// registers. A digit 1 says that an operand in shared memory has its rows (m or n) side by side
+/// instead of its columns (k). Where `accumulate` is false, the sums start at zero. The results are
+/// not there before a wait that is given them. The function is convergent.
+inline constexpr llvm::StringLiteral nvWgmma = "sectile.nv.wgmma.";
+
+/// {T x n} sectile.nv.wgmma_wait.<groups>.<n><f32|b32>(T sum0, …)
+/// wgmma.wait_group: all but the latest `groups` committed groups are done, and so are the sums of
+/// those among the arguments. T is float for f32, i32 for b32; without arguments the result is
+/// void. The function is convergent.
+inline constexpr llvm::StringLiteral nvWgmmaWait = "sectile.nv.wgmma_wait.";
+
+/// What the name of a wgmma says.
+struct Wgmma {
+  unsigned n = 0, k = 0;
+  llvm::StringRef sum, a, b; ///< "f32", "e4m3", …
+  bool aInRegisters = false, transposeA = false, transposeB = false;
+
+  /// Of each thread, for its part of the sums.
+  unsigned registers() const { return sum == "f16" ? n / 4 : n / 2; }
+  /// Nothing where PTX has no such instruction.
+  static std::optional<Wgmma> parse(llvm::StringRef name);
+};
+
+/// What the name of a wait for wgmma says.
+struct WgmmaWait {
+  unsigned groups = 0, registers = 0;
+  bool isFloat = false;
+
+  static std::optional<WgmmaWait> parse(llvm::StringRef name);
+};
 
 /// i32 sectile.amd.cvt.<i32 or u32>.<f32 or f64>(x)
 /// AMD's v_cvt_<…>: toward zero, saturating, NaN to zero. LLVM selects the instruction for fptosi

@@ -1,4 +1,4 @@
-// Predicated accesses, copies and atomics of global memory as inline assembly.
+// Predicated accesses, copies and atomics of global memory, and wgmma, as inline assembly.
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/IRBuilder.h"
@@ -227,6 +227,73 @@ void lowerControl(CallInst &call, StringRef what) {
                               /*hasSideEffects=*/true));
 }
 
+/// A call of inline assembly that gives `count` values of the type `word`, tied to `sums`: what it
+/// changes in place. The constraints and values of the operands that follow them come after.
+void changeInPlace(CallInst &call, const std::string &text, ArrayRef<Value *> sums,
+                   const std::string &more, ArrayRef<Value *> others) {
+  IRBuilder<> b(&call);
+  const auto count = unsigned(sums.size());
+  Type *word = count ? sums.front()->getType() : nullptr;
+  std::string constraints = count ? repeated(word->isFloatTy() ? "=f" : "=r", count) : "";
+  SmallVector<Value *> arguments(sums);
+  append_range(arguments, others);
+  for (unsigned i = 0; i < count; ++i)
+    constraints += "," + std::to_string(i);
+  constraints += (constraints.empty() || more.empty() ? "" : ",") + more;
+  constraints += constraints.empty() ? "~{memory}" : ",~{memory}";
+  SmallVector<Type *> types;
+  for (Value *argument : arguments)
+    types.push_back(argument->getType());
+  // Inline assembly gives one value as it is, several as a structure.
+  Type *result = count == 0   ? b.getVoidTy()
+                 : count == 1 ? word
+                              : StructType::get(b.getContext(), SmallVector<Type *>(count, word));
+  auto *assembly = InlineAsm::get(FunctionType::get(result, types, false), text, constraints,
+                                  /*hasSideEffects=*/true);
+  CallInst *changed = b.CreateCall(assembly, arguments);
+  changed->setConvergent();
+  if (count == 1)
+    call.replaceAllUsesWith(b.CreateInsertValue(PoisonValue::get(call.getType()), changed, 0u));
+  else if (count)
+    call.replaceAllUsesWith(changed);
+}
+
+void lowerWgmma(CallInst &call) {
+  const auto wgmma = pseudo::Wgmma::parse(call.getCalledFunction()->getName());
+  assert(wgmma && "the name of a wgmma that PTX does not have");
+  const unsigned count = wgmma->registers(), aWords = wgmma->aInRegisters ? 4 : 1;
+  SmallVector<Value *> operands(call.args());
+  assert(operands.size() == count + aWords + 2 && "the arguments of a wgmma");
+  // The tied inputs have numbers of their own.
+  const unsigned a = 2 * count, b = a + aWords, accumulate = b + 1;
+  std::string text = ("wgmma.mma_async.sync.aligned.m64n" + Twine(wgmma->n) + "k" +
+                      Twine(wgmma->k) + "." + wgmma->sum + "." + wgmma->a + "." + wgmma->b + " ")
+                         .str();
+  std::string sums;
+  for (unsigned i = 0; i < count; ++i)
+    sums += (i ? ", $" : "$") + std::to_string(i);
+  text += "{" + sums + "}, " + ::sectile::operands(a, aWords) + ", $" + std::to_string(b) + ", $" +
+          std::to_string(accumulate);
+  // Whether the operands are negated, for floats, and transposed, for those of 16 bits.
+  if (wgmma->sum != "s32")
+    text += ", 1, 1";
+  if (wgmma->a == "f16" || wgmma->a == "bf16") {
+    if (!wgmma->aInRegisters)
+      text += wgmma->transposeA ? ", 1" : ", 0";
+    text += wgmma->transposeB ? ", 1" : ", 0";
+  }
+  changeInPlace(call, text + ";", ArrayRef(operands).take_front(count),
+                (wgmma->aInRegisters ? "r,r,r,r" : "l") + std::string(",l,b"),
+                ArrayRef(operands).drop_front(count));
+}
+
+void lowerWgmmaWait(CallInst &call) {
+  const auto wait = pseudo::WgmmaWait::parse(call.getCalledFunction()->getName());
+  assert(wait && wait->registers == call.arg_size() && "the name of a wait for wgmma");
+  changeInPlace(call, "wgmma.wait_group.sync.aligned " + std::to_string(wait->groups) + ";",
+                SmallVector<Value *>(call.args()), "", {});
+}
+
 /// The instruction `atom.relaxed.<scope>.global.<name>` for a call of (address, operands…,
 /// predicate). Without its result it is a `red….<name>`, where there is one.
 void lowerAtomic(CallInst &call, StringRef scope, StringRef name) {
@@ -295,6 +362,10 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = [](CallInst &call) { lowerControl(call, "wait"); };
     else if (name == pseudo::nvLaunchDependents)
       lower = [](CallInst &call) { lowerControl(call, "launch_dependents"); };
+    else if (name.starts_with(pseudo::nvWgmma))
+      lower = lowerWgmma;
+    else if (name.starts_with(pseudo::nvWgmmaWait))
+      lower = lowerWgmmaWait;
     else if (name.starts_with(pseudo::nvAtomic))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();

@@ -22,7 +22,6 @@ namespace {
 // The address spaces of both targets.
 constexpr unsigned genericSpace = 0, globalSpace = 1, sharedSpace = 3, constantSpace = 4,
                    privateSpace = 5;
-constexpr unsigned registerBufferWords = 64;
 
 SiteKind accessKind(unsigned space, uint32_t flags) {
   SiteKind load = space == sharedSpace   ? SiteKind::SharedLoad
@@ -75,9 +74,8 @@ Lowering::Lowering(Function &kernel, Value *thread, VirtualObject &object)
       layout(kernel.getParent()->getDataLayout()) {
   BasicBlock &entry = kernel.getEntryBlock();
   builder.SetInsertPoint(&entry, entry.begin());
-  registers = builder.CreateAlloca(ArrayType::get(builder.getInt32Ty(), registerBufferWords),
-                                   nullptr, "registers");
-  cast<AllocaInst>(registers)->setAlignment(Align(16));
+  registers = builder.CreateAlloca(builder.getInt32Ty(), nullptr, "registers");
+  registers->setAlignment(Align(16));
 }
 
 Value *Lowering::threadField(uint32_t offset, Type *type) {
@@ -336,7 +334,7 @@ Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifie
   SmallVector<Value *> words;
   for (Value *argument : arguments)
     flatten(argument, words);
-  assert(words.size() <= registerBufferWords && "a warp operation with too many operands");
+  noteRegisters(unsigned(words.size()));
   for (auto [index, word] : enumerate(words))
     builder.CreateStore(
         word, builder.CreateConstInBoundsGEP1_32(builder.getInt32Ty(), registers, unsigned(index)));
@@ -348,7 +346,9 @@ Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifie
   if (type->isVoidTy())
     return nullptr;
   unsigned word = 0;
-  return unflatten(type, registers, word);
+  Value *result = unflatten(type, registers, word);
+  noteRegisters(word);
+  return result;
 }
 
 Error Lowering::lowerCall(CallInst &call) {
@@ -463,6 +463,7 @@ Error Lowering::run() {
     }
   }
   makeLoopsInterruptible();
+  registers->setAllocatedType(ArrayType::get(builder.getInt32Ty(), registerWords));
   return Error::success();
 }
 

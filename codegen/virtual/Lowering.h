@@ -2,7 +2,9 @@
 #pragma once
 #include "codegen/virtual/VirtualObject.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/Support/Error.h"
+#include <algorithm>
 
 namespace sectile::vgpu {
 
@@ -72,7 +74,11 @@ private:
   VirtualObject &object;
   const llvm::DataLayout &layout;
   bool hasFences = false;
-  llvm::Value *registers = nullptr; // one buffer for all warp operations
+  // One buffer for all warp operations, as large as the largest needs. Some write a few words that
+  // the kernel does not ask for, and accesses under a false predicate go there.
+  llvm::AllocaInst *registers = nullptr;
+  unsigned registerWords = 16;
+  void noteRegisters(unsigned words) { registerWords = std::max(registerWords, words); }
 };
 
 // One row of the table of intrinsics: how a call is replaced. `name` ending in '*' matches any

@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 4;
+constexpr unsigned machineAbiVersion = 5;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -85,6 +85,10 @@ enum class Op : uint32_t {
   Swizzle,     // ds.swizzle
   Dpp,         // update.dpp
   LaneSwap,    // permlane{16,32}.swap
+  Wgmma,       // at which four warps meet
+  WgmmaFence,
+  WgmmaCommit,
+  WgmmaWait,
   Count
 };
 
@@ -131,6 +135,26 @@ struct MmaShape {
   }
 };
 
+// The modifier word of Wgmma; m is 64. Its registers are the sums, a (four words, or a descriptor's
+// two), the descriptor of b, and whether the sums count. The results are the sums.
+struct WgmmaShape {
+  uint32_t n;
+  Element a, b, accumulator;
+  bool aInRegisters, transposeA, transposeB;
+
+  constexpr uint32_t encode() const {
+    return n / 8 | uint32_t(a) << 8 | uint32_t(b) << 12 | uint32_t(accumulator) << 16 |
+           uint32_t(aInRegisters) << 20 | uint32_t(transposeA) << 21 | uint32_t(transposeB) << 22;
+  }
+  static constexpr WgmmaShape decode(uint32_t word) {
+    return {(word & 63) * 8,          Element(word >> 8 & 15), Element(word >> 12 & 15),
+            Element(word >> 16 & 15), bool(word >> 20 & 1),    bool(word >> 21 & 1),
+            bool(word >> 22 & 1)};
+  }
+};
+// The modifier word of WgmmaWait: how many words its registers are, and how many groups it leaves.
+constexpr unsigned wgmmaWaitGroupsShift = 16;
+
 enum class BarrierKind : uint32_t {
   Sync,
   Arrive,
@@ -175,6 +199,7 @@ enum class SiteKind : uint8_t {
 //   async_commit(thread)
 //   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
 //   fence(thread, what it does)
+//   fence_proxy(thread): what it wrote to shared memory is there for the asynchronous proxy
 //   trap(thread, site)
 //   divisor_is_zero(thread, site): the code divides by something else instead
 //   divide_by_zero(thread, site): the host would end the process
@@ -193,6 +218,7 @@ enum class SiteKind : uint8_t {
   X(async_commit)                                                                                  \
   X(async_wait)                                                                                    \
   X(fence)                                                                                         \
+  X(fence_proxy)                                                                                   \
   X(trap)                                                                                          \
   X(divisor_is_zero)                                                                               \
   X(divide_by_zero)                                                                                \

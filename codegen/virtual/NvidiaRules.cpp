@@ -83,6 +83,21 @@ Result matrixMove(Lowering &lowering, CallInst &call, const IntrinsicRule &rule)
       uint32_t(rule.first) | (rule.second ? matrixTranspose : 0), lowering.allLanes(), operands);
 }
 
+std::optional<Element> elementOf(StringRef text) {
+  return StringSwitch<std::optional<Element>>(text)
+      .Case("f16", Element::F16)
+      .Case("bf16", Element::BF16)
+      .Case("tf32", Element::TF32)
+      .Case("f32", Element::F32)
+      .Case("f64", Element::F64)
+      .Case("e4m3", Element::E4M3)
+      .Case("e5m2", Element::E5M2)
+      .Case("s8", Element::S8)
+      .Case("u8", Element::U8)
+      .Case("s32", Element::S32)
+      .Default(std::nullopt);
+}
+
 // <shape>.row.col[.satfinite].<types>, the types as LLVM abbreviates them.
 std::optional<MmaShape> parseMma(StringRef name) {
   SmallVector<StringRef> parts;
@@ -100,22 +115,9 @@ std::optional<MmaShape> parseMma(StringRef name) {
     shape.saturate = true;
     types = types.drop_front();
   }
-  auto element = [](StringRef text) {
-    return StringSwitch<std::optional<Element>>(text)
-        .Case("f16", Element::F16)
-        .Case("bf16", Element::BF16)
-        .Case("tf32", Element::TF32)
-        .Case("f32", Element::F32)
-        .Case("f64", Element::F64)
-        .Case("e4m3", Element::E4M3)
-        .Case("e5m2", Element::E5M2)
-        .Case("s8", Element::S8)
-        .Case("u8", Element::U8)
-        .Default(std::nullopt);
-  };
   SmallVector<Element> elements;
   for (StringRef text : types) {
-    std::optional<Element> parsed = element(text);
+    std::optional<Element> parsed = elementOf(text);
     if (!parsed)
       return std::nullopt;
     elements.push_back(*parsed);
@@ -152,6 +154,50 @@ Result mma(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
     return createStringError("the virtual GPU does not know %s", name.str().c_str());
   return lowering.warpCall(call, SiteKind::Mma, Op::Mma, shape->encode(), lowering.allLanes(),
                            SmallVector<Value *>(call.args()));
+}
+
+// Operation `first` of a warp, with no operands.
+Result wholeWarp(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  return lowering.warpCall(call, SiteKind::AsyncWait, Op(rule.first), 0, lowering.allLanes(), {});
+}
+
+Result wgmma(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  StringRef name = call.getCalledFunction()->getName();
+  const auto parsed = pseudo::Wgmma::parse(name);
+  if (!parsed || call.arg_size() != parsed->registers() + (parsed->aInRegisters ? 4 : 1) + 2)
+    return createStringError("the virtual GPU does not know %s", name.str().c_str());
+  WgmmaShape shape{};
+  shape.n = parsed->n;
+  shape.a = *elementOf(parsed->a);
+  shape.b = *elementOf(parsed->b);
+  shape.accumulator = *elementOf(parsed->sum);
+  shape.aInRegisters = parsed->aInRegisters;
+  shape.transposeA = parsed->transposeA;
+  shape.transposeB = parsed->transposeB;
+  return lowering.warpCall(call, SiteKind::Mma, Op::Wgmma, shape.encode(), lowering.allLanes(),
+                           SmallVector<Value *>(call.args()));
+}
+
+Result wgmmaWait(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  StringRef name = call.getCalledFunction()->getName();
+  const auto wait = pseudo::WgmmaWait::parse(name);
+  if (!wait || wait->registers != call.arg_size() || wait->registers >> wgmmaWaitGroupsShift)
+    return createStringError("the virtual GPU does not know %s", name.str().c_str());
+  return lowering.warpCall(call, SiteKind::AsyncWait, Op::WgmmaWait,
+                           wait->registers | wait->groups << wgmmaWaitGroupsShift,
+                           lowering.allLanes(), SmallVector<Value *>(call.args()));
+}
+
+// LLVM's own wait, with no sums.
+Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  const auto groups = uint32_t(cast<ConstantInt>(call.getArgOperand(0))->getZExtValue());
+  return lowering.warpCall(call, SiteKind::AsyncWait, Op::WgmmaWait, groups << wgmmaWaitGroupsShift,
+                           lowering.allLanes(), {});
+}
+
+Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &) {
+  return lowering.machineCall("fence_proxy", lowering.builder.getVoidTy(),
+                              {lowering.threadValue()});
 }
 
 // sectile.nv.load.<T>.<hints>(address, predicate, other) and sectile.nv.store.<T>.<hints>(address,
@@ -401,6 +447,13 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16.*", matrixMove, 4, 1},
     {"llvm.nvvm.mma.*", mma},
 
+    // Matrices of warpgroups.
+    {"sectile.nv.wgmma.*", wgmma},
+    {"sectile.nv.wgmma_wait.*", wgmmaWait},
+    {"llvm.nvvm.wgmma.fence.sync.aligned", wholeWarp, word(Op::WgmmaFence)},
+    {"llvm.nvvm.wgmma.commit_group.sync.aligned", wholeWarp, word(Op::WgmmaCommit)},
+    {"llvm.nvvm.wgmma.wait_group.sync.aligned", wgmmaWaitGroup},
+
     // Predicated accesses and atomics.
     {"sectile.nv.load.*", predicatedLoad},
     {"sectile.nv.store.*", predicatedStore},
@@ -531,6 +584,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.reflect", constant, 0},
     {"llvm.nvvm.membar.cta", fence, 1},
     {"llvm.nvvm.membar.*", fence},
+    {"llvm.nvvm.fence.proxy.async", proxyFence},
+    {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

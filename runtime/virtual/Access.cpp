@@ -112,7 +112,7 @@ bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32
   return false;
 }
 
-bool Block::checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site) {
+bool Block::checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site) {
   if (offset >= sharedOrigin && offset < sharedEnd && bytes <= sharedEnd - offset)
     return true;
   report(FindingKind::BadSharedAddress, thread, site,
@@ -238,7 +238,7 @@ bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32
 void Block::publish(Thread &thread, uint64_t address) {
   Release &release = thread.release;
   if (!release.all) {
-    auto seen = std::make_shared<std::vector<uint32_t>>(release.knowledge->seen);
+    auto seen = std::make_shared<Seen>(release.knowledge->seen);
     (*seen)[thread.index] = release.clock;
     auto all = release.others ? std::make_shared<BlocksSeen>(*release.others)
                               : std::make_shared<BlocksSeen>();
@@ -260,12 +260,11 @@ void Block::fence(Thread &thread, uint32_t order) {
         if (const auto seen = launch->shadow->released(address, scope))
           found.add(*seen);
     thread.atomics.clear();
-    if (const std::vector<uint32_t> *own = found.of(number)) {
+    if (const Seen *own = found.of(number)) {
       Knowledge *knowledge = newKnowledge();
       knowledge->seen = thread.knowledge->seen;
-      for (size_t i = 0; i < own->size(); ++i)
-        knowledge->seen[i] = std::max(knowledge->seen[i], (*own)[i]);
-      knowledge->least = *std::min_element(knowledge->seen.begin(), knowledge->seen.end());
+      learn(knowledge->seen, *own);
+      knowledge->settle();
       setKnowledge(thread, knowledge);
     }
     if (!ofBlock && !found.isEmpty()) {
@@ -275,12 +274,26 @@ void Block::fence(Thread &thread, uint32_t order) {
     }
   }
   if (order & fenceReleases) {
+    shadowLog(thread);
+    if (failed())
+      stop(thread);
     dropKnowledge(thread.release.knowledge);
     ++thread.knowledge->users;
     thread.release = {thread.knowledge, thread.clock, ofBlock, thread.others, nullptr};
     // What comes after is not released. Lanes that do the same keep one clock.
     topClock = std::max(topClock, ++thread.clock);
   }
+}
+
+void Block::fenceProxy(Thread &thread) {
+  if (!launch->checks)
+    return;
+  shadowLog(thread);
+  if (failed())
+    stop(thread);
+  shadow.fenceProxy(thread.index, thread.clock);
+  // What comes after is not fenced. Lanes that do the same keep one clock.
+  topClock = std::max(topClock, ++thread.clock);
 }
 
 bool Block::checkLanding(Thread &thread, const AsyncCopy &copy) {
@@ -322,8 +335,13 @@ Actor Block::actorOf(const Thread &thread, uint32_t site) const {
 
 void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict) {
   std::string where = "shared byte " + std::to_string(conflict.offset);
-  std::string other = "thread " + std::to_string(conflict.otherThread);
+  std::string other = nameOf(conflict.otherThread);
   switch (conflict.kind) {
+  case FindingKind::MissingProxyFence:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where + ", which " + other +
+               " wrote without a fence.proxy.async behind it: " + placeOf(conflict.otherSite));
+    break;
   case FindingKind::Uninitialized:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", which nothing has written");
@@ -356,6 +374,15 @@ void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
     conflict = shadow.read(actor, offset, bytes);
   if (conflict)
     reportConflict(thread, entry.site, *conflict);
+}
+
+// The shadow learns of the thread's accesses so far, while the thread's clock is still theirs.
+void Block::shadowLog(Thread &thread) {
+  for (; thread.shadowed < thread.log.size() && !failed(); ++thread.shadowed) {
+    const LogEntry &entry = thread.log[thread.shadowed];
+    if (entry.access & logShared)
+      shadowAccess(thread, entry);
+  }
 }
 
 void Block::countRequest(uint32_t site, const LogEntry *const *entries, unsigned count) {
@@ -426,12 +453,15 @@ void Block::flush(Warp &warp, uint64_t lanes) {
     uint32_t access = entries[0]->access;
     if (launch->checks && access & logShared)
       for (unsigned i = 0; i < count; ++i)
-        shadowAccess(*members[i], *entries[i]);
+        if (position >= members[i]->shadowed)
+          shadowAccess(*members[i], *entries[i]);
     if (launch->counters && !(access & logLand))
       countRequest(entries[0]->site, entries, count);
   }
-  for (unsigned i = 0; i < count; ++i)
+  for (unsigned i = 0; i < count; ++i) {
     members[i]->log.clear();
+    members[i]->shadowed = 0;
+  }
 }
 
 // Lanes went different ways: the n-th access of one instruction by one lane belongs with the n-th
@@ -447,7 +477,7 @@ void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> occurrences; // by site and side
     for (size_t i = from; i < thread.log.size(); ++i) {
       const LogEntry &entry = thread.log[i];
-      if (launch->checks && entry.access & logShared)
+      if (launch->checks && entry.access & logShared && i >= thread.shadowed)
         shadowAccess(thread, entry);
       if (entry.access & logLand)
         continue;

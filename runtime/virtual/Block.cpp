@@ -44,7 +44,18 @@ Knowledge *Block::newKnowledge() {
   Knowledge *result = freeKnowledge.back();
   freeKnowledge.pop_back();
   result->users = 0;
+  result->threads = uint32_t(threads.size());
   return result;
+}
+
+uint32_t Block::newAgent(std::string name) {
+  agents.push_back(std::move(name));
+  return uint32_t(threads.size() + agents.size() - 1);
+}
+
+std::string Block::nameOf(uint32_t threadOrAgent) const {
+  return threadOrAgent < threads.size() ? "thread " + std::to_string(threadOrAgent)
+                                        : agents[threadOrAgent - threads.size()];
 }
 
 void Block::setKnowledge(Thread &thread, Knowledge *knowledge) {
@@ -72,8 +83,7 @@ void Block::join(const uint32_t *members, size_t count, const uint32_t *learners
     if (other == last)
       continue;
     last = other;
-    for (size_t t = 0; t < joined->seen.size(); ++t)
-      joined->seen[t] = std::max(joined->seen[t], other->seen[t]);
+    learn(joined->seen, other->seen);
   }
   ++topClock;
   for (size_t i = 0; i < count; ++i) {
@@ -81,7 +91,7 @@ void Block::join(const uint32_t *members, size_t count, const uint32_t *learners
     joined->seen[thread.index] = thread.clock;
     thread.clock = topClock;
   }
-  joined->least = *std::min_element(joined->seen.begin(), joined->seen.end());
+  joined->settle();
   ++joined->users; // so that it survives the loop
   for (size_t i = 0; i < learnerCount; ++i)
     setKnowledge(threads[learners[i]], joined);
@@ -111,6 +121,7 @@ void Block::prepare(uint64_t linearBlock) {
   finding.reset();
   uninitialized.reset();
   barriers.clear();
+  agents.clear();
   randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + linearBlock);
 
   const uint32_t *size = launch->blockSize;
@@ -118,6 +129,7 @@ void Block::prepare(uint64_t linearBlock) {
   uint32_t warpSize = launch->warpSize, warpCount = (count + warpSize - 1) / warpSize;
   threads.resize(count);
   warps.resize(warpCount);
+  warpgroups.assign((warpCount + warpgroupWarps - 1) / warpgroupWarps, {});
 
   // Shared memory starts as NaN: what a kernel reads without writing should not look right.
   size_t sharedBytes = launch->sharedBytes;
@@ -138,7 +150,7 @@ void Block::prepare(uint64_t linearBlock) {
     freeKnowledge.push_back(each.get());
   Knowledge *knowledge = nullptr;
   if (launch->checks) {
-    shadow.start(sharedBytes, warpCount, origin, warpSize);
+    shadow.start(sharedBytes, count, origin, warpSize);
     knowledge = newKnowledge();
     knowledge->seen.assign(count, origin - 1);
     knowledge->least = origin - 1;
@@ -180,6 +192,7 @@ void Block::prepare(uint64_t linearBlock) {
     thread.index = i;
     thread.state = ThreadState::Ready;
     thread.log.clear();
+    thread.shadowed = 0;
     thread.lastRange = nullptr;
     thread.clock = origin;
     thread.knowledge = nullptr;
@@ -289,6 +302,8 @@ void Block::exitThread(Thread &thread) {
     arriveWarp(warp, 0);
   if (!warp.live && !failed())
     flush(warp, warp.present);
+  if (!warp.live && !failed() && launch->checks)
+    endWarpgroupOf(warp);
   Thread *other = failed() ? nullptr : next();
   leaveFiber(thread.context, other ? other->context : main);
 }
@@ -297,6 +312,8 @@ void Block::exitThread(Thread &thread) {
 void Block::stop(Thread &thread) { leaveFiber(thread.context, main); }
 
 Thread *Block::next() {
+  if (launch->seed)
+    advanceAgents();
   if (!readyWarps)
     return nullptr;
   if (launch->seed && (random(8) == 0 || !(readyWarps & bit(currentWarp)))) {

@@ -7,6 +7,7 @@
 #include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
+#include "runtime/virtual/Warpgroup.h"
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@ namespace sectile::vgpu {
 class Block;
 class Program;
 struct Warp;
+struct WarpOp;
 
 // Flags of a log entry's access word beside those of the machine ABI.
 constexpr uint32_t logShared = 1u << 24; // the address is a shared offset
@@ -61,6 +63,7 @@ struct Thread : ThreadHeader {
   FiberContext context;
 
   std::vector<LogEntry> log;    // accesses since the warp last met
+  size_t shadowed;              // entries of it that the shadow knows already
   const MemoryRange *lastRange; // the allocation it used last, of the launch's; null: none
 
   uint32_t clock;
@@ -154,6 +157,7 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
+  void fenceProxy(Thread &thread);
   void trap(Thread &thread, uint32_t site, const char *why);
   void overrun(Thread &thread, uint32_t site);
 
@@ -171,6 +175,10 @@ public:
   void countMatrixRequest(uint32_t site) { ++siteCounters[site].access.requests; }
   // Orders the accesses of the lanes before against those after.
   void synchronize(Warp &warp, uint64_t lanes);
+  // Operations of a warp of a warpgroup (Warpgroup.cpp).
+  void fenceWgmma(const WarpOp &op);
+  void commitWgmma(const WarpOp &op);
+  void waitForWgmma(const WarpOp &op);
 
 private:
   [[noreturn]] void stop(Thread &thread);
@@ -198,6 +206,20 @@ private:
   void arriveWarp(Warp &warp, uint64_t running);
   void finishBarrier(uint32_t id, Warp &running, uint64_t runningLanes);
 
+  // Warpgroup.cpp
+  Warpgroup &warpgroupOf(const Warp &warp);
+  bool isAligned(const WarpOp &op);
+  void arriveWarpgroup(const WarpOp &op, uint64_t running);
+  void issueWgmma(Warpgroup &group, uint32_t firstWarp, uint32_t site, const WgmmaShape &shape);
+  std::shared_ptr<WgmmaSums> sumsOf(Warpgroup &group, uint32_t firstWarp, uint32_t site,
+                                    const WgmmaShape &shape, bool accumulates);
+  bool areFenced(const Warpgroup &group, uint32_t firstWarp, uint32_t site);
+  bool checkOperand(const SharedMatrix &matrix, const Actor &actor, uint32_t firstThread);
+  bool advance(Warpgroup &group);
+  void advanceAgents();
+  void resolveSums(const WarpOp &op, Warpgroup &group, unsigned words);
+  void endWarpgroupOf(const Warp &warp);
+
   // Of the launch's ranges the one with this address, or their number.
   size_t rangeAt(uint64_t address) const;
   bool checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
@@ -211,7 +233,7 @@ private:
   std::string byteOf(const Thread &thread, uint64_t address) const;
   void publish(Thread &thread, uint64_t address);
   bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
-  bool checkShared(Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
+  bool checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   std::string placeOf(uint32_t site) const;
   bool isLate() const;
@@ -220,6 +242,7 @@ private:
   // AccessLog.cpp
   void flush(Warp &warp, uint64_t lanes);
   void shadowAccess(Thread &thread, const LogEntry &entry);
+  void shadowLog(Thread &thread);
   void countRequest(uint32_t site, const LogEntry *const *entries, unsigned count);
   void countRead(const MemoryRange *accesses, unsigned count);
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
@@ -228,6 +251,10 @@ private:
   void shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, bool transpose,
                  bool store);
 
+  uint32_t newAgent(std::string name);
+  std::string nameOf(uint32_t threadOrAgent) const;
+  Knowledge *commonKnowledge(uint32_t firstThread, uint32_t count);
+  void learnOf(Warp &warp, uint64_t members, uint32_t agent, uint32_t clock);
   Knowledge *newKnowledge();
   void setKnowledge(Thread &thread, Knowledge *knowledge);
   void dropKnowledge(Knowledge *knowledge);
@@ -238,6 +265,8 @@ private:
   const LaunchContext *launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
+  std::vector<Warpgroup> warpgroups;
+  std::vector<std::string> agents; // their names, by their number after the threads
   std::map<uint32_t, NamedBarrier> barriers;
   StackPool stacks;
   FiberContext main;

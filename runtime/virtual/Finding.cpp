@@ -19,6 +19,10 @@ const char *kindName(FindingKind kind) {
     return "uninitialised read";
   case FindingKind::MissingWait:
     return "missing wait";
+  case FindingKind::MissingFence:
+    return "missing wgmma.fence";
+  case FindingKind::MissingProxyFence:
+    return "missing fence.proxy.async";
   case FindingKind::BarrierDivergence:
     return "barrier divergence";
   case FindingKind::Deadlock:
@@ -43,7 +47,7 @@ const char *kindName(FindingKind kind) {
 
 bool explainsUninitialized(FindingKind kind) {
   return kind == FindingKind::SharedRace || kind == FindingKind::GlobalRace ||
-         kind == FindingKind::MissingWait;
+         kind == FindingKind::MissingWait || kind == FindingKind::MissingProxyFence;
 }
 
 std::string Finding::text() const {

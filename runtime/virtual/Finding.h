@@ -6,13 +6,16 @@
 namespace sectile::vgpu {
 
 enum class FindingKind {
-  OutOfBounds,       // a global or generic access outside every allocation
-  Misaligned,        // an address that is no multiple of the access's width
-  BadSharedAddress,  // a shared access outside the block's shared memory
-  SharedRace,        // two accesses of shared memory without an order, one of them a write
-  GlobalRace,        // the same of global memory, by threads of one block or of several
-  Uninitialized,     // a read of shared or global memory that nothing wrote
-  MissingWait,       // an access to the destination of an asynchronous copy that has not landed
+  OutOfBounds,      // a global or generic access outside every allocation
+  Misaligned,       // an address that is no multiple of the access's width
+  BadSharedAddress, // a shared access outside the block's shared memory
+  SharedRace,       // two accesses of shared memory without an order, one of them a write
+  GlobalRace,       // the same of global memory, by threads of one block or of several
+  Uninitialized,    // a read of shared or global memory that nothing wrote
+  MissingWait,  // something asynchronous that is not waited for: an access to the destination of
+                // a copy that has not landed, sums that were never waited for
+  MissingFence, // registers used by a wgmma without wgmma.fence
+  MissingProxyFence, // the asynchronous proxy reads what threads wrote without fence.proxy.async
   BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
   Deadlock,          // no thread of the block can go on
   BadOperand,        // an instruction used against its rules

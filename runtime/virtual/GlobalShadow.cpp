@@ -15,7 +15,7 @@ constexpr uint32_t mostSites = (1u << 24) - 1;
 
 } // namespace
 
-const std::vector<uint32_t> *BlocksSeen::of(uint64_t block) const {
+const Seen *BlocksSeen::of(uint64_t block) const {
   const auto found =
       std::lower_bound(blocks.begin(), blocks.end(), block,
                        [](const auto &entry, uint64_t value) { return entry.first < value; });
@@ -23,7 +23,7 @@ const std::vector<uint32_t> *BlocksSeen::of(uint64_t block) const {
 }
 
 void BlocksSeen::add(const BlocksSeen &other) {
-  std::vector<std::pair<uint64_t, Seen>> all;
+  std::vector<std::pair<uint64_t, std::shared_ptr<const Seen>>> all;
   all.reserve(blocks.size() + other.blocks.size());
   auto mine = blocks.begin();
   for (const auto &[block, seen] : other.blocks) {
@@ -34,9 +34,8 @@ void BlocksSeen::add(const BlocksSeen &other) {
       continue;
     }
     if (mine->second != seen) {
-      auto latest = std::make_shared<std::vector<uint32_t>>(*seen);
-      for (size_t i = 0; i < latest->size(); ++i)
-        (*latest)[i] = std::max((*latest)[i], (*mine->second)[i]);
+      auto latest = std::make_shared<Seen>(*seen);
+      learn(*latest, *mine->second);
       mine->second = std::move(latest);
     }
     all.push_back(std::move(*mine++));

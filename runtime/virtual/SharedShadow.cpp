@@ -10,7 +10,12 @@ uint16_t narrow(uint32_t site) { return uint16_t(std::min<uint32_t>(site, 0xffff
 
 } // namespace
 
-void SharedShadow::start(size_t bytes, unsigned warps, uint32_t first, unsigned lanes) {
+void SharedShadow::start(size_t bytes, unsigned threads, uint32_t first, unsigned lanes) {
+  const unsigned warps = (threads + lanes - 1) / lanes;
+  threadCount = threads;
+  proxyFences.resize(threads);
+  for (std::vector<uint32_t> &fences : proxyFences)
+    fences.clear();
   if (bytes > cells.size() || warps > warpCount) {
     byteCount = std::max(bytes, byteCount);
     warpCount = std::max(warps, warpCount);
@@ -56,7 +61,7 @@ std::optional<Conflict> SharedShadow::unorderedRead(const Actor &actor, uint32_t
   const Cell &cell = cells[offset];
   if (cell.readClock < origin || cell.readClock <= actor.knowledge->least)
     return std::nullopt;
-  size_t threads = actor.knowledge->seen.size();
+  size_t threads = actor.knowledge->threads;
   unsigned warps = unsigned((threads + warpSize - 1) / warpSize);
   for (unsigned warp = 0; warp < warps; ++warp) {
     const Readers &entry = readers[size_t(warp) * byteCount + offset];
@@ -69,6 +74,62 @@ std::optional<Conflict> SharedShadow::unorderedRead(const Actor &actor, uint32_t
     }
   }
   return std::nullopt;
+}
+
+std::optional<Conflict> SharedShadow::unorderedAgentRead(const Actor &actor,
+                                                         uint32_t offset) const {
+  for (uint32_t agent = 0; agent < agentReads.size(); ++agent) {
+    const AgentReads &reads = agentReads[agent];
+    if (offset < reads.clocks.size() && reads.clocks[offset] >= origin &&
+        actor.isUnordered(threadCount + agent, reads.clocks[offset]))
+      return Conflict{FindingKind::SharedRace, offset, threadCount + agent, reads.sites[offset],
+                      false};
+  }
+  return std::nullopt;
+}
+
+// A fence counts for its thread's writes before it, where the reader has seen the thread after it.
+bool SharedShadow::isFenced(const Actor &reader, uint32_t writer, uint32_t clock) const {
+  if (writer >= threadCount)
+    return true;
+  const std::vector<uint32_t> &fences = proxyFences[writer];
+  const auto fence = std::lower_bound(fences.begin(), fences.end(), clock);
+  return fence != fences.end() && reader.knowledge->sees(writer, *fence + 1);
+}
+
+std::optional<Conflict> SharedShadow::readByAgent(const Actor &actor, uint32_t offset,
+                                                  uint32_t bytes) {
+  const uint32_t agent = actor.thread - threadCount;
+  if (agentReads.size() <= agent)
+    agentReads.resize(agent + 1);
+  AgentReads &reads = agentReads[agent];
+  reads.clocks.resize(byteCount);
+  reads.sites.resize(byteCount);
+  std::optional<Conflict> unwritten;
+  const Cell *checked = nullptr; // whose write is ordered and fenced
+  for (uint32_t i = offset; i < offset + bytes; ++i) {
+    const Cell &cell = cells[i];
+    auto conflict = [&](FindingKind kind) {
+      return Conflict{kind, i, cell.writeThread, cell.writeSite, true};
+    };
+    if (states[i] & pendingCopy)
+      return conflict(FindingKind::MissingWait);
+    if (cell.writeClock < origin) {
+      if (!unwritten)
+        unwritten = Conflict{FindingKind::Uninitialized, i, 0, 0, false};
+    } else if (!checked || cell.writeThread != checked->writeThread ||
+               cell.writeClock != checked->writeClock) {
+      if (actor.isUnordered(cell.writeThread, cell.writeClock))
+        return conflict(FindingKind::SharedRace);
+      if (!isFenced(actor, cell.writeThread, cell.writeClock))
+        return conflict(FindingKind::MissingProxyFence);
+      checked = &cell;
+    }
+    states[i] |= readByAgents;
+    reads.clocks[i] = actor.clock;
+    reads.sites[i] = narrow(actor.site);
+  }
+  return unwritten;
 }
 
 std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset, uint32_t bytes,
@@ -85,6 +146,9 @@ std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset,
                       true};
     if (auto conflict = unorderedRead(actor, offset + i))
       return conflict;
+    if (state & readByAgents)
+      if (auto conflict = unorderedAgentRead(actor, offset + i))
+        return conflict;
     state = atomic ? atomicWrite : 0;
     cell->writeClock = actor.clock;
     cell->writeThread = uint16_t(actor.thread);

@@ -13,7 +13,7 @@ namespace sectile::vgpu {
 struct Conflict {
   FindingKind kind;
   uint32_t offset;      // of the byte
-  uint32_t otherThread; // who accessed it before
+  uint32_t otherThread; // who accessed it before: a thread or an agent
   uint32_t otherSite;
   bool otherWrote;
 };
@@ -21,13 +21,18 @@ struct Conflict {
 class SharedShadow {
 public:
   // Prepares for a block: `origin` is the first clock of its threads.
-  void start(size_t bytes, unsigned warps, uint32_t origin, unsigned warpSize);
+  void start(size_t bytes, unsigned threads, uint32_t origin, unsigned warpSize);
 
   std::optional<Conflict> read(const Actor &actor, uint32_t offset, uint32_t bytes);
   std::optional<Conflict> write(const Actor &actor, uint32_t offset, uint32_t bytes, bool atomic);
   // An asynchronous copy: its bytes may be touched by no one between the two.
   std::optional<Conflict> issue(const Actor &actor, uint32_t offset, uint32_t bytes);
   void land(const Actor &actor, uint32_t offset, uint32_t bytes);
+  // A read by an agent, through the asynchronous proxy: what threads wrote must be fenced too.
+  std::optional<Conflict> readByAgent(const Actor &actor, uint32_t offset, uint32_t bytes);
+  // What the thread has written up to this clock is there for the asynchronous proxy, for who has
+  // seen the thread at a later one.
+  void fenceProxy(uint32_t thread, uint32_t clock) { proxyFences[thread].push_back(clock); }
 
 private:
   struct Cell {
@@ -40,14 +45,23 @@ private:
     uint64_t lanes;
     uint32_t clock;
   };
-  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2;
+  // Of each byte, when an agent read it last, and where.
+  struct AgentReads {
+    std::vector<uint32_t> clocks;
+    std::vector<uint16_t> sites;
+  };
+  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2, readByAgents = 4;
 
   std::optional<Conflict> unorderedRead(const Actor &actor, uint32_t offset) const;
+  std::optional<Conflict> unorderedAgentRead(const Actor &actor, uint32_t offset) const;
+  bool isFenced(const Actor &reader, uint32_t writer, uint32_t clock) const;
 
   std::vector<Cell> cells;
   std::vector<uint8_t> states;
-  std::vector<Readers> readers; // by warp, then byte
-  unsigned warpCount = 0;
+  std::vector<Readers> readers;                   // by warp, then byte
+  std::vector<AgentReads> agentReads;             // by agent
+  std::vector<std::vector<uint32_t>> proxyFences; // by thread
+  unsigned threadCount = 0, warpCount = 0;
   size_t byteCount = 0;
   uint32_t origin = 0;
   unsigned warpSize = 32;

@@ -35,6 +35,7 @@ void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
+void fence_proxy(Thread *thread) { thread->owner->fenceProxy(*thread); }
 void trap(Thread *thread, uint32_t site) {
   thread->owner->trap(*thread, site, "the kernel stopped itself");
 }

@@ -36,6 +36,9 @@ void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, u
   if (meeting.arrived == (mask & warp.live))
     completeMeeting(warp, index, site, bit(thread.lane));
   else
+    thread.state = ThreadState::AtWarp;
+  // Still waiting where other lanes, or other warps, have not come yet.
+  if (!failed() && thread.state == ThreadState::AtWarp)
     suspend(thread, ThreadState::AtWarp);
   if (failed())
     stop(thread);
@@ -47,8 +50,13 @@ void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t ru
   flush(warp, meeting.arrived);
   if (failed())
     return;
+  const WarpOp op{*this, warp, meeting.arrived, meeting.op, meeting.modifiers, site};
+  if (meeting.op == Op::Wgmma) {
+    arriveWarpgroup(op, running);
+    return;
+  }
   ++siteCounters[site].executions;
-  runWarpOp({*this, warp, meeting.arrived, meeting.op, meeting.modifiers, site});
+  runWarpOp(op);
   wake(warp, meeting.arrived & ~running);
 }
 

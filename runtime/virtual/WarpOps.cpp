@@ -327,6 +327,15 @@ void runWarpOp(const WarpOp &op) {
   case Op::StMatrix:
     runMatrixMove(op);
     break;
+  case Op::WgmmaFence:
+    op.block.fenceWgmma(op);
+    break;
+  case Op::WgmmaCommit:
+    op.block.commitWgmma(op);
+    break;
+  case Op::WgmmaWait:
+    op.block.waitForWgmma(op);
+    break;
   default:
     reduce(op);
   }

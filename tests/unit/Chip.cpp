@@ -32,9 +32,8 @@ Chip *Chip::get() {
   return chip.get();
 }
 
-namespace {
+const std::string &Chip::target() const { return state->device.target(); }
 
-// The kernel as PTX; its name goes to `entry`.
 std::string assemble(const std::string &text, const Target &target, std::string &entry) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
@@ -49,6 +48,8 @@ std::string assemble(const std::string &text, const Target &target, std::string 
   lowerPseudoIntrinsics(*module);
   return llvm::cantFail(emitAssembly(*module, *machine));
 }
+
+namespace {
 
 // Floats in the order of their values, as integers.
 int64_t order(uint32_t bits) {

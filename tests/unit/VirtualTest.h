@@ -50,6 +50,8 @@ public:
   // Runs, and fails the test when there is a finding, or a chip leaves something else in memory.
   template <class... Arguments> Counters expectClean(Arguments... arguments) {
     Chip *chip = onChip ? Chip::get() : nullptr;
+    if (chip && !chipTarget.empty() && chip->target() != chipTarget)
+      chip = nullptr;
     if (chip)
       for (Snapshot &each : allocations)
         each.bytes.assign(each.address, each.address + each.bytes.size());
@@ -83,8 +85,9 @@ public:
   }
 
   std::string text;
-  bool onChip;           // where there is one: the program is for it
-  unsigned chipUlps = 0; // by how much a chip's floats may differ
+  bool onChip;            // where there is one: the program is for it
+  unsigned chipUlps = 0;  // by how much a chip's floats may differ
+  std::string chipTarget; // the only one whose chips can run it; empty: all can
   std::vector<Snapshot> allocations;
   std::unique_ptr<Machine> owned;
   Machine &machine;
