@@ -83,15 +83,21 @@ public:
     MmaInstruction narrow = instruction;
     narrow.n = *width;
     llvm::IRBuilder<> &b = emitter.b;
-    std::optional<Fragments> fragments;
+    const auto tiles = tilesOf(*width);
     llvm::Value *aBuffer = nullptr, *bBuffer = bufferOf(1);
-    if (isa<cta::BufferType>(op.getA().getType()))
+    std::map<Tile, SmallVector<llvm::Value *, 4>> fragments; // by row and k
+    if (isa<cta::BufferType>(op.getA().getType())) {
       aBuffer = bufferOf(0);
-    else
-      fragments.emplace(emitter, op.getA(), dotOperandLayout(op, sums, 0), nullptr);
+    } else {
+      // Before the first instruction: no register may be written between them.
+      Fragments a(emitter, op.getA(), dotOperandLayout(op, sums, 0), nullptr);
+      for (auto &[tile, registers] : tiles)
+        for (int64_t k = 0; k < depth; k += narrow.k)
+          fragments[{tile.first, k}] = a.at({tile.first, k}, instruction.aFragment.numRegisters());
+    }
     Registers values = emitter.registers(op.getAcc());
     emitter.hooks.warpgroupBegin(b);
-    for (auto &[tile, registers] : tilesOf(*width)) {
+    for (auto &[tile, registers] : tiles) {
       auto [row, column] = tile;
       SmallVector<llvm::Value *> acc;
       for (unsigned reg : registers)
@@ -103,10 +109,8 @@ public:
               b, narrow, TargetHooks::SharedOperand{aBuffer, *placeOf(0, row, k, narrow.m)}, right,
               acc);
         else
-          emitter.hooks.warpgroupMma(b, narrow,
-                                     ArrayRef<llvm::Value *>(fragments->at(
-                                         {row, k}, instruction.aFragment.numRegisters())),
-                                     right, acc);
+          emitter.hooks.warpgroupMma(b, narrow, ArrayRef<llvm::Value *>(fragments[{row, k}]), right,
+                                     acc);
       }
       for (auto [reg, value] : llvm::zip_equal(registers, acc))
         values[reg] = value;

@@ -87,11 +87,11 @@ static StringRef ptxName(MmaElement element) {
 static Value *descriptor(IRBuilder<> &b, const TargetHooks::SharedOperand &operand) {
   const MatrixDescriptor &place = operand.place;
   const uint64_t kind = place.swizzle == 128 ? 1 : place.swizzle == 64 ? 2 : 3;
-  const uint64_t fixed =
-      uint64_t(place.leading / 16) << 16 | uint64_t(place.stride / 16) << 32 | kind << 62;
-  // Shared memory ends before 256 KiB.
-  Value *first = b.CreateLShr(b.CreateAdd(operand.buffer, b.getInt32(place.start)), 4);
-  return b.CreateOr(b.CreateZExt(first, b.getInt64Ty()), b.getInt64(fixed));
+  const uint64_t fixed = place.start / 16 | uint64_t(place.leading / 16) << 16 |
+                         uint64_t(place.stride / 16) << 32 | kind << 62;
+  // Shared memory ends before 256 KiB: the first field does not overflow.
+  Value *buffer = b.CreateZExt(b.CreateLShr(operand.buffer, 4), b.getInt64Ty());
+  return b.CreateAdd(buffer, b.getInt64(fixed));
 }
 
 /// A call that all threads of a warpgroup make together.
@@ -116,17 +116,25 @@ static StructType *wordsOf(IRBuilder<> &b, ArrayRef<Value *> values) {
 void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
                   const std::variant<TargetHooks::SharedOperand, ArrayRef<Value *>> &a,
                   const TargetHooks::SharedOperand &bOperand, MutableArrayRef<Value *> acc) {
+  // Sums that start at zero need no registers that hold it.
+  const bool starts = all_of(acc, [](Value *sum) {
+    auto *constant = dyn_cast<ConstantFP>(sum);
+    return constant && constant->isZero();
+  });
   SmallVector<Value *> arguments(acc.begin(), acc.end());
+  if (starts)
+    arguments.assign(acc.size(), PoisonValue::get(b.getFloatTy()));
   const auto *shared = std::get_if<TargetHooks::SharedOperand>(&a);
   if (shared)
     arguments.push_back(descriptor(b, *shared));
   else
     append_range(arguments, std::get<ArrayRef<Value *>>(a));
   arguments.push_back(descriptor(b, bOperand));
+  arguments.push_back(b.getInt1(!starts));
   const bool turnsA = shared && !shared->place.alongK, turnsB = !bOperand.place.alongK;
   Value *sums = callTogether(
       b,
-      pseudo::nvWarpgroupMma + "m" + Twine(instruction.m) + "n" + Twine(instruction.n) + "k" +
+      pseudo::nvWgmma + "m" + Twine(instruction.m) + "n" + Twine(instruction.n) + "k" +
           Twine(instruction.k) + "." + ptxName(instruction.sum) + "." + ptxName(instruction.a) +
           "." + ptxName(instruction.b) + (shared ? ".ss." : ".rs.") + Twine(turnsA) + Twine(turnsB),
       wordsOf(b, acc), arguments);
@@ -136,7 +144,7 @@ void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
 
 void warpgroupEnd(IRBuilder<> &b, MutableArrayRef<Value *> sums) {
   b.CreateIntrinsic(Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
-  Value *values = callTogether(b, pseudo::nvWarpgroupWait + "0." + Twine(sums.size()),
+  Value *values = callTogether(b, pseudo::nvWgmmaWait + "0." + Twine(sums.size()) + "f32",
                                wordsOf(b, sums), SmallVector<Value *>(sums));
   for (auto [i, sum] : enumerate(sums))
     sum = b.CreateExtractValue(values, i);
