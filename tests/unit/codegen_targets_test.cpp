@@ -81,7 +81,7 @@ TEST(TargetTable, UnknownNamesListTheKnown) {
 
 TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
   EXPECT_EQ(Target::forComputeCapability(8, 7).name, "sm_86");
-  EXPECT_EQ(Target::forComputeCapability(9, 0).name, "sm_90");
+  EXPECT_EQ(Target::forComputeCapability(9, 0).name, "sm_90a");
   EXPECT_EQ(Target::forComputeCapability(10, 3).name, "sm_100");
   EXPECT_EQ(Target::forComputeCapability(13, 0).name, "sm_120");
 }

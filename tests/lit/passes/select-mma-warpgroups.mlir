@@ -1,0 +1,46 @@
+// Which dots instructions of a warpgroup do, which read shared memory themselves.
+// RUN: sectile-opt --select-mma %s | FileCheck %s
+
+module attributes {cta.target = "sm_90a+wgmma"} {
+  // As wide as the sums are; columns of no power of two too.
+  // CHECK-LABEL: func.func @widths
+  // CHECK: by [64, 128, 16] : tensor<128x64xf16>
+  // CHECK: by [64, 96, 16] : tensor<64x64xbf16>
+  func.func @widths(%a: tensor<128x64xf16>, %b: tensor<64x128xf16>, %acc: tensor<128x128xf32>,
+                    %c: tensor<64x64xbf16>, %d: tensor<64x96xbf16>, %sum: tensor<64x96xf32>) {
+    %0 = tile.dot %a, %b, %acc : tensor<128x64xf16>, tensor<64x128xf16>, tensor<128x128xf32>
+    %1 = tile.dot %c, %d, %sum : tensor<64x64xbf16>, tensor<64x96xbf16>, tensor<64x96xf32>
+    return
+  }
+
+  // Each of two warpgroups has columns of its own.
+  // CHECK-LABEL: func.func @two
+  // CHECK: by [64, 64, 16] : tensor<64x64xf16>
+  func.func @two(%a: tensor<64x64xf16>, %b: tensor<64x128xf16>, %acc: tensor<64x128xf32>) attributes {tile.kernel, cta.warps = 8 : i32} {
+    %0 = tile.dot %a, %b, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+    return
+  }
+
+  // Few rows, few warps, lines of 16 bytes, several matrices, and operands that are split or rounded stay with mma.sync.
+  // CHECK-LABEL: func.func @others
+  // CHECK: by [16, 8, 16] : tensor<32x64xf16>
+  // CHECK: by [16, 8, 16] : tensor<64x64xf16>, tensor<64x24xf16>
+  // CHECK: by [16, 8, 16] : tensor<2x64x64xf16>
+  // CHECK: by [16, 8, 8] : tensor<64x64xf32>
+  // CHECK: by [16, 8, 16] {precision = 3 : i32} : tensor<64x64xf32>
+  func.func @others(%a: tensor<32x64xf16>, %b: tensor<64x64xf16>, %acc: tensor<32x64xf32>, %c: tensor<64x24xf16>,
+                    %narrow: tensor<64x24xf32>, %d: tensor<2x64x64xf16>, %many: tensor<2x64x64xf32>, %e: tensor<64x64xf32>) {
+    %0 = tile.dot %a, %b, %acc : tensor<32x64xf16>, tensor<64x64xf16>, tensor<32x64xf32>
+    %1 = tile.dot %b, %c, %narrow : tensor<64x64xf16>, tensor<64x24xf16>, tensor<64x24xf32>
+    %2 = tile.dot %d, %d, %many : tensor<2x64x64xf16>, tensor<2x64x64xf16>, tensor<2x64x64xf32>
+    %3 = tile.dot %e, %e, %e : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    %4 = tile.dot %e, %e, %e {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    return
+  }
+  // CHECK-LABEL: func.func @warps
+  // CHECK: by [16, 8, 16]
+  func.func @warps(%b: tensor<64x64xf16>, %acc: tensor<64x64xf32>) attributes {tile.kernel, cta.warps = 2 : i32} {
+    %0 = tile.dot %b, %b, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    return
+  }
+}
