@@ -58,7 +58,7 @@ unsigned MachineModel::perClock(MmaElement element) const {
 
 const MachineModel &machineModel(const Target &target) {
   for (const Entry &entry : table)
-    if (target.name.substr(0, target.name.find('+')) == entry.target)
+    if (target.name.substr(0, target.name.find("_wgmma")) == entry.target)
       return entry.model;
   llvm_unreachable("a target without a machine model");
 }

@@ -66,15 +66,24 @@ static Type elementOf(Value operand) {
   return tile::elementType(operand.getType());
 }
 
-const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target) {
-  std::optional<ArrayRef<int32_t>> extents = dot.getInstruction();
-  if (!extents)
-    return nullptr;
-  for (const MmaInstruction *each : mmasFor(target, elementOf(dot.getA()), elementOf(dot.getB()),
-                                            elementOf(dot.getAcc()), dot.getPrecision()))
-    if (*extents == ArrayRef<int32_t>{int(each->m), int(each->n), int(each->k)})
+static const MmaInstruction *instructionOf(ArrayRef<int32_t> extents, Value a, Value b, Type sum,
+                                           tile::Precision precision, const Target &target) {
+  for (const MmaInstruction *each : mmasFor(target, elementOf(a), elementOf(b), sum, precision))
+    if (extents == ArrayRef<int32_t>{int(each->m), int(each->n), int(each->k)})
       return each;
   return nullptr;
+}
+
+const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target) {
+  std::optional<ArrayRef<int32_t>> extents = dot.getInstruction();
+  return extents ? instructionOf(*extents, dot.getA(), dot.getB(), elementOf(dot.getAcc()),
+                                 dot.getPrecision(), target)
+                 : nullptr;
+}
+
+const MmaInstruction *instructionOf(cta::DotStartOp dot, const Target &target) {
+  return instructionOf(dot.getInstruction(), dot.getA(), dot.getB(),
+                       dot.getType().getTile().getElementType(), dot.getPrecision(), target);
 }
 
 } // namespace sectile

@@ -15,6 +15,7 @@ llvm::SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, mlir:
 
 /// The instruction that a dot is to be made of; nullptr when the target has none such.
 const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target);
+const MmaInstruction *instructionOf(cta::DotStartOp dot, const Target &target);
 
 } // namespace sectile
 

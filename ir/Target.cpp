@@ -67,7 +67,7 @@ static const std::vector<Target> &table() {
     t.push_back(sinceHopper(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
     // Apart from sm_90a until a chip has run it.
     Target wgmma = t.back();
-    wgmma.name = "sm_90a+wgmma";
+    wgmma.name = "sm_90a_wgmma";
     wgmma.mmas = mma::hopper();
     t.push_back(wgmma);
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));

@@ -166,9 +166,10 @@ bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) 
 
 class Pipeline {
 public:
-  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth)
+  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
+           unsigned lag)
       : loop(loop), producer(producer), depth(depth),
-        ahead(producer == Producer::Copies ? depth - 1 : 1), slice(loop) {
+        ahead(producer == Producer::Copies ? depth - 1 - lag : 1), slice(loop) {
     for (const FetchedLoad &load : loads)
       slice.add(load.load);
     makeGroups(loads);
@@ -494,8 +495,9 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth) {
-  Pipeline(loop, loads, producer, depth).run();
+void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
+                unsigned lag) {
+  Pipeline(loop, loads, producer, depth, lag).run();
 }
 
 } // namespace sectile

@@ -42,9 +42,10 @@ std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer p
                         AddressAnalysis &addresses);
 
 /// Makes each load a channel of `depth` buffers. Replaces the loop. Copies are issued depth - 1
-/// iterations ahead, so that they need two buffers and more; registers do with one.
+/// iterations ahead, so that they need two buffers and more; registers do with one. Where `lag` is
+/// one, they are issued one iteration later: the use before may still be read then.
 void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
-                unsigned depth);
+                unsigned depth, unsigned lag);
 
 } // namespace sectile
 

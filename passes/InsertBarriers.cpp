@@ -66,11 +66,15 @@ struct Pending {
   const GlobalAccess *global = nullptr; ///< or else to shared memory
   Place place;
   bool writes = false;
-  bool underWay = false;     ///< an asynchronous copy that has not been waited for
-  bool byProxy = false;      ///< a read that does not see what was not fenced
+  bool underWay = false;     ///< a copy or a dot in flight that has not been waited for
+  bool byProxy = false;      ///< a dot's read, which does not see what was not fenced
   bool met = false;          ///< a write that others have seen since, but not such reads
-  int age = 0;               ///< of that: groups closed since its own, -1 while it is open
+  int age = 0;               ///< groups closed since the copy's own, -1 while that is open; dots
+                             ///< started since
   EndedIterations ended = 0; ///< iterations that changed a global access's address since
+
+  bool isCopyUnderWay() const { return underWay && !byProxy; }
+  bool isDotInFlight() const { return underWay && byProxy; }
 
   auto operator<=>(const Pending &) const = default;
 };
@@ -88,10 +92,13 @@ public:
       : kernel(kernel), barrierOrdersGlobal(target.barrierOrdersGlobal), addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
+      const MmaInstruction *instruction = nullptr;
       if (auto dot = dyn_cast<cta::DotOp>(op))
-        if (const MmaInstruction *instruction = instructionOf(dot, target);
-            instruction && instruction->bHome != OperandHome::Registers)
-          proxyReaders.insert(op);
+        instruction = instructionOf(dot, target);
+      else if (auto dot = dyn_cast<cta::DotStartOp>(op))
+        instruction = instructionOf(dot, target);
+      if (instruction && instruction->bHome != OperandHome::Registers)
+        proxyReaders.insert(op);
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
         globals[op] = *std::move(access);
       int64_t bytes = sharedBytes(op);
@@ -112,6 +119,8 @@ public:
 
   /// Which of them need a fence: found by the last walk.
   DenseSet<Operation *> fences;
+  /// What writes to an operand of a dot in flight, which no barrier makes right.
+  Operation *overwritten = nullptr;
 
   /// Adds barriers until there is no hazard.
   void insert() {
@@ -181,15 +190,19 @@ private:
         meet(state, Orders::Global);
       } else if (isa<cta::AsyncCommitOp>(op)) {
         update(state, [](Pending &p) {
-          if (p.underWay)
+          if (p.isCopyUnderWay())
             p.age = std::min(p.age + 1, oldest);
         });
       } else if (auto wait = dyn_cast<cta::AsyncWaitOp>(op)) {
         int pending = wait.getPending();
         update(state, [&](Pending &p) {
-          if (p.underWay && p.age >= pending)
+          if (p.isCopyUnderWay() && p.age >= pending)
             p.underWay = false, p.age = 0;
         });
+      } else if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
+        landDots(state, wait.getPending());
+      } else if (isa<cta::DotWaitOp>(op)) {
+        landDots(state, 0);
       } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
         visitFor(loop, state);
       } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
@@ -210,9 +223,16 @@ private:
       meet(state, Orders::Global);
     Scratch scratch = scratches.lookup(op);
     SmallVector<Pending, 4> accesses;
+    const bool starts = isa<cta::DotStartOp>(op) && proxyReaders.contains(op);
+    if (starts)
+      update(state, [](Pending &p) {
+        if (p.isDotInFlight())
+          p.age = std::min(p.age + 1, oldest);
+      });
     for (const BufferAccess &access : bufferAccesses(op)) {
       accesses.push_back(pendingOf(access));
       accesses.back().byProxy = proxyReaders.contains(op);
+      accesses.back().underWay |= starts;
     }
     if (auto at = globals.find(op); at != globals.end())
       accesses.push_back(pendingOf(at->second));
@@ -292,7 +312,9 @@ private:
     for (const Pending &before : state)
       if (conflict(before, access)) {
         conflicts = true;
-        underWay |= before.underWay;
+        underWay |= before.isCopyUnderWay();
+        if (before.isDotInFlight())
+          overwritten = op;
       }
     if (!conflicts)
       return;
@@ -327,8 +349,17 @@ private:
     });
   }
   void meetAfterCopies(Operation *op, State &state, Orders orders) {
-    update(state, [](Pending &p) { p.underWay = false, p.age = 0; });
+    update(state, [](Pending &p) {
+      if (p.isCopyUnderWay())
+        p.underWay = false, p.age = 0;
+    });
     meet(state, orders, op);
+  }
+  static void landDots(State &state, int pending) {
+    update(state, [&](Pending &p) {
+      if (p.isDotInFlight() && p.age >= pending)
+        p.underWay = false, p.age = 0;
+    });
   }
 
   template <typename Change> static void update(State &state, Change change) {
@@ -482,6 +513,10 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
       return signalPassFailure();
     Flow flow(kernel, *target);
     flow.insert();
+    if (flow.overwritten) {
+      flow.overwritten->emitOpError("overwrites what a dot in flight reads");
+      return signalPassFailure();
+    }
     thinOut(flow, kernel);
     [[maybe_unused]] bool isSafe = flow.isSafe(); // finds the fences
     assert(isSafe && "thinning leaves no hazard");

@@ -22,8 +22,12 @@ static uint32_t alongKept(const Layout &sums, In in, unsigned bit, const Layout 
 }
 
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand) {
-  ArrayRef<int64_t> shape = cta::shapeOf(dot->getOperand(operand).getType());
-  const MmaInstruction &instruction = *instructionOf(dot, *targetOf(dot));
+  return dotOperandLayout(*instructionOf(dot, *targetOf(dot)),
+                          cta::shapeOf(dot->getOperand(operand).getType()), accumulator, operand);
+}
+
+Layout dotOperandLayout(const MmaInstruction &instruction, ArrayRef<int64_t> shape,
+                        const Layout &accumulator, unsigned operand) {
   const Layout &fragment = instruction.operandFragment(operand);
   // An operand as one warp needs all of it; then what the sums' warps tell apart goes from
   // registers to warps. The sums may have their warps anyhow, not only as a grid.

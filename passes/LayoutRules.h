@@ -2,6 +2,7 @@
 #ifndef SECTILE_PASSES_LAYOUTRULES_H
 #define SECTILE_PASSES_LAYOUTRULES_H
 
+#include "ir/MmaInstruction.h"
 #include "ir/cta/Cta.h"
 #include "ir/layout/Builders.h"
 
@@ -9,6 +10,8 @@ namespace sectile {
 
 /// The layout that a matrix instruction's operand (0 is A, 1 is B) must have for this accumulator.
 Layout dotOperandLayout(cta::DotOp dot, const Layout &accumulator, unsigned operand);
+Layout dotOperandLayout(const MmaInstruction &instruction, llvm::ArrayRef<int64_t> shape,
+                        const Layout &accumulator, unsigned operand);
 
 /// What each thread reads of an operand of this shape when fused multiply-adds make these sums:
 /// along `kept` (0 for A, 1 for B) what the sums have, along the inner dimension everything.

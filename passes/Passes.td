@@ -104,6 +104,18 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
+  let summary = "let a loop's dots be in flight while its next iteration begins";
+  let description = [{
+    Takes dots of a loop's body whose instructions read both operands from shared memory themselves, and whose sums the loop carries
+    from one iteration to the next and does nothing else with. Such a dot is started, and waited for after the loop. At the end of an
+    iteration one of each is in flight; what the ones before read may be overwritten in the next iteration. Leaves dots alone whose
+    operands the next iteration overwrites: rings in which copies fill the buffer that was read last. Expects
+    channels that are lowered.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   let summary = "give block loads, stores, atomics and copies of views the form in which they are carried out";
   let description = [{

@@ -31,6 +31,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSimplify());
   kernel.addPass(createStageOperands());
   kernel.addPass(createLowerChannels());
+  kernel.addPass(createOverlapDots());
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   kernel.addPass(createSelectVectors());

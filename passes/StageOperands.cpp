@@ -12,6 +12,7 @@
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
+#include "passes/OverlapDots.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
@@ -282,6 +283,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       }
       unsigned depth =
           producer == Producer::Copies ? stages : depthThatFits(loads, stages > 2 ? 2 : 1);
+      // A dot in flight reads one buffer more.
+      unsigned lag = canOverlap(loop) && depthThatFits(loads, stages + 1) > stages ? 1 : 0;
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
@@ -289,13 +292,23 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       for (const FetchedLoad &load : loads)
         staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
-        fetchAhead(loop, loads, producer, depth);
+        fetchAhead(loop, loads, producer, depth + lag, lag);
         findRoots();
         contiguity.reset(); // the loop's results are other values
       } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// Whether a dot of the loop may be in flight while the next iteration begins.
+  bool canOverlap(scf::ForOp loop) const {
+    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
+      return isCarriedThrough(dot) && llvm::all_of(ArrayRef{0u, 1u}, [&](unsigned i) {
+               auto found = staged.find(originOfOperand(dot->getOperand(i)).root);
+               return found != staged.end() && found->second.byDescriptor;
+             });
+    });
   }
 
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the

@@ -69,11 +69,12 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
 
 //===-- Instructions of a warpgroup -----------------------------------------------------------===//
 
-/// A dot whose instructions read B, and A where it is a buffer, from shared memory themselves.
-class WarpgroupDot {
+/// A dot, or the beginning of one, whose instructions read B, and A where it is a buffer, from
+/// shared memory themselves.
+template <typename Dot> class WarpgroupDot {
 public:
-  WarpgroupDot(KernelEmitter &emitter, cta::DotOp op, const MmaInstruction &instruction)
-      : emitter(emitter), op(op), instruction(instruction), sums(*cta::layoutOf(op.getType())),
+  WarpgroupDot(KernelEmitter &emitter, Dot op, const MmaInstruction &instruction)
+      : emitter(emitter), op(op), instruction(instruction), sums(*cta::layoutOf(sumsType(op))),
         depth(cta::shapeOf(op.getA().getType()).back()) {}
 
   LogicalResult run() {
@@ -90,7 +91,9 @@ public:
       aBuffer = bufferOf(0);
     } else {
       // Before the first instruction: no register may be written between them.
-      Fragments a(emitter, op.getA(), dotOperandLayout(op, sums, 0), nullptr);
+      Fragments a(emitter, op.getA(),
+                  dotOperandLayout(instruction, cta::shapeOf(op.getA().getType()), sums, 0),
+                  nullptr);
       for (auto &[tile, registers] : tiles)
         for (int64_t k = 0; k < depth; k += narrow.k)
           fragments[{tile.first, k}] = a.at({tile.first, k}, instruction.aFragment.numRegisters());
@@ -115,12 +118,17 @@ public:
       for (auto [reg, value] : llvm::zip_equal(registers, acc))
         values[reg] = value;
     }
-    emitter.hooks.warpgroupEnd(b, values);
-    emitter.define(op, std::move(values));
+    emitter.hooks.warpgroupCommit(b);
+    if constexpr (std::is_same_v<Dot, cta::DotOp>)
+      emitter.hooks.warpgroupWait(b, 0, values);
+    emitter.define(op->getResult(0), std::move(values));
     return success();
   }
 
 private:
+  static Type sumsType(cta::DotOp dot) { return dot.getType(); }
+  static Type sumsType(cta::DotStartOp dot) { return dot.getType().getTile(); }
+
   using Tile = std::pair<int64_t, int64_t>; ///< first row and column of an instruction's sums
 
   cta::BufferType typeOf(unsigned operand) {
@@ -189,7 +197,7 @@ private:
   }
 
   KernelEmitter &emitter;
-  cta::DotOp op;
+  Dot op;
   const MmaInstruction &instruction;
   const Layout &sums;
   const int64_t depth;
@@ -344,10 +352,17 @@ private:
 
 } // namespace
 
+LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op) {
+  const MmaInstruction *instruction = instructionOf(op, emitter.target);
+  if (!instruction || instruction->bHome != OperandHome::Shared)
+    return op.emitError("is of an instruction that is complete when the threads go on");
+  return WarpgroupDot<cta::DotStartOp>(emitter, op, *instruction).run();
+}
+
 LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
   if (instruction && instruction->bHome == OperandHome::Shared)
-    return WarpgroupDot(emitter, op, *instruction).run();
+    return WarpgroupDot<cta::DotOp>(emitter, op, *instruction).run();
   if (op.getInstruction())
     return emitMatrixDot(emitter, op);
   if (!isa<cta::BufferType>(op.getA().getType()) || !isa<cta::BufferType>(op.getB().getType()))

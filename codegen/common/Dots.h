@@ -6,6 +6,7 @@
 
 namespace sectile {
 
+mlir::LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op);
 mlir::LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op);
 
 } // namespace sectile

@@ -374,6 +374,14 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
+      .Case([&](cta::DotBeginOp begin) { define(begin, registers(begin.getSums())); })
+      .Case([&](cta::DotStartOp start) { result = emitDotStart(*this, start); })
+      .Case([&](cta::DotsWaitOp wait) { hooks.warpgroupWait(b, wait.getPending(), {}); })
+      .Case([&](cta::DotWaitOp wait) {
+        Registers sums = registers(wait.getDot());
+        hooks.warpgroupWait(b, 0, sums);
+        define(wait, std::move(sums));
+      })
       .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })
       .Case([&](cta::ChannelOp channel) { result = emitChannel(*this, channel); })
       .Case([&](cta::SlotOp slot) { emitSlot(*this, slot); })

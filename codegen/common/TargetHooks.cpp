@@ -41,7 +41,10 @@ void TargetHooks::warpgroupMma(IRBuilder<> &, const MmaInstruction &,
                                const SharedOperand &, MutableArrayRef<Value *>) const {
   llvm_unreachable("warpgroups on a target that has none");
 }
-void TargetHooks::warpgroupEnd(IRBuilder<> &, MutableArrayRef<Value *>) const {
+void TargetHooks::warpgroupCommit(IRBuilder<> &) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
+void TargetHooks::warpgroupWait(IRBuilder<> &, unsigned, MutableArrayRef<Value *>) const {
   llvm_unreachable("warpgroups on a target that has none");
 }
 Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {

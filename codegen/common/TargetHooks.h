@@ -132,13 +132,17 @@ public:
   /// were written are theirs from here on.
   virtual void warpgroupBegin(llvm::IRBuilder<> &b) const;
   /// One of them, whose A is in shared memory or, as words, in registers. Replaces acc, the f32 of
-  /// one thread, by what may be used for the next ones or by warpgroupEnd alone.
+  /// one thread, by what may be used for the next ones or by warpgroupWait alone.
   virtual void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                             const std::variant<SharedOperand, llvm::ArrayRef<llvm::Value *>> &a,
                             const SharedOperand &bOperand,
                             llvm::MutableArrayRef<llvm::Value *> acc) const;
-  /// Waits for all of them. Replaces the sums of all by their values.
-  virtual void warpgroupEnd(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums) const;
+  /// After the last of them.
+  virtual void warpgroupCommit(llvm::IRBuilder<> &b) const;
+  /// Waits until at most the `pending` latest of what was committed are under way. Replaces sums of
+  /// the others by their values.
+  virtual void warpgroupWait(llvm::IRBuilder<> &b, unsigned pending,
+                             llvm::MutableArrayRef<llvm::Value *> sums) const;
   /// An f32 rounded to what matrix units take as tf32, as an i32.
   virtual llvm::Value *roundToTF32(llvm::IRBuilder<> &b, llvm::Value *value) const;
 

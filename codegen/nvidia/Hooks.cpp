@@ -164,8 +164,12 @@ public:
                     const SharedOperand &bOperand, MutableArrayRef<Value *> acc) const override {
     nvidia::warpgroupMma(b, instruction, a, bOperand, acc);
   }
-  void warpgroupEnd(IRBuilder<> &b, MutableArrayRef<Value *> sums) const override {
-    nvidia::warpgroupEnd(b, sums);
+  void warpgroupCommit(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
+  }
+  void warpgroupWait(IRBuilder<> &b, unsigned pending,
+                     MutableArrayRef<Value *> sums) const override {
+    nvidia::warpgroupWait(b, pending, sums);
   }
 
   Value *roundToTF32(IRBuilder<> &b, Value *value) const override {

@@ -142,10 +142,14 @@ void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
     sum = b.CreateExtractValue(sums, i);
 }
 
-void warpgroupEnd(IRBuilder<> &b, MutableArrayRef<Value *> sums) {
-  b.CreateIntrinsic(Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
-  Value *values = callTogether(b, pseudo::nvWgmmaWait + "0." + Twine(sums.size()) + "f32",
-                               wordsOf(b, sums), SmallVector<Value *>(sums));
+void warpgroupWait(IRBuilder<> &b, unsigned pending, MutableArrayRef<Value *> sums) {
+  if (sums.empty()) {
+    b.CreateIntrinsic(Intrinsic::nvvm_wgmma_wait_group_sync_aligned, {b.getInt64(pending)});
+    return;
+  }
+  Value *values =
+      callTogether(b, pseudo::nvWgmmaWait + Twine(pending) + "." + Twine(sums.size()) + "f32",
+                   wordsOf(b, sums), SmallVector<Value *>(sums));
   for (auto [i, sum] : enumerate(sums))
     sum = b.CreateExtractValue(values, i);
 }

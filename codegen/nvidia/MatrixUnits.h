@@ -17,7 +17,8 @@ void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                   const std::variant<TargetHooks::SharedOperand, llvm::ArrayRef<llvm::Value *>> &a,
                   const TargetHooks::SharedOperand &bOperand,
                   llvm::MutableArrayRef<llvm::Value *> acc);
-void warpgroupEnd(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums);
+void warpgroupWait(llvm::IRBuilder<> &b, unsigned pending,
+                   llvm::MutableArrayRef<llvm::Value *> sums);
 
 } // namespace sectile::nvidia
 

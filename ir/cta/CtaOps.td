@@ -129,6 +129,20 @@ def Cta_DotStartOp : Cta_Op<"dot_start", [DeclareOpInterfaceMethods<MemoryEffect
   let hasVerifier = 1;
 }
 
+def Cta_DotBeginOp : Cta_Op<"dot_begin", [Pure,
+    TypesMatchWith<"the tile in flight", "result", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
+  let summary = "a tile as sums in flight, to which no dot adds yet";
+  let arguments = (ins Tile_Tensor:$sums);
+  let results = (outs Cta_InFlightType:$result);
+  let assemblyFormat = "$sums attr-dict `:` qualified(type($result))";
+}
+
+def Cta_DotsWaitOp : Cta_Op<"dots_wait", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait until at most `pending` dots are in flight: the others have read their operands";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative]>:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
 def Cta_DotWaitOp : Cta_Op<"dot_wait", [Pure,
     TypesMatchWith<"the tile in flight", "dot", "result", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "the sums of a dot in flight, once they are there";

@@ -172,7 +172,7 @@ void BlockMachine::run(Operation &op) {
         for (const Copy &copy : landed)
           write(copy.bytes, copy.value, op);
       })
-      .Case([&](cta::ProxyFenceOp) {})
+      .Case<cta::ProxyFenceOp, cta::DotsWaitOp>([&](auto) {})
       .Case([&](cta::BarrierOp) {
         meet();
         ++barriers;
