@@ -45,7 +45,7 @@ TEST_P(EveryTarget, GivesLoadableCode) {
     return;
   }
   std::string ptx = cantFail(emitAssembly(*module, *machine));
-  EXPECT_NE(ptx.find(".target " + target.name), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(".target " + target.cpu), std::string::npos) << ptx;
   if (!findPtxas())
     GTEST_SKIP() << "no ptxas on this machine";
   auto result = cantFail(runPtxas(ptx, target));
