@@ -195,9 +195,30 @@ Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &)
                            lowering.allLanes(), {});
 }
 
-Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &) {
-  return lowering.machineCall("fence_proxy", lowering.builder.getVoidTy(),
-                              {lowering.threadValue()});
+// Of mbarriers' initialisation alone where `first` says so.
+Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
+  return lowering.machineCall(
+      "fence_proxy", lowering.builder.getVoidTy(),
+      {lowering.threadValue(), lowering.builder.getInt32(uint32_t(rule.first))});
+}
+
+// The operation `first` on an mbarrier; its operand is the second argument, or else `second`.
+Result mbarrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *operand = call.arg_size() > 1
+                       ? builder.CreateZExt(call.getArgOperand(1), builder.getInt64Ty())
+                       : builder.getInt64(rule.second);
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  Value *result =
+      lowering.machineCall("mbarrier", builder.getInt64Ty(),
+                           {lowering.threadValue(), site, builder.getInt32(uint32_t(rule.first)),
+                            lowering.sharedAddress(call.getArgOperand(0)), operand});
+  return call.getType()->isVoidTy() ? nullptr : builder.CreateTrunc(result, call.getType());
+}
+
+// The arrivals that a state says are pending: its low 32 bits.
+Result pendingCount(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  return lowering.builder.CreateTrunc(call.getArgOperand(0), call.getType());
 }
 
 // sectile.nv.load.<T>.<hints>(address, predicate, other) and sectile.nv.store.<T>.<hints>(address,
@@ -338,6 +359,8 @@ Result laneMask(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
 constexpr uint64_t aligned(BarrierKind kind) { return uint64_t(kind) | barrierAligned; }
 constexpr uint64_t loose(BarrierKind kind) { return uint64_t(kind); }
 
+constexpr uint64_t word(MbarrierOp op) { return uint64_t(op); }
+
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
 constexpr IntrinsicRule nvidia[] = {
@@ -431,6 +454,62 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.cp.async.commit.group", asyncCommit},
     {"llvm.nvvm.cp.async.wait.group", asyncWait},
     {"llvm.nvvm.cp.async.wait.all", asyncWait},
+
+    // mbarriers.
+    {"llvm.nvvm.mbarrier.init", mbarrier, word(MbarrierOp::Init)},
+    {"llvm.nvvm.mbarrier.inval", mbarrier, word(MbarrierOp::Invalidate)},
+    {"llvm.nvvm.mbarrier.arrive", mbarrier, word(MbarrierOp::Arrive), 1},
+    {"llvm.nvvm.mbarrier.arrive.drop", mbarrier, word(MbarrierOp::ArriveDrop), 1},
+    {"llvm.nvvm.mbarrier.arrive.noComplete", mbarrier, word(MbarrierOp::ArriveNoComplete)},
+    {"llvm.nvvm.mbarrier.test.wait", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive", mbarrier, word(MbarrierOp::CopyArrive)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.noinc", mbarrier, word(MbarrierOp::CopyArriveNoInc)},
+    {"llvm.nvvm.mbarrier.init.shared", mbarrier, word(MbarrierOp::Init)},
+    {"llvm.nvvm.mbarrier.inval.shared", mbarrier, word(MbarrierOp::Invalidate)},
+    {"llvm.nvvm.mbarrier.arrive.shared", mbarrier, word(MbarrierOp::Arrive), 1},
+    {"llvm.nvvm.mbarrier.arrive.drop.shared", mbarrier, word(MbarrierOp::ArriveDrop), 1},
+    {"llvm.nvvm.mbarrier.arrive.noComplete.shared", mbarrier, word(MbarrierOp::ArriveNoComplete)},
+    {"llvm.nvvm.mbarrier.test.wait.shared", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.shared", mbarrier, word(MbarrierOp::CopyArrive)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared", mbarrier,
+     word(MbarrierOp::CopyArriveNoInc)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cta.space.cta", mbarrier, word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", mbarrier, word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
+    {"llvm.nvvm.mbarrier.test.wait.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.test.wait.parity.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.tl.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.tl.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cluster.space.cta", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
+    {"llvm.nvvm.mbarrier.test.wait.scope.cluster.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.test.wait.parity.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.scope.cluster.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.tl.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.tl.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"sectile.nv.mbarrier_wait", mbarrier, word(MbarrierOp::Wait)},
+    {"llvm.nvvm.mbarrier.pending.count", pendingCount},
 
     // Matrices.
     {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16.*", matrixMove, 1},
@@ -586,6 +665,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.membar.*", fence},
     {"llvm.nvvm.fence.proxy.async", proxyFence},
     {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence},
+    {"llvm.nvvm.fence.proxy.async.shared_cluster", proxyFence},
+    {"llvm.nvvm.fence.mbarrier_init.release.cluster", proxyFence, 1},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

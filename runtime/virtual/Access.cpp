@@ -285,13 +285,17 @@ void Block::fence(Thread &thread, uint32_t order) {
   }
 }
 
-void Block::fenceProxy(Thread &thread) {
+void Block::fenceProxy(Thread &thread, bool onlyMbarriers) {
   if (!launch->checks)
     return;
   shadowLog(thread);
   if (failed())
     stop(thread);
-  shadow.fenceProxy(thread.index, thread.clock);
+  if (!onlyMbarriers)
+    shadow.fenceProxy(thread.index, thread.clock);
+  for (auto &[address, barrier] : mbarriers)
+    if (barrier.initThread == thread.index && !barrier.initFence)
+      barrier.initFence = thread.clock;
   // What comes after is not fenced. Lanes that do the same keep one clock.
   topClock = std::max(topClock, ++thread.clock);
 }
@@ -337,6 +341,11 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
   std::string where = "shared byte " + std::to_string(conflict.offset);
   std::string other = nameOf(conflict.otherThread);
   switch (conflict.kind) {
+  case FindingKind::BadOperand:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where +
+               ", where an mbarrier is: " + placeOf(conflict.otherSite));
+    break;
   case FindingKind::MissingProxyFence:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", which " + other +

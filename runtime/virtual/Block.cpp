@@ -121,6 +121,9 @@ void Block::prepare(uint64_t linearBlock) {
   finding.reset();
   uninitialized.reset();
   barriers.clear();
+  mbarriers.clear();
+  transfers.clear();
+  progress = lastProgress = idleRounds = 0;
   agents.clear();
   randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + linearBlock);
 
@@ -202,6 +205,7 @@ void Block::prepare(uint64_t linearBlock) {
     thread.release = {};
     thread.atomics.clear();
     thread.copies.clear();
+    thread.firstCopy = 0;
     thread.groups.clear();
     thread.uncommitted = 0;
     thread.ticks = 0;
@@ -262,7 +266,7 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
   while (liveThreads && !failed()) {
     if (Thread *thread = next())
       switchFiber(main, thread->context);
-    else if (!resumeFullLogs())
+    else if (!resumeFullLogs() && !completeTransfer() && !resumePolling())
       diagnoseStuck();
   }
   for (const Thread &thread : threads)
@@ -290,6 +294,7 @@ void Block::exitThread(Thread &thread) {
   thread.state = ThreadState::Exited;
   warp.live &= ~bit(thread.lane);
   --liveThreads;
+  ++progress;
   // The others of the warp no longer wait for this lane.
   for (size_t i = 0; i < warp.meetings.size() && !failed();) {
     Meeting &meeting = warp.meetings[i];
@@ -314,7 +319,7 @@ void Block::stop(Thread &thread) { leaveFiber(thread.context, main); }
 Thread *Block::next() {
   if (launch->seed)
     advanceAgents();
-  if (!readyWarps)
+  if (failed() || !readyWarps)
     return nullptr;
   if (launch->seed && (random(8) == 0 || !(readyWarps & bit(currentWarp)))) {
     unsigned skip = random(uint32_t(std::popcount(readyWarps)));
@@ -402,14 +407,16 @@ void Block::report(FindingKind kind, const Thread &thread, uint32_t site, std::s
 std::vector<Block::Group> Block::groupThreads() const {
   std::vector<Group> groups;
   for (const Thread &thread : threads) {
-    const bool isSomewhere =
-        thread.state == ThreadState::AtWarp || thread.state == ThreadState::AtBarrier;
+    const bool isAtMbarrier = thread.state == ThreadState::AtMbarrier;
+    const bool isSomewhere = isAtMbarrier || thread.state == ThreadState::AtWarp ||
+                             thread.state == ThreadState::AtBarrier;
     const uint32_t site = isSomewhere ? thread.site : 0;
+    const uint32_t mbarrier = isAtMbarrier ? thread.mbarrier : 0;
     auto same = std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
-      return group.state == thread.state && group.site == site;
+      return group.state == thread.state && group.site == site && group.mbarrier == mbarrier;
     });
     if (same == groups.end())
-      same = groups.insert(groups.end(), Group{thread.state, site, {}});
+      same = groups.insert(groups.end(), Group{thread.state, site, mbarrier, {}});
     same->members.push_back(thread.index);
   }
   return groups;
@@ -439,6 +446,8 @@ std::string Block::placesOf(const std::vector<Group> &groups) const {
       message += " have exited";
     else if (group.state == ThreadState::AtWarp || group.state == ThreadState::AtBarrier)
       message += " wait at " + placeOf(group.site);
+    else if (group.state == ThreadState::AtMbarrier)
+      message += " wait at " + placeOf(group.site) + mbarrierText(threads[group.members.front()]);
     else
       message += " can go on";
   }

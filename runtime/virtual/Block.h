@@ -5,6 +5,7 @@
 #include "runtime/virtual/Fiber.h"
 #include "runtime/virtual/Finding.h"
 #include "runtime/virtual/GlobalShadow.h"
+#include "runtime/virtual/Mbarrier.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
 #include "runtime/virtual/Warpgroup.h"
@@ -33,6 +34,18 @@ struct LogEntry {
   uint32_t access;
 };
 
+// Something that goes on beside the threads, and is done at a moment of its own: the arrival at an
+// mbarrier of a thread's copies.
+struct Transfer {
+  uint32_t thread, site; // who issued it
+  uint32_t mbarrier;
+  uint32_t copies; // those of the thread before this one's number
+  // Of the thread when it issued it; none without checks.
+  uint32_t clock = 0;
+  Seen seen;
+  std::shared_ptr<const BlocksSeen> others;
+};
+
 struct AsyncCopy {
   uint64_t source;
   uint32_t target;
@@ -42,6 +55,7 @@ struct AsyncCopy {
   uint32_t clock;
   Knowledge *knowledge;
   std::shared_ptr<const BlocksSeen> others;
+  bool landed = false; // before the thread waited for it
 };
 
 // What a thread has made ready for others by its last release fence.
@@ -53,7 +67,7 @@ struct Release {
   std::shared_ptr<const BlocksSeen> all; // the above together, once an atomic operation needs it
 };
 
-enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, LogFull, Exited };
+enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, AtMbarrier, LogFull, Exited };
 
 struct Thread : ThreadHeader {
   Block *owner;
@@ -77,7 +91,13 @@ struct Thread : ThreadHeader {
   uint32_t site;
   uint32_t result;
 
-  std::vector<AsyncCopy> copies; // not landed yet, oldest first
+  // The mbarrier where it waits, the parity or state it waits for, and whether it only asks.
+  uint32_t mbarrier;
+  uint64_t waitsFor;
+  bool polls;
+
+  std::vector<AsyncCopy> copies; // not waited for yet, oldest first
+  uint32_t firstCopy;            // the number of the oldest
   std::deque<uint32_t>
       groups;           // committed groups: how many of `copies` belong to each, oldest first
   uint32_t uncommitted; // the last ones of `copies`
@@ -157,7 +177,9 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
-  void fenceProxy(Thread &thread);
+  void fenceProxy(Thread &thread, bool onlyMbarriers);
+  uint64_t mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
+                    uint64_t operand);
   void trap(Thread &thread, uint32_t site, const char *why);
   void overrun(Thread &thread, uint32_t site);
 
@@ -193,7 +215,8 @@ private:
   // Threads that are at the same place.
   struct Group {
     ThreadState state;
-    uint32_t site; // where they wait
+    uint32_t site;     // where they wait
+    uint32_t mbarrier; // and at which one
     std::vector<uint32_t> members;
   };
   std::vector<Group> groupThreads() const;
@@ -219,6 +242,27 @@ private:
   void advanceAgents();
   void resolveSums(const WarpOp &op, Warpgroup &group, unsigned words);
   void endWarpgroupOf(const Warp &warp);
+
+  // Mbarrier.cpp
+  void initMbarrier(Thread &thread, uint32_t site, uint32_t address, uint64_t count);
+  void invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address);
+  Mbarrier &mbarrierAt(Thread &thread, uint32_t site, uint32_t address);
+  void release(Thread &thread, Mbarrier &barrier);
+  bool arrive(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
+              uint64_t count);
+  bool addBytes(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
+                int64_t bytes);
+  void completePhase(Mbarrier &barrier);
+  void acquire(Thread &thread, Mbarrier &barrier);
+  void forgetLearned(Mbarrier &barrier);
+  bool waitAtMbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
+                      uint64_t operand);
+  bool resumePolling();
+  std::string mbarrierText(const Thread &thread) const;
+  void complete(const Transfer &transfer);
+  bool completeTransfer();
+  bool landCopy(Thread &thread, const AsyncCopy &copy);
+  void landCopies(Thread &thread, const Transfer &transfer);
 
   // Of the launch's ranges the one with this address, or their number.
   size_t rangeAt(uint64_t address) const;
@@ -266,6 +310,12 @@ private:
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
+  std::map<uint32_t, Mbarrier> mbarriers; // by their shared addresses
+  std::vector<Transfer> transfers;        // not done yet, oldest first
+  // What changes whenever something does that a polling thread could see, what it was when no other
+  // thread could go on the last time, and how often it was that in a row.
+  uint64_t progress = 0, lastProgress = 0;
+  unsigned idleRounds = 0;
   std::vector<std::string> agents; // their names, by their number after the threads
   std::map<uint32_t, NamedBarrier> barriers;
   StackPool stacks;

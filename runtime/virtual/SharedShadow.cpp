@@ -28,14 +28,25 @@ void SharedShadow::start(size_t bytes, unsigned threads, uint32_t first, unsigne
   warpSize = lanes;
 }
 
+std::optional<Conflict> SharedShadow::forbidden(uint32_t offset) const {
+  if (!(states[offset] & (pendingCopy | barrier)))
+    return std::nullopt;
+  const Cell &cell = cells[offset];
+  return Conflict{states[offset] & barrier ? FindingKind::BadOperand : FindingKind::MissingWait,
+                  offset, cell.writeThread, cell.writeSite, true};
+}
+
+void SharedShadow::setBarrier(uint32_t offset, uint32_t bytes, bool is) {
+  std::fill_n(states.begin() + offset, bytes, is ? barrier : uint8_t(0));
+}
+
 std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, uint32_t bytes) {
   Readers *own = readers.data() + size_t(actor.warp) * byteCount + offset;
   Cell *cell = cells.data() + offset;
   std::optional<Conflict> unwritten;
   for (uint32_t i = 0; i < bytes; ++i, ++cell, ++own) {
-    if (states[offset + i] & pendingCopy)
-      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
-                      true};
+    if (auto conflict = forbidden(offset + i))
+      return conflict;
     if (cell->writeClock < origin) {
       if (!unwritten)
         unwritten = Conflict{FindingKind::Uninitialized, offset + i, 0, 0, false};
@@ -112,8 +123,8 @@ std::optional<Conflict> SharedShadow::readByAgent(const Actor &actor, uint32_t o
     auto conflict = [&](FindingKind kind) {
       return Conflict{kind, i, cell.writeThread, cell.writeSite, true};
     };
-    if (states[i] & pendingCopy)
-      return conflict(FindingKind::MissingWait);
+    if (auto other = forbidden(i))
+      return other;
     if (cell.writeClock < origin) {
       if (!unwritten)
         unwritten = Conflict{FindingKind::Uninitialized, i, 0, 0, false};
@@ -137,9 +148,8 @@ std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset,
   Cell *cell = cells.data() + offset;
   for (uint32_t i = 0; i < bytes; ++i, ++cell) {
     uint8_t &state = states[offset + i];
-    if (state & pendingCopy)
-      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
-                      true};
+    if (auto conflict = forbidden(offset + i))
+      return conflict;
     if (cell->writeClock >= origin && !(atomic && state & atomicWrite) &&
         actor.isUnordered(cell->writeThread, cell->writeClock))
       return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,

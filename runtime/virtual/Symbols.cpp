@@ -35,7 +35,12 @@ void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
-void fence_proxy(Thread *thread) { thread->owner->fenceProxy(*thread); }
+void fence_proxy(Thread *thread, uint32_t onlyMbarriers) {
+  thread->owner->fenceProxy(*thread, onlyMbarriers);
+}
+uint64_t mbarrier(Thread *thread, uint32_t site, uint32_t op, uint32_t address, uint64_t operand) {
+  return thread->owner->mbarrier(*thread, site, MbarrierOp(op), address, operand);
+}
 void trap(Thread *thread, uint32_t site) {
   thread->owner->trap(*thread, site, "the kernel stopped itself");
 }
