@@ -209,6 +209,11 @@ void Block::prepare(uint64_t linearBlock) {
     thread.groups.clear();
     thread.uncommitted = 0;
     thread.ticks = 0;
+    thread.bulkAgent = thread.bulkClock = 0;
+    thread.bulkGroups = thread.bulkWaited = 0;
+    thread.bulkClocks.clear();
+    thread.lastStoreSite = ~0u;
+    thread.lastStoreGroup = 0;
     // Different offsets keep the same variable of different threads out of the same cache set.
     prepareFiber(thread.context, stacks.low(i), stacks.bytes(), size_t(i % 59) * 320, threadMain,
                  &thread);
@@ -266,7 +271,7 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
   while (liveThreads && !failed()) {
     if (Thread *thread = next())
       switchFiber(main, thread->context);
-    else if (!resumeFullLogs() && !completeTransfer() && !resumePolling())
+    else if (!resumeFullLogs() && !advanceTransfer() && !resumePolling())
       diagnoseStuck();
   }
   for (const Thread &thread : threads)
@@ -307,8 +312,12 @@ void Block::exitThread(Thread &thread) {
     arriveWarp(warp, 0);
   if (!warp.live && !failed())
     flush(warp, warp.present);
+  if (!failed() && launch->checks)
+    endBulkOf(thread);
   if (!warp.live && !failed() && launch->checks)
     endWarpgroupOf(warp);
+  if (!liveThreads && !failed())
+    finishTransfers();
   Thread *other = failed() ? nullptr : next();
   leaveFiber(thread.context, other ? other->context : main);
 }

@@ -8,6 +8,7 @@
 #include "runtime/virtual/Mbarrier.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
+#include "runtime/virtual/Transfer.h"
 #include "runtime/virtual/Warpgroup.h"
 #include <deque>
 #include <map>
@@ -32,18 +33,6 @@ struct LogEntry {
   uint64_t address;
   uint32_t site;
   uint32_t access;
-};
-
-// Something that goes on beside the threads, and is done at a moment of its own: the arrival at an
-// mbarrier of a thread's copies.
-struct Transfer {
-  uint32_t thread, site; // who issued it
-  uint32_t mbarrier;
-  uint32_t copies; // those of the thread before this one's number
-  // Of the thread when it issued it; none without checks.
-  uint32_t clock = 0;
-  Seen seen;
-  std::shared_ptr<const BlocksSeen> others;
 };
 
 struct AsyncCopy {
@@ -102,6 +91,14 @@ struct Thread : ThreadHeader {
       groups;           // committed groups: how many of `copies` belong to each, oldest first
   uint32_t uncommitted; // the last ones of `copies`
   uint64_t ticks;
+
+  // Its bulk stores: the agent that reads shared memory for them (0: none yet) and its clock, the
+  // groups committed and those waited for, the agent's clock at the end of each, and the last
+  // store.
+  uint32_t bulkAgent, bulkClock;
+  uint32_t bulkGroups, bulkWaited;
+  std::vector<uint32_t> bulkClocks;
+  uint32_t lastStoreSite, lastStoreGroup; // ~0: there is none
 };
 
 // Lanes that gather for one operation.
@@ -178,6 +175,11 @@ public:
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
   void fenceProxy(Thread &thread, bool onlyMbarriers);
+  void copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned rank,
+                  const uint32_t *registers);
+  void copyBulk(Thread &thread, uint32_t site, BulkOp op, const uint32_t *registers);
+  void commitBulk(Thread &thread);
+  void waitForBulk(Thread &thread, uint32_t site, uint32_t mayStay, bool onlyReads);
   uint64_t mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
                     uint64_t operand);
   void trap(Thread &thread, uint32_t site, const char *why);
@@ -259,10 +261,23 @@ private:
                       uint64_t operand);
   bool resumePolling();
   std::string mbarrierText(const Thread &thread) const;
-  void complete(const Transfer &transfer);
-  bool completeTransfer();
+  void finishArrival(const Transfer &transfer);
   bool landCopy(Thread &thread, const AsyncCopy &copy);
   void landCopies(Thread &thread, const Transfer &transfer);
+
+  // BulkCopy.cpp
+  const TensorMap &tensorMapAt(Thread &thread, uint32_t site, uint64_t address, unsigned rank);
+  void start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, Transfer transfer);
+  void startLoad(Thread &thread, const Transfer &transfer);
+  void startStore(Thread &thread, Transfer &transfer);
+  void countTransfer(const Transfer &transfer);
+  bool advance(Transfer &transfer);
+  bool advanceTransfer();
+  void finishLoad(const Transfer &transfer);
+  void readForStore(Transfer &transfer);
+  void finishStore(const Transfer &transfer);
+  void endBulkOf(const Thread &thread);
+  void finishTransfers();
 
   // Of the launch's ranges the one with this address, or their number.
   size_t rangeAt(uint64_t address) const;
@@ -271,7 +286,9 @@ private:
   // What the shadow and the allocation say of an access that is inside of it. False: it is a
   // finding, and the thread has to stop.
   bool checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
-  bool checkLanding(Thread &thread, const AsyncCopy &copy);
+  // At the end of a read of global memory: nothing may have written it since it was issued.
+  template <class Issued>
+  bool checkLanding(Thread &thread, const Issued &issued, uint64_t address, uint32_t bytes);
   GlobalActor globalActorOf(const Thread &thread, uint32_t site) const;
   void reportConflict(const Thread &thread, uint32_t site, const GlobalConflict &conflict);
   std::string byteOf(const Thread &thread, uint64_t address) const;
@@ -289,6 +306,7 @@ private:
   void shadowLog(Thread &thread);
   void countRequest(uint32_t site, const LogEntry *const *entries, unsigned count);
   void countRead(const MemoryRange *accesses, unsigned count);
+  void countSectors(AccessCounters &counters, const MemoryRange &run, bool isRead);
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
   void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
   Actor actorOf(const Thread &thread, uint32_t site) const;

@@ -88,8 +88,8 @@ uint64_t Block::mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t 
       if (failed())
         stop(thread);
       transfer.clock = thread.clock;
-      transfer.seen = thread.knowledge->seen;
-      learn(transfer.seen, thread.index, thread.clock);
+      transfer.knowledge = thread.knowledge;
+      ++thread.knowledge->users;
       transfer.others = thread.others;
       topClock = std::max(topClock, ++thread.clock);
     }
@@ -228,6 +228,7 @@ void Block::forgetLearned(Mbarrier &barrier) {
 
 // A thread comes to know what the arrivals of the completed phases told.
 void Block::acquire(Thread &thread, Mbarrier &barrier) {
+  barrier.seenPhase = barrier.phase;
   if (!launch->checks)
     return;
   auto same = std::find_if(barrier.learned.begin(), barrier.learned.end(),
@@ -252,6 +253,10 @@ bool Block::waitAtMbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_
   auto isDone = [&](const Mbarrier &barrier) {
     return op == MbarrierOp::TestState ? barrier.hasCompleted(operand) : barrier.hasParity(operand);
   };
+  if (launch->checks)
+    shadowLog(thread);
+  if (failed())
+    stop(thread);
   Mbarrier *barrier = &mbarriers[address];
   // Who only asks may have to hear no, so that code which does not listen shows it.
   const bool polls = op != MbarrierOp::Wait;
@@ -311,30 +316,19 @@ std::string Block::mbarrierText(const Thread &thread) const {
   return text;
 }
 
-// Something that goes on beside the threads is done.
-void Block::complete(const Transfer &transfer) {
+void Block::finishArrival(const Transfer &transfer) {
   Thread &thread = threads[transfer.thread];
   landCopies(thread, transfer);
   const auto found = mbarriers.find(transfer.mbarrier);
   if (failed() || found == mbarriers.end())
     return;
   Mbarrier &barrier = found->second;
-  learn(barrier.arriving, transfer.seen);
-  addOthers(barrier.arrivingOthers, transfer.others);
+  if (launch->checks) {
+    learn(barrier.arriving, transfer.knowledge->seen);
+    learn(barrier.arriving, transfer.thread, transfer.clock);
+    addOthers(barrier.arrivingOthers, transfer.others);
+  }
   arrive(thread, transfer.site, barrier, transfer.mbarrier, 1);
-}
-
-// The oldest one, or with a seed any.
-bool Block::completeTransfer() {
-  if (transfers.empty())
-    return false;
-  const auto chosen =
-      transfers.begin() + ptrdiff_t(launch->seed ? random(uint32_t(transfers.size())) : 0);
-  const Transfer transfer = std::move(*chosen);
-  transfers.erase(chosen);
-  ++progress;
-  complete(transfer);
-  return true;
 }
 
 } // namespace sectile::vgpu

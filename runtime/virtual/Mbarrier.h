@@ -19,6 +19,11 @@ struct Mbarrier {
   // Who initialised it, and its clock then and when it fenced that for others; 0: not yet.
   uint32_t initThread = 0, initClock = 0, initFence = 0, initSite = 0;
 
+  // Whose loads it counts, as an agent; 0: no one's yet. The phases, counted from 1, of the last of
+  // them and the last that a thread has waited for.
+  uint32_t agent = 0, loadSite = 0;
+  uint64_t loadedPhase = 0, seenPhase = 0;
+
   // What the arrivals of this phase have told, and all phases before it: for who waits.
   Seen arriving, known;
   std::shared_ptr<const BlocksSeen> arrivingOthers, knownOthers;

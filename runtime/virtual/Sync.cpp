@@ -235,7 +235,8 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
 
 // The bytes of a copy come.
 bool Block::landCopy(Thread &thread, const AsyncCopy &copy) {
-  if (launch->checks && !checkLanding(thread, copy))
+  if (launch->checks && copy.sourceBytes &&
+      !checkLanding(thread, copy, copy.source, copy.sourceBytes))
     return false;
   dropKnowledge(copy.knowledge);
   char *target = sharedStart + copy.target;

@@ -274,7 +274,7 @@ bool Block::advance(Warpgroup &group) {
 
 void Block::advanceAgents() {
   if (!transfers.empty() && random(8) == 0)
-    completeTransfer();
+    advanceTransfer();
   for (Warpgroup &group : warpgroups)
     if (!group.queue.empty() && random(16) == 0)
       advance(group);
