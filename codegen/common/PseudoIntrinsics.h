@@ -71,6 +71,11 @@ inline constexpr llvm::StringLiteral nvWgmma = "sectile.nv.wgmma.";
 /// void. The function is convergent.
 inline constexpr llvm::StringLiteral nvWgmmaWait = "sectile.nv.wgmma_wait.";
 
+/// void sectile.nv.mbarrier_wait(ptr addrspace(3) mbarrier, i32 parity)
+/// Waits until the mbarrier's phase of this parity has completed: mbarrier.try_wait in a loop. The
+/// function is convergent.
+inline constexpr llvm::StringLiteral nvMbarrierWait = "sectile.nv.mbarrier_wait";
+
 /// What the name of a wgmma says.
 struct Wgmma {
   unsigned n = 0, k = 0;

@@ -1,4 +1,5 @@
-// Predicated accesses, copies and atomics of global memory, and wgmma, as inline assembly.
+// Predicated accesses, copies and atomics of global memory, wgmma, and waits at mbarriers, as
+// inline assembly.
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/IRBuilder.h"
@@ -294,6 +295,19 @@ void lowerWgmmaWait(CallInst &call) {
                 SmallVector<Value *>(call.args()), "", {});
 }
 
+void lowerMbarrierWait(CallInst &call) {
+  IRBuilder<> b(&call);
+  constexpr char text[] = "{\n\t.reg .pred done;\n"
+                          "again${:uid}:\n\t"
+                          "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
+                          "@!done bra again${:uid};\n\t}";
+  Value *address = b.CreatePtrToInt(call.getArgOperand(0), b.getInt32Ty());
+  auto *type = FunctionType::get(b.getVoidTy(), {b.getInt32Ty(), b.getInt32Ty()}, false);
+  b.CreateCall(InlineAsm::get(type, text, "r,r,~{memory}", /*hasSideEffects=*/true),
+               {address, call.getArgOperand(1)})
+      ->setConvergent();
+}
+
 /// The instruction `atom.relaxed.<scope>.global.<name>` for a call of (address, operands…,
 /// predicate). Without its result it is a `red….<name>`, where there is one.
 void lowerAtomic(CallInst &call, StringRef scope, StringRef name) {
@@ -366,6 +380,8 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = lowerWgmma;
     else if (name.starts_with(pseudo::nvWgmmaWait))
       lower = lowerWgmmaWait;
+    else if (name == pseudo::nvMbarrierWait)
+      lower = lowerMbarrierWait;
     else if (name.starts_with(pseudo::nvAtomic))
       lower = [](CallInst &call) {
         StringRef name = call.getCalledFunction()->getName();

@@ -21,7 +21,10 @@ namespace {
 
 // The address spaces of both targets.
 constexpr unsigned genericSpace = 0, globalSpace = 1, sharedSpace = 3, constantSpace = 4,
-                   privateSpace = 5;
+                   privateSpace = 5, clusterSpace = 7;
+
+// Shared memory of the block, which is part of its cluster's.
+bool isShared(unsigned space) { return space == sharedSpace || space == clusterSpace; }
 
 SiteKind accessKind(unsigned space, uint32_t flags) {
   SiteKind load = space == sharedSpace   ? SiteKind::SharedLoad
@@ -110,7 +113,7 @@ Value *Lowering::siteOf(const Instruction &instruction, SiteKind kind, StringRef
 
 Value *Lowering::sharedAddress(Value *pointer) {
   Value *address = builder.CreatePtrToInt(pointer, builder.getInt64Ty());
-  if (pointer->getType()->getPointerAddressSpace() != sharedSpace) {
+  if (!isShared(pointer->getType()->getPointerAddressSpace())) {
     Value *origin = threadField(offsetof(ThreadHeader, shared), builder.getInt64Ty());
     address = builder.CreateSub(address, origin);
   }
@@ -119,7 +122,7 @@ Value *Lowering::sharedAddress(Value *pointer) {
 
 // A pointer of any address space as a pointer the host can follow.
 Value *Lowering::hostAddress(Value *pointer) {
-  if (pointer->getType()->getPointerAddressSpace() != sharedSpace)
+  if (!isShared(pointer->getType()->getPointerAddressSpace()))
     return builder.CreateAddrSpaceCast(pointer, builder.getPtrTy());
   Value *origin = threadField(offsetof(ThreadHeader, shared), builder.getPtrTy());
   Value *offset = builder.CreateZExt(sharedAddress(pointer), builder.getInt64Ty());
@@ -241,9 +244,9 @@ void Lowering::lowerCast(AddrSpaceCastInst &cast) {
   unsigned from = cast.getSrcAddressSpace(), to = cast.getDestAddressSpace();
   builder.SetInsertPoint(&cast);
   Value *result = nullptr;
-  if (from == sharedSpace && to == genericSpace)
+  if (isShared(from) && to == genericSpace)
     result = hostAddress(cast.getPointerOperand());
-  else if (from == genericSpace && to == sharedSpace)
+  else if (isShared(to))
     result = builder.CreateIntToPtr(sharedAddress(cast.getPointerOperand()), cast.getType());
   if (!result)
     return;
@@ -294,7 +297,7 @@ void Lowering::lowerMemoryCall(CallInst &call) {
 void Lowering::flatten(Value *value, SmallVectorImpl<Value *> &words) {
   Type *type = value->getType();
   if (type->isPointerTy()) {
-    bool shared = type->getPointerAddressSpace() == sharedSpace;
+    bool shared = isShared(type->getPointerAddressSpace());
     flatten(shared ? sharedAddress(value) : builder.CreatePtrToInt(value, builder.getInt64Ty()),
             words);
     return;
@@ -329,15 +332,20 @@ Value *Lowering::unflatten(Type *type, Value *from, unsigned &word) {
   return builder.CreateBitCast(whole, type);
 }
 
-Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifiers, Value *mask,
-                          ArrayRef<Value *> arguments, Type *type) {
+Value *Lowering::inRegisters(ArrayRef<Value *> values) {
   SmallVector<Value *> words;
-  for (Value *argument : arguments)
-    flatten(argument, words);
+  for (Value *value : values)
+    flatten(value, words);
   noteRegisters(unsigned(words.size()));
   for (auto [index, word] : enumerate(words))
     builder.CreateStore(
         word, builder.CreateConstInBoundsGEP1_32(builder.getInt32Ty(), registers, unsigned(index)));
+  return registers;
+}
+
+Value *Lowering::warpCall(CallInst &call, SiteKind kind, Op op, uint32_t modifiers, Value *mask,
+                          ArrayRef<Value *> arguments, Type *type) {
+  inRegisters(arguments);
   Value *site = siteOf(call, kind, call.getCalledFunction()->getName());
   machineCall("warp", builder.getVoidTy(),
               {thread, site, builder.getInt32(uint32_t(op)), builder.getInt32(modifiers),

@@ -41,6 +41,8 @@ public:
   llvm::Value *warpCall(llvm::CallInst &call, SiteKind kind, Op op, uint32_t modifiers,
                         llvm::Value *mask, llvm::ArrayRef<llvm::Value *> arguments,
                         llvm::Type *type = nullptr);
+  // The values as words in the buffer that machine functions read, whose address it gives.
+  llvm::Value *inRegisters(llvm::ArrayRef<llvm::Value *> values);
   // Announces a global access of one `type` to the machine where the predicate holds, aligned to
   // its size, or to words where `flags` say so; gives the address to use, which is private memory
   // where it does not hold.

@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 5;
+constexpr unsigned machineAbiVersion = 7;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -166,6 +166,27 @@ enum class BarrierKind : uint32_t {
 };
 constexpr uint32_t barrierAligned = 1u << 8; // ORed to the kind
 
+enum class MbarrierOp : uint32_t {
+  Init, // operand: arrivals of each phase
+  Invalidate,
+  Arrive, // operand: how often; the result is the state before
+  ArriveDrop,
+  ArriveNoComplete,
+  ExpectBytes, // operand: bytes
+  CompleteBytes,
+  ArriveExpectBytes,
+  TestParity, // operand: the phase's parity; the result is whether it has completed
+  TestState,  // operand: an arrival's result
+  Wait,       // until the phase with the operand's parity has completed
+  CopyArrive, // once the thread's cp.async have landed
+  CopyArriveNoInc
+};
+
+// Bulk copies: from global memory to shared, back, or back combined with what is there.
+enum class BulkOp : uint32_t { Load, Store, Add, Min, Max, Inc, Dec, And, Or, Xor };
+constexpr uint32_t bulkOpBits = 8; // the rank of a tensor stands above the operation
+constexpr unsigned tensorRanks = 5;
+
 enum class SiteKind : uint8_t {
   GlobalLoad,
   GlobalStore,
@@ -199,7 +220,16 @@ enum class SiteKind : uint8_t {
 //   async_commit(thread)
 //   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
 //   fence(thread, what it does)
-//   fence_proxy(thread): what it wrote to shared memory is there for the asynchronous proxy
+//   fence_proxy(thread, only mbarriers): what it wrote to shared memory, or the mbarriers that it
+//     initialised, are there for the asynchronous proxy
+//   tensor_copy(thread, site, BulkOp and rank, registers): shared address, mbarrier or 0, address
+//   of
+//     the tensor map (two words), coordinates
+//   bulk_copy(thread, site, BulkOp, registers): shared address, mbarrier or 0, global address (two
+//     words), bytes
+//   bulk_commit(thread)
+//   bulk_wait(thread, site, groups that may stay pending, whether only for their reads)
+//   mbarrier(thread, site, MbarrierOp, shared address, i64 operand) -> i64 result
 //   trap(thread, site)
 //   divisor_is_zero(thread, site): the code divides by something else instead
 //   divide_by_zero(thread, site): the host would end the process
@@ -219,6 +249,11 @@ enum class SiteKind : uint8_t {
   X(async_wait)                                                                                    \
   X(fence)                                                                                         \
   X(fence_proxy)                                                                                   \
+  X(mbarrier)                                                                                      \
+  X(tensor_copy)                                                                                   \
+  X(bulk_copy)                                                                                     \
+  X(bulk_commit)                                                                                   \
+  X(bulk_wait)                                                                                     \
   X(trap)                                                                                          \
   X(divisor_is_zero)                                                                               \
   X(divide_by_zero)                                                                                \

@@ -195,9 +195,105 @@ Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &)
                            lowering.allLanes(), {});
 }
 
-Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &) {
-  return lowering.machineCall("fence_proxy", lowering.builder.getVoidTy(),
+// Of mbarriers' initialisation alone where `first` says so.
+Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
+  return lowering.machineCall(
+      "fence_proxy", lowering.builder.getVoidTy(),
+      {lowering.threadValue(), lowering.builder.getInt32(uint32_t(rule.first))});
+}
+
+// The operation `first` on an mbarrier; its operand is the second argument, or else `second`.
+Result mbarrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *operand = call.arg_size() > 1
+                       ? builder.CreateZExt(call.getArgOperand(1), builder.getInt64Ty())
+                       : builder.getInt64(rule.second);
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  Value *result =
+      lowering.machineCall("mbarrier", builder.getInt64Ty(),
+                           {lowering.threadValue(), site, builder.getInt32(uint32_t(rule.first)),
+                            lowering.sharedAddress(call.getArgOperand(0)), operand});
+  return call.getType()->isVoidTy() ? nullptr : builder.CreateTrunc(result, call.getType());
+}
+
+// The destination of a copy into the cluster's shared memory, and, where the flag behind the
+// copy's arguments says that it counts, which blocks get it. Blocks have no cluster, so it is the
+// own one.
+Error checkMulticast(const CallInst &call, unsigned mask, unsigned flag) {
+  const auto *counts = cast<ConstantInt>(call.getArgOperand(flag));
+  const auto *blocks = dyn_cast<ConstantInt>(call.getArgOperand(mask));
+  if (counts->isZero() || (blocks && blocks->isOne()))
+    return Error::success();
+  return createStringError("the virtual GPU cannot copy to the other blocks of a cluster: %s",
+                           call.getCalledFunction()->getName().str().c_str());
+}
+
+// Operation `first` on a tensor's tile; the rank stands at the end of the name. Loads into the
+// cluster's shared memory, where `second` says so, have a mask of its blocks.
+Result tensorCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  StringRef name = call.getCalledFunction()->getName();
+  StringRef dimensions = name.drop_front(rule.name.size() - 1);
+  unsigned rank = 0;
+  if (dimensions.consumeInteger(10, rank) || dimensions != "d" || rank < 1 || rank > tensorRanks)
+    return createStringError("the virtual GPU does not know %s", name.str().c_str());
+  const bool loads = BulkOp(rule.first) == BulkOp::Load;
+  const unsigned map = loads ? 2 : 1;
+  if (rule.second)
+    if (Error error = checkMulticast(call, map + rank + 1, map + rank + 3))
+      return error;
+  SmallVector<Value *> values{call.getArgOperand(0),
+                              loads ? call.getArgOperand(1) : builder.getInt32(0)};
+  for (unsigned i = 0; i <= rank; ++i)
+    values.push_back(call.getArgOperand(map + i));
+  Value *site = lowering.siteOf(call,
+                                loads                                 ? SiteKind::AsyncCopy
+                                : BulkOp(rule.first) == BulkOp::Store ? SiteKind::GlobalStore
+                                                                      : SiteKind::GlobalAtomic,
+                                name);
+  return lowering.machineCall("tensor_copy", builder.getVoidTy(),
+                              {lowering.threadValue(), site,
+                               builder.getInt32(uint32_t(rule.first) | rank << bulkOpBits),
+                               lowering.inRegisters(values)});
+}
+
+// (shared, mbarrier, global, bytes, …) or, where `first` stores, (global, shared, bytes, …).
+Result bulkCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  const bool loads = BulkOp(rule.first) == BulkOp::Load;
+  if (rule.second)
+    if (Error error = checkMulticast(call, 4, 6))
+      return error;
+  SmallVector<Value *> values;
+  if (loads)
+    values.assign(call.arg_begin(), call.arg_begin() + 4);
+  else
+    values = {call.getArgOperand(1), builder.getInt32(0), call.getArgOperand(0),
+              call.getArgOperand(2)};
+  Value *site = lowering.siteOf(call, loads ? SiteKind::AsyncCopy : SiteKind::GlobalStore,
+                                call.getCalledFunction()->getName());
+  return lowering.machineCall("bulk_copy", builder.getVoidTy(),
+                              {lowering.threadValue(), site, builder.getInt32(uint32_t(rule.first)),
+                               lowering.inRegisters(values)});
+}
+
+Result bulkCommit(Lowering &lowering, CallInst &, const IntrinsicRule &) {
+  return lowering.machineCall("bulk_commit", lowering.builder.getVoidTy(),
                               {lowering.threadValue()});
+}
+
+// Only for the reads where `first` says so.
+Result bulkWait(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  return lowering.machineCall("bulk_wait", builder.getVoidTy(),
+                              {lowering.threadValue(), site, call.getArgOperand(0),
+                               builder.getInt32(uint32_t(rule.first))});
+}
+
+// The arrivals that a state says are pending: its low 32 bits.
+Result pendingCount(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  return lowering.builder.CreateTrunc(call.getArgOperand(0), call.getType());
 }
 
 // sectile.nv.load.<T>.<hints>(address, predicate, other) and sectile.nv.store.<T>.<hints>(address,
@@ -338,6 +434,9 @@ Result laneMask(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
 constexpr uint64_t aligned(BarrierKind kind) { return uint64_t(kind) | barrierAligned; }
 constexpr uint64_t loose(BarrierKind kind) { return uint64_t(kind); }
 
+constexpr uint64_t word(BulkOp op) { return uint64_t(op); }
+constexpr uint64_t word(MbarrierOp op) { return uint64_t(op); }
+
 #define FIELD(member) field, offsetof(ThreadHeader, member)
 
 constexpr IntrinsicRule nvidia[] = {
@@ -431,6 +530,83 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.cp.async.commit.group", asyncCommit},
     {"llvm.nvvm.cp.async.wait.group", asyncWait},
     {"llvm.nvvm.cp.async.wait.all", asyncWait},
+
+    // mbarriers.
+    {"llvm.nvvm.mbarrier.init", mbarrier, word(MbarrierOp::Init)},
+    {"llvm.nvvm.mbarrier.inval", mbarrier, word(MbarrierOp::Invalidate)},
+    {"llvm.nvvm.mbarrier.arrive", mbarrier, word(MbarrierOp::Arrive), 1},
+    {"llvm.nvvm.mbarrier.arrive.drop", mbarrier, word(MbarrierOp::ArriveDrop), 1},
+    {"llvm.nvvm.mbarrier.arrive.noComplete", mbarrier, word(MbarrierOp::ArriveNoComplete)},
+    {"llvm.nvvm.mbarrier.test.wait", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive", mbarrier, word(MbarrierOp::CopyArrive)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.noinc", mbarrier, word(MbarrierOp::CopyArriveNoInc)},
+    {"llvm.nvvm.mbarrier.init.shared", mbarrier, word(MbarrierOp::Init)},
+    {"llvm.nvvm.mbarrier.inval.shared", mbarrier, word(MbarrierOp::Invalidate)},
+    {"llvm.nvvm.mbarrier.arrive.shared", mbarrier, word(MbarrierOp::Arrive), 1},
+    {"llvm.nvvm.mbarrier.arrive.drop.shared", mbarrier, word(MbarrierOp::ArriveDrop), 1},
+    {"llvm.nvvm.mbarrier.arrive.noComplete.shared", mbarrier, word(MbarrierOp::ArriveNoComplete)},
+    {"llvm.nvvm.mbarrier.test.wait.shared", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.shared", mbarrier, word(MbarrierOp::CopyArrive)},
+    {"llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared", mbarrier,
+     word(MbarrierOp::CopyArriveNoInc)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cta.space.cta", mbarrier, word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", mbarrier, word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
+    {"llvm.nvvm.mbarrier.test.wait.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.test.wait.parity.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.tl.scope.cta.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.tl.scope.cta.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cluster.space.cta", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
+    {"llvm.nvvm.mbarrier.test.wait.scope.cluster.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.test.wait.parity.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.scope.cluster.space.cta", mbarrier, word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"llvm.nvvm.mbarrier.try.wait.tl.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestState)},
+    {"llvm.nvvm.mbarrier.try.wait.parity.tl.scope.cluster.space.cta", mbarrier,
+     word(MbarrierOp::TestParity)},
+    {"sectile.nv.mbarrier_wait", mbarrier, word(MbarrierOp::Wait)},
+    {"llvm.nvvm.mbarrier.pending.count", pendingCount},
+
+    // Bulk copies.
+    {"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.*", tensorCopy, word(BulkOp::Load), 1},
+    {"llvm.nvvm.cp.async.bulk.tensor.g2s.cta.tile.*", tensorCopy, word(BulkOp::Load)},
+    {"llvm.nvvm.cp.async.bulk.tensor.s2g.tile.*", tensorCopy, word(BulkOp::Store)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.add.tile.*", tensorCopy, word(BulkOp::Add)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.min.tile.*", tensorCopy, word(BulkOp::Min)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.max.tile.*", tensorCopy, word(BulkOp::Max)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.inc.tile.*", tensorCopy, word(BulkOp::Inc)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.dec.tile.*", tensorCopy, word(BulkOp::Dec)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.and.tile.*", tensorCopy, word(BulkOp::And)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.or.tile.*", tensorCopy, word(BulkOp::Or)},
+    {"llvm.nvvm.cp.async.bulk.tensor.reduce.xor.tile.*", tensorCopy, word(BulkOp::Xor)},
+    {"llvm.nvvm.cp.async.bulk.global.to.shared.cluster", bulkCopy, word(BulkOp::Load), 1},
+    {"llvm.nvvm.cp.async.bulk.global.to.shared.cta", bulkCopy, word(BulkOp::Load)},
+    {"llvm.nvvm.cp.async.bulk.shared.cta.to.global", bulkCopy, word(BulkOp::Store)},
+    {"llvm.nvvm.cp.async.bulk.commit.group", bulkCommit},
+    {"llvm.nvvm.cp.async.bulk.wait.group", bulkWait},
+    {"llvm.nvvm.cp.async.bulk.wait.group.read", bulkWait, 1},
+    {"llvm.nvvm.cp.async.bulk.prefetch.*", nothing},
+    {"llvm.nvvm.cp.async.bulk.tensor.prefetch.*", nothing},
 
     // Matrices.
     {"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16.*", matrixMove, 1},
@@ -586,6 +762,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.membar.*", fence},
     {"llvm.nvvm.fence.proxy.async", proxyFence},
     {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence},
+    {"llvm.nvvm.fence.proxy.async.shared_cluster", proxyFence},
+    {"llvm.nvvm.fence.mbarrier_init.release.cluster", proxyFence, 1},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

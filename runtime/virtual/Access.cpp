@@ -252,6 +252,9 @@ void Block::publish(Thread &thread, uint64_t address) {
 void Block::fence(Thread &thread, uint32_t order) {
   if (!launch->checks)
     return;
+  shadowLog(thread);
+  if (failed())
+    stop(thread);
   const bool ofBlock = order & fenceOfBlock;
   if (order & fenceAcquires) {
     BlocksSeen found;
@@ -274,9 +277,6 @@ void Block::fence(Thread &thread, uint32_t order) {
     }
   }
   if (order & fenceReleases) {
-    shadowLog(thread);
-    if (failed())
-      stop(thread);
     dropKnowledge(thread.release.knowledge);
     ++thread.knowledge->users;
     thread.release = {thread.knowledge, thread.clock, ofBlock, thread.others, nullptr};
@@ -285,32 +285,38 @@ void Block::fence(Thread &thread, uint32_t order) {
   }
 }
 
-void Block::fenceProxy(Thread &thread) {
+void Block::fenceProxy(Thread &thread, bool onlyMbarriers) {
   if (!launch->checks)
     return;
   shadowLog(thread);
   if (failed())
     stop(thread);
-  shadow.fenceProxy(thread.index, thread.clock);
+  if (!onlyMbarriers)
+    shadow.fenceProxy(thread.index, thread.clock);
+  for (auto &[address, barrier] : mbarriers)
+    if (barrier.initThread == thread.index && !barrier.initFence)
+      barrier.initFence = thread.clock;
   // What comes after is not fenced. Lanes that do the same keep one clock.
   topClock = std::max(topClock, ++thread.clock);
 }
 
-bool Block::checkLanding(Thread &thread, const AsyncCopy &copy) {
-  if (!copy.sourceBytes)
-    return true;
-  GlobalActor actor = globalActorOf(thread, copy.site);
-  actor.clock = copy.clock;
-  actor.knowledge = copy.knowledge;
-  actor.others = copy.others.get();
+template <class Issued>
+bool Block::checkLanding(Thread &thread, const Issued &issued, uint64_t address, uint32_t bytes) {
+  GlobalActor actor = globalActorOf(thread, issued.site);
+  actor.clock = issued.clock;
+  actor.knowledge = issued.knowledge;
+  actor.others = issued.others.get();
   // The thread has used other allocations since.
-  thread.lastRange = &launch->ranges[rangeAt(copy.source)];
+  thread.lastRange = &launch->ranges[rangeAt(address)];
   const auto conflict = launch->shadow->finishRead(size_t(thread.lastRange - launch->ranges.data()),
-                                                   actor, copy.source, copy.sourceBytes);
+                                                   actor, address, bytes);
   if (conflict)
-    reportConflict(thread, copy.site, *conflict);
+    reportConflict(thread, issued.site, *conflict);
   return !conflict;
 }
+
+template bool Block::checkLanding(Thread &, const AsyncCopy &, uint64_t, uint32_t);
+template bool Block::checkLanding(Thread &, const Transfer &, uint64_t, uint32_t);
 
 void Block::reportConflict(const Thread &thread, uint32_t site, const GlobalConflict &conflict) {
   const char *what = conflict.otherAccess == GlobalAccess::Write    ? "a write"
@@ -337,6 +343,11 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
   std::string where = "shared byte " + std::to_string(conflict.offset);
   std::string other = nameOf(conflict.otherThread);
   switch (conflict.kind) {
+  case FindingKind::BadOperand:
+    report(conflict.kind, thread, site,
+           placeOf(site) + " of " + where +
+               ", where an mbarrier is: " + placeOf(conflict.otherSite));
+    break;
   case FindingKind::MissingProxyFence:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", which " + other +
@@ -348,8 +359,11 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
     break;
   case FindingKind::MissingWait:
     report(conflict.kind, thread, site,
-           placeOf(site) + " of " + where + ", where an asynchronous copy of " + other +
-               " has not landed: " + placeOf(conflict.otherSite));
+           placeOf(site) + " of " + where + ", where " +
+               (conflict.otherThread < threads.size()
+                    ? "an asynchronous copy of " + other + " has not landed: "
+                    : other + " has not been waited for: ") +
+               placeOf(conflict.otherSite));
     break;
   default:
     report(conflict.kind, thread, site,
@@ -376,7 +390,8 @@ void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
     reportConflict(thread, entry.site, *conflict);
 }
 
-// The shadow learns of the thread's accesses so far, while the thread's clock is still theirs.
+// The shadow learns of the thread's accesses so far, while the thread's clock and knowledge are
+// still theirs.
 void Block::shadowLog(Thread &thread) {
   for (; thread.shadowed < thread.log.size() && !failed(); ++thread.shadowed) {
     const LogEntry &entry = thread.log[thread.shadowed];
@@ -423,6 +438,14 @@ void Block::countRead(const MemoryRange *accesses, unsigned count) {
     accesses += same;
     count -= same;
   }
+}
+
+// The sectors of one contiguous access of its own.
+void Block::countSectors(AccessCounters &counters, const MemoryRange &run, bool isRead) {
+  counters.sectors += sectorsTouched(&run, 1);
+  counters.idealSectors += (run.high - run.low + 31) / 32;
+  if (isRead)
+    countRead(&run, 1);
 }
 
 // Matches the lanes' logs: entries at the same position belong together as long as all lanes made

@@ -121,6 +121,9 @@ void Block::prepare(uint64_t linearBlock) {
   finding.reset();
   uninitialized.reset();
   barriers.clear();
+  mbarriers.clear();
+  transfers.clear();
+  progress = lastProgress = idleRounds = 0;
   agents.clear();
   randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + linearBlock);
 
@@ -202,9 +205,15 @@ void Block::prepare(uint64_t linearBlock) {
     thread.release = {};
     thread.atomics.clear();
     thread.copies.clear();
+    thread.firstCopy = 0;
     thread.groups.clear();
     thread.uncommitted = 0;
     thread.ticks = 0;
+    thread.bulkAgent = thread.bulkClock = 0;
+    thread.bulkGroups = thread.bulkWaited = 0;
+    thread.bulkClocks.clear();
+    thread.lastStoreSite = ~0u;
+    thread.lastStoreGroup = 0;
     // Different offsets keep the same variable of different threads out of the same cache set.
     prepareFiber(thread.context, stacks.low(i), stacks.bytes(), size_t(i % 59) * 320, threadMain,
                  &thread);
@@ -262,7 +271,7 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
   while (liveThreads && !failed()) {
     if (Thread *thread = next())
       switchFiber(main, thread->context);
-    else if (!resumeFullLogs())
+    else if (!resumeFullLogs() && !advanceTransfer() && !resumePolling())
       diagnoseStuck();
   }
   for (const Thread &thread : threads)
@@ -290,6 +299,7 @@ void Block::exitThread(Thread &thread) {
   thread.state = ThreadState::Exited;
   warp.live &= ~bit(thread.lane);
   --liveThreads;
+  ++progress;
   // The others of the warp no longer wait for this lane.
   for (size_t i = 0; i < warp.meetings.size() && !failed();) {
     Meeting &meeting = warp.meetings[i];
@@ -302,8 +312,12 @@ void Block::exitThread(Thread &thread) {
     arriveWarp(warp, 0);
   if (!warp.live && !failed())
     flush(warp, warp.present);
+  if (!failed() && launch->checks)
+    endBulkOf(thread);
   if (!warp.live && !failed() && launch->checks)
     endWarpgroupOf(warp);
+  if (!liveThreads && !failed())
+    finishTransfers();
   Thread *other = failed() ? nullptr : next();
   leaveFiber(thread.context, other ? other->context : main);
 }
@@ -314,7 +328,7 @@ void Block::stop(Thread &thread) { leaveFiber(thread.context, main); }
 Thread *Block::next() {
   if (launch->seed)
     advanceAgents();
-  if (!readyWarps)
+  if (failed() || !readyWarps)
     return nullptr;
   if (launch->seed && (random(8) == 0 || !(readyWarps & bit(currentWarp)))) {
     unsigned skip = random(uint32_t(std::popcount(readyWarps)));
@@ -402,14 +416,16 @@ void Block::report(FindingKind kind, const Thread &thread, uint32_t site, std::s
 std::vector<Block::Group> Block::groupThreads() const {
   std::vector<Group> groups;
   for (const Thread &thread : threads) {
-    const bool isSomewhere =
-        thread.state == ThreadState::AtWarp || thread.state == ThreadState::AtBarrier;
+    const bool isAtMbarrier = thread.state == ThreadState::AtMbarrier;
+    const bool isSomewhere = isAtMbarrier || thread.state == ThreadState::AtWarp ||
+                             thread.state == ThreadState::AtBarrier;
     const uint32_t site = isSomewhere ? thread.site : 0;
+    const uint32_t mbarrier = isAtMbarrier ? thread.mbarrier : 0;
     auto same = std::find_if(groups.begin(), groups.end(), [&](const Group &group) {
-      return group.state == thread.state && group.site == site;
+      return group.state == thread.state && group.site == site && group.mbarrier == mbarrier;
     });
     if (same == groups.end())
-      same = groups.insert(groups.end(), Group{thread.state, site, {}});
+      same = groups.insert(groups.end(), Group{thread.state, site, mbarrier, {}});
     same->members.push_back(thread.index);
   }
   return groups;
@@ -439,6 +455,8 @@ std::string Block::placesOf(const std::vector<Group> &groups) const {
       message += " have exited";
     else if (group.state == ThreadState::AtWarp || group.state == ThreadState::AtBarrier)
       message += " wait at " + placeOf(group.site);
+    else if (group.state == ThreadState::AtMbarrier)
+      message += " wait at " + placeOf(group.site) + mbarrierText(threads[group.members.front()]);
     else
       message += " can go on";
   }

@@ -5,8 +5,10 @@
 #include "runtime/virtual/Fiber.h"
 #include "runtime/virtual/Finding.h"
 #include "runtime/virtual/GlobalShadow.h"
+#include "runtime/virtual/Mbarrier.h"
 #include "runtime/virtual/Memory.h"
 #include "runtime/virtual/SharedShadow.h"
+#include "runtime/virtual/Transfer.h"
 #include "runtime/virtual/Warpgroup.h"
 #include <deque>
 #include <map>
@@ -42,6 +44,7 @@ struct AsyncCopy {
   uint32_t clock;
   Knowledge *knowledge;
   std::shared_ptr<const BlocksSeen> others;
+  bool landed = false; // before the thread waited for it
 };
 
 // What a thread has made ready for others by its last release fence.
@@ -53,7 +56,7 @@ struct Release {
   std::shared_ptr<const BlocksSeen> all; // the above together, once an atomic operation needs it
 };
 
-enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, LogFull, Exited };
+enum class ThreadState : uint8_t { Ready, AtWarp, AtBarrier, AtMbarrier, LogFull, Exited };
 
 struct Thread : ThreadHeader {
   Block *owner;
@@ -77,11 +80,25 @@ struct Thread : ThreadHeader {
   uint32_t site;
   uint32_t result;
 
-  std::vector<AsyncCopy> copies; // not landed yet, oldest first
+  // The mbarrier where it waits, the parity or state it waits for, and whether it only asks.
+  uint32_t mbarrier;
+  uint64_t waitsFor;
+  bool polls;
+
+  std::vector<AsyncCopy> copies; // not waited for yet, oldest first
+  uint32_t firstCopy;            // the number of the oldest
   std::deque<uint32_t>
       groups;           // committed groups: how many of `copies` belong to each, oldest first
   uint32_t uncommitted; // the last ones of `copies`
   uint64_t ticks;
+
+  // Its bulk stores: the agent that reads shared memory for them (0: none yet) and its clock, the
+  // groups committed and those waited for, the agent's clock at the end of each, and the last
+  // store.
+  uint32_t bulkAgent, bulkClock;
+  uint32_t bulkGroups, bulkWaited;
+  std::vector<uint32_t> bulkClocks;
+  uint32_t lastStoreSite, lastStoreGroup; // ~0: there is none
 };
 
 // Lanes that gather for one operation.
@@ -157,7 +174,14 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
-  void fenceProxy(Thread &thread);
+  void fenceProxy(Thread &thread, bool onlyMbarriers);
+  void copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned rank,
+                  const uint32_t *registers);
+  void copyBulk(Thread &thread, uint32_t site, BulkOp op, const uint32_t *registers);
+  void commitBulk(Thread &thread);
+  void waitForBulk(Thread &thread, uint32_t site, uint32_t mayStay, bool onlyReads);
+  uint64_t mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
+                    uint64_t operand);
   void trap(Thread &thread, uint32_t site, const char *why);
   void overrun(Thread &thread, uint32_t site);
 
@@ -193,7 +217,8 @@ private:
   // Threads that are at the same place.
   struct Group {
     ThreadState state;
-    uint32_t site; // where they wait
+    uint32_t site;     // where they wait
+    uint32_t mbarrier; // and at which one
     std::vector<uint32_t> members;
   };
   std::vector<Group> groupThreads() const;
@@ -220,6 +245,40 @@ private:
   void resolveSums(const WarpOp &op, Warpgroup &group, unsigned words);
   void endWarpgroupOf(const Warp &warp);
 
+  // Mbarrier.cpp
+  void initMbarrier(Thread &thread, uint32_t site, uint32_t address, uint64_t count);
+  void invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address);
+  Mbarrier &mbarrierAt(Thread &thread, uint32_t site, uint32_t address);
+  void release(Thread &thread, Mbarrier &barrier);
+  bool arrive(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
+              uint64_t count);
+  bool addBytes(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
+                int64_t bytes);
+  void completePhase(Mbarrier &barrier);
+  void acquire(Thread &thread, Mbarrier &barrier);
+  void forgetLearned(Mbarrier &barrier);
+  bool waitAtMbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
+                      uint64_t operand);
+  bool resumePolling();
+  std::string mbarrierText(const Thread &thread) const;
+  void finishArrival(const Transfer &transfer);
+  bool landCopy(Thread &thread, const AsyncCopy &copy);
+  void landCopies(Thread &thread, const Transfer &transfer);
+
+  // BulkCopy.cpp
+  const TensorMap &tensorMapAt(Thread &thread, uint32_t site, uint64_t address, unsigned rank);
+  void start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, Transfer transfer);
+  void startLoad(Thread &thread, const Transfer &transfer);
+  void startStore(Thread &thread, Transfer &transfer);
+  void countTransfer(const Transfer &transfer);
+  bool advance(Transfer &transfer);
+  bool advanceTransfer();
+  void finishLoad(const Transfer &transfer);
+  void readForStore(Transfer &transfer);
+  void finishStore(const Transfer &transfer);
+  void endBulkOf(const Thread &thread);
+  void finishTransfers();
+
   // Of the launch's ranges the one with this address, or their number.
   size_t rangeAt(uint64_t address) const;
   bool checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site,
@@ -227,7 +286,9 @@ private:
   // What the shadow and the allocation say of an access that is inside of it. False: it is a
   // finding, and the thread has to stop.
   bool checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
-  bool checkLanding(Thread &thread, const AsyncCopy &copy);
+  // At the end of a read of global memory: nothing may have written it since it was issued.
+  template <class Issued>
+  bool checkLanding(Thread &thread, const Issued &issued, uint64_t address, uint32_t bytes);
   GlobalActor globalActorOf(const Thread &thread, uint32_t site) const;
   void reportConflict(const Thread &thread, uint32_t site, const GlobalConflict &conflict);
   std::string byteOf(const Thread &thread, uint64_t address) const;
@@ -245,6 +306,7 @@ private:
   void shadowLog(Thread &thread);
   void countRequest(uint32_t site, const LogEntry *const *entries, unsigned count);
   void countRead(const MemoryRange *accesses, unsigned count);
+  void countSectors(AccessCounters &counters, const MemoryRange &run, bool isRead);
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
   void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
   Actor actorOf(const Thread &thread, uint32_t site) const;
@@ -266,6 +328,12 @@ private:
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
+  std::map<uint32_t, Mbarrier> mbarriers; // by their shared addresses
+  std::vector<Transfer> transfers;        // not done yet, oldest first
+  // What changes whenever something does that a polling thread could see, what it was when no other
+  // thread could go on the last time, and how often it was that in a row.
+  uint64_t progress = 0, lastProgress = 0;
+  unsigned idleRounds = 0;
   std::vector<std::string> agents; // their names, by their number after the threads
   std::map<uint32_t, NamedBarrier> barriers;
   StackPool stacks;

@@ -28,20 +28,30 @@ void SharedShadow::start(size_t bytes, unsigned threads, uint32_t first, unsigne
   warpSize = lanes;
 }
 
+std::optional<Conflict> SharedShadow::forbidden(uint32_t offset) const {
+  if (!(states[offset] & (pendingCopy | barrier)))
+    return std::nullopt;
+  const Cell &cell = cells[offset];
+  return Conflict{states[offset] & barrier ? FindingKind::BadOperand : FindingKind::MissingWait,
+                  offset, cell.writeThread, cell.writeSite, true};
+}
+
+void SharedShadow::setBarrier(uint32_t offset, uint32_t bytes, bool is) {
+  std::fill_n(states.begin() + offset, bytes, is ? barrier : uint8_t(0));
+}
+
 std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, uint32_t bytes) {
   Readers *own = readers.data() + size_t(actor.warp) * byteCount + offset;
   Cell *cell = cells.data() + offset;
   std::optional<Conflict> unwritten;
   for (uint32_t i = 0; i < bytes; ++i, ++cell, ++own) {
-    if (states[offset + i] & pendingCopy)
-      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
-                      true};
+    if (auto conflict = forbidden(offset + i))
+      return conflict;
     if (cell->writeClock < origin) {
       if (!unwritten)
         unwritten = Conflict{FindingKind::Uninitialized, offset + i, 0, 0, false};
-    } else if (actor.isUnordered(cell->writeThread, cell->writeClock)) {
-      return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
-                      true};
+    } else if (auto conflict = unorderedWrite(actor, offset + i)) {
+      return conflict;
     }
     if (own->clock == actor.clock)
       own->lanes |= actor.lanes;
@@ -54,6 +64,16 @@ std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, 
     }
   }
   return unwritten;
+}
+
+// The last write of the byte if the actor has not seen it. One by an agent is not waited for.
+std::optional<Conflict> SharedShadow::unorderedWrite(const Actor &actor, uint32_t offset) const {
+  const Cell &cell = cells[offset];
+  if (!actor.isUnordered(cell.writeThread, cell.writeClock))
+    return std::nullopt;
+  return Conflict{cell.writeThread < threadCount ? FindingKind::SharedRace
+                                                 : FindingKind::MissingWait,
+                  offset, cell.writeThread, cell.writeSite, true};
 }
 
 // A read of the byte that the actor has not seen, if there is one.
@@ -109,20 +129,17 @@ std::optional<Conflict> SharedShadow::readByAgent(const Actor &actor, uint32_t o
   const Cell *checked = nullptr; // whose write is ordered and fenced
   for (uint32_t i = offset; i < offset + bytes; ++i) {
     const Cell &cell = cells[i];
-    auto conflict = [&](FindingKind kind) {
-      return Conflict{kind, i, cell.writeThread, cell.writeSite, true};
-    };
-    if (states[i] & pendingCopy)
-      return conflict(FindingKind::MissingWait);
+    if (auto other = forbidden(i))
+      return other;
     if (cell.writeClock < origin) {
       if (!unwritten)
         unwritten = Conflict{FindingKind::Uninitialized, i, 0, 0, false};
     } else if (!checked || cell.writeThread != checked->writeThread ||
                cell.writeClock != checked->writeClock) {
-      if (actor.isUnordered(cell.writeThread, cell.writeClock))
-        return conflict(FindingKind::SharedRace);
+      if (auto conflict = unorderedWrite(actor, i))
+        return conflict;
       if (!isFenced(actor, cell.writeThread, cell.writeClock))
-        return conflict(FindingKind::MissingProxyFence);
+        return Conflict{FindingKind::MissingProxyFence, i, cell.writeThread, cell.writeSite, true};
       checked = &cell;
     }
     states[i] |= readByAgents;
@@ -137,13 +154,11 @@ std::optional<Conflict> SharedShadow::write(const Actor &actor, uint32_t offset,
   Cell *cell = cells.data() + offset;
   for (uint32_t i = 0; i < bytes; ++i, ++cell) {
     uint8_t &state = states[offset + i];
-    if (state & pendingCopy)
-      return Conflict{FindingKind::MissingWait, offset + i, cell->writeThread, cell->writeSite,
-                      true};
-    if (cell->writeClock >= origin && !(atomic && state & atomicWrite) &&
-        actor.isUnordered(cell->writeThread, cell->writeClock))
-      return Conflict{FindingKind::SharedRace, offset + i, cell->writeThread, cell->writeSite,
-                      true};
+    if (auto conflict = forbidden(offset + i))
+      return conflict;
+    if (cell->writeClock >= origin && !(atomic && state & atomicWrite))
+      if (auto conflict = unorderedWrite(actor, offset + i))
+        return conflict;
     if (auto conflict = unorderedRead(actor, offset + i))
       return conflict;
     if (state & readByAgents)
@@ -168,6 +183,14 @@ void SharedShadow::land(const Actor &actor, uint32_t offset, uint32_t bytes) {
   std::fill_n(states.begin() + offset, bytes, uint8_t(0));
   for (uint32_t i = 0; i < bytes; ++i)
     cells[offset + i].writeClock = actor.clock;
+}
+
+void SharedShadow::landByAgent(uint32_t agent, uint32_t clock, uint32_t offset, uint32_t bytes) {
+  std::fill_n(states.begin() + offset, bytes, uint8_t(0));
+  for (uint32_t i = offset; i < offset + bytes; ++i) {
+    cells[i].writeClock = clock;
+    cells[i].writeThread = uint16_t(agent);
+  }
 }
 
 } // namespace sectile::vgpu

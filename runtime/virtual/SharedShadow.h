@@ -28,6 +28,10 @@ public:
   // An asynchronous copy: its bytes may be touched by no one between the two.
   std::optional<Conflict> issue(const Actor &actor, uint32_t offset, uint32_t bytes);
   void land(const Actor &actor, uint32_t offset, uint32_t bytes);
+  // The same of a copy that an agent ends.
+  void landByAgent(uint32_t agent, uint32_t clock, uint32_t offset, uint32_t bytes);
+  // The bytes become those of an mbarrier, which nothing else may touch, or cease to be.
+  void setBarrier(uint32_t offset, uint32_t bytes, bool is);
   // A read by an agent, through the asynchronous proxy: what threads wrote must be fenced too.
   std::optional<Conflict> readByAgent(const Actor &actor, uint32_t offset, uint32_t bytes);
   // What the thread has written up to this clock is there for the asynchronous proxy, for who has
@@ -50,8 +54,11 @@ private:
     std::vector<uint32_t> clocks;
     std::vector<uint16_t> sites;
   };
-  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2, readByAgents = 4;
+  static constexpr uint8_t pendingCopy = 1, atomicWrite = 2, readByAgents = 4, barrier = 8;
 
+  // Why the byte may be touched by no one now, if it may not.
+  std::optional<Conflict> forbidden(uint32_t offset) const;
+  std::optional<Conflict> unorderedWrite(const Actor &actor, uint32_t offset) const;
   std::optional<Conflict> unorderedRead(const Actor &actor, uint32_t offset) const;
   std::optional<Conflict> unorderedAgentRead(const Actor &actor, uint32_t offset) const;
   bool isFenced(const Actor &reader, uint32_t writer, uint32_t clock) const;

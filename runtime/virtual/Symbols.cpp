@@ -35,7 +35,23 @@ void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
-void fence_proxy(Thread *thread) { thread->owner->fenceProxy(*thread); }
+void fence_proxy(Thread *thread, uint32_t onlyMbarriers) {
+  thread->owner->fenceProxy(*thread, onlyMbarriers);
+}
+void tensor_copy(Thread *thread, uint32_t site, uint32_t what, const uint32_t *registers) {
+  thread->owner->copyTensor(*thread, site, BulkOp(what & ((1u << bulkOpBits) - 1)),
+                            what >> bulkOpBits, registers);
+}
+void bulk_copy(Thread *thread, uint32_t site, uint32_t op, const uint32_t *registers) {
+  thread->owner->copyBulk(*thread, site, BulkOp(op), registers);
+}
+void bulk_commit(Thread *thread) { thread->owner->commitBulk(*thread); }
+void bulk_wait(Thread *thread, uint32_t site, uint32_t mayStay, uint32_t onlyReads) {
+  thread->owner->waitForBulk(*thread, site, mayStay, onlyReads);
+}
+uint64_t mbarrier(Thread *thread, uint32_t site, uint32_t op, uint32_t address, uint64_t operand) {
+  return thread->owner->mbarrier(*thread, site, MbarrierOp(op), address, operand);
+}
 void trap(Thread *thread, uint32_t site) {
   thread->owner->trap(*thread, site, "the kernel stopped itself");
 }

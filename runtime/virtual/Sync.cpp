@@ -45,6 +45,7 @@ void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, u
 }
 
 void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t running) {
+  ++progress;
   Meeting meeting = warp.meetings[index];
   warp.meetings.erase(warp.meetings.begin() + ptrdiff_t(index));
   flush(warp, meeting.arrived);
@@ -155,6 +156,7 @@ void Block::arriveWarp(Warp &warp, uint64_t running) {
 }
 
 void Block::finishBarrier(uint32_t id, Warp &warp, uint64_t running) {
+  ++progress;
   NamedBarrier barrier = std::move(barriers[id]);
   barriers.erase(id);
   join(barrier.members.data(), barrier.members.size(), barrier.waiters.data(),
@@ -195,8 +197,8 @@ void Block::startCopy(Thread &thread, uint32_t site, uint32_t target, uint64_t s
   std::memset(sharedStart + target, 0xFF, bytes);
   if (thread.knowledge)
     ++thread.knowledge->users;
-  thread.copies.push_back(
-      {source, target, bytes, sourceBytes, site, thread.clock, thread.knowledge, thread.others});
+  thread.copies.push_back({source, target, bytes, sourceBytes, site, thread.clock, thread.knowledge,
+                           thread.others, false});
   ++thread.uncommitted;
 }
 
@@ -219,22 +221,54 @@ void Block::waitCopies(Thread &thread, uint32_t site, uint32_t mayStay) {
     land += thread.groups.front();
     thread.groups.pop_front();
   }
-  for (size_t i = 0; i < land; ++i) {
-    const AsyncCopy &copy = thread.copies[i];
-    if (launch->checks && !checkLanding(thread, copy))
+  for (size_t i = 0; i < land; ++i)
+    if (!thread.copies[i].landed && !landCopy(thread, thread.copies[i]))
       stop(thread);
-    dropKnowledge(copy.knowledge);
-    char *target = sharedStart + copy.target;
-    if (copy.sourceBytes)
-      std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);
-    std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
-  }
   // The log last: it may suspend the thread.
   std::vector<AsyncCopy> landed(thread.copies.begin(), thread.copies.begin() + ptrdiff_t(land));
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + ptrdiff_t(land));
-  if (launch->checks)
-    for (const AsyncCopy &copy : landed)
+  thread.firstCopy += uint32_t(land);
+  for (const AsyncCopy &copy : landed)
+    if (launch->checks && !copy.landed)
       append(thread, copy.target, copy.bytes | accessStore | logShared | logLand, copy.site);
+}
+
+// The bytes of a copy come.
+bool Block::landCopy(Thread &thread, const AsyncCopy &copy) {
+  if (launch->checks && copy.sourceBytes &&
+      !checkLanding(thread, copy, copy.source, copy.sourceBytes))
+    return false;
+  dropKnowledge(copy.knowledge);
+  char *target = sharedStart + copy.target;
+  if (copy.sourceBytes)
+    std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);
+  std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
+  return true;
+}
+
+// Those before the transfer land without their thread.
+void Block::landCopies(Thread &thread, const Transfer &transfer) {
+  for (size_t i = 0; i < thread.copies.size() && thread.firstCopy + i < transfer.copies; ++i) {
+    AsyncCopy &copy = thread.copies[i];
+    if (copy.landed)
+      continue;
+    if (!landCopy(thread, copy))
+      return;
+    copy.landed = true;
+    if (!launch->checks)
+      continue;
+    Actor actor = actorOf(thread, copy.site);
+    actor.clock = transfer.clock;
+    shadow.land(actor, copy.target - sharedOrigin, copy.bytes);
+  }
+  // A thread that only uses mbarriers never waits for groups.
+  const bool all = std::all_of(thread.copies.begin(), thread.copies.end(),
+                               [](const AsyncCopy &copy) { return copy.landed; });
+  if (all && thread.uncommitted == thread.copies.size()) {
+    thread.firstCopy += uint32_t(thread.copies.size());
+    thread.copies.clear();
+    thread.uncommitted = 0;
+  }
 }
 
 void Block::trap(Thread &thread, uint32_t site, const char *why) {

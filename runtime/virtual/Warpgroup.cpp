@@ -273,6 +273,8 @@ bool Block::advance(Warpgroup &group) {
 }
 
 void Block::advanceAgents() {
+  if (!transfers.empty() && random(8) == 0)
+    advanceTransfer();
   for (Warpgroup &group : warpgroups)
     if (!group.queue.empty() && random(16) == 0)
       advance(group);

@@ -1,6 +1,7 @@
 // The arithmetic of wgmma: operands from shared memory and registers, sums by register.
 #include "runtime/virtual/MmaKernels.h"
 #include "runtime/virtual/SmallFloats.h"
+#include "runtime/virtual/Swizzle.h"
 #include "runtime/virtual/Warpgroup.h"
 #include <bit>
 #include <cstring>
@@ -111,9 +112,7 @@ uint32_t SharedMatrix::address(unsigned line, unsigned chunk) const {
   const unsigned wide = width / chunkBytes;
   const uint32_t linear = start + line % 8 * width + line / 8 * lineStride +
                           chunk % wide * chunkBytes + chunk / wide * chunkStride;
-  // The swizzle goes by the address: 128 bytes are one row of its pattern.
-  const uint32_t row = (linear / 128 - base) % wide;
-  return (linear ^ row * chunkBytes) & 0x3ffff;
+  return swizzled(linear, width, base) & 0x3ffff;
 }
 
 void SharedMatrix::read(const char *shared, char *rows) const {

@@ -1,0 +1,673 @@
+// Conformance of TMA: tiles of tensors of all ranks, with swizzles and beyond the tensors' ends,
+// loaded, stored and reduced, and bulk copies, against loops over elements; and the mistakes that
+// the virtual GPU must find. A chip's tensor maps are its driver's, so tests of tiles run here
+// only.
+#include "VirtualTest.h"
+#include "codegen/nvidia/Ptxas.h"
+#include "runtime/virtual/SmallFloats.h"
+#include "runtime/virtual/TensorMap.h"
+#include <algorithm>
+#include <functional>
+
+using namespace sectile::vgpu;
+
+namespace {
+
+constexpr uint64_t seeds = 20;
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+const char declarations[] = R"(
+declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent
+define ptx_kernel void @k(ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map, ptr addrspace(1) %out, ptr addrspace(1) %in) {
+entry:
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %bar = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 16384
+  %s = getelementptr <4 x i32>, ptr addrspace(3) @sectile_shared, i32 %i
+  %p = getelementptr <4 x i32>, ptr addrspace(1) %out, i32 %i
+  %q = getelementptr <4 x i32>, ptr addrspace(1) %in, i32 %i
+  %first = icmp eq i32 %i, 0
+)";
+
+std::string coordinatesText(const std::vector<int> &coordinates) {
+  std::string text;
+  for (int coordinate : coordinates)
+    text += "i32 " + number(coordinate) + ", ";
+  return text;
+}
+
+// Thread 0 loads the box at these coordinates to shared memory; 128 threads write it, 16 bytes
+// each.
+std::string loadText(const std::vector<int> &coordinates, int boxBytes) {
+  return std::string(nvidiaHead) + declarations + R"(
+  br i1 %first, label %load, label %ready
+load:
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %bar, i32 1) ;; 10
+  call void @llvm.nvvm.fence.proxy.async() ;; 11
+  %state = call i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspace(3) %bar, i32 )" +
+         number(boxBytes) + R"() ;; 12
+  %to = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)
+  call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.)" +
+         number(int64_t(coordinates.size())) +
+         "d(ptr addrspace(7) %to, ptr addrspace(3) %bar, ptr %map, " +
+         coordinatesText(coordinates) + R"(i16 0, i64 0, i1 false, i1 false, i32 0) ;; 13
+  br label %ready
+ready:
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) ;; 14
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0) ;; 15
+  ; AFTER
+  %v = load <4 x i32>, ptr addrspace(3) %s, align 16 ;; 16
+  store <4 x i32> %v, ptr addrspace(1) %p, align 16
+  ret void
+}
+)";
+}
+
+// 128 threads fill shared memory from `in`; thread 0 stores the box from there, or reduces with it.
+std::string storeText(const std::vector<int> &coordinates, const std::string &operation) {
+  return std::string(nvidiaHead) + declarations + R"(
+  %v = load <4 x i32>, ptr addrspace(1) %q, align 16
+  store <4 x i32> %v, ptr addrspace(3) %s, align 16 ;; 10
+  call void @llvm.nvvm.fence.proxy.async() ;; 11
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) ;; 12
+  br i1 %first, label %store, label %end
+store:
+  call void @llvm.nvvm.cp.async.bulk.tensor.)" +
+         operation + ".tile." + number(int64_t(coordinates.size())) +
+         "d(ptr addrspace(3) @sectile_shared, ptr %map, " + coordinatesText(coordinates) +
+         R"(i64 0, i1 false) ;; 13
+  call void @llvm.nvvm.cp.async.bulk.commit.group() ;; 14
+  call void @llvm.nvvm.cp.async.bulk.wait.group.read(i32 0) ;; 15
+  ; AFTER
+  br label %end
+end:
+  ret void
+}
+)";
+}
+
+struct Tensor {
+  TensorMap map;
+  std::vector<int> coordinates;
+  std::string name;
+
+  int rank() const { return map.rank; }
+  int elementBytes() const { return int(bytesOf(map.type)); }
+  int boxElements() const {
+    int count = 1;
+    for (int i = 0; i < rank(); ++i)
+      count *= int(map.box[i]);
+    return count;
+  }
+  uint64_t bytes() const {
+    return map.extents[map.rank - 1] *
+           (map.rank > 1 ? map.strides[map.rank - 2] : uint64_t(elementBytes()));
+  }
+  // Calls visit(shared byte, byte of the tensor or -1 outside) for each element of the box. The
+  // chunks of swizzled rows change places with the row: 128 bytes by the row, 64 by pairs of rows,
+  // 32 by fours, as the PTX ISA draws it.
+  void eachElement(const std::function<void(int, int64_t)> &visit) const {
+    const int width = map.swizzle;
+    for (int element = 0; element < boxElements(); ++element) {
+      int rest = element, row = 0, rows = 1;
+      int64_t from = 0;
+      bool inside = true;
+      int column = 0;
+      for (int i = 0; i < rank(); ++i) {
+        const int at = rest % int(map.box[i]);
+        rest /= int(map.box[i]);
+        const int64_t place = coordinates[size_t(i)] + at;
+        inside &= place >= 0 && place < int64_t(map.extents[i]);
+        from += place * (i ? int64_t(map.strides[i - 1]) : elementBytes());
+        if (i == 0) {
+          column = at * elementBytes();
+        } else {
+          row += at * rows;
+          rows *= int(map.box[i]);
+        }
+      }
+      int to = row * int(map.rowBytes()) + column;
+      if (width) {
+        const int shift = width == 128 ? 0 : width == 64 ? 1 : 2;
+        to = row * width + ((column / 16) ^ (row >> shift & (width / 16 - 1))) * 16 + column % 16;
+      }
+      visit(to, inside ? from : -1);
+    }
+  }
+};
+
+void PrintTo(const Tensor &tensor, std::ostream *stream) { *stream << tensor.name; }
+
+Tensor tensor(const std::string &name, TensorType type, std::vector<uint64_t> extents,
+              std::vector<uint32_t> box, std::vector<int> coordinates, uint8_t swizzle = 0,
+              bool fillsWithNaN = false) {
+  Tensor result{{}, coordinates, name};
+  result.map.type = type;
+  result.map.rank = uint8_t(extents.size());
+  result.map.swizzle = swizzle;
+  result.map.fillsWithNaN = fillsWithNaN;
+  std::copy(extents.begin(), extents.end(), result.map.extents);
+  std::copy(box.begin(), box.end(), result.map.box);
+  uint64_t stride = (extents[0] * bytesOf(type) + 15) / 16 * 16;
+  for (size_t i = 1; i < extents.size(); ++i) {
+    result.map.strides[i - 1] = stride;
+    stride *= extents[i];
+  }
+  return result;
+}
+
+std::vector<Tensor> tensors() {
+  return {
+      tensor("line", TensorType::U8, {256}, {128}, {64}),
+      tensor("line beyond both ends", TensorType::F32, {8}, {16}, {-3}),
+      tensor("plane", TensorType::F16, {64, 32}, {32, 16}, {16, 4}),
+      tensor("plane beyond its ends", TensorType::BF16, {40, 11}, {32, 16}, {20, 3}),
+      tensor("plane before its start", TensorType::U32, {24, 16}, {16, 8}, {-5, -2}),
+      tensor("plane with NaN", TensorType::F16, {37, 9}, {32, 8}, {16, 4}, 0, true),
+      tensor("swizzled by 32", TensorType::F16, {64, 32}, {16, 32}, {32, 0}, 32),
+      tensor("swizzled by 64", TensorType::F32, {40, 32}, {16, 32}, {4, 0}, 64),
+      tensor("swizzled by 128", TensorType::F16, {100, 40}, {64, 16}, {40, 30}, 128),
+      tensor("bytes swizzled by 128", TensorType::U8, {256, 16}, {128, 16}, {128, 0}, 128),
+      tensor("volume", TensorType::F32, {12, 7, 5}, {8, 4, 4}, {8, 2, 3}, 32),
+      tensor("four dimensions", TensorType::F64, {6, 5, 4, 3}, {4, 2, 3, 2}, {1, 4, 2, 0}),
+      tensor("five dimensions", TensorType::S64, {4, 3, 3, 3, 2}, {2, 2, 2, 2, 2},
+             {2, 1, -1, 2, 1}),
+  };
+}
+
+// Runs with a tensor in memory that starts as `bytes`; returns what is there afterwards.
+struct Outcome {
+  LaunchResult result;
+  std::vector<unsigned char> tensor, out;
+};
+
+Outcome run(const Tensor &of, const std::string &text, const std::vector<unsigned char> &bytes,
+            uint64_t seed = 0, const std::vector<unsigned char> &in = {}, bool breaksMap = false) {
+  Runner runner(withLines(text));
+  runner.shape.block[0] = 128;
+  runner.shape.sharedBytes = 16384 + 16;
+  runner.options.seed = seed;
+  auto *memory = runner.upload(bytes);
+  auto *out = runner.upload(std::vector<unsigned char>(2048));
+  auto *source = runner.upload(in.empty() ? std::vector<unsigned char>(2048) : in);
+  TensorMap map = of.map;
+  map.address = reinterpret_cast<uint64_t>(memory);
+  map = llvm::cantFail(TensorMap::encode(map));
+  if (breaksMap)
+    map.magic = 0;
+  Outcome done{runner.run(map, out, source), {}, {}};
+  done.tensor.assign(memory, memory + bytes.size());
+  done.out.assign(out, out + 2048);
+  return done;
+}
+
+std::vector<unsigned char> pattern(size_t bytes, unsigned step = 7) {
+  std::vector<unsigned char> values(bytes);
+  for (size_t i = 0; i < bytes; ++i)
+    values[i] = static_cast<unsigned char>(i * step + i / 251);
+  return values;
+}
+
+class Tile : public ::testing::TestWithParam<Tensor> {};
+
+TEST_P(Tile, LoadsMatchALoop) {
+  const Tensor &of = GetParam();
+  const std::vector<unsigned char> bytes = pattern(of.bytes());
+  const int boxBytes = of.boxElements() * of.elementBytes();
+  ASSERT_LE(boxBytes, 2048);
+  std::string text = loadText(of.coordinates, boxBytes);
+  // Only what the box covers is there.
+  text = replaced(text, "  ; AFTER\n",
+                  "  %covered = icmp ult i32 %i, " + number(boxBytes / 16) +
+                      "\n  br i1 %covered, label %copy, label %end\nend:\n  ret void\ncopy:\n");
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome done = run(of, text, bytes, seed);
+    ASSERT_FALSE(done.result.finding) << done.result.finding->text();
+    of.eachElement([&](int to, int64_t from) {
+      for (int i = 0; i < of.elementBytes(); ++i) {
+        unsigned char expected = 0;
+        if (from >= 0)
+          expected = bytes[size_t(from + i)];
+        else if (of.map.fillsWithNaN)
+          expected = i == of.elementBytes() - 1 ? 0x7f : 0xff;
+        ASSERT_EQ(done.out[size_t(to + i)], expected) << "byte " << to + i;
+      }
+    });
+  }
+}
+
+TEST_P(Tile, StoresMatchALoop) {
+  const Tensor &of = GetParam();
+  const std::vector<unsigned char> before = pattern(of.bytes(), 3), in = pattern(2048);
+  std::vector<unsigned char> expected = before;
+  of.eachElement([&](int at, int64_t to) {
+    if (to >= 0)
+      std::copy_n(in.begin() + at, of.elementBytes(), expected.begin() + to);
+  });
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome done = run(of, storeText(of.coordinates, "s2g"), before, seed, in);
+    ASSERT_FALSE(done.result.finding) << done.result.finding->text();
+    ASSERT_EQ(done.tensor, expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensors, Tile, ::testing::ValuesIn(tensors()));
+
+template <class Number>
+void expectReduction(TensorType type, const std::string &operation,
+                     const std::function<Number(Number, Number)> &combine,
+                     const std::function<Number(size_t)> &value) {
+  const Tensor of = tensor("reduced", type, {64 / sizeof(Number), 16}, {64 / sizeof(Number), 16},
+                           {int(16 / sizeof(Number)), 3}, 64);
+  std::vector<unsigned char> before(of.bytes()), in(2048);
+  auto fill = [&](std::vector<unsigned char> &bytes, size_t shift) {
+    for (size_t i = 0; i < bytes.size() / sizeof(Number); ++i) {
+      const Number number = value(i * 5 + shift);
+      std::memcpy(&bytes[i * sizeof(Number)], &number, sizeof(Number));
+    }
+  };
+  fill(before, 0);
+  fill(in, 3);
+  std::vector<unsigned char> expected = before;
+  of.eachElement([&](int at, int64_t to) {
+    if (to < 0)
+      return;
+    Number here, there;
+    std::memcpy(&here, &in[size_t(at)], sizeof here);
+    std::memcpy(&there, &before[size_t(to)], sizeof there);
+    there = combine(there, here);
+    std::memcpy(&expected[size_t(to)], &there, sizeof there);
+  });
+  const Outcome done = run(of, storeText(of.coordinates, "reduce." + operation), before, 0, in);
+  ASSERT_FALSE(done.result.finding) << done.result.finding->text();
+  EXPECT_EQ(done.tensor, expected) << operation;
+}
+
+TEST(TileReduction, MatchesALoop) {
+  expectReduction<float>(
+      TensorType::F32, "add", [](float a, float b) { return a + b; },
+      [](size_t i) { return float(i % 31) - 15.5f; });
+  expectReduction<double>(
+      TensorType::F64, "add", [](double a, double b) { return a + b; },
+      [](size_t i) { return double(i % 31) - 15.5; });
+  for (bool isMin : {false, true}) {
+    const std::string operation = isMin ? "min" : "max";
+    expectReduction<int32_t>(
+        TensorType::S32, operation,
+        [=](int32_t a, int32_t b) { return isMin ? std::min(a, b) : std::max(a, b); },
+        [](size_t i) { return int32_t(i * 2654435761u); });
+    expectReduction<uint64_t>(
+        TensorType::U64, operation,
+        [=](uint64_t a, uint64_t b) { return isMin ? std::min(a, b) : std::max(a, b); },
+        [](size_t i) { return i * 0x9e3779b97f4a7c15u; });
+    expectReduction<uint16_t>(
+        TensorType::F16, operation,
+        [=](uint16_t a, uint16_t b) {
+          return (floatFromHalf(a) < floatFromHalf(b)) == isMin ? a : b;
+        },
+        [](size_t i) { return halfFromFloat(float(i % 61) - 30.25f); });
+  }
+  expectReduction<uint16_t>(
+      TensorType::F16, "add",
+      [](uint16_t a, uint16_t b) { return halfFromFloat(floatFromHalf(a) + floatFromHalf(b)); },
+      [](size_t i) { return halfFromFloat(float(i % 61) / 3); });
+  expectReduction<uint16_t>(
+      TensorType::BF16, "add",
+      [](uint16_t a, uint16_t b) {
+        return bfloatFromFloat(floatFromBfloat(a) + floatFromBfloat(b));
+      },
+      [](size_t i) { return bfloatFromFloat(float(i % 61) / 3); });
+  auto word = [](size_t i) { return uint32_t(i * 2654435761u >> 28); };
+  expectReduction<uint32_t>(
+      TensorType::U32, "inc", [](uint32_t a, uint32_t b) { return a >= b ? 0 : a + 1; }, word);
+  expectReduction<uint32_t>(
+      TensorType::U32, "dec", [](uint32_t a, uint32_t b) { return a == 0 || a > b ? b : a - 1; },
+      word);
+  expectReduction<uint32_t>(
+      TensorType::U32, "and", [](uint32_t a, uint32_t b) { return a & b; }, word);
+  expectReduction<uint32_t>(
+      TensorType::U32, "or", [](uint32_t a, uint32_t b) { return a | b; }, word);
+  expectReduction<uint32_t>(
+      TensorType::U32, "xor", [](uint32_t a, uint32_t b) { return a ^ b; }, word);
+}
+
+TEST(TileReduction, OnlyOfTypesThatPtxHas) {
+  const Tensor of = tensor("floats", TensorType::F32, {16, 16}, {16, 16}, {0, 0});
+  const Outcome done = run(of, storeText({0, 0}, "reduce.max"), pattern(of.bytes()));
+  ASSERT_TRUE(done.result.finding);
+  EXPECT_EQ(done.result.finding->kind, FindingKind::BadOperand) << done.result.finding->text();
+}
+
+TEST(TensorMaps, RefuseWhatTheDriverRefuses) {
+  const TensorMap good = tensor("good", TensorType::F16, {64, 32}, {64, 16}, {0, 0}, 128).map;
+  EXPECT_TRUE(bool(TensorMap::encode(good)));
+  auto refuses = [&](const std::function<void(TensorMap &)> &spoil, const char *why) {
+    TensorMap map = good;
+    spoil(map);
+    auto encoded = TensorMap::encode(map);
+    ASSERT_FALSE(encoded) << why;
+    const std::string message = llvm::toString(encoded.takeError());
+    EXPECT_NE(message.find(why), std::string::npos) << message;
+  };
+  refuses([](TensorMap &map) { map.rank = 0; }, "rank");
+  refuses([](TensorMap &map) { map.rank = 6; }, "rank");
+  refuses([](TensorMap &map) { map.address = 8; }, "address");
+  refuses([](TensorMap &map) { map.extents[1] = 0; }, "extent");
+  refuses([](TensorMap &map) { map.extents[0] = (uint64_t(1) << 32) + 1; }, "extent");
+  refuses([](TensorMap &map) { map.box[1] = 257; }, "box");
+  refuses([](TensorMap &map) { map.box[1] = 0; }, "box");
+  refuses([](TensorMap &map) { map.strides[0] = 136; }, "stride");
+  refuses([](TensorMap &map) { map.strides[0] = uint64_t(1) << 40; }, "stride");
+  refuses([](TensorMap &map) { map.box[0] = 4; }, "multiple of 16");
+  refuses([](TensorMap &map) { map.swizzle = 16; }, "swizzle");
+  refuses([](TensorMap &map) { map.swizzle = 64; }, "wider");
+  refuses([](TensorMap &map) { map.box[0] = 128; }, "wider");
+  refuses(
+      [](TensorMap &map) {
+        map.type = TensorType::U16;
+        map.fillsWithNaN = true;
+      },
+      "NaN");
+}
+
+// A plane of 32 by 32 halves, all of which the box covers.
+const Tensor square = tensor("square", TensorType::F16, {32, 32}, {32, 32}, {0, 0}, 64);
+const std::string load = loadText({0, 0}, 2048), store = storeText({0, 0}, "s2g");
+
+Finding expectMistake(const std::string &text, FindingKind kind, uint32_t line,
+                      const Tensor &of = square) {
+  Finding last;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome done = run(of, text, pattern(2048), seed);
+    EXPECT_TRUE(done.result.finding) << "expected a " << kindName(kind) << ", seed " << seed;
+    if (!done.result.finding)
+      return last;
+    last = *done.result.finding;
+    EXPECT_EQ(kindName(last.kind), std::string(kindName(kind))) << last.text();
+    if (line)
+      EXPECT_EQ(last.line, line) << last.text();
+  }
+  return last;
+}
+
+void expectClean(const std::string &text) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome done = run(square, text, pattern(2048), seed);
+    EXPECT_FALSE(done.result.finding) << done.result.finding->text();
+  }
+}
+
+const char mbarrierWait[] =
+    "  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0) ;; 15\n";
+const char proxyFence[] = "  call void @llvm.nvvm.fence.proxy.async() ;; 11\n";
+
+TEST(TileOrder, CorrectKernelsAreClean) {
+  expectClean(load);
+  expectClean(store);
+  const Counters counters = run(square, load, pattern(2048)).result.counters;
+  EXPECT_EQ(counters.asyncCopy.requests, 1u);
+  EXPECT_EQ(counters.asyncCopy.bytes, 2048u);
+  EXPECT_EQ(counters.asyncCopy.sectors, 64u);
+  EXPECT_EQ(counters.asyncCopy.idealSectors, 64u);
+}
+
+TEST(TileOrder, MissingWaitIsFound) {
+  expectMistake(replaced(load, mbarrierWait, ""), FindingKind::MissingWait, 16);
+  // Where nothing reads what has come, at the end.
+  std::string text = replaced(load, mbarrierWait, "");
+  text = replaced(text, "  %v = load <4 x i32>, ptr addrspace(3) %s, align 16 ;; 16\n", "");
+  text = replaced(text, "store <4 x i32> %v", "store <4 x i32> zeroinitializer");
+  expectMistake(text, FindingKind::MissingWait, 13);
+}
+
+TEST(TileOrder, WrongBytesNeverComplete) {
+  std::string message =
+      expectMistake(replaced(load, "%bar, i32 2048) ;; 12", "%bar, i32 4096) ;; 12"),
+                    FindingKind::Deadlock, 15)
+          .message;
+  EXPECT_NE(message.find("2048 bytes"), std::string::npos) << message;
+  message = expectMistake(replaced(load, "%bar, i32 2048) ;; 12", "%bar, i32 1024) ;; 12"),
+                          FindingKind::Deadlock, 15)
+                .message;
+  EXPECT_NE(message.find("1024 bytes have come unexpected"), std::string::npos) << message;
+}
+
+TEST(TileOrder, TheMbarrierIsToBeFenced) {
+  expectMistake(replaced(load, proxyFence, ""), FindingKind::MissingProxyFence, 13);
+  expectClean(
+      replaced(load, proxyFence, "  call void @llvm.nvvm.fence.mbarrier_init.release.cluster()\n"));
+}
+
+TEST(TileOrder, ALoadMayNotOverwriteWhatIsRead) {
+  // A second load into the same place, at once or after a barrier.
+  const std::string again = R"(
+  br i1 %first, label %reload, label %done
+reload:
+  %state2 = call i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspace(3) %bar, i32 2048)
+  %to2 = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)
+  call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d(ptr addrspace(7) %to2, ptr addrspace(3) %bar, ptr %map, i32 0, i32 0, i16 0, i64 0, i1 false, i1 false, i32 0) ;; 20
+  br label %done
+done:
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 1)
+  ret void
+)";
+  const std::string text = replaced(load, "  ret void\n", again);
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome done = run(square, text, pattern(2048), seed);
+    ASSERT_TRUE(done.result.finding) << "seed " << seed;
+    // Who reads last sees that the copy has not landed.
+    EXPECT_TRUE(done.result.finding->kind == FindingKind::SharedRace ||
+                done.result.finding->kind == FindingKind::MissingWait)
+        << done.result.finding->text();
+  }
+  expectClean(replaced(load, "  ret void\n",
+                       "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" + again));
+}
+
+TEST(TileOrder, WhatThreadsWroteIsToBeFenced) {
+  expectMistake(replaced(store, proxyFence, ""), FindingKind::MissingProxyFence, 13);
+  expectMistake(
+      replaced(store, "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) ;; 12\n", ""),
+      FindingKind::SharedRace, 0);
+}
+
+TEST(TileOrder, AStoreIsToHaveReadBeforeItsSourceChanges) {
+  const std::string write =
+      "  store <4 x i32> zeroinitializer, ptr addrspace(3) %s, align 16 ;; 20\n";
+  const char wait[] = "  call void @llvm.nvvm.cp.async.bulk.wait.group.read(i32 0) ;; 15\n";
+  expectClean(replaced(store, "  ; AFTER\n", write));
+  expectMistake(replaced(store, wait, write + std::string(wait)), FindingKind::SharedRace, 20);
+  // Nor may a thread end before.
+  expectMistake(replaced(store, wait, ""), FindingKind::MissingWait, 13);
+  expectMistake(replaced(store, "  call void @llvm.nvvm.cp.async.bulk.commit.group() ;; 14\n", ""),
+                FindingKind::MissingWait, 13);
+  expectMistake(replaced(store, "wait.group.read(i32 0)", "wait.group.read(i32 1)"),
+                FindingKind::MissingWait, 13);
+}
+
+TEST(TileOrder, AWaitForReadsIsNoneForWrites) {
+  // The thread reads back what it has stored. After the full wait it is there; after a wait for the
+  // reads it may not be, and with seed 0 is not.
+  for (bool reads : {false, true}) {
+    std::string text = replaced(store, "  ; AFTER\n", R"(
+  %from = getelementptr i8, ptr %map, i32 8
+  %address = load ptr addrspace(1), ptr %from, align 8
+  %w = load volatile i32, ptr addrspace(1) %address, align 4
+  store i32 %w, ptr addrspace(1) %out, align 4
+)");
+    if (!reads)
+      text = replaced(text, "wait.group.read(i32 0)", "wait.group(i32 0)");
+    const std::vector<unsigned char> in = pattern(2048, 11);
+    const Outcome done = run(square, text, std::vector<unsigned char>(2048), 0, in);
+    ASSERT_FALSE(done.result.finding) << done.result.finding->text();
+    EXPECT_EQ(std::equal(in.begin(), in.begin() + 4, done.out.begin()), !reads);
+  }
+}
+
+TEST(TileOrder, AccessesStayInsideAllocations) {
+  Tensor larger = square;
+  larger.map.extents[1] = 33;
+  larger.coordinates = {0, 1};
+  expectMistake(loadText(larger.coordinates, 2048), FindingKind::OutOfBounds, 13, larger);
+  expectMistake(storeText(larger.coordinates, "s2g"), FindingKind::OutOfBounds, 13, larger);
+}
+
+TEST(TileOrder, TilesAreAligned) {
+  expectMistake(replaced(load, "  %to = addrspacecast ptr addrspace(3) @sectile_shared",
+                         "  %shifted = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 64\n"
+                         "  %to = addrspacecast ptr addrspace(3) %shifted"),
+                FindingKind::Misaligned, 13);
+}
+
+TEST(TileOrder, MapsAreMaps) {
+  const Outcome done = run(square, load, pattern(2048), 0, {}, /*breaksMap=*/true);
+  ASSERT_TRUE(done.result.finding);
+  EXPECT_EQ(done.result.finding->kind, FindingKind::BadOperand) << done.result.finding->text();
+  expectMistake(loadText({0, 0, 0}, 2048), FindingKind::BadOperand, 13);
+}
+
+// Bulk copies of bytes: half of `in` by way of shared memory to `out`.
+const std::string bulk = std::string(nvidiaHead) + R"(
+declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent
+define ptx_kernel void @k(ptr addrspace(1) %out, ptr addrspace(1) %in) {
+entry:
+  %bar = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 1024
+  %from = getelementptr i8, ptr addrspace(1) %in, i32 16
+  %to = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %bar, i32 1)
+  call void @llvm.nvvm.fence.proxy.async()
+  call void @llvm.nvvm.cp.async.bulk.global.to.shared.cluster(ptr addrspace(7) %to, ptr addrspace(3) %bar, ptr addrspace(1) %from, i32 512, i16 0, i64 0, i1 false, i1 false) ;; 10
+  %state = call i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspace(3) %bar, i32 512)
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0)
+  call void @llvm.nvvm.cp.async.bulk.shared.cta.to.global(ptr addrspace(1) %out, ptr addrspace(3) @sectile_shared, i32 512, i64 0, i1 false) ;; 11
+  call void @llvm.nvvm.cp.async.bulk.commit.group()
+  call void @llvm.nvvm.cp.async.bulk.wait.group(i32 0)
+  ret void
+}
+)";
+
+TEST(BulkCopy, GoesThroughSharedMemory) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    Runner runner(withLines(bulk));
+    runner.shape.block[0] = 1;
+    runner.shape.sharedBytes = 1032;
+    runner.options.seed = seed;
+    runner.chipTarget = "sm_90a";
+    const std::vector<unsigned char> in = pattern(1024);
+    auto *out = runner.upload(std::vector<unsigned char>(512));
+    const Counters counters = runner.expectClean(out, runner.upload(in));
+    EXPECT_TRUE(std::equal(out, out + 512, in.begin() + 16));
+    EXPECT_EQ(counters.asyncCopy.sectors, 17u);
+    EXPECT_EQ(counters.globalStore.sectors, 16u);
+  }
+}
+
+TEST(BulkCopy, CountsSixteens) {
+  Runner runner(withLines(replaced(bulk, "%from, i32 512", "%from, i32 520")));
+  runner.shape.block[0] = 1;
+  runner.shape.sharedBytes = 1032;
+  runner.expectFinding(FindingKind::BadOperand, 10, runner.allocate<unsigned char>(512),
+                       runner.upload(pattern(1024)));
+}
+
+// Tiles that TMA has swizzled are what wgmma takes: a row-major product of 64 by 64 by 64.
+TEST(TileOrder, FeedsWgmma) {
+  std::string sums, types, arguments, waited;
+  for (int i = 0; i < 32; ++i) {
+    types += (i ? ", float" : "float");
+    arguments += "float 0.0, ";
+  }
+  std::string text = std::string(nvidiaHead) + "%sums = type { " + types + " }\n" + R"(
+declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent
+declare %sums @sectile.nv.wgmma.m64n64k16.f32.f16.f16.ss.00()" +
+                     types + R"(, i64, i64, i1) convergent
+declare %sums @sectile.nv.wgmma_wait.0.32f32()" +
+                     types + R"() convergent
+define ptx_kernel void @k(ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %a, ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %b, ptr addrspace(1) %out) {
+entry:
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %bar = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 16384
+  %first = icmp eq i32 %i, 0
+  br i1 %first, label %load, label %ready
+load:
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %bar, i32 1)
+  call void @llvm.nvvm.fence.proxy.async()
+  %state = call i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspace(3) %bar, i32 16384)
+  %ta = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)
+  %second = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 8192
+  %tb = addrspacecast ptr addrspace(3) %second to ptr addrspace(7)
+  call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d(ptr addrspace(7) %ta, ptr addrspace(3) %bar, ptr %a, i32 0, i32 0, i16 0, i64 0, i1 false, i1 false, i32 0)
+  call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d(ptr addrspace(7) %tb, ptr addrspace(3) %bar, ptr %b, i32 0, i32 0, i16 0, i64 0, i1 false, i1 false, i32 0)
+  br label %ready
+ready:
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0)
+  %base = ptrtoint ptr addrspace(3) @sectile_shared to i64
+  %start = lshr i64 %base, 4
+  %da0 = or i64 %start, 4611686293305360384
+  call void @llvm.nvvm.wgmma.fence.sync.aligned()
+)";
+  for (int step = 0; step < 4; ++step) {
+    const std::string n = number(step);
+    if (step)
+      text += "  %da" + n + " = add i64 %da0, " + number(2 * step) + "\n";
+    text += "  %db" + n + " = add i64 %da" + n + ", 512\n  %d" + n +
+            " = call %sums @sectile.nv.wgmma.m64n64k16.f32.f16.f16.ss.00(" + arguments + "i64 %da" +
+            n + ", i64 %db" + n + ", i1 " + (step ? "true" : "false") + ")\n";
+    arguments.clear();
+    for (int i = 0; i < 32; ++i) {
+      const std::string name = "%e" + n + "." + number(i);
+      text += "  " + name + " = extractvalue %sums %d" + n + ", " + number(i) + "\n";
+      arguments += "float " + name + ", ";
+    }
+  }
+  text += "  call void @llvm.nvvm.wgmma.commit_group.sync.aligned()\n  %w = call %sums "
+          "@sectile.nv.wgmma_wait.0.32f32(" +
+          arguments.substr(0, arguments.size() - 2) +
+          ")\n  %p = getelementptr %sums, ptr addrspace(1) %out, i32 %i\n  store %sums %w, ptr "
+          "addrspace(1) %p, align 4\n  ret void\n}\n";
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    Runner runner(text);
+    runner.shape.block[0] = 128;
+    runner.shape.sharedBytes = 16384 + 8;
+    runner.options.seed = seed;
+    std::vector<uint16_t> a(64 * 64), b(64 * 64);
+    for (size_t i = 0; i < a.size(); ++i) {
+      a[i] = halfFromFloat(float(int(i * 7 % 11) - 5));
+      b[i] = halfFromFloat(float(int(i * 5 % 13) - 6));
+    }
+    auto map = [&](uint16_t *memory) {
+      TensorMap result = tensor("operand", TensorType::F16, {64, 64}, {64, 64}, {0, 0}, 128).map;
+      result.address = reinterpret_cast<uint64_t>(memory);
+      return llvm::cantFail(TensorMap::encode(result));
+    };
+    auto *out = runner.allocate<float>(64 * 64);
+    const LaunchResult result = runner.run(map(runner.upload(a)), map(runner.upload(b)), out);
+    ASSERT_FALSE(result.finding) << result.finding->text();
+    for (int thread = 0; thread < 128; ++thread)
+      for (int i = 0; i < 32; ++i) {
+        const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2),
+                  column = i / 4 * 8 + thread % 4 * 2 + i % 2;
+        float expected = 0;
+        for (int k = 0; k < 64; ++k)
+          expected +=
+              floatFromHalf(a[size_t(row * 64 + k)]) * floatFromHalf(b[size_t(column * 64 + k)]);
+        ASSERT_EQ(out[thread * 32 + i], expected) << "row " << row << ", column " << column;
+      }
+  }
+}
+
+TEST(TileOrder, Assembles) {
+  if (!sectile::findPtxas())
+    GTEST_SKIP() << "no ptxas";
+  const sectile::Target target = llvm::cantFail(sectile::Target::get("sm_90a"));
+  for (const std::string &text : {load, store, bulk, storeText({0, 0, 0}, "reduce.add")}) {
+    std::string entry;
+    const std::string ptx = assemble(text, target, entry);
+    EXPECT_NE(ptx.find("cp."), std::string::npos) << ptx;
+    auto result = sectile::runPtxas(ptx, target);
+    EXPECT_TRUE(bool(result)) << llvm::toString(result.takeError()) << ptx;
+  }
+}
+
+} // namespace
