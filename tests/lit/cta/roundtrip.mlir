@@ -27,8 +27,14 @@ func.func @registers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols
   %3 = cta.dot_start %t, %0, %acc by [16, 8, 16] : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, tensor<16x16xf32, #cols> -> !cta.in_flight<tensor<16x16xf32, #cols>>
   // CHECK: %[[G:.*]] = cta.dot_start %{{.*}}, %{{.*}}, %[[F]] by [16, 8, 16] {precision = 1 : i32} : {{.*}}, !cta.in_flight<tensor<16x16xf32, #[[COLS]]>> ->
   %4 = cta.dot_start %t, %0, %3 by [16, 8, 16] {precision = 1 : i32} : tensor<16x16xf16, #rows>, tensor<16x16xf16, #cols>, !cta.in_flight<tensor<16x16xf32, #cols>> -> !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: cta.dots_wait 1
+  cta.dots_wait 1
   // CHECK: cta.dot_wait %[[G]] : !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>
   %5 = cta.dot_wait %4 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: %[[B:.*]] = cta.dot_begin %{{.*}} : !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>
+  %6 = cta.dot_begin %5 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: cta.dot_wait %[[B]]
+  %7 = cta.dot_wait %6 : !cta.in_flight<tensor<16x16xf32, #cols>>
   return
 }
 
@@ -40,6 +46,8 @@ func.func @buffers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols>)
   %1 = cta.alloc %t {offset = 512 : i32} : !buffer from tensor<16x16xf16, #rows>
   // CHECK: cta.local_store %{{.*}}, %{{.*}} : tensor<16x16xf16, #[[ROWS]]>, !cta.buffer<16x16xf16, #[[PLAIN]]>
   cta.local_store %t, %0 : tensor<16x16xf16, #rows>, !buffer
+  // CHECK: cta.proxy_fence
+  cta.proxy_fence
   // CHECK: cta.barrier
   cta.barrier
   // CHECK: cta.local_load %{{.*}} : !cta.buffer<16x16xf16, #[[PLAIN]]> -> tensor<16x16xf16, #[[COLS]]>
