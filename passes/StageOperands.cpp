@@ -303,11 +303,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   /// Whether a dot of the loop may be in flight while the next iteration begins.
   bool canOverlap(scf::ForOp loop) const {
+    auto isStaged = [&](Value operand) {
+      if (!isa<RankedTensorType>(operand.getType()))
+        return false;
+      auto found = staged.find(originOfOperand(operand).root);
+      return found != staged.end() && found->second.byDescriptor;
+    };
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
-      return isCarriedThrough(dot) && llvm::all_of(ArrayRef{0u, 1u}, [&](unsigned i) {
-               auto found = staged.find(originOfOperand(dot->getOperand(i)).root);
-               return found != staged.end() && found->second.byDescriptor;
-             });
+      return isCarriedThrough(dot) && isStaged(dot.getA()) && isStaged(dot.getB());
     });
   }
 

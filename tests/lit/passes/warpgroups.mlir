@@ -9,6 +9,7 @@
 // PTX-COUNT-4: wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {{.*}} 1, 1, 0, 1;
 // PTX-NOT: wgmma.mma_async
 // PTX: wgmma.commit_group.sync.aligned
+// PTX: wgmma.wait_group.sync.aligned 1
 // PTX: wgmma.wait_group.sync.aligned 0
 
 module attributes {cta.target = "sm_90a_wgmma"} {
@@ -21,7 +22,7 @@ module attributes {cta.target = "sm_90a_wgmma"} {
   // CHECK: cta.async_wait
   // CHECK: cta.proxy_fence
   // CHECK-NEXT: cta.barrier
-  // CHECK: cta.dot {{.*}} by [64, 128, 16] : !cta.buffer<64x64xf16, #[[$A]]>, !cta.buffer<64x128xf16, #[[$B]]>
+  // CHECK: cta.dot_start {{.*}} by [64, 128, 16] : !cta.buffer<64x64xf16, #[[$A]]>, !cta.buffer<64x128xf16, #[[$B]]>
   func.func @loop(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %z: !tile.ptr<f32> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
     %c0 = arith.constant 0 : i32
