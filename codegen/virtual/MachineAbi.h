@@ -8,11 +8,15 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 7;
+constexpr unsigned machineAbiVersion = 8;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
 constexpr uint32_t sharedOrigin = 1024;
+// An address in the shared memory of a cluster's block has the block's rank, plus one, above these
+// bits; zero there is the own block.
+constexpr uint32_t clusterRankShift = 24;
+constexpr uint32_t sharedOffsetMask = (1u << clusterRankShift) - 1;
 
 // What generated code reads of its thread. The machine's own state of a thread follows behind it.
 struct ThreadHeader {
@@ -25,6 +29,13 @@ struct ThreadHeader {
   uint32_t warpCount;
   uint32_t warpSize;
   uint32_t sharedBytes; // dynamic part
+  uint32_t clusterRank; // of the block in its cluster
+  uint32_t clusterSize;
+  uint32_t clusterBlock[3];  // %cluster_ctaid
+  uint32_t clusterBlocks[3]; // %cluster_nctaid
+  uint32_t cluster[3];       // %clusterid
+  uint32_t clusters[3];      // %nclusterid
+  uint32_t isExplicitCluster;
   uint32_t reserved;
   uint64_t instructions; // of the IR, executed so far: written by generated code
   uint64_t allowed;      // instructions after which a loop calls `overrun`
@@ -224,11 +235,13 @@ enum class SiteKind : uint8_t {
 //     initialised, are there for the asynchronous proxy
 //   tensor_copy(thread, site, BulkOp and rank, registers): shared address, mbarrier or 0, address
 //   of
-//     the tensor map (two words), coordinates
+//     the tensor map (two words), the blocks of the cluster that get it or 0, coordinates
 //   bulk_copy(thread, site, BulkOp, registers): shared address, mbarrier or 0, global address (two
-//     words), bytes
+//     words), the blocks or 0, bytes
 //   bulk_commit(thread)
 //   bulk_wait(thread, site, groups that may stay pending, whether only for their reads)
+//   cluster_arrive(thread, site, whether what came before is released)
+//   cluster_wait(thread, site)
 //   mbarrier(thread, site, MbarrierOp, shared address, i64 operand) -> i64 result
 //   trap(thread, site)
 //   divisor_is_zero(thread, site): the code divides by something else instead
@@ -249,6 +262,8 @@ enum class SiteKind : uint8_t {
   X(async_wait)                                                                                    \
   X(fence)                                                                                         \
   X(fence_proxy)                                                                                   \
+  X(cluster_arrive)                                                                                \
+  X(cluster_wait)                                                                                  \
   X(mbarrier)                                                                                      \
   X(tensor_copy)                                                                                   \
   X(bulk_copy)                                                                                     \
