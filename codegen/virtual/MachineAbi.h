@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 8;
+constexpr unsigned machineAbiVersion = 9;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -100,6 +100,7 @@ enum class Op : uint32_t {
   WgmmaFence,
   WgmmaCommit,
   WgmmaWait,
+  SetMaxRegisters,
   Count
 };
 
@@ -165,6 +166,9 @@ struct WgmmaShape {
 };
 // The modifier word of WgmmaWait: how many words its registers are, and how many groups it leaves.
 constexpr unsigned wgmmaWaitGroupsShift = 16;
+
+// Modifiers of SetMaxRegisters: how many, and that it takes more than the warp has.
+constexpr uint32_t registersIncrease = 1u << 16;
 
 enum class BarrierKind : uint32_t {
   Sync,

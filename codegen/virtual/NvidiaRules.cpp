@@ -195,6 +195,13 @@ Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &)
                            lowering.allLanes(), {});
 }
 
+// An increase where `first` says so.
+Result setMaxRegisters(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  const auto count = uint32_t(cast<ConstantInt>(call.getArgOperand(0))->getZExtValue());
+  return lowering.warpCall(call, SiteKind::AsyncWait, Op::SetMaxRegisters,
+                           count | (rule.first ? registersIncrease : 0), lowering.allLanes(), {});
+}
+
 // Of mbarriers' initialisation alone where `first` says so.
 Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
   return lowering.machineCall(
@@ -833,7 +840,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.griddepcontrol.*", nothing},
     {"sectile.nv.wait_dependencies", nothing},
     {"sectile.nv.launch_dependents", nothing},
-    {"llvm.nvvm.setmaxnreg.*", nothing},
+    {"llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", setMaxRegisters},
+    {"llvm.nvvm.setmaxnreg.inc.sync.aligned.u32", setMaxRegisters, 1},
 };
 
 } // namespace

@@ -11,6 +11,7 @@ namespace sectile::vgpu {
 namespace {
 
 constexpr size_t stackSlack = 64 * 1024;      // for the machine's own functions
+constexpr uint32_t registerFile = 65536;      // of a multiprocessor
 constexpr uint64_t fewInstructions = 1 << 16; // of a thread, between two looks at the clock
 constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
 
@@ -118,6 +119,13 @@ void Block::prepare(Knowledge *knowledge) {
   if (launch->checks)
     shadow.start(sharedBytes, cluster.threadCount(), origin, warpSize);
 
+  // What the kernel states, or all that the registers of a multiprocessor give each thread.
+  const uint32_t registers = program.maxRegisters()
+                                 ? program.maxRegisters()
+                                 : std::min(255u, registerFile / (warpCount * warpSize)) / 8 * 8;
+  freeRegisters = 0;
+  registerWaits.clear();
+
   if (siteCounters.size() < program.sites().size())
     siteCounters.resize(program.sites().size());
   for (uint32_t w = 0; w < warpCount; ++w) {
@@ -129,6 +137,7 @@ void Block::prepare(Knowledge *knowledge) {
     warp.present = warp.live = warp.ready = present;
     warp.meetings.clear();
     warp.atBarrier = 0;
+    warp.registers = registers;
   }
   for (uint32_t i = 0; i < count; ++i) {
     Thread &thread = threads[i];

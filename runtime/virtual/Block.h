@@ -124,6 +124,7 @@ struct Warp {
   std::vector<Meeting> meetings;
   uint64_t atBarrier; // lanes that wait for the rest of the warp at a barrier
   uint32_t barrierKind, barrierId, barrierCount, barrierSite;
+  uint32_t registers; // that each of its threads may use, as setmaxnreg counts
 };
 
 struct NamedBarrier {
@@ -254,6 +255,9 @@ private:
   void arriveWarp(Warp &warp, uint64_t running);
   void finishBarrier(uint32_t id, Warp &running, uint64_t runningLanes);
 
+  // setmaxnreg: gives registers back to the block, or waits until it has enough of them.
+  void setMaxRegisters(const WarpOp &op, uint64_t running);
+
   // Warpgroup.cpp
   Warpgroup &warpgroupOf(const Warp &warp);
   bool isAligned(const WarpOp &op);
@@ -355,6 +359,9 @@ private:
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
+  uint32_t freeRegisters = 0; // those of a thread of each warp that gave some back
+  // Warps that wait for registers, and how many each of their threads wants, in order.
+  std::deque<std::pair<Warp *, uint32_t>> registerWaits;
   std::map<uint32_t, Mbarrier> mbarriers; // by their shared addresses
   std::vector<Transfer> transfers;        // not done yet, oldest first
   std::map<uint32_t, NamedBarrier> barriers;

@@ -57,8 +57,49 @@ void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t ru
     return;
   }
   ++siteCounters[site].executions;
+  if (meeting.op == Op::SetMaxRegisters) {
+    setMaxRegisters(op, running);
+    return;
+  }
   runWarpOp(op);
   wake(warp, meeting.arrived & ~running);
+}
+
+void Block::setMaxRegisters(const WarpOp &op, uint64_t running) {
+  if (!isAligned(op))
+    return;
+  const uint32_t wanted = op.modifiers & (registersIncrease - 1);
+  const bool increases = op.modifiers & registersIncrease;
+  const uint32_t has = op.warp.registers;
+  if (increases ? wanted < has : wanted > has) {
+    report(FindingKind::BadOperand, laneOf(op.warp, 0), op.site,
+           placeOf(op.site) + " to " + std::to_string(wanted) + " of a warp with " +
+               std::to_string(has) + " registers for each thread");
+    return;
+  }
+  for (unsigned lane = 0; lane < launch->warpSize; ++lane)
+    laneOf(op.warp, lane).state = ThreadState::AtWarp;
+  if (!increases) {
+    freeRegisters += has - wanted;
+    op.warp.registers = wanted;
+    wake(op.warp, op.lanes & ~running);
+  } else {
+    registerWaits.emplace_back(&op.warp, wanted);
+  }
+  // Who came first gets them first.
+  bool isGranted = !increases;
+  while (!registerWaits.empty()) {
+    const auto [warp, count] = registerWaits.front();
+    if (count - warp->registers > freeRegisters)
+      break;
+    freeRegisters -= count - warp->registers;
+    warp->registers = count;
+    registerWaits.pop_front();
+    isGranted |= warp == &op.warp;
+    wake(*warp, warp == &op.warp ? op.lanes & ~running : warp->present);
+  }
+  for (uint64_t rest = isGranted ? running : 0; rest; rest &= rest - 1)
+    laneOf(op.warp, unsigned(std::countr_zero(rest))).state = ThreadState::Ready;
 }
 
 void Block::synchronize(Warp &warp, uint64_t lanes) {
