@@ -143,6 +143,8 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
     flags |= accessVolatile;
   if (hasFences && flags & (accessVolatile | accessAtomic))
     flags |= accessFenced;
+  if (space == clusterSpace)
+    flags |= accessCluster;
   uint64_t bytes = layout.getTypeStoreSize(type).getFixedValue();
   Value *site = siteOf(instruction, accessKind(space, flags), name);
   Value *base = isShared(space) ? sharedAddress(pointer)

@@ -13,10 +13,14 @@ constexpr unsigned machineAbiVersion = 9;
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
 constexpr uint32_t sharedOrigin = 1024;
-// An address in the shared memory of a cluster's block has the block's rank, plus one, above these
-// bits; zero there is the own block.
-constexpr uint32_t clusterRankShift = 24;
-constexpr uint32_t sharedOffsetMask = (1u << clusterRankShift) - 1;
+// An address in the shared memory of a cluster's block has the highest bit set, and the block's
+// rank above an offset of this many bits. No offset of a block's own is as large.
+constexpr uint32_t clusterTag = 1u << 31, clusterRankShift = 24;
+constexpr bool isOfCluster(uint32_t address) { return address & clusterTag; }
+constexpr uint32_t rankOf(uint32_t address) { return (address & ~clusterTag) >> clusterRankShift; }
+constexpr uint32_t offsetOf(uint32_t address) {
+  return isOfCluster(address) ? address & ((1u << clusterRankShift) - 1) : address;
+}
 
 // What generated code reads of its thread. The machine's own state of a thread follows behind it.
 struct ThreadHeader {
@@ -50,8 +54,9 @@ constexpr uint32_t accessSizeMask = 0xffff;
 constexpr uint32_t accessStore = 1u << 16;
 constexpr uint32_t accessAtomic = 1u << 17;
 constexpr uint32_t accessVolatile = 1u << 18;
-constexpr uint32_t accessFenced = 1u << 19; // atomic or volatile, in a kernel that has fences
-constexpr uint32_t accessWords = 1u << 20;  // one of several words of 4 bytes, aligned to these
+constexpr uint32_t accessFenced = 1u << 19;  // atomic or volatile, in a kernel that has fences
+constexpr uint32_t accessCluster = 1u << 21; // the address may be another block's
+constexpr uint32_t accessWords = 1u << 20;   // one of several words of 4 bytes, aligned to these
 
 // What a fence does.
 constexpr uint32_t fenceAcquires = 1, fenceReleases = 2;

@@ -235,10 +235,10 @@ Value *multicastMask(Lowering &lowering, const CallInst &call, unsigned mask, un
 // The address in the shared memory of another block of the cluster.
 Result mapShared(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   IRBuilder<> &builder = lowering.builder;
-  Value *offset =
-      builder.CreateAnd(lowering.sharedAddress(call.getArgOperand(0)), sharedOffsetMask);
-  Value *of = builder.CreateAdd(call.getArgOperand(1), builder.getInt32(1));
-  Value *address = builder.CreateOr(offset, builder.CreateShl(of, clusterRankShift));
+  Value *offset = builder.CreateAnd(lowering.sharedAddress(call.getArgOperand(0)),
+                                    (1u << clusterRankShift) - 1);
+  Value *rank = builder.CreateShl(call.getArgOperand(1), clusterRankShift);
+  Value *address = builder.CreateOr(builder.CreateOr(offset, rank), clusterTag);
   return builder.CreateIntToPtr(builder.CreateZExt(address, builder.getInt64Ty()), call.getType());
 }
 

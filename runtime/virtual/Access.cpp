@@ -112,25 +112,23 @@ bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32
   return false;
 }
 
-bool Block::checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site) {
-  const uint32_t of = offset >> clusterRankShift;
-  const bool isOther = of && of != rank + 1;
-  if (of <= cluster.size && !(isOther && !cluster.blocks[of - 1]->isAlive())) {
-    const uint32_t own = offset & sharedOffsetMask;
-    if (own >= sharedOrigin && own < sharedEnd && bytes <= sharedEnd - own)
-      return true;
-  } else if (launch->checks || of > cluster.size) {
-    report(FindingKind::BadSharedAddress, thread, site,
-           placeOf(site) + " of shared memory of rank " + std::to_string(of - 1) +
-               " of the cluster, " +
-               (of > cluster.size ? "which has " + std::to_string(cluster.size) + " blocks"
-                                  : "a block that has ended"));
-    return false;
-  }
+bool Block::checkShared(const Thread &thread, uint32_t address, uint32_t bytes, uint32_t site,
+                        bool mayBeOthers) {
+  const bool isOthers = mayBeOthers && isOfCluster(address);
+  const uint32_t offset = isOthers ? offsetOf(address) : address;
+  const bool exists = !isOthers || rankOf(address) < cluster.size;
+  const bool lives = !isOthers || (exists && cluster.blocks[rankOf(address)]->isAlive());
+  if (lives && offset >= sharedOrigin && offset < sharedEnd && bytes <= sharedEnd - offset)
+    return true;
+  std::string where = "shared offset " + std::to_string(int64_t(int32_t(offset)) - sharedOrigin) +
+                      " of " + std::to_string(sharedEnd - sharedOrigin);
+  if (isOthers)
+    where += " of rank " + std::to_string(rankOf(address)) +
+             (!exists  ? ", of which the cluster has only " + std::to_string(cluster.size)
+              : !lives ? ", a block that has ended"
+                       : "");
   report(FindingKind::BadSharedAddress, thread, site,
-         placeOf(site) + " of " + std::to_string(bytes) + " bytes at shared offset " +
-             std::to_string(int64_t(int32_t(offset)) - sharedOrigin) + " of " +
-             std::to_string(sharedEnd - sharedOrigin));
+         placeOf(site) + " of " + std::to_string(bytes) + " bytes at " + where);
   return false;
 }
 
@@ -161,17 +159,18 @@ void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint
 char *Block::accessShared(Thread &thread, uint32_t offset, uint32_t access, uint32_t site) {
   if (launch->checks) {
     uint32_t bytes = access & accessSizeMask;
-    if (!checkShared(thread, offset, bytes, site) || !checkAligned(thread, offset, bytes, site))
+    if (!checkShared(thread, offset, bytes, site, access & accessCluster) ||
+        !checkAligned(thread, offset, bytes, site))
       stop(thread);
   }
   if (launch->checks || launch->counters)
     append(thread, offset, access | logShared, site);
-  return homeOf(offset).sharedStart + (offset & sharedOffsetMask);
+  return homeOf(offset).sharedStart + offsetOf(offset);
 }
 
 Block &Block::homeOf(uint32_t address) {
-  const uint32_t of = address >> clusterRankShift;
-  return of && of <= cluster.size ? *cluster.blocks[of - 1] : *this;
+  const bool isOthers = isOfCluster(address) && rankOf(address) < cluster.size;
+  return isOthers ? *cluster.blocks[rankOf(address)] : *this;
 }
 
 void Block::accessGeneric(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
@@ -406,7 +405,7 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
 void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
   Actor actor = actorOf(thread, entry.site);
   SharedShadow &shadow = homeOf(uint32_t(entry.address)).shadow;
-  auto offset = (uint32_t(entry.address) & sharedOffsetMask) - sharedOrigin;
+  auto offset = offsetOf(uint32_t(entry.address)) - sharedOrigin;
   uint32_t bytes = entry.access & accessSizeMask;
   std::optional<Conflict> conflict;
   if (entry.access & logIssue)

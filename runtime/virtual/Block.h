@@ -327,7 +327,8 @@ private:
   std::string byteOf(const Thread &thread, uint64_t address) const;
   void publish(Thread &thread, uint64_t address);
   bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
-  bool checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
+  bool checkShared(const Thread &thread, uint32_t address, uint32_t bytes, uint32_t site,
+                   bool mayBeOthers = false);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   std::string placeOf(uint32_t site) const;
   bool isLate() const;
@@ -359,7 +360,7 @@ private:
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
-  uint32_t freeRegisters = 0; // those of a thread of each warp that gave some back
+  uint32_t freeRegisters = 0; // given back: the sum over warps, of one thread each
   // Warps that wait for registers, and how many each of their threads wants, in order.
   std::deque<std::pair<Warp *, uint32_t>> registerWaits;
   std::map<uint32_t, Mbarrier> mbarriers; // by their shared addresses

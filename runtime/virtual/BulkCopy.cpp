@@ -218,7 +218,7 @@ void Block::start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, u
   transfer.site = site;
   transfer.mbarrier = mbarrier;
   for (const CopyPiece &piece : transfer.pieces)
-    if (!checkShared(thread, piece.shared, pieceBytes, site) ||
+    if (!checkShared(thread, piece.shared, pieceBytes, site, op == BulkOp::Load) ||
         (piece.high > piece.low &&
          !checkGlobal(thread, piece.global + piece.low, piece.high - piece.low, site,
                       op == BulkOp::Load ? "bulk load of " : "bulk store of ")))
@@ -248,8 +248,7 @@ void Block::start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, u
 // A load for each block that gets it, at the same place, with the mbarrier at the same place.
 void Block::startLoads(Thread &thread, uint32_t blocks, const Transfer &transfer) {
   Block &home = homeOf(transfer.pieces.front().shared);
-  if (blocks >> cluster.size ||
-      (transfer.mbarrier >> clusterRankShift && &homeOf(transfer.mbarrier) != &home)) {
+  if (blocks >> cluster.size || &homeOf(transfer.mbarrier) != &home) {
     report(FindingKind::BadOperand, thread, transfer.site,
            placeOf(transfer.site) + " names blocks that the cluster does not have, or an mbarrier "
                                     "of another block than it copies to");
@@ -260,9 +259,9 @@ void Block::startLoads(Thread &thread, uint32_t blocks, const Transfer &transfer
     Block &target = *cluster.blocks[size_t(std::countr_zero(rest))];
     // It is done there, where the addresses are the block's own.
     Transfer part = transfer;
-    part.mbarrier &= sharedOffsetMask;
+    part.mbarrier = offsetOf(part.mbarrier);
     for (CopyPiece &piece : part.pieces)
-      piece.shared &= sharedOffsetMask;
+      piece.shared = offsetOf(piece.shared);
     if (part.knowledge)
       ++part.knowledge->users;
     startLoad(thread, target, part, isFirst);
@@ -272,7 +271,7 @@ void Block::startLoads(Thread &thread, uint32_t blocks, const Transfer &transfer
 }
 
 void Block::startLoad(Thread &thread, Block &target, const Transfer &transfer, bool readsGlobal) {
-  const uint32_t base = (target.rank + 1) << clusterRankShift;
+  const uint32_t base = clusterTag | target.rank << clusterRankShift;
   const Mbarrier &barrier = mbarrierAt(thread, transfer.site, base | transfer.mbarrier);
   if (launch->checks) {
     const bool isFenced =

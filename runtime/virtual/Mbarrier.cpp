@@ -10,10 +10,8 @@ namespace sectile::vgpu {
 namespace {
 
 std::string bytesText(uint32_t address) {
-  const uint32_t of = address >> clusterRankShift;
-  return "the mbarrier at shared byte " +
-         std::to_string((address & sharedOffsetMask) - sharedOrigin) +
-         (of ? " of rank " + std::to_string(of - 1) : "");
+  return "the mbarrier at shared byte " + std::to_string(offsetOf(address) - sharedOrigin) +
+         (isOfCluster(address) ? " of rank " + std::to_string(rankOf(address)) : "");
 }
 
 void addOthers(std::shared_ptr<const BlocksSeen> &to,
@@ -32,7 +30,7 @@ uint64_t Block::mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t 
                          uint64_t operand) {
   const bool mayBeRemote = op >= MbarrierOp::Arrive && op <= MbarrierOp::ArriveExpectBytes;
   if (&homeOf(address) == this) {
-    address &= sharedOffsetMask;
+    address = offsetOf(address);
   } else if (!mayBeRemote) {
     report(FindingKind::BadOperand, thread, site,
            placeOf(site) + " of " + bytesText(address) + ", which is another block's");
@@ -155,14 +153,13 @@ void Block::invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address) 
 
 // The mbarrier there, which the thread must know to be initialised.
 Mbarrier &Block::mbarrierAt(Thread &thread, uint32_t site, uint32_t address) {
-  if (!checkShared(thread, address, Mbarrier::bytes, site))
+  if (!checkShared(thread, address, Mbarrier::bytes, site, /*mayBeOthers=*/true))
     stop(thread);
   Block &home = homeOf(address);
-  const auto found = home.mbarriers.find(address & sharedOffsetMask);
+  const auto found = home.mbarriers.find(offsetOf(address));
   if (found == home.mbarriers.end()) {
     report(FindingKind::BadOperand, thread, site,
-           placeOf(site) + " at shared byte " +
-               std::to_string((address & sharedOffsetMask) - sharedOrigin) +
+           placeOf(site) + " at shared byte " + std::to_string(offsetOf(address) - sharedOrigin) +
                ", where no mbarrier is initialised");
     stop(thread);
   }

@@ -299,6 +299,12 @@ TEST(Cluster, LoadsGoToSeveralBlocks) {
   };
   expectKind(replaced(multicast, "i16 3, i64 0, i1 true", "i16 7, i64 0, i1 true"),
              FindingKind::BadOperand);
+  // The mbarrier is to be the other block's as well.
+  expectKind(replaced(replaced(multicast, "i16 3, i64 0, i1 true", "i16 0, i64 0, i1 false"),
+                      "%to = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)",
+                      "%to = call ptr addrspace(7) @llvm.nvvm.mapa.shared.cluster(ptr "
+                      "addrspace(3) @sectile_shared, i32 1)"),
+             FindingKind::BadOperand);
   // Only the own block gets it.
   expectKind(replaced(multicast, "i16 3, i64 0, i1 true", "i16 1, i64 0, i1 true"),
              FindingKind::Deadlock);
