@@ -143,6 +143,7 @@ Function *makeEntry(Function &kernel, VirtualObject &object) {
   for (auto at = entry->getEntryBlock().begin(); &*at != first; ++at)
     at->setMetadata(machineMark, mark);
   object.argumentCount = uint32_t(kernel.arg_size());
+  object.maxRegisters = uint32_t(kernel.getFnAttributeAsParsedInteger("nvvm.maxnreg"));
   // Not as the processor that the host's code generator is to know.
   entry->addFnAttr(chipAttribute, kernel.getFnAttribute("target-cpu").getValueAsString());
   kernel.eraseFromParent();

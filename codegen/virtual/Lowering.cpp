@@ -27,7 +27,7 @@ constexpr unsigned genericSpace = 0, globalSpace = 1, sharedSpace = 3, constantS
 bool isShared(unsigned space) { return space == sharedSpace || space == clusterSpace; }
 
 SiteKind accessKind(unsigned space, uint32_t flags) {
-  SiteKind load = space == sharedSpace   ? SiteKind::SharedLoad
+  SiteKind load = isShared(space)        ? SiteKind::SharedLoad
                   : space == globalSpace ? SiteKind::GlobalLoad
                                          : SiteKind::GenericLoad;
   unsigned offset = flags & accessAtomic ? 2 : flags & accessStore ? 1 : 0;
@@ -143,10 +143,12 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
     flags |= accessVolatile;
   if (hasFences && flags & (accessVolatile | accessAtomic))
     flags |= accessFenced;
+  if (space == clusterSpace)
+    flags |= accessCluster;
   uint64_t bytes = layout.getTypeStoreSize(type).getFixedValue();
   Value *site = siteOf(instruction, accessKind(space, flags), name);
-  Value *base = space == sharedSpace ? sharedAddress(pointer)
-                                     : builder.CreatePtrToInt(pointer, builder.getInt64Ty());
+  Value *base = isShared(space) ? sharedAddress(pointer)
+                                : builder.CreatePtrToInt(pointer, builder.getInt64Ty());
   Value *host = nullptr;
   // The hardware splits what is wider than 16 bytes, or than the alignment the access states.
   for (uint64_t done = 0; done < bytes;) {
@@ -155,7 +157,7 @@ void Lowering::lowerAccess(Instruction &instruction, unsigned pointerOperand, Ty
       width /= 2;
     Value *address = done ? builder.CreateAdd(base, ConstantInt::get(base->getType(), done)) : base;
     Value *access = builder.getInt32(uint32_t(width) | flags);
-    if (space == sharedSpace) {
+    if (isShared(space)) {
       Value *part =
           machineCall("access_shared", builder.getPtrTy(), {thread, address, access, site});
       host = host ? host : part;

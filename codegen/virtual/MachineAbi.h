@@ -8,11 +8,19 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 7;
+constexpr unsigned machineAbiVersion = 9;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
 constexpr uint32_t sharedOrigin = 1024;
+// An address in the shared memory of a cluster's block has the highest bit set, and the block's
+// rank above an offset of this many bits. No offset of a block's own is as large.
+constexpr uint32_t clusterTag = 1u << 31, clusterRankShift = 24;
+constexpr bool isOfCluster(uint32_t address) { return address & clusterTag; }
+constexpr uint32_t rankOf(uint32_t address) { return (address & ~clusterTag) >> clusterRankShift; }
+constexpr uint32_t offsetOf(uint32_t address) {
+  return isOfCluster(address) ? address & ((1u << clusterRankShift) - 1) : address;
+}
 
 // What generated code reads of its thread. The machine's own state of a thread follows behind it.
 struct ThreadHeader {
@@ -25,6 +33,13 @@ struct ThreadHeader {
   uint32_t warpCount;
   uint32_t warpSize;
   uint32_t sharedBytes; // dynamic part
+  uint32_t clusterRank; // of the block in its cluster
+  uint32_t clusterSize;
+  uint32_t clusterBlock[3];  // %cluster_ctaid
+  uint32_t clusterBlocks[3]; // %cluster_nctaid
+  uint32_t cluster[3];       // %clusterid
+  uint32_t clusters[3];      // %nclusterid
+  uint32_t isExplicitCluster;
   uint32_t reserved;
   uint64_t instructions; // of the IR, executed so far: written by generated code
   uint64_t allowed;      // instructions after which a loop calls `overrun`
@@ -39,8 +54,9 @@ constexpr uint32_t accessSizeMask = 0xffff;
 constexpr uint32_t accessStore = 1u << 16;
 constexpr uint32_t accessAtomic = 1u << 17;
 constexpr uint32_t accessVolatile = 1u << 18;
-constexpr uint32_t accessFenced = 1u << 19; // atomic or volatile, in a kernel that has fences
-constexpr uint32_t accessWords = 1u << 20;  // one of several words of 4 bytes, aligned to these
+constexpr uint32_t accessFenced = 1u << 19;  // atomic or volatile, in a kernel that has fences
+constexpr uint32_t accessCluster = 1u << 21; // the address may be another block's
+constexpr uint32_t accessWords = 1u << 20;   // one of several words of 4 bytes, aligned to these
 
 // What a fence does.
 constexpr uint32_t fenceAcquires = 1, fenceReleases = 2;
@@ -89,6 +105,7 @@ enum class Op : uint32_t {
   WgmmaFence,
   WgmmaCommit,
   WgmmaWait,
+  SetMaxRegisters,
   Count
 };
 
@@ -154,6 +171,9 @@ struct WgmmaShape {
 };
 // The modifier word of WgmmaWait: how many words its registers are, and how many groups it leaves.
 constexpr unsigned wgmmaWaitGroupsShift = 16;
+
+// Modifiers of SetMaxRegisters: how many, and that it takes more than the warp has.
+constexpr uint32_t registersIncrease = 1u << 16;
 
 enum class BarrierKind : uint32_t {
   Sync,
@@ -224,11 +244,13 @@ enum class SiteKind : uint8_t {
 //     initialised, are there for the asynchronous proxy
 //   tensor_copy(thread, site, BulkOp and rank, registers): shared address, mbarrier or 0, address
 //   of
-//     the tensor map (two words), coordinates
+//     the tensor map (two words), the blocks of the cluster that get it or 0, coordinates
 //   bulk_copy(thread, site, BulkOp, registers): shared address, mbarrier or 0, global address (two
-//     words), bytes
+//     words), the blocks or 0, bytes
 //   bulk_commit(thread)
 //   bulk_wait(thread, site, groups that may stay pending, whether only for their reads)
+//   cluster_arrive(thread, site, whether what came before is released)
+//   cluster_wait(thread, site)
 //   mbarrier(thread, site, MbarrierOp, shared address, i64 operand) -> i64 result
 //   trap(thread, site)
 //   divisor_is_zero(thread, site): the code divides by something else instead
@@ -249,6 +271,8 @@ enum class SiteKind : uint8_t {
   X(async_wait)                                                                                    \
   X(fence)                                                                                         \
   X(fence_proxy)                                                                                   \
+  X(cluster_arrive)                                                                                \
+  X(cluster_wait)                                                                                  \
   X(mbarrier)                                                                                      \
   X(tensor_copy)                                                                                   \
   X(bulk_copy)                                                                                     \

@@ -195,6 +195,13 @@ Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &)
                            lowering.allLanes(), {});
 }
 
+// An increase where `first` says so.
+Result setMaxRegisters(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  const auto count = uint32_t(cast<ConstantInt>(call.getArgOperand(0))->getZExtValue());
+  return lowering.warpCall(call, SiteKind::AsyncWait, Op::SetMaxRegisters,
+                           count | (rule.first ? registersIncrease : 0), lowering.allLanes(), {});
+}
+
 // Of mbarriers' initialisation alone where `first` says so.
 Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
   return lowering.machineCall(
@@ -216,16 +223,37 @@ Result mbarrier(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   return call.getType()->isVoidTy() ? nullptr : builder.CreateTrunc(result, call.getType());
 }
 
-// The destination of a copy into the cluster's shared memory, and, where the flag behind the
-// copy's arguments says that it counts, which blocks get it. Blocks have no cluster, so it is the
-// own one.
-Error checkMulticast(const CallInst &call, unsigned mask, unsigned flag) {
-  const auto *counts = cast<ConstantInt>(call.getArgOperand(flag));
-  const auto *blocks = dyn_cast<ConstantInt>(call.getArgOperand(mask));
-  if (counts->isZero() || (blocks && blocks->isOne()))
-    return Error::success();
-  return createStringError("the virtual GPU cannot copy to the other blocks of a cluster: %s",
-                           call.getCalledFunction()->getName().str().c_str());
+// Which blocks of the cluster get a copy: the mask, where the flag behind the copy's arguments says
+// that it counts, else 0.
+Value *multicastMask(Lowering &lowering, const CallInst &call, unsigned mask, unsigned flag) {
+  IRBuilder<> &builder = lowering.builder;
+  if (cast<ConstantInt>(call.getArgOperand(flag))->isZero())
+    return builder.getInt32(0);
+  return builder.CreateZExt(call.getArgOperand(mask), builder.getInt32Ty());
+}
+
+// The address in the shared memory of another block of the cluster.
+Result mapShared(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *offset = builder.CreateAnd(lowering.sharedAddress(call.getArgOperand(0)),
+                                    (1u << clusterRankShift) - 1);
+  Value *rank = builder.CreateShl(call.getArgOperand(1), clusterRankShift);
+  Value *address = builder.CreateOr(builder.CreateOr(offset, rank), clusterTag);
+  return builder.CreateIntToPtr(builder.CreateZExt(address, builder.getInt64Ty()), call.getType());
+}
+
+// It is a release unless `first` says that it is relaxed.
+Result clusterArrive(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
+  IRBuilder<> &builder = lowering.builder;
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  return lowering.machineCall("cluster_arrive", builder.getVoidTy(),
+                              {lowering.threadValue(), site, builder.getInt32(!rule.first)});
+}
+
+Result clusterWait(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
+  return lowering.machineCall("cluster_wait", lowering.builder.getVoidTy(),
+                              {lowering.threadValue(), site});
 }
 
 // Operation `first` on a tensor's tile; the rank stands at the end of the name. Loads into the
@@ -239,12 +267,12 @@ Result tensorCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule)
     return createStringError("the virtual GPU does not know %s", name.str().c_str());
   const bool loads = BulkOp(rule.first) == BulkOp::Load;
   const unsigned map = loads ? 2 : 1;
-  if (rule.second)
-    if (Error error = checkMulticast(call, map + rank + 1, map + rank + 3))
-      return error;
+  Value *blocks = rule.second ? multicastMask(lowering, call, map + rank + 1, map + rank + 3)
+                              : builder.getInt32(0);
   SmallVector<Value *> values{call.getArgOperand(0),
-                              loads ? call.getArgOperand(1) : builder.getInt32(0)};
-  for (unsigned i = 0; i <= rank; ++i)
+                              loads ? call.getArgOperand(1) : builder.getInt32(0),
+                              call.getArgOperand(map), blocks};
+  for (unsigned i = 1; i <= rank; ++i)
     values.push_back(call.getArgOperand(map + i));
   Value *site = lowering.siteOf(call,
                                 loads                                 ? SiteKind::AsyncCopy
@@ -261,15 +289,13 @@ Result tensorCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule)
 Result bulkCopy(Lowering &lowering, CallInst &call, const IntrinsicRule &rule) {
   IRBuilder<> &builder = lowering.builder;
   const bool loads = BulkOp(rule.first) == BulkOp::Load;
-  if (rule.second)
-    if (Error error = checkMulticast(call, 4, 6))
-      return error;
+  Value *blocks = rule.second ? multicastMask(lowering, call, 4, 6) : builder.getInt32(0);
+  auto argument = [&](unsigned i) { return call.getArgOperand(i); };
   SmallVector<Value *> values;
   if (loads)
-    values.assign(call.arg_begin(), call.arg_begin() + 4);
+    values = {argument(0), argument(1), argument(2), blocks, argument(3)};
   else
-    values = {call.getArgOperand(1), builder.getInt32(0), call.getArgOperand(0),
-              call.getArgOperand(2)};
+    values = {argument(1), builder.getInt32(0), argument(0), blocks, argument(2)};
   Value *site = lowering.siteOf(call, loads ? SiteKind::AsyncCopy : SiteKind::GlobalStore,
                                 call.getCalledFunction()->getName());
   return lowering.machineCall("bulk_copy", builder.getVoidTy(),
@@ -459,6 +485,30 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.read.ptx.sreg.warpsize", FIELD(warpSize)},
     {"llvm.nvvm.read.ptx.sreg.dynamic_smem_size", FIELD(sharedBytes)},
 
+    // Clusters.
+    {"llvm.nvvm.read.ptx.sreg.cluster.ctarank", FIELD(clusterRank)},
+    {"llvm.nvvm.read.ptx.sreg.cluster.nctarank", FIELD(clusterSize)},
+    {"llvm.nvvm.read.ptx.sreg.cluster.ctaid.x", FIELD(clusterBlock[0])},
+    {"llvm.nvvm.read.ptx.sreg.cluster.ctaid.y", FIELD(clusterBlock[1])},
+    {"llvm.nvvm.read.ptx.sreg.cluster.ctaid.z", FIELD(clusterBlock[2])},
+    {"llvm.nvvm.read.ptx.sreg.cluster.nctaid.x", FIELD(clusterBlocks[0])},
+    {"llvm.nvvm.read.ptx.sreg.cluster.nctaid.y", FIELD(clusterBlocks[1])},
+    {"llvm.nvvm.read.ptx.sreg.cluster.nctaid.z", FIELD(clusterBlocks[2])},
+    {"llvm.nvvm.read.ptx.sreg.clusterid.x", FIELD(cluster[0])},
+    {"llvm.nvvm.read.ptx.sreg.clusterid.y", FIELD(cluster[1])},
+    {"llvm.nvvm.read.ptx.sreg.clusterid.z", FIELD(cluster[2])},
+    {"llvm.nvvm.read.ptx.sreg.nclusterid.x", FIELD(clusters[0])},
+    {"llvm.nvvm.read.ptx.sreg.nclusterid.y", FIELD(clusters[1])},
+    {"llvm.nvvm.read.ptx.sreg.nclusterid.z", FIELD(clusters[2])},
+    {"llvm.nvvm.is_explicit_cluster", FIELD(isExplicitCluster)},
+    {"llvm.nvvm.mapa.shared.cluster", mapShared},
+    {"llvm.nvvm.barrier.cluster.arrive", clusterArrive},
+    {"llvm.nvvm.barrier.cluster.arrive.aligned", clusterArrive},
+    {"llvm.nvvm.barrier.cluster.arrive.relaxed", clusterArrive, 1},
+    {"llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", clusterArrive, 1},
+    {"llvm.nvvm.barrier.cluster.wait", clusterWait},
+    {"llvm.nvvm.barrier.cluster.wait.aligned", clusterWait},
+
     // Warps.
     {"llvm.nvvm.bar.warp.sync", maskFirst, word(Op::WarpSync)},
     {"llvm.nvvm.shfl.sync.idx.*", maskFirst, word(Op::ShuffleIdx)},
@@ -585,6 +635,24 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.mbarrier.try.wait.parity.tl.scope.cluster.space.cta", mbarrier,
      word(MbarrierOp::TestParity)},
     {"sectile.nv.mbarrier_wait", mbarrier, word(MbarrierOp::Wait)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cta.space.cluster", mbarrier,
+     word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cluster", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cluster", mbarrier,
+     word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cta.space.cluster", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
+    {"llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster", mbarrier, word(MbarrierOp::Arrive)},
+    {"llvm.nvvm.mbarrier.arrive.drop.scope.cluster.space.cluster", mbarrier,
+     word(MbarrierOp::ArriveDrop)},
+    {"llvm.nvvm.mbarrier.arrive.expect.tx.scope.cluster.space.cluster", mbarrier,
+     word(MbarrierOp::ArriveExpectBytes)},
+    {"llvm.nvvm.mbarrier.expect.tx.scope.cluster.space.cluster", mbarrier,
+     word(MbarrierOp::ExpectBytes)},
+    {"llvm.nvvm.mbarrier.complete.tx.scope.cluster.space.cluster", mbarrier,
+     word(MbarrierOp::CompleteBytes)},
     {"llvm.nvvm.mbarrier.pending.count", pendingCount},
 
     // Bulk copies.
@@ -772,7 +840,8 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.griddepcontrol.*", nothing},
     {"sectile.nv.wait_dependencies", nothing},
     {"sectile.nv.launch_dependents", nothing},
-    {"llvm.nvvm.setmaxnreg.*", nothing},
+    {"llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", setMaxRegisters},
+    {"llvm.nvvm.setmaxnreg.inc.sync.aligned.u32", setMaxRegisters, 1},
 };
 
 } // namespace

@@ -5,7 +5,7 @@
 namespace sectile::vgpu {
 namespace {
 
-constexpr std::string_view magic = "sectile-vgpu-1\n";
+constexpr std::string_view magic = "sectile-vgpu-2\n";
 
 struct Writer {
   std::string bytes{magic};
@@ -50,7 +50,8 @@ std::string VirtualObject::serialize() const {
   Writer writer;
   for (const std::string *field : {&object, &entry, &kernel, &hostCpu})
     writer.text(*field);
-  for (uint32_t field : {argumentCount, staticSharedBytes, stackBytes, uint32_t(sites.size())})
+  for (uint32_t field :
+       {argumentCount, staticSharedBytes, stackBytes, maxRegisters, uint32_t(sites.size())})
     writer.number(field);
   for (const Site &site : sites) {
     writer.number(uint32_t(site.kind));
@@ -70,8 +71,8 @@ std::optional<VirtualObject> VirtualObject::deserialize(std::string_view bytes) 
   for (std::string *field : {&result.object, &result.entry, &result.kernel, &result.hostCpu})
     *field = reader.text();
   uint32_t siteCount = 0;
-  for (uint32_t *field :
-       {&result.argumentCount, &result.staticSharedBytes, &result.stackBytes, &siteCount})
+  for (uint32_t *field : {&result.argumentCount, &result.staticSharedBytes, &result.stackBytes,
+                          &result.maxRegisters, &siteCount})
     *field = reader.number();
   for (uint32_t i = 0; i < siteCount && reader.good; ++i) {
     Site site;

@@ -26,6 +26,7 @@ struct VirtualObject {
   uint32_t argumentCount = 0;
   uint32_t staticSharedBytes = 0; // shared variables of the module itself, before the dynamic part
   uint32_t stackBytes = 0;        // the largest stack frame
+  uint32_t maxRegisters = 0;      // that the kernel states for each thread; 0: none
   std::vector<Site> sites;
 
   std::string serialize() const;

@@ -112,13 +112,23 @@ bool Block::checkGlobal(Thread &thread, uint64_t address, uint32_t bytes, uint32
   return false;
 }
 
-bool Block::checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site) {
-  if (offset >= sharedOrigin && offset < sharedEnd && bytes <= sharedEnd - offset)
+bool Block::checkShared(const Thread &thread, uint32_t address, uint32_t bytes, uint32_t site,
+                        bool mayBeOthers) {
+  const bool isOthers = mayBeOthers && isOfCluster(address);
+  const uint32_t offset = isOthers ? offsetOf(address) : address;
+  const bool exists = !isOthers || rankOf(address) < cluster.size;
+  const bool lives = !isOthers || (exists && cluster.blocks[rankOf(address)]->isAlive());
+  if (lives && offset >= sharedOrigin && offset < sharedEnd && bytes <= sharedEnd - offset)
     return true;
+  std::string where = "shared offset " + std::to_string(int64_t(int32_t(offset)) - sharedOrigin) +
+                      " of " + std::to_string(sharedEnd - sharedOrigin);
+  if (isOthers)
+    where += " of rank " + std::to_string(rankOf(address)) +
+             (!exists  ? ", of which the cluster has only " + std::to_string(cluster.size)
+              : !lives ? ", a block that has ended"
+                       : "");
   report(FindingKind::BadSharedAddress, thread, site,
-         placeOf(site) + " of " + std::to_string(bytes) + " bytes at shared offset " +
-             std::to_string(int64_t(int32_t(offset)) - sharedOrigin) + " of " +
-             std::to_string(sharedEnd - sharedOrigin));
+         placeOf(site) + " of " + std::to_string(bytes) + " bytes at " + where);
   return false;
 }
 
@@ -149,12 +159,18 @@ void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint
 char *Block::accessShared(Thread &thread, uint32_t offset, uint32_t access, uint32_t site) {
   if (launch->checks) {
     uint32_t bytes = access & accessSizeMask;
-    if (!checkShared(thread, offset, bytes, site) || !checkAligned(thread, offset, bytes, site))
+    if (!checkShared(thread, offset, bytes, site, access & accessCluster) ||
+        !checkAligned(thread, offset, bytes, site))
       stop(thread);
   }
   if (launch->checks || launch->counters)
     append(thread, offset, access | logShared, site);
-  return sharedStart + offset;
+  return homeOf(offset).sharedStart + offsetOf(offset);
+}
+
+Block &Block::homeOf(uint32_t address) {
+  const bool isOthers = isOfCluster(address) && rankOf(address) < cluster.size;
+  return isOthers ? *cluster.blocks[rankOf(address)] : *this;
 }
 
 void Block::accessGeneric(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
@@ -190,7 +206,7 @@ std::string Block::byteOf(const Thread &thread, uint64_t address) const {
 }
 
 GlobalActor Block::globalActorOf(const Thread &thread, uint32_t site) const {
-  return {actorOf(thread, site), number, thread.others.get()};
+  return {actorOf(thread, site), cluster.number, thread.others.get()};
 }
 
 bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
@@ -239,10 +255,10 @@ void Block::publish(Thread &thread, uint64_t address) {
   Release &release = thread.release;
   if (!release.all) {
     auto seen = std::make_shared<Seen>(release.knowledge->seen);
-    (*seen)[thread.index] = release.clock;
+    (*seen)[thread.who] = release.clock;
     auto all = release.others ? std::make_shared<BlocksSeen>(*release.others)
                               : std::make_shared<BlocksSeen>();
-    all->add(number, std::move(seen));
+    all->add(cluster.number, std::move(seen));
     release.all = std::move(all);
   }
   launch->shadow->release(address, release.ofBlock ? std::optional(number) : std::nullopt,
@@ -263,8 +279,8 @@ void Block::fence(Thread &thread, uint32_t order) {
         if (const auto seen = launch->shadow->released(address, scope))
           found.add(*seen);
     thread.atomics.clear();
-    if (const Seen *own = found.of(number)) {
-      Knowledge *knowledge = newKnowledge();
+    if (const Seen *own = found.of(cluster.number)) {
+      Knowledge *knowledge = cluster.newKnowledge();
       knowledge->seen = thread.knowledge->seen;
       learn(knowledge->seen, *own);
       knowledge->settle();
@@ -277,11 +293,11 @@ void Block::fence(Thread &thread, uint32_t order) {
     }
   }
   if (order & fenceReleases) {
-    dropKnowledge(thread.release.knowledge);
+    cluster.drop(thread.release.knowledge);
     ++thread.knowledge->users;
     thread.release = {thread.knowledge, thread.clock, ofBlock, thread.others, nullptr};
     // What comes after is not released. Lanes that do the same keep one clock.
-    topClock = std::max(topClock, ++thread.clock);
+    cluster.topClock = std::max(cluster.topClock, ++thread.clock);
   }
 }
 
@@ -292,12 +308,13 @@ void Block::fenceProxy(Thread &thread, bool onlyMbarriers) {
   if (failed())
     stop(thread);
   if (!onlyMbarriers)
-    shadow.fenceProxy(thread.index, thread.clock);
+    for (uint32_t other = 0; other < cluster.size; ++other)
+      cluster.blocks[other]->shadow.fenceProxy(thread.who, thread.clock);
   for (auto &[address, barrier] : mbarriers)
-    if (barrier.initThread == thread.index && !barrier.initFence)
+    if (barrier.initThread == thread.who && !barrier.initFence)
       barrier.initFence = thread.clock;
   // What comes after is not fenced. Lanes that do the same keep one clock.
-  topClock = std::max(topClock, ++thread.clock);
+  cluster.topClock = std::max(cluster.topClock, ++thread.clock);
 }
 
 template <class Issued>
@@ -322,12 +339,20 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const GlobalConf
   const char *what = conflict.otherAccess == GlobalAccess::Write    ? "a write"
                      : conflict.otherAccess == GlobalAccess::Atomic ? "an atomic operation"
                                                                     : "a read";
-  std::string who = "thread " + std::to_string(conflict.otherThread);
-  if (conflict.otherBlock != number) {
-    const uint64_t x = launch->grid[0], y = launch->grid[1];
-    who += " of block (" + std::to_string(conflict.otherBlock % x) + "," +
-           std::to_string(conflict.otherBlock / x % y) + "," +
-           std::to_string(conflict.otherBlock / x / y) + ")";
+  const uint32_t other = conflict.otherThread % cluster.threadsPerBlock;
+  const uint32_t otherRank = conflict.otherThread / cluster.threadsPerBlock;
+  std::string who = "thread " + std::to_string(other);
+  if (conflict.otherCluster != cluster.number || otherRank != rank) {
+    uint64_t first = conflict.otherCluster;
+    uint32_t inside = otherRank;
+    std::string place;
+    for (int axis = 0; axis < 3; ++axis) {
+      const uint32_t extent = launch->cluster[axis], clusters = launch->grid[axis] / extent;
+      place += (axis ? "," : "") + std::to_string(first % clusters * extent + inside % extent);
+      first /= clusters;
+      inside /= extent;
+    }
+    who += " of block (" + place + ")";
   }
   report(FindingKind::GlobalRace, thread, site,
          placeOf(site) + " of " + byteOf(thread, conflict.address) + " is not ordered after " +
@@ -335,13 +360,17 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const GlobalConf
 }
 
 Actor Block::actorOf(const Thread &thread, uint32_t site) const {
-  return {thread.index, thread.warp, uint64_t(1) << thread.lane,
-          thread.clock, site,        thread.knowledge};
+  return {thread.who,
+          thread.who / launch->warpSize,
+          uint64_t(1) << thread.lane,
+          thread.clock,
+          site,
+          thread.knowledge};
 }
 
 void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict) {
   std::string where = "shared byte " + std::to_string(conflict.offset);
-  std::string other = nameOf(conflict.otherThread);
+  std::string other = cluster.nameOf(conflict.otherThread);
   switch (conflict.kind) {
   case FindingKind::BadOperand:
     report(conflict.kind, thread, site,
@@ -360,7 +389,7 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
   case FindingKind::MissingWait:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", where " +
-               (conflict.otherThread < threads.size()
+               (conflict.otherThread < cluster.threadCount()
                     ? "an asynchronous copy of " + other + " has not landed: "
                     : other + " has not been waited for: ") +
                placeOf(conflict.otherSite));
@@ -375,7 +404,8 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
 
 void Block::shadowAccess(Thread &thread, const LogEntry &entry) {
   Actor actor = actorOf(thread, entry.site);
-  auto offset = uint32_t(entry.address) - sharedOrigin;
+  SharedShadow &shadow = homeOf(uint32_t(entry.address)).shadow;
+  auto offset = offsetOf(uint32_t(entry.address)) - sharedOrigin;
   uint32_t bytes = entry.access & accessSizeMask;
   std::optional<Conflict> conflict;
   if (entry.access & logIssue)

@@ -11,6 +11,7 @@ namespace sectile::vgpu {
 namespace {
 
 constexpr size_t stackSlack = 64 * 1024;      // for the machine's own functions
+constexpr uint32_t registerFile = 65536;      // of a multiprocessor
 constexpr uint64_t fewInstructions = 1 << 16; // of a thread, between two looks at the clock
 constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
 
@@ -36,75 +37,48 @@ uint32_t Block::random(uint32_t bound) {
   return uint32_t((mix(randomState) >> 32) * bound >> 32);
 }
 
-Knowledge *Block::newKnowledge() {
-  if (freeKnowledge.empty()) {
-    allKnowledge.push_back(std::make_unique<Knowledge>());
-    freeKnowledge.push_back(allKnowledge.back().get());
-  }
-  Knowledge *result = freeKnowledge.back();
-  freeKnowledge.pop_back();
-  result->users = 0;
-  result->threads = uint32_t(threads.size());
-  return result;
-}
-
-uint32_t Block::newAgent(std::string name) {
-  agents.push_back(std::move(name));
-  return uint32_t(threads.size() + agents.size() - 1);
-}
-
-std::string Block::nameOf(uint32_t threadOrAgent) const {
-  return threadOrAgent < threads.size() ? "thread " + std::to_string(threadOrAgent)
-                                        : agents[threadOrAgent - threads.size()];
-}
-
 void Block::setKnowledge(Thread &thread, Knowledge *knowledge) {
   ++knowledge->users;
-  dropKnowledge(thread.knowledge);
+  cluster.drop(thread.knowledge);
   thread.knowledge = knowledge;
-}
-
-void Block::dropKnowledge(Knowledge *knowledge) {
-  if (knowledge && --knowledge->users == 0)
-    freeKnowledge.push_back(knowledge);
 }
 
 // Each learner comes to know what every member knows and has done; the members' next accesses are
 // newer.
-void Block::join(const uint32_t *members, size_t count, const uint32_t *learners,
+void Block::join(Thread *const *members, size_t count, Thread *const *learners,
                  size_t learnerCount) {
   if (!launch->checks)
     return;
-  Knowledge *joined = newKnowledge();
-  joined->seen = threads[members[0]].knowledge->seen;
-  const Knowledge *last = threads[members[0]].knowledge;
+  Knowledge *joined = cluster.newKnowledge();
+  joined->seen = members[0]->knowledge->seen;
+  const Knowledge *last = members[0]->knowledge;
   for (size_t i = 1; i < count; ++i) {
-    const Knowledge *other = threads[members[i]].knowledge;
+    const Knowledge *other = members[i]->knowledge;
     if (other == last)
       continue;
     last = other;
     learn(joined->seen, other->seen);
   }
-  ++topClock;
+  ++cluster.topClock;
   for (size_t i = 0; i < count; ++i) {
-    Thread &thread = threads[members[i]];
-    joined->seen[thread.index] = thread.clock;
-    thread.clock = topClock;
+    Thread &thread = *members[i];
+    joined->seen[thread.who] = thread.clock;
+    thread.clock = cluster.topClock;
   }
   joined->settle();
   ++joined->users; // so that it survives the loop
   for (size_t i = 0; i < learnerCount; ++i)
-    setKnowledge(threads[learners[i]], joined);
-  dropKnowledge(joined);
+    setKnowledge(*learners[i], joined);
+  cluster.drop(joined);
   joinOthers(members, count, learners, learnerCount);
 }
 
 // The same of what they know of other blocks.
-void Block::joinOthers(const uint32_t *members, size_t count, const uint32_t *learners,
+void Block::joinOthers(Thread *const *members, size_t count, Thread *const *learners,
                        size_t learnerCount) {
-  std::shared_ptr<const BlocksSeen> joined = threads[members[0]].others;
+  std::shared_ptr<const BlocksSeen> joined = members[0]->others;
   for (size_t i = 1; i < count; ++i) {
-    const std::shared_ptr<const BlocksSeen> &other = threads[members[i]].others;
+    const std::shared_ptr<const BlocksSeen> &other = members[i]->others;
     if (!other || other == joined)
       continue;
     auto both = std::make_shared<BlocksSeen>(*other);
@@ -113,19 +87,17 @@ void Block::joinOthers(const uint32_t *members, size_t count, const uint32_t *le
     joined = std::move(both);
   }
   for (size_t i = 0; i < learnerCount && joined; ++i)
-    threads[learners[i]].others = joined;
+    learners[i]->others = joined;
 }
 
-void Block::prepare(uint64_t linearBlock) {
+void Block::prepare(Knowledge *knowledge) {
   const Program &program = *launch->program;
   finding.reset();
   uninitialized.reset();
   barriers.clear();
   mbarriers.clear();
   transfers.clear();
-  progress = lastProgress = idleRounds = 0;
-  agents.clear();
-  randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + linearBlock);
+  randomState = mix(launch->seed * 0x9e3779b97f4a7c15ull + number);
 
   const uint32_t *size = launch->blockSize;
   uint32_t count = size[0] * size[1] * size[2];
@@ -143,21 +115,16 @@ void Block::prepare(uint64_t linearBlock) {
   sharedStart = start - sharedOrigin;
   sharedEnd = sharedOrigin + uint32_t(sharedBytes);
 
-  if (topClock > 1u << 31) {
-    shadow = SharedShadow();
-    topClock = 1;
-  }
-  uint32_t origin = ++topClock;
-  freeKnowledge.clear();
-  for (auto &each : allKnowledge)
-    freeKnowledge.push_back(each.get());
-  Knowledge *knowledge = nullptr;
-  if (launch->checks) {
-    shadow.start(sharedBytes, count, origin, warpSize);
-    knowledge = newKnowledge();
-    knowledge->seen.assign(count, origin - 1);
-    knowledge->least = origin - 1;
-  }
+  const uint32_t origin = cluster.origin;
+  if (launch->checks)
+    shadow.start(sharedBytes, cluster.threadCount(), origin, warpSize);
+
+  // What the kernel states, or all that the registers of a multiprocessor give each thread.
+  const uint32_t registers = program.maxRegisters()
+                                 ? program.maxRegisters()
+                                 : std::min(255u, registerFile / (warpCount * warpSize)) / 8 * 8;
+  freeRegisters = 0;
+  registerWaits.clear();
 
   if (siteCounters.size() < program.sites().size())
     siteCounters.resize(program.sites().size());
@@ -170,6 +137,7 @@ void Block::prepare(uint64_t linearBlock) {
     warp.present = warp.live = warp.ready = present;
     warp.meetings.clear();
     warp.atBarrier = 0;
+    warp.registers = registers;
   }
   for (uint32_t i = 0; i < count; ++i) {
     Thread &thread = threads[i];
@@ -185,6 +153,16 @@ void Block::prepare(uint64_t linearBlock) {
     thread.warpCount = warpCount;
     thread.warpSize = warpSize;
     thread.sharedBytes = launch->dynamicBytes;
+    thread.clusterRank = rank;
+    thread.clusterSize = cluster.size;
+    thread.isExplicitCluster = launch->hasClusters;
+    for (int axis = 0; axis < 3; ++axis) {
+      const uint32_t extent = launch->cluster[axis];
+      thread.clusterBlock[axis] = coordinates[axis] % extent;
+      thread.clusterBlocks[axis] = extent;
+      thread.cluster[axis] = coordinates[axis] / extent;
+      thread.clusters[axis] = launch->grid[axis] / extent;
+    }
     thread.dispatch = launch->dispatch;
     thread.implicitArgs = launch->implicitArgs;
     thread.shared = sharedStart;
@@ -193,6 +171,7 @@ void Block::prepare(uint64_t linearBlock) {
     thread.owner = this;
     thread.warpState = &warps[thread.warp];
     thread.index = i;
+    thread.who = rank * cluster.threadsPerBlock + i;
     thread.state = ThreadState::Ready;
     thread.log.clear();
     thread.shadowed = 0;
@@ -214,6 +193,8 @@ void Block::prepare(uint64_t linearBlock) {
     thread.bulkClocks.clear();
     thread.lastStoreSite = ~0u;
     thread.lastStoreGroup = 0;
+    thread.hasArrived = false;
+    thread.clusterPhase = 0;
     // Different offsets keep the same variable of different threads out of the same cache set.
     prepareFiber(thread.context, stacks.low(i), stacks.bytes(), size_t(i % 59) * 320, threadMain,
                  &thread);
@@ -245,12 +226,18 @@ void Block::overrun(Thread &thread, uint32_t site) {
   stop(thread);
 }
 
-std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearBlock) {
+std::optional<Finding> Block::begin(const LaunchContext &context, Knowledge *knowledge) {
   launch = &context;
-  number = linearBlock;
-  coordinates[0] = uint32_t(linearBlock % launch->grid[0]);
-  coordinates[1] = uint32_t(linearBlock / launch->grid[0] % launch->grid[1]);
-  coordinates[2] = uint32_t(linearBlock / launch->grid[0] / launch->grid[1]);
+  // Clusters follow each other as blocks do, and blocks so within one.
+  uint64_t first = cluster.number, inside = rank;
+  for (int axis = 0; axis < 3; ++axis) {
+    const uint32_t extent = context.cluster[axis], clusters = context.grid[axis] / extent;
+    coordinates[axis] = uint32_t(first % clusters) * extent + uint32_t(inside % extent);
+    first /= clusters;
+    inside /= extent;
+  }
+  number = coordinates[0] +
+           context.grid[0] * (coordinates[1] + uint64_t(context.grid[1]) * coordinates[2]);
   auto ofWhole = [&](FindingKind kind, std::string message) {
     Finding result;
     result.kind = kind;
@@ -267,13 +254,18 @@ std::optional<Finding> Block::run(const LaunchContext &context, uint64_t linearB
                                                 std::to_string(count) + " threads");
   if (isLate())
     return ofWhole(FindingKind::TimedOut, lateness());
-  prepare(linearBlock);
-  while (liveThreads && !failed()) {
-    if (Thread *thread = next())
-      switchFiber(main, thread->context);
-    else if (!resumeFullLogs() && !advanceTransfer() && !resumePolling())
-      diagnoseStuck();
-  }
+  prepare(knowledge);
+  return std::nullopt;
+}
+
+bool Block::proceed() {
+  Thread *thread = next();
+  if (thread)
+    switchFiber(main, thread->context);
+  return thread || readyWarps;
+}
+
+std::optional<Finding> Block::end() {
   for (const Thread &thread : threads)
     instructions += thread.instructions;
   // What does not explain an uninitialised read may be its consequence.
@@ -299,7 +291,8 @@ void Block::exitThread(Thread &thread) {
   thread.state = ThreadState::Exited;
   warp.live &= ~bit(thread.lane);
   --liveThreads;
-  ++progress;
+  leaveCluster(thread);
+  ++cluster.progress;
   // The others of the warp no longer wait for this lane.
   for (size_t i = 0; i < warp.meetings.size() && !failed();) {
     Meeting &meeting = warp.meetings[i];
@@ -330,6 +323,8 @@ Thread *Block::next() {
     advanceAgents();
   if (failed() || !readyWarps)
     return nullptr;
+  if (cluster.size > 1 && launch->seed && random(32) == 0)
+    return nullptr; // another block's turn
   if (launch->seed && (random(8) == 0 || !(readyWarps & bit(currentWarp)))) {
     unsigned skip = random(uint32_t(std::popcount(readyWarps)));
     uint64_t rest = readyWarps;
@@ -403,7 +398,7 @@ void Block::report(FindingKind kind, const Thread &thread, uint32_t site, std::s
     return;
   Finding result;
   result.kind = kind;
-  std::copy_n(coordinates, 3, result.block);
+  std::copy_n(thread.block, 3, result.block);
   result.thread = thread.index;
   result.kernel = launch->program->kernel();
   const Site &place = launch->program->sites()[site];
@@ -464,7 +459,7 @@ std::string Block::placesOf(const std::vector<Group> &groups) const {
 }
 
 // No thread can run. Says who waits for what, and whether a barrier is what they disagree about.
-void Block::diagnoseStuck() {
+void Block::diagnoseStuck(const std::string &others) {
   const std::vector<Group> groups = groupThreads();
   const Thread *witness = nullptr;
   size_t atBarriers = 0;
@@ -481,7 +476,7 @@ void Block::diagnoseStuck() {
   }
   bool divergence = atBarriers > 1 || (atBarriers == 1 && exited);
   report(divergence ? FindingKind::BarrierDivergence : FindingKind::Deadlock, *witness,
-         witness->site, placesOf(groups));
+         witness->site, placesOf(groups) + others);
 }
 
 } // namespace sectile::vgpu

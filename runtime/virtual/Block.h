@@ -1,6 +1,7 @@
 // One block of a launch on one host thread: its threads as fibers, its warps, its shared memory.
 #pragma once
 #include "codegen/virtual/VirtualObject.h"
+#include "runtime/virtual/Cluster.h"
 #include "runtime/virtual/Counters.h"
 #include "runtime/virtual/Fiber.h"
 #include "runtime/virtual/Finding.h"
@@ -62,6 +63,7 @@ struct Thread : ThreadHeader {
   Block *owner;
   Warp *warpState;
   uint32_t index; // within the block
+  uint32_t who;   // through the cluster, as clocks are known
   ThreadState state;
   FiberContext context;
 
@@ -99,6 +101,10 @@ struct Thread : ThreadHeader {
   uint32_t bulkGroups, bulkWaited;
   std::vector<uint32_t> bulkClocks;
   uint32_t lastStoreSite, lastStoreGroup; // ~0: there is none
+
+  // Of barrier.cluster: whether it has arrived and not waited yet, and in which phase.
+  bool hasArrived;
+  uint64_t clusterPhase;
 };
 
 // Lanes that gather for one operation.
@@ -118,13 +124,14 @@ struct Warp {
   std::vector<Meeting> meetings;
   uint64_t atBarrier; // lanes that wait for the rest of the warp at a barrier
   uint32_t barrierKind, barrierId, barrierCount, barrierSite;
+  uint32_t registers; // that each of its threads may use, as setmaxnreg counts
 };
 
 struct NamedBarrier {
   uint32_t arrived = 0;          // threads, whole warps counted
   uint32_t expected = 0;         // 0: no one has arrived
-  std::vector<uint32_t> members; // threads that arrived: their accesses come before
-  std::vector<uint32_t> waiters; // those of them that wait
+  std::vector<Thread *> members; // that arrived: their accesses come before
+  std::vector<Thread *> waiters; // those of them that wait
   uint32_t reduction = 0;
   bool anyTrue = false, anyFalse = false;
 };
@@ -133,6 +140,8 @@ struct NamedBarrier {
 struct LaunchContext {
   const Program *program;
   uint32_t grid[3], blockSize[3];
+  uint32_t cluster[3]; // blocks
+  bool hasClusters;    // the launch asked for them
   uint32_t warpSize;
   uint32_t sharedBytes; // the module's own and the dynamic part
   uint32_t dynamicBytes;
@@ -147,15 +156,30 @@ struct LaunchContext {
 
 class Block {
 public:
-  Block() = default;
+  Block(Cluster &cluster, uint32_t rank) : cluster(cluster), rank(rank) {}
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
   ~Block();
 
   // The deadline of a launch is that long from here, for all the blocks that this host thread runs.
   void startClock();
-  // Runs one block to its end, or to its first finding. Adds to `siteCounters` and `sectorsRead`.
-  std::optional<Finding> run(const LaunchContext &launch, uint64_t linearBlock);
+
+  // A block's life, which its cluster directs. It adds to `siteCounters` and `sectorsRead`.
+  // `begin` says why it cannot run; `proceed` lets threads run until none of them can, or, so that
+  // schedules differ, others are to; it is false if none could.
+  std::optional<Finding> begin(const LaunchContext &launch, Knowledge *knowledge);
+  bool proceed();
+  bool isAlive() const { return liveThreads; }
+  std::optional<Finding> end();
+  // What may let threads go on that cannot by themselves.
+  bool resumeFullLogs();
+  bool advanceTransfer();
+  bool resumePolling();
+  // Where all threads are.
+  std::string places() const { return placesOf(groupThreads()); }
+  void diagnoseStuck(const std::string &others);
+  void forgetShadow() { shadow = SharedShadow(); }
+
   std::vector<SiteCounters> siteCounters;
   std::vector<uint64_t> sectorsRead; // by the launch's ranges
   uint64_t instructions = 0;
@@ -175,7 +199,9 @@ public:
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
   void fenceProxy(Thread &thread, bool onlyMbarriers);
-  void copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned rank,
+  void arriveCluster(Thread &thread, uint32_t site, bool releases);
+  void waitCluster(Thread &thread, uint32_t site);
+  void copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned dimensions,
                   const uint32_t *registers);
   void copyBulk(Thread &thread, uint32_t site, BulkOp op, const uint32_t *registers);
   void commitBulk(Thread &thread);
@@ -206,7 +232,7 @@ public:
 
 private:
   [[noreturn]] void stop(Thread &thread);
-  void prepare(uint64_t linearBlock);
+  void prepare(Knowledge *knowledge);
   static void threadMain(void *thread);
   void exitThread(Thread &thread);
 
@@ -223,13 +249,14 @@ private:
   };
   std::vector<Group> groupThreads() const;
   std::string placesOf(const std::vector<Group> &groups) const;
-  void diagnoseStuck();
-  bool resumeFullLogs();
   uint32_t random(uint32_t bound);
 
   void completeMeeting(Warp &warp, size_t meeting, uint32_t site, uint64_t running);
   void arriveWarp(Warp &warp, uint64_t running);
   void finishBarrier(uint32_t id, Warp &running, uint64_t runningLanes);
+
+  // setmaxnreg: gives registers back to the block, or waits until it has enough of them.
+  void setMaxRegisters(const WarpOp &op, uint64_t running);
 
   // Warpgroup.cpp
   Warpgroup &warpgroupOf(const Warp &warp);
@@ -245,6 +272,11 @@ private:
   void resolveSums(const WarpOp &op, Warpgroup &group, unsigned words);
   void endWarpgroupOf(const Warp &warp);
 
+  // The block with this address in its shared memory: the own one, or another of the cluster.
+  Block &homeOf(uint32_t address);
+  void leaveCluster(Thread &thread);
+  void completeCluster();
+
   // Mbarrier.cpp
   void initMbarrier(Thread &thread, uint32_t site, uint32_t address, uint64_t count);
   void invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address);
@@ -259,20 +291,21 @@ private:
   void forgetLearned(Mbarrier &barrier);
   bool waitAtMbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
                       uint64_t operand);
-  bool resumePolling();
   std::string mbarrierText(const Thread &thread) const;
   void finishArrival(const Transfer &transfer);
   bool landCopy(Thread &thread, const AsyncCopy &copy);
   void landCopies(Thread &thread, const Transfer &transfer);
 
   // BulkCopy.cpp
-  const TensorMap &tensorMapAt(Thread &thread, uint32_t site, uint64_t address, unsigned rank);
-  void start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, Transfer transfer);
-  void startLoad(Thread &thread, const Transfer &transfer);
+  const TensorMap &tensorMapAt(Thread &thread, uint32_t site, uint64_t address,
+                               unsigned dimensions);
+  void start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, uint32_t blocks,
+             Transfer transfer);
+  void startLoads(Thread &thread, uint32_t blocks, const Transfer &transfer);
+  void startLoad(Thread &thread, Block &target, const Transfer &transfer, bool readsGlobal);
   void startStore(Thread &thread, Transfer &transfer);
   void countTransfer(const Transfer &transfer);
   bool advance(Transfer &transfer);
-  bool advanceTransfer();
   void finishLoad(const Transfer &transfer);
   void readForStore(Transfer &transfer);
   void finishStore(const Transfer &transfer);
@@ -294,7 +327,8 @@ private:
   std::string byteOf(const Thread &thread, uint64_t address) const;
   void publish(Thread &thread, uint64_t address);
   bool checkAligned(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
-  bool checkShared(const Thread &thread, uint32_t offset, uint32_t bytes, uint32_t site);
+  bool checkShared(const Thread &thread, uint32_t address, uint32_t bytes, uint32_t site,
+                   bool mayBeOthers = false);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   std::string placeOf(uint32_t site) const;
   bool isLate() const;
@@ -313,28 +347,24 @@ private:
   void shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, bool transpose,
                  bool store);
 
-  uint32_t newAgent(std::string name);
-  std::string nameOf(uint32_t threadOrAgent) const;
   Knowledge *commonKnowledge(uint32_t firstThread, uint32_t count);
   void learnOf(Warp &warp, uint64_t members, uint32_t agent, uint32_t clock);
-  Knowledge *newKnowledge();
   void setKnowledge(Thread &thread, Knowledge *knowledge);
-  void dropKnowledge(Knowledge *knowledge);
-  void joinOthers(const uint32_t *members, size_t count, const uint32_t *learners,
+  void joinOthers(Thread *const *members, size_t count, Thread *const *learners,
                   size_t learnerCount);
-  void join(const uint32_t *members, size_t count, const uint32_t *learners, size_t learnerCount);
+  void join(Thread *const *members, size_t count, Thread *const *learners, size_t learnerCount);
 
+  Cluster &cluster;
+  const uint32_t rank;
   const LaunchContext *launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
+  uint32_t freeRegisters = 0; // given back: the sum over warps, of one thread each
+  // Warps that wait for registers, and how many each of their threads wants, in order.
+  std::deque<std::pair<Warp *, uint32_t>> registerWaits;
   std::map<uint32_t, Mbarrier> mbarriers; // by their shared addresses
   std::vector<Transfer> transfers;        // not done yet, oldest first
-  // What changes whenever something does that a polling thread could see, what it was when no other
-  // thread could go on the last time, and how often it was that in a row.
-  uint64_t progress = 0, lastProgress = 0;
-  unsigned idleRounds = 0;
-  std::vector<std::string> agents; // their names, by their number after the threads
   std::map<uint32_t, NamedBarrier> barriers;
   StackPool stacks;
   FiberContext main;
@@ -342,9 +372,6 @@ private:
   char *sharedStart = nullptr; // host address of shared address zero
   uint32_t sharedEnd = 0;      // the first shared address behind the arena
   SharedShadow shadow;
-  std::vector<std::unique_ptr<Knowledge>> allKnowledge;
-  std::vector<Knowledge *> freeKnowledge;
-  uint32_t topClock = 1;
 
   uint64_t readyWarps = 0;
   uint32_t currentWarp = 0;

@@ -153,7 +153,7 @@ void combineAll(TensorType type, BulkOp op, uint64_t address, const char *from, 
 
 // The map that a kernel names, from the thread's own variables or global memory.
 const TensorMap &Block::tensorMapAt(Thread &thread, uint32_t site, uint64_t address,
-                                    unsigned rank) {
+                                    unsigned dimensions) {
   const auto low = reinterpret_cast<uint64_t>(stacks.low(thread.index));
   const bool isPrivate = address >= low && address + sizeof(TensorMap) <= low + stacks.bytes();
   if (!isPrivate && !checkGlobal(thread, address, sizeof(TensorMap), site, "tensor map of "))
@@ -161,7 +161,7 @@ const TensorMap &Block::tensorMapAt(Thread &thread, uint32_t site, uint64_t addr
   if (!checkAligned(thread, address, alignof(TensorMap), site))
     stop(thread);
   const TensorMap &map = *std::bit_cast<const TensorMap *>(address);
-  if (map.magic == TensorMap::magicNumber && map.rank == rank)
+  if (map.magic == TensorMap::magicNumber && map.rank == dimensions)
     return map;
   report(FindingKind::BadOperand, thread, site,
          placeOf(site) + (map.magic == TensorMap::magicNumber
@@ -170,15 +170,15 @@ const TensorMap &Block::tensorMapAt(Thread &thread, uint32_t site, uint64_t addr
   stop(thread);
 }
 
-// registers: shared address, mbarrier, tensor map (two words), coordinates.
-void Block::copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned rank,
+// registers: shared address, mbarrier, tensor map (two words), blocks, coordinates.
+void Block::copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned dimensions,
                        const uint32_t *registers) {
   const uint64_t address = registers[2] | uint64_t(registers[3]) << 32;
-  const TensorMap &map = tensorMapAt(thread, site, address, rank);
+  const TensorMap &map = tensorMapAt(thread, site, address, dimensions);
   if (!checkAligned(thread, registers[0], tileAlignment, site))
     stop(thread);
   Transfer transfer;
-  transfer.pieces = piecesOf(map, registers + 4, registers[0]);
+  transfer.pieces = piecesOf(map, registers + 5, registers[0]);
   transfer.bytes = uint32_t(transfer.pieces.size()) * pieceBytes;
   transfer.type = map.type;
   transfer.fillsWithNaN = map.fillsWithNaN;
@@ -187,12 +187,12 @@ void Block::copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned rank,
            placeOf(site) + " is given a tensor map of a type that it cannot combine");
     stop(thread);
   }
-  start(thread, site, op, registers[1], std::move(transfer));
+  start(thread, site, op, registers[1], registers[4], std::move(transfer));
 }
 
-// registers: shared address, mbarrier, global address (two words), bytes.
+// registers: shared address, mbarrier, global address (two words), blocks, bytes.
 void Block::copyBulk(Thread &thread, uint32_t site, BulkOp op, const uint32_t *registers) {
-  const uint32_t shared = registers[0], bytes = registers[4];
+  const uint32_t shared = registers[0], bytes = registers[5];
   const uint64_t global = registers[2] | uint64_t(registers[3]) << 32;
   if (!checkAligned(thread, shared, pieceBytes, site) ||
       !checkAligned(thread, global, pieceBytes, site))
@@ -206,17 +206,19 @@ void Block::copyBulk(Thread &thread, uint32_t site, BulkOp op, const uint32_t *r
   transfer.bytes = bytes;
   for (uint32_t done = 0; done < bytes; done += pieceBytes)
     transfer.pieces.push_back({shared + done, 0, uint16_t(pieceBytes), global + done});
-  start(thread, site, op, registers[1], std::move(transfer));
+  start(thread, site, op, registers[1], registers[4], std::move(transfer));
 }
 
-void Block::start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, Transfer transfer) {
+// `blocks`: those of the cluster that get a load, each at the same place; 0: whose address it is.
+void Block::start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, uint32_t blocks,
+                  Transfer transfer) {
   transfer.kind = op == BulkOp::Load ? Transfer::Kind::Load : Transfer::Kind::Store;
   transfer.op = op;
-  transfer.thread = thread.index;
+  transfer.thread = &thread;
   transfer.site = site;
   transfer.mbarrier = mbarrier;
   for (const CopyPiece &piece : transfer.pieces)
-    if (!checkShared(thread, piece.shared, pieceBytes, site) ||
+    if (!checkShared(thread, piece.shared, pieceBytes, site, op == BulkOp::Load) ||
         (piece.high > piece.low &&
          !checkGlobal(thread, piece.global + piece.low, piece.high - piece.low, site,
                       op == BulkOp::Load ? "bulk load of " : "bulk store of ")))
@@ -227,25 +229,53 @@ void Block::start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, T
       stop(thread);
     transfer.clock = thread.clock;
     transfer.knowledge = thread.knowledge;
-    ++thread.knowledge->users;
     transfer.others = thread.others;
   }
   if (launch->counters)
     countTransfer(transfer);
-  if (op == BulkOp::Load)
-    startLoad(thread, transfer);
-  else
+  if (op == BulkOp::Load) {
+    startLoads(thread, blocks, transfer);
+  } else {
+    if (transfer.knowledge)
+      ++transfer.knowledge->users;
     startStore(thread, transfer);
+    transfers.push_back(std::move(transfer));
+  }
   if (failed())
     stop(thread);
-  transfers.push_back(std::move(transfer));
 }
 
-void Block::startLoad(Thread &thread, const Transfer &transfer) {
-  const Mbarrier &barrier = mbarrierAt(thread, transfer.site, transfer.mbarrier);
+// A load for each block that gets it, at the same place, with the mbarrier at the same place.
+void Block::startLoads(Thread &thread, uint32_t blocks, const Transfer &transfer) {
+  Block &home = homeOf(transfer.pieces.front().shared);
+  if (blocks >> cluster.size || &homeOf(transfer.mbarrier) != &home) {
+    report(FindingKind::BadOperand, thread, transfer.site,
+           placeOf(transfer.site) + " names blocks that the cluster does not have, or an mbarrier "
+                                    "of another block than it copies to");
+    return;
+  }
+  bool isFirst = true;
+  for (uint32_t rest = blocks ? blocks : 1u << home.rank; rest && !failed(); rest &= rest - 1) {
+    Block &target = *cluster.blocks[size_t(std::countr_zero(rest))];
+    // It is done there, where the addresses are the block's own.
+    Transfer part = transfer;
+    part.mbarrier = offsetOf(part.mbarrier);
+    for (CopyPiece &piece : part.pieces)
+      piece.shared = offsetOf(piece.shared);
+    if (part.knowledge)
+      ++part.knowledge->users;
+    startLoad(thread, target, part, isFirst);
+    target.transfers.push_back(std::move(part));
+    isFirst = false;
+  }
+}
+
+void Block::startLoad(Thread &thread, Block &target, const Transfer &transfer, bool readsGlobal) {
+  const uint32_t base = clusterTag | target.rank << clusterRankShift;
+  const Mbarrier &barrier = mbarrierAt(thread, transfer.site, base | transfer.mbarrier);
   if (launch->checks) {
     const bool isFenced =
-        barrier.initFence && (barrier.initThread == thread.index ||
+        barrier.initFence && (barrier.initThread == thread.who ||
                               thread.knowledge->sees(barrier.initThread, barrier.initFence + 1));
     if (!isFenced)
       report(FindingKind::MissingProxyFence, thread, transfer.site,
@@ -258,17 +288,17 @@ void Block::startLoad(Thread &thread, const Transfer &transfer) {
     if (failed())
       return;
     if (launch->checks) {
-      if (piece.high > piece.low) {
+      if (readsGlobal && piece.high > piece.low) {
         const uint64_t address = piece.global + piece.low;
         thread.lastRange = &launch->ranges[rangeAt(address)];
         checkOrder(thread, address, uint32_t(piece.high - piece.low), transfer.site);
       }
-      if (auto conflict =
-              shadow.issue(actorOf(thread, transfer.site), piece.shared - sharedOrigin, pieceBytes))
+      if (auto conflict = target.shadow.issue(actorOf(thread, transfer.site),
+                                              piece.shared - sharedOrigin, pieceBytes))
         reportConflict(thread, transfer.site, *conflict);
     }
     // The bytes are nobody's until the copy has landed.
-    std::memset(sharedStart + piece.shared, 0xff, pieceBytes);
+    std::memset(target.sharedStart + piece.shared, 0xff, pieceBytes);
   }
 }
 
@@ -279,14 +309,14 @@ void Block::startStore(Thread &thread, Transfer &transfer) {
   if (!launch->checks)
     return;
   if (!thread.bulkAgent)
-    thread.bulkAgent = newAgent("a bulk store of thread " + std::to_string(thread.index));
-  thread.bulkClock = ++topClock;
-  Actor actor{thread.bulkAgent, thread.warp, 0, thread.bulkClock, transfer.site, thread.knowledge};
+    thread.bulkAgent = cluster.newAgent("a bulk store of " + cluster.nameOf(thread.who));
+  thread.bulkClock = ++cluster.topClock;
+  Actor actor{thread.bulkAgent, 0, 0, thread.bulkClock, transfer.site, thread.knowledge};
   // What the thread itself wrote is before it, but not yet known as a clock of its own.
-  Knowledge *own = newKnowledge();
+  Knowledge *own = cluster.newKnowledge();
   own->users = 1;
   own->seen = thread.knowledge->seen;
-  learn(own->seen, thread.index, thread.clock);
+  learn(own->seen, thread.who, thread.clock);
   own->settle();
   actor.knowledge = own;
   for (const CopyPiece &piece : transfer.pieces)
@@ -294,7 +324,7 @@ void Block::startStore(Thread &thread, Transfer &transfer) {
       if (auto conflict = shadow.readByAgent(actor, piece.shared - sharedOrigin + piece.low,
                                              uint32_t(piece.high - piece.low)))
         reportConflict(thread, transfer.site, *conflict);
-  dropKnowledge(own);
+  cluster.drop(own);
 }
 
 void Block::countTransfer(const Transfer &transfer) {
@@ -334,7 +364,7 @@ bool Block::advance(Transfer &transfer) {
     finishStore(transfer);
     break;
   }
-  dropKnowledge(transfer.knowledge);
+  cluster.drop(transfer.knowledge);
   return true;
 }
 
@@ -343,19 +373,19 @@ bool Block::advanceTransfer() {
   if (transfers.empty())
     return false;
   const size_t chosen = launch->seed ? random(uint32_t(transfers.size())) : 0;
-  ++progress;
+  ++cluster.progress;
   if (advance(transfers[chosen]))
     transfers.erase(transfers.begin() + ptrdiff_t(chosen));
   return true;
 }
 
 void Block::finishLoad(const Transfer &transfer) {
-  Thread &thread = threads[transfer.thread];
+  Thread &thread = *transfer.thread;
   const auto found = mbarriers.find(transfer.mbarrier);
   Mbarrier *barrier = found == mbarriers.end() ? nullptr : &found->second;
   if (barrier && !barrier->agent)
-    barrier->agent = newAgent("a bulk load");
-  const uint32_t clock = ++topClock;
+    barrier->agent = cluster.newAgent("a bulk load");
+  const uint32_t clock = ++cluster.topClock;
   for (const CopyPiece &piece : transfer.pieces) {
     const auto bytes = uint32_t(piece.high - piece.low);
     const uint64_t address = piece.global + piece.low;
@@ -389,7 +419,7 @@ void Block::readForStore(Transfer &transfer) {
 }
 
 void Block::finishStore(const Transfer &transfer) {
-  Thread &thread = threads[transfer.thread];
+  Thread &thread = *transfer.thread;
   const char *from = transfer.data.data();
   const bool combines = transfer.op != BulkOp::Store;
   for (const CopyPiece &piece : transfer.pieces) {
@@ -424,7 +454,7 @@ void Block::waitForBulk(Thread &thread, uint32_t site, uint32_t mayStay, bool on
   thread.bulkWaited = std::max(thread.bulkWaited, waited);
   for (size_t i = 0; i < transfers.size() && !failed();) {
     Transfer &transfer = transfers[i];
-    const bool isOurs = transfer.kind == Transfer::Kind::Store && transfer.thread == thread.index &&
+    const bool isOurs = transfer.kind == Transfer::Kind::Store && transfer.thread == &thread &&
                         transfer.group < waited;
     bool isDone = false;
     while (isOurs && !isDone && !failed() && !(onlyReads && transfer.isRead))
@@ -434,7 +464,7 @@ void Block::waitForBulk(Thread &thread, uint32_t site, uint32_t mayStay, bool on
     else
       ++i;
   }
-  ++progress;
+  ++cluster.progress;
   if (failed()) {
     thread.site = site;
     stop(thread);
@@ -456,7 +486,7 @@ void Block::endBulkOf(const Thread &thread) {
 void Block::finishTransfers() {
   while (!transfers.empty() && !failed()) {
     if (transfers.front().kind == Transfer::Kind::Load && launch->checks) {
-      report(FindingKind::MissingWait, threads[transfers.front().thread], transfers.front().site,
+      report(FindingKind::MissingWait, *transfers.front().thread, transfers.front().site,
              "the block ends and nothing has waited for " + placeOf(transfers.front().site));
       return;
     }
@@ -465,7 +495,8 @@ void Block::finishTransfers() {
   }
   for (const auto &[address, barrier] : mbarriers)
     if (launch->checks && barrier.loadedPhase > barrier.seenPhase && !failed())
-      report(FindingKind::MissingWait, threads[barrier.initThread], barrier.loadSite,
+      report(FindingKind::MissingWait, threads[barrier.initThread % cluster.threadsPerBlock],
+             barrier.loadSite,
              "the block ends and nothing has waited for " + placeOf(barrier.loadSite));
 }
 

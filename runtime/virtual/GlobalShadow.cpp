@@ -47,19 +47,19 @@ void BlocksSeen::add(const BlocksSeen &other) {
 // Reads and atomic operations of one warp at its latest clock; none where the clock is 0.
 struct GlobalShadow::Accesses {
   uint64_t lanes;
-  uint64_t block : 56, warp : 8;
+  uint64_t cluster : 52, warp : 12;
   uint32_t clock;
   uint32_t site : 24, reads : 1, atomics : 1;
 
   bool isOf(const GlobalActor &actor) const {
-    return clock && block == actor.block && warp == actor.warp;
+    return clock && cluster == actor.cluster && warp == actor.warp;
   }
 };
 
 struct GlobalShadow::Cell {
-  uint64_t block : 56, lane : 8; // of the last write, as what follows
-  uint32_t clock;                // 0: none
-  uint32_t site : 24, warp : 8;
+  uint64_t cluster : 44, warp : 12, lane : 8; // of the last write, as what follows
+  uint32_t clock;                             // 0: none
+  uint32_t site;
   Accesses since[2]; // the latest first
 };
 
@@ -160,26 +160,26 @@ std::optional<GlobalConflict> GlobalShadow::unorderedWrite(const Cell &cell,
   if (!cell.clock)
     return std::nullopt;
   const uint32_t thread = cell.warp * warpSize + cell.lane;
-  const bool isOrdered = cell.block == actor.block
+  const bool isOrdered = cell.cluster == actor.cluster
                              ? !actor.isUnordered(thread, cell.clock)
-                             : actor.others && actor.others->sees(cell.block, thread, cell.clock);
+                             : actor.others && actor.others->sees(cell.cluster, thread, cell.clock);
   if (isOrdered)
     return std::nullopt;
-  return GlobalConflict{0, cell.block, thread, cell.site, GlobalAccess::Write};
+  return GlobalConflict{0, cell.cluster, thread, cell.site, GlobalAccess::Write};
 }
 
 std::optional<GlobalConflict> GlobalShadow::unorderedSince(const Accesses &since,
                                                            const GlobalActor &actor) const {
-  const bool isOwn = since.block == actor.block;
+  const bool isOwn = since.cluster == actor.cluster;
   if (isOwn && since.clock <= actor.knowledge->least)
     return std::nullopt;
   for (uint64_t lanes = since.lanes; lanes; lanes &= lanes - 1) {
     const uint32_t thread = since.warp * warpSize + uint32_t(std::countr_zero(lanes));
     const bool isOrdered =
         isOwn ? !actor.isUnordered(thread, since.clock)
-              : actor.others && actor.others->sees(since.block, thread, since.clock);
+              : actor.others && actor.others->sees(since.cluster, thread, since.clock);
     if (!isOrdered)
-      return GlobalConflict{0, since.block, thread, since.site,
+      return GlobalConflict{0, since.cluster, thread, since.site,
                             since.atomics ? GlobalAccess::Atomic : GlobalAccess::Read};
   }
   return std::nullopt;
@@ -202,7 +202,7 @@ std::optional<GlobalConflict> GlobalShadow::access(size_t range, const GlobalAct
           return conflict;
     }
     if (access == GlobalAccess::Write) {
-      cell.block = actor.block;
+      cell.cluster = actor.cluster;
       cell.warp = actor.warp;
       cell.lane = uint32_t(std::countr_zero(actor.lanes));
       cell.clock = actor.clock;
@@ -212,14 +212,14 @@ std::optional<GlobalConflict> GlobalShadow::access(size_t range, const GlobalAct
     }
     Accesses &latest = cell.since[0], &other = cell.since[1];
     if (!latest.isOf(actor)) {
-      const bool keepsOther = other.clock && !other.isOf(actor) && other.block != actor.block &&
-                              latest.block == actor.block;
+      const bool keepsOther = other.clock && !other.isOf(actor) && other.cluster != actor.cluster &&
+                              latest.cluster == actor.cluster;
       if (latest.clock && !keepsOther)
         std::swap(latest, other);
     }
     if (!latest.isOf(actor) || latest.clock != actor.clock) {
       latest = {};
-      latest.block = actor.block;
+      latest.cluster = actor.cluster;
       latest.warp = actor.warp;
       latest.clock = actor.clock;
     }
@@ -240,7 +240,7 @@ std::optional<GlobalConflict> GlobalShadow::finishRead(size_t range, const Globa
       return conflict;
     // The read itself is among those since the last write, unless that came later.
     if (cell.clock && !cell.since[0].clock)
-      return GlobalConflict{0, cell.block, cell.warp * warpSize + cell.lane, cell.site,
+      return GlobalConflict{0, cell.cluster, cell.warp * warpSize + cell.lane, cell.site,
                             GlobalAccess::Write};
     for (const Accesses &since : cell.since)
       if (since.clock && since.atomics)

@@ -20,14 +20,14 @@ namespace sectile::vgpu {
 enum class GlobalAccess : uint8_t { Read, Write, Atomic };
 
 struct GlobalActor : Actor {
-  uint64_t block;           // its number in the grid
+  uint64_t cluster;         // its number in the grid
   const BlocksSeen *others; // null while it has acquired nothing
 };
 
 struct GlobalConflict {
   uint64_t address; // of the byte
-  uint64_t otherBlock;
-  uint32_t otherThread; // who accessed it before
+  uint64_t otherCluster;
+  uint32_t otherThread; // who accessed it before, numbered through its cluster
   uint32_t otherSite;
   GlobalAccess otherAccess;
 };

@@ -10,6 +10,8 @@
 namespace sectile::vgpu {
 namespace {
 
+constexpr uint64_t mostClusterBlocks = 16;
+
 // The parts of an HSA dispatch packet and of the implicit kernel arguments (code object version 5)
 // that hold sizes.
 struct AmdLaunchData {
@@ -126,13 +128,13 @@ Counters summarize(const std::vector<Site> &sites, const std::vector<SiteCounter
 Machine::Machine(unsigned warpSize) : lanes(warpSize) {}
 Machine::~Machine() = default;
 
-std::unique_ptr<Block> Machine::takeBlock() {
+std::unique_ptr<Cluster> Machine::takeCluster() {
   std::lock_guard lock(mutex);
-  if (idleBlocks.empty())
-    return std::make_unique<Block>();
-  std::unique_ptr<Block> block = std::move(idleBlocks.back());
-  idleBlocks.pop_back();
-  return block;
+  if (idleClusters.empty())
+    return std::make_unique<Cluster>();
+  std::unique_ptr<Cluster> cluster = std::move(idleClusters.back());
+  idleClusters.pop_back();
+  return cluster;
 }
 
 LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, void **arguments,
@@ -142,6 +144,9 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   context.program = &program;
   std::copy_n(shape.grid, 3, context.grid);
   std::copy_n(shape.block, 3, context.blockSize);
+  context.hasClusters = shape.cluster[0] || shape.cluster[1] || shape.cluster[2];
+  for (int axis = 0; axis < 3; ++axis)
+    context.cluster[axis] = std::max(1u, shape.cluster[axis]);
   context.warpSize = lanes;
   context.sharedBytes = program.staticSharedBytes() + shape.sharedBytes;
   context.dynamicBytes = shape.sharedBytes;
@@ -161,10 +166,23 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   if (options.checks)
     context.shadow = &shadow.emplace(context.ranges, lanes);
 
-  uint64_t blockCount = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
+  const uint64_t blockCount = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
+  const uint64_t clusterBlocks =
+      uint64_t(context.cluster[0]) * context.cluster[1] * context.cluster[2];
+  const uint64_t clusterCount = blockCount / clusterBlocks;
+  for (int axis = 0; axis < 3; ++axis)
+    if (shape.grid[axis] % context.cluster[axis] || clusterBlocks > mostClusterBlocks) {
+      Finding refused;
+      refused.kind = FindingKind::BadOperand;
+      refused.ofThread = false;
+      refused.kernel = program.kernel();
+      refused.message = "the clusters of the launch do not divide its grid, or have more than " +
+                        std::to_string(mostClusterBlocks) + " blocks";
+      return {{}, std::move(refused), {}};
+    }
   unsigned workers =
       options.hostThreads ? options.hostThreads : std::max(1u, std::thread::hardware_concurrency());
-  workers = unsigned(std::min<uint64_t>(workers, blockCount));
+  workers = unsigned(std::min<uint64_t>(workers, clusterCount));
 
   std::vector<SiteCounters> counters(program.sites().size());
   std::vector<uint64_t> sectorsRead(context.ranges.size());
@@ -176,22 +194,19 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
   std::mutex resultMutex;
   auto work = [&] {
-    std::unique_ptr<Block> block = takeBlock();
-    block->siteCounters.assign(program.sites().size(), {});
-    block->sectorsRead.assign(context.ranges.size(), 0);
-    block->instructions = 0;
-    block->startClock();
+    std::unique_ptr<Cluster> cluster = takeCluster();
+    cluster->prepare(context);
     for (;;) {
       uint64_t position = nextBlock++;
       // Blocks before a failed one still run: theirs would be the finding to report.
-      if (position >= blockCount || position > firstFailed)
+      if (position >= clusterCount || position > firstFailed)
         break;
       // A seed walks the grid in another order, without changing which blocks there are.
       uint64_t linear =
-          options.seed ? (position + options.seed * 2654435761u) % blockCount : position;
-      std::optional<Finding> found = block->run(context, linear);
+          options.seed ? (position + options.seed * 2654435761u) % clusterCount : position;
+      std::optional<Finding> found = cluster->run(context, linear);
       if (!found) {
-        ++blocksDone;
+        blocksDone += clusterBlocks;
         continue;
       }
       std::lock_guard lock(resultMutex);
@@ -206,15 +221,18 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       }
     }
     std::lock_guard lock(resultMutex);
-    instructions += block->instructions;
-    for (size_t i = 0; i < counters.size(); ++i) {
-      counters[i].access += block->siteCounters[i].access;
-      counters[i].executions += block->siteCounters[i].executions;
+    for (uint32_t rank = 0; rank < cluster->size; ++rank) {
+      const Block &block = *cluster->blocks[rank];
+      instructions += block.instructions;
+      for (size_t i = 0; i < counters.size(); ++i) {
+        counters[i].access += block.siteCounters[i].access;
+        counters[i].executions += block.siteCounters[i].executions;
+      }
+      for (size_t i = 0; i < sectorsRead.size(); ++i)
+        sectorsRead[i] += block.sectorsRead[i];
     }
-    for (size_t i = 0; i < sectorsRead.size(); ++i)
-      sectorsRead[i] += block->sectorsRead[i];
     std::lock_guard idleLock(mutex);
-    idleBlocks.push_back(std::move(block));
+    idleClusters.push_back(std::move(cluster));
   };
   std::vector<std::thread> threads;
   for (unsigned i = 1; i < workers; ++i)

@@ -10,13 +10,16 @@
 
 namespace sectile::vgpu {
 
-class Block;
+class Cluster;
 class Program;
 
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1}; // threads
   uint32_t sharedBytes = 0;      // dynamic shared memory
+  // Blocks that run together, in each direction a divisor of the grid; zeros: the launch has no
+  // clusters.
+  uint32_t cluster[3] = {};
 };
 
 struct LaunchOptions {
@@ -49,12 +52,12 @@ public:
                       const LaunchOptions &options = {});
 
 private:
-  std::unique_ptr<Block> takeBlock();
+  std::unique_ptr<Cluster> takeCluster();
 
   DeviceMemory deviceMemory;
   unsigned lanes;
   std::mutex mutex;
-  std::vector<std::unique_ptr<Block>> idleBlocks; // with their stacks and shadows
+  std::vector<std::unique_ptr<Cluster>> idleClusters; // with their stacks and shadows
 };
 
 } // namespace sectile::vgpu

@@ -9,11 +9,9 @@
 namespace sectile::vgpu {
 namespace {
 
-// How often threads that poll go on in vain before they count as stuck.
-constexpr unsigned mostIdleRounds = 64;
-
 std::string bytesText(uint32_t address) {
-  return "the mbarrier at shared byte " + std::to_string(address - sharedOrigin);
+  return "the mbarrier at shared byte " + std::to_string(offsetOf(address) - sharedOrigin) +
+         (isOfCluster(address) ? " of rank " + std::to_string(rankOf(address)) : "");
 }
 
 void addOthers(std::shared_ptr<const BlocksSeen> &to,
@@ -30,6 +28,14 @@ void addOthers(std::shared_ptr<const BlocksSeen> &to,
 
 uint64_t Block::mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t address,
                          uint64_t operand) {
+  const bool mayBeRemote = op >= MbarrierOp::Arrive && op <= MbarrierOp::ArriveExpectBytes;
+  if (&homeOf(address) == this) {
+    address = offsetOf(address);
+  } else if (!mayBeRemote) {
+    report(FindingKind::BadOperand, thread, site,
+           placeOf(site) + " of " + bytesText(address) + ", which is another block's");
+    stop(thread);
+  }
   if (op == MbarrierOp::Init) {
     initMbarrier(thread, site, address, operand);
     return 0;
@@ -78,7 +84,7 @@ uint64_t Block::mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t 
     [[fallthrough]];
   case MbarrierOp::CopyArriveNoInc: {
     Transfer transfer;
-    transfer.thread = thread.index;
+    transfer.thread = &thread;
     transfer.site = site;
     transfer.mbarrier = address;
     transfer.copies = thread.firstCopy + uint32_t(thread.copies.size());
@@ -91,7 +97,7 @@ uint64_t Block::mbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_t 
       transfer.knowledge = thread.knowledge;
       ++thread.knowledge->users;
       transfer.others = thread.others;
-      topClock = std::max(topClock, ++thread.clock);
+      cluster.topClock = std::max(cluster.topClock, ++thread.clock);
     }
     transfers.push_back(std::move(transfer));
     break;
@@ -113,7 +119,8 @@ void Block::initMbarrier(Thread &thread, uint32_t site, uint32_t address, uint64
   }
   Mbarrier &barrier = mbarriers[address];
   barrier.expected = barrier.pending = uint32_t(count);
-  barrier.initThread = thread.index;
+  barrier.home = this;
+  barrier.initThread = thread.who;
   barrier.initClock = thread.clock;
   barrier.initSite = site;
   if (!launch->checks)
@@ -128,7 +135,7 @@ void Block::initMbarrier(Thread &thread, uint32_t site, uint32_t address, uint64
   }
   shadow.setBarrier(offset, Mbarrier::bytes, true);
   // What the thread fences from here on comes after.
-  topClock = std::max(topClock, ++thread.clock);
+  cluster.topClock = std::max(cluster.topClock, ++thread.clock);
 }
 
 void Block::invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address) {
@@ -146,19 +153,22 @@ void Block::invalidateMbarrier(Thread &thread, uint32_t site, uint32_t address) 
 
 // The mbarrier there, which the thread must know to be initialised.
 Mbarrier &Block::mbarrierAt(Thread &thread, uint32_t site, uint32_t address) {
-  const auto found = mbarriers.find(address);
-  if (found == mbarriers.end()) {
+  if (!checkShared(thread, address, Mbarrier::bytes, site, /*mayBeOthers=*/true))
+    stop(thread);
+  Block &home = homeOf(address);
+  const auto found = home.mbarriers.find(offsetOf(address));
+  if (found == home.mbarriers.end()) {
     report(FindingKind::BadOperand, thread, site,
-           placeOf(site) + " at shared byte " + std::to_string(address - sharedOrigin) +
+           placeOf(site) + " at shared byte " + std::to_string(offsetOf(address) - sharedOrigin) +
                ", where no mbarrier is initialised");
     stop(thread);
   }
   Mbarrier &barrier = found->second;
-  if (launch->checks && barrier.initThread != thread.index &&
+  if (launch->checks && barrier.initThread != thread.who &&
       !thread.knowledge->sees(barrier.initThread, barrier.initClock)) {
     report(FindingKind::SharedRace, thread, site,
            placeOf(site) + " is not ordered after the initialisation of " + bytesText(address) +
-               " by " + nameOf(barrier.initThread) + ": " + placeOf(barrier.initSite));
+               " by " + cluster.nameOf(barrier.initThread) + ": " + placeOf(barrier.initSite));
     stop(thread);
   }
   return barrier;
@@ -172,10 +182,10 @@ void Block::release(Thread &thread, Mbarrier &barrier) {
   if (failed())
     stop(thread);
   learn(barrier.arriving, thread.knowledge->seen);
-  learn(barrier.arriving, thread.index, thread.clock);
+  learn(barrier.arriving, thread.who, thread.clock);
   addOthers(barrier.arrivingOthers, thread.others);
   // What comes after is not told. Lanes that do the same keep one clock.
-  topClock = std::max(topClock, ++thread.clock);
+  cluster.topClock = std::max(cluster.topClock, ++thread.clock);
 }
 
 bool Block::arrive(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
@@ -205,7 +215,7 @@ bool Block::addBytes(const Thread &thread, uint32_t site, Mbarrier &barrier, uin
 
 // If nothing of the phase is outstanding any more, the next one begins.
 void Block::completePhase(Mbarrier &barrier) {
-  ++progress;
+  ++cluster.progress;
   if (barrier.pending || barrier.outstanding)
     return;
   ++barrier.phase;
@@ -213,15 +223,17 @@ void Block::completePhase(Mbarrier &barrier) {
   learn(barrier.known, barrier.arriving);
   addOthers(barrier.knownOthers, barrier.arrivingOthers);
   forgetLearned(barrier);
-  for (const uint32_t sleeper : barrier.sleepers)
-    wake(*threads[sleeper].warpState, uint64_t(1) << threads[sleeper].lane);
+  for (const uint32_t sleeper : barrier.sleepers) {
+    Thread &thread = barrier.home->threads[sleeper];
+    barrier.home->wake(*thread.warpState, uint64_t(1) << thread.lane);
+  }
   barrier.sleepers.clear();
 }
 
 void Block::forgetLearned(Mbarrier &barrier) {
   for (const auto &[before, after] : barrier.learned) {
-    dropKnowledge(before);
-    dropKnowledge(after);
+    cluster.drop(before);
+    cluster.drop(after);
   }
   barrier.learned.clear();
 }
@@ -234,7 +246,7 @@ void Block::acquire(Thread &thread, Mbarrier &barrier) {
   auto same = std::find_if(barrier.learned.begin(), barrier.learned.end(),
                            [&](const auto &each) { return each.first == thread.knowledge; });
   if (same == barrier.learned.end()) {
-    Knowledge *after = newKnowledge();
+    Knowledge *after = cluster.newKnowledge();
     after->seen = thread.knowledge->seen;
     learn(after->seen, barrier.known);
     after->settle();
@@ -279,14 +291,8 @@ bool Block::waitAtMbarrier(Thread &thread, uint32_t site, MbarrierOp op, uint32_
   return true;
 }
 
-// Lets threads go on that ask for a phase in vain: they may do something else. False when they have
-// done so often enough and nothing came of it.
+// Lets threads go on that ask for a phase in vain.
 bool Block::resumePolling() {
-  if (progress == lastProgress && ++idleRounds > mostIdleRounds)
-    return false;
-  if (progress != lastProgress)
-    idleRounds = 0;
-  lastProgress = progress;
   bool any = false;
   for (auto &[address, barrier] : mbarriers)
     std::erase_if(barrier.sleepers, [&](uint32_t index) {
@@ -317,18 +323,78 @@ std::string Block::mbarrierText(const Thread &thread) const {
 }
 
 void Block::finishArrival(const Transfer &transfer) {
-  Thread &thread = threads[transfer.thread];
-  landCopies(thread, transfer);
+  landCopies(*transfer.thread, transfer);
   const auto found = mbarriers.find(transfer.mbarrier);
   if (failed() || found == mbarriers.end())
     return;
   Mbarrier &barrier = found->second;
   if (launch->checks) {
     learn(barrier.arriving, transfer.knowledge->seen);
-    learn(barrier.arriving, transfer.thread, transfer.clock);
+    learn(barrier.arriving, transfer.thread->who, transfer.clock);
     addOthers(barrier.arrivingOthers, transfer.others);
   }
-  arrive(thread, transfer.site, barrier, transfer.mbarrier, 1);
+  arrive(*transfer.thread, transfer.site, barrier, transfer.mbarrier, 1);
+}
+
+void Block::arriveCluster(Thread &thread, uint32_t site, bool releases) {
+  if (thread.hasArrived) {
+    report(FindingKind::BadOperand, thread, site,
+           placeOf(site) + " by a thread that has arrived already and not waited");
+    stop(thread);
+  }
+  Mbarrier &barrier = cluster.barrier;
+  thread.hasArrived = true;
+  thread.clusterPhase = barrier.phase;
+  if (releases)
+    release(thread, barrier);
+  --barrier.pending;
+  completeCluster();
+}
+
+void Block::waitCluster(Thread &thread, uint32_t site) {
+  if (!thread.hasArrived) {
+    report(FindingKind::BadOperand, thread, site,
+           placeOf(site) + " by a thread that has not arrived");
+    stop(thread);
+  }
+  if (launch->checks)
+    shadowLog(thread);
+  thread.site = site;
+  while (cluster.barrier.phase == thread.clusterPhase && !failed()) {
+    cluster.sleepers.push_back(&thread);
+    suspend(thread, ThreadState::AtBarrier);
+  }
+  if (failed())
+    stop(thread);
+  thread.hasArrived = false;
+  acquire(thread, cluster.barrier);
+}
+
+// When no thread that lives is missing, those that wait go on.
+void Block::completeCluster() {
+  Mbarrier &barrier = cluster.barrier;
+  ++cluster.progress;
+  if (barrier.pending)
+    return;
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  learn(barrier.known, barrier.arriving);
+  addOthers(barrier.knownOthers, barrier.arrivingOthers);
+  forgetLearned(barrier);
+  for (Thread *sleeper : cluster.sleepers)
+    sleeper->owner->wake(*sleeper->warpState, uint64_t(1) << sleeper->lane);
+  cluster.sleepers.clear();
+}
+
+// A thread that has ended is not waited for.
+void Block::leaveCluster(Thread &thread) {
+  Mbarrier &barrier = cluster.barrier;
+  const bool counts = !(thread.hasArrived && thread.clusterPhase == barrier.phase);
+  --barrier.expected;
+  if (counts)
+    --barrier.pending;
+  if (barrier.expected)
+    completeCluster();
 }
 
 } // namespace sectile::vgpu

@@ -8,10 +8,13 @@
 
 namespace sectile::vgpu {
 
+class Block;
+
 struct Mbarrier {
   static constexpr uint32_t bytes = 8;             // of shared memory, aligned to as much
   static constexpr uint32_t most = (1u << 20) - 1; // arrivals of a phase, and bytes
 
+  Block *home = nullptr;              // whose shared memory it lies in
   uint32_t expected = 0, pending = 0; // arrivals: of every phase, and still to come in this one
   uint64_t phase = 0;                 // how many have completed
   int64_t outstanding = 0;            // bytes expected in this phase and not come

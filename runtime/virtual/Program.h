@@ -20,6 +20,7 @@ public:
   uint32_t argumentCount() const { return object.argumentCount; }
   uint32_t staticSharedBytes() const { return object.staticSharedBytes; }
   uint32_t stackBytes() const { return object.stackBytes; }
+  uint32_t maxRegisters() const { return object.maxRegisters; }
   // The module's own variables, which the kernel may access.
   const std::vector<MemoryRange> &globals() const { return globalRanges; }
 

@@ -16,13 +16,14 @@ void SharedShadow::start(size_t bytes, unsigned threads, uint32_t first, unsigne
   proxyFences.resize(threads);
   for (std::vector<uint32_t> &fences : proxyFences)
     fences.clear();
-  if (bytes > cells.size() || warps > warpCount) {
-    byteCount = std::max(bytes, byteCount);
-    warpCount = std::max(warps, warpCount);
+  if (bytes > byteCount) {
+    byteCount = bytes;
     cells.assign(byteCount, Cell{});
     states.assign(byteCount, 0);
-    readers.assign(byteCount * warpCount, Readers{});
+    readers.clear();
   }
+  if (warps > readers.size())
+    readers.resize(warps);
   std::fill(states.begin(), states.begin() + ptrdiff_t(bytes), uint8_t(0));
   origin = first;
   warpSize = lanes;
@@ -41,7 +42,10 @@ void SharedShadow::setBarrier(uint32_t offset, uint32_t bytes, bool is) {
 }
 
 std::optional<Conflict> SharedShadow::read(const Actor &actor, uint32_t offset, uint32_t bytes) {
-  Readers *own = readers.data() + size_t(actor.warp) * byteCount + offset;
+  std::vector<Readers> &row = readers[actor.warp];
+  if (row.empty())
+    row.resize(byteCount);
+  Readers *own = row.data() + offset;
   Cell *cell = cells.data() + offset;
   std::optional<Conflict> unwritten;
   for (uint32_t i = 0; i < bytes; ++i, ++cell, ++own) {
@@ -84,7 +88,9 @@ std::optional<Conflict> SharedShadow::unorderedRead(const Actor &actor, uint32_t
   size_t threads = actor.knowledge->threads;
   unsigned warps = unsigned((threads + warpSize - 1) / warpSize);
   for (unsigned warp = 0; warp < warps; ++warp) {
-    const Readers &entry = readers[size_t(warp) * byteCount + offset];
+    if (readers[warp].empty())
+      continue;
+    const Readers &entry = readers[warp][offset];
     if (entry.clock < origin || entry.clock <= actor.knowledge->least)
       continue;
     for (uint64_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {

@@ -20,7 +20,7 @@ struct Conflict {
 
 class SharedShadow {
 public:
-  // Prepares for a block: `origin` is the first clock of its threads.
+  // Prepares for a block: `threads` are its cluster's, `origin` is their first clock.
   void start(size_t bytes, unsigned threads, uint32_t origin, unsigned warpSize);
 
   std::optional<Conflict> read(const Actor &actor, uint32_t offset, uint32_t bytes);
@@ -65,10 +65,10 @@ private:
 
   std::vector<Cell> cells;
   std::vector<uint8_t> states;
-  std::vector<Readers> readers;                   // by warp, then byte
+  std::vector<std::vector<Readers>> readers;      // by warp, then byte; empty: none yet
   std::vector<AgentReads> agentReads;             // by agent
   std::vector<std::vector<uint32_t>> proxyFences; // by thread
-  unsigned threadCount = 0, warpCount = 0;
+  unsigned threadCount = 0;
   size_t byteCount = 0;
   uint32_t origin = 0;
   unsigned warpSize = 32;

@@ -49,6 +49,10 @@ void bulk_commit(Thread *thread) { thread->owner->commitBulk(*thread); }
 void bulk_wait(Thread *thread, uint32_t site, uint32_t mayStay, uint32_t onlyReads) {
   thread->owner->waitForBulk(*thread, site, mayStay, onlyReads);
 }
+void cluster_arrive(Thread *thread, uint32_t site, uint32_t releases) {
+  thread->owner->arriveCluster(*thread, site, releases);
+}
+void cluster_wait(Thread *thread, uint32_t site) { thread->owner->waitCluster(*thread, site); }
 uint64_t mbarrier(Thread *thread, uint32_t site, uint32_t op, uint32_t address, uint64_t operand) {
   return thread->owner->mbarrier(*thread, site, MbarrierOp(op), address, operand);
 }

@@ -45,7 +45,7 @@ void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, u
 }
 
 void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t running) {
-  ++progress;
+  ++cluster.progress;
   Meeting meeting = warp.meetings[index];
   warp.meetings.erase(warp.meetings.begin() + ptrdiff_t(index));
   flush(warp, meeting.arrived);
@@ -57,15 +57,56 @@ void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t ru
     return;
   }
   ++siteCounters[site].executions;
+  if (meeting.op == Op::SetMaxRegisters) {
+    setMaxRegisters(op, running);
+    return;
+  }
   runWarpOp(op);
   wake(warp, meeting.arrived & ~running);
 }
 
+void Block::setMaxRegisters(const WarpOp &op, uint64_t running) {
+  if (!isAligned(op))
+    return;
+  const uint32_t wanted = op.modifiers & (registersIncrease - 1);
+  const bool increases = op.modifiers & registersIncrease;
+  const uint32_t has = op.warp.registers;
+  if (increases ? wanted < has : wanted > has) {
+    report(FindingKind::BadOperand, laneOf(op.warp, 0), op.site,
+           placeOf(op.site) + " to " + std::to_string(wanted) + " of a warp with " +
+               std::to_string(has) + " registers for each thread");
+    return;
+  }
+  for (unsigned lane = 0; lane < launch->warpSize; ++lane)
+    laneOf(op.warp, lane).state = ThreadState::AtWarp;
+  if (!increases) {
+    freeRegisters += has - wanted;
+    op.warp.registers = wanted;
+    wake(op.warp, op.lanes & ~running);
+  } else {
+    registerWaits.emplace_back(&op.warp, wanted);
+  }
+  // Who came first gets them first.
+  bool isGranted = !increases;
+  while (!registerWaits.empty()) {
+    const auto [warp, count] = registerWaits.front();
+    if (count - warp->registers > freeRegisters)
+      break;
+    freeRegisters -= count - warp->registers;
+    warp->registers = count;
+    registerWaits.pop_front();
+    isGranted |= warp == &op.warp;
+    wake(*warp, warp == &op.warp ? op.lanes & ~running : warp->present);
+  }
+  for (uint64_t rest = isGranted ? running : 0; rest; rest &= rest - 1)
+    laneOf(op.warp, unsigned(std::countr_zero(rest))).state = ThreadState::Ready;
+}
+
 void Block::synchronize(Warp &warp, uint64_t lanes) {
-  uint32_t members[64];
+  Thread *members[64];
   size_t count = 0;
   for (; lanes; lanes &= lanes - 1)
-    members[count++] = warp.firstThread + uint32_t(std::countr_zero(lanes));
+    members[count++] = &laneOf(warp, unsigned(std::countr_zero(lanes)));
   join(members, count, members, count);
 }
 
@@ -138,9 +179,9 @@ void Block::arriveWarp(Warp &warp, uint64_t running) {
   bool waits = kind != BarrierKind::Arrive;
   for (uint64_t rest = lanes; rest; rest &= rest - 1) {
     Thread &thread = laneOf(warp, unsigned(std::countr_zero(rest)));
-    barrier.members.push_back(thread.index);
+    barrier.members.push_back(&thread);
     if (waits)
-      barrier.waiters.push_back(thread.index);
+      barrier.waiters.push_back(&thread);
     if (kind == BarrierKind::ReducePopcount)
       barrier.reduction += thread.result != 0;
     else if (thread.result == 0)
@@ -156,7 +197,7 @@ void Block::arriveWarp(Warp &warp, uint64_t running) {
 }
 
 void Block::finishBarrier(uint32_t id, Warp &warp, uint64_t running) {
-  ++progress;
+  ++cluster.progress;
   NamedBarrier barrier = std::move(barriers[id]);
   barriers.erase(id);
   join(barrier.members.data(), barrier.members.size(), barrier.waiters.data(),
@@ -166,8 +207,8 @@ void Block::finishBarrier(uint32_t id, Warp &warp, uint64_t running) {
                     : kind == BarrierKind::ReduceAnd    ? !barrier.anyFalse
                     : kind == BarrierKind::ReduceOr     ? barrier.anyTrue
                                                         : 0;
-  for (uint32_t index : barrier.waiters) {
-    Thread &thread = threads[index];
+  for (Thread *waiter : barrier.waiters) {
+    Thread &thread = *waiter;
     thread.result = result;
     thread.state = ThreadState::Ready;
     if (thread.warpState != &warp || !(running & bit(thread.lane)))
@@ -238,7 +279,7 @@ bool Block::landCopy(Thread &thread, const AsyncCopy &copy) {
   if (launch->checks && copy.sourceBytes &&
       !checkLanding(thread, copy, copy.source, copy.sourceBytes))
     return false;
-  dropKnowledge(copy.knowledge);
+  cluster.drop(copy.knowledge);
   char *target = sharedStart + copy.target;
   if (copy.sourceBytes)
     std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);

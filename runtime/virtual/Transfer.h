@@ -18,11 +18,14 @@ struct CopyPiece {
   uint64_t global; // of the first of the 16
 };
 
+struct Thread;
+
 struct Transfer {
   enum class Kind : uint8_t { Arrival, Load, Store };
 
   Kind kind = Kind::Arrival;
-  uint32_t thread = 0, site = 0; // who issued it
+  Thread *thread = nullptr; // who issued it
+  uint32_t site = 0;
   // Of the thread when it issued it; null without checks.
   uint32_t clock = 0;
   Knowledge *knowledge = nullptr;

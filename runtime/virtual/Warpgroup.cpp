@@ -83,7 +83,7 @@ Knowledge *Block::commonKnowledge(uint32_t firstThread, uint32_t count) {
     auto same = std::find_if(all.begin(), all.end(),
                              [&](const Holders &each) { return each.knowledge == knowledge; });
     if (same == all.end())
-      all.push_back({knowledge, i, 1});
+      all.push_back({knowledge, threads[i].who, 1});
     else
       ++same->count;
   }
@@ -91,7 +91,7 @@ Knowledge *Block::commonKnowledge(uint32_t firstThread, uint32_t count) {
     ++all.front().knowledge->users;
     return all.front().knowledge;
   }
-  Knowledge *common = newKnowledge();
+  Knowledge *common = cluster.newKnowledge();
   common->users = 1;
   size_t known = all.front().knowledge->seen.size();
   for (const Holders &each : all)
@@ -183,7 +183,8 @@ void Block::issueWgmma(Warpgroup &group, uint32_t firstWarp, uint32_t site,
   const uint32_t firstThread = firstWarp * lanes;
   ++siteCounters[site].executions;
   if (!group.agent)
-    group.agent = newAgent("wgmma of warpgroup " + std::to_string(firstWarp / warpgroupWarps));
+    group.agent =
+        cluster.newAgent("wgmma of warpgroup " + std::to_string(firstWarp / warpgroupWarps));
 
   // What all threads must agree on.
   const unsigned sumWords = shape.accumulator == Element::F16 ? shape.n / 4 : shape.n / 2;
@@ -218,13 +219,13 @@ void Block::issueWgmma(Warpgroup &group, uint32_t firstWarp, uint32_t site,
   wgmma.sums = sumsOf(group, firstWarp, site, shape, wgmma.accumulates);
   if (!wgmma.sums)
     return;
-  wgmma.clock = ++topClock;
+  wgmma.clock = ++cluster.topClock;
   Actor actor{group.agent, 0, 0, wgmma.clock, site, nullptr};
   Knowledge *knowledge = launch->checks ? commonKnowledge(firstThread, warpgroupThreads) : nullptr;
   actor.knowledge = knowledge;
   const bool isSound = (shape.aInRegisters || checkOperand(wgmma.matrixA(), actor, firstThread)) &&
                        checkOperand(wgmma.matrixB(), actor, firstThread);
-  dropKnowledge(knowledge);
+  cluster.drop(knowledge);
   if (!isSound)
     return;
 
@@ -367,7 +368,7 @@ void Block::learnOf(Warp &warp, uint64_t members, uint32_t agent, uint32_t clock
     auto same = std::find_if(learned.begin(), learned.end(),
                              [&](const auto &each) { return each.first == thread.knowledge; });
     if (same == learned.end()) {
-      Knowledge *knowledge = newKnowledge();
+      Knowledge *knowledge = cluster.newKnowledge();
       knowledge->seen = thread.knowledge->seen;
       knowledge->least = thread.knowledge->least;
       learn(knowledge->seen, agent, clock);
@@ -378,8 +379,8 @@ void Block::learnOf(Warp &warp, uint64_t members, uint32_t agent, uint32_t clock
     setKnowledge(thread, same->second);
   }
   for (const auto &[before, after] : learned) {
-    dropKnowledge(before);
-    dropKnowledge(after);
+    cluster.drop(before);
+    cluster.drop(after);
   }
 }
 

@@ -22,7 +22,7 @@ struct WgmmaToken {
   uint32_t ticket, index;
 
   static constexpr uint32_t tickets = 1024;
-  static constexpr uint32_t fixedBits = 0x7fc07e00, freeBits = ~fixedBits;
+  static constexpr uint32_t fixedBits = 0x7fc07e00;
 
   uint32_t encode() const {
     const uint32_t payload = ticket << 7 | index;

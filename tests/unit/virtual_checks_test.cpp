@@ -584,4 +584,44 @@ define ptx_kernel void @k(ptr addrspace(1) %x) {
     }
 }
 
+// Of three warpgroups the first gives registers back, and the others take more of them.
+const std::string registers = std::string(nvidiaHead) + R"(
+define ptx_kernel void @k() "nvvm.maxnreg"="168" {
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %few = icmp ult i32 %i, 128
+  br i1 %few, label %give, label %take
+give:
+  call void @llvm.nvvm.setmaxnreg.dec.sync.aligned.u32(i32 40) ;; 10
+  br label %end
+take:
+  call void @llvm.nvvm.setmaxnreg.inc.sync.aligned.u32(i32 232) ;; 11
+  br label %end
+end:
+  ret void
+}
+)";
+
+TEST(Registers, AreTakenFromThoseGivenBack) {
+  auto expect = [](const std::string &text, std::optional<FindingKind> kind, uint32_t line) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Runner runner(withLines(text));
+      runner.onChip = false;
+      runner.shape.block[0] = 384;
+      runner.options.seed = seed;
+      if (kind)
+        runner.expectFinding(*kind, line);
+      else
+        runner.expectClean();
+    }
+  };
+  expect(registers, std::nullopt, 0);
+  // The same without a statement: 65536 registers for 384 threads.
+  expect(replaced(registers, " \"nvvm.maxnreg\"=\"168\"", ""), std::nullopt, 0);
+  // Eight too many.
+  expect(replaced(registers, "i32 40", "i32 48"), FindingKind::Deadlock, 11);
+  expect(replaced(registers, "i32 232", "i32 240"), FindingKind::Deadlock, 11);
+  expect(replaced(registers, "i32 232", "i32 160"), FindingKind::BadOperand, 11);
+  expect(replaced(registers, "i32 40", "i32 176"), FindingKind::BadOperand, 10);
+}
+
 } // namespace

@@ -615,6 +615,37 @@ TEST(WgmmaOrder, OperandOverwrittenByACopyIsFound) {
   expectSums(replaced(ones, "  ; AFTER\n", copy + landed), 16);
 }
 
+TEST(WgmmaOrder, OperandOverwrittenByABulkLoadIsFound) {
+  const std::string load = R"(
+  %bar = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 4096
+  %first = icmp eq i32 %i, 0
+  br i1 %first, label %init, label %started
+init:
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %bar, i32 1)
+  call void @llvm.nvvm.fence.mbarrier_init.release.cluster()
+  %state = call i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspace(3) %bar, i32 2048)
+  %to = addrspacecast ptr addrspace(3) @sectile_shared to ptr addrspace(7)
+  call void @llvm.nvvm.cp.async.bulk.global.to.shared.cluster(ptr addrspace(7) %to, ptr addrspace(3) %bar, ptr addrspace(1) %more, i32 2048, i16 0, i64 0, i1 false, i1 false) ;; 20
+  br label %started
+started:
+)";
+  const std::string landed = R"(
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0)
+)";
+  const std::string text =
+      replaced(ones, "%sums = type",
+               "declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent\n"
+               "%sums = type");
+  expectMistake(replaced(replaced(text, "  ; BEFORE\n", load), "  ; AFTER\n", landed),
+                FindingKind::SharedRace, 20);
+  // Behind the wait and a barrier, for what the other warps have written.
+  expectSums(
+      replaced(text, "  ; AFTER\n",
+               "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" + load + landed),
+      16);
+}
+
 TEST(WgmmaOrder, CopiedOperandsNeedTheirWaitAndAFence) {
   const std::string copy =
       "  %g = getelementptr <4 x i32>, ptr addrspace(1) %more, i32 %i\n  call void "
