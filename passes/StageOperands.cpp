@@ -281,10 +281,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         else
           load->emitRemark("stays in its loop, not ahead of it: ") << why;
       }
-      unsigned depth =
-          producer == Producer::Copies ? stages : depthThatFits(loads, stages > 2 ? 2 : 1);
+      unsigned depth = producer == Producer::Copies
+                           ? stages
+                           : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
       // A dot in flight reads one buffer more.
-      unsigned lag = canOverlap(loop) && depthThatFits(loads, stages + 1) > stages ? 1 : 0;
+      // Rings of copies are empty when the loop is done: what only comes then may lie there.
+      unsigned lag = canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages ? 1 : 0;
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
@@ -315,8 +317,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the
-  /// same time: a buffer that is filled an iteration ahead shares its place with nothing.
-  unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most) {
+  /// same time: a buffer that is filled an iteration ahead shares its place with nothing, and with
+  /// no scratch of an operation in `beside`.
+  unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, Operation *beside) {
     int64_t each = 0, others = 0, scratch = 0;
     for (const FetchedLoad &load : loads) {
       each += llvm::alignTo(load.buffer.getBytes(), 16);
@@ -324,12 +327,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
     for (auto &[root, tile] : staged)
       others += bytesOf(root);
-    getOperation().walk([&](Operation *op) {
-      if (auto channel = dyn_cast<cta::ChannelOp>(op))
-        others += channel.getType().getBytes();
-      else
-        scratch = std::max(scratch, scratchOf(op).bytes);
-    });
+    getOperation().walk([&](cta::ChannelOp channel) { others += channel.getType().getBytes(); });
+    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
     while (most > 0 && most * each + others + scratch > target.maxSharedBytes)
       --most;
     return most;
