@@ -155,9 +155,17 @@ private:
     if (isa<cta::BufferType>(op.getA().getType()) && !fits(0, sums.shape()[0], instruction.m))
       return std::nullopt;
     for (unsigned n = instruction.n; n > 0; n -= 8)
-      if (instruction.n % n == 0 && fits(1, sums.shape()[1], n))
+      if (instruction.n % n == 0 && areWhole(n) && fits(1, sums.shape()[1], n))
         return n;
     return std::nullopt;
+  }
+
+  /// Whether a warpgroup has all columns of each such instruction that it has any of: of 48 columns
+  /// for two, each has every second eight.
+  bool areWhole(unsigned width) const {
+    return llvm::all_of(tilesOf(width), [&](const auto &tile) {
+      return tile.second.size() * instruction.n == width * instruction.sumFragment.numRegisters();
+    });
   }
 
   /// The registers of the sums of each instruction, in the order in which it takes them.
