@@ -132,7 +132,9 @@ std::shared_ptr<WgmmaSums> Block::sumsOf(Warpgroup &group, uint32_t firstWarp, u
   }
   const bool fits = pending && pending->n == sums->n && pending->type == sums->type &&
                     tokens == warpgroupThreads * count && isYoungest && pending->isUntouched();
-  if (fits)
+  // Sums that start at zero do not depend on the registers, which may hold anything: other sums'
+  // tokens as well.
+  if (fits && accumulates)
     return pending;
   if (tokens && accumulates) {
     report(FindingKind::BadOperand, threads[firstWarp * lanes], site,
