@@ -286,6 +286,7 @@ private:
               uint64_t count);
   bool addBytes(const Thread &thread, uint32_t site, Mbarrier &barrier, uint32_t address,
                 int64_t bytes);
+  bool beginPhase(Mbarrier &barrier);
   void completePhase(Mbarrier &barrier);
   void acquire(Thread &thread, Mbarrier &barrier);
   void forgetLearned(Mbarrier &barrier);

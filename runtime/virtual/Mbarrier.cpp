@@ -213,16 +213,22 @@ bool Block::addBytes(const Thread &thread, uint32_t site, Mbarrier &barrier, uin
   return false;
 }
 
-// If nothing of the phase is outstanding any more, the next one begins.
-void Block::completePhase(Mbarrier &barrier) {
+// If nothing of the phase is outstanding any more, the next one begins. Says whether it does.
+bool Block::beginPhase(Mbarrier &barrier) {
   ++cluster.progress;
   if (barrier.pending || barrier.outstanding)
-    return;
+    return false;
   ++barrier.phase;
   barrier.pending = barrier.expected;
   learn(barrier.known, barrier.arriving);
   addOthers(barrier.knownOthers, barrier.arrivingOthers);
   forgetLearned(barrier);
+  return true;
+}
+
+void Block::completePhase(Mbarrier &barrier) {
+  if (!beginPhase(barrier))
+    return;
   for (const uint32_t sleeper : barrier.sleepers) {
     Thread &thread = barrier.home->threads[sleeper];
     barrier.home->wake(*thread.warpState, uint64_t(1) << thread.lane);
@@ -372,15 +378,8 @@ void Block::waitCluster(Thread &thread, uint32_t site) {
 
 // When no thread that lives is missing, those that wait go on.
 void Block::completeCluster() {
-  Mbarrier &barrier = cluster.barrier;
-  ++cluster.progress;
-  if (barrier.pending)
+  if (!beginPhase(cluster.barrier))
     return;
-  ++barrier.phase;
-  barrier.pending = barrier.expected;
-  learn(barrier.known, barrier.arriving);
-  addOthers(barrier.knownOthers, barrier.arrivingOthers);
-  forgetLearned(barrier);
   for (Thread *sleeper : cluster.sleepers)
     sleeper->owner->wake(*sleeper->warpState, uint64_t(1) << sleeper->lane);
   cluster.sleepers.clear();
