@@ -9,14 +9,17 @@ struct Entry {
   MachineModel model;
 };
 
+constexpr MachineModel h100 = {"H100 SXM", 132,  1.83, 3352, 5120, 50, 128, 2048,
+                               32,         1280, 640,  2560, 2560, 80, 0,   2048};
+
 constexpr Entry table[] = {
     {"sm_80",
      {"A100 SXM 80 GB", 108, 1.41, 2039, 5120, 40, 128, 2048, 32, 1024, 512, 2048, 0, 64, 0, 1024}},
     {"sm_86", {"RTX A6000", 84, 1.80, 768, 2560, 6, 128, 1536, 16, 512, 256, 1024, 0, 2, 0, 512}},
     {"sm_89",
      {"RTX 4090", 128, 2.52, 1008, 2560, 72, 128, 1536, 24, 256, 128, 1024, 512, 2, 0, 256}},
-    {"sm_90a",
-     {"H100 SXM", 132, 1.83, 3352, 5120, 50, 128, 2048, 32, 1280, 640, 2560, 2560, 80, 0, 2048}},
+    {"sm_90", h100},
+    {"sm_90a", h100},
     {"sm_100",
      {"B200", 148, 1.85, 8000, 5120, 126, 128, 2048, 32, 1280, 640, 2560, 2560, 64, 0, 4096}},
     {"sm_120",
@@ -58,7 +61,7 @@ unsigned MachineModel::perClock(MmaElement element) const {
 
 const MachineModel &machineModel(const Target &target) {
   for (const Entry &entry : table)
-    if (target.name.substr(0, target.name.find("_wgmma")) == entry.target)
+    if (target.name == entry.target)
       return entry.model;
   llvm_unreachable("a target without a machine model");
 }

@@ -64,12 +64,9 @@ static const std::vector<Target> &table() {
     t.push_back(nvidia("sm_80", 163, 164, 108, "ptx80"));
     t.push_back(nvidia("sm_86", 99, 100, 84, "ptx80"));
     t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, "ptx84")));
-    t.push_back(sinceHopper(withFp8(nvidia("sm_90a", 227, 228, 132, "ptx84"))));
-    // Apart from sm_90a until a chip has run it.
-    Target wgmma = t.back();
-    wgmma.name = "sm_90a_wgmma";
-    wgmma.mmas = mma::hopper();
-    t.push_back(wgmma);
+    t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, "ptx84"))));
+    t.push_back(sinceHopper(nvidia("sm_90a", 227, 228, 132, "ptx84")));
+    t.back().mmas = mma::hopper();
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
     t.push_back(amd("gfx90a", 64, 104, mma::cdna2()));
@@ -100,9 +97,6 @@ ArrayRef<StringRef> Target::names() {
 }
 
 Expected<Target> Target::get(StringRef name) {
-  // The name without its suffix is what people call the chip; its kernels need the full one.
-  if (name == "sm_90")
-    name = "sm_90a";
   for (const Target &t : table())
     if (t.name == name)
       return t;

@@ -4,6 +4,7 @@
 #include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
+#include <cstdlib>
 
 namespace sectile::runtime {
 namespace {
@@ -29,6 +30,18 @@ private:
   bool pushed;
 };
 
+static Target targetOf(unsigned major, unsigned minor) {
+  const char *chosen = std::getenv("SECTILE_CUDA_TARGET");
+  if (!chosen || !*chosen)
+    return Target::forComputeCapability(major, minor);
+  llvm::Expected<Target> target = Target::get(chosen);
+  if (!target)
+    throw DeviceError("SECTILE_CUDA_TARGET: " + llvm::toString(target.takeError()));
+  if (target->vendor != Vendor::Nvidia)
+    throw DeviceError("SECTILE_CUDA_TARGET: '" + target->name + "' is no target of a CUDA device");
+  return *std::move(target);
+}
+
 class CudaDevice final : public DriverDevice<CudaDriver, CurrentContext> {
 public:
   CudaDevice(const std::string &called, unsigned index) {
@@ -45,8 +58,7 @@ public:
             "asking for the device's attributes");
       return static_cast<unsigned>(value);
     };
-    const Target chip = Target::forComputeCapability(attribute(cuda::attributeMajor),
-                                                     attribute(cuda::attributeMinor));
+    const Target chip = targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
     target = chip.name;
     launchesOverlap = chip.dependentLaunch;
     limits.warp_size = attribute(cuda::attributeWarpSize);

@@ -55,9 +55,9 @@ private:
   }
 
   std::string targetFor(uint64_t seed) const {
-    static constexpr const char *targets[] = {"sm_80",   "gfx942", "sm_90a", "sm_89",
+    static constexpr const char *targets[] = {"sm_80",   "gfx942", "sm_90",  "sm_89",
                                               "gfx1100", "sm_120", "gfx90a", "gfx1201",
-                                              "sm_100",  "gfx950", "sm_86",  "sm_90a_wgmma"};
+                                              "sm_100",  "gfx950", "sm_86",  "sm_90a"};
     return target.empty() ? targets[seed % std::size(targets)] : target;
   }
 

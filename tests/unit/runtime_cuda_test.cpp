@@ -1,6 +1,6 @@
 // Devices, buffers, streams, events, graphs and launches over the fake CUDA driver, every error
 // path included.
-#include "runtime/DeviceImpl.h"
+#include "runtime/cuda/CudaDevice.h"
 #include "tests/fake/fake_cuda.h"
 #include <cmath>
 #include <cstdlib>
@@ -69,6 +69,21 @@ TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
   EXPECT_EQ(Device::open("cuda"), device);
   EXPECT_EQ(Device::best(), device);
   EXPECT_EQ(Device::all()[1], Device::open("cuda:1"));
+}
+
+TEST_F(RuntimeCuda, CompilesForAChosenTarget) {
+  const auto target = [](const char *chosen) {
+    setenv("SECTILE_CUDA_TARGET", chosen, 1);
+    const std::string opened = runtime::openCudaDevice(0)->target;
+    unsetenv("SECTILE_CUDA_TARGET");
+    return opened;
+  };
+  EXPECT_EQ(target("sm_90"), "sm_90");
+  EXPECT_EQ(target(""), "sm_90a");
+  EXPECT_THAT(message<DeviceError>([&] { target("sm_91"); }), HasSubstr("unknown target 'sm_91'"));
+  EXPECT_THAT(message<DeviceError>([&] { target("gfx942"); }),
+              HasSubstr("'gfx942' is no target of a CUDA device"));
+  unsetenv("SECTILE_CUDA_TARGET");
 }
 
 TEST_F(RuntimeCuda, RefusesUnknownNames) {

@@ -9,7 +9,7 @@
 !buffer = !cta.buffer<64x64xf16, #lines>
 !half = tensor<64x64xf16, #rows>
 
-module attributes {cta.target = "sm_90a_wgmma"} {
+module attributes {cta.target = "sm_90a"} {
 func.func @overwrites(%x: !half, %zero: !acc) -> !acc {
   %a = cta.alloc %x {offset = 0 : i32} : !buffer from !half
   %b = cta.alloc %x {offset = 8192 : i32} : !buffer from !half

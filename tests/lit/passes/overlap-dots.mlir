@@ -1,7 +1,7 @@
 // Sums that a loop only adds to stay in flight, where the ring has a buffer more than the copies fill meanwhile.
 // RUN: sectile-opt --overlap-dots %s | FileCheck %s
 // RUN: sectile-opt --overlap-dots %s | sectile-opt --place-shared --insert-barriers | FileCheck %s --check-prefix=BARRIERS
-// RUN: sed 's/sm_90a_wgmma/sm_90a/; s/64, 64, 16/16, 8, 16/' %s | sectile-opt --overlap-dots | FileCheck %s --check-prefix=NONE
+// RUN: sed 's/sm_90a/sm_90/; s/64, 64, 16/16, 8, 16/' %s | sectile-opt --overlap-dots | FileCheck %s --check-prefix=NONE
 
 // NONE-NOT: cta.dot_start
 
@@ -14,7 +14,7 @@
 !ptrs = tensor<64x64x!tile.ptr<f16>, #rows>
 !ring = !cta.channel<3, !buffer>
 
-module attributes {cta.target = "sm_90a_wgmma"} {
+module attributes {cta.target = "sm_90a"} {
 // The copies fill what was read two iterations ago.
 // CHECK-LABEL: func.func @lags
 // CHECK: %[[BEGIN:.*]] = cta.dot_begin

@@ -1,7 +1,7 @@
 // Which dots instructions of a warpgroup do, which read shared memory themselves.
 // RUN: sectile-opt --select-mma %s | FileCheck %s
 
-module attributes {cta.target = "sm_90a_wgmma"} {
+module attributes {cta.target = "sm_90a"} {
   // As wide as the sums are; columns of no power of two too.
   // CHECK-LABEL: func.func @widths
   // CHECK: by [64, 128, 16] : tensor<128x64xf16>

@@ -12,7 +12,7 @@
 // PTX: wgmma.wait_group.sync.aligned 1
 // PTX: wgmma.wait_group.sync.aligned 0
 
-module attributes {cta.target = "sm_90a_wgmma"} {
+module attributes {cta.target = "sm_90a"} {
   // Copies fill the ring; before the dot that reads it, each thread fences what it copied, and all meet. Lines of 128 bytes,
   // of A along K, of B along N.
   // CHECK-DAG: #[[$B:shared[0-9]*]] = #cta.layout<"64x128, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0) (0,64)]">

@@ -7,7 +7,7 @@ using namespace sectile::test;
 
 namespace {
 
-SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 
 KernelCase smallForward() {

@@ -52,7 +52,7 @@ protected:
   }
 };
 SECTILE_INSTANTIATE_ON(AttentionCounters,
-                       "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma,virtual:gfx942,virtual:gfx1100");
+                       "virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
 
 } // namespace
 

@@ -7,7 +7,7 @@ using namespace sectile::test;
 
 namespace {
 
-SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(Attention, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 SECTILE_INSTANTIATE_ON(AttentionAnywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 
 // One query beside the second of three keys whose scores are 0, 1 and 2; values 1, 10 and 100.

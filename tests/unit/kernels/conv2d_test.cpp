@@ -12,7 +12,7 @@ using testing::HasSubstr;
 namespace {
 
 class Conv2d : public OnDevice {};
-SECTILE_INSTANTIATE_ON(Conv2d, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(Conv2d, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 class Conv2dEverywhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(Conv2dEverywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 

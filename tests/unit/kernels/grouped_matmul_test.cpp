@@ -9,7 +9,7 @@ using namespace sectile::test;
 namespace {
 
 class GroupedMatmul : public OnDevice {};
-SECTILE_INSTANTIATE_ON(GroupedMatmul, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(GroupedMatmul, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 class GroupedMatmulEverywhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(GroupedMatmulEverywhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 

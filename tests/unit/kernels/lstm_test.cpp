@@ -8,7 +8,7 @@ using namespace sectile;
 using namespace sectile::test;
 
 class Cells : public OnDevice {};
-SECTILE_INSTANTIATE_ON(Cells, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(Cells, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 class CellsElsewhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(CellsElsewhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 

@@ -9,7 +9,7 @@ using namespace sectile;
 using namespace sectile::test;
 
 class RotaryAttention : public OnDevice {};
-SECTILE_INSTANTIATE_ON(RotaryAttention, "virtual:sm_80,virtual:sm_90a,virtual:sm_90a_wgmma");
+SECTILE_INSTANTIATE_ON(RotaryAttention, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 
 namespace {
 
