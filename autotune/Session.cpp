@@ -492,7 +492,7 @@ TuneReport Session::run() {
 TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database &store) {
   if (task.stream.device().name() == "interpreter")
     throw LaunchError("the interpreter takes no time that could be measured: tune on a device or a "
-                      "virtual one, as in virtual:sm_90");
+                      "virtual one, as in virtual:sm_90a");
   return Session(task, options, store).run();
 }
 

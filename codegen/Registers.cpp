@@ -9,6 +9,8 @@ using namespace mlir;
 namespace sectile {
 namespace {
 
+bool isDot(Operation *op) { return isa<cta::DotOp, cta::DotStartOp>(op); }
+
 /// Whether a value is made of the kernel's arguments and places alone, by arithmetic.
 class Cheap {
 public:
@@ -19,8 +21,7 @@ public:
     auto [known, isNew] = cheap.try_emplace(op, false);
     if (!isNew)
       return known->second;
-    const bool result = op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
-                        !isa<cta::DotOp>(op) &&
+    const bool result = op->getNumRegions() == 0 && isMemoryEffectFree(op) && !isDot(op) &&
                         llvm::all_of(op->getOperands(), [&](Value v) { return (*this)(v); });
     return cheap[op] = result;
   }
@@ -39,7 +40,7 @@ unsigned registersOf(Type type) {
 
 /// What a tile's elements cannot get past one by one. Reductions and scans have regions; what takes
 /// scratch meets in shared memory.
-bool meets(Operation *op) { return op->getNumRegions() || isa<cta::DotOp>(op) || sharedBytes(op); }
+bool meets(Operation *op) { return op->getNumRegions() || isDot(op) || sharedBytes(op); }
 
 class Count {
 public:
@@ -84,7 +85,7 @@ private:
         if (lastUse.count(result) && !cheap(result))
           results += registersOf(result.getType());
       if (meets(&op))
-        most = std::max(most, through + (isa<cta::DotOp>(op) ? results : 0));
+        most = std::max(most, through + (isDot(&op) ? results : 0));
       for (Region &inner : op.getRegions())
         visit(inner, through);
       alive.remove_if([&](Value value) { return lastUse[value] == &op; });

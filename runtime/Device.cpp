@@ -48,7 +48,7 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   if (kind == "hip")
     return runtime::openHipDevice(index);
   throw DeviceError("unknown device '" + std::string(name) +
-                    "': devices are called cuda:N, hip:N, virtual:TARGET, as in virtual:sm_90, or "
+                    "': devices are called cuda:N, hip:N, virtual:TARGET, as in virtual:sm_90a, or "
                     "interpreter");
 }
 
@@ -77,7 +77,7 @@ Device Device::best() {
     return open("cuda:0");
   if (runtime::hipDeviceCount() > 0)
     return open("hip:0");
-  return open("virtual:sm_90");
+  return open("virtual:sm_90a");
 }
 
 Device Device::interpreter() { return open("interpreter"); }

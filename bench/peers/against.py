@@ -19,7 +19,7 @@ class Different(Exception):
 
 
 def run(program, kernel, inputs, types, options, outputs, folder):
-    words = [program, "run", kernel, "--device", "virtual:sm_90", "--in"]
+    words = [program, "run", kernel, "--device", "virtual:sm_90a", "--in"]
     for name, value in inputs.items():
         numpy.save(os.path.join(folder, name), value.view(STORED.get(value.dtype, value.dtype)).numpy())
         words.append(f"{name}={folder}/{name}.npy")

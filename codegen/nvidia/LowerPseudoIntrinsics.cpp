@@ -1,6 +1,7 @@
 // Predicated accesses, copies and atomics of global memory, wgmma, and waits at mbarriers, as
 // inline assembly.
 #include "codegen/common/PseudoIntrinsics.h"
+#include "codegen/nvidia/LoopFragments.h"
 #include "ir/tile/Tile.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
@@ -357,6 +358,7 @@ bool isMaskedCopy(Intrinsic::ID id) {
 } // namespace
 
 void lowerNvidiaPseudoIntrinsics(Module &module) {
+  makeFragmentsInLoops(module);
   for (Function &function : make_early_inc_range(module)) {
     StringRef name = function.getName();
     if (isMaskedCopy(function.getIntrinsicID()))

@@ -1,4 +1,4 @@
-// The virtual GPU as a device like any other: "virtual:sm_90" runs what would run on the chip.
+// The virtual GPU as a device like any other: "virtual:sm_90a" runs what would run on the chip.
 #ifndef SECTILE_RUNTIME_VIRTUAL_VIRTUALDEVICE_H
 #define SECTILE_RUNTIME_VIRTUAL_VIRTUALDEVICE_H
 

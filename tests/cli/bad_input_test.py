@@ -3,7 +3,7 @@ import os
 
 from cli import main, refused, write_npy
 
-DEVICE = ("--device", "virtual:sm_90")
+DEVICE = ("--device", "virtual:sm_90a")
 
 
 def softmax(path, *more, says):

@@ -46,7 +46,7 @@ def measurement(config, median, verdict="good", **more):
 
 
 def problem(m, measurements, **more):
-    return {"kernel": "matmul", "code": "c0de", "device": "virtual:sm_90", "dtypes": "f16 f16 f16",
+    return {"kernel": "matmul", "code": "c0de", "device": "virtual:sm_90a", "dtypes": "f16 f16 f16",
             "shape": [{"name": "M", "extent": m}, {"name": "N", "extent": 64}], "measurements": measurements,
             **more}  # fmt: skip
 
@@ -385,7 +385,7 @@ def test_best():
     assert [row["good"] for row in rows] == [9, 12]
     assert abs(rows[0]["margin"] - 0.25) < 1e-9 and abs(rows[1]["margin"] - 1 / 89) < 1e-9
     out = done("cache", "best", "matmul", env=cache()).out
-    for word in ("matmul on virtual:sm_90", "8.00 us", "25.0%", "89.00 us", "1.1%", "stale", "1.00x"):
+    for word in ("matmul on virtual:sm_90a", "8.00 us", "25.0%", "89.00 us", "1.1%", "stale", "1.00x"):
         assert word in out, (word, out)
     assert out.count("warps=") == 2 + 10
     assert done("cache", "best", "matmul", "--top", "3", env=cache()).out.count("warps=") == 2 + 3
@@ -421,7 +421,7 @@ def test_why():
     for words, part, wanted in (
         (["vector_add", "--config", "size=512", "--device", "virtual:sm_80", *files("x.npy")], "columns", "512"),
         (["vector_add", "--config", "size=256", "warps=8", "--device", "virtual:sm_80", *files("x.npy")], "warps", "8"),
-        (["vector_add", "--config", "size=256", "--device", "virtual:sm_90", *files("x.npy")], "target", "sm_90a"),
+        (["vector_add", "--config", "size=256", "--device", "virtual:sm_90a", *files("x.npy")], "target", "sm_90a"),
         ([*base, *files("odd.npy")], "arguments", "7:16"),
         ([*base, *files("half.npy")], "ir line", "f16"),
     ):

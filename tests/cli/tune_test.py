@@ -60,7 +60,7 @@ def test_a_run_takes_the_best():
 
 def test_all_say_the_same_of_equals():
     """The cost model gives many configurations of vector_add the same time on this chip."""
-    device = ("--device", "virtual:sm_90")
+    device = ("--device", "virtual:sm_90a")
     words = ("vector_add", "--shape", "...=1048576", "--quiet", "--json", *device)
     (report,) = json.loads(done("tune", *words, env=cache()).out)
     times = good(report)

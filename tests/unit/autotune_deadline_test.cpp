@@ -137,7 +137,7 @@ protected:
 TEST_F(AutotuneDeadline, TheVirtualGpuEndsWhatNeverEnds) {
   const int status = inProcess([] {
     Kernel kernel{"endless", trapped};
-    const Device device = Device::open("virtual:sm_90");
+    const Device device = Device::open("virtual:sm_90a");
     auto x = device.upload(std::vector<float>(256, 3)),
          y = device.upload(std::vector<float>(256, 7));
     Autotuner tuned{kernel, space(&Trap::kind, {0, 1, 2, 3, 4}), options(1)};
@@ -152,7 +152,7 @@ TEST_F(AutotuneDeadline, TheVirtualGpuEndsWhatNeverEnds) {
                                                         "the launch did not end within 1 s"));
       }
     EXPECT_EQ(report.rows.size(), 5u);
-    EXPECT_THAT(report.text(), HasSubstr("  timed out: virtual:sm_90"));
+    EXPECT_THAT(report.text(), HasSubstr("  timed out: virtual:sm_90a"));
     tuned.launch(device.stream(), Grid(1), x, y, 256);
     EXPECT_EQ(y.download(), std::vector<float>(256, 262));
   });

@@ -110,7 +110,7 @@ double rankCorrelation(const std::vector<double> &a, const std::vector<double> &
 
 // What the IR foretells against what the virtual GPU counts.
 TEST(Estimate, CountersAreForeseen) {
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   const Target target = llvm::cantFail(Target::get(device.target()));
   for (const char *name : {"matmul", "attention"}) {
     const KernelSpec &kernel = findKernel(name);

@@ -30,7 +30,7 @@ TEST(AutotuneKernels, CandidatesDifferAndBeginWithTheKernelsOwnChoice) {
 }
 
 TEST(AutotuneKernels, EachIsTunedAndFound) {
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   AutotuneOptions options;
   options.quiet = true;
   options.strategy = Strategy::random;
@@ -63,7 +63,7 @@ TEST(AutotuneKernels, ConvolutionsOfFewChannelsAreTuned) {
   const Invocation call = resolveTypical(
       kernel, "f16", {{"N", 1}, {"C", 3}, {"H", 6}, {"W", 9}, {"K", 4}, {"R", 3}, {"S", 3}},
       {{"stride_w", "2"}});
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   EXPECT_EQ(bestKnown(call, device), std::nullopt);
   AutotuneOptions options;
   options.quiet = true;
@@ -79,7 +79,7 @@ TEST(AutotuneKernels, ACallWithoutTheTunedLaunchIsRefused) {
   std::map<std::string, std::int64_t> extents = kernel.small;
   extents["T"] = 1;
   const Invocation call = resolveTypical(kernel, "", extents, {});
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   EXPECT_NO_THROW(bestKnown(call, device));
   AutotuneOptions options;
   options.quiet = true;

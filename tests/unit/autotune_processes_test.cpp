@@ -29,7 +29,7 @@ protected:
     options.quiet = true;
     options.candidates = candidates;
     int measured = 0;
-    const auto reports = tuneKernel(call, Device::open("virtual:sm_90"), options);
+    const auto reports = tuneKernel(call, Device::open("virtual:sm_90a"), options);
     for (const auto &row : reports.front().rows)
       measured += !row.known && row.verdict == TuneVerdict::good;
     return measured;
@@ -58,7 +58,7 @@ TEST_F(AutotuneProcesses, ASecondProcessFindsAllShapes) {
             << " s\n";
   test::Child second([&] {
     for (const Invocation &call : calls)
-      if (!bestKnown(call, Device::open("virtual:sm_90")) || measure(call, candidates) != 0)
+      if (!bestKnown(call, Device::open("virtual:sm_90a")) || measure(call, candidates) != 0)
         return 1;
     return 0;
   });

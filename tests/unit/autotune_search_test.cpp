@@ -41,7 +41,7 @@ AutotuneOptions quiet() {
 // c = a b on a device, with the grid that a configuration wants.
 struct Product {
   int m, n, k;
-  Device device = Device::open("virtual:sm_90");
+  Device device = Device::open("virtual:sm_90a");
   Tensor<half, 2> a = random(m, k, 1), b = random(k, n, 2), c = random(m, n, 3);
 
   Tensor<half, 2> random(int rows, int columns, unsigned seed) {
@@ -127,7 +127,7 @@ struct Tagged {
 
   int n;
   std::atomic<int> asked = 0;
-  Device device = Device::open("virtual:sm_90");
+  Device device = Device::open("virtual:sm_90a");
   Buffer<float> out;
 };
 
@@ -308,7 +308,7 @@ auto trapped = [](Ptr<const float> x, Ptr<float> y, Int n, const Trap &trap) {
 
 TEST(Autotune, WrongAndFailingCandidatesAreRecordedAndNeverChosen) {
   Kernel kernel{"trapped", trapped};
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   std::vector<float> values(256);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i) + 2;
@@ -363,7 +363,7 @@ auto lazy = [](Ptr<const std::int32_t> x, Ptr<std::int32_t> y, Ptr<float> z, Ptr
 
 TEST(Autotune, WhatIsNotWrittenIsNoticedWhereTheMemoryIsRightAlready) {
   Kernel kernel{"lazy", lazy};
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   std::vector<std::int32_t> values(128);
   std::vector<float> halves(192);
   for (int i = 0; i < 128; ++i)
@@ -402,7 +402,7 @@ TEST(Autotune, WhatReadsItsOutputsIsCheckedOnTheUsersMemory) {
                   store(place + i, at);
                   store(y + i, load(table + (at - 1)) + (trap.kind == 1 ? 1.0f : 0.0f));
                 }};
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   auto table = device.upload(std::vector<float>(64, 3));
   auto place = device.upload(std::vector<std::int32_t>(64, 64));
   auto y = device.upload(std::vector<float>(64, 3));
@@ -419,7 +419,7 @@ TEST(Autotune, AFailingReferenceIsAnError) {
                   static_check(config.size != 64, "the default does not work");
                   store(x + arange(0, config.size), zeros<float>(config.size));
                 }};
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   auto x = device.allocate<float>(1024);
   Autotuner tuned{kernel, space(&Which::size, {64, 128}), quiet()};
   EXPECT_THROW(tuned.launch(device.stream(), Grid(1), x), CompileError);
@@ -436,7 +436,7 @@ TEST(Autotune, AccumulatingKernelsAreNotCorrupted) {
                   auto i = program_id(0) * config.size + arange(0, config.size);
                   atomic_add(y, sum(load(x + i, i < n), 0));
                 }};
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   auto x = device.upload(std::vector<float>(512, 1));
   auto grid = [](const Which &config) { return 512 / config.size; };
   const auto sizes = space(&Which::size, {32, 64, 128, 256});
@@ -494,7 +494,7 @@ TEST(Autotune, ArgumentsOfAnotherDeviceAreRefused) {
     tuned.tune(Device::open("virtual:sm_80").stream(), run.grid(), run.out, run.n);
     ADD_FAILURE() << "accepted";
   } catch (const LaunchError &error) {
-    EXPECT_STREQ(error.what(), "kernel 'elsewhere': argument 0 lies on virtual:sm_90, the stream "
+    EXPECT_STREQ(error.what(), "kernel 'elsewhere': argument 0 lies on virtual:sm_90a, the stream "
                                "is one of virtual:sm_80");
   }
 }
@@ -557,9 +557,9 @@ TEST(Autotune, ASpentBudgetLeavesTheReference) {
 }
 
 TEST(Autotune, ResultsAreTheSameEveryTime) {
-  Kernel kernel{"steady", matmul};
   Product p{64, 64, 64};
-  auto tune = [&](const char *device, Strategy strategy, size_t candidates) {
+  auto tune = [&](const char *name, const char *device, Strategy strategy, size_t candidates) {
+    Kernel kernel{name, matmul};
     p.device = Device::open(device);
     p.a = p.random(64, 64, 1);
     p.b = p.random(64, 64, 2);
@@ -575,11 +575,11 @@ TEST(Autotune, ResultsAreTheSameEveryTime) {
       times.emplace_back(row.config, row.microseconds);
     return times;
   };
-  const auto all = tune("virtual:sm_80", Strategy::exhaustive, 0);
-  // One chip by two names: the second knows nothing of the first's results.
-  const auto some = tune("virtual:sm_90", Strategy::random, 3);
+  const auto all = tune("steady", "virtual:sm_80", Strategy::exhaustive, 0);
+  // One kernel by two names: the second knows nothing of the first's results.
+  const auto some = tune("steady", "virtual:sm_90a", Strategy::random, 3);
   EXPECT_EQ(some.size(), 4u);
-  EXPECT_EQ(tune("virtual:sm_90a", Strategy::random, 3), some);
+  EXPECT_EQ(tune("again", "virtual:sm_90a", Strategy::random, 3), some);
   EXPECT_EQ(all.size(), 6u);
 }
 

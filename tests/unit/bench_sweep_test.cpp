@@ -154,7 +154,7 @@ Kernel increment{"increment", [](Ptr<float> x) {
                  }};
 
 TEST(BenchTime, OnAVirtualDeviceTheWorkRunsOnceAndTheModelAddsItsLaunchesUp) {
-  const Device device = Device::open("virtual:sm_90");
+  const Device device = Device::open("virtual:sm_90a");
   const auto x = device.upload(std::vector<float>(4096 * 128));
   unsigned calls = 0;
   const auto launches = [&](unsigned programs, unsigned times) {
@@ -193,7 +193,7 @@ TEST(BenchTime, TheInterpreterHasNone) {
 
 TEST(BenchTime, PeaksAreThePublishedOnes) {
   const auto peak = [](const char *device) { return bench::peak_of(Device::open(device)); };
-  EXPECT_NEAR(peak("virtual:sm_90").teraflops, 989, 5);
+  EXPECT_NEAR(peak("virtual:sm_90a").teraflops, 989, 5);
   EXPECT_NEAR(peak("virtual:sm_80").teraflops, 312, 2);
   EXPECT_NEAR(peak("virtual:gfx942").teraflops, 1307, 5);
   EXPECT_NEAR(peak("virtual:sm_80").gigabytes, 2039, 1);

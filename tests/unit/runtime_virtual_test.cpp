@@ -73,13 +73,13 @@ protected:
   }
   static uint64_t address(const Buffer<float> &buffer) { return buffer.memory().address(); }
 
-  Device device = Device::open("virtual:sm_90");
+  Device device = Device::open("virtual:sm_90a");
   std::unique_ptr<runtime::LoadedKernel> kernel = device.impl()->load(artifact());
 };
 
 TEST_F(RuntimeVirtual, IsTheDeviceWhereThereIsNoOther) {
   EXPECT_EQ(Device::best(), device);
-  EXPECT_EQ(device.name(), "virtual:sm_90");
+  EXPECT_EQ(device.name(), "virtual:sm_90a");
   EXPECT_EQ(device.description(), "virtual sm_90a");
   EXPECT_EQ(device.target(), "sm_90a");
   EXPECT_EQ(device.limits().max_shared_bytes, 227u * 1024);
@@ -103,7 +103,7 @@ TEST_F(RuntimeVirtual, SecondNameOfABestDevice) {
 
 TEST_F(RuntimeVirtual, TheEnvironmentSetsADeadline) {
   setenv("SECTILE_VIRTUAL_DEADLINE", "1e-9", 1);
-  runtime::VirtualDevice hurried("sm_90");
+  runtime::VirtualDevice hurried("sm_90a");
   unsetenv("SECTILE_VIRTUAL_DEADLINE");
   const auto loaded = hurried.load(artifact());
   uint64_t x = 0, z = 0, n = 0;
@@ -146,7 +146,7 @@ TEST_F(RuntimeVirtual, AFindingIsAnErrorWithTheUsersLine) {
     launch(address(x), address(z), 32, device.stream());
     FAIL() << "nothing was thrown";
   } catch (const runtime::KernelFault &fault) {
-    EXPECT_THAT(fault.what(), HasSubstr("virtual:sm_90: kernel twice, kernel.cpp:11"));
+    EXPECT_THAT(fault.what(), HasSubstr("virtual:sm_90a: kernel twice, kernel.cpp:11"));
     EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds);
     EXPECT_EQ(fault.finding.thread, 31u);
   }

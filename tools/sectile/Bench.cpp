@@ -127,7 +127,7 @@ int sectile::tool::runBench(const CommandLine &line) {
   if (suite.empty() || suite == "launch")
     results["launch"] = benchLaunch(panels);
   if (suite.empty() || suite == "virtual")
-    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90"), panels);
+    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90a"), panels);
   bool failed = false;
   if (suite == "kernels") // in the time of a device, which nobody asked for who asks for all others
     results["kernels"] = benchKernels(line, panels, failed);

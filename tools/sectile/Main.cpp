@@ -15,7 +15,7 @@ using namespace sectile;
 using namespace sectile::tool;
 
 static constexpr std::string_view device =
-    "cuda:0, hip:0, virtual:sm_90, interpreter and so on; the best there is if not given";
+    "cuda:0, hip:0, virtual:sm_90a, interpreter and so on; the best there is if not given";
 
 static const Flag json{"--json", {}, "print JSON"};
 
@@ -79,7 +79,7 @@ const std::vector<Command> &sectile::tool::commands() {
        "Measures compiles, launches and the virtual GPU: compile, launch, virtual, or all three; "
        "or "
        "the library's kernels on a device: kernels.",
-       {{"--device", "DEV", "the one to measure; virtual:sm_90, for kernels the best there is"},
+       {{"--device", "DEV", "the one to measure; virtual:sm_90a, for kernels the best there is"},
         {"--kernel", "NAMES", "kernels: only these, as matmul,softmax"},
         {"--file", "FILE",
          "kernels: KERNEL AXIS=EXTENT,... [dtype D] [with NAMES] [opt KEY=VALUE...]"},

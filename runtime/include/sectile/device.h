@@ -51,7 +51,7 @@ public:
   // The first CUDA device, else the first HIP device, else the virtual GPU. SECTILE_DEVICE names
   // another.
   static Device best();
-  // "cuda:0", "hip:1", "virtual:sm_90", "virtual:gfx942" …, "interpreter"; throws DeviceError with
+  // "cuda:0", "hip:1", "virtual:sm_90a", "virtual:gfx942" …, "interpreter"; throws DeviceError with
   // the reason, or the known names.
   static Device open(std::string_view name);
   // Runs kernels as they are traced, one program at a time on the host: what the language means.
