@@ -16,8 +16,8 @@ struct MachineModel {
   unsigned lanes;            ///< threads' instructions that a unit begins per clock
   unsigned maxThreads;       ///< resident on a unit
   unsigned maxBlocks;        ///< resident on a unit
-  /// Multiply-adds per clock and unit of matrix instructions; 0: none. NVIDIA's as mma.sync
-  /// reaches them.
+  /// Multiply-adds per clock and unit of matrix instructions; 0: none. As the
+  /// instructions that the compiler takes reach them.
   unsigned f16, tf32, int8, fp8, f64, f32;
   unsigned publishedF16; ///< the same for f16, of the best instructions that the chip has
 

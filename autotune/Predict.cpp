@@ -164,6 +164,8 @@ private:
     auto vectorOf = [](auto access) { return access.getVector().value_or(1); };
     if (auto dot = dyn_cast<cta::DotOp>(op))
       return product(dot, times);
+    if (auto dot = dyn_cast<cta::DotStartOp>(op))
+      return product(dot, times);
     auto loads = [&](auto loadOp) {
       const Type type = loadOp.getType();
       touch(load, times, elementsOf(type), cta::elementBytes(type), vectorOf(loadOp));
@@ -210,8 +212,8 @@ private:
         instructions += times * registersOf(type);
   }
 
-  void product(cta::DotOp dot, double times) {
-    const auto sums = cast<RankedTensorType>(dot.getType());
+  template <class Dot> void product(Dot dot, double times) {
+    const auto sums = cast<RankedTensorType>(cta::tileOf(dot.getType()));
     const int64_t rank = sums.getRank();
     const double depth = double(cta::shapeOf(dot.getA().getType()).back());
     // Warps side by side read the same rows, those one above the other the same columns.

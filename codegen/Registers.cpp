@@ -17,7 +17,7 @@ public:
   bool operator()(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op)
-      return !cta::layoutOf(value.getType()); // what a loop carries
+      return !cta::layoutOf(cta::tileOf(value.getType())); // what a loop carries
     auto [known, isNew] = cheap.try_emplace(op, false);
     if (!isNew)
       return known->second;
@@ -32,6 +32,7 @@ private:
 
 /// Of a value, in one thread. Small elements share registers, pointers take two.
 unsigned registersOf(Type type) {
+  type = cta::tileOf(type);
   const Layout *layout = cta::layoutOf(type);
   if (!layout)
     return 0;

@@ -30,8 +30,7 @@ bool isElement(Type type) {
 
 /// Why values cannot be of a type, or nothing.
 std::string refusalOf(Type type) {
-  if (auto dot = dyn_cast<cta::InFlightType>(type))
-    type = dot.getTile();
+  type = cta::tileOf(type);
   if (auto tile = dyn_cast<RankedTensorType>(type)) {
     if (!isElement(tile.getElementType()))
       return "has elements of a type that is not computed with";

@@ -56,6 +56,11 @@ Operation *CtaDialect::materializeConstant(OpBuilder &builder, Attribute value, 
   return arith::ConstantOp::materialize(builder, value, type, loc);
 }
 
+Type tileOf(Type type) {
+  auto dot = dyn_cast<InFlightType>(type);
+  return dot ? dot.getTile() : type;
+}
+
 const Layout *layoutOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   auto attr = tensor ? dyn_cast_if_present<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
@@ -228,8 +233,7 @@ static LogicalResult verifyOneUser(Operation *op, Value inFlight) {
 
 LogicalResult DotStartOp::verify() {
   RankedTensorType sums = getType().getTile();
-  auto acc = dyn_cast<InFlightType>(getAcc().getType());
-  if ((acc ? acc.getTile() : getAcc().getType()) != sums)
+  if (tileOf(getAcc().getType()) != sums)
     return emitOpError("adds to ") << getAcc().getType() << " and gives " << getType();
   if (failed(verifyOneUser(*this, getResult())))
     return failure();

@@ -32,6 +32,8 @@ inline constexpr llvm::StringLiteral sharedBytesAttr =
 /// What occupies shared memory, of either dialect: i32, where in it that begins, once placed.
 inline constexpr llvm::StringLiteral offsetAttr = "offset";
 
+/// The tile that a dot in flight will be; any other type as it is.
+mlir::Type tileOf(mlir::Type type);
 /// The layout of a tile's type, or nullptr before layouts are assigned.
 const Layout *layoutOf(mlir::Type type);
 /// `type` with this layout as its encoding.
