@@ -40,18 +40,33 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
       (isGuess ? "is it '" + nearest->name + "'?" : "`sectile list` names those of the library"));
 }
 
+// The elements that operands of a type are multiplied as, those of the first choice first.
+static std::vector<MmaElement> elementsFor(DType dtype) {
+  switch (dtype) {
+  case DType::float64:
+    return {MmaElement::F64};
+  case DType::float32:
+    return {MmaElement::TF32, MmaElement::F32};
+  default:
+    return {MmaElement::F16};
+  }
+}
+
 bool sectile::hasMatrixUnits(const std::string &target, DType dtype) {
   if (target == "interpreter")
     return false;
   const Target chip = llvm::cantFail(Target::get(target));
-  switch (dtype) {
-  case DType::float64:
-    return chip.multiplies(MmaElement::F64);
-  case DType::float32:
-    return chip.multiplies(MmaElement::TF32) || chip.multiplies(MmaElement::F32);
-  default:
-    return chip.multiplies(MmaElement::F16);
-  }
+  return llvm::any_of(elementsFor(dtype),
+                      [&](MmaElement element) { return chip.multiplies(element); });
+}
+
+bool sectile::hasWarpgroupUnits(const std::string &target, DType dtype) {
+  if (target == "interpreter" || size_of(dtype) != 2)
+    return false;
+  const Target chip = llvm::cantFail(Target::get(target));
+  return llvm::any_of(chip.mmas, [&](const MmaInstruction &each) {
+    return each.warps > 1 && each.a == elementsFor(dtype).front();
+  });
 }
 
 std::int64_t sectile::warpSize(const std::string &target) {

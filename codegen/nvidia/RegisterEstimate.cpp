@@ -2,6 +2,7 @@
 // by that is bounded here with two simplifications that favour the kernel: indices and addresses
 // are free, and of two orders of a block the one that needs less counts.
 #include "codegen/nvidia/RegisterEstimate.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -66,6 +67,15 @@ Values indicesOf(const Function &kernel) {
   return indices;
 }
 
+/// Whether results take the registers of operands: sums are changed where they are. What is taken
+/// out of the results counts, not the structure beside it.
+bool isInPlace(const Instruction &instruction) {
+  auto *call = dyn_cast<CallInst>(&instruction);
+  const Function *called = call ? call->getCalledFunction() : nullptr;
+  return called && (called->getName().starts_with(pseudo::nvWgmma) ||
+                    called->getName().starts_with(pseudo::nvWgmmaWait));
+}
+
 class Liveness {
 public:
   /// Values of `excluded` take no registers.
@@ -73,7 +83,7 @@ public:
     const DataLayout &layout = kernel.getParent()->getDataLayout();
     for (const Instruction &instruction : instructions(kernel))
       if (const unsigned size = registersOf(instruction.getType(), layout);
-          size && !excluded.contains(&instruction)) {
+          size && !excluded.contains(&instruction) && !isInPlace(instruction)) {
         numbers.try_emplace(&instruction, sizes.size());
         sizes.push_back(size);
       }

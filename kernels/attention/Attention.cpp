@@ -91,6 +91,17 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
     const bool wide = call.dtype("q") == DType::float32,
                units = hasMatrixUnits(target, call.dtype("q"));
+    if (hasWarpgroupUnits(target, call.dtype("q"))) {
+      // Where rows are narrow or very wide, two warpgroups share the keys; in between, two blocks
+      // of one share a multiprocessor, and one of them multiplies while the other does not.
+      const bool pair = (d <= 64 || d > 128) && extentOr0(call, "Sq") >= 1024;
+      return Config{{"m", pair ? 128 : 64},
+                    {"n", d > 128 ? (pair ? 64 : 32)
+                          : pair  ? 96
+                                  : 64},
+                    {"warps", pair ? 8 : 4},
+                    {"stages", 2}};
+    }
     // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
     const bool wmma = units && target.starts_with("gfx1");
     const bool large = d > 128 || wide || (d > 64 && (wmma || !units));

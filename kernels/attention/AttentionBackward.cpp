@@ -126,6 +126,18 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
                   {"kv_n", held},  {"kv_m", 16},
                   {"kv_warps", 8}, {"kv_stages", 2}};
   }
+  if (hasWarpgroupUnits(target, call.dtype("q")) && d <= 128) {
+    // Two warpgroups where one does not hold the gradients of 64 wide keys and values.
+    const bool pair = d > 64;
+    return Config{{"q_m", 64},
+                  {"q_n", 64},
+                  {"q_warps", 4},
+                  {"q_stages", 2},
+                  {"kv_n", pair ? 128 : 64},
+                  {"kv_m", 64},
+                  {"kv_warps", pair ? 8 : 4},
+                  {"kv_stages", 3}};
+  }
   if (matrix && !wide && d <= 128)
     return Config{{"q_m", 64},     {"q_n", 32},     {"q_warps", 4},
                   {"q_stages", 2}, {"kv_n", 64},    {"kv_m", d > 64 ? 16 : 64},

@@ -29,8 +29,50 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
+// What warpgroups multiply. The rate is how much of the chip's speed a tile reached on large
+// products of f16, on an H100: the larger it is, the less is read for each multiplication.
+struct WarpgroupTile {
+  std::int64_t m, n, warps, stages;
+  double rate;
+};
+constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
+                                            {128, 128, 8, 4, 0.92},
+                                            {64, 128, 4, 4, 0.75},
+                                            {128, 64, 8, 4, 0.75},
+                                            {64, 64, 4, 4, 0.6}};
+
+Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
+                             std::int64_t inner, std::int64_t units) {
+  const WarpgroupTile *best = nullptr;
+  std::int64_t tiles = 0;
+  double most = 0;
+  for (const WarpgroupTile &tile : warpgroupTiles) {
+    const std::int64_t count = batches * ceilDiv(rows, tile.m) * ceilDiv(columns, tile.n);
+    // The last wave takes as long as the others, and what is beyond the edge is multiplied too.
+    const double waves = double(ceilDiv(count, units)) * double(units * tile.m * tile.n);
+    const double speed = tile.rate * double(batches * rows * columns) / waves;
+    if (!best || speed > most)
+      best = &tile, most = speed, tiles = count;
+  }
+  constexpr std::int64_t depth = 64, leastSteps = 16, mostSplits = 16;
+  // Two of the smallest blocks find room in a multiprocessor.
+  const std::int64_t together = best->m * best->n <= 64 * 64 ? 2 : 1;
+  const std::int64_t splits =
+      std::clamp<std::int64_t>(std::min(units * together / std::max<std::int64_t>(tiles, 1),
+                                        ceilDiv(inner, depth) / leastSteps),
+                               1, mostSplits);
+  return {{"m", best->m},     {"n", best->n},         {"k", depth},
+          {"group", 8},       {"warps", best->warps}, {"stages", best->stages},
+          {"splits", splits}, {"programs", units}};
+}
+
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t rows = call.extent("M"), columns = call.extent("N"), inner = call.extent("K");
+  const auto batch = call.extents.find("B");
+  const std::int64_t batches = batch == call.extents.end() ? 1 : batch->second;
+  const std::int64_t units = multiprocessors(target);
+  if (hasWarpgroupUnits(target, call.dtype("a")) && std::min(rows, columns) > 32)
+    return defaultsForWarpgroups(batches, rows, columns, inner, units);
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
   const std::int64_t most = small || !matrices ? 64 : 128;
@@ -38,10 +80,7 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t side = std::clamp<std::int64_t>(std::min(rows, columns), 1, most);
   const std::int64_t tile =
       matrices ? std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(side)), 32) : most;
-  const auto batch = call.extents.find("B");
-  const std::int64_t tiles = ceilDiv(rows, tile) * ceilDiv(columns, tile) *
-                             (batch == call.extents.end() ? 1 : batch->second);
-  const std::int64_t units = multiprocessors(target);
+  const std::int64_t tiles = ceilDiv(rows, tile) * ceilDiv(columns, tile) * batches;
   // Waiting for memory is what takes the time then, and where there is less than a tile for each
   // multiprocessor: more of it is under way in longer steps and by more programs.
   const bool waits = matrices && !small && (tile < most || tiles <= units);

@@ -166,6 +166,11 @@ KernelSpec grouped(const char *rows, const char *columns) {
     std::int64_t height = call.extent(rows);
     if (std::string(rows) == "M")
       height /= std::max<std::int64_t>(call.extent("G"), 1);
+    if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
+      const bool tall = height > 64, wide = call.extent(columns) > 64;
+      return Config{{"m", tall ? 128 : 64}, {"n", wide ? 128 : 64},  {"k", 64},
+                    {"group", 8},           {"warps", tall ? 8 : 4}, {"stages", 4}};
+    }
     const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
     return Config{{"m", units && height > 128 ? 128 : 64},
                   {"n", units && call.extent(columns) > 128 ? 128 : 64},
