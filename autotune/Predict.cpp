@@ -201,7 +201,7 @@ private:
     } else if (isa<cta::AsyncWaitOp, cta::BarrierOp>(op)) {
       barriers += times;
     } else if (const int64_t scratch = sharedBytes(op);
-               scratch && !isa<cta::AllocOp, cta::ChannelOp>(op)) {
+               scratch && !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op)) {
       sharedRead += times * double(scratch);
       sharedWritten += times * double(scratch);
       barriers += times;

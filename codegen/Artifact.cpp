@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 4;
+constexpr uint32_t version = 5;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -62,6 +62,32 @@ std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> argumen
   return {};
 }
 
+TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments) {
+  auto word = [&](unsigned number) {
+    uint64_t value;
+    std::memcpy(&value, arguments[number], sizeof value);
+    return value;
+  };
+  auto value = [&](const TensorMapPlan::Given &given) -> int64_t {
+    if (given.argument < 0)
+      return given.constant;
+    const unsigned unused = 64 - given.bits;
+    return static_cast<int64_t>(word(given.argument) << unused) >> unused;
+  };
+  TensorMapValues map;
+  map.address = word(plan.pointer);
+  map.rank = static_cast<unsigned>(plan.extents.size());
+  map.elementBytes = plan.elementBytes;
+  map.swizzle = plan.swizzle;
+  for (unsigned i = 0; i < map.rank; ++i) {
+    map.extents[i] = static_cast<uint64_t>(std::max<int64_t>(value(plan.extents[i]), 0));
+    map.box[i] = plan.box[i];
+    if (i + 1 < map.rank)
+      map.strides[i] = static_cast<uint64_t>(value(plan.strides[i])) * plan.elementBytes;
+  }
+  return map;
+}
+
 std::string serialize(const Artifact &artifact) {
   std::string body;
   ByteWriter fields(body);
@@ -77,6 +103,25 @@ std::string serialize(const Artifact &artifact) {
     fields.number(facts.divisor);
     fields.number(facts.low);
     fields.number(facts.high);
+  }
+  fields.number(static_cast<uint32_t>(artifact.plan.firstTensorMap));
+  fields.number(static_cast<uint64_t>(artifact.plan.tensorMaps.size()));
+  auto writeGiven = [&](const std::vector<TensorMapPlan::Given> &all) {
+    fields.number(static_cast<uint64_t>(all.size()));
+    for (const TensorMapPlan::Given &given : all) {
+      fields.number(given.argument);
+      fields.number(static_cast<uint32_t>(given.bits));
+      fields.number(given.constant);
+    }
+  };
+  for (const TensorMapPlan &map : artifact.plan.tensorMaps) {
+    for (unsigned value : {map.pointer, map.elementBytes, map.swizzle})
+      fields.number(static_cast<uint32_t>(value));
+    writeGiven(map.extents);
+    writeGiven(map.strides);
+    fields.number(static_cast<uint64_t>(map.box.size()));
+    for (unsigned extent : map.box)
+      fields.number(static_cast<uint32_t>(extent));
   }
   fields.number(artifact.compileMilliseconds);
   fields.number(static_cast<uint64_t>(artifact.debugSites.size()));
@@ -113,6 +158,24 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     facts.divisor = fields.number<uint64_t>();
     facts.low = fields.number<int64_t>();
     facts.high = fields.number<int64_t>();
+  }
+  artifact.plan.firstTensorMap = fields.number<uint32_t>();
+  auto readGiven = [&](std::vector<TensorMapPlan::Given> &all) {
+    for (uint64_t count = fields.count(); count && fields.ok(); --count) {
+      TensorMapPlan::Given &given = all.emplace_back();
+      given.argument = fields.number<int32_t>();
+      given.bits = fields.number<uint32_t>();
+      given.constant = fields.number<int64_t>();
+    }
+  };
+  for (uint64_t maps = fields.count(); maps && fields.ok(); --maps) {
+    TensorMapPlan &map = artifact.plan.tensorMaps.emplace_back();
+    for (unsigned *value : {&map.pointer, &map.elementBytes, &map.swizzle})
+      *value = fields.number<uint32_t>();
+    readGiven(map.extents);
+    readGiven(map.strides);
+    for (uint64_t box = fields.count(); box && fields.ok(); --box)
+      map.box.push_back(fields.number<uint32_t>());
   }
   artifact.compileMilliseconds = fields.number<double>();
   for (uint64_t sites = fields.count(); sites && fields.ok(); --sites)

@@ -4,6 +4,7 @@
 #define SECTILE_CODEGEN_ARTIFACT_H
 
 #include "codegen/DebugSite.h"
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -33,12 +34,53 @@ struct ArgumentFacts {
   friend bool operator==(const ArgumentFacts &, const ArgumentFacts &) = default;
 };
 
+/// A tensor map, which a launch makes of other arguments: one that lies in memory with strides, of
+/// which boxes are copied. The first dimension is the contiguous one.
+struct TensorMapPlan {
+  /// Another argument's value, or a constant.
+  struct Given {
+    int32_t argument = -1; ///< negative: the constant
+    unsigned bits = 64;    ///< of the argument
+    int64_t constant = 0;
+
+    friend bool operator==(const Given &, const Given &) = default;
+  };
+  unsigned pointer = 0; ///< the argument that is its address
+  unsigned elementBytes = 0;
+  unsigned swizzle = 0;       ///< bytes: 0, 32, 64 or 128
+  std::vector<Given> extents; ///< elements
+  std::vector<Given> strides; ///< elements, of all dimensions but the first
+  std::vector<unsigned> box;  ///< elements
+
+  friend bool operator==(const TensorMapPlan &, const TensorMapPlan &) = default;
+};
+
+/// A tensor map with its numbers, as cuTensorMapEncodeTiled takes it.
+struct TensorMapValues {
+  static constexpr unsigned mostDimensions = 5;
+  uint64_t address = 0;
+  unsigned rank = 0, elementBytes = 0, swizzle = 0;
+  uint64_t extents[mostDimensions] = {};
+  uint64_t strides[mostDimensions] = {}; ///< bytes; strides[0] is that of dimension 1
+  unsigned box[mostDimensions] = {};
+
+  /// Whether it has no elements; such a tensor is one zero, as the driver takes none without any.
+  bool isEmpty() const { return std::find(extents, extents + rank, 0u) != extents + rank; }
+
+  friend bool operator==(const TensorMapValues &, const TensorMapValues &) = default;
+};
+
+/// The map for these arguments, each of them a 64-bit word that holds it.
+TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments);
+
 /// What a launch of the code has to do, and what it may assume.
 struct LaunchPlan {
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
   /// Of each argument of the compiled function; none where the code was compiled without any facts.
   std::vector<ArgumentFacts> arguments;
+  unsigned firstTensorMap = 0; ///< the number of the argument that the first tensor map is
+  std::vector<TensorMapPlan> tensorMaps; ///< of the last arguments
 
   friend bool operator==(const LaunchPlan &, const LaunchPlan &) = default;
 };

@@ -12,6 +12,7 @@
 #include "codegen/virtual/HostCompiler.h"
 #include "ir/DebugLog.h"
 #include "ir/cta/Cta.h"
+#include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Pipelines.h"
 #include "sectile/version.h"
@@ -375,6 +376,33 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
   return estimate;
 }
 
+/// What the launch makes the kernel's tensor maps of.
+static void planTensorMaps(func::FuncOp kernel, LaunchPlan &plan) {
+  auto given = [&](const cta::TensorMap::Given &from) {
+    TensorMapPlan::Given result;
+    result.argument = static_cast<int32_t>(from.argument);
+    result.constant = from.value;
+    if (from.argument >= 0)
+      result.bits = kernel.getArgument(from.argument).getType().getIntOrFloatBitWidth();
+    return result;
+  };
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i) {
+    Attribute attribute = kernel.getArgAttr(i, cta::tensorMapAttr);
+    if (!attribute)
+      continue;
+    if (plan.tensorMaps.empty())
+      plan.firstTensorMap = i;
+    const cta::TensorMap map = cta::TensorMap::fromAttribute(attribute);
+    TensorMapPlan &planned = plan.tensorMaps.emplace_back();
+    planned.pointer = map.pointer;
+    planned.elementBytes = map.elementBytes;
+    planned.swizzle = map.swizzle;
+    llvm::transform(map.extents, std::back_inserter(planned.extents), given);
+    llvm::transform(map.strides, std::back_inserter(planned.strides), given);
+    planned.box.assign(map.box.begin(), map.box.end());
+  }
+}
+
 Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileOptions &options,
                            bool forVirtualDevice, CompileTimes *times) {
   Form form = forVirtualDevice                  ? Form::Virtual
@@ -391,6 +419,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.bytes = std::move(*bytes);
   artifact.plan.threads = options.warps * target.warpSize;
   artifact.plan.sharedBytes = sharedBytes(kernel);
+  planTensorMaps(kernel, artifact.plan);
   artifact.resources = resourcesOf(form, artifact.bytes);
   artifact.debugSites = debugSitesOf(kernel);
   return artifact;

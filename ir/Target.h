@@ -30,6 +30,7 @@ struct Target {
   unsigned multiprocessors = 0;     ///< of the usual product, for estimates
   unsigned sharedBanks = 32;        ///< each 4 bytes wide
   bool asyncCopy = false;           ///< global-to-shared copies in groups, waited for by count
+  bool tensorCopy = false;          ///< copies of boxes by an engine (TMA), told by mbarriers
   bool matrixLoad = false;          ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
   bool bf16Arithmetic = false;      ///< native bf16 add, multiply and fma
   bool barrierOrdersGlobal = false; ///< and not shared memory alone
@@ -41,6 +42,10 @@ struct Target {
   bool tanhInstruction = false;
   unsigned maxVectorBits = 128;        ///< of one memory access of one thread
   llvm::ArrayRef<MmaInstruction> mmas; ///< the preferred first among those of the same elements
+
+  /// Whether accesses have another form where indices and strides are known to be small and not
+  /// negative.
+  bool wantsSmallIndices() const { return bufferAccess || tensorCopy; }
 
   /// Whether matrix instructions take operands of this element.
   bool multiplies(MmaElement element) const;

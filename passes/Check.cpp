@@ -49,8 +49,8 @@ std::string refusalOf(Type type) {
   }
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
-  bool known =
-      isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType, FunctionType>(type);
+  bool known = isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType,
+                                      cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
   return known ? "" : "is of a type that kernels do not have";
 }
 

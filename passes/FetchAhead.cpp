@@ -372,7 +372,10 @@ private:
           loaded.push_back(load->getResult(0));
           continue;
         }
-        copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
+        if (fetched->byEngine)
+          copyByEngine(builder, cast<tile::LoadBlockOp>(load), buffer, inside);
+        else
+          copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
         load->erase();
       }
       if (producer == Producer::Copies)
@@ -428,6 +431,15 @@ private:
     cta::AsyncCopyBlockOp::create(builder, op->getLoc(), load.getView(), load.getOffsets(), buffer,
                                   load.getWhen(), layout, load.getCache(), load.getEviction(),
                                   vector);
+  }
+
+  // The engine copies nothing at all for an iteration that is not: nobody waits for it.
+  static void copyByEngine(OpBuilder &builder, tile::LoadBlockOp load, Value buffer, Value inside) {
+    if (constantInt(inside).value_or(0))
+      inside = {};
+    cta::TensorCopyBlockOp::create(builder, load.getLoc(), load.getView(), load.getOffsets(),
+                                   buffer,
+                                   /*barriers=*/Value(), /*index=*/Value(), inside);
   }
 
   // Says of each group that it has been read, after its last reader.

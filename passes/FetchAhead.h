@@ -26,6 +26,7 @@ struct FetchedLoad {
   /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
   /// copies, though less can be shown of an iteration that is computed ahead.
   unsigned vector = 0;
+  bool byEngine = false; ///< the copy engine copies it
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;

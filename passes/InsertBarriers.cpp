@@ -10,9 +10,11 @@
 // An asynchronous copy is under way from its issue until async_wait; that makes it an ordinary
 // read and write of the thread that issued it, which others see after a barrier.
 //
-// Matrix instructions that read shared memory themselves do so through another proxy. What a thread
-// wrote before is there only once the thread has fenced its writes and met the others: a barrier
-// that some such reader depends on gets a fence before it.
+// Matrix instructions that read shared memory themselves do so through another proxy, and the copy
+// engine writes through it. What a thread wrote before is there only once the thread has fenced its
+// writes and met the others: a barrier that some such access depends on gets a fence before it.
+// What the engine writes is read after a wait at its mbarrier, and needs no barrier; what it
+// overwrites has to be read by then.
 //
 // The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
 // thinning runs the walk again without each barrier, for which the framework would set up its
@@ -67,7 +69,7 @@ struct Pending {
   Place place;
   bool writes = false;
   bool underWay = false;     ///< a copy or a dot in flight that has not been waited for
-  bool byProxy = false;      ///< a dot's read, which does not see what was not fenced
+  bool byProxy = false;      ///< a dot's or the engine's, which does not see what was not fenced
   bool met = false;          ///< a write that others have seen since, but not such reads
   int age = 0;               ///< groups closed since the copy's own, -1 while that is open; dots
                              ///< started since
@@ -97,8 +99,9 @@ public:
         instruction = instructionOf(dot, target);
       else if (auto dot = dyn_cast<cta::DotStartOp>(op))
         instruction = instructionOf(dot, target);
-      if (instruction && instruction->bHome != OperandHome::Registers)
-        proxyReaders.insert(op);
+      if ((instruction && instruction->bHome != OperandHome::Registers) ||
+          isa<cta::TensorCopyOp>(op))
+        throughProxy.insert(op);
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
         globals[op] = *std::move(access);
       int64_t bytes = sharedBytes(op);
@@ -106,12 +109,12 @@ public:
         return;
       int64_t begin = *sharedOffset(op);
       places[op] = {op, begin, begin + bytes};
-      if (!isa<cta::AllocOp, cta::ChannelOp>(op))
+      if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
         scratches[op] = scratchOf(op);
     });
-    for (Operation *reader : proxyReaders)
-      for (const BufferAccess &access : bufferAccesses(reader))
-        readByProxy.push_back(places.lookup(access.origin.owner));
+    for (Operation *op : throughProxy)
+      for (const BufferAccess &access : bufferAccesses(op))
+        reachedByProxy.push_back(places.lookup(access.origin.owner));
   }
 
   /// Operations that have a barrier before them, and those before which copies are waited for too.
@@ -223,7 +226,7 @@ private:
       meet(state, Orders::Global);
     Scratch scratch = scratches.lookup(op);
     SmallVector<Pending, 4> accesses;
-    const bool starts = isa<cta::DotStartOp>(op) && proxyReaders.contains(op);
+    const bool starts = isa<cta::DotStartOp>(op) && throughProxy.contains(op);
     if (starts)
       update(state, [](Pending &p) {
         if (p.isDotInFlight())
@@ -231,7 +234,7 @@ private:
       });
     for (const BufferAccess &access : bufferAccesses(op)) {
       accesses.push_back(pendingOf(access));
-      accesses.back().byProxy = proxyReaders.contains(op);
+      accesses.back().byProxy = throughProxy.contains(op);
       accesses.back().underWay |= starts;
     }
     if (auto at = globals.find(op); at != globals.end())
@@ -244,6 +247,9 @@ private:
     }
     for (const Pending &access : accesses)
       order(op, access, state);
+    // Whoever reads what the engine writes has waited for it.
+    if (isa<cta::TensorCopyOp>(op))
+      return;
     if (meetsAfter) {
       // What it did to memory is over before its scratch passes the result on.
       llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.underWay; });
@@ -333,7 +339,7 @@ private:
   /// Whether it is something that instructions read which do not see it without a fence.
   bool isHidden(const Pending &p) const {
     return p.writes && !p.global && !p.underWay &&
-           llvm::any_of(readByProxy, [&](const Place &read) { return read.overlaps(p.place); });
+           llvm::any_of(reachedByProxy, [&](const Place &read) { return read.overlaps(p.place); });
   }
 
   // `before`: the operation that a barrier of this pass is placed at, which may have a fence.
@@ -448,8 +454,8 @@ private:
   std::map<std::tuple<const GlobalAccess *, const GlobalAccess *, EndedIterations>, bool> compared;
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
-  DenseSet<Operation *> proxyReaders;
-  SmallVector<Place> readByProxy;
+  DenseSet<Operation *> throughProxy;
+  SmallVector<Place> reachedByProxy;
   std::set<std::pair<const void *, Operation *>> rings; ///< by count
   bool adding = false, hazard = false;
 };

@@ -24,6 +24,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       return signalPassFailure();
     const ChannelUses &uses = *found;
     drain(uses);
+    makeMbarriers(uses);
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       if (isa<cta::AcquireOp, cta::CommitOp, cta::WaitOp, cta::ReleaseOp>(op))
@@ -37,6 +38,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
           commit && uses.isAsynchronous(commit.getChannels()))
         cta::AsyncCommitOp::create(builder, op->getLoc());
       if (auto wait = dyn_cast<cta::WaitOp>(op)) {
+        if (uses.isByEngine(wait.getChannels()))
+          waitForEngine(builder, wait);
         if (uses.isAsynchronous(wait.getChannels()))
           cta::AsyncWaitOp::create(builder, op->getLoc(), uses.groupsAfter(wait));
         for (auto [channel, buffer] : llvm::zip(wait.getChannels(), wait.getBuffers()))
@@ -46,6 +49,59 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     }
     finishDots();
     eraseDeadCode(getOperation());
+  }
+
+  // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
+  // which the copies of that use signal.
+  void makeMbarriers(const ChannelUses &uses) {
+    mbarriers.clear();
+    DenseMap<Value, int64_t> bytes; // of a use, by its mbarriers
+    getOperation().walk([&](cta::CommitOp commit) {
+      if (!uses.isByEngine(commit.getChannels()) || mbarriers.contains(commit.getChannels()[0]))
+        return;
+      cta::ChannelOp last;
+      int64_t together = 0;
+      for (Value channel : commit.getChannels()) {
+        auto op = channel.getDefiningOp<cta::ChannelOp>();
+        together += op.getType().getBuffer().getBytes();
+        if (!last || last->isBeforeInBlock(op))
+          last = op;
+      }
+      OpBuilder builder(&getContext());
+      builder.setInsertionPointAfter(last);
+      Value made = cta::MbarriersOp::create(
+          builder, commit.getLoc(),
+          cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr());
+      cta::BarrierOp::create(builder, commit.getLoc());
+      bytes[made] = together;
+      for (Value channel : commit.getChannels())
+        mbarriers[channel] = made;
+    });
+    DenseSet<std::pair<Value, Value>> begun;
+    getOperation().walk([&](cta::TensorCopyBlockOp copy) {
+      auto acquire = copy.getBuffer().getDefiningOp<cta::AcquireOp>();
+      Value signalled = mbarriers.lookup(acquire.getChannel());
+      OpBuilder builder(copy);
+      copy.getBarriersMutable().assign(signalled);
+      copy.getIndexMutable().assign(ringIndex(builder, copy.getLoc(), acquire.getSlot(),
+                                              acquire.getChannel().getType().getDepth()));
+      if (begun.insert({signalled, acquire.getSlot()}).second)
+        copy.setExpects(bytes.lookup(signalled));
+    });
+  }
+
+  // Each phase of an mbarrier is one use of its slot.
+  void waitForEngine(OpBuilder &builder, cta::WaitOp wait) {
+    const Location loc = wait.getLoc();
+    Value channel = wait.getChannels()[0], use = wait.getSlot();
+    const unsigned depth = cast<cta::ChannelType>(channel.getType()).getDepth();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(builder, loc, value, 32);
+    };
+    Value phase = arith::DivUIOp::create(builder, loc, use, number(depth));
+    Value parity = arith::AndIOp::create(builder, loc, phase, number(1));
+    cta::MbarrierWaitOp::create(builder, loc, mbarriers.lookup(channel),
+                                ringIndex(builder, loc, use, depth), parity);
   }
 
   // All matrix instructions so far are complete when their threads go on: a dot in flight is the
@@ -101,6 +157,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       cta::AsyncWaitOp::create(builder, channel.getLoc(), 0);
     });
   }
+
+  DenseMap<Value, Value> mbarriers; ///< by the channel
 
   static Value slotOf(OpBuilder &builder, Operation *op, Value channel, Value use) {
     auto type = cast<cta::ChannelType>(channel.getType());

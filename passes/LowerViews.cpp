@@ -6,6 +6,8 @@
 // block, 0 … n-1 times stride. The scalar part goes into the pointer first: what is left per
 // element is then the same in every iteration of a loop over blocks, and is hoisted. Likewise the
 // mask compares 0 … n-1 with what is left of the extent.
+#include "ir/cta/TensorMap.h"
+#include "ir/layout/TensorBoxes.h"
 #include "ir/tile/Build.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Check.h"
@@ -14,6 +16,7 @@
 #include "passes/LayoutRules.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
+#include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace sectile {
@@ -231,6 +234,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   }
 
   void lower(Operation *op, const ViewBlock &block, const ContiguityAnalysis &contiguity) {
+    if (auto copy = dyn_cast<cta::TensorCopyBlockOp>(op))
+      return lower(copy, block);
     OpBuilder builder(op);
     const BlockContiguity known = block.contiguity(contiguity);
     Addressing addressing(builder, op->getLoc(), block, known);
@@ -255,6 +260,48 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         .Case<tile::LoadBlockOp, tile::StoreBlockOp, tile::AtomicBlockOp, cta::AsyncCopyBlockOp>(
             [&](auto access) { replace(builder, access, pointers, mask); });
     op->erase();
+  }
+
+  void lower(cta::TensorCopyBlockOp copy, const ViewBlock &block) {
+    OpBuilder builder(copy);
+    const cta::BufferType buffer = copy.getBuffer().getType();
+    const TensorBoxes boxes =
+        *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+    SmallVector<Value> coordinates{copy.getOffsets()[boxes.fastest],
+                                   copy.getOffsets()[1 - boxes.fastest]};
+    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes), coordinates,
+                              copy.getBuffer(), copy.getBarriers(), copy.getIndex(), copy.getWhen(),
+                              copy.getExpects());
+    copy.erase();
+  }
+
+  /// The argument that is the tensor map of a view.
+  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes) {
+    func::FuncOp kernel = getOperation();
+    tile::MakeViewOp view = block.view;
+    const unsigned order[] = {boxes.fastest, 1 - boxes.fastest};
+    cta::TensorMap map;
+    auto given = [](Value value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      return argument ? cta::TensorMap::Given{int64_t(argument.getArgNumber()), 0}
+                      : cta::TensorMap::Given{-1, *constantInt(value)};
+    };
+    map.pointer = cast<BlockArgument>(view.getPtr()).getArgNumber();
+    map.elementBytes = cta::elementBytes(block.tile);
+    map.swizzle = boxes.swizzle;
+    for (unsigned d : order)
+      map.extents.push_back(given(view.getExtents()[d]));
+    map.strides.push_back(given(view.getStrides()[order[1]]));
+    map.box = {boxes.line, boxes.rows};
+    Attribute attribute = map.toAttribute(&getContext());
+    for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+      if (kernel.getArgAttr(i, cta::tensorMapAttr) == attribute)
+        return kernel.getArgument(i);
+    const unsigned number = kernel.getNumArguments();
+    (void)kernel.insertArgument(number, cta::TensorMapType::get(&getContext()), DictionaryAttr(),
+                                view.getLoc());
+    kernel.setArgAttr(number, cta::tensorMapAttr, attribute);
+    return kernel.getArgument(number);
   }
 
   static Value paddingOf(OpBuilder &builder, tile::LoadBlockOp op, Value mask) {

@@ -68,6 +68,9 @@ public:
 
   unsigned end() {
     last = order.end(owner);
+    // The chip keeps what it counts there.
+    if (isa<cta::MbarriersOp>(owner))
+      return order.last();
     for (Value result : owner->getResults())
       follow(result);
     return copied ? afterCopies() : last;
@@ -144,7 +147,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
       if (!bytes)
         return;
       unsigned end = order.end(op);
-      if (isa<cta::AllocOp, cta::ChannelOp>(op))
+      if (isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
         end = Lifetime(op, order).end();
       items.push_back({op, bytes, alignmentOf(op, bytes), order.begin(op), end});
     });
@@ -152,7 +155,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
   }
 
   static bool isSmallScratch(const Item &item) {
-    return item.bytes <= 2048 && !isa<cta::AllocOp, cta::ChannelOp>(item.op);
+    return item.bytes <= 2048 && !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(item.op);
   }
 
   // Neighbours among the small scratches: those that follow each other, and around a loop the last

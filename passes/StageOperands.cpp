@@ -5,6 +5,7 @@
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Costs.h"
 #include "ir/layout/MatrixDescriptor.h"
+#include "ir/layout/TensorBoxes.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Check.h"
@@ -291,6 +292,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
               "goes to shared memory in its own iteration: there is no room to keep its buffer");
+      copyByEngine(loop, loads, *contiguity);
       for (const FetchedLoad &load : loads)
         staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
@@ -301,6 +303,113 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
+  /// waited for together.
+  void copyByEngine(scf::ForOp loop, MutableArrayRef<FetchedLoad> loads,
+                    const ContiguityAnalysis &contiguity) {
+    if (!target.tensorCopy || loads.empty())
+      return;
+    SmallVector<cta::BufferType> buffers;
+    for (const FetchedLoad &load : loads) {
+      auto found = staged.find(load.load->getResult(0));
+      std::string why =
+          found == staged.end() || !found->second.byDescriptor || !found->second.readers.empty()
+              ? "threads read it from shared memory"
+              : whyNotByEngine(loop, load.load, contiguity);
+      if (!why.empty()) {
+        load.load->emitRemark("is copied by threads, not by the copy engine: ") << why;
+        return;
+      }
+      buffers.push_back(engineBuffer(cast<tile::LoadBlockOp>(load.load)));
+    }
+    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
+      load.buffer = buffer;
+      load.byEngine = true;
+    }
+  }
+
+  /// The dimension of a view in which neighbours are neighbours in memory.
+  static std::optional<unsigned> denseDimension(tile::MakeViewOp view) {
+    for (unsigned d = view.getStrides().size(); d-- > 0;)
+      if (constantInt(view.getStrides()[d]) == 1)
+        return d;
+    return std::nullopt;
+  }
+
+  cta::BufferType engineBuffer(tile::LoadBlockOp load) {
+    constexpr unsigned widestLine = 128;
+    RankedTensorType type = load.getType();
+    const Layout layout =
+        sharedForDescriptors(type.getShape(), *denseDimension(madeView(load.getView())),
+                             cta::elementBits(type), widestLine);
+    return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
+                                cta::LayoutAttr::get(&getContext(), layout));
+  }
+
+  /// Why the copy engine cannot copy a loop's load; empty when it can. Its tensor map is made by
+  /// the launch, of arguments and constants. CUDA driver API, cuTensorMapEncodeTiled.
+  std::string whyNotByEngine(scf::ForOp loop, Operation *op, const ContiguityAnalysis &contiguity) {
+    constexpr int64_t granule = 16, mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
+    auto load = dyn_cast<tile::LoadBlockOp>(op);
+    if (!load)
+      return "it is by pointers, not from a view";
+    if (load.getType().getRank() != 2)
+      return "it has not two dimensions";
+    if (!isa<func::FuncOp>(loop->getParentOp()))
+      return "its loop is within another";
+    if (load.getWhen())
+      return "it is read under a condition";
+    if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+    if (writesBefore(loop))
+      return "the kernel writes memory before";
+    std::optional<ViewBlock> block = blockOf(load);
+    const BlockContiguity known = block->contiguity(contiguity);
+    const int64_t bytes = cta::elementBytes(load.getType());
+    auto isGiven = [](Value value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      return constantInt(value) ||
+             (argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()));
+    };
+    tile::MakeViewOp view = block->view;
+    if (!isGiven(view.getPtr()) || !llvm::all_of(view.getExtents(), isGiven) ||
+        !llvm::all_of(view.getStrides(), isGiven))
+      return "its view is not of arguments alone";
+    if (known.ptr->dims[0].divisibility % granule)
+      return "its address is not known to be a multiple of 16 bytes";
+    std::optional<unsigned> dense = denseDimension(view);
+    if (!dense)
+      return "its rows are not dense";
+    for (unsigned d = 0; d < 2; ++d) {
+      const Interval &stride = known.strides[d]->interval, &extent = known.extents[d]->interval;
+      if (d != *dense && (known.strides[d]->dims[0].divisibility * bytes % granule ||
+                          stride.low < 0 || stride.high * bytes >= mostStride))
+        return "its stride is not known to be a multiple of 16 bytes, and not negative";
+      if (extent.high >= mostExtent)
+        return "its extent is not known to have 32 bits";
+      if (!load.getOffsets()[d].getType().isInteger(32))
+        return "it begins at a number of 64 bits";
+    }
+    if (*dense >= 2 || load.getType().getShape()[*dense] * bytes < 32)
+      return "its rows are shorter than 32 bytes";
+    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(), bytes * 8)
+               ? ""
+               : "its extents are no powers of two of eight and more";
+  }
+
+  /// The engine reads memory through a proxy of its own, which does not see what the kernel wrote.
+  bool writesBefore(scf::ForOp loop) {
+    AddressAnalysis addresses(getOperation());
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      std::optional<GlobalAccess> access = addresses.accessOf(op);
+      Operation *top = loop->getBlock()->findAncestorOpInBlock(*op);
+      return access && access->writes && top && !loop->isBeforeInBlock(top)
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    return result.wasInterrupted();
   }
 
   /// Whether a dot of the loop may be in flight while the next iteration begins.

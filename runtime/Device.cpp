@@ -125,11 +125,11 @@ std::string codeKeyOf(const Target &chip) {
 
 std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
 
-bool DeviceImpl::bufferAccess() const {
+bool DeviceImpl::wantsSmallIndices() const {
   int known = hasBuffers.load(std::memory_order_relaxed);
   if (known < 0) {
     llvm::Expected<Target> chip = Target::get(target);
-    known = chip && chip->bufferAccess;
+    known = chip && chip->wantsSmallIndices();
     if (!chip)
       llvm::consumeError(chip.takeError());
     hasBuffers.store(known, std::memory_order_relaxed);

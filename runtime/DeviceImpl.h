@@ -31,7 +31,8 @@ class LoadedKernel : public std::enable_shared_from_this<LoadedKernel> {
 public:
   explicit LoadedKernel(const Artifact &artifact)
       : name(artifact.entry), threads(artifact.plan.threads),
-        sharedBytes(artifact.plan.sharedBytes), resources(artifact.resources),
+        sharedBytes(artifact.plan.sharedBytes), firstTensorMap(artifact.plan.firstTensorMap),
+        tensorMaps(artifact.plan.tensorMaps), resources(artifact.resources),
         debug(artifact.debugSites.empty() ? nullptr
                                           : std::make_shared<DebugKernel>(
                                                 DebugKernel{artifact.entry, artifact.debugSites})) {
@@ -41,6 +42,9 @@ public:
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  /// The last arguments, which a launch makes of the others: from this number on.
+  const unsigned firstTensorMap;
+  const std::vector<TensorMapPlan> tensorMaps;
   Resources resources; ///< as far as they are known
   /// Of a kernel that asserts or prints: it is launched through DebugLogs.
   const std::shared_ptr<DebugKernel> debug;
@@ -117,8 +121,8 @@ public:
 
   /// All that compiled code depends on beside the kernel and how it is compiled.
   virtual std::string codeKey() const;
-  /// Target::bufferAccess of its chip; of none, false.
-  bool bufferAccess() const;
+  /// Target::wantsSmallIndices() of its chip; of none, false.
+  bool wantsSmallIndices() const;
   /// Whether what is loaded names lines of the kernel's source.
   virtual bool namesLines() const { return false; }
   /// Compiles what was traced; the module is changed.
@@ -143,7 +147,7 @@ private:
 
   std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
   mutable std::atomic<int> hasBuffers =
-      -1; ///< bufferAccess(), which every launch asks; -1: not yet
+      -1; ///< wantsSmallIndices(), which every launch asks; -1: not yet
 };
 
 /// Who makes and destroys a stream.

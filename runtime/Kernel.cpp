@@ -38,11 +38,12 @@ uint64_t knownBits(uint64_t value) {
 }
 
 // Which of the bits count, for every flattened argument. What else would be another variant of the
-// code for nothing: that indices and strides are small counts where a chip has buffer accesses.
-std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool bufferAccess) {
+// code for nothing: that indices and strides are small counts where no access has another form for
+// it.
+std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool smallIndices) {
   constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne,
                     ofExtent = ofInteger | is32bit;
-  const uint8_t ofIndex = ofExtent | (bufferAccess ? isSmall : 0);
+  const uint8_t ofIndex = ofExtent | (smallIndices ? isSmall : 0);
   std::vector<uint8_t> masks;
   for (const detail::ArgSpec &spec : specs)
     switch (spec.kind) {
@@ -203,8 +204,8 @@ struct TracedKernel {
   bool stateless = false; // no lambda that was traced captures anything
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
-               bool bufferAccess)
-      : arguments(specializations(countingBits(desc.args, bufferAccess), packed.words)) {
+               bool smallIndices)
+      : arguments(specializations(countingBits(desc.args, smallIndices), packed.words)) {
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
     if (timesSink)
@@ -233,10 +234,11 @@ public:
     if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
         !runtime::CompileCache::get().disk())
       return;
-    indexKey = runtime::launchKey(
-        desc, target, options,
-        describe(specializations(countingBits(desc.args, device.bufferAccess()), packed.words)),
-        {packed.configWords, packed.configCount});
+    indexKey =
+        runtime::launchKey(desc, target, options,
+                           describe(specializations(
+                               countingBits(desc.args, device.wantsSmallIndices()), packed.words)),
+                           {packed.configWords, packed.configCount});
     if (indexKey)
       record = runtime::CompileCache::get().findLaunch(*indexKey);
   }
@@ -248,7 +250,7 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed, device.bufferAccess());
+    traced.emplace(desc, packed, device.wantsSmallIndices());
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
@@ -332,11 +334,11 @@ struct KernelState {
       : masks{countingBits(desc.args, false), countingBits(desc.args, true)} {}
 
   const std::vector<uint8_t> &masksFor(const DeviceImpl &device) const {
-    return masks[device.bufferAccess()];
+    return masks[device.wantsSmallIndices()];
   }
   size_t countArguments() const { return masks[0].size(); }
 
-  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip has buffer accesses
+  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip wants small indices
   runtime::SpecializationTable table;
   std::mutex mutex; ///< guards what follows
   std::map<std::vector<uint64_t>, std::string> codeHashes;
@@ -461,7 +463,7 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   llvm::Expected<Form> form = formByName(llvm::StringRef(formName.data(), formName.size()), target);
   if (!form)
     throw CompileError(llvm::toString(form.takeError()));
-  TracedKernel traced(desc_, packed, target.bufferAccess);
+  TracedKernel traced(desc_, packed, target.wantsSmallIndices());
   llvm::Expected<std::string> text =
       compileTo(*traced.module, target, resolve(packed.options, options_), *form, timesSink);
   if (!text)
@@ -535,7 +537,7 @@ CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device 
 
 void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,
                          llvm::function_ref<void(mlir::ModuleOp)> use) {
-  const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.bufferAccess);
+  const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.wantsSmallIndices());
   use(*traced.module);
 }
 

@@ -2,6 +2,7 @@
 #include "codegen/common/Buffers.h"
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
+#include "ir/layout/TensorBoxes.h"
 #include "passes/analysis/SharedMemory.h"
 
 using namespace mlir;
@@ -130,6 +131,74 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
     b.SetInsertPoint(after);
   }
   return success();
+}
+
+//===-- The copy engine -----------------------------------------------------------------------===//
+
+/// One thread of the block does what `emit` makes, where `when` holds if there is such a condition.
+static void byOneThread(KernelEmitter &emitter, llvm::Value *when,
+                        llvm::function_ref<void()> emit) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *chosen = b.CreateICmpEQ(emitter.threadIndex(), b.getInt32(0));
+  if (when)
+    chosen = b.CreateAnd(chosen, when);
+  llvm::Function *kernel = b.GetInsertBlock()->getParent();
+  auto *inside = llvm::BasicBlock::Create(b.getContext(), "one", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "all", kernel);
+  b.CreateCondBr(chosen, inside, after);
+  b.SetInsertPoint(inside);
+  emit();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+static llvm::Value *mbarrierAt(KernelEmitter &emitter, Value barriers, llvm::Value *index) {
+  llvm::IRBuilder<> &b = emitter.b;
+  return b.CreateInBoundsGEP(b.getInt64Ty(), emitter.scalar(barriers), index);
+}
+
+LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op) {
+  auto address = placeOf(emitter, op);
+  if (failed(address))
+    return failure();
+  emitter.define(op, {*address});
+  byOneThread(emitter, nullptr, [&] {
+    for (unsigned i = 0; i < op.getType().getCount(); ++i)
+      emitter.hooks.mbarrierInit(emitter.b, mbarrierAt(emitter, op, emitter.b.getInt32(i)), 1);
+    // The engine finds them through a proxy of its own.
+    emitter.hooks.proxyFence(emitter.b);
+  });
+  return success();
+}
+
+void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
+  emitter.hooks.mbarrierWait(emitter.b,
+                             mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex())),
+                             emitter.scalar(op.getParity()));
+}
+
+void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  const cta::BufferType buffer = op.getBuffer().getType();
+  const TensorBoxes boxes =
+      *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  llvm::Value *start[] = {emitter.scalar(op.getCoordinates()[0]),
+                          emitter.scalar(op.getCoordinates()[1])};
+  byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
+    if (op.getExpects())
+      emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
+    int64_t offset = 0;
+    for (int64_t panel = 0; panel < boxes.panels; ++panel)
+      for (int64_t group = 0; group < boxes.groups; ++group, offset += boxes.bytes()) {
+        llvm::Value *coordinates[] = {b.CreateAdd(start[0], b.getInt32(panel * boxes.line)),
+                                      b.CreateAdd(start[1], b.getInt32(group * boxes.rows))};
+        emitter.hooks.tensorCopy(
+            b, emitter.scalar(op.getMap()), coordinates,
+            b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), offset),
+            barrier);
+      }
+  });
 }
 
 } // namespace sectile

@@ -12,6 +12,9 @@ void emitSlot(KernelEmitter &emitter, cta::SlotOp op);
 void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op);
 void emitLocalStore(KernelEmitter &emitter, cta::LocalStoreOp op);
 mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);
+mlir::LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op);
+void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op);
+void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op);
 
 } // namespace sectile
 

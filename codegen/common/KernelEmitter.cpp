@@ -26,7 +26,9 @@ LogicalResult KernelEmitter::run() {
     return source.emitError("kernel without '") << cta::warpsAttr << "'";
   SmallVector<llvm::Type *> types;
   for (Type type : source.getArgumentTypes()) {
-    llvm::Type *scalar = isa<RankedTensorType>(type) ? nullptr : typeOf(type);
+    llvm::Type *scalar = isa<RankedTensorType>(type)     ? nullptr
+                         : isa<cta::TensorMapType>(type) ? b.getPtrTy()
+                                                         : typeOf(type);
     if (!scalar)
       return source.emitError("a kernel cannot take an argument of type ") << type;
     types.push_back(scalar);
@@ -42,6 +44,13 @@ LogicalResult KernelEmitter::run() {
   for (auto [i, argument] : llvm::enumerate(source.getArguments())) {
     llvm::Argument *value = kernel->getArg(i);
     value->addAttr(llvm::Attribute::NoUndef);
+    if (isa<cta::TensorMapType>(argument.getType())) {
+      constexpr unsigned mapBytes = 128, mapAlignment = 64;
+      value->addAttr(llvm::Attribute::getWithByValType(
+          b.getContext(), llvm::ArrayType::get(b.getInt8Ty(), mapBytes)));
+      value->addAttr(llvm::Attribute::getWithAlignment(b.getContext(), llvm::Align(mapAlignment)));
+      value->addAttr(llvm::Attribute::get(b.getContext(), "nvvm.grid_constant"));
+    }
     auto divisible = source.getArgAttrOfType<IntegerAttr>(i, tile::divisibleAttr);
     if (divisible && value->getType()->isPointerTy() && divisible.getInt() > 1)
       value->addAttr(llvm::Attribute::getWithAlignment(
@@ -391,6 +400,9 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::BufferLoadOp load) { result = emitLoad(load); })
       .Case([&](cta::BufferStoreOp store) { emitStore(store); })
       .Case([&](cta::AsyncCopyOp copy) { result = emitAsyncCopy(*this, copy); })
+      .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
+      .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
+      .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)

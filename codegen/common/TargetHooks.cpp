@@ -33,6 +33,18 @@ SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned
 void TargetHooks::proxyFence(IRBuilder<> &) const {
   llvm_unreachable("a fence on a target whose instructions read registers");
 }
+void TargetHooks::mbarrierInit(IRBuilder<> &, Value *, unsigned) const {
+  llvm_unreachable("mbarriers on a target that has none");
+}
+void TargetHooks::mbarrierExpect(IRBuilder<> &, Value *, unsigned) const {
+  llvm_unreachable("mbarriers on a target that has none");
+}
+void TargetHooks::mbarrierWait(IRBuilder<> &, Value *, Value *) const {
+  llvm_unreachable("mbarriers on a target that has none");
+}
+void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, Value *) const {
+  llvm_unreachable("a copy engine on a target that has none");
+}
 void TargetHooks::warpgroupBegin(IRBuilder<> &) const {
   llvm_unreachable("warpgroups on a target that has none");
 }

@@ -123,6 +123,17 @@ public:
   /// there for instructions that read it themselves, once the threads have met. These and the next
   /// are for targets that have such.
   virtual void proxyFence(llvm::IRBuilder<> &b) const;
+  /// An mbarrier, at an address in shared memory, that so many arrivals complete a phase of.
+  virtual void mbarrierInit(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const;
+  /// This thread arrives, and so many more bytes have to be copied in this phase.
+  virtual void mbarrierExpect(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned bytes) const;
+  /// Waits until the phase of this parity is over.
+  virtual void mbarrierWait(llvm::IRBuilder<> &b, llvm::Value *barrier, llvm::Value *parity) const;
+  /// Copies the box of a tensor map at these coordinates to shared memory; its bytes count for the
+  /// mbarrier.
+  virtual void tensorCopy(llvm::IRBuilder<> &b, llvm::Value *map,
+                          llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *to,
+                          llvm::Value *barrier) const;
   /// An operand in shared memory: the address of the buffer, as an i32, and where in it.
   struct SharedOperand {
     llvm::Value *buffer;

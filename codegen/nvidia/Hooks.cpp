@@ -156,6 +156,32 @@ public:
   void proxyFence(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_shared_cta, {});
   }
+  void mbarrierInit(IRBuilder<> &b, Value *barrier, unsigned arrivals) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_init_shared, {barrier, b.getInt32(arrivals)});
+  }
+  void mbarrierExpect(IRBuilder<> &b, Value *barrier, unsigned bytes) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_expect_tx_scope_cta_space_cta,
+                      {barrier, b.getInt32(bytes)});
+  }
+  void mbarrierWait(IRBuilder<> &b, Value *barrier, Value *parity) const override {
+    control(b, pseudo::nvMbarrierWait, {barrier, parity})->setConvergent();
+  }
+  void tensorCopy(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates, Value *to,
+                  Value *barrier) const override {
+    constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_1d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_2d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_3d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_4d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_5d};
+    constexpr unsigned sharedOfCluster = 7;
+    Value *inCluster = b.CreateAddrSpaceCast(to, PointerType::get(b.getContext(), sharedOfCluster));
+    SmallVector<Value *> arguments{inCluster, barrier, map};
+    append_range(arguments, coordinates);
+    // Neither to several blocks nor with a policy for the cache, and by one block.
+    append_values(arguments, b.getInt16(0), b.getInt64(0), b.getFalse(), b.getFalse(),
+                  b.getInt32(0));
+    b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
+  }
   void warpgroupBegin(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});
   }
@@ -326,11 +352,17 @@ private:
   }
 
   /// A call that all of memory is in order before and after.
-  static void control(IRBuilder<> &b, StringRef name) {
+  static Function *control(IRBuilder<> &b, StringRef name, ArrayRef<Value *> arguments = {}) {
     Module &module = *b.GetInsertBlock()->getModule();
-    FunctionCallee callee = module.getOrInsertFunction(name, b.getVoidTy());
-    cast<Function>(callee.getCallee())->setDoesNotThrow();
-    b.CreateCall(callee);
+    SmallVector<Type *> types;
+    for (Value *argument : arguments)
+      types.push_back(argument->getType());
+    FunctionCallee callee =
+        module.getOrInsertFunction(name, FunctionType::get(b.getVoidTy(), types, false));
+    auto *function = cast<Function>(callee.getCallee());
+    function->setDoesNotThrow();
+    b.CreateCall(callee, arguments);
+    return function;
   }
 
   static Value *pseudo(IRBuilder<> &b, const Twine &called, Type *result,

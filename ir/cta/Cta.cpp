@@ -1,6 +1,7 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
 #include "ir/layout/Shared.h"
+#include "ir/layout/TensorBoxes.h"
 #include "ir/tile/Verify.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -340,6 +341,26 @@ LogicalResult AsyncCopyBlockOp::verify() {
     return emitOpError("layout is none of threads that hold ")
            << tile::shapeText(buffer.getShape());
   return tile::verifyVector(*this, getVector());
+}
+
+LogicalResult TensorCopyBlockOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  tile::ViewType view = getView().getType();
+  if (view.getRank() != buffer.getShape().size() || getOffsets().size() != view.getRank() ||
+      view.getElement() != buffer.getElement())
+    return emitOpError("block of ") << view << " at " << getOffsets().size()
+                                    << " offsets does not fit the buffer " << buffer;
+  return success();
+}
+
+LogicalResult TensorCopyOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  if (getCoordinates().size() != buffer.getShape().size())
+    return emitOpError("at ") << getCoordinates().size() << " coordinates does not fit the buffer "
+                              << buffer;
+  if (!planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer)))
+    return emitOpError("cannot fill the buffer ") << buffer;
+  return success();
 }
 
 template <typename Op> static LogicalResult verifyBufferAccess(Op op, Type tile) {

@@ -77,6 +77,24 @@ def Cta_InFlightType : TypeDef<Cta_Dialect, "InFlight"> {
   let assemblyFormat = "`<` $tile `>`";
 }
 
+def Cta_MbarriersType : TypeDef<Cta_Dialect, "Mbarriers"> {
+  let mnemonic = "mbarriers";
+  let summary = "mbarriers in shared memory, each of which counts the bytes of one buffer's copies";
+  let description = "`!cta.mbarriers<3>` has three, of eight bytes each.";
+  let parameters = (ins "unsigned":$count);
+  let assemblyFormat = "`<` $count `>`";
+  let extraClassDeclaration = "int64_t getBytes() const { return 8 * int64_t(getCount()); }";
+}
+
+def Cta_TensorMapType : TypeDef<Cta_Dialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "a view as the copy engine takes it";
+  let description = [{
+    An argument of the kernel behind all others. Its attribute `cta.tensor_map` says which of those a launch makes it of:
+    `!cta.tensor_map` is what `LaunchPlan::tensorMaps` describes.
+  }];
+}
+
 def Cta_SharedMemory : Resource<"::sectile::cta::SharedMemory">;
 
 class Cta_Op<string mnemonic, list<Trait> traits = []> : Op<Cta_Dialect, mnemonic, traits>;
@@ -213,6 +231,55 @@ def Cta_AsyncCopyBlockOp : Cta_Op<"async_copy_block", [AttrSizedOperandSegments,
     `[` type($offsets) `]` `,` qualified(type($buffer))
   }];
   let hasVerifier = 1;
+}
+
+def Cta_TensorCopyBlockOp : Cta_Op<"tensor_copy_block", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "copy a block of a view to shared memory by the copy engine; beyond its edges the buffer gets zeros";
+  let description = [{
+    One thread has it done, and nobody waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
+    `lower-channels` gives it; `expects`: those of all copies into this use of the channel, which the first of them says.
+    `lower-views` turns it into a `tensor_copy`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
+                       Optional<Cta_MbarriersType>:$barriers, Optional<I32>:$index, Optional<I1>:$when,
+                       DefaultValuedAttr<I32Attr, "0">:$expects);
+  let assemblyFormat = [{
+    $view `[` $offsets `]` `,` $buffer (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
+    `:` qualified(type($view)) `,` `[` type($offsets) `]` `,` qualified(type($buffer)) (`,` qualified(type($barriers))^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "tensor_copy_block of a tensor map";
+  let description = [{
+    `coordinates`: of the buffer's first element, in the map's dimensions, the contiguous one first. `fastest` is the axis of the
+    buffer that lies along it.
+  }];
+  let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer,
+                       Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when,
+                       DefaultValuedAttr<I32Attr, "0">:$expects);
+  let assemblyFormat = [{
+    $map `[` $coordinates `]` `,` $buffer `signals` $barriers `[` $index `]` (`when` $when^)? attr-dict
+    `:` qualified(type($map)) `,` qualified(type($buffer)) `,` qualified(type($barriers))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_MbarriersOp : Cta_Op<"mbarriers", [MemoryEffects<[MemAlloc<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "make mbarriers, each for one arrival a phase; `offset` in bytes once placed";
+  let description = "One thread does it: the others see them after a barrier.";
+  let arguments = (ins OptionalAttr<I32Attr>:$offset);
+  let results = (outs Cta_MbarriersType:$result);
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
+}
+
+def Cta_MbarrierWaitOp : Cta_Op<"mbarrier_wait", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait until the phase of this parity of an mbarrier is over: what was copied can be read";
+  let arguments = (ins Cta_MbarriersType:$barriers, I32:$index, I32:$parity);
+  let assemblyFormat = "$barriers `[` $index `]` `parity` $parity attr-dict `:` qualified(type($barriers))";
 }
 
 def Cta_BufferLoadOp : Cta_Op<"buffer_load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {

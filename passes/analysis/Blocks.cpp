@@ -42,6 +42,11 @@ std::optional<ViewBlock> blockOf(Operation *op) {
         auto tile = RankedTensorType::get(buffer.getShape(), buffer.getElement(), copy.getLayout());
         return block(copy, tile, copy.getWhen());
       })
+      .Case([&](cta::TensorCopyBlockOp copy) {
+        cta::BufferType buffer = copy.getBuffer().getType();
+        return block(copy, RankedTensorType::get(buffer.getShape(), buffer.getElement()),
+                     copy.getWhen());
+      })
       .Default([](Operation *) { return std::nullopt; });
 }
 

@@ -384,9 +384,12 @@ FailureOr<ChannelUses> ChannelUses::of(func::FuncOp kernel) {
   ChannelUses uses;
   kernel.walk([&](Operation *op) {
     for (const BufferAccess &access : bufferAccesses(op))
-      if (access.kind == BufferAccess::AsyncWrite &&
-          isa_and_present<cta::ChannelOp>(access.origin.owner))
-        uses.asynchronous.insert(access.origin.owner->getResult(0));
+      if (isa_and_present<cta::ChannelOp>(access.origin.owner)) {
+        if (access.kind == BufferAccess::AsyncWrite)
+          uses.asynchronous.insert(access.origin.owner->getResult(0));
+        if (access.kind == BufferAccess::EngineWrite)
+          uses.byEngine.insert(access.origin.owner->getResult(0));
+      }
   });
   if (failed(Walk(uses).run(kernel)))
     return failure();
@@ -395,6 +398,9 @@ FailureOr<ChannelUses> ChannelUses::of(func::FuncOp kernel) {
 
 bool ChannelUses::isAsynchronous(ValueRange channels) const {
   return llvm::any_of(channels, [&](Value channel) { return asynchronous.contains(channel); });
+}
+bool ChannelUses::isByEngine(ValueRange channels) const {
+  return llvm::any_of(channels, [&](Value channel) { return byEngine.contains(channel); });
 }
 
 } // namespace sectile

@@ -20,6 +20,9 @@ public:
   /// Whether asynchronous copies fill one of these channels.
   bool isAsynchronous(mlir::ValueRange channels) const;
 
+  /// Whether the copy engine fills one of these channels.
+  bool isByEngine(mlir::ValueRange channels) const;
+
   /// How many groups of asynchronous copies are closed between the commit of the use that is waited
   /// for and the wait, on the path with the fewest.
   unsigned groupsAfter(cta::WaitOp wait) const { return groups.lookup(wait); }
@@ -27,7 +30,7 @@ public:
 private:
   class Walk;
 
-  llvm::DenseSet<mlir::Value> asynchronous;
+  llvm::DenseSet<mlir::Value> asynchronous, byEngine;
   llvm::DenseMap<mlir::Operation *, unsigned> groups;
 };
 

@@ -134,6 +134,8 @@ int64_t sharedBytes(Operation *op) {
     return alloc.getType().getBytes();
   if (auto channel = dyn_cast<cta::ChannelOp>(op))
     return channel.getType().getBytes();
+  if (auto barriers = dyn_cast<cta::MbarriersOp>(op))
+    return barriers.getType().getBytes();
   return scratchOf(op).bytes;
 }
 
@@ -173,10 +175,16 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
         if (alloc.getInit())
           add(BufferAccess::Write, alloc);
       })
+      // One thread makes them.
+      .Case([&](cta::MbarriersOp barriers) {
+        accesses.push_back({BufferAccess::Write, {barriers, {}, {}}});
+      })
       .Case([&](cta::LocalLoadOp load) { add(BufferAccess::Read, load.getBuffer()); })
       .Case([&](cta::LocalStoreOp store) { add(BufferAccess::Write, store.getBuffer()); })
       .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
           [&](auto copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
+      .Case<cta::TensorCopyOp, cta::TensorCopyBlockOp>(
+          [&](auto copy) { add(BufferAccess::EngineWrite, copy.getBuffer()); })
       .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         for (Value operand : {dot.getA(), dot.getB()})
           if (isa<cta::BufferType>(operand.getType()))

@@ -77,7 +77,8 @@ BufferOrigin originOf(mlir::Value buffer);
 
 /// One use of shared memory by one operation.
 struct BufferAccess {
-  enum Kind { Read, Write, AsyncWrite };
+  /// The copy engine's writes are over once an mbarrier says so: those who wait for that see them.
+  enum Kind { Read, Write, AsyncWrite, EngineWrite };
   Kind kind;
   BufferOrigin origin;
 };

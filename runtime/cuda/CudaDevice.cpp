@@ -4,7 +4,9 @@
 #include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
+#include <bit>
 #include <cstdlib>
+#include <mutex>
 
 namespace sectile::runtime {
 namespace {
@@ -88,6 +90,8 @@ public:
   std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override {
     checkResources(artifact);
     requireKind(artifact, {"ptx", "cubin"});
+    if (!artifact.plan.tensorMaps.empty())
+      prepareTensorMaps(artifact);
     const CurrentContext current = enter();
     void *module = nullptr;
     std::string log(16384, '\0');
@@ -116,6 +120,18 @@ public:
   }
 
 private:
+  void prepareTensorMaps(const Artifact &artifact) {
+    if (!table().tensorMapEncodeTiled)
+      throw DeviceError(name + ": kernel '" + artifact.entry +
+                        "' needs the tensor maps of CUDA 12.0, the driver has " + driverVersion());
+    std::lock_guard lock(mutex);
+    if (zeros)
+      return;
+    static constexpr uint64_t pattern[2] = {};
+    zeros = allocate(sizeof pattern);
+    copyToDevice(zeros, pattern, sizeof pattern);
+  }
+
   void fillPairs(uint64_t to, const uint32_t (&words)[2], size_t count, void *stream) override {
     // One word of each eight bytes at a time: a column of a matrix.
     for (unsigned i = 0; i < 2; ++i)
@@ -123,8 +139,63 @@ private:
            stream);
   }
 
+  CudaTensorMap encode(const TensorMapValues &values) {
+    static constexpr int types[] = {cuda::tensorUint8, cuda::tensorUint16, cuda::tensorUint32,
+                                    cuda::tensorUint64};
+    const int swizzle = values.swizzle == 128  ? cuda::tensorSwizzle128
+                        : values.swizzle == 64 ? cuda::tensorSwizzle64
+                        : values.swizzle == 32 ? cuda::tensorSwizzle32
+                                               : cuda::tensorSwizzle0;
+    TensorMapValues given = values;
+    if (values.isEmpty()) {
+      given.address = zeros;
+      std::fill_n(given.extents, given.rank, 1);
+      std::fill_n(given.strides, given.rank, 16);
+    }
+    static constexpr unsigned steps[TensorMapValues::mostDimensions] = {1, 1, 1, 1, 1};
+    CudaTensorMap map;
+    check(table().tensorMapEncodeTiled(&map, types[std::countr_zero(given.elementBytes)],
+                                       given.rank, reinterpret_cast<void *>(given.address),
+                                       given.extents, given.strides, given.box, steps,
+                                       cuda::tensorNotInterleaved, swizzle,
+                                       cuda::tensorPromotes256Bytes, cuda::tensorFillsZeros),
+          "making a tensor map");
+    return map;
+  }
+
+  /// The map of these values: made by the driver, once for launches alike that follow each other.
+  const CudaTensorMap &tensorMapOf(const TensorMapValues &values) {
+    struct Made {
+      const CudaDevice *device = nullptr;
+      TensorMapValues values;
+      CudaTensorMap map;
+    };
+    constexpr size_t places = 16;
+    static thread_local Made made[places];
+    Made &place = made[(values.address >> 8 ^ values.extents[0] ^ values.box[1]) % places];
+    if (place.device != this || !(place.values == values)) {
+      place.map = encode(values);
+      place.values = values;
+      place.device = this;
+    }
+    return place.map;
+  }
+
   int start(const Kernel &kernel, const GridExtents &grid, void **arguments,
             void *stream) override {
+    if (kernel.tensorMaps.empty())
+      return startWith(kernel, grid, arguments, stream);
+    std::vector<CudaTensorMap> maps;
+    maps.reserve(kernel.tensorMaps.size());
+    std::vector<void *> all(arguments, arguments + kernel.firstTensorMap);
+    for (const TensorMapPlan &plan : kernel.tensorMaps) {
+      maps.push_back(tensorMapOf(valuesOf(plan, arguments)));
+      all.push_back(&maps.back());
+    }
+    return startWith(kernel, grid, all.data(), stream);
+  }
+
+  int startWith(const Kernel &kernel, const GridExtents &grid, void **arguments, void *stream) {
     if (!grid.dependent || !launchesOverlap)
       return table().launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
                                   kernel.sharedBytes, stream, arguments, nullptr);
@@ -139,6 +210,8 @@ private:
   static constexpr unsigned defaultSharedBytes = 48 * 1024;
 
   bool launchesOverlap = false;
+  std::mutex mutex;   ///< guards what follows
+  uint64_t zeros = 0; ///< memory that holds zeros, once a kernel takes tensor maps
 };
 
 } // namespace

@@ -26,8 +26,15 @@ static CudaDriver openDriver() {
     if (!function && !lacking)
       lacking = symbol;
   };
+  auto findNewer = [&](auto &function, const char *symbol) {
+    const char *const before = lacking;
+    find(function, symbol);
+    lacking = before;
+  };
 #define CUDA_FUNCTION(name, symbol, parameters) find(driver.name, #symbol);
+#define CUDA_NEWER_FUNCTION(name, symbol, parameters) findNewer(driver.name, #symbol);
 #include "runtime/cuda/CudaDriver.def"
+#undef CUDA_NEWER_FUNCTION
 #undef CUDA_FUNCTION
   if (lacking)
     driver.missing = std::string("the CUDA driver ") + path + " is too old: it lacks " + lacking +

@@ -20,6 +20,10 @@ inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWa
 inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
 inline constexpr int launchProgrammaticSerialization = 6;
+inline constexpr int tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2, tensorUint64 = 4;
+inline constexpr int tensorNotInterleaved = 0, tensorFillsZeros = 0, tensorPromotes256Bytes = 3;
+inline constexpr int tensorSwizzle0 = 0, tensorSwizzle32 = 1, tensorSwizzle64 = 2,
+                     tensorSwizzle128 = 3;
 } // namespace cuda
 
 /// CUlaunchAttribute and CUlaunchConfig, of which we set one attribute.
@@ -39,9 +43,16 @@ struct CudaLaunchConfig {
 };
 static_assert(sizeof(CudaLaunchConfig) == 56 && offsetof(CudaLaunchConfig, stream) == 32);
 
+/// CUtensorMap.
+struct alignas(64) CudaTensorMap {
+  uint64_t words[16];
+};
+
 struct CudaDriver {
 #define CUDA_FUNCTION(name, symbol, parameters) int(*name) parameters = nullptr;
+#define CUDA_NEWER_FUNCTION CUDA_FUNCTION ///< null where the driver is older
 #include "runtime/cuda/CudaDriver.def"
+#undef CUDA_NEWER_FUNCTION
 #undef CUDA_FUNCTION
 
   /// Empty when the driver is there and started; else why it cannot be used.

@@ -79,11 +79,45 @@ std::unique_ptr<LoadedKernel> VirtualDevice::load(const Artifact &artifact) {
 }
 
 size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {
-  return static_cast<const VirtualKernel &>(kernel).program->argumentCount();
+  return kernel.tensorMaps.empty()
+             ? static_cast<const VirtualKernel &>(kernel).program->argumentCount()
+             : kernel.firstTensorMap;
+}
+
+vgpu::TensorMap VirtualDevice::encode(const TensorMapValues &values) const {
+  // Where there is nothing, the tensor is a zero.
+  alignas(16) static const uint64_t zeros[2] = {};
+  static constexpr vgpu::TensorType types[] = {vgpu::TensorType::U8, vgpu::TensorType::U16,
+                                               vgpu::TensorType::U32, vgpu::TensorType::U64};
+  vgpu::TensorMap map;
+  map.address = values.isEmpty() ? reinterpret_cast<uint64_t>(zeros) : values.address;
+  map.rank = static_cast<uint8_t>(values.rank);
+  map.type = types[std::countr_zero(values.elementBytes)];
+  map.swizzle = static_cast<uint8_t>(values.swizzle);
+  for (unsigned i = 0; i < values.rank; ++i) {
+    map.extents[i] = values.isEmpty() ? 1 : values.extents[i];
+    map.box[i] = values.box[i];
+    if (i + 1 < values.rank)
+      map.strides[i] = values.isEmpty() ? 16 : values.strides[i];
+  }
+  llvm::Expected<vgpu::TensorMap> encoded = vgpu::TensorMap::encode(map);
+  if (!encoded)
+    throw DeviceError(name + ": " + llvm::toString(encoded.takeError()));
+  return *encoded;
 }
 
 void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
                         void *) {
+  std::vector<vgpu::TensorMap> maps;
+  std::vector<void *> all;
+  if (!kernel.tensorMaps.empty()) {
+    all.assign(arguments, arguments + kernel.firstTensorMap);
+    for (const TensorMapPlan &plan : kernel.tensorMaps)
+      maps.push_back(encode(valuesOf(plan, arguments)));
+    for (vgpu::TensorMap &map : maps)
+      all.push_back(&map);
+    arguments = all.data();
+  }
   vgpu::LaunchShape shape;
   shape.grid[0] = grid.x;
   shape.grid[1] = grid.y;

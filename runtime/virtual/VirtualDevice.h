@@ -4,6 +4,7 @@
 
 #include "runtime/HostDevice.h"
 #include "runtime/virtual/Machine.h"
+#include "runtime/virtual/TensorMap.h"
 #include <functional>
 #include <mutex>
 #include <string_view>
@@ -49,6 +50,7 @@ public:
 
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMachine.memory(); }
+  vgpu::TensorMap encode(const TensorMapValues &values) const;
   size_t argumentCount(const LoadedKernel &kernel) const override;
   void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
            void *stream) override;

@@ -787,6 +787,28 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
   static_cast<Function *>(function)->maxDynamicShared = value;
   return success;
 }
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
+                           const uint64_t *extents, const uint64_t *strides, const unsigned *box,
+                           const unsigned *steps, int interleave, int swizzle, int, int fill) {
+  ENTER(true)
+
+  const auto place = reinterpret_cast<uint64_t>(address);
+  if (rank != 2 || place % 16 || strides[0] % 16 || !extents[0] || !extents[1] || !box[0] ||
+      !box[1] || box[0] > 256 || box[1] > 256 || steps[0] != 1 || steps[1] != 1 || interleave ||
+      fill)
+    return invalidValue;
+  const unsigned long long words[16] = {static_cast<unsigned long long>(type),
+                                        rank,
+                                        place,
+                                        extents[0],
+                                        extents[1],
+                                        strides[0],
+                                        box[0],
+                                        box[1],
+                                        static_cast<unsigned long long>(swizzle)};
+  std::memcpy(map, words, sizeof words);
+  return success;
+}
 static int launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned tx, unsigned ty,
                   unsigned tz, unsigned shared, void *stream, void **arguments, bool dependent) {
   auto *function = static_cast<Function *>(handle);
@@ -808,7 +830,9 @@ static int launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned 
     std::memcpy(&log, arguments[0], sizeof log);
     std::memcpy(&launch, arguments[1], sizeof launch);
   }
-  driver().last = {{gx, gy, gz}, tx, shared, stream, dependent};
+  driver().last = {{gx, gy, gz}, tx, shared, stream, dependent, {}};
+  if (function->name == "fake_map")
+    std::memcpy(driver().last.map, arguments[2], sizeof driver().last.map);
   return submit(stream, [=, device = contexts.back()] {
     if (log)
       writeLog(log, launch, gx);

@@ -13,6 +13,9 @@ struct FakeLaunch {
   unsigned grid[3], threads, sharedBytes;
   void *stream;
   bool dependent;
+  // Of a kernel called fake_map, its third argument: what cuTensorMapEncodeTiled was given, as
+  // type, rank, address, two extents, a stride, two sides of the box, and the swizzle.
+  unsigned long long map[16];
 };
 // The last launch that was made.
 FakeLaunch fakeCudaLastLaunch();

@@ -13,6 +13,8 @@ static Artifact example() {
   artifact.plan.threads = 256;
   artifact.plan.sharedBytes = 98304;
   artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {}};
+  artifact.plan.firstTensorMap = 4;
+  artifact.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64}}, {64, 128}}};
   return artifact;
 }
 
@@ -37,6 +39,28 @@ TEST(Artifact, EveryCutAndEveryFlippedBitIsSeen) {
     EXPECT_FALSE(deserialize(damaged)) << bit;
   }
   EXPECT_FALSE(deserialize(bytes + "more"));
+}
+
+TEST(TensorMapPlan, TakesItsNumbersFromArguments) {
+  const TensorMapPlan plan = example().plan.tensorMaps.front();
+  auto values = [&](uint64_t address, uint64_t rows, uint64_t stride) {
+    void *arguments[] = {&address, &rows, &stride};
+    return valuesOf(plan, arguments);
+  };
+  // The rows have 32 bits; what the word has beyond them is nobody's.
+  const TensorMapValues map = values(0x1000, 0xdead00000007, 48);
+  EXPECT_EQ(map.address, 0x1000u);
+  EXPECT_EQ(map.rank, 2u);
+  EXPECT_EQ(map.elementBytes, 2u);
+  EXPECT_EQ(map.swizzle, 128u);
+  EXPECT_EQ(map.extents[0], 40u);
+  EXPECT_EQ(map.extents[1], 7u);
+  EXPECT_EQ(map.strides[0], 96u);
+  EXPECT_EQ(map.box[0], 64u);
+  EXPECT_EQ(map.box[1], 128u);
+  EXPECT_FALSE(map.isEmpty());
+  EXPECT_TRUE(values(0x1000, 0, 48).isEmpty());
+  EXPECT_TRUE(values(0x1000, 0xffffffff, 48).isEmpty()) << "less than none";
 }
 
 TEST(LaunchPlan, SaysWhichFactDoesNotHold) {

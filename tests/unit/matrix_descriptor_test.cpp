@@ -2,6 +2,7 @@
 // says that a descriptor puts it.
 #include "ir/layout/Builders.h"
 #include "ir/layout/MatrixDescriptor.h"
+#include "ir/layout/TensorBoxes.h"
 #include <gtest/gtest.h>
 
 using namespace sectile;
@@ -16,8 +17,8 @@ unsigned byteOf(const MatrixDescriptor &of, unsigned bytes, unsigned row, unsign
   if (of.alongK)
     place += row / 8 * of.stride + row % 8 * of.swizzle + k * bytes;
   else
-    place += k / 8 * of.stride + row / perLine * of.leading + k % 8 * of.swizzle +
-             row % perLine * bytes;
+    place +=
+        k / 8 * of.stride + row / perLine * of.leading + k % 8 * of.swizzle + row % perLine * bytes;
   const unsigned mask = of.swizzle / 16 - 1, line = place / 128 % 8;
   return place ^ (line & mask) * 16;
 }
@@ -87,6 +88,51 @@ TEST(MatrixDescriptor, RefusesOtherLayouts) {
   // Not from a row within a group of eight.
   const Layout lines = sharedForDescriptors({64, 64}, 1, 16, 128);
   EXPECT_FALSE(planDescriptor(lines, 16, 0, 4, 0, 32, 16));
+}
+
+// Lines of a box one after another, their chunks of 16 bytes permuted by the number of the 128
+// bytes among eight: CUDA C++ Programming Guide, "Shared memory bank swizzling".
+TEST(TensorBoxes, SaysWhereEveryElementLies) {
+  unsigned planned = 0;
+  for (const Buffer &buffer : buffers()) {
+    const int64_t bytes = buffer.bits / 8;
+    const Layout layout =
+        sharedForDescriptors(buffer.shape, buffer.fastest, buffer.bits, buffer.line);
+    const std::optional<TensorBoxes> boxes = planTensorBoxes(layout, buffer.bits);
+    const bool odd = buffer.shape[0] == 192 || buffer.shape[1] == 96;
+    if (odd) {
+      EXPECT_FALSE(boxes) << layout.text();
+      continue;
+    }
+    ASSERT_TRUE(boxes) << layout.text();
+    ++planned;
+    EXPECT_LE(boxes->rows, 256);
+    EXPECT_EQ(boxes->bytes() * boxes->panels * boxes->groups,
+              buffer.shape[0] * buffer.shape[1] * bytes);
+    const LayoutInverse inverse(layout);
+    for (int64_t row = 0; row < buffer.shape[0]; ++row)
+      for (int64_t column = 0; column < buffer.shape[1]; ++column) {
+        const int64_t along = boxes->fastest ? column : row, across = boxes->fastest ? row : column;
+        int64_t place =
+            (along / boxes->line * boxes->groups + across / boxes->rows) * boxes->bytes() +
+            across % boxes->rows * boxes->swizzle + along % boxes->line * bytes;
+        place ^= (place / 128 % 8 & (boxes->swizzle / 16 - 1)) * 16;
+        ASSERT_EQ(place, inverse(Coordinates{row, column})[In::Offset] * bytes)
+            << layout.text() << " at " << row << ", " << column;
+      }
+  }
+  EXPECT_GT(planned, 20u);
+}
+
+TEST(TensorBoxes, HasNoneForOtherLayouts) {
+  EXPECT_FALSE(planTensorBoxes(sharedPlain({64, 64}, {1, 0}), 16));
+  EXPECT_FALSE(planTensorBoxes(sharedForDescriptors({4, 64}, 1, 16, 128), 16));
+}
+
+TEST(TensorBoxes, AreNoTallerThanTheEngineTakes) {
+  const auto boxes = planTensorBoxes(sharedForDescriptors({512, 128}, 1, 16, 128), 16);
+  ASSERT_TRUE(boxes);
+  EXPECT_EQ(*boxes, (TensorBoxes{1, 128, 64, 256, 2, 2}));
 }
 
 } // namespace

@@ -71,6 +71,39 @@ TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
   EXPECT_EQ(Device::all()[1], Device::open("cuda:1"));
 }
 
+TEST_F(RuntimeCuda, MakesTensorMapsOfArguments) {
+  Artifact code = artifact("fake_map");
+  code.plan.firstTensorMap = 2;
+  code.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{-1, 64, 48}}, {64, 128}}};
+  // The zero that it keeps is no memory of the device that other tests look at.
+  const Device other = Device::open("cuda:1");
+  const auto kernel = other.impl()->load(code);
+  uint64_t address = 0x7f0000001000, rows = 7;
+  void *arguments[] = {&address, &rows};
+  const int before = calls("cuTensorMapEncodeTiled");
+  auto launch = [&] {
+    other.impl()->launch(*kernel, GridExtents{1}, arguments, other.stream().native());
+    const auto &map = lastLaunch().map;
+    return std::vector<uint64_t>(map, map + 9);
+  };
+  constexpr uint64_t uint16 = 1, swizzle128 = 3;
+  const std::vector<uint64_t> expected{uint16, 2, address, 40, 7, 96, 64, 128, swizzle128};
+  EXPECT_EQ(launch(), expected);
+  EXPECT_EQ(launch(), expected);
+  EXPECT_EQ(calls("cuTensorMapEncodeTiled"), before + 1) << "the second launch is like the first";
+  rows = 8;
+  EXPECT_EQ(launch()[4], 8u);
+  // Of nothing there is no map: a zero stands for it.
+  rows = 0;
+  const std::vector<uint64_t> empty = launch();
+  EXPECT_NE(empty[2], address);
+  EXPECT_EQ(empty[3], 1u);
+  EXPECT_EQ(empty[4], 1u);
+  rows = 9;
+  failNext("cuTensorMapEncodeTiled", 1);
+  EXPECT_THAT(message<DeviceError>([&] { launch(); }), HasSubstr("making a tensor map"));
+}
+
 TEST_F(RuntimeCuda, CompilesForAChosenTarget) {
   const auto target = [](const char *chosen) {
     setenv("SECTILE_CUDA_TARGET", chosen, 1);
