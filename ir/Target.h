@@ -31,6 +31,7 @@ struct Target {
   unsigned sharedBanks = 32;        ///< each 4 bytes wide
   bool asyncCopy = false;           ///< global-to-shared copies in groups, waited for by count
   bool matrixLoad = false;          ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
+  bool matrixStore = false;         ///< stmatrix: the same from registers to shared
   bool bf16Arithmetic = false;      ///< native bf16 add, multiply and fma
   bool barrierOrdersGlobal = false; ///< and not shared memory alone
   /// Loads and stores through a resource: a uniform address, and 32-bit offsets in bytes whose
