@@ -4,6 +4,7 @@
 #include "codegen/virtual/HostCompiler.h"
 #include "codegen/virtual/VirtualObject.h"
 #include "ir/Target.h"
+#include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Program.h"
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +34,8 @@ Target targetNamed(std::string_view name) {
 } // namespace
 
 VirtualDevice::VirtualDevice(std::string_view targetName)
-    : theMachine(targetNamed(targetName).warpSize) {
+    : launchesOverlap(targetNamed(targetName).dependentLaunch),
+      theMachine(targetNamed(targetName).warpSize) {
   const Target chip = targetNamed(targetName);
   name = "virtual:" + std::string(targetName);
   description = "virtual " + chip.name;
@@ -82,8 +84,13 @@ size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {
   return static_cast<const VirtualKernel &>(kernel).program->argumentCount();
 }
 
+void VirtualDevice::settle() noexcept {
+  std::lock_guard lock(mutex);
+  latest.clear();
+}
+
 void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
-                        void *) {
+                        void *stream) {
   vgpu::LaunchShape shape;
   shape.grid[0] = grid.x;
   shape.grid[1] = grid.y;
@@ -94,6 +101,9 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   {
     std::lock_guard lock(mutex);
     how = options;
+    std::shared_ptr<const vgpu::EarlierLaunch> ahead = std::exchange(latest[stream], nullptr);
+    if (grid.dependent)
+      how.overlapped = std::move(ahead);
   }
   if (watcher) {
     how.counters = true;
@@ -112,6 +122,10 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
     allocations = std::move(result.allocations);
+    if (launchesOverlap && result.launched) {
+      result.launched->owner = kernel.shared_from_this();
+      latest[stream] = std::move(result.launched);
+    }
   }
   if (result.finding && result.finding->kind == vgpu::FindingKind::TimedOut)
     throw DeadlinePassed(name + ": " + result.finding->text());
