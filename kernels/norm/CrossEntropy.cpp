@@ -128,14 +128,15 @@ Kernel crossEntropyBackward{
       auto gradient = dloss.tile(m).load(row);
       auto logarithm = lse.tile(m).load(row);
       auto column = expand(block * n + arange(0, n), 0);
-      auto values = cast<float>(logits.tile(m, n).load(row, block));
-      auto weight =
-          fast_exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
-      auto own = where(expand(target, 1) == column, 1.0f - smoothing, 0.0f);
+      auto loaded = logits.tile(m, n).load(row, block);
       if (config.shared) {
         wait_dependencies(); // the share is there now
         gradient *= load(share.ptr());
       }
+      auto values = cast<float>(loaded);
+      auto weight =
+          fast_exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
+      auto own = where(expand(target, 1) == column, 1.0f - smoothing, 0.0f);
       auto result =
           (weight - own - smoothing / cast<float>(logits.extent(1))) * expand(gradient, 1);
       dlogits.tile(m, n).store(row, block, where(expand(target != ignored, 1), result, 0.0f));

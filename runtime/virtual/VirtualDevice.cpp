@@ -21,7 +21,7 @@ public:
   VirtualKernel(const Artifact &artifact, std::unique_ptr<vgpu::Program> program)
       : LoadedKernel(artifact), program(std::move(program)) {}
 
-  const std::unique_ptr<vgpu::Program> program;
+  const std::shared_ptr<const vgpu::Program> program;
 };
 
 Target targetNamed(std::string_view name) {
@@ -123,7 +123,7 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     counters = std::move(result.counters);
     allocations = std::move(result.allocations);
     if (launchesOverlap && result.launched) {
-      result.launched->owner = kernel.shared_from_this();
+      result.launched->owner = static_cast<const VirtualKernel &>(kernel).program;
       latest[stream] = std::move(result.launched);
     }
   }
