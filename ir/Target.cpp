@@ -36,6 +36,7 @@ static Target withFp8(Target t) {
 /// What came with sm_90.
 static Target sinceHopper(Target t) {
   t.bf16Atomics = true;
+  t.matrixStore = true;
   t.dependentLaunch = true;
   return t;
 }

@@ -32,6 +32,7 @@ struct Target {
   bool asyncCopy = false;           ///< global-to-shared copies in groups, waited for by count
   bool tensorCopy = false;          ///< copies of boxes by an engine (TMA), told by mbarriers
   bool matrixLoad = false;          ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
+  bool matrixStore = false;         ///< stmatrix: the same from registers to shared
   bool bf16Arithmetic = false;      ///< native bf16 add, multiply and fma
   bool barrierOrdersGlobal = false; ///< and not shared memory alone
   /// Loads and stores through a resource: a uniform address, and 32-bit offsets in bytes whose

@@ -198,5 +198,7 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
   part.form = form;
   part.arena = arena;
   part.workspaces = workspaces;
+  part.hasLaunched = hasLaunched;
   placed.call.kernel->apply(part);
+  hasLaunched = part.hasLaunched;
 }

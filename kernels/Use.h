@@ -109,14 +109,18 @@ public:
     return dense<T, N>(extents, true);
   }
 
+  // The first launch of a call is one like any other; the later ones may start while the one ahead
+  // of them runs. A kernel that calls wait_dependencies() may therefore read the call's inputs
+  // before it: what wrote them was done when the first launch began, which later ones follow.
   template <class Kernel, class... Arguments>
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
     if (stream)
-      kernel.launch(*stream, grid, arguments...);
+      kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched});
     else if (bound)
       bound->launches.push_back(kernel.bind(grid, arguments...));
     else
       codes->push_back({std::string(kernel.name()), kernel.emit(target, form, arguments...)});
+    hasLaunched |= grid.x && grid.y && grid.z;
   }
 
   // Another kernel of the library as a part of this one, with all its outputs.
@@ -164,6 +168,7 @@ private:
   BoundKernel *bound = nullptr;             // keep the launches here; or
   std::vector<KernelCode> *codes = nullptr; // give their code here, for this target in this form
   std::string target, form;
+  bool hasLaunched = false;                   // anything yet, as a part of this call
   class Workspace *arena = nullptr;           // of the stream
   std::span<const detail::Memory> workspaces; // of an earlier BoundKernel
 };

@@ -26,6 +26,8 @@ BankModel banksOf(const Target &target) {
   BankModel banks;
   banks.banks = target.sharedBanks;
   banks.maxVectorBytes = target.maxVectorBits / 8;
+  banks.matrixLoads = target.matrixLoad;
+  banks.matrixStores = target.matrixStore;
   return banks;
 }
 

@@ -200,11 +200,8 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
   const Layout &shared = buffer.getLayout().getLayout();
   unsigned bits = cta::elementBits(buffer.getElement());
-  const BankModel banks = banksOf(target);
-  SharedAccess access = planSharedAccess(shared, layout, bits, isStore, banks);
-  return layout.numRepeats() * access.numInstructions() *
-         (1 + cycles::wavefront *
-                  wavefrontsPerInstruction(shared, layout, bits, access.vector, isStore, banks));
+  return layout.numRepeats() *
+         planSharedAccess(shared, layout, bits, isStore, banksOf(target)).cost();
 }
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {

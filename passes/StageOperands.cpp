@@ -156,7 +156,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         order.push_back(axis);
     unsigned widest = target.maxVectorBits / std::max(bits, 8u);
     const BankModel banks = banksOf(target);
+    BankModel writerBanks = banks;
     unsigned written = copied.value_or(widest);
+    if (copied) // from global memory, not registers
+      writerBanks.matrixStores = false;
     auto choose = [&](unsigned vector, bool matrixLoads) {
       SmallVector<Simultaneous> accesses;
       for (const Layout &reader : tile.readers) {
@@ -174,55 +177,36 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return chooseSharedLayout(type.getShape(), order, bits, vector, accesses, banks);
     };
     std::optional<Layout> best;
-    AccessCost least;
+    double leastCost = 0;
+    unsigned conflictsOfBest = 0;
+    // Of one core.
     auto consider = [&](const Layout &layout) {
-      AccessCost cost = costOfAccess(layout, writer, bits, /*isStore=*/true, banks, written);
-      for (const Layout &reader : tile.readers)
-        cost += costOfAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
-      if (!best || cost.cycles < least.cycles) {
+      SharedAccess access =
+          planSharedAccess(layout, writer, bits, /*isStore=*/true, writerBanks, written);
+      double cost = access.cost();
+      unsigned conflicts = access.conflicts();
+      for (const Layout &reader : tile.readers) {
+        access = planSharedAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
+        cost += access.cost();
+        conflicts += access.conflicts();
+      }
+      if (!best || cost < leastCost) {
         best = layout;
-        least = cost;
+        leastCost = cost;
+        conflictsOfBest = conflicts;
       }
     };
     for (unsigned line : {128, 64, 32})
-      if (tile.byDescriptor && (!best || least.conflicts))
+      if (tile.byDescriptor && (!best || conflictsOfBest))
         consider(sharedForDescriptors(type.getShape(), fastest, bits, line));
     for (unsigned vector = widest; vector >= copied.value_or(1); vector /= 2)
       for (bool matrixLoads : {true, false}) {
-        if (tile.byDescriptor || (matrixLoads && !target.matrixLoad) || (best && !least.conflicts))
+        if (tile.byDescriptor || (matrixLoads && !target.matrixLoad) || (best && !conflictsOfBest))
           continue;
         consider(choose(vector, matrixLoads));
       }
     return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
                                 cta::LayoutAttr::get(&getContext(), *best));
-  }
-
-  struct AccessCost {
-    double cycles = 0;
-    unsigned conflicts = 0;
-    void operator+=(const AccessCost &other) {
-      cycles += other.cycles;
-      conflicts += other.conflicts;
-    }
-  };
-  /// Of one core.
-  AccessCost costOfAccess(const Layout &shared, const Layout &distributed, unsigned bits,
-                          bool isStore, const BankModel &banks, unsigned maxVector) const {
-    unsigned instructions, wavefronts, ideal;
-    if (std::optional<MatrixLoadPlan> matrices;
-        target.matrixLoad && !isStore && (matrices = planMatrixLoad(shared, distributed, bits))) {
-      instructions = distributed.coreRegisters() / matrices->registersPerInstruction();
-      ideal = matrices->matrices;
-      wavefronts = ideal * wavefrontsPerMatrix(*matrices, bits, banks);
-    } else {
-      SharedAccess access = planSharedAccess(shared, distributed, bits, isStore, banks, maxVector);
-      instructions = access.numInstructions();
-      ideal = idealWavefronts(distributed, bits, access.vector, isStore, banks);
-      wavefronts =
-          wavefrontsPerInstruction(shared, distributed, bits, access.vector, isStore, banks);
-    }
-    return {instructions * (cycles::instruction + cycles::wavefront * wavefronts),
-            instructions * (wavefronts - ideal)};
   }
 
   /// The axis along which threads hold neighbours, or else lanes do.

@@ -64,6 +64,7 @@ uint64_t HostDevice::allocate(size_t bytes) {
 }
 
 void HostDevice::free(uint64_t address) noexcept {
+  settle();
   if (address)
     deviceMemory().free(pointer<void>(address));
 }
@@ -76,12 +77,14 @@ void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) c
 
 void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes) {
   checkRange(to, bytes, "copying to the device");
+  settle();
   std::memcpy(pointer<void>(to), from, bytes);
   deviceMemory().written(pointer<void>(to), bytes);
 }
 
 void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
   checkRange(from, bytes, "copying to the host");
+  settle();
   std::memcpy(to, pointer<void>(from), bytes);
 }
 
@@ -89,6 +92,7 @@ void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *st
   checkRange(from, bytes, "copying on the device");
   checkRange(to, bytes, "copying on the device");
   submit(stream, [=, this](void *) {
+    settle();
     std::memmove(pointer<void>(to), pointer<void>(from), bytes);
     deviceMemory().copied(pointer<void>(to), pointer<void>(from), bytes);
   });
@@ -100,6 +104,7 @@ void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, siz
   uint64_t value = 0;
   std::memcpy(&value, pattern, patternBytes);
   submit(stream, [=, this](void *) {
+    settle();
     for (size_t i = 0; i < count; ++i)
       std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
     deviceMemory().written(pointer<void>(to), patternBytes * count);
@@ -112,6 +117,7 @@ void HostDevice::destroyStream(void *stream) noexcept { delete static_cast<HostS
 void HostDevice::synchronizeStream(void *stream) {
   if (static_cast<HostStream *>(stream)->capturing())
     throw DeviceError(name + ": waiting for a stream: it is being captured");
+  settle();
 }
 
 void *HostDevice::createEvent() { return new HostEvent; }

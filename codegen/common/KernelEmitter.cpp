@@ -68,10 +68,45 @@ LogicalResult KernelEmitter::run() {
   b.SetInsertPoint(body);
   if (!source.getBody().hasOneBlock())
     return source.emitError("a kernel's body must be one block");
+  beginOverlap();
   if (failed(emitBlock(source.getBody().front())))
     return failure();
   debug.finish();
   return success();
+}
+
+//===-- Launches that overlap -----------------------------------------------------------------===//
+
+/// A kernel that does not say where it waits does so before anything else: then it may overlap the
+/// launch ahead of it, whatever that writes.
+void KernelEmitter::beginOverlap() {
+  bool waits = false;
+  source.walk([&](Operation *op) {
+    waits |= isa<tile::WaitDependenciesOp>(op);
+    waitsAlways |= isa<tile::WaitDependenciesOp>(op) && op->getParentOp() == source;
+    saysWhenToLaunch |= isa<tile::LaunchDependentsOp>(op);
+  });
+  if (waits)
+    return;
+  locate(source.getLoc());
+  waitDependencies();
+  waitsAlways = true;
+}
+
+/// The launch behind this one starts when all before this one is done, so that it has this one
+/// alone to wait for. Its blocks take no place from this launch's, all of which have begun.
+void KernelEmitter::waitDependencies() {
+  hooks.waitDependencies(b);
+  if (!saysWhenToLaunch)
+    hooks.launchDependents(b);
+}
+
+/// Who sees that this launch is done sees what the one ahead of it wrote: one that waits in some
+/// cases only waits here in the others.
+void KernelEmitter::emitReturn() {
+  if (!waitsAlways)
+    hooks.waitDependencies(b);
+  b.CreateRetVoid();
 }
 
 //===-- Values --------------------------------------------------------------------------------===//
@@ -293,7 +328,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
 LogicalResult KernelEmitter::emit(Operation &op) {
   bool ok = true, known = true;
   llvm::TypeSwitch<Operation *>(&op)
-      .Case([&](func::ReturnOp) { b.CreateRetVoid(); })
+      .Case([&](func::ReturnOp) { emitReturn(); })
       .Case([&](scf::ForOp loop) { emitFor(loop, ok); })
       .Case([&](scf::IfOp branch) { emitIf(branch, ok); })
       .Case([&](scf::WhileOp loop) { emitWhile(loop, ok); })
@@ -362,7 +397,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::AtomicRMWOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::AtomicCasOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::BarrierOp) { hooks.memoryBarrier(b); })
-      .Case([&](tile::WaitDependenciesOp) { hooks.waitDependencies(b); })
+      .Case([&](tile::WaitDependenciesOp) { waitDependencies(); })
       .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b); })
       .Default([&](Operation *) { known = false; });
   return result;

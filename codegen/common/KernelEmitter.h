@@ -85,6 +85,9 @@ public:
 
   /// Emits a block's operations; its arguments are defined before.
   mlir::LogicalResult emitBlock(mlir::Block &block);
+  void beginOverlap();
+  void waitDependencies();
+  void emitReturn();
 
 private:
   mlir::LogicalResult emit(mlir::Operation &op);
@@ -139,6 +142,7 @@ private:
   llvm::Module &module;
   mlir::func::FuncOp source;
   const bool reportsDivisors;
+  bool waitsAlways = false, saysWhenToLaunch = false;
   unsigned warps;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;

@@ -43,6 +43,15 @@ llvm::Value *SharedPlaces::address(unsigned reg, const ThreadPart &part) {
   return constant ? b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), start, constant) : start;
 }
 
+ThreadPart SharedPlaces::rowsOf(const MatrixAccess &matrices) const {
+  SmallVector<uint32_t> lanes, warps;
+  for (uint32_t offset : matrices.laneOffsets)
+    lanes.push_back(offset * elementBytes);
+  for (unsigned bit = 0; bit < map.bits(In::Warp); ++bit)
+    warps.push_back(image(In::Warp, bit));
+  return emitter.threadPart(lanes, warps);
+}
+
 /// The thread's part with what moves; `constant` has only bits of the latter.
 llvm::Value *SharedPlaces::move(llvm::Value *variable, uint32_t variableBits, uint32_t constant) {
   llvm::Value *&known = moved[{variable, constant}];
@@ -66,21 +75,14 @@ SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, co
       memoryType(emitter.memoryTypeOf(element)),
       places(emitter, distributed, buffer, bytesOf(memoryType), base, moving),
       loaded(distributed.numRegisters()) {
-  unsigned bits = 8 * bytesOf(memoryType);
-  if (emitter.target.matrixLoad)
-    matrices = planMatrixLoad(buffer, distributed, bits);
-  groupOf.resize(layout.coreRegisters());
-  if (matrices) {
-    SmallVector<uint32_t> lanes, warps;
-    for (uint32_t offset : matrices->laneOffsets)
-      lanes.push_back(offset * bytesOf(memoryType));
-    for (unsigned bit = 0; bit < layout.bits(In::Warp); ++bit)
-      warps.push_back(places.image(In::Warp, bit));
-    matrixRows = emitter.threadPart(lanes, warps);
-    words.resize(layout.numRegisters() / matrices->elementsPerWord);
+  access = planSharedAccess(buffer, distributed, 8 * bytesOf(memoryType), /*isStore=*/false,
+                            banksOf(emitter.target));
+  if (access.matrices) {
+    matrixRows = places.rowsOf(*access.matrices);
+    words.resize(layout.numRegisters() / access.matrices->elementsPerWord);
     return;
   }
-  access = planSharedAccess(buffer, distributed, bits, /*isStore=*/false, banksOf(emitter.target));
+  groupOf.resize(layout.coreRegisters());
   for (auto [i, reg] : llvm::enumerate(access.registers))
     groupOf[reg] = i / access.vector;
 }
@@ -88,8 +90,8 @@ SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, co
 void SharedReader::load(unsigned reg) {
   llvm::IRBuilder<> &b = emitter.b;
   unsigned core = layout.coreRegisters(), repeat = reg / core * core;
-  if (matrices) {
-    unsigned first = reg - reg % matrices->registersPerInstruction();
+  if (const auto &matrices = access.matrices) {
+    unsigned first = reg - reg % access.vector;
     auto parts = emitter.hooks.matrixLoad(b, places.address(first, matrixRows), matrices->matrices,
                                           matrices->transposed);
     for (auto [i, part] : llvm::enumerate(parts))
@@ -110,11 +112,11 @@ void SharedReader::load(unsigned reg) {
 llvm::Value *SharedReader::get(unsigned reg) {
   if (loaded[reg])
     return loaded[reg];
-  if (!matrices) {
+  if (!access.matrices) {
     load(reg);
     return loaded[reg];
   }
-  unsigned count = matrices->elementsPerWord, first = reg - reg % count;
+  unsigned count = access.matrices->elementsPerWord, first = reg - reg % count;
   SmallVector<llvm::Value *> elements;
   unpackWords(emitter.b, word(first), memoryType, count, elements);
   for (auto [i, element] : llvm::enumerate(elements))
@@ -123,8 +125,8 @@ llvm::Value *SharedReader::get(unsigned reg) {
 }
 
 llvm::Value *SharedReader::word(unsigned reg) {
-  if (matrices) {
-    llvm::Value *&word = words[reg / matrices->elementsPerWord];
+  if (access.matrices) {
+    llvm::Value *&word = words[reg / access.matrices->elementsPerWord];
     if (!word)
       load(reg);
     return word;
@@ -153,18 +155,30 @@ void storeShared(KernelEmitter &emitter, ArrayRef<llvm::Value *> values, const L
   llvm::Type *memoryType = emitter.memoryTypeOf(element);
   SharedAccess access = planSharedAccess(buffer, distributed, 8 * bytesOf(memoryType),
                                          /*isStore=*/true, banksOf(emitter.target));
-  llvm::Type *words = wordsOf(memoryType, access.vector);
   emitter.under(emitter.isWriter(distributed), [&] {
     SharedPlaces places(emitter, distributed, buffer, bytesOf(memoryType), base);
+    auto storeVector = [&](unsigned first, ArrayRef<llvm::Value *> elements) {
+      b.CreateAlignedStore(packWords(b, elements, wordsOf(memoryType, access.vector)),
+                           places.address(first), llvm::Align(access.vector * bytesOf(memoryType)));
+    };
+    auto storeMatrices = [&](unsigned first, ArrayRef<llvm::Value *> elements) {
+      SmallVector<llvm::Value *> matrices;
+      for (; !elements.empty(); elements = elements.drop_front(access.matrices->elementsPerWord))
+        matrices.push_back(
+            packWords(b, elements.take_front(access.matrices->elementsPerWord), b.getInt32Ty()));
+      emitter.hooks.matrixStore(b, places.address(first, places.rowsOf(*access.matrices)), matrices,
+                                access.matrices->transposed);
+    };
     for (unsigned repeat = 0; repeat < distributed.numRepeats(); ++repeat) {
       unsigned first = repeat * distributed.coreRegisters();
       for (unsigned i = 0; i < access.registers.size(); i += access.vector) {
         SmallVector<llvm::Value *> elements;
         for (unsigned reg : ArrayRef(access.registers).slice(i, access.vector))
           elements.push_back(emitter.toMemory(values[first + reg]));
-        b.CreateAlignedStore(packWords(b, elements, words),
-                             places.address(first + access.registers[i]),
-                             llvm::Align(access.vector * bytesOf(memoryType)));
+        if (access.matrices)
+          storeMatrices(first + access.registers[i], elements);
+        else
+          storeVector(first + access.registers[i], elements);
       }
     }
   });

@@ -23,6 +23,8 @@ public:
     return map.basis(in, bit)[In::Offset] * elementBytes;
   }
   ThreadPart part() const { return own; }
+  /// The thread's part of the addresses that matrix instructions take.
+  ThreadPart rowsOf(const MatrixAccess &matrices) const;
 
 private:
   llvm::Value *move(llvm::Value *variable, uint32_t variableBits, uint32_t constant);
@@ -36,8 +38,8 @@ private:
   llvm::DenseMap<std::pair<llvm::Value *, llvm::BasicBlock *>, llvm::Value *> starts;
 };
 
-/// Reads registers from a buffer in the widest accesses, matrix loads where the target has them.
-/// What one access brings along is kept for later.
+/// Reads registers from a buffer as planSharedAccess says. What one access brings along is kept for
+/// later.
 class SharedReader {
 public:
   SharedReader(KernelEmitter &emitter, const Layout &distributed, const Layout &buffer,
@@ -57,14 +59,14 @@ private:
   llvm::Type *type, *memoryType;
   SharedPlaces places;
   SharedAccess access;
-  std::optional<MatrixLoadPlan> matrices;
   ThreadPart matrixRows;
   llvm::SmallVector<unsigned> groupOf; ///< of core registers: the access that has them
   Registers loaded;
   llvm::SmallVector<llvm::Value *, 0> words; ///< by register / elements per word
 };
 
-/// Writes a tile's registers to a buffer. Of threads that hold the same, one writes.
+/// Writes a tile's registers to a buffer as planSharedAccess says. Of threads that hold the same,
+/// one writes.
 void storeShared(KernelEmitter &emitter, llvm::ArrayRef<llvm::Value *> values,
                  const Layout &distributed, const Layout &buffer, mlir::Type element,
                  llvm::Value *base);

@@ -30,6 +30,9 @@ void TargetHooks::asyncWait(IRBuilder<> &, unsigned) const {
 SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned, bool) const {
   llvm_unreachable("matrix loads on a target that has none");
 }
+void TargetHooks::matrixStore(IRBuilder<> &, Value *, ArrayRef<Value *>, bool) const {
+  llvm_unreachable("matrix stores on a target that has none");
+}
 void TargetHooks::proxyFence(IRBuilder<> &) const {
   llvm_unreachable("a fence on a target whose instructions read registers");
 }

@@ -114,6 +114,9 @@ public:
   /// lane 8·i + r gives the address of row r of matrix i. Only for targets with Target::matrixLoad.
   virtual llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value *row,
                                                          unsigned count, bool transposed) const;
+  /// Writes such matrices. Only for targets with Target::matrixStore.
+  virtual void matrixStore(llvm::IRBuilder<> &b, llvm::Value *row,
+                           llvm::ArrayRef<llvm::Value *> matrices, bool transposed) const;
   /// One matrix instruction on the fragments of a thread, as i32 or f64 values; replaces acc.
   virtual void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                    llvm::ArrayRef<llvm::Value *> a, llvm::ArrayRef<llvm::Value *> bRegisters,

@@ -147,6 +147,10 @@ public:
                                      bool transposed) const override {
     return nvidia::matrixLoad(b, row, count, transposed);
   }
+  void matrixStore(IRBuilder<> &b, Value *row, ArrayRef<Value *> matrices,
+                   bool transposed) const override {
+    nvidia::matrixStore(b, row, matrices, transposed);
+  }
 
   void mma(IRBuilder<> &b, const MmaInstruction &instruction, ArrayRef<Value *> a,
            ArrayRef<Value *> bRegisters, MutableArrayRef<Value *> acc) const override {

@@ -1,4 +1,4 @@
-// mma.sync, ldmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
+// mma.sync, ldmatrix, stmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
 #include "codegen/nvidia/MatrixUnits.h"
 #include "codegen/common/PseudoIntrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -20,6 +20,19 @@ SmallVector<Value *, 4> matrixLoad(IRBuilder<> &b, Value *row, unsigned count, b
   for (unsigned i = 0; i < count; ++i)
     matrices.push_back(count == 1 ? loaded : b.CreateExtractValue(loaded, i));
   return matrices;
+}
+
+void matrixStore(IRBuilder<> &b, Value *row, ArrayRef<Value *> matrices, bool transposed) {
+  static constexpr Intrinsic::ID ids[2][3] = {
+      {Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x1_b16,
+       Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x2_b16,
+       Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x4_b16},
+      {Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x1_trans_b16,
+       Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x2_trans_b16,
+       Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x4_trans_b16}};
+  SmallVector<Value *, 5> arguments{row};
+  append_range(arguments, matrices);
+  b.CreateIntrinsic(ids[transposed][Log2_64(matrices.size())], {row->getType()}, arguments);
 }
 
 static Intrinsic::ID intrinsicFor(const MmaInstruction &instruction) {

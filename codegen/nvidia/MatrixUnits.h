@@ -1,4 +1,4 @@
-// mma.sync, ldmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
+// mma.sync, ldmatrix, stmatrix and wgmma as NVVM intrinsics and pseudo-intrinsics.
 #ifndef SECTILE_CODEGEN_NVIDIA_MATRIXUNITS_H
 #define SECTILE_CODEGEN_NVIDIA_MATRIXUNITS_H
 
@@ -10,6 +10,8 @@ namespace sectile::nvidia {
 /// As in TargetHooks.
 llvm::SmallVector<llvm::Value *, 4> matrixLoad(llvm::IRBuilder<> &b, llvm::Value *row,
                                                unsigned count, bool transposed);
+void matrixStore(llvm::IRBuilder<> &b, llvm::Value *row, llvm::ArrayRef<llvm::Value *> matrices,
+                 bool transposed);
 void mma(llvm::IRBuilder<> &b, const MmaInstruction &instruction, llvm::ArrayRef<llvm::Value *> a,
          llvm::ArrayRef<llvm::Value *> bRegisters, llvm::MutableArrayRef<llvm::Value *> acc);
 

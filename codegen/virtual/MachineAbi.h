@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 9;
+constexpr unsigned machineAbiVersion = 10;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -239,6 +239,7 @@ enum class SiteKind : uint8_t {
 //   async_copy(thread, site, shared address, global address, bytes, source bytes)
 //   async_commit(thread)
 //   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
+//   wait_dependencies(thread), launch_dependents(thread)
 //   fence(thread, what it does)
 //   fence_proxy(thread, only mbarriers): what it wrote to shared memory, or the mbarriers that it
 //     initialised, are there for the asynchronous proxy
@@ -269,6 +270,8 @@ enum class SiteKind : uint8_t {
   X(async_copy)                                                                                    \
   X(async_commit)                                                                                  \
   X(async_wait)                                                                                    \
+  X(wait_dependencies)                                                                             \
+  X(launch_dependents)                                                                             \
   X(fence)                                                                                         \
   X(fence_proxy)                                                                                   \
   X(cluster_arrive)                                                                                \

@@ -66,6 +66,16 @@ Result asyncCommit(Lowering &lowering, CallInst &, const IntrinsicRule &) {
                               {lowering.threadValue()});
 }
 
+Result waitDependencies(Lowering &lowering, CallInst &, const IntrinsicRule &) {
+  return lowering.machineCall("wait_dependencies", lowering.builder.getVoidTy(),
+                              {lowering.threadValue()});
+}
+
+Result launchDependents(Lowering &lowering, CallInst &, const IntrinsicRule &) {
+  return lowering.machineCall("launch_dependents", lowering.builder.getVoidTy(),
+                              {lowering.threadValue()});
+}
+
 Result asyncWait(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   Value *site = lowering.siteOf(call, SiteKind::AsyncWait, call.getCalledFunction()->getName());
   Value *mayStay = call.arg_size() ? call.getArgOperand(0) : lowering.builder.getInt32(~0u);
@@ -836,10 +846,10 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},
     {"llvm.nvvm.prefetchu.*", nothing},
-    // Streams run one kernel after the other.
-    {"llvm.nvvm.griddepcontrol.*", nothing},
-    {"sectile.nv.wait_dependencies", nothing},
-    {"sectile.nv.launch_dependents", nothing},
+    {"llvm.nvvm.griddepcontrol.wait", waitDependencies},
+    {"llvm.nvvm.griddepcontrol.launch.dependents", launchDependents},
+    {"sectile.nv.wait_dependencies", waitDependencies},
+    {"sectile.nv.launch_dependents", launchDependents},
     {"llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", setMaxRegisters},
     {"llvm.nvvm.setmaxnreg.inc.sync.aligned.u32", setMaxRegisters, 1},
 };

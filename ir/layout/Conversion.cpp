@@ -14,6 +14,11 @@ static unsigned wavefrontBits(unsigned elementBits, const BankModel &banks) {
   return llvm::bit_width(banks.bytesPerWavefront() / elementBytes(elementBits)) - 1;
 }
 
+// Number of bits of an offset within a bank's word.
+static unsigned wordBits(unsigned elementBits, const BankModel &banks) {
+  return llvm::bit_width(std::max(1u, banks.bankBytes / elementBytes(elementBits))) - 1;
+}
+
 // Basis of the space common to the registers of two layouts.
 static llvm::SmallVector<uint32_t, 8> commonRegisters(const Layout &a, const Layout &b) {
   llvm::SmallVector<uint32_t, 8> common;
@@ -39,67 +44,73 @@ static llvm::SmallVector<uint32_t, 8> commonRegisters(const Layout &a, const Lay
   return common;
 }
 
-// A buffer whose vectors are `vectorBits` registers of `first`, whose lanes then fill the banks,
-// and whose rows are chosen so that `second` has no conflicts either.
-static Layout bufferAround(const Layout &first, const Layout &second, unsigned vectorBits,
-                           unsigned secondVectorBits, bool storeFirst, unsigned elementBits,
-                           const BankModel &banks) {
-  llvm::SmallVector<uint32_t, 8> vector = commonRegisters(first, second);
-  Gf2Basis taken;
-  for (uint32_t element : vector)
-    taken.insert(element);
-  for (uint32_t element : first.packed(In::Register))
-    if (taken.insert(element))
-      vector.push_back(element);
-  vector.truncate(vectorBits);
+// What one side of a conversion moves in a wavefront: 1 << vectorBits consecutive elements for each
+// combination of `lanes`.
+struct Wavefront {
+  unsigned vectorBits = 0;
+  llvm::SmallVector<uint32_t, 6> lanes;
+};
+
+static Wavefront wavefrontOf(const Layout &side, unsigned vectorBits, bool isStore,
+                             unsigned elementBits, const BankModel &banks) {
+  Wavefront wavefront{vectorBits, accessingLanes(side, isStore)};
   unsigned total = wavefrontBits(elementBits, banks);
-  unsigned wordBits =
-      llvm::bit_width(std::max(1u, banks.bankBytes / elementBytes(elementBits))) - 1;
-  auto lanesAtOnce = [&](const Layout &side, unsigned bits, bool isStore) {
-    llvm::SmallVector<uint32_t, 6> lanes = accessingLanes(side, isStore);
-    lanes.truncate(
-        std::min<size_t>(lanes.size(), total - std::min(total, std::max(bits, wordBits))));
-    return lanes;
-  };
-  auto firstLanes = lanesAtOnce(first, vectorBits, storeFirst),
-       secondLanes = lanesAtOnce(second, secondVectorBits, !storeFirst);
+  unsigned bits = std::max(vectorBits, wordBits(elementBits, banks));
+  wavefront.lanes.truncate(std::min<size_t>(wavefront.lanes.size(), total - std::min(total, bits)));
+  return wavefront;
+}
+
+// A buffer with these vectors, in which the lanes of `first` fill the banks, and whose rows are
+// chosen so that neither side has conflicts. The last elements of a vector, from the number
+// `movable` on, may move within it.
+static Layout bufferAround(const Layout &first, llvm::ArrayRef<uint32_t> vector, unsigned movable,
+                           const Wavefront &firstWavefront, const Wavefront &secondWavefront,
+                           unsigned elementBits, const BankModel &banks) {
   // What is touched together fills the banks.
   Gf2Basis space;
   for (uint32_t element : vector)
     space.insert(element);
+  unsigned total = wavefrontBits(elementBits, banks);
   unsigned inBanks = total > vector.size() ? total - vector.size() : 0;
   llvm::SmallVector<uint32_t, 8> bank;
   for (uint32_t element : llvm::concat<const uint32_t>(
-           firstLanes, secondLanes, first.packed(In::Lane), first.packed(In::Register),
-           first.packed(In::Warp), first.packed(In::Block)))
+           firstWavefront.lanes, secondWavefront.lanes, first.packed(In::Lane),
+           first.packed(In::Register), first.packed(In::Warp), first.packed(In::Block)))
     if (bank.size() < inBanks && space.insert(element))
       bank.push_back(element);
-  // The rest are rows. Registers may move within the vectors, but for what is a vector of both:
-  // then they are the same in another order.
-  llvm::ArrayRef<uint32_t> movable =
-      llvm::ArrayRef(vector).drop_front(std::min<size_t>(secondVectorBits, vector.size()));
+  // The rest are rows.
   llvm::SmallVector<Row, 24> rows;
   for (In in : {In::Lane, In::Register, In::Warp, In::Block})
     for (uint32_t element : first.packed(in))
       if (space.insert(element)) {
         Row &row = rows.emplace_back(Row{element, bank});
         if (in == In::Register)
-          llvm::append_range(row.addends, movable);
+          llvm::append_range(row.addends, vector.drop_front(movable));
       }
   // A wavefront also takes the rest of each word.
-  auto touched = [&](unsigned bits, llvm::ArrayRef<uint32_t> lanes) {
+  auto touched = [&](const Wavefront &wavefront) {
     Simultaneous result;
     for (uint32_t element : llvm::concat<const uint32_t>(vector, bank))
-      if (result.size() < std::max(bits, wordBits))
+      if (result.size() < std::max(wavefront.vectorBits, wordBits(elementBits, banks)))
         result.push_back(element);
-    llvm::append_range(result, lanes);
+    llvm::append_range(result, wavefront.lanes);
     return result;
   };
   llvm::SmallVector<int64_t, 4> core;
   for (unsigned d = 0; d < first.rank(); ++d)
     core.push_back(first.core(d));
   return swizzledLayout(core, vector, bank, rows,
-                        {touched(vectorBits, firstLanes), touched(secondVectorBits, secondLanes)});
+                        {touched(firstWavefront), touched(secondWavefront)});
+}
+
+// The number of elements of a vector, from its first, that registers hold.
+static unsigned heldOf(llvm::ArrayRef<uint32_t> vector, const Layout &layout) {
+  Gf2Basis registers;
+  for (uint32_t element : layout.packed(In::Register))
+    registers.insert(element);
+  const auto *end =
+      llvm::find_if(vector, [&](uint32_t element) { return !registers.spans(element); });
+  return end - vector.begin();
 }
 
 Layout coreOf(const Layout &layout) {
@@ -123,12 +134,7 @@ static bool staysInWarps(const Layout &source, const Layout &destination) {
 }
 
 static double costOf(const ScratchPlan &plan, unsigned repeats) {
-  auto costOfAccess = [](const SharedAccess &access, unsigned wavefronts, unsigned conflicts) {
-    return access.numInstructions() *
-           (wavefronts * cycles::wavefront + conflicts * cycles::conflict + cycles::instruction);
-  };
-  double perRepeat = costOfAccess(plan.store, plan.storeWavefronts, plan.storeConflicts) +
-                     costOfAccess(plan.load, plan.loadWavefronts, plan.loadConflicts);
+  double perRepeat = plan.store.cost() + plan.load.cost();
   double perPass = cycles::sharedLatency + (plan.withinWarps ? 1 : cycles::barrier);
   if (!plan.repeatsTakeTurns)
     return repeats * perRepeat + perPass;
@@ -142,22 +148,11 @@ ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigne
   unsigned maxVectorBits = llvm::bit_width(banks.maxVectorBytes / elementBytes(elementBits)) - 1;
   std::optional<ScratchPlan> best;
   double bestCost = 0;
-  auto consider = [&](const Layout &first, const Layout &second, unsigned vectorBits,
-                      unsigned secondBits, bool storeFirst) {
+  auto consider = [&](Layout buffer) {
     ScratchPlan plan;
-    plan.buffer =
-        bufferAround(first, second, vectorBits, secondBits, storeFirst, elementBits, banks);
-    plan.store = planSharedAccess(plan.buffer, from, elementBits, /*isStore=*/true, banks);
-    plan.load = planSharedAccess(plan.buffer, to, elementBits, /*isStore=*/false, banks);
-    plan.storeWavefronts = wavefrontsPerInstruction(plan.buffer, from, elementBits,
-                                                    plan.store.vector, /*isStore=*/true, banks);
-    plan.loadWavefronts = wavefrontsPerInstruction(plan.buffer, to, elementBits, plan.load.vector,
-                                                   /*isStore=*/false, banks);
-    plan.storeConflicts =
-        plan.storeWavefronts -
-        idealWavefronts(from, elementBits, plan.store.vector, /*isStore=*/true, banks);
-    plan.loadConflicts = plan.loadWavefronts - idealWavefronts(to, elementBits, plan.load.vector,
-                                                               /*isStore=*/false, banks);
+    plan.store = planSharedAccess(buffer, from, elementBits, /*isStore=*/true, banks);
+    plan.load = planSharedAccess(buffer, to, elementBits, /*isStore=*/false, banks);
+    plan.buffer = std::move(buffer);
     double cost = costOf(plan, 1);
     if (!best || cost < bestCost) {
       best = std::move(plan);
@@ -165,14 +160,39 @@ ScratchPlan planScratch(const Layout &source, const Layout &destination, unsigne
     }
   };
   // Wide on the one side as far as its registers go; the other side as wide as they have in common.
+  // There, registers that only the one side holds may move within the vectors: then they are the
+  // same in another order.
   unsigned common = std::min<unsigned>(commonRegisters(from, to).size(), maxVectorBits);
   for (bool storeFirst : {true, false}) {
     const Layout &first = storeFirst ? from : to, &second = storeFirst ? to : from;
-    unsigned widest =
-        std::min(first.bits(In::Register) - unsigned(llvm::popcount(first.freeBits(In::Register))),
-                 maxVectorBits);
-    for (unsigned bits = 0; bits <= widest; ++bits)
-      consider(first, second, bits, std::min(bits, common), storeFirst);
+    llvm::SmallVector<uint32_t, 8> registers = commonRegisters(first, second);
+    Gf2Basis taken;
+    for (uint32_t element : registers)
+      taken.insert(element);
+    for (uint32_t element : first.packed(In::Register))
+      if (taken.insert(element))
+        registers.push_back(element);
+    for (unsigned bits = 0; bits <= std::min<size_t>(registers.size(), maxVectorBits); ++bits) {
+      unsigned secondBits = std::min(bits, common);
+      consider(bufferAround(first, llvm::ArrayRef(registers).take_front(bits), secondBits,
+                            wavefrontOf(first, bits, storeFirst, elementBits, banks),
+                            wavefrontOf(second, secondBits, !storeFirst, elementBits, banks),
+                            elementBits, banks));
+    }
+  }
+  // Rows of matrices, which need not be in registers of one thread; the other side in vectors.
+  for (bool stores : {true, false}) {
+    if (!(stores ? banks.matrixStores : banks.matrixLoads))
+      continue;
+    const Layout &matrices = stores ? from : to, &vectors = stores ? to : from;
+    for (const MatrixRows &way : matrixRows(matrices, elementBits, stores)) {
+      unsigned rowBits = way.row.size();
+      Wavefront rows{rowBits, {way.rows.begin(), way.rows.end()}};
+      consider(
+          bufferAround(vectors, way.row, rowBits,
+                       wavefrontOf(vectors, heldOf(way.row, vectors), !stores, elementBits, banks),
+                       rows, elementBits, banks));
+    }
   }
   ScratchPlan plan = *std::move(best);
   plan.withinWarps = staysInWarps(source, destination);
@@ -259,6 +279,12 @@ double estimateConversion(const Layout &source, const Layout &destination, unsig
   };
   double perRepeat = std::min(costOfSide(from, common) + costOfSide(to, widest),
                               costOfSide(from, widest) + costOfSide(to, common));
+  // Matrix loads are left out: they would favour conversions of operands that a loop computes,
+  // whose barrier holds up more than this conversion.
+  if (banks.matrixStores)
+    for (const MatrixRows &way : matrixRows(from, elementBits, /*isStore=*/true))
+      perRepeat =
+          std::min(perRepeat, costOfSide(from, widest) + costOfSide(to, 1u << heldOf(way.row, to)));
   unsigned repeats = from.numRepeats();
   double cost = repeats * perRepeat + cycles::meeting;
   if (auto shuffles = planShuffles(from, to, elementBits))

@@ -42,8 +42,6 @@ struct ScratchPlan {
   unsigned bytes = 0;
   /// Each warp reads only what it wrote: a warp's barrier is enough.
   bool withinWarps = false;
-  /// Wavefronts of one store and of one load instruction, and how many of them are conflicts.
-  unsigned storeWavefronts = 1, loadWavefronts = 1, storeConflicts = 0, loadConflicts = 0;
 };
 
 struct ConversionOptions {

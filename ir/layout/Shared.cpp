@@ -1,8 +1,10 @@
-// Vector accesses of shared buffers, their wavefronts, and swizzles.
+// Accesses of shared buffers by vectors and by matrices, their wavefronts, and swizzles.
 #include "ir/layout/Shared.h"
 #include "ir/layout/Builders.h"
+#include "ir/layout/Costs.h"
 #include "ir/layout/Gf2.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <algorithm>
 #include <cassert>
 
@@ -20,8 +22,10 @@ static bool lowBitsAreFree(const PlaceMap &offsets, unsigned bits) {
   return true;
 }
 
-SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, unsigned elementBits,
-                              bool isStore, const BankModel &banks, unsigned maxVector) {
+// The widest vectors.
+static SharedAccess planVectors(const Layout &shared, const Layout &distributed,
+                                unsigned elementBits, bool isStore, const BankModel &banks,
+                                unsigned maxVector) {
   PlaceMap offsets = PlaceMap::compose(distributed, shared);
   unsigned registerBits = distributed.bits(In::Register);
   llvm::SmallVector<uint32_t, 8> images;
@@ -202,66 +206,114 @@ Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned
   return swizzledLayout(shape, offsets.take_front(inVector), bank, rows, accesses);
 }
 
-std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout &distributed,
-                                             unsigned elementBits) {
+// A bit of a register's or a lane's number.
+using PlaceBit = std::pair<In, unsigned>;
+// The places of a matrix' first row and those that begin rows 1, 2 and 4.
+struct MatrixPlaces {
+  bool transposed;
+  llvm::SmallVector<PlaceBit, 4> row, rows;
+};
+
+// As the PTX ISA deals a matrix out: the words of a row to four lanes, and the rows to the next
+// eight fours; transposed, the rows in pairs to four lanes.
+static llvm::SmallVector<MatrixPlaces, 2> matrixPlaces(const Layout &distributed,
+                                                       unsigned elementBits, bool isStore) {
   if (distributed.bits(In::Lane) != 5 || elementBits < 8 || elementBits > 32)
-    return std::nullopt;
-  PlaceMap offsets = PlaceMap::compose(distributed, shared);
-  auto offset = [&](In in, unsigned bit) { return offsets.basis(in, bit)[In::Offset]; };
-  unsigned wordBits = log2Floor(32 / elementBits), rowBits = log2Floor(128 / elementBits);
-  uint32_t inRow = (1u << rowBits) - 1;
-  if (distributed.bits(In::Register) < wordBits || distributed.freeBits(In::Lane))
-    return std::nullopt;
-  MatrixLoadPlan plan;
-  plan.elementsPerWord = 1u << wordBits;
-  // Which place bits number the elements of a row, and which the rows of a matrix, from the lowest.
-  using Bit = std::pair<In, unsigned>;
-  auto tryShape = [&](llvm::ArrayRef<Bit> within, llvm::ArrayRef<Bit> rows) {
-    for (auto [position, bit] : llvm::enumerate(within))
-      if (offset(bit.first, bit.second) != 1u << position)
-        return false;
-    for (auto [position, bit] : llvm::enumerate(rows)) {
-      plan.laneOffsets[position] = offset(bit.first, bit.second);
-      if (plan.laneOffsets[position] & inRow)
-        return false;
-    }
-    return true;
-  };
-  llvm::SmallVector<Bit, 5> word;
+    return {};
+  unsigned wordBits = log2Floor(32 / elementBits);
+  if (distributed.bits(In::Register) < wordBits || distributed.freeBits(In::Lane) ||
+      (isStore && distributed.freeBits(In::Register)))
+    return {};
+  llvm::SmallVector<PlaceBit, 4> words, fours{{In::Lane, 2}, {In::Lane, 3}, {In::Lane, 4}};
   for (unsigned bit = 0; bit < wordBits; ++bit)
-    word.push_back({In::Register, bit});
-  llvm::SmallVector<Bit, 5> within = word;
-  within.append({{In::Lane, 0}, {In::Lane, 1}});
-  const Bit upperLanes[] = {{In::Lane, 2}, {In::Lane, 3}, {In::Lane, 4}};
-  if (!tryShape(within, upperLanes)) {
-    const Bit transposedRows[] = {{In::Register, 0}, {In::Lane, 0}, {In::Lane, 1}};
-    if (elementBits != 16 || !tryShape(upperLanes, transposedRows))
-      return std::nullopt;
-    plan.transposed = true;
-  }
-  for (unsigned bit = 0; bit < offsets.bits(In::Warp); ++bit)
-    if (offset(In::Warp, bit) & inRow)
-      return std::nullopt;
-  unsigned registerBits = distributed.bits(In::Register);
-  for (unsigned bit = wordBits; bit < registerBits; ++bit)
-    if (offset(In::Register, bit) & inRow)
-      return std::nullopt;
-  unsigned matrixBits = std::min(2u, registerBits - wordBits);
-  plan.matrices = 1u << matrixBits;
-  for (unsigned bit = 0; bit < matrixBits; ++bit)
-    plan.laneOffsets[3 + bit] = offset(In::Register, wordBits + bit);
-  return plan;
+    words.push_back({In::Register, bit});
+  words.append({{In::Lane, 0}, {In::Lane, 1}});
+  llvm::SmallVector<MatrixPlaces, 2> ways{{false, words, fours}};
+  if (elementBits == 16)
+    ways.push_back({true, fours, words});
+  return ways;
 }
 
-unsigned wavefrontsPerMatrix(const MatrixLoadPlan &plan, unsigned elementBits,
+llvm::SmallVector<MatrixRows, 2> matrixRows(const Layout &distributed, unsigned elementBits,
+                                            bool isStore) {
+  llvm::SmallVector<MatrixRows, 2> ways;
+  auto elementAt = [&](PlaceBit place) { return distributed.packed(place.first)[place.second]; };
+  for (const MatrixPlaces &places : matrixPlaces(distributed, elementBits, isStore))
+    ways.push_back({places.transposed, llvm::map_to_vector<4>(places.row, elementAt),
+                    llvm::map_to_vector<3>(places.rows, elementAt)});
+  return ways;
+}
+
+std::optional<MatrixAccess> planMatrixAccess(const Layout &shared, const Layout &distributed,
+                                             unsigned elementBits, bool isStore) {
+  PlaceMap offsets = PlaceMap::compose(distributed, shared);
+  auto offsetOf = [&](PlaceBit place) {
+    return offsets.basis(place.first, place.second)[In::Offset];
+  };
+  uint32_t inRow = 128 / elementBits - 1;
+  auto beginsRow = [&](PlaceBit place) { return (offsetOf(place) & inRow) == 0; };
+  auto ways = matrixPlaces(distributed, elementBits, isStore);
+  const auto *way = llvm::find_if(ways, [&](const MatrixPlaces &places) {
+    return llvm::all_of(
+               llvm::enumerate(places.row),
+               [&](auto place) { return offsetOf(place.value()) == 1u << place.index(); }) &&
+           llvm::all_of(places.rows, beginsRow);
+  });
+  if (way == ways.end())
+    return std::nullopt;
+  unsigned wordBits = log2Floor(32 / elementBits), registerBits = distributed.bits(In::Register);
+  for (unsigned bit = wordBits; bit < registerBits; ++bit)
+    if (!beginsRow({In::Register, bit}))
+      return std::nullopt;
+  for (unsigned bit = 0; bit < offsets.bits(In::Warp); ++bit)
+    if (!beginsRow({In::Warp, bit}))
+      return std::nullopt;
+  unsigned matrixBits = std::min(2u, registerBits - wordBits);
+  MatrixAccess access;
+  access.transposed = way->transposed;
+  access.elementsPerWord = 1u << wordBits;
+  access.matrices = 1u << matrixBits;
+  for (auto [bit, place] : llvm::enumerate(way->rows))
+    access.laneOffsets[bit] = offsetOf(place);
+  for (unsigned bit = 0; bit < matrixBits; ++bit)
+    access.laneOffsets[3 + bit] = offsetOf({In::Register, wordBits + bit});
+  return access;
+}
+
+unsigned wavefrontsPerMatrix(const MatrixAccess &access, unsigned elementBits,
                              const BankModel &banks) {
   unsigned rowElements = 16 / elementBytes(elementBits);
   Gf2Basis rows, places;
-  for (uint32_t offset : llvm::ArrayRef(plan.laneOffsets).take_front(3)) {
+  for (uint32_t offset : llvm::ArrayRef(access.laneOffsets).take_front(3)) {
     rows.insert(offset / rowElements);
     places.insert(offset / rowElements % (banks.bytesPerWavefront() / 16));
   }
   return 1u << (rows.rank() - places.rank());
+}
+
+double SharedAccess::cost() const {
+  return numInstructions() * (cycles::instruction + wavefronts * cycles::wavefront) +
+         conflicts() * cycles::conflict;
+}
+
+SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, unsigned elementBits,
+                              bool isStore, const BankModel &banks, unsigned maxVector) {
+  SharedAccess access = planVectors(shared, distributed, elementBits, isStore, banks, maxVector);
+  access.idealWavefronts = idealWavefronts(distributed, elementBits, access.vector, isStore, banks);
+  access.wavefronts =
+      wavefrontsPerInstruction(shared, distributed, elementBits, access.vector, isStore, banks);
+  if (!(isStore ? banks.matrixStores : banks.matrixLoads))
+    return access;
+  SharedAccess byMatrices;
+  byMatrices.matrices = planMatrixAccess(shared, distributed, elementBits, isStore);
+  if (!byMatrices.matrices)
+    return access;
+  byMatrices.vector = byMatrices.matrices->registersPerInstruction();
+  llvm::append_range(byMatrices.registers, llvm::seq(0u, distributed.coreRegisters()));
+  byMatrices.idealWavefronts = byMatrices.matrices->matrices;
+  byMatrices.wavefronts =
+      byMatrices.idealWavefronts * wavefrontsPerMatrix(*byMatrices.matrices, elementBits, banks);
+  return byMatrices.cost() < access.cost() ? byMatrices : access;
 }
 
 } // namespace sectile

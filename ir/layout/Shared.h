@@ -1,5 +1,5 @@
-// How distributed tensors and shared buffers meet: vector accesses, bank conflicts, swizzles and
-// matrix loads, all computed from the two layouts.
+// How distributed tensors and shared buffers meet: vector accesses, matrix loads and stores, bank
+// conflicts and swizzles, all computed from the two layouts.
 #pragma once
 
 #include "ir/layout/Layout.h"
@@ -11,6 +11,8 @@ struct BankModel {
   unsigned banks = 32;
   unsigned bankBytes = 4;
   unsigned maxVectorBytes = 16;
+  /// Whether one instruction moves 8x8 matrices of 16-bit units to registers, or from them.
+  bool matrixLoads = false, matrixStores = false;
   unsigned bytesPerWavefront() const { return banks * bankBytes; }
 };
 
@@ -19,18 +21,63 @@ inline unsigned elementBytes(unsigned elementBits) {
   return elementBits <= 8 ? 1 : elementBits / 8;
 }
 
-/// How the threads of a distributed layout read or write a shared buffer.
-struct SharedAccess {
-  /// Elements per instruction.
-  unsigned vector = 1;
-  /// Core registers in groups of `vector`, each in the order of its consecutive offsets; the offset
-  /// of a group is its first register's, PlaceMap::compose(distributed, shared). Duplicate
-  /// registers are in groups of their own when reading, and left out when writing.
-  llvm::SmallVector<unsigned, 16> registers;
-  unsigned numInstructions() const { return registers.size() / vector; }
+/// A fragment that matrix instructions read or write: 8x8 matrices of 16-bit units, whose rows of
+/// 16 bytes the lanes address, eight each.
+struct MatrixAccess {
+  bool transposed = false;
+  /// Matrices per instruction: 4, 2 or 1.
+  unsigned matrices = 1;
+  /// Elements in a 32-bit register.
+  unsigned elementsPerWord = 1;
+  /// Instruction i moves registersPerInstruction() registers in order, starting at the core
+  /// register f = i * registersPerInstruction(). Lane `a` gives it the offset of register f in lane
+  /// 0 of its warp, xor laneOffsets[b] for every bit b of a. Lanes beyond 8 * matrices repeat.
+  std::array<uint32_t, 5> laneOffsets{};
+  unsigned registersPerInstruction() const { return matrices * elementsPerWord; }
 };
 
-/// The widest access up to `maxVector` elements and the bank model's bytes.
+/// One way in which a fragment consists of matrices, by its elements: those of the first row, which
+/// are to lie at consecutive offsets in this order, and those that begin rows 1, 2 and 4.
+struct MatrixRows {
+  bool transposed = false;
+  llvm::SmallVector<uint32_t, 4> row;
+  llvm::SmallVector<uint32_t, 3> rows;
+};
+/// Straight and, for 16-bit elements, transposed; empty where the fragment has no such matrices. A
+/// store's fragment may hold no element twice.
+llvm::SmallVector<MatrixRows, 2> matrixRows(const Layout &distributed, unsigned elementBits,
+                                            bool isStore);
+
+/// Whether matrix instructions can move this fragment from or to the buffer, and how.
+std::optional<MatrixAccess> planMatrixAccess(const Layout &shared, const Layout &distributed,
+                                             unsigned elementBits, bool isStore);
+/// Wavefronts that one of its matrices takes: one without conflicts.
+unsigned wavefrontsPerMatrix(const MatrixAccess &access, unsigned elementBits,
+                             const BankModel &banks = {});
+
+/// How the threads of a distributed layout read or write a shared buffer.
+struct SharedAccess {
+  /// Elements of a thread per instruction.
+  unsigned vector = 1;
+  /// Core registers in groups of `vector`. Of vectors, each group is in the order of its
+  /// consecutive offsets; the offset of a group is its first register's,
+  /// PlaceMap::compose(distributed, shared). Duplicate registers are in groups of their own when
+  /// reading, and left out when writing.
+  llvm::SmallVector<unsigned, 16> registers;
+  /// How matrix instructions do it, where they do.
+  std::optional<MatrixAccess> matrices;
+  /// Wavefronts of one instruction, and the fewest that its bytes can take.
+  unsigned wavefronts = 1, idealWavefronts = 1;
+
+  unsigned numInstructions() const { return registers.size() / vector; }
+  /// Wavefronts beyond the ideal, of all instructions.
+  unsigned conflicts() const { return numInstructions() * (wavefronts - idealWavefronts); }
+  /// Estimated cycles of a warp for all instructions.
+  double cost() const;
+};
+
+/// The cheapest access: vectors up to `maxVector` elements and the bank model's bytes, or matrices
+/// where the bank model has them.
 SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, unsigned elementBits,
                               bool isStore, const BankModel &banks = {}, unsigned maxVector = ~0u);
 
@@ -57,8 +104,8 @@ using Simultaneous = llvm::SmallVector<uint32_t, 8>;
 /// elements along dimension `dim`. Lanes that take the same leave room for further ones.
 Simultaneous simultaneousVectors(const Layout &distributed, unsigned dim, unsigned vector,
                                  unsigned elementBits, const BankModel &banks = {});
-/// What a matrix load of this fragment touches per matrix: eight rows of 16 bytes along `dim`.
-/// Empty when the fragment has not its shape.
+/// What a matrix instruction on this fragment touches per matrix: eight rows of 16 bytes along
+/// `dim`. Empty when the fragment has not its shape.
 Simultaneous simultaneousMatrixRows(const Layout &distributed, unsigned dim, unsigned elementBits);
 
 /// A shared layout with vectors of `vector` consecutive elements along order[0], swizzled so that
@@ -79,27 +126,5 @@ struct Row {
 Layout swizzledLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint32_t> vector,
                       llvm::ArrayRef<uint32_t> bank, llvm::ArrayRef<Row> rows,
                       llvm::ArrayRef<Simultaneous> accesses);
-
-/// A fragment read (or written) by matrix instructions: 8x8 matrices of 16-bit units whose rows of
-/// 16 bytes the lanes address, eight each.
-struct MatrixLoadPlan {
-  bool transposed = false;
-  /// Matrices per instruction: 4, 2 or 1.
-  unsigned matrices = 1;
-  /// Elements in a 32-bit register.
-  unsigned elementsPerWord = 1;
-  /// Instruction i moves registersPerInstruction() registers in order, starting at the core
-  /// register f = i * registersPerInstruction(). Lane `a` gives it the offset of register f in lane
-  /// 0 of its warp, xor laneOffsets[b] for every bit b of a. Lanes beyond 8 * matrices repeat.
-  std::array<uint32_t, 5> laneOffsets{};
-  unsigned registersPerInstruction() const { return matrices * elementsPerWord; }
-};
-
-/// Whether matrix instructions can move this fragment from or to the buffer, and how.
-std::optional<MatrixLoadPlan> planMatrixLoad(const Layout &shared, const Layout &distributed,
-                                             unsigned elementBits);
-/// Wavefronts that one of its matrices takes: one without conflicts.
-unsigned wavefrontsPerMatrix(const MatrixLoadPlan &plan, unsigned elementBits,
-                             const BankModel &banks = {});
 
 } // namespace sectile

@@ -17,7 +17,9 @@ template <class T> struct QueryBlock {
   Tile<T> q, dO;
   Tile<float> lse, delta; // lse in units of log 2
 
-  template <class Config> QueryBlock(const QueryHead<T, Config> &head, const Int &i) {
+  // `waits`: for the launch that computes delta, after all other loads.
+  template <class Config>
+  QueryBlock(const QueryHead<T, Config> &head, const Int &i, bool waits = false) {
     const Config &config = head.scores.config;
     const int axis = head.scores.keysFirst ? 0 : 1;
     q = head.q.tile(config.m, config.width).load(i, 0);
@@ -25,6 +27,8 @@ template <class T> struct QueryBlock {
     auto logs = head.lse.tile(config.m).load(i);
     // Rows that saw nothing give no weights.
     lse = expand(where(logs == -infinity, infinity, logs * log2e), axis);
+    if (waits)
+      wait_dependencies();
     delta = expand(head.delta.tile(config.m).load(i), axis);
   }
 };
@@ -62,14 +66,15 @@ template <class Config> Precision precisionOf(const Config &config) {
   return config.exact ? Precision::ieee : Precision::tf32;
 }
 
-// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv].
+// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
+// may write delta alone.
 template <class T, class Config>
 void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<const T, 2> &k,
                     const View<const T, 2> &v, const View<T, 2> &dq) {
   const Config &config = head.scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
-  const QueryBlock<T> query(head, i);
+  const QueryBlock<T> query(head, i, /*waits=*/true);
   auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
   auto sums = zeros<float>(m, config.width);
   const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
@@ -84,7 +89,8 @@ void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<c
 }
 
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
-// headAt(h) is the h-th of them, its scores with the keys first.
+// headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
+// launches of the call may write delta alone.
 template <class T, class Config, class HeadAt>
 void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
                   const View<const T, 2> &v, const View<T, 2> &dk, const View<T, 2> &dv,
@@ -93,6 +99,7 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
   const Precision precision = precisionOf(config);
   auto key = k.tile(n, config.width).load(j, 0);
   auto value = v.tile(n, config.valueWidth).load(j, 0);
+  wait_dependencies();
   auto keySums = zeros<float>(n, config.width), valueSums = zeros<float>(n, config.valueWidth);
   for (auto h : range(0, heads)) {
     const QueryHead<T, Config> head = headAt(h);

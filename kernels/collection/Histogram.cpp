@@ -26,6 +26,7 @@ Kernel count{"histogram", [](View<const std::int32_t, 1> x, View<std::int32_t, 1
                auto first = program_id(0) * blocks;
                for (auto block : range(first, first + blocks))
                  total += histogram(from.load(block), config.bins);
+               wait_dependencies(); // the counts are zeros now
                counts.tile(config.bins).atomic_add(0, total, {.order = MemoryOrder::relaxed});
              }};
 

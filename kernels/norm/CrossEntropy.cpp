@@ -88,12 +88,16 @@ Kernel crossEntropyMean{"cross_entropy_mean",
                         [](View<const float, 1> losses, View<const Target, 1> targets,
                            View<float, 1> loss, Tile<std::int64_t> ignored,
                            const MeanConfig &config) {
+                          Float count = 1.0f;
+                          if (config.mean)
+                            count = cast<float>(counted(targets, ignored, config.block));
+                          wait_dependencies(); // the losses are there now
                           auto total = zeros<float>(config.block);
                           for (auto step : range(0, cdiv(losses.extent(0), config.block)))
                             total += losses.tile(config.block).load(step);
                           Float result = sum(total, 0);
                           if (config.mean)
-                            result = result / cast<float>(counted(targets, ignored, config.block));
+                            result = result / count;
                           store(loss.ptr(), result);
                         }};
 
@@ -122,11 +126,14 @@ Kernel crossEntropyBackward{
       auto row = program_id(0), block = program_id(1);
       auto target = cast<std::int64_t>(targets.tile(m).load(row));
       auto gradient = dloss.tile(m).load(row);
-      if (config.shared)
-        gradient *= load(share.ptr());
       auto logarithm = lse.tile(m).load(row);
       auto column = expand(block * n + arange(0, n), 0);
-      auto values = cast<float>(logits.tile(m, n).load(row, block));
+      auto loaded = logits.tile(m, n).load(row, block);
+      if (config.shared) {
+        wait_dependencies(); // the share is there now
+        gradient *= load(share.ptr());
+      }
+      auto values = cast<float>(loaded);
       auto weight =
           fast_exp(values - expand(logarithm, 1)) * expand(1.0f + 2.0f * square * logarithm, 1);
       auto own = where(expand(target, 1) == column, 1.0f - smoothing, 0.0f);

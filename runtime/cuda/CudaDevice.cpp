@@ -62,7 +62,9 @@ public:
     };
     const Target chip = targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
     target = chip.name;
-    launchesOverlap = chip.dependentLaunch;
+    int version = 0;
+    check(table().driverGetVersion(&version), "asking for the driver's version");
+    launchesOverlap = chip.dependentLaunch && version >= capturesOverlaps;
     limits.warp_size = attribute(cuda::attributeWarpSize);
     limits.max_threads = attribute(cuda::attributeMaxThreads);
     limits.max_shared_bytes = attribute(cuda::attributeMaxSharedOptIn);
@@ -208,6 +210,8 @@ private:
 
   /// What a kernel may use without asking for more.
   static constexpr unsigned defaultSharedBytes = 48 * 1024;
+  /// The first driver whose captures take launches that overlap.
+  static constexpr int capturesOverlaps = 12030;
 
   bool launchesOverlap = false;
   std::mutex mutex;   ///< guards what follows

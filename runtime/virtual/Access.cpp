@@ -209,7 +209,29 @@ GlobalActor Block::globalActorOf(const Thread &thread, uint32_t site) const {
   return {actorOf(thread, site), cluster.number, thread.others.get()};
 }
 
+// What launches that may still run write is not there yet, and what they read must not change.
+bool Block::checkEarlier(const Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  if (thread.hasWaited)
+    return true;
+  const GlobalAccess how = access & accessAtomic  ? GlobalAccess::Atomic
+                           : access & accessStore ? GlobalAccess::Write
+                                                  : GlobalAccess::Read;
+  for (const EarlierLaunch *earlier = launch->overlapped; earlier;
+       earlier = earlier->overlapped.get())
+    if (const auto use = earlier->accesses->conflictWith(address, access & accessSizeMask, how)) {
+      report(FindingKind::MissingWait, thread, site,
+             placeOf(site) + " of " + byteOf(thread, use->address) + ", which kernel " +
+                 earlier->program->kernel() + ", launched before, may not have " +
+                 (use->otherAccess == GlobalAccess::Read ? "read" : "written") +
+                 " yet: " + placeOf(*earlier->program, use->otherSite));
+      return false;
+    }
+  return true;
+}
+
 bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
+  if (!checkEarlier(thread, address, access, site))
+    return false;
   const MemoryRange &range = *thread.lastRange;
   const uint32_t bytes = access & accessSizeMask;
   const bool isAtomic = access & (accessAtomic | accessVolatile), writes = access & accessStore;

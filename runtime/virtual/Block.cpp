@@ -188,6 +188,7 @@ void Block::prepare(Knowledge *knowledge) {
     thread.groups.clear();
     thread.uncommitted = 0;
     thread.ticks = 0;
+    thread.hasWaited = thread.letsNextStartEarly = false;
     thread.bulkAgent = thread.bulkClock = 0;
     thread.bulkGroups = thread.bulkWaited = 0;
     thread.bulkClocks.clear();
@@ -266,8 +267,14 @@ bool Block::proceed() {
 }
 
 std::optional<Finding> Block::end() {
-  for (const Thread &thread : threads)
+  bool waited = false, early = false;
+  for (const Thread &thread : threads) {
     instructions += thread.instructions;
+    waited |= thread.hasWaited;
+    early |= thread.letsNextStartEarly;
+  }
+  if (waited && !early)
+    launch->holdsNextBack = true;
   // What does not explain an uninitialised read may be its consequence.
   if (uninitialized && !(finding && explainsUninitialized(finding->kind)))
     return std::move(uninitialized);
@@ -384,8 +391,10 @@ bool Block::resumeFullLogs() {
   return any;
 }
 
-std::string Block::placeOf(uint32_t site) const {
-  const Site &place = launch->program->sites()[site];
+std::string Block::placeOf(uint32_t site) const { return placeOf(*launch->program, site); }
+
+std::string Block::placeOf(const Program &program, uint32_t site) {
+  const Site &place = program.sites()[site];
   std::string result = place.name;
   if (!place.file.empty())
     result += " (" + place.file + ":" + std::to_string(place.line) + ")";

@@ -93,6 +93,8 @@ struct Thread : ThreadHeader {
       groups;           // committed groups: how many of `copies` belong to each, oldest first
   uint32_t uncommitted; // the last ones of `copies`
   uint64_t ticks;
+  bool hasWaited;          // for the launches that may still run
+  bool letsNextStartEarly; // it has let the next one start and had not waited then
 
   // Its bulk stores: the agent that reads shared memory for them (0: none yet) and its clock, the
   // groups committed and those waited for, the agent's clock at the end of each, and the last
@@ -152,6 +154,9 @@ struct LaunchContext {
   double deadline;                 // 0: none
   std::vector<MemoryRange> ranges; // sorted
   GlobalShadow *shadow;            // null without checks
+  const EarlierLaunch *overlapped; // the launch that may still run, and others; null: none
+  // The next launch starts once all blocks let it or have ended; one of them had waited by then.
+  mutable std::atomic<bool> holdsNextBack = false;
 };
 
 class Block {
@@ -319,6 +324,7 @@ private:
                    const char *what);
   // What the shadow and the allocation say of an access that is inside of it. False: it is a
   // finding, and the thread has to stop.
+  bool checkEarlier(const Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   bool checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   // At the end of a read of global memory: nothing may have written it since it was issued.
   template <class Issued>
@@ -332,6 +338,7 @@ private:
                    bool mayBeOthers = false);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
   std::string placeOf(uint32_t site) const;
+  static std::string placeOf(const Program &program, uint32_t site);
   bool isLate() const;
   std::string lateness() const;
 

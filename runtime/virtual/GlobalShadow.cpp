@@ -84,8 +84,8 @@ struct GlobalShadow::Page {
   }
 };
 
-GlobalShadow::GlobalShadow(const std::vector<MemoryRange> &ranges, unsigned warpSize)
-    : ranges(ranges), warpSize(warpSize), directories(ranges.size()) {}
+GlobalShadow::GlobalShadow(std::vector<MemoryRange> ranges, unsigned warpSize)
+    : ranges(std::move(ranges)), warpSize(warpSize), directories(this->ranges.size()) {}
 
 GlobalShadow::~GlobalShadow() {
   for (size_t range = 0; range < directories.size(); ++range)
@@ -248,6 +248,38 @@ std::optional<GlobalConflict> GlobalShadow::finishRead(size_t range, const Globa
           return conflict;
     return std::nullopt;
   });
+}
+
+std::optional<GlobalConflict> GlobalShadow::conflictWith(uint64_t address, uint32_t bytes,
+                                                         GlobalAccess access) const {
+  const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const MemoryRange &each) {
+    return each.low <= address && address < each.high;
+  });
+  const Slot *slots =
+      range == ranges.end() ? nullptr : directories[size_t(range - ranges.begin())].load();
+  if (!slots)
+    return std::nullopt;
+  for (uint64_t at = address; at < std::min(address + bytes, range->high);) {
+    const Page *page = slots[at / pageBytes - range->low / pageBytes].load();
+    if (!page) {
+      at = (at / pageBytes + 1) * pageBytes;
+      continue;
+    }
+    const Cell &cell = page->cells[at % pageBytes >> page->shift];
+    if (cell.clock)
+      return GlobalConflict{at, cell.cluster, cell.warp * warpSize + cell.lane, cell.site,
+                            GlobalAccess::Write};
+    for (const Accesses &since : cell.since) {
+      const bool atomics = since.atomics && access != GlobalAccess::Atomic,
+                 reads = since.reads && access != GlobalAccess::Read;
+      if (since.clock && (atomics || reads))
+        return GlobalConflict{at, since.cluster,
+                              since.warp * warpSize + uint32_t(std::countr_zero(since.lanes)),
+                              since.site, atomics ? GlobalAccess::Atomic : GlobalAccess::Read};
+    }
+    at = ((at >> page->shift) + 1) << page->shift;
+  }
+  return std::nullopt;
 }
 
 void GlobalShadow::release(uint64_t address, Scope scope, const BlocksSeen &seen) {

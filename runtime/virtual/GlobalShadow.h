@@ -1,6 +1,6 @@
 // What is known of the global memory that a launch has touched: who wrote each byte last and who
-// read it since, in the logical time of HappensBefore.h. It lives as long as the launch: launches
-// follow each other.
+// read it since, in the logical time of HappensBefore.h. It lives as long as the launch, or until
+// the next one that overlaps it has been done.
 //
 // Of the accesses since the last write, the latest is kept, and the latest by another warp, of
 // another block where there is one. Bytes that all accesses so far took together share one cell.
@@ -16,6 +16,8 @@
 #include <vector>
 
 namespace sectile::vgpu {
+
+class Program;
 
 enum class GlobalAccess : uint8_t { Read, Write, Atomic };
 
@@ -35,8 +37,8 @@ struct GlobalConflict {
 // Thread-safe: the blocks of a launch run on several host threads.
 class GlobalShadow {
 public:
-  // The ranges are those of the launch, and outlive this.
-  GlobalShadow(const std::vector<MemoryRange> &ranges, unsigned warpSize);
+  // The ranges are those of the launch.
+  GlobalShadow(std::vector<MemoryRange> ranges, unsigned warpSize);
   GlobalShadow(const GlobalShadow &) = delete;
   ~GlobalShadow();
 
@@ -46,6 +48,10 @@ public:
   // The end of a read that began when the actor was as given: nothing else may have written since.
   std::optional<GlobalConflict> finishRead(size_t range, const GlobalActor &actor, uint64_t address,
                                            uint32_t bytes);
+
+  // After the launch: what it did that races with such an access of another launch.
+  std::optional<GlobalConflict> conflictWith(uint64_t address, uint32_t bytes,
+                                             GlobalAccess access) const;
 
   // What atomic operations at the address have released for everyone, or for one block alone.
   using Scope = std::optional<uint64_t>; // the block
@@ -67,12 +73,20 @@ private:
   std::optional<GlobalConflict> unorderedSince(const Accesses &since,
                                                const GlobalActor &actor) const;
 
-  const std::vector<MemoryRange> &ranges;
+  const std::vector<MemoryRange> ranges;
   const unsigned warpSize;
   std::vector<std::atomic<Slot *>> directories; // by range, null until it is touched
   std::mutex mutex;                             // guards what follows
   std::vector<std::unique_ptr<Page>> pages;
   std::map<std::pair<uint64_t, Scope>, std::shared_ptr<const BlocksSeen>> places;
+};
+
+// What a launch did to global memory, for one that may start before it is done.
+struct EarlierLaunch {
+  const Program *program;
+  std::shared_ptr<const GlobalShadow> accesses;
+  std::shared_ptr<const EarlierLaunch> overlapped; // may still run as well
+  std::shared_ptr<const void> owner;               // of the program
 };
 
 } // namespace sectile::vgpu

@@ -162,9 +162,12 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   std::sort(context.ranges.begin(), context.ranges.end(),
             [](const MemoryRange &a, const MemoryRange &b) { return a.low < b.low; });
 
-  std::optional<GlobalShadow> shadow;
-  if (options.checks)
-    context.shadow = &shadow.emplace(context.ranges, lanes);
+  std::shared_ptr<GlobalShadow> shadow;
+  if (options.checks) {
+    shadow = std::make_shared<GlobalShadow>(context.ranges, lanes);
+    context.overlapped = options.overlapped.get();
+  }
+  context.shadow = shadow.get();
 
   const uint64_t blockCount = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
   const uint64_t clusterBlocks =
@@ -249,6 +252,10 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
                         " blocks have ended";
   LaunchResult result{summarize(program.sites(), counters, blockCount), std::move(finding), {}};
   result.counters.instructions = instructions;
+  if (shadow)
+    result.launched = std::make_shared<EarlierLaunch>(
+        EarlierLaunch{&program, std::move(shadow),
+                      context.holdsNextBack ? nullptr : options.overlapped, nullptr});
   for (size_t i = 0; i < sectorsRead.size(); ++i)
     if (sectorsRead[i])
       result.allocations.push_back({context.ranges[i].low, sectorsRead[i]});

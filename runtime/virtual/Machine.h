@@ -12,6 +12,7 @@ namespace sectile::vgpu {
 
 class Cluster;
 class Program;
+struct EarlierLaunch;
 
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};
@@ -28,12 +29,15 @@ struct LaunchOptions {
   bool counters = true;     // accesses; operations are always counted
   unsigned hostThreads = 0; // 0: all
   double deadline = 0;      // seconds of processor time of a host thread; 0: none
+  // A launch that may still run until a thread waits for it.
+  std::shared_ptr<const EarlierLaunch> overlapped = nullptr;
 };
 
 struct LaunchResult {
   Counters counters; // complete only without a finding
   std::optional<Finding> finding;
-  std::vector<AllocationCounters> allocations; // those that were read, by address
+  std::vector<AllocationCounters> allocations;       // those that were read, by address
+  std::shared_ptr<EarlierLaunch> launched = nullptr; // for the next one; null without checks
 };
 
 class Machine {

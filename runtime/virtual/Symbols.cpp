@@ -34,6 +34,8 @@ void async_commit(Thread *thread) { thread->owner->commitCopies(*thread); }
 void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
   thread->owner->waitCopies(*thread, site, mayStay);
 }
+void wait_dependencies(Thread *thread) { thread->hasWaited = true; }
+void launch_dependents(Thread *thread) { thread->letsNextStartEarly |= !thread->hasWaited; }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
 void fence_proxy(Thread *thread, uint32_t onlyMbarriers) {
   thread->owner->fenceProxy(*thread, onlyMbarriers);

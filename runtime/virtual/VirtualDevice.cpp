@@ -4,6 +4,7 @@
 #include "codegen/virtual/HostCompiler.h"
 #include "codegen/virtual/VirtualObject.h"
 #include "ir/Target.h"
+#include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Program.h"
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +21,7 @@ public:
   VirtualKernel(const Artifact &artifact, std::unique_ptr<vgpu::Program> program)
       : LoadedKernel(artifact), program(std::move(program)) {}
 
-  const std::unique_ptr<vgpu::Program> program;
+  const std::shared_ptr<const vgpu::Program> program;
 };
 
 Target targetNamed(std::string_view name) {
@@ -33,7 +34,8 @@ Target targetNamed(std::string_view name) {
 } // namespace
 
 VirtualDevice::VirtualDevice(std::string_view targetName)
-    : theMachine(targetNamed(targetName).warpSize) {
+    : launchesOverlap(targetNamed(targetName).dependentLaunch),
+      theMachine(targetNamed(targetName).warpSize) {
   const Target chip = targetNamed(targetName);
   name = "virtual:" + std::string(targetName);
   description = "virtual " + chip.name;
@@ -106,8 +108,13 @@ vgpu::TensorMap VirtualDevice::encode(const TensorMapValues &values) const {
   return *encoded;
 }
 
+void VirtualDevice::settle() noexcept {
+  std::lock_guard lock(mutex);
+  latest.clear();
+}
+
 void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
-                        void *) {
+                        void *stream) {
   std::vector<vgpu::TensorMap> maps;
   std::vector<void *> all;
   if (!kernel.tensorMaps.empty()) {
@@ -128,6 +135,9 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   {
     std::lock_guard lock(mutex);
     how = options;
+    std::shared_ptr<const vgpu::EarlierLaunch> ahead = std::exchange(latest[stream], nullptr);
+    if (grid.dependent)
+      how.overlapped = std::move(ahead);
   }
   if (watcher) {
     how.counters = true;
@@ -146,6 +156,10 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
     std::lock_guard lock(mutex);
     counters = std::move(result.counters);
     allocations = std::move(result.allocations);
+    if (launchesOverlap && result.launched) {
+      result.launched->owner = static_cast<const VirtualKernel &>(kernel).program;
+      latest[stream] = std::move(result.launched);
+    }
   }
   if (result.finding && result.finding->kind == vgpu::FindingKind::TimedOut)
     throw DeadlinePassed(name + ": " + result.finding->text());

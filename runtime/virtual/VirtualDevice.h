@@ -6,6 +6,7 @@
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/TensorMap.h"
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string_view>
 
@@ -54,13 +55,17 @@ private:
   size_t argumentCount(const LoadedKernel &kernel) const override;
   void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
            void *stream) override;
+  void settle() noexcept override;
 
+  const bool launchesOverlap;
   vgpu::Machine theMachine;
   bool printCounters = false; ///< after each launch, as SECTILE_VIRTUAL_COUNTERS says
   mutable std::mutex mutex;   ///< guards what follows
   vgpu::LaunchOptions options;
   vgpu::Counters counters;
   std::vector<vgpu::AllocationCounters> allocations;
+  /// By stream, the launch that the next one may overlap.
+  std::map<void *, std::shared_ptr<const vgpu::EarlierLaunch>> latest;
 };
 
 /// "sm_90" or any other target's name.

@@ -67,6 +67,32 @@ Machine runShuffles(const ShufflePlan &plan, const Layout &source, const Layout 
   return result;
 }
 
+// One matrix instruction as the PTX ISA describes it, for one warp, with the core registers from
+// `first` on: calls move(offset, place) for every element.
+void runMatrices(const MatrixAccess &access, const PlaceMap &offsets, unsigned first, unsigned warp,
+                 llvm::function_ref<void(unsigned offset, Place place)> move) {
+  unsigned perWord = access.elementsPerWord;
+  auto rowOffset = [&](unsigned lane) {
+    uint32_t offset = offsets(Place::of(first, 0, warp))[In::Offset];
+    for (unsigned bit = 0; bit < 5; ++bit)
+      if (lane >> bit & 1)
+        offset ^= access.laneOffsets[bit];
+    return offset;
+  };
+  for (unsigned lane = 0; lane < 32; ++lane)
+    for (unsigned matrix = 0; matrix < access.matrices; ++matrix)
+      for (unsigned i = 0; i < perWord; ++i) {
+        unsigned row = lane / 4, element = lane % 4 * perWord + i;
+        if (access.transposed) {
+          row = lane % 4 * 2 + i;
+          element = lane / 4;
+        }
+        uint32_t offset = rowOffset(matrix * 8 + row);
+        EXPECT_EQ(offset % (4 * perWord), 0u) << "a row begins at 16 bytes";
+        move(offset + element, Place::of(first + matrix * perWord + i, lane, warp));
+      }
+}
+
 Machine runScratch(const ScratchPlan &plan, const Layout &source, const Layout &destination,
                    Machine machine) {
   Machine result(destination);
@@ -83,7 +109,19 @@ Machine runScratch(const ScratchPlan &plan, const Layout &source, const Layout &
     auto each = [&](const Layout &layout, const SharedAccess &access, const PlaceMap &offsets,
                     bool isStore, auto move) {
       EXPECT_EQ(access.registers.size() % access.vector, 0u);
-      for (unsigned warp = 0; warp < layout.numWarps(); ++warp)
+      for (unsigned warp = 0; access.matrices && warp < layout.numWarps(); ++warp) {
+        if (isStore && (warp & layout.freeBits(In::Warp)))
+          continue;
+        for (unsigned repeat = 0; repeat < perPass; ++repeat)
+          for (unsigned i = 0; i < access.registers.size(); i += access.vector)
+            runMatrices(*access.matrices, offsets,
+                        repeat * layout.coreRegisters() + access.registers[i], warp,
+                        [&](unsigned offset, Place place) {
+                          place[In::Register] += pass * perPass * layout.coreRegisters();
+                          move(offset, warp, place);
+                        });
+      }
+      for (unsigned warp = 0; !access.matrices && warp < layout.numWarps(); ++warp)
         for (unsigned lane = 0; lane < layout.numLanes(); ++lane) {
           if (isStore && ((warp & layout.freeBits(In::Warp)) || (lane & layout.freeBits(In::Lane))))
             continue;
@@ -192,6 +230,8 @@ TEST(Conversion, PlansMoveEveryElement) {
     SCOPED_TRACE(random.message() + " " + source.text() + " -> " + destination.text());
     ConversionOptions options;
     options.maxScratchBytes = random.coin() ? 1u << 16 : 1;
+    options.banks.matrixLoads = random.coin();
+    options.banks.matrixStores = random.coin();
     ConversionPlan plan = planConversion(source, destination, bits, options);
     ++kinds[plan.kind];
     Machine result = run(plan, source, destination), want = Machine::holding(destination);
@@ -254,6 +294,10 @@ TEST(Conversion, WavefrontsAreThoseOfTheAddresses) {
   }
 }
 
+// Without matrix instructions, with loads, and with loads and stores.
+const BankModel bankModels[] = {
+    {}, {.matrixLoads = true}, {.matrixLoads = true, .matrixStores = true}};
+
 // The layouts that real kernels convert between, with the conflict-free wide accesses they deserve.
 TEST(Conversion, ScratchHasNoConflictsBetweenUsualLayouts) {
   for (unsigned bits : {8u, 16u, 32u, 64u})
@@ -271,9 +315,13 @@ TEST(Conversion, ScratchHasNoConflictsBetweenUsualLayouts) {
             continue;
           SCOPED_TRACE(source.text() + " -> " + destination.text() + " bits " +
                        std::to_string(bits));
-          ScratchPlan plan = planScratch(source, destination, bits);
-          EXPECT_EQ(plan.storeConflicts, 0u);
-          EXPECT_EQ(plan.loadConflicts, 0u);
+          for (const BankModel &banks : bankModels) {
+            ScratchPlan plan = planScratch(source, destination, bits, {.banks = banks});
+            EXPECT_EQ(plan.store.conflicts(), 0u);
+            EXPECT_EQ(plan.load.conflicts(), 0u);
+            ASSERT_EQ(runScratch(plan, source, destination, Machine::holding(source)).at,
+                      Machine::holding(destination).at);
+          }
         }
     }
 }
@@ -357,8 +405,8 @@ TEST(Conversion, RegistersMoveWithinVectors) {
       *Layout::parse("32x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (16,0)], lane [(0,2) (0,4) "
                      "(1,0) (2,0) (4,0)], warp [(0,0) (0,0) (0,0)]");
   ScratchPlan plan = planScratch(source, destination, 16);
-  EXPECT_EQ(plan.storeConflicts, 0u);
-  EXPECT_EQ(plan.loadConflicts, 0u);
+  EXPECT_EQ(plan.store.conflicts(), 0u);
+  EXPECT_EQ(plan.load.conflicts(), 0u);
   EXPECT_EQ(plan.load.vector, 8u);
 }
 
@@ -371,6 +419,63 @@ TEST(Conversion, AccumulatorRowsAreWrittenBackWide) {
   EXPECT_EQ(plan.scratch.load.vector, 8u);
   EXPECT_EQ(plan.scratch.store.vector, 8u);
   EXPECT_EQ(plan.scratch.bytes, 128u * 128 * 2);
+}
+
+// The sums of a warpgroup have few registers in common with whole lines of the output: vectors of
+// both sides are shorter than 16 bytes, but rows of matrices are not.
+TEST(Conversion, SumsOfWarpgroupsAreWrittenByMatrices) {
+  Layout sums = mmaAccumulator({128, 256}, mmaSync(16).sumFragment, {8, 1});
+  Layout access = blockedForAccess({128, 256}, 8, 32, 8, {1, 0});
+  ScratchPlan vectors = planScratch(sums, access, 16);
+  EXPECT_EQ(vectors.store.numInstructions() + vectors.load.numInstructions(), 16u + 32);
+  for (const BankModel &banks : bankModels) {
+    ScratchPlan plan = planScratch(sums, access, 16, {.banks = banks});
+    EXPECT_EQ(plan.store.conflicts() + plan.load.conflicts(), 0u);
+    if (!banks.matrixLoads)
+      continue;
+    // Each side moves 16 bytes of a thread at once. Loads alone serve as well: the lines' words
+    // are the matrices' then.
+    EXPECT_EQ(plan.store.numInstructions(), 16u);
+    EXPECT_EQ(plan.load.numInstructions(), 16u);
+    EXPECT_EQ(bool(plan.store.matrices), banks.matrixStores);
+    EXPECT_EQ(bool(plan.load.matrices), !banks.matrixStores);
+    if (banks.matrixStores) {
+      EXPECT_LT(estimateConversion(sums, access, 16, {.banks = banks}),
+                estimateConversion(sums, access, 16));
+    }
+  }
+}
+
+// Down the columns a thread holds one element of a run: one side of vectors would be 4 bytes wide.
+TEST(Conversion, SumsAreWrittenTransposed) {
+  Layout sums = mmaAccumulator({128, 16}, mmaSync(16).sumFragment, {4, 1});
+  Layout columns = blockedForAccess({128, 16}, 8, 32, 4, {0, 1});
+  ScratchPlan vectors = planScratch(sums, columns, 16);
+  EXPECT_EQ(vectors.store.numInstructions() + vectors.load.numInstructions(), 2u + 8);
+  ScratchPlan plan = planScratch(sums, columns, 16, {.banks = {.matrixStores = true}});
+  ASSERT_TRUE(plan.store.matrices);
+  EXPECT_TRUE(plan.store.matrices->transposed);
+  EXPECT_EQ(plan.store.numInstructions(), 2u);
+  EXPECT_EQ(plan.load.numInstructions(), 2u);
+  EXPECT_EQ(plan.store.conflicts() + plan.load.conflicts(), 0u);
+}
+
+// A store must not write an element twice: copies in other lanes and registers are none for
+// matrices, those in other warps are.
+TEST(Conversion, MatricesHoldNoElementTwice) {
+  Layout sums = mmaAccumulator({64, 64}, mmaSync(16).sumFragment, {4, 1});
+  EXPECT_EQ(matrixRows(sums, 16, /*isStore=*/true).size(), 2u);
+  EXPECT_EQ(matrixRows(sums, 32, /*isStore=*/true).size(), 1u);
+  EXPECT_EQ(matrixRows(sums, 64, /*isStore=*/true).size(), 0u);
+  auto with = [&](In in, unsigned bit) {
+    auto bases = sums.packedBases();
+    bases[unsigned(In::Register)].push_back(std::exchange(bases[unsigned(in)][bit], 0));
+    return Layout::fromPacked(Layout::Kind::Distributed, sums.shape(), bases);
+  };
+  EXPECT_TRUE(matrixRows(with(In::Lane, 4), 16, /*isStore=*/true).empty());
+  EXPECT_TRUE(matrixRows(with(In::Register, 3), 16, /*isStore=*/true).empty());
+  EXPECT_EQ(matrixRows(with(In::Register, 3), 16, /*isStore=*/false).size(), 2u);
+  EXPECT_EQ(matrixRows(with(In::Warp, 1), 16, /*isStore=*/true).size(), 2u);
 }
 
 TEST(Conversion, EstimatesAreNearThePlans) {
@@ -425,7 +530,7 @@ TEST(Staging, OperandBuffersHaveNoConflicts) {
                                            {simultaneousMatrixRows(reader, 1, bits),
                                             simultaneousVectors(writer, 1, vector, bits)});
         EXPECT_EQ(bankConflicts(shared, writer, bits, vector, /*isStore=*/true), 0u);
-        auto plan = planMatrixLoad(shared, reader, bits);
+        auto plan = planMatrixAccess(shared, reader, bits, /*isStore=*/false);
         if (reader == b && bits != 16) {
           EXPECT_FALSE(plan);
           continue;
@@ -469,37 +574,19 @@ TEST(Staging, MatrixLoadsFillTheFragment) {
             std::swap(order[0], order[1]);
           Layout shared = chooseSharedLayout(shape, order, bits, 128 / bits,
                                              {simultaneousMatrixRows(reader, order[0], bits)});
-          auto plan = planMatrixLoad(shared, reader, bits);
+          auto plan = planMatrixAccess(shared, reader, bits, /*isStore=*/false);
           if (!plan)
             continue;
           ++planned;
           SCOPED_TRACE(reader.text() + " in " + shared.text());
-          unsigned perWord = 32 / bits, perInstruction = plan->registersPerInstruction();
-          ASSERT_EQ(plan->elementsPerWord, perWord);
+          ASSERT_EQ(plan->elementsPerWord, 32 / bits);
           PlaceMap offsets = PlaceMap::compose(reader, shared);
           for (unsigned warp = 0; warp < reader.numWarps(); ++warp)
-            for (unsigned first = 0; first < reader.numRegisters(); first += perInstruction) {
-              auto rowOffset = [&](unsigned lane) {
-                uint32_t offset = offsets(Place::of(first, 0, warp))[In::Offset];
-                for (unsigned bit = 0; bit < 5; ++bit)
-                  if (lane >> bit & 1)
-                    offset ^= plan->laneOffsets[bit];
-                return offset;
-              };
-              for (unsigned lane = 0; lane < 32; ++lane)
-                for (unsigned matrix = 0; matrix < plan->matrices; ++matrix)
-                  for (unsigned i = 0; i < perWord; ++i) {
-                    unsigned row = lane / 4, element = lane % 4 * perWord + i;
-                    if (plan->transposed) {
-                      row = lane % 4 * 2 + i;
-                      element = lane / 4;
-                    }
-                    uint32_t offset = rowOffset(matrix * 8 + row);
-                    ASSERT_EQ(offset * bits / 8 % 16, 0u);
-                    ASSERT_EQ(shared.applyOffset(offset + element),
-                              reader.apply(first + matrix * perWord + i, lane, warp));
-                  }
-            }
+            for (unsigned first = 0; first < reader.numRegisters();
+                 first += plan->registersPerInstruction())
+              runMatrices(*plan, offsets, first, warp, [&](unsigned offset, Place place) {
+                EXPECT_EQ(shared.applyOffset(offset), reader.apply(place));
+              });
         }
   EXPECT_EQ(planned, 3u * 2 + 4u * (4 + 2));
 }

@@ -85,7 +85,7 @@ TEST_F(PipelinesTest, ConversionsArePlannedForTheTargetsBanks) {
       ASSERT_EQ(plan.kind, ConversionPlan::Kind::Scratch);
       const unsigned ideal =
           idealWavefronts(plan.source, 32, plan.scratch.store.vector, /*isStore=*/true, model);
-      EXPECT_EQ(plan.scratch.storeWavefronts, ideal + plan.scratch.storeConflicts);
+      EXPECT_EQ(plan.scratch.store.idealWavefronts, ideal);
     });
   }
 }

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sectile/buffer.h>
+#include <sectile/library.h>
 #include <thread>
 
 using namespace sectile;
@@ -306,6 +307,21 @@ TEST_F(RuntimeCuda, DependentLaunchesOverlapWhereTheChipCan) {
   older.impl()->launch(*there, grid, nullptr, older.stream().native());
   EXPECT_FALSE(lastLaunch().dependent);
   EXPECT_EQ(calls("cuLaunchKernelEx"), extended);
+}
+
+// The first launch of a call waits for whatever the stream holds, the others overlap the one ahead.
+TEST_F(RuntimeCuda, LaunchesOfOneCallOverlap) {
+  const Buffer<half> values = device.upload(std::vector<half>(2 * 64 * 32));
+  const Buffer<float> logs = device.upload(std::vector<float>(2 * 64));
+  NamedTensors inputs{{"lse", tensor(logs, {1, 2, 64})}};
+  for (const char *name : {"q", "k", "v", "o", "do"})
+    inputs[name] = tensor(values, {1, 2, 64, 32});
+  for (int round = 0; round < 2; ++round) {
+    const int ordinary = calls("cuLaunchKernel"), overlapping = calls("cuLaunchKernelEx");
+    run_kernel(device.stream(), "attention_backward", inputs);
+    EXPECT_EQ(calls("cuLaunchKernel") - ordinary, 1);
+    EXPECT_EQ(calls("cuLaunchKernelEx") - overlapping, 2);
+  }
 }
 
 TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {

@@ -486,4 +486,57 @@ TEST(GlobalBuffers, OfAnotherSizeAreNotKnown) {
             "the virtual GPU does not know llvm.amdgcn.make.buffer.rsrc.p8.p1");
 }
 
+// The first launch writes y, the second has this body, and the third reads y. Each may start before
+// the one ahead of it is done.
+std::optional<Finding> findInThird(const std::string &second, bool thirdWaits = false) {
+  const std::string bodies[] = {
+      "  store i32 %i, ptr addrspace(1) %q, align 4 ;; 10\n", second,
+      std::string(thirdWaits ? "  call void @llvm.nvvm.griddepcontrol.wait()\n" : "") +
+          "  %v = load i32, ptr addrspace(1) %q, align 4 ;; 30\n"
+          "  store i32 %v, ptr addrspace(1) %p, align 4\n"};
+  Machine machine(32);
+  std::vector<int *> arrays;
+  for (int i = 0; i < 2; ++i) {
+    arrays.push_back(static_cast<int *>(machine.memory().allocate(256)));
+    machine.memory().written(arrays.back(), 256);
+  }
+  std::vector<std::unique_ptr<Program>> programs;
+  LaunchOptions options;
+  for (const std::string &body : bodies) {
+    programs.push_back(llvm::cantFail(Program::load(llvm::cantFail(compileText(kernel(body))))));
+    const unsigned blocks = &body == &bodies[1] ? 2 : 1;
+    void *arguments[] = {&arrays[0], &arrays[1]};
+    LaunchResult result = machine.launch(
+        *programs.back(), {.grid = {blocks, 1, 1}, .block = {64, 1, 1}}, arguments, options);
+    if (result.finding) {
+      EXPECT_EQ(&body, &bodies[2]) << result.finding->text();
+      return result.finding;
+    }
+    options.overlapped = result.launched;
+  }
+  return std::nullopt;
+}
+
+TEST(LaunchesThatOverlap, WaitForTheOnesAhead) {
+  const std::string wait = "  call void @llvm.nvvm.griddepcontrol.wait()\n",
+                    start = "  call void @llvm.nvvm.griddepcontrol.launch.dependents()\n";
+  // One block that waits before the next launch may start is enough.
+  const std::string first = "  %isFirst = icmp eq i32 %b, 0\n"
+                            "  br i1 %isFirst, label %waits, label %end\n"
+                            "waits:\n" +
+                            wait + "  br label %end\nend:\n";
+  for (const std::string &second : {wait, wait + start, first})
+    EXPECT_FALSE(findInThird(second)) << second;
+  for (const std::string &second : {std::string(), start, start + wait}) {
+    const auto finding = findInThird(second);
+    ASSERT_TRUE(finding) << second;
+    EXPECT_EQ(finding->kind, FindingKind::MissingWait);
+    EXPECT_EQ(finding->line, 30u);
+    EXPECT_EQ(finding->message, "load (kernel.cpp:30) of byte 0 of an allocation of 256, which "
+                                "kernel k, launched before, may not have written yet: store "
+                                "(kernel.cpp:10)");
+    EXPECT_FALSE(findInThird(second, /*thirdWaits=*/true)) << second;
+  }
+}
+
 } // namespace

@@ -4,14 +4,15 @@
 
 namespace sectile {
 
-// Waits until the kernels that this launch depends on are done and all they wrote is seen. A kernel
-// launched with LaunchOptions{.dependent = true} calls it before it first touches memory that an
-// earlier kernel may write, or may still read where this one writes; in other launches it does
-// nothing.
+// Waits until the kernels that this launch depends on are done and all they wrote is visible. A
+// kernel launched with LaunchOptions{.dependent = true} that calls this waits here and not before
+// anything else: before it, the kernel may not touch memory that an earlier kernel may write, nor
+// write what one may still read. In other launches it does nothing.
 void wait_dependencies(detail::Location where = detail::Location::current());
 
-// Lets a dependent launch behind this one start, once every program has come here or has ended.
-// What this kernel writes afterwards is still seen behind the other's wait_dependencies().
+// Lets a dependent launch after this one start, once every program has come here or has ended.
+// That launch's wait still covers what this kernel writes afterwards. A kernel without this call
+// lets it start after its own wait.
 void launch_dependents(detail::Location where = detail::Location::current());
 
 } // namespace sectile

@@ -41,8 +41,9 @@ struct LaunchOptions {
   // addresses is checked for overflow and promises are verified. Without a value: as the
   // environment says (SECTILE_DEBUG=0, SECTILE_CHECKED=1).
   std::optional<bool> debug = std::nullopt, checked = std::nullopt;
-  // The launch may start before the kernel ahead of it in the stream is done: the kernel calls
-  // wait_dependencies() where it needs that. For chips that can (sm_90 on); others wait.
+  // The launch may start before the kernel ahead of it in the stream is done. It waits for that
+  // first, or where the kernel calls wait_dependencies(). For chips that can (sm_90 on); on others
+  // it starts afterwards.
   bool dependent = false;
 };
 

@@ -38,7 +38,7 @@ protected:
   const Extents square{{"M", 256}, {"N", 256}, {"K", 256}};
 };
 SECTILE_INSTANTIATE_ON(ProductCounters,
-                       "virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
+                       "virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
 
 } // namespace
 
@@ -55,6 +55,29 @@ TEST_P(ProductCounters, TilesAreReadOnce) {
     const Counters counters = count(test);
     expectRead(counters, tiles(test, size, size, size, bytes));
     expectNoConflicts(counters);
+  }
+}
+
+// From the sums' layout to whole lines of the result: 16 bytes of a thread at once, in and out.
+TEST_P(ProductCounters, SumsBecomeLinesInTheWidestAccesses) {
+  if (!device.target().starts_with("sm_"))
+    GTEST_SKIP() << "lanes of other chips' sums hold other elements";
+  for (const Config &config : {Config{{"m", 128}, {"n", 256}, {"k", 64}, {"warps", 8}},
+                               Config{{"m", 128}, {"n", 128}, {"k", 32}, {"warps", 4}},
+                               Config{{"m", 64}, {"n", 256}, {"k", 32}, {"warps", 4}}}) {
+    const KernelCase test{"matmul", square, {}, {}, "f16", config};
+    SCOPED_TRACE(test.describe());
+    const Counters counters = count(test);
+    const std::uint64_t bytes = size * size * 2;
+    EXPECT_EQ(counters.sharedStore.requests, bytes / 512) << counters.text();
+    EXPECT_EQ(counters.sharedStore.wavefronts, bytes / 128) << counters.text();
+    EXPECT_EQ(counters.globalStore.requests, bytes / 512) << counters.text();
+    expectNoConflicts(counters);
+    expectCoalesced(counters);
+    // A wgmma's reads of its operands are no requests.
+    if (device.target() == "sm_90a") {
+      EXPECT_EQ(counters.sharedLoad.requests, bytes / 512) << counters.text();
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Launches that may overlap the kernel ahead of them give what launches in order give.
 #include "Devices.h"
+#include <gmock/gmock.h>
 
 namespace sc = sectile;
 
@@ -46,6 +47,129 @@ TEST_P(Dependencies, AreNoneInOtherLaunches) {
   auto x = device.upload(std::vector<int>{0});
   kernel.launch(device.stream(), 1, x);
   EXPECT_EQ(x.download()[0], 5);
+}
+
+// A kernel that says nothing waits before all else, and lets the next one start.
+TEST_P(Dependencies, AreWaitedForByKernelsThatSayNothing) {
+  sc::Kernel shift{"shift", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                     auto i = sc::program_id(0) * 64 + sc::arange(0, 64);
+                     sc::store(y + i, sc::load(x + (959 - i)) + 1);
+                   }};
+  auto x = device.upload(std::vector<int>(960, 1)), y = device.allocate<int>(960);
+  for (int round = 0; round < 6; ++round) {
+    shift.launch(device.stream(), 15, x, y, {.dependent = true});
+    std::swap(x, y);
+  }
+  EXPECT_EQ(x.download(), std::vector<int>(960, 7));
+}
+
+auto places() { return sc::program_id(0) * 64 + sc::arange(0, 64); }
+
+const sc::Kernel copy{"copy", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                        sc::store(y + places(), sc::load(x + places()));
+                      }};
+const sc::Kernel readsEarly{"reads_early", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                              auto early = sc::load(x + places());
+                              sc::wait_dependencies();
+                              sc::store(y + places(), early);
+                            }};
+const sc::Kernel writesEarly{"writes_early", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                               sc::store(y + places(), 1);
+                               sc::wait_dependencies();
+                               sc::store(y + places(), sc::load(x + places()));
+                             }};
+const sc::Kernel letsStartEarly{"lets_start_early", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                                  sc::launch_dependents();
+                                  sc::wait_dependencies();
+                                  sc::store(y + places(), sc::load(x + places()));
+                                }};
+const sc::Kernel addsEarly{"adds_early", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                             sc::atomic_add(y + places(), sc::full<int>(2, 64));
+                             sc::wait_dependencies();
+                             sc::atomic_add(y + places(), sc::load(x + places()));
+                           }};
+const sc::Kernel waitsSometimes{"waits_sometimes", [](sc::Ptr<const int> x, sc::Ptr<int> y) {
+                                  sc::when(sc::program_id(0) > 100, [&] {
+                                    sc::wait_dependencies();
+                                    sc::store(y, sc::load(x));
+                                  });
+                                }};
+
+// The virtual GPU finds what a launch does too early with memory that earlier ones use. Their order
+// there is that of the stream, so that results alone would be right.
+class MissingWaits : public testing::Test {
+protected:
+  template <class Launch> static std::string findingOf(Launch &&launch) {
+    try {
+      launch();
+    } catch (const sc::DeviceError &error) {
+      return error.what();
+    }
+    return "none";
+  }
+
+  sc::Device device = sc::Device::open("virtual:sm_90a");
+  const sc::Stream stream = device.stream();
+  sc::Buffer<int> a = device.upload(std::vector<int>(128, 3)), b = device.allocate<int>(128),
+                  c = device.allocate<int>(128), d = device.allocate<int>(128);
+  const sc::LaunchOptions overlaps{.dependent = true};
+};
+
+TEST_F(MissingWaits, AreFoundWhereMemoryIsReadThatTheLaunchAheadWrites) {
+  copy.launch(stream, 2, a, b);
+  EXPECT_THAT(findingOf([&] { readsEarly.launch(stream, 2, b, c, overlaps); }),
+              testing::AllOf(testing::HasSubstr("missing wait: "),
+                             testing::HasSubstr("kernel reads_early"),
+                             testing::HasSubstr("which kernel copy, launched before, "
+                                                "may not have written yet: ")));
+}
+
+TEST_F(MissingWaits, AreFoundWhereMemoryIsWrittenThatTheLaunchAheadReads) {
+  copy.launch(stream, 2, a, b);
+  EXPECT_THAT(findingOf([&] { writesEarly.launch(stream, 2, b, a, overlaps); }),
+              testing::HasSubstr("kernel copy, launched before, may not have read yet"));
+  copy.launch(stream, 2, a, b);
+  EXPECT_THAT(findingOf([&] { writesEarly.launch(stream, 2, a, b, overlaps); }),
+              testing::HasSubstr("may not have written yet"));
+}
+
+TEST_F(MissingWaits, AreNoneOfOtherMemoryAndOtherLaunches) {
+  copy.launch(stream, 2, a, b);
+  readsEarly.launch(stream, 2, a, c, overlaps); // reads what the launch ahead reads
+  readsEarly.launch(stream, 2, b, d, overlaps); // what was done when the launch ahead began
+  copy.launch(stream, 2, a, b);
+  readsEarly.launch(stream, 2, b, c); // not a dependent launch
+  addsEarly.launch(stream, 2, a, d);  // atomic operations do not race with each other
+  addsEarly.launch(stream, 2, a, d, overlaps);
+  EXPECT_EQ(d.download(), std::vector<int>(128, 13));
+  for (const auto &waits : std::initializer_list<std::function<void()>>{
+           [&] { stream.synchronize(); }, [&] { device.synchronize(); }, [&] { b.download(); },
+           [&] { d.fill(0, stream); }}) {
+    copy.launch(stream, 2, a, b);
+    waits();
+    readsEarly.launch(stream, 2, b, c, overlaps);
+  }
+  EXPECT_EQ(c.download(), std::vector<int>(128, 3));
+}
+
+// A launch that lets the next one start before it has waited leaves that the ones ahead of it.
+TEST_F(MissingWaits, AreFoundOfLaunchesFurtherAhead) {
+  copy.launch(stream, 2, a, b);
+  letsStartEarly.launch(stream, 2, a, c, overlaps);
+  EXPECT_THAT(findingOf([&] { readsEarly.launch(stream, 2, b, d, overlaps); }),
+              testing::HasSubstr("which kernel copy, launched before"));
+  // What an ordinary launch lets start has that one ahead of it alone.
+  copy.launch(stream, 2, a, b);
+  letsStartEarly.launch(stream, 2, a, c);
+  readsEarly.launch(stream, 2, b, d, overlaps);
+}
+
+// However it ends, a launch has waited: the next one sees what the ones ahead of both did.
+TEST_F(MissingWaits, AreMadeUpForAtTheEnd) {
+  copy.launch(stream, 2, a, b);
+  waitsSometimes.launch(stream, 2, a, c, overlaps);
+  readsEarly.launch(stream, 2, b, d, overlaps);
+  EXPECT_EQ(d.download(), std::vector<int>(128, 3));
 }
 
 } // namespace
