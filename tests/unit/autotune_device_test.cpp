@@ -1,5 +1,6 @@
 // The autotuner on a device with time of its own, the fake CUDA driver's: runs, flushes, devices
 // that fail, and what listeners are told.
+#include "autotune/Database.h"
 #include "autotune/Measure.h"
 #include "autotune/Records.h"
 #include "tests/fake/fake_cuda.h"
@@ -153,6 +154,30 @@ TEST_F(AutotuneDevice, ListenersHearOfEachCandidate) {
   EXPECT_THAT(heard, testing::ElementsAre("lookup 3=1024", "wait 3=1024",
                                           "candidate size=128 warps=4 stages=3",
                                           "candidate size=64 warps=4 stages=3"));
+}
+
+// What was measured depends on machine code, which the driver makes: another driver's measurements
+// do not stand in for new ones.
+TEST_F(AutotuneDevice, AnotherDriversMeasurementsAreMadeAgain) {
+  auto timed = [&] {
+    const int before = calls("cuEventElapsedTime");
+    tune(add<6>, {64, 128});
+    return calls("cuEventElapsedTime") - before;
+  };
+  EXPECT_GT(timed(), 0);
+  EXPECT_EQ(timed(), 0) << "known";
+  autotune::Database &database = autotune::Database::get();
+  unsigned found = 0;
+  for (const auto &[key, measurements, origin] : database.problems("fake_add"))
+    for (autotune::Measurement measurement : measurements) {
+      EXPECT_EQ(measurement.toolchain.driver, "CUDA 13.0") << "as the fake driver says";
+      measurement.toolchain.driver = "CUDA 12.9";
+      database.record(key, measurement);
+      ++found;
+    }
+  EXPECT_GE(found, 2u);
+  EXPECT_GT(timed(), 0);
+  EXPECT_EQ(timed(), 0);
 }
 
 TEST(Summary, IsMedianAndInterquartileRange) {

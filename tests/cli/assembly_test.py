@@ -1,0 +1,228 @@
+# What `ptxas` says of the library's kernels with dots on sm_90a, and what their main loops hold.
+# assembly_test.py SECTILE products, forward, backward or other: one share of the kernels, for ctest to run side by side.
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from cli import done, main, sectile
+
+SHARE = sys.argv[2]
+WIDTHS = (64, 128, 256)  # of heads
+# Extents of kernels over time: choosing a configuration for the default ones takes half a minute.
+SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,B=16,I=64,H=64"}
+
+# Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
+# of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
+KNOWN_SPILLS = {
+    "scaled_matmul f8e4m3": 16,
+    "scaled_matmul trans_b=true f8e4m3": 24,
+    "exposb_attention exposb_attention D=256 f16": 32,
+    "exposb_attention exposb_attention D=256 bf16": 32,
+    "exposb_attention exposb_attention D=256 causal=true f16": 56,
+    "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 4,
+    "attention_varlen_backward attention_varlen_backward_q D=256,Dv=256 causal=true f16": 4,
+    "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
+    "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 causal=true f16": 16,
+    "block_sparse_attention_backward block_sparse_attention_backward_keys D=128 f16": 12,
+    "block_sparse_attention_backward block_sparse_attention_backward_keys D=128 causal=true f16": 8,
+    "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 4,
+    "rope_attention_backward rope_attention_backward_keys D=128 f16": 12,
+    "rope_attention_backward rope_attention_backward_keys D=128 causal=true f16": 8,
+    "rerope_attention_backward rerope_attention_backward_queries D=128 causal=true f16": 32,
+    "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
+    "rerope_attention_backward rerope_attention_backward_keys D=256 f16": 148,
+    "rerope_attention_backward rerope_attention_backward_keys D=256 bf16": 148,
+    "exposb_attention_backward exposb_attention_backward_keys D=128 f16": 36,
+    "exposb_attention_backward exposb_attention_backward_keys D=128 causal=true f16": 48,
+    "stick_breaking_attention_backward stick_breaking_attention_backward_queries D=128 f16": 8,
+    "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
+    "gru_backward recurrent_backward_steps T=2,B=16,I=64,H=64 f16": 8,
+    "gru_backward recurrent_backward_steps T=2,B=16,I=64,H=64 bf16": 8,
+}
+
+
+def assembler():
+    """The path of ptxas, and its release as (13, 0); nothing where there is none."""
+    path = os.environ.get("SECTILE_PTXAS") or shutil.which("ptxas")
+    if not path:
+        return None
+    text = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    return path, tuple(map(int, re.search(r"release (\d+)\.(\d+)", text).groups()))
+
+
+ASSEMBLER = assembler()
+# The release that KNOWN_SPILLS was written down with. Another one allocates registers differently.
+SPILLS_OF = (13, 0)
+
+
+def share_of(kernel):
+    if "matmul" in kernel or "conv" in kernel:
+        return "products"
+    if "attention" not in kernel and "paged" not in kernel:
+        return "other"
+    return "backward" if "backward" in kernel else "forward"
+
+
+def kernels():
+    names = [line.split()[0] for line in done("list").out.splitlines() if line.strip()]
+    return [name for name in names if share_of(name) == SHARE]
+
+
+def parts(kernel):
+    """Of a kernel that launches several, as words of `sectile compile`."""
+    small = SMALL.get(kernel.removesuffix("_backward"))
+    shape = ("--shape", small) if small else ()
+    result = sectile("compile", kernel, "--target", "sm_90a", "--emit", "tile", *shape)
+    if result.status == 0:
+        return [()]
+    return [("--part", part) for part in re.search(r" launches (.*)", result.err)[1].split(", ")]
+
+
+def cases(kernel):
+    """The words of `sectile compile` for every part, option, width and dtype."""
+    text = done("list", kernel).out
+    argument = next(line for line in text.splitlines() if re.match(r"  \w+ +in ", line))
+    dtypes = [d for d in ("f16", "bf16", "f8e4m3") if re.search(rf"\b{d}\b", argument)]
+    # Both half types have the same tiles and instructions: bf16 once for each kernel is enough.
+    dtype = ("--dtype", dtypes[0]) if dtypes else ()
+    others = ["bf16"] if "bf16" in dtypes[1:] else []
+    options = [()]
+    for option in ("trans_a", "trans_b", "causal"):
+        if re.search(rf"^  {option} +true", text, re.M):
+            options = [(*before, *more) for before in options for more in ((), ("--opt", f"{option}=true"))]
+    axes = re.findall(r"\w+", " ".join(re.findall(r"\[([^\]]*)\]", text)))
+    widths = [axis for axis in ("D", "Dv") if axis in axes]
+    shapes = [("--shape", ",".join(f"{axis}={width}" for axis in widths)) for width in WIDTHS] if widths else [()]
+    if small := SMALL.get(kernel.removesuffix("_backward")):
+        shapes = [("--shape", small)]
+    for part in parts(kernel):
+        for shape in shapes:
+            for option in options:
+                yield kernel, *part, *shape, *option, *dtype
+        for other in others:
+            yield kernel, *part, *shapes[-1], *options[0], "--dtype", other
+
+
+def ptx_of(words, file):
+    done("compile", *words, "--target", "sm_90a", "--emit", "ptx", "-o", file)
+    with open(file) as text:
+        return text.read()
+
+
+def assembled(number_and_words):
+    """Whether the kernel has dots, and if so the assembler's report."""
+    number, words = number_and_words
+    file = f"{number}.ptx"
+    ptx = ptx_of(words, file)
+    if "mma.sync" not in ptx and "wgmma.mma_async" not in ptx:
+        return None
+    result = subprocess.run(
+        [ASSEMBLER[0], "-arch=sm_90a", "-v", file, "-o", f"{number}.cubin"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, (words, result.stderr)
+    return result.stderr
+
+
+def test_kernels_assemble_without_spills_or_serialization():
+    if not ASSEMBLER:
+        print("skipped: there is no ptxas on the PATH")
+        return
+    wrong, spilled, dots = [], set(), 0
+    with ThreadPoolExecutor(2) as pool:
+        all_cases = [words for words_of_one in pool.map(lambda k: list(cases(k)), kernels()) for words in words_of_one]
+        for words, report in zip(all_cases, pool.map(assembled, enumerate(all_cases))):
+            if report is None:
+                continue
+            dots += 1
+            key = " ".join(word for word in words if not word.startswith("--"))
+            stores = max(map(int, re.findall(r"(\d+) bytes spill stores", report)))
+            if stores:
+                spilled.add(key)
+            if stores > KNOWN_SPILLS.get(key, 0):
+                wrong.append(f"{key}: {stores} bytes spilled, {KNOWN_SPILLS.get(key, 0)} known")
+            # C7508 to C7520 are why products are serialized, or where waits were put in.
+            wrong += [
+                f"{key}: {line}"
+                for line in report.splitlines()
+                if re.search(r"\bC75\d\d\b|wgmma|Performance Loss", line)
+            ]
+    assert dots > 5, dots
+    known = {key for key in KNOWN_SPILLS if share_of(key.split()[0]) == SHARE}
+    if ASSEMBLER[1] == SPILLS_OF:
+        wrong += [f"{key}: spills no more: take it off the list" for key in sorted(known - spilled)]
+    assert not wrong, "\n" + "\n".join(wrong)
+    print(f"{dots} kernels with dots")
+
+
+def tile(config):
+    return [word for field in config.split() for word in ("--config", field)]
+
+
+# Instructions of one iteration of the main loop.
+COUNTED = {
+    "wgmma": r"wgmma\.mma_async",
+    "wgmma fence": r"wgmma\.fence",
+    "wgmma commit": r"wgmma\.commit_group",
+    "wgmma wait": r"wgmma\.wait_group",
+    "barrier": r"bar(rier)?\.sync|barrier\.cta",
+    "proxy fence": r"fence\.proxy\.async",
+    "copy": r"cp\.async\.c[ag]\.shared",
+    "copy commit": r"cp\.async\.commit_group",
+    "copy wait": r"cp\.async\.wait_(group|all)",
+    "shared load or store": r"(ld|st)\.shared|ldmatrix|stmatrix",
+}
+# Products: a group of the steps of one tile, and one in flight while the next begins. Attention: scores, waited for at
+# once, and sums of values; each behind its copies' wait and a barrier.
+#   words of `sectile compile`; then one number for each of COUNTED
+PLANNED = {
+    "matmul 128x128x32, 4 warps": (
+        ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3")),
+        *(4, 1, 1, 1, 1, 1, 8, 1, 1, 0),
+    ),
+    "matmul 128x256x64, 8 warps": (
+        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3")),
+        *(4, 1, 1, 1, 1, 1, 12, 1, 1, 0),
+    ),
+    "attention of width 64": (
+        ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2")),
+        *(8, 2, 2, 2, 2, 2, 8, 2, 2, 0),
+    ),
+    "attention of width 128": (
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2")),
+        *(12, 2, 2, 2, 2, 2, 16, 2, 2, 0),
+    ),
+}
+
+
+def main_loop(ptx):
+    """The lines of the loop with the most dots, from the target of its backward branch to that branch."""
+    lines = ptx.splitlines()
+    labels = {line.split(":")[0]: i for i, line in enumerate(lines) if re.match(r"\$L__BB\w+:", line)}
+    loops = [
+        lines[labels[target] : i + 1]
+        for i, line in enumerate(lines)
+        for target in re.findall(r"\bbra(?:\.uni)?\s+(\$L__BB\w+);", line)
+        if labels[target] <= i
+    ]
+    return max(loops, key=lambda loop: (sum("wgmma.mma_async" in line for line in loop), -len(loop)))
+
+
+def test_main_loops_hold_what_is_planned():
+    wrong = []
+    for name, (words, *planned) in PLANNED.items():
+        if share_of(words[0]) != SHARE:
+            continue
+        loop = main_loop(ptx_of((*words, "--dtype", "f16"), "loop.ptx"))
+        found = [sum(bool(re.search(rf"\b({form})", line)) for line in loop) for form in COUNTED.values()]
+        wrong += [
+            f"{name}: {many} of {what}, planned {plan}"
+            for what, many, plan in zip(COUNTED, found, planned)
+            if many != plan
+        ]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+main(globals())

@@ -1,0 +1,168 @@
+// Mistakes planted in a compiled kernel, each of which the virtual GPU must find for its own
+// reason: the kernel is a product on sm_90a, its copies in a ring and one wgmma group in flight.
+#include "VirtualTest.h"
+#include <algorithm>
+#include <cmath>
+#include <regex>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using namespace sectile::vgpu;
+
+namespace {
+
+constexpr int size = 64, depth = 256, step = 32; // more steps than the ring has slots
+constexpr uint64_t seeds = 8;                    // each another order of warps, copies and products
+
+/// LLVM IR of a 64 × 64 product in steps of 32: slots of 4096 bytes for each operand, three steps
+/// of copies in flight.
+std::string productText() {
+  Kernel kernel{"product",
+                [](View<const half, 2> a, View<const half, 2> b, View<float, 2> c) {
+                  auto acc = zeros<float>(size, size);
+                  for (auto k : range(cdiv(a.extent(1), step)))
+                    acc = dot(a.tile(size, step).load(0, k), b.tile(step, size).load(k, 0), acc);
+                  c.tile(size, size).store(0, 0, acc);
+                },
+                {.warps = 4, .stages = 3}};
+  half *operand = nullptr;
+  float *sums = nullptr;
+  return kernel.emit("sm_90a", "llvm", Tensor<half, 2>(operand, {size, depth}, {depth, 1}),
+                     Tensor<half, 2>(operand, {depth, size}, {size, 1}),
+                     Tensor<float, 2>(sums, {size, size}, {size, 1}));
+}
+
+/// Everything up to a loop's first block, the loop, and the rest. The text has one loop.
+struct Parts {
+  std::string before, loop, after;
+  std::string text() const { return before + loop + after; }
+};
+Parts split(const std::string &text) {
+  const size_t begin = text.find("\nloop.body:"), end = text.find("\nloop.end:");
+  EXPECT_NE(begin, std::string::npos);
+  EXPECT_NE(end, std::string::npos);
+  return {text.substr(0, begin), text.substr(begin, end - begin), text.substr(end)};
+}
+
+/// The text with its only match of the expression replaced.
+std::string edited(const std::string &text, const std::string &from, const std::string &to) {
+  const std::regex expression(from);
+  EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), expression), {}), 1)
+      << from << "\n"
+      << text;
+  return std::regex_replace(text, expression, to);
+}
+
+class PlantedBugs : public testing::Test {
+protected:
+  struct Outcome {
+    LaunchResult result;
+    std::vector<float> sums;
+  };
+  Outcome run(const std::string &text, uint64_t seed) {
+    Runner runner(text);
+    runner.shape.block[0] = 128;
+    runner.shape.sharedBytes = 65536;
+    runner.options.seed = seed;
+    std::vector<half> a, b;
+    for (int i = 0; i < size * depth; ++i) {
+      a.push_back(half(float(i * 7 % 13 - 6)));
+      b.push_back(half(float(i * 5 % 11 - 5)));
+    }
+    auto *c = runner.allocate<float>(size_t(size * size));
+    LaunchResult result =
+        runner.run(runner.upload(a), int32_t(size), int32_t(depth), int32_t(depth), int32_t(1),
+                   runner.upload(b), int32_t(depth), int32_t(size), int32_t(size), int32_t(1), c,
+                   int32_t(size), int32_t(size), int32_t(size), int32_t(1));
+    return {std::move(result), {c, c + size * size}};
+  }
+  static float expected(int row, int column) {
+    int sum = 0;
+    for (int k = 0; k < depth; ++k)
+      sum += ((row * depth + k) * 7 % 13 - 6) * ((k * size + column) * 5 % 11 - 5);
+    return float(sum);
+  }
+  static std::vector<float> allExpected() {
+    std::vector<float> sums;
+    for (int i = 0; i < size * size; ++i)
+      sums.push_back(expected(i / size, i % size));
+    return sums;
+  }
+  void expectFinding(const Parts &planted, FindingKind kind) {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      const auto finding = run(planted.text(), seed).result.finding;
+      ASSERT_TRUE(finding) << "seed " << seed << ": expected a " << kindName(kind);
+      EXPECT_EQ(kindName(finding->kind), std::string(kindName(kind))) << finding->text();
+    }
+  }
+
+  Parts parts = split(productText());
+};
+
+TEST_F(PlantedBugs, TheKernelIsCleanWithoutThem) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome outcome = run(parts.text(), seed);
+    ASSERT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+    ASSERT_EQ(outcome.sums, allExpected());
+  }
+}
+
+TEST_F(PlantedBugs, MissingProxyFence) {
+  parts.loop = edited(parts.loop, ".*@llvm.nvvm.fence.proxy.async.*\n", "");
+  expectFinding(parts, FindingKind::MissingProxyFence);
+}
+
+// The last product is in flight when its sums are stored.
+TEST_F(PlantedBugs, MissingWaitForADot) {
+  size_t at = parts.after.find("@sectile.nv.wgmma_wait.0.");
+  ASSERT_NE(at, std::string::npos);
+  for (; at != std::string::npos; at = parts.after.find("@sectile.nv.wgmma_wait.0."))
+    parts.after.replace(at, 25, "@sectile.nv.wgmma_wait.1.");
+  expectFinding(parts, FindingKind::MissingWait);
+}
+
+// The store's sums come from before the wait. No finding says so: the chip shows whatever the
+// registers hold, and the virtual GPU shows NaN.
+TEST_F(PlantedBugs, AccumulatorReadEarly) {
+  std::smatch wait;
+  ASSERT_TRUE(std::regex_search(parts.after, wait,
+                                std::regex("(%[0-9]+) = tail call \\{[^}]*\\} "
+                                           "@sectile.nv.wgmma_wait[^(]*\\(float ([^,]+),")));
+  parts.after = edited(parts.after, "= extractvalue \\{[^}]*\\} " + wait.str(1) + ", 0[^0-9].*\n",
+                       "= fadd float " + wait.str(2) + ", 0.0\n");
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome outcome = run(parts.text(), seed);
+    EXPECT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+    // One of a thread's 32 sums.
+    EXPECT_EQ(std::ranges::count_if(outcome.sums, [](float sum) { return std::isnan(sum); }), 128);
+  }
+}
+
+// The copies go into the slot before theirs, which the product in flight reads.
+TEST_F(PlantedBugs, RingOverwritten) {
+  parts.loop = edited(parts.loop, "(%[0-9]+) = xor i32 (%[0-9]+), 8192,.*\n",
+                      "%early = add i32 $2, 12288\n  $1 = and i32 %early, 12288\n");
+  expectFinding(parts, FindingKind::SharedRace);
+}
+
+// Products of two steps are in flight, of which the ring has slots for one.
+TEST_F(PlantedBugs, RingOverwrittenBehindALateWait) {
+  parts.loop = edited(parts.loop, "wgmma.wait_group.sync.aligned\\(i64 1\\)",
+                      "wgmma.wait_group.sync.aligned(i64 2)");
+  expectFinding(parts, FindingKind::SharedRace);
+}
+
+// The instruction reads other elements of the same buffer, so that only the results can tell.
+TEST_F(PlantedBugs, WrongSwizzle) {
+  // Bits 62 and 63 of the left operand's descriptor: 64 bytes become 32.
+  const int64_t fields = -9223371899415822336, mode = int64_t(1) << 62;
+  parts.loop = edited(parts.loop, "or disjoint i64 (%[0-9]+), " + std::to_string(fields) + ",",
+                      "or disjoint i64 $1, " + std::to_string(fields + mode) + ",");
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome outcome = run(parts.text(), seed);
+    EXPECT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+    EXPECT_NE(outcome.sums, allExpected());
+  }
+}
+
+} // namespace
