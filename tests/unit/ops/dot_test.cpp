@@ -198,6 +198,63 @@ TEST_P(Dot, FetchedAhead) {
     ASSERT_EQ(got[i], want[i]) << i;
 }
 
+/// A matmul in steps along K, of operands that are stored with K as their last axis or their first.
+template <class T, class C>
+void checkSteps(const sc::Device &device, const Extents &e, int depth, bool aAlong, bool bAlong,
+                unsigned warps = 4) {
+  SCOPED_TRACE(testing::Message() << "[" << e.m << ", " << e.k << "] · [" << e.k << ", " << e.n
+                                  << "] depth " << depth << " along K: " << aAlong << bAlong);
+  sc::Kernel kernel{
+      "steps",
+      [=](sc::View<const T, 2> a, sc::View<const T, 2> b, sc::Ptr<C> out) {
+        auto acc = sc::zeros<C>(e.m, e.n);
+        for (auto i : sc::range(sc::cdiv(a.extent(aAlong ? 1 : 0), e.k))) {
+          auto x = aAlong ? a.tile(e.m, e.k).load(0, i) : sc::trans(a.tile(e.k, e.m).load(i, 0));
+          auto y = bAlong ? sc::trans(b.tile(e.n, e.k).load(0, i)) : b.tile(e.k, e.n).load(i, 0);
+          acc = sc::dot(x, y, acc);
+        }
+        sc::store(out + places(0, e.m, e.n), acc);
+      },
+      {.warps = warps}};
+  const auto a = numbers<T>(e.m * depth, 1), b = numbers<T>(depth * e.n, 2);
+  auto turned = [](const std::vector<T> &matrix, int rows, int columns) {
+    std::vector<T> result;
+    for (int j = 0; j < columns; ++j)
+      for (int i = 0; i < rows; ++i)
+        result.push_back(matrix[static_cast<size_t>(i * columns + j)]);
+    return result;
+  };
+  const std::vector<double> want =
+      product({0, e.m, e.n, depth}, a, b, std::vector<C>(static_cast<size_t>(e.m * e.n)));
+  auto out = device.allocate<C>(want.size());
+  kernel.launch(device.stream(), 1,
+                aAlong ? sc::tensor(device.upload(a), {e.m, depth})
+                       : sc::tensor(device.upload(turned(a, e.m, depth)), {depth, e.m}),
+                bAlong ? sc::tensor(device.upload(turned(b, depth, e.n)), {e.n, depth})
+                       : sc::tensor(device.upload(b), {depth, e.n}),
+                out);
+  const std::vector<C> got = out.download();
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(static_cast<double>(got[i]), want[i]) << i;
+}
+
+/// Every way that operands may lie, counts of steps, tails and widths.
+template <class T, class C> void checkAllSteps(const sc::Device &device) {
+  for (bool aAlong : {true, false})
+    for (bool bAlong : {true, false})
+      checkSteps<T, C>(device, {0, 64, 64, 64}, 192, aAlong, bAlong);
+  for (int depth : {0, 16, 64, 80, 100, 128})
+    checkSteps<T, C>(device, {0, 64, 32, 64}, depth, true, true);
+  for (int n : {8, 24, 40, 80, 96, 160, 176, 192, 208})
+    checkSteps<T, C>(device, {0, 64, n, 32}, 64, true, true);
+  checkSteps<T, C>(device, {0, 64, 96, 96}, 160, true, true);
+  checkSteps<T, C>(device, {0, 128, 80, 64}, 128, true, true, 8);
+  checkSteps<T, C>(device, {0, 64, 96, 128}, 272, true, true, 8);
+  checkSteps<T, C>(device, {0, 64, 64, 256}, 512, true, true);
+}
+
+TEST_P(Dot, InStepsOfEveryTypeAndMajor) { checkAllSteps<std::int8_t, std::int32_t>(device); }
+
 /// A matmul whose second operand is kept in another type, as quantised weights are.
 template <class W>
 void checkConverted(const sc::Device &device, const Extents &e, int steps, int stages) {
