@@ -5,6 +5,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_SELECTMMA
@@ -48,22 +49,28 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
 
   /// Whether an operand is loaded, or computed from what is loaded, with neighbours along an axis.
   bool liesAlong(Value operand, unsigned axis) {
-    Operation *op = operand.getDefiningOp();
-    if (!op)
-      return false;
-    if (isLoad(op)) {
-      if (!contiguity)
-        contiguity.emplace(getOperation());
-      auto neighbours = [&](unsigned along) {
-        return contiguityOf(*contiguity, op).pointers[along].contiguity;
-      };
-      return neighbours(axis) > neighbours(1 - axis);
+    llvm::SetVector<std::pair<Value, unsigned>> reached;
+    reached.insert({operand, axis});
+    for (unsigned i = 0; i < reached.size(); ++i) {
+      auto [value, along] = reached[i];
+      Operation *op = value.getDefiningOp();
+      if (!op)
+        continue;
+      if (isLoad(op)) {
+        if (!contiguity)
+          contiguity.emplace(getOperation());
+        const Contiguity pointers = contiguityOf(*contiguity, op).pointers;
+        if (pointers[along].contiguity > pointers[1 - along].contiguity)
+          return true;
+      } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
+        reached.insert({permute.getSource(), unsigned(permute.getOrder()[along])});
+      } else if (op->hasTrait<OpTrait::Elementwise>()) {
+        for (Value from : op->getOperands())
+          if (isa<RankedTensorType>(from.getType()))
+            reached.insert({from, along});
+      }
     }
-    if (auto permute = dyn_cast<tile::PermuteOp>(op))
-      return liesAlong(permute.getSource(), permute.getOrder()[axis]);
-    return op->hasTrait<OpTrait::Elementwise>() && llvm::any_of(op->getOperands(), [&](Value from) {
-             return isa<RankedTensorType>(from.getType()) && liesAlong(from, axis);
-           });
+    return false;
   }
 
   /// Which operand of a dot an instruction cannot read from where it lies; nothing where it can.
@@ -123,8 +130,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     Location loc = dot.getLoc();
     Value a = dot.getA(), b = dot.getB(), acc = dot.getAcc();
     Type sum = dot.getType().getElementType();
-    // Sums in f32 are what multiply-adds, and instructions that sum in nothing less, make of f16.
     std::string refusal, passedOver;
+    // Sums in f32 are what multiply-adds, and instructions that sum in nothing less, make of f16.
     auto select = [&] {
       refusal.clear();
       passedOver.clear();

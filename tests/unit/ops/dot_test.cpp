@@ -238,6 +238,40 @@ void checkSteps(const sc::Device &device, const Extents &e, int depth, bool aAlo
     ASSERT_EQ(static_cast<double>(got[i]), want[i]) << i;
 }
 
+/// Operands that are computed from loads along K, or from one along K and one across it.
+void checkComputedSteps(const sc::Device &device, bool mixed) {
+  SCOPED_TRACE(mixed);
+  constexpr int m = 64, n = 96, k = 64, depth = 160;
+  sc::Kernel kernel{"computed_steps",
+                    [=](sc::View<const std::int8_t, 2> a, sc::View<const std::int8_t, 2> turned,
+                        sc::View<const std::int8_t, 2> b, sc::Ptr<std::int32_t> out) {
+                      auto acc = sc::zeros<std::int32_t>(m, n);
+                      for (auto i : sc::range(sc::cdiv(a.extent(1), k))) {
+                        auto x = a.tile(m, k).load(0, i);
+                        auto other = mixed ? sc::trans(turned.tile(k, m).load(i, 0)) : x;
+                        acc = sc::dot(x + other, sc::trans(b.tile(n, k).load(0, i) * 3), acc);
+                      }
+                      sc::store(out + places(0, m, n), acc);
+                    }};
+  const auto a = numbers<std::int8_t>(m * depth, 1), b = numbers<std::int8_t>(n * depth, 2);
+  std::vector<std::int8_t> turned(a.size());
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < depth; ++j)
+      turned[static_cast<size_t>(j * m + i)] = a[static_cast<size_t>(i * depth + j)];
+  auto out = device.allocate<std::int32_t>(m * n);
+  kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {m, depth}),
+                sc::tensor(device.upload(turned), {depth, m}),
+                sc::tensor(device.upload(b), {n, depth}), out);
+  const std::vector<std::int32_t> got = out.download();
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      int want = 0;
+      for (int l = 0; l < depth; ++l)
+        want += 6 * a[static_cast<size_t>(i * depth + l)] * b[static_cast<size_t>(j * depth + l)];
+      ASSERT_EQ(got[static_cast<size_t>(i * n + j)], want) << i << " " << j;
+    }
+}
+
 /// Every way that operands may lie, counts of steps, tails and widths.
 template <class T, class C> void checkAllSteps(const sc::Device &device) {
   for (bool aAlong : {true, false})
@@ -253,7 +287,12 @@ template <class T, class C> void checkAllSteps(const sc::Device &device) {
   checkSteps<T, C>(device, {0, 64, 64, 256}, 512, true, true);
 }
 
-TEST_P(Dot, InStepsOfEveryTypeAndMajor) { checkAllSteps<std::int8_t, std::int32_t>(device); }
+TEST_P(Dot, InStepsOfEveryTypeAndMajor) {
+  checkAllSteps<std::int8_t, std::int32_t>(device);
+  checkAllSteps<sc::float8_e4m3, float>(device);
+  for (bool mixed : {false, true})
+    checkComputedSteps(device, mixed);
+}
 
 /// A matmul whose second operand is kept in another type, as quantised weights are.
 template <class W>
