@@ -81,12 +81,15 @@ void expectWarpgroups(int m, int n, int k, unsigned warps, const char *instructi
 }
 
 TEST(Dots, OfBytesAreDoneByWarpgroups) {
-  const char *prefix = "wgmma.mma_async.sync.aligned.m64n";
+  auto expect = [](int m, int n, int k, unsigned warps) {
+    const std::string instruction =
+        "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k32.s32.s8.s8 ";
+    expectWarpgroups<std::int8_t, std::int32_t>(m, n, k, warps, instruction.c_str());
+  };
   for (int n : {96, 128, 160, 176, 192, 208, 256})
-    expectWarpgroups<std::int8_t, std::int32_t>(
-        128, n, 128, 8, (prefix + std::to_string(n) + "k32.s32.s8.s8 ").c_str());
-  expectWarpgroups<std::int8_t, std::int32_t>(64, 128, 64, 4,
-                                              "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 ");
+    expect(128, n, 128, 8);
+  expect(64, 128, 64, 4);
+  expect(128, 128, 32, 4);
 }
 
 TEST(Dots, OfRankThreeFitIntoRegisters) {
