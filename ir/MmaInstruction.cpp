@@ -102,6 +102,7 @@ MmaInstruction warpgroup(Element a, Element b, Element sum, unsigned n) {
   instruction.warps = 4;
   instruction.aHome = OperandHome::Either;
   instruction.bHome = OperandHome::Shared;
+  instruction.onlyAlongK = bitsOf(a) != 16;
   return instruction;
 }
 
@@ -215,9 +216,12 @@ const std::vector<MmaInstruction> &ada() {
 const std::vector<MmaInstruction> &hopper() {
   static const std::vector<MmaInstruction> table = [] {
     std::vector<MmaInstruction> table;
-    for (unsigned n = 256; n > 0; n -= 8)
+    for (unsigned n = 256; n > 0; n -= 8) {
       for (Element element : {Element::F16, Element::BF16})
         table.push_back(warpgroup(element, element, Element::F32, n));
+      if (n <= 24 || n % 16 == 0)
+        table.push_back(warpgroup(Element::I8, Element::I8, Element::I32, n));
+    }
     llvm::append_range(table, ada());
     return table;
   }();

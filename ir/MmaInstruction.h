@@ -36,6 +36,8 @@ struct MmaInstruction {
   Layout aFragment, bFragment, sumFragment;
   unsigned warps = 1;
   OperandHome aHome = OperandHome::Registers, bHome = OperandHome::Registers;
+  bool onlyAlongK =
+      false; ///< operands in shared memory have neighbours along K, or else either way
 
   /// Of A (0) or B (1).
   const Layout &operandFragment(unsigned operand) const { return operand ? bFragment : aFragment; }

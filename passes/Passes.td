@@ -57,7 +57,8 @@ def SelectMma : Pass<"select-mma", "::mlir::func::FuncOp"> {
   let description = [{
     Turns `tile.dot` into `cta.dot`, which names the shape of one instruction of the target. The extents of the dot must
     be multiples of the instruction's; where they are not, a remark says so and the dot is made of fused multiply-adds.
-    8-bit floats become f16 where the target has no units for them. Expects tiles without layouts. Refuses nothing.
+    8-bit floats become f16 where the target has no units for them. Instructions of a warpgroup that read bytes along K
+    alone are not taken for operands that are not loaded so, which a remark says. Expects tiles without layouts. Refuses nothing.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }

@@ -71,6 +71,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     SmallVector<BufferUse, 2> uses;
     SmallVector<Layout, 2> readers; ///< in the root's axes
     bool byDescriptor = false;      ///< instructions read it from shared memory themselves
+    std::optional<unsigned> along;  ///< the root's axis of which they need neighbours
   };
 
   void runOnOperation() override {
@@ -101,9 +102,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           inverse[from] = to;
         Staged &tile = staged[root];
         tile.uses.push_back({&operand, SmallVector<int32_t, 2>(order.begin(), order.end())});
-        if (canBeInShared(dot, i))
+        if (canBeInShared(dot, i)) {
           tile.byDescriptor = true;
-        else
+          if (instructionOf(dot, target)->onlyAlongK)
+            tile.along = order[1 - i];
+        } else
           tile.readers.push_back(readerLayout(dot, i).permute(inverse));
       }
     });
@@ -149,7 +152,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
                                std::optional<unsigned> copied = std::nullopt) {
     const Layout &writer = *cta::layoutOf(type);
-    unsigned bits = cta::elementBits(type), fastest = fastestAxis(writer);
+    unsigned bits = cta::elementBits(type), fastest = tile.along.value_or(fastestAxis(writer));
     SmallVector<unsigned> order{fastest};
     for (unsigned axis = writer.rank(); axis-- > 0;)
       if (axis != fastest)
@@ -244,6 +247,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         std::string why;
         if (producer == Producer::Copies)
           why = whyNotAsync(load, *contiguity);
+        if (why.empty() && producer == Producer::Copies)
+          why = whyTurned(load, tile);
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
@@ -498,6 +503,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   std::string whyNotAsync(Operation *load, const ContiguityAnalysis &contiguity) {
     if (copiedAtOnce(load, contiguity) * cta::elementBits(load->getResult(0).getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
+    return {};
+  }
+
+  /// Why what is contiguous in memory is not where dots read it.
+  static std::string whyTurned(Operation *load, const Staged &tile) {
+    if (tile.along && *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory lie across it";
     return {};
   }
 

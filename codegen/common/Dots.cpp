@@ -139,8 +139,10 @@ private:
   std::optional<MatrixDescriptor> placeOf(unsigned operand, int64_t first, int64_t k,
                                           unsigned count) {
     cta::BufferType type = typeOf(operand);
-    return planDescriptor(type.getLayout().getLayout(), cta::elementBits(type), operand, first, k,
-                          count, instruction.k);
+    std::optional<MatrixDescriptor> place =
+        planDescriptor(type.getLayout().getLayout(), cta::elementBits(type), operand, first, k,
+                       count, instruction.k);
+    return place && instruction.onlyAlongK && !place->alongK ? std::nullopt : place;
   }
 
   /// The most columns that one descriptor of B can say.
@@ -155,9 +157,18 @@ private:
     if (isa<cta::BufferType>(op.getA().getType()) && !fits(0, sums.shape()[0], instruction.m))
       return std::nullopt;
     for (unsigned n = instruction.n; n > 0; n -= 8)
-      if (instruction.n % n == 0 && areWhole(n) && fits(1, sums.shape()[1], n))
+      if (instruction.n % n == 0 && exists(n) && areWhole(n) && fits(1, sums.shape()[1], n))
         return n;
     return std::nullopt;
+  }
+
+  /// Whether the target has the same instruction with so many columns.
+  bool exists(unsigned width) const {
+    return llvm::any_of(emitter.target.mmas, [&](const MmaInstruction &other) {
+      return std::tie(other.a, other.b, other.sum, other.m, other.n, other.k) ==
+             std::tie(instruction.a, instruction.b, instruction.sum, instruction.m, width,
+                      instruction.k);
+    });
   }
 
   /// Whether a warpgroup has all columns of each such instruction that it has any of: of 48 columns

@@ -89,8 +89,12 @@ static StringRef ptxName(MmaElement element) {
     return "f16";
   case MmaElement::BF16:
     return "bf16";
+  case MmaElement::I8:
+    return "s8";
   case MmaElement::F32:
     return "f32";
+  case MmaElement::I32:
+    return "s32";
   default:
     llvm_unreachable("an element that wgmma does not take");
   }
@@ -122,8 +126,11 @@ static CallInst *callTogether(IRBuilder<> &b, const Twine &name, Type *result,
   return b.CreateCall(callee, arguments);
 }
 
-static StructType *wordsOf(IRBuilder<> &b, ArrayRef<Value *> values) {
-  return StructType::get(b.getContext(), SmallVector<Type *>(values.size(), b.getFloatTy()));
+static StructType *typesOf(IRBuilder<> &b, ArrayRef<Value *> values) {
+  SmallVector<Type *> types;
+  for (Value *value : values)
+    types.push_back(value->getType());
+  return StructType::get(b.getContext(), types);
 }
 
 void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
@@ -131,12 +138,12 @@ void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
                   const TargetHooks::SharedOperand &bOperand, MutableArrayRef<Value *> acc) {
   // Sums that start at zero need no registers that hold it.
   const bool starts = all_of(acc, [](Value *sum) {
-    auto *constant = dyn_cast<ConstantFP>(sum);
-    return constant && constant->isZero();
+    auto *constant = dyn_cast<Constant>(sum);
+    return constant && constant->isNullValue();
   });
   SmallVector<Value *> arguments(acc.begin(), acc.end());
   if (starts)
-    arguments.assign(acc.size(), PoisonValue::get(b.getFloatTy()));
+    arguments.assign(acc.size(), PoisonValue::get(acc.front()->getType()));
   const auto *shared = std::get_if<TargetHooks::SharedOperand>(&a);
   if (shared)
     arguments.push_back(descriptor(b, *shared));
@@ -150,7 +157,7 @@ void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
       pseudo::nvWgmma + "m" + Twine(instruction.m) + "n" + Twine(instruction.n) + "k" +
           Twine(instruction.k) + "." + ptxName(instruction.sum) + "." + ptxName(instruction.a) +
           "." + ptxName(instruction.b) + (shared ? ".ss." : ".rs.") + Twine(turnsA) + Twine(turnsB),
-      wordsOf(b, acc), arguments);
+      typesOf(b, acc), arguments);
   for (auto [i, sum] : enumerate(acc))
     sum = b.CreateExtractValue(sums, i);
 }
@@ -160,9 +167,10 @@ void warpgroupWait(IRBuilder<> &b, unsigned pending, MutableArrayRef<Value *> su
     b.CreateIntrinsic(Intrinsic::nvvm_wgmma_wait_group_sync_aligned, {b.getInt64(pending)});
     return;
   }
+  const char *type = sums.front()->getType()->isFloatTy() ? "f32" : "b32";
   Value *values =
-      callTogether(b, pseudo::nvWgmmaWait + Twine(pending) + "." + Twine(sums.size()) + "f32",
-                   wordsOf(b, sums), SmallVector<Value *>(sums));
+      callTogether(b, pseudo::nvWgmmaWait + Twine(pending) + "." + Twine(sums.size()) + type,
+                   typesOf(b, sums), SmallVector<Value *>(sums));
   for (auto [i, sum] : enumerate(sums))
     sum = b.CreateExtractValue(values, i);
 }

@@ -3,8 +3,11 @@
 #include "runtime/virtual/SmallFloats.h"
 #include "runtime/virtual/Swizzle.h"
 #include "runtime/virtual/Warpgroup.h"
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace sectile::vgpu {
 namespace {
@@ -38,7 +41,6 @@ const std::array<float, 1 << 16> &allHalves() {
 
 // The operand's rows as floats, which hold all of their types exactly.
 void widen(Element type, const char *raw, unsigned rows, float *to) {
-  static const std::array<float, 256> e4m3 = widenAll(e4m3Format), e5m2 = widenAll(e5m2Format);
   auto each = [&]<class Raw>(Raw, auto convert) {
     for (unsigned i = 0; i < rows * rowBytes / sizeof(Raw); ++i) {
       Raw value;
@@ -51,13 +53,81 @@ void widen(Element type, const char *raw, unsigned rows, float *to) {
     return each(uint16_t(), [&halves = allHalves()](uint16_t half) { return halves[half]; });
   case Element::BF16:
     return each(uint16_t(), [](uint16_t value) { return floatFromBfloat(value); });
-  case Element::TF32: // the unit drops the low 13 bits
+  default: // tf32, of which the unit drops the low 13 bits
     return each(uint32_t(), [](uint32_t bits) { return std::bit_cast<float>(bits & ~0x1fffu); });
-  default: {
-    const auto &table = type == Element::E4M3 ? e4m3 : e5m2;
-    return each(uint8_t(), [&](uint8_t value) { return table[value]; });
   }
+}
+
+// A number as significand * 2^(exponent - `point`), the first bit of a normal one at `point`.
+struct Scaled {
+  int significand, exponent;
+};
+constexpr int fp8Point = 3, floatPoint = 23;
+
+// Both formats of fp8, with e5m2's two bits behind the point shifted to e4m3's three.
+std::array<Scaled, 256> scaledAll(const std::array<float, 256> &values, int least) {
+  std::array<Scaled, 256> all{};
+  for (unsigned i = 0; i < all.size(); ++i)
+    if (std::isfinite(values[i]) && values[i] != 0) {
+      const int exponent = std::max(std::ilogb(values[i]), least);
+      all[i] = {int(std::ldexp(values[i], fp8Point - exponent)), exponent};
+    }
+  return all;
+}
+
+Scaled scaled(float value) {
+  const int exponent = std::max(std::ilogb(value), -126);
+  return {int(std::ldexp(value, floatPoint - exponent)), exponent};
+}
+
+// Toward zero.
+int64_t shiftedRight(int64_t value, int by) {
+  const int bits = std::min(by, 62);
+  return value < 0 ? -(-value >> bits) : value >> bits;
+}
+
+struct Fp8Operand {
+  const std::array<float, 256> &values;
+  const std::array<Scaled, 256> &scaled;
+
+  static Fp8Operand of(Element type) {
+    static const std::array<float, 256> e4m3 = widenAll(e4m3Format), e5m2 = widenAll(e5m2Format);
+    static const auto scaledE4m3 = scaledAll(e4m3, -6), scaledE5m2 = scaledAll(e5m2, -14);
+    return type == Element::E4M3 ? Fp8Operand{e4m3, scaledE4m3} : Fp8Operand{e5m2, scaledE5m2};
   }
+};
+
+// One sum of 32 products of fp8 and `c`, as Hopper has it: every term is cut off 13 bits behind the
+// point of the one with the largest exponent, the rest is exact. A sum in f32 is cut off to 13 bits
+// in turn. (Xie et al., "MMA-Sim", arXiv:2511.10909.)
+float addFp8(const Fp8Operand &a, const uint8_t *row, const Fp8Operand &b, const uint8_t *column,
+             float c, bool isF32) {
+  constexpr int kept = 13;
+  float plain = c;
+  int largest = c == 0 ? std::numeric_limits<int>::min() : std::max(std::ilogb(c), -126);
+  for (unsigned i = 0; i < rowBytes; ++i) {
+    plain += a.values[row[i]] * b.values[column[i]];
+    const Scaled &x = a.scaled[row[i]], &y = b.scaled[column[i]];
+    if (x.significand && y.significand)
+      largest = std::max(largest, x.exponent + y.exponent);
+  }
+  if (!std::isfinite(plain))
+    return plain;
+  if (largest == std::numeric_limits<int>::min())
+    return 0;
+  int64_t sum = 0;
+  for (unsigned i = 0; i < rowBytes; ++i) {
+    const Scaled &x = a.scaled[row[i]], &y = b.scaled[column[i]];
+    if (const int64_t product = x.significand * y.significand)
+      sum += shiftedRight(product << (kept - 2 * fp8Point), largest - x.exponent - y.exponent);
+  }
+  if (c != 0) {
+    const Scaled start = scaled(c);
+    sum += shiftedRight(start.significand, floatPoint - kept + largest - start.exponent);
+  }
+  for (int64_t bit = 1; isF32 && std::abs(sum) >= bit << (kept + 1); bit *= 2)
+    sum -= sum % (2 * bit);
+  return std::ldexp(float(sum), largest - kept);
 }
 
 // multiply(row, column, tile) for all tiles of 16 by 8 sums.
@@ -142,25 +212,33 @@ void Wgmma::execute(const char *shared) const {
   matrixB().read(shared, b);
 
   const MmaKernels &kernels = mmaKernels();
+  auto bytes = [](const char *raw, unsigned row) {
+    return reinterpret_cast<const uint8_t *>(raw) + row * rowBytes;
+  };
   if (shape.accumulator == Element::S32) {
-    auto bytes = [](const char *raw, unsigned row) {
-      return reinterpret_cast<const uint8_t *>(raw) + row * rowBytes;
-    };
     eachTile<int32_t>(*sums, accumulates, [&](unsigned row, unsigned column, int32_t *tile) {
       kernels.int8(bytes(a, row), bytes(b, column), shape.a == Element::S8, shape.b == Element::S8,
                    tile, mmaMaxM, rowBytes, /*saturate=*/false);
     });
     return;
   }
-  float wideA[wgmmaRows * rowBytes], wideB[256 * rowBytes];
-  widen(shape.a, a, wgmmaRows, wideA);
-  widen(shape.b, b, shape.n, wideB);
-  const unsigned k = shape.a == Element::TF32                              ? rowBytes / 4
-                     : shape.a == Element::F16 || shape.a == Element::BF16 ? rowBytes / 2
-                                                                           : rowBytes;
-  eachTile<float>(*sums, accumulates, [&](unsigned row, unsigned column, float *tile) {
-    kernels.f32(wideA + row * k, wideB + column * k, tile, mmaMaxM, k);
-  });
+  if (shape.a == Element::E4M3 || shape.a == Element::E5M2) {
+    const Fp8Operand left = Fp8Operand::of(shape.a), right = Fp8Operand::of(shape.b);
+    eachTile<float>(*sums, accumulates, [&](unsigned row, unsigned column, float *tile) {
+      for (unsigned i = 0; i < mmaMaxM; ++i)
+        for (unsigned j = 0; j < mmaN; ++j)
+          tile[i * mmaN + j] = addFp8(left, bytes(a, row + i), right, bytes(b, column + j),
+                                      tile[i * mmaN + j], shape.accumulator == Element::F32);
+    });
+  } else {
+    float wideA[wgmmaRows * rowBytes / 2], wideB[256 * rowBytes / 2];
+    widen(shape.a, a, wgmmaRows, wideA);
+    widen(shape.b, b, shape.n, wideB);
+    const unsigned k = shape.a == Element::TF32 ? rowBytes / 4 : rowBytes / 2;
+    eachTile<float>(*sums, accumulates, [&](unsigned row, unsigned column, float *tile) {
+      kernels.f32(wideA + row * k, wideB + column * k, tile, mmaMaxM, k);
+    });
+  }
   if (shape.accumulator == Element::F16)
     for (uint32_t &word : sums->words)
       word = bitsOfHalf(halfOfBits(word));

@@ -52,6 +52,46 @@ void expectNoSpills(std::string_view target, int batch, int m, int n, int k, uns
   EXPECT_EQ(result->spillLoadBytes, 0u);
 }
 
+/// A loop over K that warpgroups multiply, of operands that lie along K in memory.
+template <class T, class C>
+void expectWarpgroups(int m, int n, int k, unsigned warps, const char *instruction) {
+  SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+  Kernel kernel{"along_k",
+                [=](View<const T, 2> a, View<const T, 2> b, View<C, 2> c) {
+                  auto acc = zeros<C>(m, n);
+                  auto i = program_id(0), j = program_id(1);
+                  for (auto step : range(cdiv(a.extent(1), k)))
+                    acc = dot(a.tile(m, k).load(i, step), trans(b.tile(n, k).load(j, step)), acc);
+                  c.tile(m, n).store(i, j, acc);
+                },
+                {.warps = warps}};
+  T *null = nullptr;
+  C *sums = nullptr;
+  const Tensor<T, 2> matrix(null, {4096, 4096}, {4096, 1});
+  const std::string ptx =
+      kernel.emit("sm_90a", "ptx", matrix, matrix, Tensor<C, 2>(sums, {4096, 4096}, {4096, 1}));
+  EXPECT_THAT(ptx, HasSubstr(instruction));
+  EXPECT_THAT(ptx, testing::Not(HasSubstr("mma.sync")));
+  auto result = runPtxas(ptx, llvm::cantFail(Target::get("sm_90a")));
+  ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
+  EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
+  EXPECT_EQ(result->spillLoadBytes, 0u);
+  EXPECT_FALSE(result->serializedWgmma) << result->log;
+  EXPECT_THAT(result->log, testing::Not(HasSubstr("C75")));
+}
+
+TEST(Dots, OfBytesAreDoneByWarpgroups) {
+  auto expect = [](int m, int n, int k, unsigned warps) {
+    const std::string instruction =
+        "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k32.s32.s8.s8 ";
+    expectWarpgroups<std::int8_t, std::int32_t>(m, n, k, warps, instruction.c_str());
+  };
+  for (int n : {96, 128, 160, 176, 192, 208, 256})
+    expect(128, n, 128, 8);
+  expect(64, 128, 64, 4);
+  expect(128, 128, 32, 4);
+}
+
 TEST(Dots, OfRankThreeFitIntoRegisters) {
   for (const char *target : {"sm_80", "sm_90a"}) {
     expectNoSpills<half>(target, 4, 64, 64, 32, 4, "mma.sync.aligned.m16n8k16");

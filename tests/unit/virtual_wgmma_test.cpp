@@ -229,18 +229,11 @@ multiply:
   return text + body + "  ret void\n}\n";
 }
 
-// Runs the instruction on these matrices, and compares with a triple loop in double.
-void expectProduct(const Form &form, const std::function<double(const std::string &)> &draw,
-                   double tolerance, unsigned chipUlps) {
+// Runs the instruction on a [64, k], b [n, k] and c [64, n]: the sums [64, n].
+std::vector<double> product(const Form &form, const std::vector<double> &a,
+                            const std::vector<double> &b, const std::vector<double> &c,
+                            unsigned chipUlps) {
   const int k = form.k(), e = form.elementBytes();
-  std::vector<double> a(size_t(64 * k)), b(size_t(form.n * k)), c(size_t(64 * form.n));
-  for (double &value : a)
-    value = draw(form.a);
-  for (double &value : b)
-    value = draw(form.b);
-  for (double &value : c)
-    value = draw(form.sum);
-
   // What is no operand is NaN.
   std::vector<unsigned char> image(sharedBytes, 0xff);
   const Placed placedA = place(form.aLayout, e), placedB = place(form.bLayout, e);
@@ -273,17 +266,37 @@ void expectProduct(const Form &form, const std::function<double(const std::strin
   auto *out = runner.allocate<unsigned char>(size_t(128 * sums * 4));
   const Counters counters = runner.expectClean(runner.upload(image), runner.upload(in), out);
   EXPECT_EQ(counters.mma, 1u);
-  ASSERT_EQ(counters.mmaKinds.size(), 1u);
+  EXPECT_EQ(counters.mmaKinds.size(), 1u);
   EXPECT_EQ(counters.mmaKinds[0].name, form.name());
+  std::vector<double> result(c.size());
   for (int thread = 0; thread < 128; ++thread)
     for (int i = 0; i < perThread; ++i) {
       const Position at = sumAt(thread, i);
-      double expected = form.accumulates ? c[size_t(at.row * form.n + at.col)] : 0;
+      result[size_t(at.row * form.n + at.col)] =
+          decode(form.sum, out + thread * sums * 4 + i * sumBytes);
+    }
+  return result;
+}
+
+// Runs the instruction on these matrices, and compares with a triple loop in double.
+void expectProduct(const Form &form, const std::function<double(const std::string &)> &draw,
+                   double tolerance, unsigned chipUlps) {
+  const int k = form.k();
+  std::vector<double> a(size_t(64 * k)), b(size_t(form.n * k)), c(size_t(64 * form.n));
+  for (double &value : a)
+    value = draw(form.a);
+  for (double &value : b)
+    value = draw(form.b);
+  for (double &value : c)
+    value = draw(form.sum);
+  const std::vector<double> got = product(form, a, b, c, chipUlps);
+  for (int row = 0; row < 64; ++row)
+    for (int col = 0; col < form.n; ++col) {
+      const auto at = size_t(row * form.n + col);
+      double expected = form.accumulates ? c[at] : 0;
       for (int step = 0; step < k; ++step)
-        expected += a[size_t(at.row * k + step)] * b[size_t(at.col * k + step)];
-      ASSERT_NEAR(decode(form.sum, out + thread * sums * 4 + i * sumBytes), expected,
-                  tolerance * expected)
-          << "thread " << thread << ", element " << i;
+        expected += a[size_t(row * k + step)] * b[size_t(col * k + step)];
+      ASSERT_NEAR(got[at], expected, tolerance * expected) << "row " << row << ", column " << col;
     }
 }
 
@@ -360,6 +373,36 @@ TEST(WgmmaNumbers, RoundSums) {
         [&](const std::string &) { return std::floor(1024 + random() % 1024) / 1024; },
         halves ? 0x1p-10 : 0x1p-20, halves ? 0 : 2);
   }
+}
+
+// Each term of a sum of fp8 is cut off 13 bits behind the point of the largest, and so is the sum.
+TEST(WgmmaNumbers, SumsOfFp8KeepThirteenBits) {
+  const Form form{"f32", "e4m3", "e4m3", 32, false, {128, false}, {128, false}};
+  // Of the first element in each row, of the others, and what they are added to: the result.
+  auto sum = [&](double first, double a, double b, double c) {
+    std::vector<double> left(64 * 32, a), right(32 * 32, b);
+    for (size_t row = 0; row < 64; ++row)
+      left[row * 32] = first;
+    for (size_t column = 0; column < 32; ++column)
+      right[column * 32] = 1;
+    const std::vector<double> sums = product(form, left, right, std::vector<double>(64 * 32, c), 0);
+    for (double each : sums)
+      EXPECT_EQ(each, sums[0]);
+    return sums[0];
+  };
+  EXPECT_EQ(sum(1, 0x1p-6, 0x1p-7, 0), 1 + 31 * 0x1p-13);
+  EXPECT_EQ(sum(1, 0x1p-6, 0x1p-8, 0), 1);
+  EXPECT_EQ(sum(1, -0x1p-6, 0x1p-8, 0), 1); // toward zero
+  EXPECT_EQ(sum(-1, 0x1p-6, 0x1p-8, 0), -1);
+  EXPECT_EQ(sum(0, 0, 0, 1 + 0x1p-13 + 0x1p-14), 1 + 0x1p-13);
+  EXPECT_EQ(sum(0, 0, 0, -1 - 0x1p-14), -1);
+  EXPECT_EQ(sum(0, 1, 1, 4096 + 0x1p-1), 4096 + 31 + 0x1p-1);
+  EXPECT_EQ(sum(1, 0, 0, 8192 + 0x1p-1), 8193);
+  // Terms below the point's last bit are lost, each for itself.
+  EXPECT_EQ(sum(1, 0x1p-6, 0x1p-1, 0x1p+8), 0x1p+8 + 1);
+  // A sum of more bits than 14 is cut off once more.
+  EXPECT_EQ(sum(1, 1, 1, 8190), 8222);
+  EXPECT_EQ(sum(1.125, 1, 1, 16383), 16414);
 }
 
 // The assembler takes what the names become for a chip, and leaves it asynchronous.

@@ -1,5 +1,5 @@
 // Which dots instructions of a warpgroup do, which read shared memory themselves.
-// RUN: sectile-opt --select-mma %s | FileCheck %s
+// RUN: sectile-opt --select-mma --verify-diagnostics %s | FileCheck %s
 
 module attributes {cta.target = "sm_90a"} {
   // As wide as the sums are; columns of no power of two too.
@@ -41,6 +41,32 @@ module attributes {cta.target = "sm_90a"} {
   // CHECK: by [16, 8, 16]
   func.func @warps(%b: tensor<64x64xf16>, %acc: tensor<64x64xf32>) attributes {tile.kernel, cta.warps = 2 : i32} {
     %0 = tile.dot %b, %b, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    return
+  }
+
+  // Bytes are read only where they are neighbours along K.
+  // CHECK-LABEL: func.func @bytes
+  // CHECK: by [64, 96, 32] : tensor<64x64xi8>
+  // CHECK: by [16, 8, 32] : tensor<64x64xi8>
+  // CHECK: by [16, 8, 32] : tensor<64x64xi8>
+  func.func @bytes(%x: !tile.ptr<i8>, %y: !tile.ptr<i8>, %acc: tensor<64x96xi32>) {
+    %c0 = arith.constant 0 : i32
+    %c64 = arith.constant 64 : i64
+    %c96 = arith.constant 96 : i64
+    %one = arith.constant 1 : i64
+    %a = tile.make_view %x, [%c64, %c64], [%c64, %one] : !tile.ptr<i8>, [i64, i64], [i64, i64] -> !tile.view<2xi8>
+    %b = tile.make_view %y, [%c96, %c64], [%c64, %one] : !tile.ptr<i8>, [i64, i64], [i64, i64] -> !tile.view<2xi8>
+    %t = tile.make_view %y, [%c64, %c96], [%c96, %one] : !tile.ptr<i8>, [i64, i64], [i64, i64] -> !tile.view<2xi8>
+    %left = tile.load_block %a[%c0, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<64x64xi8>
+    %rows = tile.load_block %b[%c0, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<96x64xi8>
+    %right = tile.permute %rows [1, 0] : tensor<96x64xi8> -> tensor<64x96xi8>
+    %other = tile.load_block %t[%c0, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<64x96xi8>
+    %turned = tile.permute %left [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
+    %0 = tile.dot %left, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of B do not lie along the inner dimension}}
+    %1 = tile.dot %left, %other, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of A do not lie along the inner dimension}}
+    %2 = tile.dot %turned, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
     return
   }
 }

@@ -198,6 +198,102 @@ TEST_P(Dot, FetchedAhead) {
     ASSERT_EQ(got[i], want[i]) << i;
 }
 
+/// A matmul in steps along K, of operands that are stored with K as their last axis or their first.
+template <class T, class C>
+void checkSteps(const sc::Device &device, const Extents &e, int depth, bool aAlong, bool bAlong,
+                unsigned warps = 4) {
+  SCOPED_TRACE(testing::Message() << "[" << e.m << ", " << e.k << "] · [" << e.k << ", " << e.n
+                                  << "] depth " << depth << " along K: " << aAlong << bAlong);
+  sc::Kernel kernel{
+      "steps",
+      [=](sc::View<const T, 2> a, sc::View<const T, 2> b, sc::Ptr<C> out) {
+        auto acc = sc::zeros<C>(e.m, e.n);
+        for (auto i : sc::range(sc::cdiv(a.extent(aAlong ? 1 : 0), e.k))) {
+          auto x = aAlong ? a.tile(e.m, e.k).load(0, i) : sc::trans(a.tile(e.k, e.m).load(i, 0));
+          auto y = bAlong ? sc::trans(b.tile(e.n, e.k).load(0, i)) : b.tile(e.k, e.n).load(i, 0);
+          acc = sc::dot(x, y, acc);
+        }
+        sc::store(out + places(0, e.m, e.n), acc);
+      },
+      {.warps = warps}};
+  const auto a = numbers<T>(e.m * depth, 1), b = numbers<T>(depth * e.n, 2);
+  auto turned = [](const std::vector<T> &matrix, int rows, int columns) {
+    std::vector<T> result;
+    for (int j = 0; j < columns; ++j)
+      for (int i = 0; i < rows; ++i)
+        result.push_back(matrix[static_cast<size_t>(i * columns + j)]);
+    return result;
+  };
+  const std::vector<double> want =
+      product({0, e.m, e.n, depth}, a, b, std::vector<C>(static_cast<size_t>(e.m * e.n)));
+  auto out = device.allocate<C>(want.size());
+  kernel.launch(device.stream(), 1,
+                aAlong ? sc::tensor(device.upload(a), {e.m, depth})
+                       : sc::tensor(device.upload(turned(a, e.m, depth)), {depth, e.m}),
+                bAlong ? sc::tensor(device.upload(turned(b, depth, e.n)), {e.n, depth})
+                       : sc::tensor(device.upload(b), {depth, e.n}),
+                out);
+  const std::vector<C> got = out.download();
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(static_cast<double>(got[i]), want[i]) << i;
+}
+
+/// Operands that are computed from loads along K, or from one along K and one across it.
+void checkComputedSteps(const sc::Device &device, bool mixed) {
+  SCOPED_TRACE(mixed);
+  constexpr int m = 64, n = 96, k = 64, depth = 160;
+  sc::Kernel kernel{"computed_steps",
+                    [=](sc::View<const std::int8_t, 2> a, sc::View<const std::int8_t, 2> turned,
+                        sc::View<const std::int8_t, 2> b, sc::Ptr<std::int32_t> out) {
+                      auto acc = sc::zeros<std::int32_t>(m, n);
+                      for (auto i : sc::range(sc::cdiv(a.extent(1), k))) {
+                        auto x = a.tile(m, k).load(0, i);
+                        auto other = mixed ? sc::trans(turned.tile(k, m).load(i, 0)) : x;
+                        acc = sc::dot(x + other, sc::trans(b.tile(n, k).load(0, i) * 3), acc);
+                      }
+                      sc::store(out + places(0, m, n), acc);
+                    }};
+  const auto a = numbers<std::int8_t>(m * depth, 1), b = numbers<std::int8_t>(n * depth, 2);
+  std::vector<std::int8_t> turned(a.size());
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < depth; ++j)
+      turned[static_cast<size_t>(j * m + i)] = a[static_cast<size_t>(i * depth + j)];
+  auto out = device.allocate<std::int32_t>(m * n);
+  kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {m, depth}),
+                sc::tensor(device.upload(turned), {depth, m}),
+                sc::tensor(device.upload(b), {n, depth}), out);
+  const std::vector<std::int32_t> got = out.download();
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      int want = 0;
+      for (int l = 0; l < depth; ++l)
+        want += 6 * a[static_cast<size_t>(i * depth + l)] * b[static_cast<size_t>(j * depth + l)];
+      ASSERT_EQ(got[static_cast<size_t>(i * n + j)], want) << i << " " << j;
+    }
+}
+
+/// Every way that operands may lie, counts of steps, tails and widths.
+template <class T, class C> void checkAllSteps(const sc::Device &device) {
+  for (bool aAlong : {true, false})
+    for (bool bAlong : {true, false})
+      checkSteps<T, C>(device, {0, 64, 64, 64}, 192, aAlong, bAlong);
+  for (int depth : {0, 16, 64, 80, 100, 128})
+    checkSteps<T, C>(device, {0, 64, 32, 64}, depth, true, true);
+  for (int n : {8, 24, 40, 80, 96, 160, 176, 192, 208})
+    checkSteps<T, C>(device, {0, 64, n, 32}, 64, true, true);
+  checkSteps<T, C>(device, {0, 64, 96, 96}, 160, true, true);
+  checkSteps<T, C>(device, {0, 128, 80, 64}, 128, true, true, 8);
+  checkSteps<T, C>(device, {0, 64, 96, 128}, 272, true, true, 8);
+  checkSteps<T, C>(device, {0, 64, 64, 256}, 512, true, true);
+}
+
+TEST_P(Dot, InStepsOfEveryTypeAndMajor) {
+  checkAllSteps<std::int8_t, std::int32_t>(device);
+  checkAllSteps<sc::float8_e4m3, float>(device);
+  for (bool mixed : {false, true})
+    checkComputedSteps(device, mixed);
+}
+
 /// A matmul whose second operand is kept in another type, as quantised weights are.
 template <class W>
 void checkConverted(const sc::Device &device, const Extents &e, int steps, int stages) {
