@@ -66,6 +66,7 @@ TEST(Estimate, DropsWhatCannotFit) {
   const Invocation call = resolveTypical(matmul, "f16", {}, {});
   Config config = matmul.defaults(call, target.name);
   config["m"] = config["n"] = 256;
+  config["warps"] = 4;
   config["stages"] = 2;
   const ResourceEstimate wide = estimateOf(launchOf(call, config), target);
   EXPECT_EQ(wide.excess, "kernel 'matmul' holds tiles in 512 registers of each thread, sm_90a has "

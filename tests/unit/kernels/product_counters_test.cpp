@@ -176,7 +176,12 @@ TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
         EXPECT_LE(readBytes(counters), read + scales * (shared ? 2 : 1)) << counters.text();
         EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
         EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
-        expectNoConflicts(counters);
+        // Where wgmma reads what was decoded, its lines are for the instruction: stores of them
+        // take up to twice the wavefronts.
+        if (device.target() != "sm_90a")
+          expectNoConflicts(counters);
+        EXPECT_LE(counters.sharedStore.wavefronts, 2 * counters.sharedStore.idealWavefronts)
+            << counters.text();
       }
 }
 
