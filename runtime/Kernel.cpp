@@ -523,9 +523,21 @@ CompileOptions LaunchAccess::options(const detail::BoundLaunch &launch) {
 }
 
 std::string LaunchAccess::codeHash(const detail::BoundLaunch &launch, const Device &device) {
-  // Of any arguments: no address and no integer is a multiple of 16, or 1, or large.
-  constexpr uint64_t nothingKnown = 3;
-  const std::vector<uint64_t> words(launch.words.size(), nothingKnown);
+  // Of any arguments: no address and no integer is a multiple of 16, or 1, or large. But which
+  // dimension of a view is dense decides much of what code is fast: transposed ones are others.
+  constexpr uint64_t nothingKnown = 3, dense = 1;
+  std::vector<uint64_t> words(launch.words.size(), nothingKnown);
+  size_t word = 0;
+  for (const detail::ArgSpec &spec : launch.kernel->arguments()) {
+    if (spec.kind != detail::ArgKind::view) {
+      ++word;
+      continue;
+    }
+    for (size_t stride = word + 1 + spec.rank; stride < word + 1 + 2 * spec.rank; ++stride)
+      if (launch.words[stride] == dense)
+        words[stride] = dense;
+    word += 1 + 2 * spec.rank;
+  }
   detail::PackedLaunch packed = launch.packed();
   packed.words = words.data();
   return launch.kernel->codeHash(device, packed);

@@ -57,6 +57,25 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   }
 }
 
+TEST(AutotuneKernels, TransposedProductsAreOtherProblems) {
+  const KernelSpec &kernel = findKernel("matmul");
+  const Device device = Device::open("virtual:sm_90a");
+  AutotuneOptions options;
+  options.quiet = true;
+  options.strategy = Strategy::random;
+  options.candidates = 1;
+  for (const Assignments &transposed :
+       {Assignments{}, {{"trans_a", "true"}}, {{"trans_b", "true"}}}) {
+    const Invocation call =
+        resolveTypical(kernel, "f16", {{"M", 48}, {"N", 48}, {"K", 48}}, transposed);
+    EXPECT_EQ(bestKnown(call, device), std::nullopt);
+    for (const TuneReport &report : tuneKernel(call, device, options))
+      for (const auto &row : report.rows)
+        EXPECT_FALSE(row.known) << row.config;
+    EXPECT_TRUE(bestKnown(call, device));
+  }
+}
+
 // With few channels the gradient of the image is a launch of another shape.
 TEST(AutotuneKernels, ConvolutionsOfFewChannelsAreTuned) {
   const KernelSpec &kernel = findKernel("conv2d_backward");
