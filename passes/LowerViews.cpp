@@ -97,14 +97,18 @@ public:
     };
     for (unsigned d = 0; d < shape.size(); ++d) {
       Value offset = wide(block.offsets[d]), inside;
+      const Interval offsets = known.offsets[d]->interval;
       if (known.mayBeBeyond(d)) {
         Value extent = wide(view.getExtents()[d]);
         Value left = arith::SubIOp::create(builder, loc, extent, offset);
-        inside = compare(arith::CmpIPredicate::slt, d, left);
+        const Interval extents = known.extents[d]->interval;
+        inside = compare(arith::CmpIPredicate::slt, d, left,
+                         {extents.low - offsets.high, extents.high - offsets.low});
       }
       if (known.mayBeBelow(d)) {
         Value before = arith::SubIOp::create(builder, loc, number(0), offset);
-        Value notBelow = compare(arith::CmpIPredicate::sge, d, before);
+        Value notBelow =
+            compare(arith::CmpIPredicate::sge, d, before, {-offsets.high, -offsets.low});
         inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, notBelow)) : notBelow;
       }
       if (inside)
@@ -170,10 +174,13 @@ private:
                                  tile::SplatOp::create(builder, loc, steps.getType(), stride));
   }
 
-  /// Compares 0 … n-1 with a number that is first cut to 0 … n, so that 32 bits do.
-  Value compare(arith::CmpIPredicate predicate, unsigned d, Value bound) {
-    bound = arith::MaxSIOp::create(builder, loc, bound, number(0));
-    bound = arith::MinSIOp::create(builder, loc, bound, number(shape[d]));
+  /// Compares 0 … n-1 with a number in 32 bits. Where the number may have more, it is first
+  /// clamped to 0 … n.
+  Value compare(arith::CmpIPredicate predicate, unsigned d, Value bound, Interval interval) {
+    if (!interval.fits(32)) {
+      bound = arith::MaxSIOp::create(builder, loc, bound, number(0));
+      bound = arith::MinSIOp::create(builder, loc, bound, number(shape[d]));
+    }
     bound = arith::TruncIOp::create(builder, loc, builder.getI32Type(), bound);
     Value steps = range(d);
     return arith::CmpIOp::create(builder, loc, predicate, steps,
