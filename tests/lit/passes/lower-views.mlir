@@ -53,7 +53,7 @@ func.func @load(%p: !tile.ptr<f16>, %m: i32, %n: i64, %s: i64, %j: i32) -> tenso
 
 // What is left of a 32-bit extent after a constant needs no clamp.
 // CHECK-LABEL: func.func @first
-// CHECK-SAME: %{{.*}}: !tile.ptr<f16>, %[[N:.*]]: i32
+// CHECK-SAME: !tile.ptr<f16>, %[[N:[a-z0-9]*]]: i32
 // CHECK: %[[NW:.*]] = arith.extsi %[[N]] : i32 to i64
 // CHECK: %[[LEFT:.*]] = arith.subi %[[NW]], %{{.*}} : i64
 // CHECK-NOT: arith.maxsi
