@@ -274,19 +274,25 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     const cta::BufferType buffer = copy.getBuffer().getType();
     const TensorBoxes boxes =
         *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
-    SmallVector<Value> coordinates{copy.getOffsets()[boxes.fastest],
-                                   copy.getOffsets()[1 - boxes.fastest]};
-    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes), coordinates,
+    // The view's dimensions in the order of the map's.
+    SmallVector<unsigned> order;
+    const unsigned leading = copy.getOffsets().size() - buffer.getShape().size();
+    llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);
+    for (unsigned d = leading; d-- > 0;)
+      order.push_back(d);
+    SmallVector<Value> coordinates;
+    for (unsigned d : order)
+      coordinates.push_back(copy.getOffsets()[d]);
+    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes, order), coordinates,
                               copy.getBuffer(), copy.getBarriers(), copy.getIndex(), copy.getWhen(),
                               copy.getExpects());
     copy.erase();
   }
 
   /// The argument that is the tensor map of a view.
-  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes) {
+  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order) {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
-    const unsigned order[] = {boxes.fastest, 1 - boxes.fastest};
     cta::TensorMap map;
     auto given = [](Value value) {
       auto argument = dyn_cast<BlockArgument>(value);
@@ -298,8 +304,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     map.swizzle = boxes.swizzle;
     for (unsigned d : order)
       map.extents.push_back(given(view.getExtents()[d]));
-    map.strides.push_back(given(view.getStrides()[order[1]]));
-    map.box = {boxes.line, boxes.rows};
+    for (unsigned d : order.drop_front())
+      map.strides.push_back(given(view.getStrides()[d]));
+    map.box.assign(order.size(), 1);
+    map.box[0] = boxes.line;
+    map.box[1] = boxes.rows;
     Attribute attribute = map.toAttribute(&getContext());
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       if (kernel.getArgAttr(i, cta::tensorMapAttr) == attribute)
