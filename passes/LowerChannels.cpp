@@ -24,6 +24,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       return signalPassFailure();
     const ChannelUses &uses = *found;
     drain(uses);
+    numbers.clear();
+    countOn(uses);
     makeMbarriers(uses);
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
@@ -51,6 +53,78 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     eraseDeadCode(getOperation());
   }
 
+  // The phases of mbarriers go on for the kernel's life. Where the loop that fills a channel is run
+  // many times, its uses are numbered from where the run before ended.
+  void countOn(const ChannelUses &uses) {
+    SmallVector<cta::WaitOp> waits;
+    getOperation().walk([&](cta::WaitOp wait) {
+      if (uses.isByEngine(wait.getChannels()))
+        waits.push_back(wait);
+    });
+    DenseSet<Value> done; // where the uses of a loop begin
+    for (cta::WaitOp wait : waits) {
+      auto loop = cast<scf::ForOp>(wait->getParentOp());
+      Value begin = loop.getTiedLoopInit(cast<BlockArgument>(wait.getSlot()))->get();
+      if (!isa<scf::ForOp>(loop->getParentOp()))
+        continue;
+      if (!done.contains(begin))
+        done.insert(begin = carryOn(loop, cast<BlockArgument>(wait.getSlot())));
+      for (Value channel : wait.getChannels())
+        shiftAhead(loop, channel, begin);
+    }
+  }
+
+  /// Has the loops around one carry the number of its uses on. Gives the number at its beginning.
+  Value carryOn(scf::ForOp loop, BlockArgument use) {
+    const unsigned number = use.getArgNumber() - loop.getNumInductionVars();
+    Value begin;
+    IRRewriter rewriter(&getContext());
+    for (auto inner = loop; auto outer = dyn_cast<scf::ForOp>(inner->getParentOp());) {
+      const unsigned carried = inner == loop ? number : inner.getNumRegionIterArgs() - 1;
+      Value ended = inner.getResult(carried);
+      rewriter.setInsertionPoint(outer);
+      Value zero = arith::ConstantIntOp::create(rewriter, outer.getLoc(), 0, 32);
+      auto yielded = [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
+        return SmallVector<Value>{ended};
+      };
+      auto wider = cast<scf::ForOp>(
+          *outer.replaceWithAdditionalYields(rewriter, zero, /*inLoop=*/false, yielded));
+      Value inside = wider.getRegionIterArgs().back();
+      inner.getInitArgsMutable()[carried].assign(inside);
+      if (!begin)
+        begin = inside;
+      inner = wider;
+    }
+    return begin;
+  }
+
+  /// Numbers the uses of a channel that are issued ahead of its loop from `begin`.
+  void shiftAhead(scf::ForOp loop, Value channel, Value begin) {
+    SmallVector<Operation *> ahead;
+    for (Operation *user : channel.getUsers())
+      if (user->getBlock() == loop->getBlock())
+        ahead.push_back(user);
+    for (Operation *user : ahead) {
+      OpBuilder builder(user);
+      auto shifted = [&](Value use) {
+        Value &number = numbers[{begin, use}];
+        if (!number) {
+          builder.setInsertionPointToStart(loop->getBlock());
+          number = arith::AddIOp::create(
+              builder, user->getLoc(), begin,
+              arith::ConstantIntOp::create(builder, user->getLoc(), *constantInt(use), 32));
+        }
+        return number;
+      };
+      if (auto acquire = dyn_cast<cta::AcquireOp>(user))
+        acquire.getSlotMutable().assign(shifted(acquire.getSlot()));
+      if (auto commit = dyn_cast<cta::CommitOp>(user);
+          commit && commit.getChannels().front() == channel)
+        commit.getSlotMutable().assign(shifted(commit.getSlot()));
+    }
+  }
+  DenseMap<std::pair<Value, Value>, Value> numbers; ///< of uses ahead of a loop
+
   // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
   // which the copies of that use signal.
   void makeMbarriers(const ChannelUses &uses) {
@@ -68,7 +142,11 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
           last = op;
       }
       OpBuilder builder(&getContext());
-      builder.setInsertionPointAfter(last);
+      Operation *top = getOperation().getBody().findAncestorOpInRegion(*last);
+      if (top == last)
+        builder.setInsertionPointAfter(last);
+      else
+        builder.setInsertionPoint(top);
       Value made = cta::MbarriersOp::create(
           builder, commit.getLoc(),
           cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr());

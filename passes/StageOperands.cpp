@@ -412,14 +412,20 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return "it is by pointers, not from a view";
     if (load.getType().getRank() != 2)
       return "it has not two dimensions";
-    if (!isa<func::FuncOp>(loop->getParentOp()))
-      return "its loop is within another";
+    bool inBranch = false;
+    for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
+         around = around->getParentOp()) {
+      if (isa<scf::IfOp>(around))
+        inBranch = true;
+      else if (!isa<scf::ForOp>(around) || inBranch)
+        return "its loop is within a branch of another loop, or within a loop without a count";
+    }
     if (load.getWhen())
       return "it is read under a condition";
     if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
-    if (writesBefore(loop))
-      return "the kernel writes memory before";
+    if (mayBeWrittenBefore(loop, load))
+      return "the kernel may write it before";
     std::optional<ViewBlock> block = blockOf(load);
     const BlockContiguity known = block->contiguity(contiguity);
     const int64_t bytes = cta::elementBytes(load.getType());
@@ -454,16 +460,27 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return "its rows are shorter than 32 bytes";
     return planTensorBoxes(engineBuffer(load).getLayout().getLayout(), bytes * 8)
                ? ""
-               : "its extents are no powers of two of eight and more";
+               : "its extents are no multiples of eight";
   }
 
-  /// The engine reads memory through a proxy of its own, which does not see what the kernel wrote.
-  bool writesBefore(scf::ForOp loop) {
+  /// Whether the kernel may write what a loop's load reads, in the outermost loop around it or
+  /// before: the engine reads memory through a proxy of its own, which does not see that.
+  bool mayBeWrittenBefore(scf::ForOp loop, Operation *load) {
     AddressAnalysis addresses(getOperation());
+    Operation *outermost = loop;
+    EndedIterations ended = addresses.bitOf(loop);
+    while (!isa<func::FuncOp>(outermost->getParentOp())) {
+      outermost = outermost->getParentOp();
+      if (isa<scf::ForOp>(outermost))
+        ended |= addresses.bitOf(outermost);
+    }
+    const GlobalAccess read = *addresses.accessOf(load);
     WalkResult result = getOperation().walk([&](Operation *op) {
       std::optional<GlobalAccess> access = addresses.accessOf(op);
-      Operation *top = loop->getBlock()->findAncestorOpInBlock(*op);
-      return access && access->writes && top && !loop->isBeforeInBlock(top)
+      Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
+      return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
+                     (addresses.mayOverlap(*access, read, ended) ||
+                      addresses.mayOverlap(read, *access, ended))
                  ? WalkResult::interrupt()
                  : WalkResult::advance();
     });

@@ -36,13 +36,19 @@ uint64_t knownBits(uint64_t value, uint64_t indexBound) {
          (value == 1 ? isOne : 0) | (value < indexBound ? isBelow : 0);
 }
 
+// How an index bound compares with what 32 bits are used for, detail::fits_index32.
+enum BoundKind : unsigned { noBound, someIndices, allIndices, boundKinds };
+BoundKind boundKindOf(int64_t indexBound) {
+  return !indexBound ? noBound : detail::fits_index32(indexBound + 1) ? someIndices : allIndices;
+}
+
 // Which of the bits count, for every flattened argument. What else would be another variant of the
 // code for nothing: that indices and strides are below a bound where no access has another form for
-// it.
-std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool hasIndexBound) {
-  constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne,
-                    ofExtent = ofInteger | is32bit;
-  const uint8_t ofIndex = ofExtent | (hasIndexBound ? isBelow : 0);
+// it, and that extents are where they may be anything else but negative.
+std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, BoundKind bound) {
+  constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne;
+  const uint8_t ofIndex = ofInteger | is32bit | (bound != noBound ? isBelow : 0);
+  const uint8_t ofExtent = ofInteger | is32bit | (bound == allIndices ? isBelow : 0);
   std::vector<uint8_t> masks;
   for (const detail::ArgSpec &spec : specs)
     switch (spec.kind) {
@@ -205,7 +211,8 @@ struct TracedKernel {
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
                int64_t indexBound)
-      : arguments(specializations(countingBits(desc.args, indexBound), packed.words, indexBound)) {
+      : arguments(specializations(countingBits(desc.args, boundKindOf(indexBound)), packed.words,
+                                  indexBound)) {
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
     if (timesSink)
@@ -234,11 +241,11 @@ public:
     if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
         !runtime::CompileCache::get().disk())
       return;
-    indexKey =
-        runtime::launchKey(desc, target, options,
-                           describe(specializations(countingBits(desc.args, device.indexBound()),
-                                                    packed.words, device.indexBound())),
-                           {packed.configWords, packed.configCount});
+    indexKey = runtime::launchKey(
+        desc, target, options,
+        describe(specializations(countingBits(desc.args, boundKindOf(device.indexBound())),
+                                 packed.words, device.indexBound())),
+        {packed.configWords, packed.configCount});
     if (indexKey)
       record = runtime::CompileCache::get().findLaunch(*indexKey);
   }
@@ -331,14 +338,15 @@ namespace detail {
 
 struct KernelState {
   explicit KernelState(const KernelDesc &desc)
-      : masks{countingBits(desc.args, false), countingBits(desc.args, true)} {}
+      : masks{countingBits(desc.args, noBound), countingBits(desc.args, someIndices),
+              countingBits(desc.args, allIndices)} {}
 
   const std::vector<uint8_t> &masksFor(const DeviceImpl &device) const {
-    return masks[device.indexBound() != 0];
+    return masks[boundKindOf(device.indexBound())];
   }
   size_t countArguments() const { return masks[0].size(); }
 
-  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip has an index bound
+  const std::array<std::vector<uint8_t>, boundKinds> masks;
   runtime::SpecializationTable table;
   std::mutex mutex; ///< guards what follows
   std::map<std::vector<uint64_t>, std::string> codeHashes;

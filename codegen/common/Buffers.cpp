@@ -188,17 +188,14 @@ void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
   byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
     if (op.getExpects())
       emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
-    int64_t offset = 0;
-    for (int64_t panel = 0; panel < boxes.panels; ++panel)
-      for (int64_t group = 0; group < boxes.groups; ++group, offset += boxes.bytes()) {
-        SmallVector<llvm::Value *> coordinates(start);
-        coordinates[0] = b.CreateAdd(start[0], b.getInt32(panel * boxes.line));
-        coordinates[1] = b.CreateAdd(start[1], b.getInt32(group * boxes.rows));
-        emitter.hooks.tensorCopy(
-            b, emitter.scalar(op.getMap()), coordinates,
-            b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), offset),
-            barrier);
-      }
+    for (const TensorBoxes::Box &box : boxes.boxes) {
+      SmallVector<llvm::Value *> coordinates(start);
+      coordinates[0] = b.CreateAdd(start[0], b.getInt32(box.along));
+      coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
+      llvm::Value *to =
+          b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), box.offset);
+      emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to, barrier);
+    }
   });
 }
 

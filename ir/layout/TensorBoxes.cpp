@@ -2,25 +2,40 @@
 #include "ir/layout/TensorBoxes.h"
 #include "ir/layout/MatrixDescriptor.h"
 #include "ir/layout/Shared.h"
-#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 
 namespace sectile {
 
 std::optional<TensorBoxes> planTensorBoxes(const Layout &shared, unsigned elementBits) {
   constexpr int64_t mostRows = 256; // of a box
   constexpr int64_t pattern = 8;    // lines until the swizzle repeats, at most
-  if (shared.rank() != 2 || elementBits < 8 ||
-      !llvm::all_of(shared.shape(), [](int64_t n) { return llvm::isPowerOf2_64(n); }))
+  if (shared.rank() != 2 || elementBits < 8)
     return std::nullopt;
+  const int64_t bytes = sectile::elementBytes(elementBits);
   for (unsigned fastest : {1u, 0u})
     for (unsigned swizzle : {128u, 64u, 32u}) {
-      const int64_t line = swizzle / sectile::elementBytes(elementBits);
+      const int64_t line = swizzle / bytes;
       const int64_t columns = shared.shape()[fastest], lines = shared.shape()[1 - fastest];
-      if (columns < line || lines < pattern ||
+      if (columns % line || lines % pattern ||
           !(shared == sharedForDescriptors(shared.shape(), fastest, elementBits, swizzle)))
         continue;
-      const int64_t rows = std::min(lines, mostRows);
-      return TensorBoxes{fastest, swizzle, line, rows, columns / line, lines / rows};
+      const LayoutInverse inverse(shared);
+      auto byteOf = [&](int64_t along, int64_t across) {
+        Coordinates place{across, along};
+        if (fastest == 0)
+          std::swap(place[0], place[1]);
+        return inverse(place)[In::Offset] * bytes;
+      };
+      // All lines where they follow each other in memory, or else those of the layout's core, which
+      // is a power of two.
+      int64_t rows = lines;
+      if (rows > mostRows || byteOf(0, rows - pattern) != (rows - pattern) * swizzle)
+        rows = std::min(mostRows, lines & -lines);
+      TensorBoxes plan{fastest, swizzle, line, rows, {}};
+      for (int64_t along = 0; along < columns; along += line)
+        for (int64_t across = 0; across < lines; across += rows)
+          plan.boxes.push_back({along, across, byteOf(along, across)});
+      return plan;
     }
   return std::nullopt;
 }

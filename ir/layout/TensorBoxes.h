@@ -6,17 +6,20 @@
 
 namespace sectile {
 
-/// How a buffer of two dimensions is made of boxes, which follow each other in memory. A box is one
-/// line wide and has `rows` lines, swizzled as the engine does it; boxes go along the other
-/// dimension first.
+/// How a buffer of two dimensions is made of boxes, all alike: one line wide, `rows` lines high,
+/// and swizzled as the engine does it.
 struct TensorBoxes {
-  unsigned fastest;       ///< the dimension that lines lie along
-  unsigned swizzle;       ///< bytes of a line: 128, 64 or 32
-  int64_t line, rows;     ///< elements, and lines of a box
-  int64_t panels, groups; ///< boxes along the fastest dimension, and along the other one
+  struct Box {
+    int64_t along, across; ///< its first element: in the fastest dimension, and in the other one
+    int64_t offset;        ///< bytes from the buffer's start
 
-  /// Bytes of one box.
-  int64_t bytes() const { return rows * swizzle; }
+    bool operator==(const Box &) const = default;
+  };
+  unsigned fastest;   ///< the dimension that lines lie along
+  unsigned swizzle;   ///< bytes of a line: 128, 64 or 32
+  int64_t line, rows; ///< elements of a line, and lines of a box
+  llvm::SmallVector<Box> boxes;
+
   bool operator==(const TensorBoxes &) const = default;
 };
 

@@ -292,6 +292,52 @@ TEST_P(Loops, UnrolledMatmulsGiveTheSame) {
     }
 }
 
+std::vector<sc::half> numbers(int count) {
+  std::vector<sc::half> x;
+  for (int i = 0; i < count; ++i)
+    x.push_back(sc::half(static_cast<float>(i % 5 - 2)));
+  return x;
+}
+
+// A product for each matrix of many, one after another, each with another number of steps: what is
+// fetched ahead goes on from where the product before ended.
+TEST_P(Loops, ProductsWithinLoops) {
+  constexpr int m = 64, n = 64, k = 32, matrices = 11, most = 4;
+  for (int stages : {2, 3, 4}) {
+    sc::Kernel kernel{"products", [=](sc::View<const sc::half, 3> a, sc::View<const sc::half, 3> b,
+                                      sc::View<float, 3> c, sc::Int groups) {
+                        for (auto group : sc::range(0, groups, 1, {.stages = 1}))
+                          for (auto inner : sc::range(0, 3, 1, {.stages = 1})) {
+                            auto which =
+                                sc::maximum(sc::minimum(group * 3 + inner, c.extent(0) - 1), 0);
+                            auto acc = sc::zeros<float>(m, n);
+                            for (auto i : sc::range(0, which % (most + 1), 1, {.stages = stages}))
+                              acc = sc::dot(a.at(which).tile(m, k).load(0, i),
+                                            b.at(which).tile(k, n).load(i, 0), acc);
+                            c.at(which).tile(m, n).store(0, 0, acc);
+                          }
+                      }};
+    const std::vector<sc::half> a = numbers(matrices * m * most * k),
+                                b = numbers(matrices * most * k * n);
+    auto c = device.allocate<float>(matrices * m * n);
+    kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {matrices, m, most * k}),
+                  sc::tensor(device.upload(b), {matrices, most * k, n}),
+                  sc::tensor(c, {matrices, m, n}), (matrices + 2) / 3);
+    std::vector<float> want(matrices * m * n);
+    auto at = [](int matrix, int row, int columns, int column, int rows) {
+      return static_cast<size_t>((matrix * rows + row) * columns + column);
+    };
+    for (int matrix = 0; matrix < matrices; ++matrix)
+      for (int row = 0; row < m; ++row)
+        for (int column = 0; column < n; ++column)
+          for (int l = 0; l < matrix % (most + 1) * k; ++l)
+            want[at(matrix, row, n, column, m)] +=
+                static_cast<float>(a[at(matrix, row, most * k, l, m)]) *
+                static_cast<float>(b[at(matrix, l, n, column, most * k)]);
+    EXPECT_EQ(c.download(), want) << stages << " stages";
+  }
+}
+
 /// Chunks of x, each of which is both factors of a product: an m × k tile and a k × m one.
 constexpr int chunkRows = 64, chunkColumns = 32, chunk = chunkRows * chunkColumns;
 
@@ -311,13 +357,6 @@ void addProductOfChunk(const std::vector<sc::half> &x, std::int64_t start,
       for (int l = 0; l < chunkColumns; ++l)
         sums[static_cast<size_t>(row * chunkRows + column)] +=
             at(row * chunkColumns + l) * at(l * chunkRows + column);
-}
-
-std::vector<sc::half> numbers(int count) {
-  std::vector<sc::half> x;
-  for (int i = 0; i < count; ++i)
-    x.push_back(sc::half(static_cast<float>(i % 5 - 2)));
-  return x;
 }
 
 void storeSums(sc::Ptr<float> c, const sc::Tile<float> &sums) {
