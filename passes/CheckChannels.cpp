@@ -72,6 +72,8 @@ public:
   FailureOr<std::vector<Event>> run(unsigned trips, unsigned pattern) {
     numbers.assign(valueNumbers.size(), std::nullopt);
     isFixed.assign(valueNumbers.size(), false);
+    openSince.assign(valueNumbers.size(), 0);
+    choices = 1;
     events.clear();
     wanted = trips;
     this->pattern = pattern;
@@ -109,7 +111,7 @@ private:
     SmallVector<unsigned> made; ///< values of the block
     SmallVector<scf::ForOp, 2> loops;
   };
-  static constexpr unsigned deepestExpression = 24;
+  static constexpr unsigned deepestExpression = 12;
 
   void placeCells() {
     std::map<int64_t, uint32_t> bounds;
@@ -318,26 +320,28 @@ private:
   }
 
   /// What is known of a value; nothing where it was not needed.
-  Number numberOf(Value value, unsigned nesting = 0) const {
+  Number numberOf(Value value) {
     auto known = valueNumbers.find(value);
     if (known == valueNumbers.end())
       return std::nullopt;
-    if (numbers[known->second])
-      return numbers[known->second];
+    const unsigned at = known->second;
     Operation *op = value.getDefiningOp();
-    if (!isScalarArithmetic(op) || nesting == deepestExpression)
-      return std::nullopt;
+    if (numbers[at] || openSince[at] == choices || !isScalarArithmetic(op))
+      return numbers[at];
     SmallVector<Number, 3> operands;
     for (Value operand : op->getOperands())
-      operands.push_back(numberOf(operand, nesting + 1));
-    return evaluate(op, operands);
+      operands.push_back(numberOf(operand));
+    numbers[at] = evaluate(op, operands);
+    openSince[at] = choices;
+    return numbers[at];
   }
-  SmallVector<Number> numbersOf(ValueRange values) const {
+  SmallVector<Number> numbersOf(ValueRange values) {
     return llvm::map_to_vector(values, [&](Value value) { return numberOf(value); });
   }
   void set(Value value, Number number) {
     if (auto known = valueNumbers.find(value); known != valueNumbers.end())
       numbers[known->second] = number;
+    ++choices;
   }
   void set(ValueRange values, ValueRange from) {
     for (auto [value, number] : llvm::zip_equal(values, numbersOf(from)))
@@ -415,7 +419,7 @@ private:
     return furtherTrips++ % (3 * depth + 1);
   }
 
-  Number tripsOf(scf::ForOp loop) const {
+  Number tripsOf(scf::ForOp loop) {
     const Number lower = numberOf(loop.getLowerBound()), upper = numberOf(loop.getUpperBound()),
                  step = numberOf(loop.getStep());
     if (!lower || !upper || !step || *step == 0)
@@ -442,8 +446,8 @@ private:
       return;
     // Something else that it is computed from is in the way.
     const unsigned number = valueNumbers.at(loop.getUpperBound());
-    numbers[number] = upper;
     isFixed[number] = true;
+    set(loop.getUpperBound(), upper);
   }
 
   bool isCutShort() const { return iterations > mostOfOneRun; }
@@ -454,6 +458,7 @@ private:
       numbers[value].reset();
       isFixed[value] = false;
     }
+    ++choices;
     // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
     llvm::for_each(own.loops, [&](scf::ForOp loop) { chooseBounds(loop); });
     SmallVector<Number, 3> operands;
@@ -465,8 +470,10 @@ private:
         for (unsigned operand : step.operands)
           operands.push_back(numbers[operand]);
         // What was chosen stays.
-        if (Number number = evaluate(step.op, operands))
+        if (Number number = evaluate(step.op, operands)) {
           numbers[step.result] = number;
+          ++choices;
+        }
         continue;
       }
       if (isCutShort())
@@ -630,8 +637,10 @@ private:
   int64_t period = 2; ///< of slots and parities, in uses
 
   // Of a run.
-  std::vector<Number> numbers; ///< by the number of the value
-  std::vector<bool> isFixed;   ///< whatever it is computed from
+  std::vector<Number> numbers;     ///< by the number of the value
+  std::vector<bool> isFixed;       ///< whatever it is computed from
+  std::vector<unsigned> openSince; ///< how many choices did not tell its number
+  unsigned choices = 0;
   std::vector<Event> events;
   unsigned wanted = 0, pattern = 0, furtherTrips = 0;
   Operation *marked = nullptr; ///< the first loop with an open number of iterations
