@@ -60,7 +60,7 @@ unsigned MachineModel::perClock(MmaElement element) const {
 
 const MachineModel &machineModel(const Target &target) {
   for (const Entry &entry : table)
-    if (target.name.substr(0, target.name.find("_tma")) == entry.target)
+    if (target.name == entry.target)
       return entry.model;
   llvm_unreachable("a target without a machine model");
 }

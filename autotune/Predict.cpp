@@ -93,8 +93,9 @@ public:
       : evaluate(launch), target(target) {
     func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
     warps = warpsOf(kernel);
-    kernel.walk([&](cta::AsyncCopyOp copy) {
-      copiesInLoops |= bool(copy->getParentOfType<LoopLikeOpInterface>());
+    kernel.walk([&](Operation *op) {
+      copiesInLoops |= isa<cta::AsyncCopyOp, cta::TensorCopyOp>(op) &&
+                       op->getParentOfType<LoopLikeOpInterface>();
     });
     visit(kernel.getBody(), 1);
     blocks = double(launch.grid.x) * launch.grid.y * launch.grid.z;
@@ -186,19 +187,15 @@ private:
       const Type type = rmw.getValue().getType();
       touch(atomic, times, elementsOf(type), cta::elementBytes(type), 1);
     } else if (auto copyOp = dyn_cast<cta::AsyncCopyOp>(op)) {
-      // Copies ahead of a loop are those that its last iterations leave out.
-      if (!copiesInLoops || op->getParentOfType<LoopLikeOpInterface>()) {
-        auto buffer = cast<cta::BufferType>(copyOp.getBuffer().getType());
-        touch(copy, times, double(buffer.getNumElements()), cta::elementBytes(buffer),
-              vectorOf(copyOp));
-      }
-      return;
+      return copies(op, copyOp.getBuffer(), times, vectorOf(copyOp));
+    } else if (auto copyOp = dyn_cast<cta::TensorCopyOp>(op)) {
+      return copies(op, copyOp.getBuffer(), times, 0);
     } else if (auto local = dyn_cast<cta::LocalLoadOp>(op)) {
       sharedRead += times * elementsOf(local.getType()) * cta::elementBytes(local.getType());
     } else if (auto local = dyn_cast<cta::LocalStoreOp>(op)) {
       const Type type = local.getValue().getType();
       sharedWritten += times * elementsOf(type) * cta::elementBytes(type);
-    } else if (isa<cta::AsyncWaitOp, cta::BarrierOp>(op)) {
+    } else if (isa<cta::AsyncWaitOp, cta::MbarrierWaitOp, cta::BarrierOp>(op)) {
       barriers += times;
     } else if (const int64_t scratch = sharedBytes(op);
                scratch && !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op)) {
@@ -210,6 +207,17 @@ private:
     for (Type type : op->getResultTypes())
       if (isa<FloatType>(getElementTypeOrSelf(type)) && !op->hasTrait<OpTrait::ConstantLike>())
         instructions += times * registersOf(type);
+  }
+
+  /// By threads, each a vector at once, or by the engine, where there is no vector. Copies ahead of
+  /// a loop are those that its last iterations leave out.
+  void copies(Operation *op, Value into, double times, unsigned vector) {
+    if (copiesInLoops && !op->getParentOfType<LoopLikeOpInterface>())
+      return;
+    auto buffer = cast<cta::BufferType>(into.getType());
+    copy.requests +=
+        times * (vector ? double(buffer.getNumElements()) / (vector * target.warpSize) : 1);
+    copy.bytes += times * double(buffer.getBytes());
   }
 
   template <class Dot> void product(Dot dot, double times) {

@@ -118,8 +118,8 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
   for (auto [i, argument] : llvm::enumerate(flat)) {
     if (specializations[i].divisible16 && (argument.pointer || argument.type.isIntOrIndex()))
       function.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(16));
-    if (specializations[i].small && argument.kind == Kind::index && !argument.pointer)
-      function.setArgAttr(i, tile::belowAttr, builder.getI64IntegerAttr(smallIndexEnd));
+    if (specializations[i].below && argument.kind == Kind::index && !argument.pointer)
+      function.setArgAttr(i, tile::belowAttr, builder.getI64IntegerAttr(specializations[i].below));
     values.push_back(prologue(trace, loc, argument, specializations[i], entry->getArgument(i))
                          .getAsOpaquePointer());
   }

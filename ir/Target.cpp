@@ -68,9 +68,6 @@ static const std::vector<Target> &table() {
     t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, "ptx84"))));
     t.push_back(sinceHopper(nvidia("sm_90a", 227, 228, 132, "ptx84")));
     t.back().mmas = mma::hopper();
-    // Apart from sm_90a until a chip has run it.
-    t.push_back(t.back());
-    t.back().name = "sm_90a_tma";
     t.back().tensorCopy = true;
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));

@@ -44,9 +44,12 @@ struct Target {
   unsigned maxVectorBits = 128;        ///< of one memory access of one thread
   llvm::ArrayRef<MmaInstruction> mmas; ///< the preferred first among those of the same elements
 
-  /// Whether accesses have another form where indices and strides are known to be small and not
-  /// negative.
-  bool wantsSmallIndices() const { return bufferAccess || tensorCopy; }
+  /// Accesses have another form where indices and strides are known to be from 0 to less than this;
+  /// 0: they have none. A buffer's offsets stay below 2^31 bytes in a block of 256 rows of that
+  /// many numbers of 8 bytes. A tensor map takes any stride of 32 bits that is not negative.
+  int64_t indexBound() const {
+    return bufferAccess ? int64_t(1) << 20 : tensorCopy ? int64_t(1) << 30 : 0;
+  }
 
   /// Whether matrix instructions take operands of this element.
   bool multiplies(MmaElement element) const;

@@ -372,8 +372,8 @@ private:
           loaded.push_back(load->getResult(0));
           continue;
         }
-        if (fetched->byEngine)
-          copyByEngine(builder, cast<tile::LoadBlockOp>(load), buffer, inside);
+        if (fetched->byEngine())
+          copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside);
         else
           copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
         load->erase();
@@ -434,11 +434,15 @@ private:
   }
 
   // The engine copies nothing at all for an iteration that is not: nobody waits for it.
-  static void copyByEngine(OpBuilder &builder, tile::LoadBlockOp load, Value buffer, Value inside) {
+  static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
+                           tile::LoadBlockOp load, Value buffer, Value inside) {
     if (constantInt(inside).value_or(0))
       inside = {};
-    cta::TensorCopyBlockOp::create(builder, load.getLoc(), load.getView(), load.getOffsets(),
-                                   buffer,
+    SmallVector<Value> offsets;
+    for (Value offset : fetched.engineOffsets)
+      offsets.push_back(map.lookupOrDefault(offset));
+    llvm::append_range(offsets, load.getOffsets());
+    cta::TensorCopyBlockOp::create(builder, load.getLoc(), fetched.engineView, offsets, buffer,
                                    /*barriers=*/Value(), /*index=*/Value(), inside);
   }
 

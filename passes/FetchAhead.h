@@ -26,7 +26,12 @@ struct FetchedLoad {
   /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
   /// copies, though less can be shown of an iteration that is computed ahead.
   unsigned vector = 0;
-  bool byEngine = false; ///< the copy engine copies it
+  /// Of a load that the copy engine makes: its view with all dimensions of the argument that it is
+  /// a part of, and where in those that it has not itself the load's view lies.
+  mlir::Value engineView = {};
+  llvm::SmallVector<mlir::Value> engineOffsets = {};
+
+  bool byEngine() const { return bool(engineView); }
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;

@@ -97,14 +97,18 @@ public:
     };
     for (unsigned d = 0; d < shape.size(); ++d) {
       Value offset = wide(block.offsets[d]), inside;
+      const Interval offsets = known.offsets[d]->interval;
       if (known.mayBeBeyond(d)) {
         Value extent = wide(view.getExtents()[d]);
         Value left = arith::SubIOp::create(builder, loc, extent, offset);
-        inside = compare(arith::CmpIPredicate::slt, d, left);
+        const Interval extents = known.extents[d]->interval;
+        inside = compare(arith::CmpIPredicate::slt, d, left,
+                         {extents.low - offsets.high, extents.high - offsets.low});
       }
       if (known.mayBeBelow(d)) {
         Value before = arith::SubIOp::create(builder, loc, number(0), offset);
-        Value notBelow = compare(arith::CmpIPredicate::sge, d, before);
+        Value notBelow =
+            compare(arith::CmpIPredicate::sge, d, before, {-offsets.high, -offsets.low});
         inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, notBelow)) : notBelow;
       }
       if (inside)
@@ -170,10 +174,13 @@ private:
                                  tile::SplatOp::create(builder, loc, steps.getType(), stride));
   }
 
-  /// Compares 0 … n-1 with a number that is first cut to 0 … n, so that 32 bits do.
-  Value compare(arith::CmpIPredicate predicate, unsigned d, Value bound) {
-    bound = arith::MaxSIOp::create(builder, loc, bound, number(0));
-    bound = arith::MinSIOp::create(builder, loc, bound, number(shape[d]));
+  /// Compares 0 … n-1 with a number in 32 bits. Where the number may have more, it is first
+  /// clamped to 0 … n.
+  Value compare(arith::CmpIPredicate predicate, unsigned d, Value bound, Interval interval) {
+    if (!interval.fits(32)) {
+      bound = arith::MaxSIOp::create(builder, loc, bound, number(0));
+      bound = arith::MinSIOp::create(builder, loc, bound, number(shape[d]));
+    }
     bound = arith::TruncIOp::create(builder, loc, builder.getI32Type(), bound);
     Value steps = range(d);
     return arith::CmpIOp::create(builder, loc, predicate, steps,
@@ -267,19 +274,25 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     const cta::BufferType buffer = copy.getBuffer().getType();
     const TensorBoxes boxes =
         *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
-    SmallVector<Value> coordinates{copy.getOffsets()[boxes.fastest],
-                                   copy.getOffsets()[1 - boxes.fastest]};
-    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes), coordinates,
+    // The view's dimensions in the order of the map's.
+    SmallVector<unsigned> order;
+    const unsigned leading = copy.getOffsets().size() - buffer.getShape().size();
+    llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);
+    for (unsigned d = leading; d-- > 0;)
+      order.push_back(d);
+    SmallVector<Value> coordinates;
+    for (unsigned d : order)
+      coordinates.push_back(copy.getOffsets()[d]);
+    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes, order), coordinates,
                               copy.getBuffer(), copy.getBarriers(), copy.getIndex(), copy.getWhen(),
                               copy.getExpects());
     copy.erase();
   }
 
   /// The argument that is the tensor map of a view.
-  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes) {
+  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order) {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
-    const unsigned order[] = {boxes.fastest, 1 - boxes.fastest};
     cta::TensorMap map;
     auto given = [](Value value) {
       auto argument = dyn_cast<BlockArgument>(value);
@@ -291,8 +304,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     map.swizzle = boxes.swizzle;
     for (unsigned d : order)
       map.extents.push_back(given(view.getExtents()[d]));
-    map.strides.push_back(given(view.getStrides()[order[1]]));
-    map.box = {boxes.line, boxes.rows};
+    for (unsigned d : order.drop_front())
+      map.strides.push_back(given(view.getStrides()[d]));
+    map.box.assign(order.size(), 1);
+    map.box[0] = boxes.line;
+    map.box[1] = boxes.rows;
     Attribute attribute = map.toAttribute(&getContext());
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       if (kernel.getArgAttr(i, cta::tensorMapAttr) == attribute)

@@ -103,8 +103,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       loop.getRegionIterArg(number).setType(inFlight);
       builder.setInsertionPoint(dot);
       auto start =
-          cta::DotStartOp::create(builder, loc, inFlight, dot.getA(), dot.getB(), dot->getOperand(2),
-                                  dot.getInstructionAttr(), dot.getPrecision());
+          cta::DotStartOp::create(builder, loc, inFlight, dot.getA(), dot.getB(),
+                                  dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
       dot.getResult().replaceAllUsesWith(start.getResult());
       dot.erase();
       last = start;

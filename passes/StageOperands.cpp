@@ -2,6 +2,7 @@
 // its own becomes a buffer, which the dot reads piece by piece; a load of a loop that goes there
 // becomes a channel, filled by asynchronous copies or from registers.
 #include "ir/MmaElements.h"
+#include "ir/cta/TensorMap.h"
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Costs.h"
 #include "ir/layout/MatrixDescriptor.h"
@@ -300,7 +301,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                     const ContiguityAnalysis &contiguity) {
     if (!target.tensorCopy || loads.empty())
       return;
-    SmallVector<cta::BufferType> buffers;
     for (const FetchedLoad &load : loads) {
       auto found = staged.find(load.load->getResult(0));
       std::string why =
@@ -311,12 +311,78 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         load.load->emitRemark("is copied by threads, not by the copy engine: ") << why;
         return;
       }
-      buffers.push_back(engineBuffer(cast<tile::LoadBlockOp>(load.load)));
     }
-    for (auto [load, buffer] : llvm::zip_equal(loads, buffers)) {
-      load.buffer = buffer;
-      load.byEngine = true;
+    OpBuilder builder(loop);
+    for (FetchedLoad &load : loads) {
+      auto block = cast<tile::LoadBlockOp>(load.load);
+      load.buffer = engineBuffer(block);
+      tile::MakeViewOp view = madeView(block.getView());
+      const ViewOrigin origin = *originOf(view.getPtr(), contiguity);
+      load.engineView = wholeView(builder, view, origin);
+      load.engineOffsets = origin.coordinates;
     }
+  }
+
+  /// An argument or a constant, which a launch knows; null for other values. Sign extensions are
+  /// looked through.
+  static Value given(Value value) {
+    if (auto extension = value.getDefiningOp<arith::ExtSIOp>())
+      value = extension.getIn();
+    auto argument = dyn_cast<BlockArgument>(value);
+    const bool isArgument = argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
+    return isArgument || constantInt(value) ? value : Value();
+  }
+
+  /// The address of a view of one matrix of many: an argument, and in each dimension that the view
+  /// has not itself where the matrix lies (32 bits, not negative), and that dimension's stride.
+  struct ViewOrigin {
+    Value base;
+    SmallVector<Value> coordinates, strides;
+  };
+  static std::optional<ViewOrigin> originOf(Value address, const ContiguityAnalysis &contiguity) {
+    ViewOrigin origin;
+    while (auto add = address.getDefiningOp<tile::AddPtrOp>()) {
+      auto step = add.getOffset().getDefiningOp<arith::MulIOp>();
+      if (!step || !step.getType().isInteger(64))
+        return std::nullopt;
+      Value coordinate = step.getLhs(), stride = given(step.getRhs());
+      if (!stride) {
+        coordinate = step.getRhs();
+        stride = given(step.getLhs());
+      }
+      auto wide = coordinate.getDefiningOp<arith::ExtSIOp>();
+      if (!stride || !wide || !wide.getIn().getType().isInteger(32) ||
+          !contiguity[wide.getIn()].interval.isNonNegative())
+        return std::nullopt;
+      origin.coordinates.push_back(wide.getIn());
+      origin.strides.push_back(stride);
+      address = add.getPtr();
+    }
+    origin.base = given(address);
+    return origin.base ? std::optional(origin) : std::nullopt;
+  }
+
+  /// The view with the dimensions of its origin before its own. How many matrices there are nobody
+  /// knows here: as many as coordinates can tell apart.
+  static Value wholeView(OpBuilder &builder, tile::MakeViewOp view, const ViewOrigin &origin) {
+    SmallVector<Value> extents, strides;
+    auto add = [&](SmallVector<Value> &to, Value value) {
+      std::optional<int64_t> constant = constantInt(value);
+      to.push_back(
+          constant ? arith::ConstantIntOp::create(builder, view.getLoc(), *constant, 64).getResult()
+                   : value);
+    };
+    for (Value stride : origin.strides) {
+      extents.push_back(
+          arith::ConstantIntOp::create(builder, view.getLoc(), cta::TensorMap::unbounded, 64));
+      add(strides, stride);
+    }
+    for (auto [extent, stride] : llvm::zip_equal(view.getExtents(), view.getStrides())) {
+      add(extents, given(extent));
+      add(strides, given(stride));
+    }
+    auto type = tile::ViewType::get(view.getContext(), extents.size(), view.getType().getElement());
+    return tile::MakeViewOp::create(builder, view.getLoc(), type, origin.base, extents, strides);
   }
 
   /// The dimension of a view in which neighbours are neighbours in memory.
@@ -357,26 +423,29 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     std::optional<ViewBlock> block = blockOf(load);
     const BlockContiguity known = block->contiguity(contiguity);
     const int64_t bytes = cta::elementBytes(load.getType());
-    auto isGiven = [](Value value) {
-      auto argument = dyn_cast<BlockArgument>(value);
-      return constantInt(value) ||
-             (argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()));
-    };
     tile::MakeViewOp view = block->view;
-    if (!isGiven(view.getPtr()) || !llvm::all_of(view.getExtents(), isGiven) ||
-        !llvm::all_of(view.getStrides(), isGiven))
+    std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
+    if (!origin || !llvm::all_of(view.getExtents(), given) ||
+        !llvm::all_of(view.getStrides(), given))
       return "its view is not of arguments alone";
-    if (known.ptr->dims[0].divisibility % granule)
+    if (origin->strides.size() + 2 > cta::TensorMap::mostDimensions)
+      return "its argument has too many dimensions";
+    if (contiguity[origin->base].dims[0].divisibility % granule)
       return "its address is not known to be a multiple of 16 bytes";
+    auto isPitch = [&](const Contiguity &stride) {
+      return stride.dims[0].divisibility * bytes % granule == 0 && stride.interval.low >= 0 &&
+             stride.interval.high * bytes < mostStride;
+    };
+    for (Value stride : origin->strides)
+      if (!isPitch(contiguity[stride]))
+        return "its stride is not known to be a multiple of 16 bytes, and not negative";
     std::optional<unsigned> dense = denseDimension(view);
     if (!dense)
       return "its rows are not dense";
     for (unsigned d = 0; d < 2; ++d) {
-      const Interval &stride = known.strides[d]->interval, &extent = known.extents[d]->interval;
-      if (d != *dense && (known.strides[d]->dims[0].divisibility * bytes % granule ||
-                          stride.low < 0 || stride.high * bytes >= mostStride))
+      if (d != *dense && !isPitch(*known.strides[d]))
         return "its stride is not known to be a multiple of 16 bytes, and not negative";
-      if (extent.high >= mostExtent)
+      if (known.extents[d]->interval.high >= mostExtent)
         return "its extent is not known to have 32 bits";
       if (!load.getOffsets()[d].getType().isInteger(32))
         return "it begins at a number of 64 bits";

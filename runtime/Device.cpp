@@ -125,14 +125,14 @@ std::string codeKeyOf(const Target &chip) {
 
 std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
 
-bool DeviceImpl::wantsSmallIndices() const {
-  int known = hasBuffers.load(std::memory_order_relaxed);
+int64_t DeviceImpl::indexBound() const {
+  int64_t known = knownBound.load(std::memory_order_relaxed);
   if (known < 0) {
     llvm::Expected<Target> chip = Target::get(target);
-    known = chip && chip->wantsSmallIndices();
+    known = chip ? chip->indexBound() : 0;
     if (!chip)
       llvm::consumeError(chip.takeError());
-    hasBuffers.store(known, std::memory_order_relaxed);
+    knownBound.store(known, std::memory_order_relaxed);
   }
   return known;
 }

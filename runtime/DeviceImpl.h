@@ -121,8 +121,8 @@ public:
 
   /// All that compiled code depends on beside the kernel and how it is compiled.
   virtual std::string codeKey() const;
-  /// Target::wantsSmallIndices() of its chip; of none, false.
-  bool wantsSmallIndices() const;
+  /// Target::indexBound() of its chip; of none, 0.
+  int64_t indexBound() const;
   /// Whether what is loaded names lines of the kernel's source.
   virtual bool namesLines() const { return false; }
   /// Compiles what was traced; the module is changed.
@@ -146,8 +146,8 @@ private:
   [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const;
 
   std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
-  mutable std::atomic<int> hasBuffers =
-      -1; ///< wantsSmallIndices(), which every launch asks; -1: not yet
+  mutable std::atomic<int64_t> knownBound =
+      -1; ///< indexBound(), which every launch asks; -1: not yet
 };
 
 /// Who makes and destroys a stream.

@@ -27,23 +27,22 @@ namespace {
 thread_local CompileTimes *timesSink = nullptr;
 
 // What is known of one flattened argument, four bits of a key.
-constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isSmall = 8;
+constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isBelow = 8;
 constexpr unsigned bitsPerArgument = 4, argumentsPerWord = 16;
 
-uint64_t knownBits(uint64_t value) {
+uint64_t knownBits(uint64_t value, uint64_t indexBound) {
   return (value % 16 == 0 ? divisible16 : 0) |
          (detail::fits_index32(static_cast<int64_t>(value)) ? is32bit : 0) |
-         (value == 1 ? isOne : 0) |
-         (value < static_cast<uint64_t>(detail::smallIndexEnd) ? isSmall : 0);
+         (value == 1 ? isOne : 0) | (value < indexBound ? isBelow : 0);
 }
 
 // Which of the bits count, for every flattened argument. What else would be another variant of the
-// code for nothing: that indices and strides are small counts where no access has another form for
+// code for nothing: that indices and strides are below a bound where no access has another form for
 // it.
-std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool smallIndices) {
+std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, bool hasIndexBound) {
   constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne,
                     ofExtent = ofInteger | is32bit;
-  const uint8_t ofIndex = ofExtent | (smallIndices ? isSmall : 0);
+  const uint8_t ofIndex = ofExtent | (hasIndexBound ? isBelow : 0);
   std::vector<uint8_t> masks;
   for (const detail::ArgSpec &spec : specs)
     switch (spec.kind) {
@@ -74,11 +73,12 @@ public:
     words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32 |
                      static_cast<uint64_t>(options.debug) << 62 |
                      static_cast<uint64_t>(options.checked) << 63;
+    const auto indexBound = static_cast<uint64_t>(device.indexBound());
     for (size_t i = 0; i < masks.size();) {
       uint64_t bits = 0;
       const size_t end = std::min<size_t>(masks.size(), i + argumentsPerWord);
       for (unsigned shift = 0; i < end; ++i, shift += bitsPerArgument)
-        bits |= (knownBits(packed.words[i]) & masks[i]) << shift;
+        bits |= (knownBits(packed.words[i], indexBound) & masks[i]) << shift;
       words[count++] = bits;
     }
     for (size_t i = 0; i < packed.configCount; ++i)
@@ -110,7 +110,7 @@ CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel)
   return options;
 }
 
-// Which arguments were specialised how, in words: "0:16 3=1 4:64bit 5:16:small".
+// Which arguments were specialised how, in words: "0:16 3=1 4:64bit 5:16:<1048576".
 std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
   std::string text;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -122,8 +122,8 @@ std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
       one = ":16";
     if (!argument.is32bit)
       one += ":64bit";
-    if (argument.small && !argument.value)
-      one += ":small";
+    if (argument.below && !argument.value)
+      one += ":<" + std::to_string(argument.below);
     if (!one.empty())
       text += " " + std::to_string(i) + one;
   }
@@ -131,14 +131,14 @@ std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
 }
 
 std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> masks,
-                                                       const uint64_t *words) {
+                                                       const uint64_t *words, int64_t indexBound) {
   std::vector<detail::ArgSpecialization> result;
   for (size_t i = 0; i < masks.size(); ++i) {
-    const uint64_t bits = knownBits(words[i]) & masks[i];
+    const uint64_t bits = knownBits(words[i], static_cast<uint64_t>(indexBound)) & masks[i];
     detail::ArgSpecialization argument;
     argument.divisible16 = bits & divisible16;
     argument.is32bit = bits & is32bit || !(masks[i] & is32bit); // only an index can need more
-    argument.small = bits & isSmall;
+    argument.below = bits & isBelow ? indexBound : 0;
     if (bits & isOne)
       argument.value = 1;
     result.push_back(argument);
@@ -157,8 +157,8 @@ std::vector<ArgumentFacts> factsOf(const std::vector<detail::ArgSpecialization> 
       facts.divisor = 16;
     if (masks[i] & is32bit && argument.is32bit)
       facts.low = -(facts.high = int64_t(1) << 30);
-    if (argument.small)
-      facts.low = 0, facts.high = detail::smallIndexEnd - 1;
+    if (argument.below)
+      facts.low = 0, facts.high = argument.below - 1;
     if (argument.value)
       facts.low = facts.high = *argument.value;
   }
@@ -204,8 +204,8 @@ struct TracedKernel {
   bool stateless = false; // no lambda that was traced captures anything
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
-               bool smallIndices)
-      : arguments(specializations(countingBits(desc.args, smallIndices), packed.words)) {
+               int64_t indexBound)
+      : arguments(specializations(countingBits(desc.args, indexBound), packed.words, indexBound)) {
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
     if (timesSink)
@@ -236,8 +236,8 @@ public:
       return;
     indexKey =
         runtime::launchKey(desc, target, options,
-                           describe(specializations(
-                               countingBits(desc.args, device.wantsSmallIndices()), packed.words)),
+                           describe(specializations(countingBits(desc.args, device.indexBound()),
+                                                    packed.words, device.indexBound())),
                            {packed.configWords, packed.configCount});
     if (indexKey)
       record = runtime::CompileCache::get().findLaunch(*indexKey);
@@ -250,7 +250,7 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed, device.wantsSmallIndices());
+    traced.emplace(desc, packed, device.indexBound());
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
@@ -334,11 +334,11 @@ struct KernelState {
       : masks{countingBits(desc.args, false), countingBits(desc.args, true)} {}
 
   const std::vector<uint8_t> &masksFor(const DeviceImpl &device) const {
-    return masks[device.wantsSmallIndices()];
+    return masks[device.indexBound() != 0];
   }
   size_t countArguments() const { return masks[0].size(); }
 
-  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip wants small indices
+  const std::array<std::vector<uint8_t>, 2> masks; ///< by whether a chip has an index bound
   runtime::SpecializationTable table;
   std::mutex mutex; ///< guards what follows
   std::map<std::vector<uint64_t>, std::string> codeHashes;
@@ -463,7 +463,7 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   llvm::Expected<Form> form = formByName(llvm::StringRef(formName.data(), formName.size()), target);
   if (!form)
     throw CompileError(llvm::toString(form.takeError()));
-  TracedKernel traced(desc_, packed, target.wantsSmallIndices());
+  TracedKernel traced(desc_, packed, target.indexBound());
   llvm::Expected<std::string> text =
       compileTo(*traced.module, target, resolve(packed.options, options_), *form, timesSink);
   if (!text)
@@ -549,7 +549,7 @@ CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device 
 
 void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,
                          llvm::function_ref<void(mlir::ModuleOp)> use) {
-  const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.wantsSmallIndices());
+  const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.indexBound());
   use(*traced.module);
 }
 

@@ -183,16 +183,17 @@ void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
   const TensorBoxes boxes =
       *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
   llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
-  llvm::Value *start[] = {emitter.scalar(op.getCoordinates()[0]),
-                          emitter.scalar(op.getCoordinates()[1])};
+  const SmallVector<llvm::Value *> start = llvm::map_to_vector(
+      op.getCoordinates(), [&](Value coordinate) { return emitter.scalar(coordinate); });
   byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
     if (op.getExpects())
       emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
     int64_t offset = 0;
     for (int64_t panel = 0; panel < boxes.panels; ++panel)
       for (int64_t group = 0; group < boxes.groups; ++group, offset += boxes.bytes()) {
-        llvm::Value *coordinates[] = {b.CreateAdd(start[0], b.getInt32(panel * boxes.line)),
-                                      b.CreateAdd(start[1], b.getInt32(group * boxes.rows))};
+        SmallVector<llvm::Value *> coordinates(start);
+        coordinates[0] = b.CreateAdd(start[0], b.getInt32(panel * boxes.line));
+        coordinates[1] = b.CreateAdd(start[1], b.getInt32(group * boxes.rows));
         emitter.hooks.tensorCopy(
             b, emitter.scalar(op.getMap()), coordinates,
             b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), offset),

@@ -1,5 +1,6 @@
 // The `cta` dialect: registration, the layout attribute, types, verifiers.
 #include "ir/cta/Cta.h"
+#include "ir/cta/TensorMap.h"
 #include "ir/layout/Shared.h"
 #include "ir/layout/TensorBoxes.h"
 #include "ir/tile/Verify.h"
@@ -346,7 +347,7 @@ LogicalResult AsyncCopyBlockOp::verify() {
 LogicalResult TensorCopyBlockOp::verify() {
   BufferType buffer = getBuffer().getType();
   tile::ViewType view = getView().getType();
-  if (view.getRank() != buffer.getShape().size() || getOffsets().size() != view.getRank() ||
+  if (view.getRank() < buffer.getShape().size() || getOffsets().size() != view.getRank() ||
       view.getElement() != buffer.getElement())
     return emitOpError("block of ") << view << " at " << getOffsets().size()
                                     << " offsets does not fit the buffer " << buffer;
@@ -355,7 +356,8 @@ LogicalResult TensorCopyBlockOp::verify() {
 
 LogicalResult TensorCopyOp::verify() {
   BufferType buffer = getBuffer().getType();
-  if (getCoordinates().size() != buffer.getShape().size())
+  if (getCoordinates().size() < buffer.getShape().size() ||
+      getCoordinates().size() > TensorMap::mostDimensions)
     return emitOpError("at ") << getCoordinates().size() << " coordinates does not fit the buffer "
                               << buffer;
   if (!planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer)))

@@ -237,7 +237,8 @@ def Cta_TensorCopyBlockOp : Cta_Op<"tensor_copy_block", [AttrSizedOperandSegment
     MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "copy a block of a view to shared memory by the copy engine; beyond its edges the buffer gets zeros";
   let description = [{
-    One thread has it done, and nobody waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
+    The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
+    waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
     `lower-channels` gives it; `expects`: those of all copies into this use of the channel, which the first of them says.
     `lower-views` turns it into a `tensor_copy`.
   }];
@@ -255,8 +256,8 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
     MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "tensor_copy_block of a tensor map";
   let description = [{
-    `coordinates`: of the buffer's first element, in the map's dimensions, the contiguous one first. `fastest` is the axis of the
-    buffer that lies along it.
+    `coordinates`: of the buffer's first element, in the map's dimensions. The contiguous one is first, then the buffer's other
+    one, then those that it has none of.
   }];
   let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer,
                        Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when,

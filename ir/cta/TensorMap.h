@@ -13,6 +13,10 @@ namespace sectile::cta {
 inline constexpr llvm::StringLiteral tensorMapAttr = "cta.tensor_map";
 
 struct TensorMap {
+  static constexpr unsigned mostDimensions = 5;
+  /// An extent that no coordinate reaches.
+  static constexpr int64_t unbounded = (int64_t(1) << 31) - 1;
+
   /// Another argument's value, or a constant where that is negative.
   struct Given {
     int64_t argument = -1, value = 0;

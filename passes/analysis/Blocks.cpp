@@ -44,8 +44,9 @@ std::optional<ViewBlock> blockOf(Operation *op) {
       })
       .Case([&](cta::TensorCopyBlockOp copy) {
         cta::BufferType buffer = copy.getBuffer().getType();
-        return block(copy, RankedTensorType::get(buffer.getShape(), buffer.getElement()),
-                     copy.getWhen());
+        SmallVector<int64_t> shape(copy.getOffsets().size() - buffer.getShape().size(), 1);
+        llvm::append_range(shape, buffer.getShape());
+        return block(copy, RankedTensorType::get(shape, buffer.getElement()), copy.getWhen());
       })
       .Default([](Operation *) { return std::nullopt; });
 }

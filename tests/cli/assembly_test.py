@@ -19,8 +19,10 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 KNOWN_SPILLS = {
     "scaled_matmul f8e4m3": 16,
     "scaled_matmul trans_b=true f8e4m3": 24,
-    "exposb_attention exposb_attention D=256 f16": 68,
-    "exposb_attention exposb_attention D=256 bf16": 68,
+    "rerope_attention D=256 f16": 8,
+    "rerope_attention D=256 bf16": 8,
+    "exposb_attention exposb_attention D=256 f16": 76,
+    "exposb_attention exposb_attention D=256 bf16": 76,
     "exposb_attention exposb_attention D=256 causal=true f16": 60,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 4,
     "attention_varlen_backward attention_varlen_backward_q D=256,Dv=256 causal=true f16": 4,
@@ -31,12 +33,11 @@ KNOWN_SPILLS = {
     "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 4,
     "rope_attention_backward rope_attention_backward_keys D=128 f16": 12,
     "rope_attention_backward rope_attention_backward_keys D=128 causal=true f16": 16,
-    "rerope_attention_backward rerope_attention_backward_queries D=128 f16": 4,
     "rerope_attention_backward rerope_attention_backward_keys D=64 f16": 16,
     "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
-    "rerope_attention_backward rerope_attention_backward_keys D=256 f16": 148,
-    "rerope_attention_backward rerope_attention_backward_keys D=256 bf16": 148,
-    "exposb_attention_backward exposb_attention_backward_keys D=128 f16": 36,
+    "rerope_attention_backward rerope_attention_backward_keys D=256 f16": 156,
+    "rerope_attention_backward rerope_attention_backward_keys D=256 bf16": 156,
+    "exposb_attention_backward exposb_attention_backward_keys D=128 f16": 40,
     "exposb_attention_backward exposb_attention_backward_keys D=128 causal=true f16": 56,
     "stick_breaking_attention_backward stick_breaking_attention_backward_queries D=128 f16": 12,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
@@ -171,6 +172,8 @@ COUNTED = {
     "barrier": r"bar(rier)?\.sync|barrier\.cta",
     "proxy fence": r"fence\.proxy\.async",
     "copy": r"cp\.async\.c[ag]\.shared",
+    "engine copy": r"cp\.async\.bulk\.tensor",
+    "mbarrier wait": r"mbarrier\.try_wait",
     "copy commit": r"cp\.async\.commit_group",
     "copy wait": r"cp\.async\.wait_(group|all)",
     "shared load or store": r"(ld|st)\.shared|ldmatrix|stmatrix",
@@ -181,33 +184,55 @@ COUNTED = {
 PLANNED = {
     "matmul 128x128x32, 4 warps": (
         ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3")),
-        *(4, 1, 1, 1, 1, 1, 8, 1, 1, 0),
+        *(4, 1, 1, 1, 1, 0, 0, 3, 1, 0, 0, 0),
     ),
     "matmul 128x256x64, 8 warps": (
         ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3")),
-        *(4, 1, 1, 1, 1, 1, 12, 1, 1, 0),
+        *(4, 1, 1, 1, 1, 0, 0, 5, 1, 0, 0, 0),
     ),
     "attention of width 64": (
         ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2")),
-        *(8, 2, 2, 2, 2, 2, 8, 2, 2, 0),
+        *(8, 2, 2, 2, 2, 2, 8, 0, 0, 2, 2, 0),
     ),
     "attention of width 128": (
         ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2")),
-        *(12, 2, 2, 2, 2, 2, 16, 2, 2, 0),
+        *(12, 2, 2, 2, 2, 2, 16, 0, 0, 2, 2, 0),
     ),
 }
 
 
 def main_loop(ptx):
-    """The lines of the loop with the most dots, from the target of its backward branch to that branch."""
-    lines = ptx.splitlines()
-    labels = {line.split(":")[0]: i for i, line in enumerate(lines) if re.match(r"\$L__BB\w+:", line)}
-    loops = [
-        lines[labels[target] : i + 1]
-        for i, line in enumerate(lines)
-        for target in re.findall(r"\bbra(?:\.uni)?\s+(\$L__BB\w+);", line)
-        if labels[target] <= i
-    ]
+    """The lines of the innermost loop with the most dots, wherever its blocks stand."""
+    blocks, name = {"entry": []}, "entry"
+    for line in ptx.splitlines():
+        if label := re.match(r"(\$L__BB\w+):", line):
+            name = label[1]
+            blocks[name] = []
+        blocks[name].append(line)
+    names = list(blocks)
+    before = {name: set() for name in names}
+    for name, following in zip(names, [*names[1:], None]):
+        for line in blocks[name]:
+            for target in re.findall(r"\bbra(?:\.uni)?\s+(\$L__BB\w+);", line):
+                before[target].add(name)
+        if following and not re.match(r"\s*(bra(\.uni)?|ret)\b", blocks[name][-1]):
+            before[following].add(name)
+
+    def reaching(name, without):
+        """The blocks from which there is a way to this one that does not pass another."""
+        found, todo = set(), [name]
+        while todo:
+            if (name := todo.pop()) != without and name not in found:
+                found.add(name)
+                todo += before[name]
+        return found
+
+    loops = []
+    for header in names:
+        for latch in before[header]:
+            body = reaching(latch, header)
+            if "entry" not in body:
+                loops.append([line for name in names if name in body | {header} for line in blocks[name]])
     return max(loops, key=lambda loop: (sum("wgmma.mma_async" in line for line in loop), -len(loop)))
 
 

@@ -34,7 +34,7 @@ constexpr int flattenedCount(const ArgSpec &spec) {
 struct ArgSpecialization {
   bool divisible16 = false; // the address in bytes, the integer: a multiple of 16
   bool is32bit = true;      // of index, extent, stride: fits_index32(value)
-  bool small = false;       // of index, stride: from 0 to less than smallIndexEnd
+  std::int64_t below = 0;   // of index, stride: from 0 to less than this; 0: not known
   std::optional<std::int64_t> value = std::nullopt; // of integers: known to be this (1, as a rule)
 
   friend bool operator==(const ArgSpecialization &, const ArgSpecialization &) = default;
@@ -45,10 +45,6 @@ struct ArgSpecialization {
 constexpr bool fits_index32(std::int64_t value) {
   return value >= -(std::int64_t{1} << 30) && value <= (std::int64_t{1} << 30);
 }
-
-// A block of 256 rows of that many numbers of 8 bytes has offsets below 2^31 bytes. Only chips
-// whose code is another then are told.
-constexpr std::int64_t smallIndexEnd = std::int64_t{1} << 20;
 
 // The flattened arguments of the kernel that is being traced.
 class TraceArguments {

@@ -20,7 +20,7 @@
 // CHECK-NEXT: tile.expand_dims %[[C]] 0
 // CHECK: %[[Q:.*]] = tile.addptr %{{.*}} : tensor<96x32x!tile.ptr<f16>, #[[TILE:.*]]>, tensor<96x32xi32, #[[TILE]]>
 
-// What is left of the extents is cut to the block's, so that 32 bits compare.
+// What is left of the extents is clamped to the block's, so that 32 bits compare.
 // CHECK: %[[MW:.*]] = arith.extsi %[[M]] : i32 to i64
 // CHECK: %[[LEFT:.*]] = arith.subi %[[MW]], %{{.*}} : i64
 // CHECK: arith.maxsi %[[LEFT]]
@@ -46,6 +46,28 @@ func.func @load(%p: !tile.ptr<f16>, %m: i32, %n: i64, %s: i64, %j: i32) -> tenso
   %t = tile.load_block %v[%i, %j] padding -1.0 : f16 {cache = 2 : i32} : !tile.view<2xf16>, [i32, i32]
       -> tensor<96x32xf16, #rows>
   return %t : tensor<96x32xf16, #rows>
+}
+}
+
+// -----
+
+// What is left of a 32-bit extent after a constant needs no clamp.
+// CHECK-LABEL: func.func @first
+// CHECK-SAME: !tile.ptr<f16>, %[[N:[a-z0-9]*]]: i32
+// CHECK: %[[NW:.*]] = arith.extsi %[[N]] : i32 to i64
+// CHECK: %[[LEFT:.*]] = arith.subi %[[NW]], %{{.*}} : i64
+// CHECK-NOT: arith.maxsi
+// CHECK: %[[BOUND:.*]] = arith.trunci %[[LEFT]] : i64 to i32
+// CHECK: tile.splat %[[BOUND]]
+// CHECK: arith.cmpi slt, %{{.*}} : tensor<64xi32, #{{.*}}>
+#line = #cta.layout<"64, register [(1)], lane [(2) (4) (8) (16) (32)]">
+module attributes {cta.target = "sm_80"} {
+func.func @first(%p: !tile.ptr<f16>, %n: i32) -> tensor<64xf16, #line> attributes {cta.warps = 1 : i32} {
+  %one = arith.constant 1 : i32
+  %zero = arith.constant 0 : i32
+  %v = tile.make_view %p, [%n], [%one] : !tile.ptr<f16>, [i32], [i32] -> !tile.view<1xf16>
+  %t = tile.load_block %v[%zero] : !tile.view<1xf16>, [i32] -> tensor<64xf16, #line>
+  return %t : tensor<64xf16, #line>
 }
 }
 

@@ -8,7 +8,7 @@
 // CHECK-NOT: cta.tensor_copy
 // CHECK: cta.async_copy
 // CHECK-NOT: cta.tensor_copy
-module attributes {cta.target = "sm_90a_tma"} {
+module attributes {cta.target = "sm_90a"} {
   func.func @moved(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %extent: i32 {tile.divisible = 16 : i64},
                    %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
     %c0 = arith.constant 0 : i32

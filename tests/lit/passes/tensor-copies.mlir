@@ -30,7 +30,7 @@
 // CHECK: cta.dot_start
 // CHECK-NOT: cta.async_wait
 
-module attributes {cta.target = "sm_90a_tma"} {
+module attributes {cta.target = "sm_90a"} {
   func.func @loop(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
                   %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {

@@ -13,8 +13,8 @@
 // PTX: wgmma.wait_group.sync.aligned 0
 
 module attributes {cta.target = "sm_90a"} {
-  // Copies fill the ring; before the dot that reads it, each thread fences what it copied, and all meet. Lines of 128 bytes,
-  // of A along K, of B along N.
+  // Threads copy, as the engine takes no address like %x's. Copies fill the ring; before the dot that reads it, each thread
+  // fences what it copied, and all meet. Lines of 128 bytes, of A along K, of B along N.
   // CHECK-DAG: #[[$B:shared[0-9]*]] = #cta.layout<"64x128, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0) (0,64)]">
   // CHECK-DAG: #[[$A:shared[0-9]*]] = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
   // CHECK-LABEL: func.func @loop
@@ -23,7 +23,7 @@ module attributes {cta.target = "sm_90a"} {
   // CHECK: cta.proxy_fence
   // CHECK-NEXT: cta.barrier
   // CHECK: cta.dot_start {{.*}} by [64, 128, 16] : !cta.buffer<64x64xf16, #[[$A]]>, !cta.buffer<64x128xf16, #[[$B]]>
-  func.func @loop(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+  func.func @loop(%x: !tile.ptr<f16> {tile.divisible = 8 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %z: !tile.ptr<f32> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32

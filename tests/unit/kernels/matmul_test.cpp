@@ -10,7 +10,7 @@ using testing::HasSubstr;
 namespace {
 
 class Matmul : public OnDevice {};
-SECTILE_INSTANTIATE_ON(Matmul, "virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:sm_90a_tma");
+SECTILE_INSTANTIATE_ON(Matmul, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 class MatmulEverywhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(MatmulEverywhere,
                        "interpreter,virtual:sm_80,virtual:gfx942,virtual:gfx1100");
