@@ -248,14 +248,13 @@ private:
       llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.underWay; });
       meet(state, Orders::Global);
     }
-    if (scratch.acrossWarps) {
-      accesses.back().writes = false;
-      state.insert(accesses.begin(), std::prev(accesses.end()));
-      meet(state, Orders::Shared);
-      state.insert(accesses.back());
-      return;
-    }
     state.insert(accesses.begin(), accesses.end());
+    if (scratch.acrossWarps) {
+      // What was written there stays hidden from what does not see it without a fence.
+      meet(state, Orders::Shared);
+      accesses.back().writes = false;
+      state.insert(accesses.back());
+    }
   }
 
   static Pending pendingOf(const GlobalAccess &access) {
