@@ -89,6 +89,12 @@ public:
   unsigned openLoops = 0, openConditions = 0, iterations = 0;
   /// How many iterations the first of these loops did.
   unsigned mostTrips = 0;
+  /// How many the next one after it will do, modulo what two turns of the rings and more take.
+  unsigned furtherTrips = 0;
+  /// Whether the loops after it have done all numbers of iterations.
+  bool areLoopsVaried() const { return openLoops < 2 || furtherTrips >= numbersOfTrips(); }
+  /// Whether the last run was given up.
+  bool isCutShort() const { return iterations > mostOfOneRun; }
 
 private:
   /// An event, but for what depends on numbers.
@@ -96,7 +102,8 @@ private:
     Event event;
     ArrayRef<Cells> positions; ///< of the owner of its cells
     Value index;               ///< in these
-    Value signalled;           ///< of the mbarrier, behind the owner's first
+    Operation *barriers = nullptr;
+    Value signalled; ///< of these
     Value parity, when;
   };
   struct Step {
@@ -113,6 +120,8 @@ private:
   };
   static constexpr unsigned deepestExpression = 12;
 
+  unsigned numbersOfTrips() const { return 3 * depth + 1; }
+
   void placeCells() {
     std::map<int64_t, uint32_t> bounds;
     SmallVector<std::pair<Operation *, SmallVector<std::pair<int64_t, int64_t>>>> places;
@@ -121,7 +130,7 @@ private:
       if (!offset)
         return;
       auto &positions = places.emplace_back(op, SmallVector<std::pair<int64_t, int64_t>>()).second;
-      int64_t count = 1, step = 0, bytes;
+      int64_t count = 1, step = 0, bytes = 0;
       if (auto channel = dyn_cast<cta::ChannelOp>(op)) {
         const cta::ChannelType type = channel.getType();
         count = type.getDepth(), step = type.getSlotBytes(), bytes = type.getBuffer().getBytes();
@@ -159,13 +168,18 @@ private:
       made.index = index;
       if (auto placed = cells.find(owner); placed != cells.end())
         made.positions = placed->second;
-      made.event.mbarrier = firstMbarrier.lookup(owner);
       return made;
     };
     auto addQueued = [&](Event::Kind kind, ChannelRun::Queue queue, int64_t amount = 0) {
       Event &made = add(kind).event;
       made.queue = queue;
       made.amount = amount;
+    };
+    auto addAt = [&](Event::Kind kind, Value barriers, Value index) -> Template & {
+      Template &made = add(kind, barriers.getDefiningOp(), index);
+      made.barriers = barriers.getDefiningOp();
+      made.signalled = index;
+      return made;
     };
     const bool byProxy = isThroughProxy(op, target), starts = byProxy && isa<cta::DotStartOp>(op);
     auto copy = dyn_cast<cta::TensorCopyOp>(op);
@@ -192,11 +206,12 @@ private:
         Event &made = add(Event::MadePhases, op).event;
         made.byOne = true;
         made.position = i;
+        made.mbarrier = firstMbarrier.lookup(op) + i;
       }
       return found;
     }
     if (copy && copy.getExpects()) {
-      Template &arrival = add(Event::Arrive, copy.getBarriers().getDefiningOp(), copy.getIndex());
+      Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
       arrival.event.amount = copy.getExpects();
       arrival.event.byOne = true;
       arrival.when = copy.getWhen();
@@ -208,7 +223,7 @@ private:
       if (copy) {
         made.event.byOne = true;
         made.event.amount = copy.getBuffer().getType().getBytes();
-        made.event.mbarrier = firstMbarrier.lookup(copy.getBarriers().getDefiningOp());
+        made.barriers = copy.getBarriers().getDefiningOp();
         made.signalled = copy.getIndex();
         made.when = copy.getWhen();
       }
@@ -225,8 +240,7 @@ private:
     }
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](cta::MbarrierWaitOp wait) {
-          add(Event::WaitPhase, wait.getBarriers().getDefiningOp(), wait.getIndex()).parity =
-              wait.getParity();
+          addAt(Event::WaitPhase, wait.getBarriers(), wait.getIndex()).parity = wait.getParity();
         })
         .Case([&](cta::AsyncCommitOp) { addQueued(Event::CloseGroup, ChannelRun::Copies); })
         .Case([&](cta::AsyncWaitOp wait) {
@@ -416,7 +430,7 @@ private:
       marked = loop;
       return wanted;
     }
-    return furtherTrips++ % (3 * depth + 1);
+    return furtherTrips++ % numbersOfTrips();
   }
 
   Number tripsOf(scf::ForOp loop) {
@@ -449,8 +463,6 @@ private:
     isFixed[number] = true;
     set(loop.getUpperBound(), upper);
   }
-
-  bool isCutShort() const { return iterations > mostOfOneRun; }
 
   LogicalResult visit(Block &block) {
     const Steps &own = blocks.find(&block)->second;
@@ -572,8 +584,15 @@ private:
     return success();
   }
 
-  static FailureOr<int64_t> unknown(Operation *op, const char *what) {
-    return op->emitOpError("has ") << what << " that is not known when it is compiled";
+  /// The number of one of `count` things; an error where it is none.
+  FailureOr<int64_t> numberIn(Operation *op, Value value, int64_t count, const char *what) {
+    const Number number = numberOf(value);
+    if (!number)
+      return op->emitOpError("has ") << what << " that is not known when it is compiled";
+    if (*number < 0 || *number >= count)
+      return op->emitOpError("has ") << what << " " << *number << " of " << count
+                                     << " in iteration " << iteration << " of " << tripsHere;
+    return *number;
   }
 
   LogicalResult emit(ArrayRef<Template> made) {
@@ -584,26 +603,6 @@ private:
       Operation *op = operationOf(event);
       event.iteration = iteration;
       event.trips = tripsHere;
-      if (from.index) {
-        Number index = numberOf(from.index);
-        if (!index)
-          return unknown(op, "a slot");
-        event.position = *index;
-      }
-      if (from.parity) {
-        Number parity = numberOf(from.parity);
-        if (!parity)
-          return unknown(op, "a parity");
-        event.amount = *parity;
-      }
-      const int64_t at = std::max(event.position, 0), count = from.positions.size();
-      if (count && at >= count)
-        return op->emitOpError("has slot ")
-               << at << " of " << count << " in iteration " << iteration << " of " << tripsHere;
-      Number signalled = at;
-      if (from.signalled && !(signalled = numberOf(from.signalled)))
-        return unknown(op, "an mbarrier");
-      event.mbarrier += *signalled;
       if (event.kind == Event::Made) {
         for (const Cells &cells : from.positions) {
           event.begin = cells.begin, event.end = cells.end;
@@ -611,8 +610,29 @@ private:
         }
         continue;
       }
-      if (count)
-        event.begin = from.positions[at].begin, event.end = from.positions[at].end;
+      if (from.index) {
+        FailureOr<int64_t> index = numberIn(op, from.index, from.positions.size(), "a slot");
+        if (failed(index))
+          return failure();
+        event.position = *index;
+      }
+      if (!from.positions.empty()) {
+        const Cells &cells = from.positions[std::max(event.position, 0)];
+        event.begin = cells.begin, event.end = cells.end;
+      }
+      if (from.signalled) {
+        FailureOr<int64_t> index =
+            numberIn(op, from.signalled, cells.lookup(from.barriers).size(), "an mbarrier");
+        if (failed(index))
+          return failure();
+        event.mbarrier = firstMbarrier.lookup(from.barriers) + *index;
+      }
+      if (from.parity) {
+        FailureOr<int64_t> parity = numberIn(op, from.parity, 2, "a parity");
+        if (failed(parity))
+          return failure();
+        event.amount = *parity;
+      }
       events.push_back(event);
     }
     return success();
@@ -642,7 +662,7 @@ private:
   std::vector<unsigned> openSince; ///< how many choices did not tell its number
   unsigned choices = 0;
   std::vector<Event> events;
-  unsigned wanted = 0, pattern = 0, furtherTrips = 0;
+  unsigned wanted = 0, pattern = 0;
   Operation *marked = nullptr; ///< the first loop with an open number of iterations
   uint32_t iteration = 0, tripsHere = 0;
 };
@@ -674,18 +694,21 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     bool conditionsAreOpen = false;
     for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
       unsigned iterations = 0;
+      programs.furtherTrips = 0;
       for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
         FailureOr<std::vector<Event>> events = programs.run(trips, pattern);
         if (failed(events))
           return failure();
+        if (programs.isCutShort())
+          break;
         const ChannelRun::Party threads{std::move(*events)};
         if (std::optional<ChannelRun::Fault> fault = machine.run({&threads, 1}))
           return tell(programs, *fault);
         conditionsAreOpen |= programs.openConditions != 0;
         iterations += programs.iterations + 1;
         // The last iterations of a loop, in which nothing is copied ahead, are others.
-        if (programs.mostTrips < trips || !programs.openLoops ||
-            machine.repeats(programs.deepest()))
+        const bool repeats = programs.mostTrips < trips || machine.repeats(programs.deepest());
+        if (!programs.openLoops || (repeats && programs.areLoopsVaried()))
           break;
       }
     }

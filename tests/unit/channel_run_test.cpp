@@ -247,6 +247,17 @@ TEST(ChannelRun, OneUseMoreIsFilledThanIsRead) {
   EXPECT_EQ(found->kind, Fault::Abandoned);
 }
 
+TEST(ChannelRun, TheSameBytesOfAnother) {
+  Party party;
+  for (Event::Kind kind : {Event::Write, Event::Meet, Event::Write, Event::Meet, Event::Read})
+    party.program.push_back(Ring::at(kind, 0, 0, 0, 0));
+  party.program[2].owner = "another";
+  ChannelRun run(depth, {});
+  EXPECT_TRUE(isOneOf(run.run({&party, 1}), {Fault::Replaced}));
+  party.program[4].owner = "another";
+  EXPECT_FALSE(run.run({&party, 1}));
+}
+
 //===-- A ring that threads fill themselves, in groups of copies
 //----------------------------------===//
 
