@@ -748,6 +748,10 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
             << " before all have seen the one before";
       other = "this may wait for ever";
       break;
+    case Fault::ArrivesEarly:
+      error << "may count for an earlier phase of " << slot(at) << when(at) << use();
+      other = "as this does";
+      break;
     case Fault::ReadsEarly:
       error << "reads " << slot(at) << when(at) << " before "
             << (fault.other ? "its bytes are there" : "anything was written there") << use();

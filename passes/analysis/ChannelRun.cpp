@@ -237,6 +237,9 @@ void ChannelRun::write(Thread &thread, const Event &event) {
 
 void ChannelRun::arrive(Thread &thread, const Event &event) {
   Mbarrier &mbarrier = mbarriers[event.mbarrier];
+  if (mbarrier.pending == 0 ||
+      !knows(thread.knows, componentOf(event.mbarrier), mbarrier.completed))
+    return fail(Fault::ArrivesEarly, event, mbarrier.arrival, mbarrier.completed);
   learn(mbarrier.released, thread.knows);
   mbarrier.arrival = &event;
   mbarrier.bytes += event.amount;

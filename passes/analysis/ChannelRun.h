@@ -64,16 +64,17 @@ public:
 
   struct Fault {
     enum Kind {
-      Deadlock,    ///< `at` waits for what never happens
-      PassesEarly, ///< the wait `at` takes an earlier phase for the one that it is for
-      Overrun,     ///< the phase `at` completes may be over before `other` saw the one before
-      ReadsEarly,  ///< `at` may read before `other` has written; before anything, without `other`
-      Overwrites,  ///< `at` may write before `other` is over
-      Replaced,    ///< `at` reads what `other` has overwritten
-      Hidden,      ///< `at` does not see what `other` wrote without a fence
-      FewerBytes,  ///< for the phase of the arrival `at`, `bytes` fewer are copied than expected
-      MoreBytes,   ///< the copy `at` is for more bytes than are expected
-      Abandoned,   ///< nobody waits for the copy `at`
+      Deadlock,     ///< `at` waits for what never happens
+      PassesEarly,  ///< the wait `at` takes an earlier phase for the one that it is for
+      Overrun,      ///< the phase `at` completes may be over before `other` saw the one before
+      ArrivesEarly, ///< `at` may count for a phase before its own, as `other` did
+      ReadsEarly,   ///< `at` may read before `other` has written; before anything, without `other`
+      Overwrites,   ///< `at` may write before `other` is over
+      Replaced,     ///< `at` reads what `other` has overwritten
+      Hidden,       ///< `at` does not see what `other` wrote without a fence
+      FewerBytes,   ///< for the phase of the arrival `at`, `bytes` fewer are copied than expected
+      MoreBytes,    ///< the copy `at` is for more bytes than are expected
+      Abandoned,    ///< nobody waits for the copy `at`
     };
     Kind kind;
     Event at;
