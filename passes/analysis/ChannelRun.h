@@ -17,8 +17,9 @@ namespace sectile {
 /// One run stands for all interleavings. Each thread keeps what it knows to be over: steps of other
 /// threads, phases of mbarriers, groups of copies, dots. An access is safe if its thread knows that
 /// the earlier ones it conflicts with are over; which of the two comes first in this run does not
-/// matter. Waits have to be deterministic for that: a phase that may be over before a thread has
-/// seen the one before it is a fault.
+/// matter. That is so because waits and arrivals are deterministic: a phase that may be over before
+/// a thread has seen the one before it is a fault, and so is an arrival that may count for an
+/// earlier phase.
 class ChannelRun {
 public:
   /// What threads have done for them, in the order of asking, and wait for by number.
@@ -34,7 +35,7 @@ public:
       QueuedRead,  ///< by the queue's group that is open
       QueuedWrite, ///< by the queue's group that is open
       CloseGroup,  ///< of the queue
-      AwaitGroups, ///< until `amount` groups of the queue are under way
+      AwaitGroups, ///< until at most `amount` groups of the queue are under way
       EngineWrite, ///< `amount` bytes, which count for `mbarrier`
       Arrive,      ///< at `mbarrier`, whose cells these are; `amount` bytes will count for it
       WaitPhase,   ///< until the phase of parity `amount` of `mbarrier` is over

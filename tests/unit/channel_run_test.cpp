@@ -253,10 +253,11 @@ TEST(ChannelRun, TheSameBytesOfAnother) {
   Party party;
   for (Event::Kind kind : {Event::Write, Event::Meet, Event::Write, Event::Meet, Event::Read})
     party.program.push_back(Ring::at(kind, 0, 0, 0, 0));
-  party.program[2].owner = "another";
+  const char another = 0;
+  party.program[2].owner = &another;
   ChannelRun run(depth, {});
   EXPECT_TRUE(isOneOf(run.run({&party, 1}), {Fault::Replaced}));
-  party.program[4].owner = "another";
+  party.program[4].owner = &another;
   EXPECT_FALSE(run.run({&party, 1}));
 }
 
