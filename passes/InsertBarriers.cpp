@@ -19,7 +19,6 @@
 // The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
 // thinning runs the walk again without each barrier, for which the framework would set up its
 // solver every time.
-#include "ir/MmaElements.h"
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -94,13 +93,7 @@ public:
       : kernel(kernel), barrierOrdersGlobal(target.barrierOrdersGlobal), addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
-      const MmaInstruction *instruction = nullptr;
-      if (auto dot = dyn_cast<cta::DotOp>(op))
-        instruction = instructionOf(dot, target);
-      else if (auto dot = dyn_cast<cta::DotStartOp>(op))
-        instruction = instructionOf(dot, target);
-      if ((instruction && instruction->bHome != OperandHome::Registers) ||
-          isa<cta::TensorCopyOp>(op))
+      if (isThroughProxy(op, target))
         throughProxy.insert(op);
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
         globals[op] = *std::move(access);
@@ -255,25 +248,13 @@ private:
       llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.underWay; });
       meet(state, Orders::Global);
     }
-    if (scratch.acrossWarps) {
-      accesses.back().writes = false;
-      state.insert(accesses.begin(), std::prev(accesses.end()));
-      meet(state, Orders::Shared);
-      state.insert(accesses.back());
-      return;
-    }
     state.insert(accesses.begin(), accesses.end());
-  }
-
-  /// Whether the block's threads meet before an atomic operation, and after it.
-  static std::pair<bool, bool> meetsAround(Operation *op) {
-    std::optional<tile::Order> order;
-    if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-      order = atomic.getOrder();
-    else if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
-      order = atomic.getOrder();
-    bool both = order == tile::Order::AcquireRelease;
-    return {both || order == tile::Order::Release, both || order == tile::Order::Acquire};
+    if (scratch.acrossWarps) {
+      // What was written there stays hidden from what does not see it without a fence.
+      meet(state, Orders::Shared);
+      accesses.back().writes = false;
+      state.insert(accesses.back());
+    }
   }
 
   static Pending pendingOf(const GlobalAccess &access) {

@@ -149,6 +149,15 @@ def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
+def CheckChannels : Pass<"check-channels", "::mlir::func::FuncOp"> {
+  let summary = "run through what channels became, for loops of 0, 1, 2, … iterations until the state repeats";
+  let description = [{
+    Changes nothing. Refuses, as an error of the compiler, a wait that never ends or passes one phase early, a buffer that is read
+    before its bytes are there or overwritten while it may still be read, and expected bytes other than those copied. Expects
+    places in shared memory, and barriers.
+  }];
+}
+
 def UnrollLoops : Pass<"unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "repeat the bodies of loops that ask for it, and say which hints have no effect";
   let description = [{

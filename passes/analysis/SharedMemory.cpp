@@ -1,5 +1,6 @@
 // What operations do to shared memory: which of them occupy it, and what each reads and writes.
 #include "passes/analysis/SharedMemory.h"
+#include "ir/MmaElements.h"
 #include "ir/layout/Builders.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -191,6 +192,26 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
             add(BufferAccess::Read, operand);
       });
   return accesses;
+}
+
+std::pair<bool, bool> meetsAround(Operation *op) {
+  std::optional<tile::Order> order;
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    order = atomic.getOrder();
+  else if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+    order = atomic.getOrder();
+  const bool both = order == tile::Order::AcquireRelease;
+  return {both || order == tile::Order::Release, both || order == tile::Order::Acquire};
+}
+
+bool isThroughProxy(Operation *op, const Target &target) {
+  const MmaInstruction *instruction = nullptr;
+  if (auto dot = dyn_cast<cta::DotOp>(op))
+    instruction = instructionOf(dot, target);
+  else if (auto dot = dyn_cast<cta::DotStartOp>(op))
+    instruction = instructionOf(dot, target);
+  return isa<cta::TensorCopyOp>(op) ||
+         (instruction && instruction->bHome != OperandHome::Registers);
 }
 
 std::optional<int64_t> constantInt(Value value) {

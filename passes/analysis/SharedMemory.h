@@ -2,6 +2,7 @@
 #ifndef SECTILE_PASSES_ANALYSIS_SHAREDMEMORY_H
 #define SECTILE_PASSES_ANALYSIS_SHAREDMEMORY_H
 
+#include "ir/Target.h"
 #include "ir/cta/Cta.h"
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Reduction.h"
@@ -74,6 +75,14 @@ struct BufferOrigin {
   mlir::Value buffer; ///< before its axes were permuted
 };
 BufferOrigin originOf(mlir::Value buffer);
+
+/// Whether the block's threads meet before an atomic operation, and after it: the barriers are its
+/// own.
+std::pair<bool, bool> meetsAround(mlir::Operation *op);
+
+/// Whether what the operation does to shared memory goes through the proxy of instructions that
+/// access it themselves, and of the copy engine.
+bool isThroughProxy(mlir::Operation *op, const Target &target);
 
 /// One use of shared memory by one operation.
 struct BufferAccess {

@@ -293,8 +293,8 @@ void Block::startLoad(Thread &thread, Block &target, const Transfer &transfer, b
         thread.lastRange = &launch->ranges[rangeAt(address)];
         checkOrder(thread, address, uint32_t(piece.high - piece.low), transfer.site);
       }
-      if (auto conflict = target.shadow.issue(actorOf(thread, transfer.site),
-                                              piece.shared - sharedOrigin, pieceBytes))
+      if (auto conflict = target.shadow.issueByAgent(actorOf(thread, transfer.site),
+                                                     piece.shared - sharedOrigin, pieceBytes))
         reportConflict(thread, transfer.site, *conflict);
     }
     // The bytes are nobody's until the copy has landed.

@@ -15,7 +15,8 @@ enum class FindingKind {
   MissingWait,  // something asynchronous that is not waited for: an access to the destination of
                 // a copy that has not landed, sums that were never waited for
   MissingFence, // registers used by a wgmma without wgmma.fence
-  MissingProxyFence, // the asynchronous proxy reads what threads wrote without fence.proxy.async
+  MissingProxyFence, // the asynchronous proxy reads or overwrites what threads wrote without
+                     // fence.proxy.async
   BarrierDivergence, // threads that exit, or wait elsewhere, while others wait at a barrier
   Deadlock,          // no thread of the block can go on
   BadOperand,        // an instruction used against its rules

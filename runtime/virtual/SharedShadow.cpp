@@ -185,6 +185,23 @@ std::optional<Conflict> SharedShadow::issue(const Actor &actor, uint32_t offset,
   return std::nullopt;
 }
 
+std::optional<Conflict> SharedShadow::issueByAgent(const Actor &actor, uint32_t offset,
+                                                   uint32_t bytes) {
+  const Cell *checked = nullptr; // whose write is ordered and fenced
+  for (uint32_t i = offset; i < offset + bytes; ++i) {
+    const Cell &cell = cells[i];
+    if (cell.writeClock < origin || (checked && cell.writeThread == checked->writeThread &&
+                                     cell.writeClock == checked->writeClock))
+      continue;
+    if (auto conflict = unorderedWrite(actor, i))
+      return conflict;
+    if (!isFenced(actor, cell.writeThread, cell.writeClock))
+      return Conflict{FindingKind::MissingProxyFence, i, cell.writeThread, cell.writeSite, true};
+    checked = &cell;
+  }
+  return issue(actor, offset, bytes);
+}
+
 void SharedShadow::land(const Actor &actor, uint32_t offset, uint32_t bytes) {
   std::fill_n(states.begin() + offset, bytes, uint8_t(0));
   for (uint32_t i = 0; i < bytes; ++i)

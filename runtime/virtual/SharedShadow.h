@@ -28,7 +28,9 @@ public:
   // An asynchronous copy: its bytes may be touched by no one between the two.
   std::optional<Conflict> issue(const Actor &actor, uint32_t offset, uint32_t bytes);
   void land(const Actor &actor, uint32_t offset, uint32_t bytes);
-  // The same of a copy that an agent ends.
+  // The same of a copy that an agent makes, through the asynchronous proxy: what threads wrote
+  // there must be fenced.
+  std::optional<Conflict> issueByAgent(const Actor &actor, uint32_t offset, uint32_t bytes);
   void landByAgent(uint32_t agent, uint32_t clock, uint32_t offset, uint32_t bytes);
   // The bytes become those of an mbarrier, which nothing else may touch, or cease to be.
   void setBarrier(uint32_t offset, uint32_t bytes, bool is);

@@ -1,6 +1,8 @@
-// Mistakes planted in a compiled kernel, each of which the virtual GPU must find for its own
-// reason: the kernel is a product on sm_90a, its copies in a ring and one wgmma group in flight.
+// Mistakes planted in compiled kernels, each of which the virtual GPU must find for its own reason:
+// products on sm_90a, with copies in a ring, by threads or by the engine, and one wgmma group in
+// flight.
 #include "VirtualTest.h"
+#include "runtime/virtual/TensorMap.h"
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -14,20 +16,33 @@ namespace {
 constexpr int size = 64, depth = 256, step = 32; // more steps than the ring has slots
 constexpr uint64_t seeds = 8;                    // each another order of warps, copies and products
 
-/// LLVM IR of a 64 × 64 product in steps of 32: slots of 4096 bytes for each operand, three steps
-/// of copies in flight.
-std::string productText() {
+enum class Copies {
+  ByThreads,
+  ByEngine,
+  ByEngineAfterThreads, ///< in bytes that threads have written: the tallest of A's first columns
+};
+
+/// A 64 × 64 product in steps of 32: slots of 4096 bytes for each operand, two or three steps of
+/// copies in flight. `form`: as the command line has it.
+std::string productText(Copies copies, unsigned warps, const std::string &form = "llvm") {
   Kernel kernel{"product",
-                [](View<const half, 2> a, View<const half, 2> b, View<float, 2> c) {
+                [copies](View<const half, 2> a, View<const half, 2> b, View<float, 2> c) {
+                  // The engine takes no hints for the cache.
+                  const Cache cache = copies == Copies::ByThreads ? Cache::global : Cache::normal;
                   auto acc = zeros<float>(size, size);
+                  if (copies == Copies::ByEngineAfterThreads) {
+                    auto tallest = max(cast<float>(a.tile(size, step).load(0, 0)));
+                    acc = acc + tallest - tallest;
+                  }
                   for (auto k : range(cdiv(a.extent(1), step)))
-                    acc = dot(a.tile(size, step).load(0, k), b.tile(step, size).load(k, 0), acc);
+                    acc = dot(a.tile(size, step).access({.cache = cache}).load(0, k),
+                              b.tile(step, size).access({.cache = cache}).load(k, 0), acc);
                   c.tile(size, size).store(0, 0, acc);
                 },
-                {.warps = 4, .stages = 3}};
+                {.warps = warps, .stages = 3}};
   half *operand = nullptr;
   float *sums = nullptr;
-  return kernel.emit("sm_90a", "llvm", Tensor<half, 2>(operand, {size, depth}, {depth, 1}),
+  return kernel.emit("sm_90a", form, Tensor<half, 2>(operand, {size, depth}, {depth, 1}),
                      Tensor<half, 2>(operand, {depth, size}, {size, 1}),
                      Tensor<float, 2>(sums, {size, size}, {size, 1}));
 }
@@ -53,6 +68,29 @@ std::string edited(const std::string &text, const std::string &from, const std::
   return std::regex_replace(text, expression, to);
 }
 
+/// The tensor map of the argument at `pointer`, `rows` × `columns`, as the kernel wants it.
+vgpu::TensorMap mapOf(const std::string &cta, int pointer, const half *memory, int rows,
+                      int columns) {
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(cta, found,
+                                std::regex("cta.tensor_map = \\{box = array<i64: ([0-9]+), "
+                                           "([0-9]+)>[^}]*pointer = " +
+                                           std::to_string(pointer) +
+                                           " : i64[^}]*swizzle = ([0-9]+) : i64\\}")))
+      << cta;
+  vgpu::TensorMap map;
+  map.address = reinterpret_cast<uint64_t>(memory);
+  map.type = vgpu::TensorType::F16;
+  map.rank = 2;
+  map.extents[0] = uint64_t(columns);
+  map.extents[1] = uint64_t(rows);
+  map.strides[0] = uint64_t(columns) * sizeof(half);
+  map.box[0] = uint32_t(std::stoul(found[1]));
+  map.box[1] = uint32_t(std::stoul(found[2]));
+  map.swizzle = uint8_t(std::stoul(found[3]));
+  return llvm::cantFail(vgpu::TensorMap::encode(map));
+}
+
 class PlantedBugs : public testing::Test {
 protected:
   struct Outcome {
@@ -61,7 +99,7 @@ protected:
   };
   Outcome run(const std::string &text, uint64_t seed) {
     Runner runner(text);
-    runner.shape.block[0] = 128;
+    runner.shape.block[0] = 32 * warps;
     runner.shape.sharedBytes = 65536;
     runner.options.seed = seed;
     std::vector<half> a, b;
@@ -69,11 +107,17 @@ protected:
       a.push_back(half(float(i * 7 % 13 - 6)));
       b.push_back(half(float(i * 5 % 11 - 5)));
     }
+    const half *left = runner.upload(a), *right = runner.upload(b);
     auto *c = runner.allocate<float>(size_t(size * size));
+    vgpu::TensorMap leftMap, rightMap; // which kernels that do not have them do not get
+    if (!cta.empty()) {
+      leftMap = mapOf(cta, 0, left, size, depth);
+      rightMap = mapOf(cta, 5, right, depth, size);
+    }
     LaunchResult result =
-        runner.run(runner.upload(a), int32_t(size), int32_t(depth), int32_t(depth), int32_t(1),
-                   runner.upload(b), int32_t(depth), int32_t(size), int32_t(size), int32_t(1), c,
-                   int32_t(size), int32_t(size), int32_t(size), int32_t(1));
+        runner.run(left, int32_t(size), int32_t(depth), int32_t(depth), int32_t(1), right,
+                   int32_t(depth), int32_t(size), int32_t(size), int32_t(1), c, int32_t(size),
+                   int32_t(size), int32_t(size), int32_t(1), leftMap, rightMap);
     return {std::move(result), {c, c + size * size}};
   }
   static float expected(int row, int column) {
@@ -88,32 +132,42 @@ protected:
       sums.push_back(expected(i / size, i % size));
     return sums;
   }
-  void expectFinding(const Parts &planted, FindingKind kind) {
+  void expectFinding(const std::string &planted, std::initializer_list<FindingKind> kinds) {
     for (uint64_t seed = 0; seed < seeds; ++seed) {
-      const auto finding = run(planted.text(), seed).result.finding;
-      ASSERT_TRUE(finding) << "seed " << seed << ": expected a " << kindName(kind);
-      EXPECT_EQ(kindName(finding->kind), std::string(kindName(kind))) << finding->text();
+      const auto finding = run(planted, seed).result.finding;
+      ASSERT_TRUE(finding) << "seed " << seed << ": expected a " << kindName(*kinds.begin());
+      EXPECT_TRUE(std::ranges::find(kinds, finding->kind) != kinds.end()) << finding->text();
+    }
+  }
+  void expectFinding(const Parts &planted, FindingKind kind) {
+    expectFinding(planted.text(), {kind});
+  }
+  void expectClean(const std::string &text) {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      const Outcome outcome = run(text, seed);
+      ASSERT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+      ASSERT_EQ(outcome.sums, allExpected());
     }
   }
 
-  Parts parts = split(productText());
+  unsigned warps = 4;
+  std::string cta; ///< of a kernel whose tensor maps it says
 };
 
-TEST_F(PlantedBugs, TheKernelIsCleanWithoutThem) {
-  for (uint64_t seed = 0; seed < seeds; ++seed) {
-    const Outcome outcome = run(parts.text(), seed);
-    ASSERT_FALSE(outcome.result.finding) << outcome.result.finding->text();
-    ASSERT_EQ(outcome.sums, allExpected());
-  }
-}
+class PlantedInThreadsCopies : public PlantedBugs {
+protected:
+  Parts parts = split(productText(Copies::ByThreads, warps));
+};
 
-TEST_F(PlantedBugs, MissingProxyFence) {
+TEST_F(PlantedInThreadsCopies, TheKernelIsCleanWithoutThem) { expectClean(parts.text()); }
+
+TEST_F(PlantedInThreadsCopies, MissingProxyFence) {
   parts.loop = edited(parts.loop, ".*@llvm.nvvm.fence.proxy.async.*\n", "");
   expectFinding(parts, FindingKind::MissingProxyFence);
 }
 
 // The last product is in flight when its sums are stored.
-TEST_F(PlantedBugs, MissingWaitForADot) {
+TEST_F(PlantedInThreadsCopies, MissingWaitForADot) {
   size_t at = parts.after.find("@sectile.nv.wgmma_wait.0.");
   ASSERT_NE(at, std::string::npos);
   for (; at != std::string::npos; at = parts.after.find("@sectile.nv.wgmma_wait.0."))
@@ -123,7 +177,7 @@ TEST_F(PlantedBugs, MissingWaitForADot) {
 
 // The store's sums come from before the wait. No finding says so: the chip shows whatever the
 // registers hold, and the virtual GPU shows NaN.
-TEST_F(PlantedBugs, AccumulatorReadEarly) {
+TEST_F(PlantedInThreadsCopies, AccumulatorReadEarly) {
   std::smatch wait;
   ASSERT_TRUE(std::regex_search(parts.after, wait,
                                 std::regex("(%[0-9]+) = tail call \\{[^}]*\\} "
@@ -139,21 +193,21 @@ TEST_F(PlantedBugs, AccumulatorReadEarly) {
 }
 
 // The copies go into the slot before theirs, which the product in flight reads.
-TEST_F(PlantedBugs, RingOverwritten) {
+TEST_F(PlantedInThreadsCopies, RingOverwritten) {
   parts.loop = edited(parts.loop, "(%[0-9]+) = xor i32 (%[0-9]+), 8192,.*\n",
                       "%early = add i32 $2, 12288\n  $1 = and i32 %early, 12288\n");
   expectFinding(parts, FindingKind::SharedRace);
 }
 
 // Products of two steps are in flight, of which the ring has slots for one.
-TEST_F(PlantedBugs, RingOverwrittenBehindALateWait) {
+TEST_F(PlantedInThreadsCopies, RingOverwrittenBehindALateWait) {
   parts.loop = edited(parts.loop, "wgmma.wait_group.sync.aligned\\(i64 1\\)",
                       "wgmma.wait_group.sync.aligned(i64 2)");
   expectFinding(parts, FindingKind::SharedRace);
 }
 
 // The instruction reads other elements of the same buffer, so that only the results can tell.
-TEST_F(PlantedBugs, WrongSwizzle) {
+TEST_F(PlantedInThreadsCopies, WrongSwizzle) {
   // Bits 62 and 63 of the left operand's descriptor: 64 bytes become 32.
   const int64_t fields = -9223371899415822336, mode = int64_t(1) << 62;
   parts.loop = edited(parts.loop, "or disjoint i64 (%[0-9]+), " + std::to_string(fields) + ",",
@@ -163,6 +217,63 @@ TEST_F(PlantedBugs, WrongSwizzle) {
     EXPECT_FALSE(outcome.result.finding) << outcome.result.finding->text();
     EXPECT_NE(outcome.sums, allExpected());
   }
+}
+
+//===-- Copies by the engine
+//-----------------------------------------------------------------------===//
+
+class PlantedInEngineCopies : public PlantedBugs {
+protected:
+  void SetUp() override { use(Copies::ByEngine); }
+  void use(Copies copies) {
+    cta = productText(copies, warps, "cta");
+    text = productText(copies, warps);
+  }
+  /// Around the only match of the expression.
+  void edit(const std::string &from, const std::string &to) { text = edited(text, from, to); }
+
+  std::string text;
+};
+
+TEST_F(PlantedInEngineCopies, TheKernelIsCleanWithoutThem) { expectClean(text); }
+
+TEST_F(PlantedInEngineCopies, WaitOnePhaseEarly) {
+  edit("(.*@sectile.nv.mbarrier_wait\\(.*, i32 )(%[0-9]+)(\\).*\n)",
+       "  %early = xor i32 $2, 1\n$1%early$3");
+  expectFinding(text, {FindingKind::MissingWait, FindingKind::SharedRace, FindingKind::Deadlock});
+}
+
+TEST_F(PlantedInEngineCopies, PhaseThatStaysConstant) {
+  edit("(@sectile.nv.mbarrier_wait\\(.*, i32 )%[0-9]+\\)", "$010)");
+  expectFinding(text, {FindingKind::MissingWait, FindingKind::SharedRace, FindingKind::Deadlock});
+}
+
+TEST_F(PlantedInEngineCopies, MissingWait) {
+  edit(".*call void @sectile.nv.mbarrier_wait\\(.*\n", "");
+  expectFinding(text, {FindingKind::MissingWait});
+}
+
+TEST_F(PlantedInEngineCopies, MoreBytesExpectedThanAreCopied) {
+  edit("(mbarrier.arrive.expect.tx[^(]*\\(ptr addrspace\\(3\\) nonnull %[0-9]+, i32 )8192",
+       "$018208");
+  expectFinding(text, {FindingKind::Deadlock});
+}
+
+TEST_F(PlantedInEngineCopies, MissingBarrierBeforeASlotIsRefilled) {
+  // Warps of one warpgroup meet at its products.
+  warps = 8;
+  use(Copies::ByEngine);
+  expectClean(text);
+  const Parts parts = split(text);
+  text = parts.before + edited(parts.loop, ".*@llvm.nvvm.barrier.cta.sync.*\n", "") + parts.after;
+  expectFinding(text, {FindingKind::SharedRace, FindingKind::Deadlock});
+}
+
+TEST_F(PlantedInEngineCopies, MissingFenceBeforeTheEngineOverwrites) {
+  use(Copies::ByEngineAfterThreads);
+  expectClean(text);
+  edit(".*@llvm.nvvm.fence.proxy.async.*\n(.*@llvm.nvvm.barrier.cta.sync)", "$1");
+  expectFinding(text, {FindingKind::MissingProxyFence});
 }
 
 } // namespace

@@ -1,0 +1,794 @@
+// Checks what channels were lowered to, as analysis/ChannelRun.h runs it, for loops of 0, 1, 2, …
+// iterations until the state repeats.
+//
+// The kernel's scalars are computed with numbers, so that slots, parities, conditions of copies and
+// trip counts are those of one launch. Which launch that is follows from the trip counts: what a
+// loop's bound is computed from is chosen so that the loop does as many iterations as the run asks
+// for. What remains unknown is a condition that no number was chosen for: it is false in one run,
+// true in another, and changes from one time to the next in a third.
+#include "ir/MmaElements.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/ChannelRun.h"
+#include "passes/analysis/Scalars.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <map>
+#include <numeric>
+
+namespace sectile {
+#define GEN_PASS_DEF_CHECKCHANNELS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+using Event = ChannelRun::Event;
+
+/// Iterations of all runs of a kernel beyond which no further run is made, and of one run.
+constexpr unsigned mostIterations = 400, mostOfOneRun = 2000;
+
+constexpr int64_t mbarrierBytes = 8;
+
+/// Bytes in shared memory, as cells: what lies between two neighbouring bounds of anything there.
+struct Cells {
+  uint32_t begin, end;
+};
+
+/// What a kernel's threads do, as events, for one choice of trip counts and of open conditions.
+class Programs {
+public:
+  Programs(func::FuncOp kernel, const Target &target) : kernel(kernel), target(target) {
+    placeCells();
+    kernel.walk([&](Operation *op) {
+      SmallVector<Template, 3> found = templatesOf(op);
+      if (found.empty())
+        return;
+      matter(op->getParentOp());
+      for (const Template &event : found)
+        for (Value value : {event.index, event.signalled, event.parity, event.when})
+          need(value);
+      templates[op] = std::move(found);
+    });
+    makeSteps(kernel.getBody().front());
+  }
+
+  uint32_t numCells() const { return cellCount; }
+  uint32_t numMbarriers() const { return mbarrierCount; }
+  /// Buffers of the deepest ring.
+  uint32_t deepest() const { return depth; }
+  /// Positions of what an event's cells are one of.
+  uint32_t ringOf(const Event &event) const {
+    auto found = cells.find(static_cast<const Operation *>(event.owner));
+    return found == cells.end() ? 1 : found->second.size();
+  }
+
+  /// The events when the first loop whose number of iterations is open does `trips` of them, and
+  /// `pattern` says how open conditions come out: none, all, every other time. Fails, having said
+  /// so, where a slot or a parity cannot be told.
+  FailureOr<std::vector<Event>> run(unsigned trips, unsigned pattern) {
+    numbers.assign(valueNumbers.size(), std::nullopt);
+    isFixed.assign(valueNumbers.size(), false);
+    openSince.assign(valueNumbers.size(), 0);
+    choices = 1;
+    events.clear();
+    wanted = trips;
+    this->pattern = pattern;
+    marked = nullptr;
+    openLoops = openConditions = iterations = 0;
+    iteration = tripsHere = 0;
+    mostTrips = 0;
+    if (failed(visit(kernel.getBody().front())))
+      return failure();
+    return std::move(events);
+  }
+  /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
+  unsigned openLoops = 0, openConditions = 0, iterations = 0;
+  /// How many iterations the first of these loops did.
+  unsigned mostTrips = 0;
+  /// How many the next one after it will do, modulo what two turns of the rings and more take.
+  unsigned furtherTrips = 0;
+  /// Whether the loops after it have done all numbers of iterations.
+  bool areLoopsVaried() const { return openLoops < 2 || furtherTrips >= numbersOfTrips(); }
+  /// Whether the last run was given up.
+  bool isCutShort() const { return iterations > mostOfOneRun; }
+
+private:
+  /// An event, but for what depends on numbers.
+  struct Template {
+    Event event;
+    ArrayRef<Cells> positions; ///< of the owner of its cells
+    Value index;               ///< in these
+    Operation *barriers = nullptr;
+    Value signalled; ///< of these
+    Value parity, when;
+  };
+  struct Step {
+    Operation *op;
+    bool isComputed;
+    unsigned result;
+    SmallVector<unsigned, 3> operands;
+    ArrayRef<Template> events;
+  };
+  struct Steps {
+    std::vector<Step> steps;
+    SmallVector<unsigned> made; ///< values of the block
+    SmallVector<scf::ForOp, 2> loops;
+  };
+  static constexpr unsigned deepestExpression = 12;
+
+  unsigned numbersOfTrips() const { return 3 * depth + 1; }
+
+  void placeCells() {
+    std::map<int64_t, uint32_t> bounds;
+    SmallVector<std::pair<Operation *, SmallVector<std::pair<int64_t, int64_t>>>> places;
+    kernel.walk([&](Operation *op) {
+      std::optional<int64_t> offset = sharedOffset(op);
+      if (!offset)
+        return;
+      auto &positions = places.emplace_back(op, SmallVector<std::pair<int64_t, int64_t>>()).second;
+      int64_t count = 1, step = 0, bytes = 0;
+      if (auto channel = dyn_cast<cta::ChannelOp>(op)) {
+        const cta::ChannelType type = channel.getType();
+        count = type.getDepth(), step = type.getSlotBytes(), bytes = type.getBuffer().getBytes();
+        depth = std::max<uint32_t>(depth, count);
+        period = std::lcm(period, 2 * count);
+      } else if (auto barriers = dyn_cast<cta::MbarriersOp>(op)) {
+        count = barriers.getType().getCount(), step = bytes = mbarrierBytes;
+        firstMbarrier[op] = mbarrierCount;
+        mbarrierCount += count;
+      } else if (auto alloc = dyn_cast<cta::AllocOp>(op)) {
+        bytes = alloc.getType().getBytes();
+      } else {
+        bytes = (scratches[op] = scratchOf(op)).bytes;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t begin = *offset + i * step;
+        positions.push_back({begin, begin + bytes});
+        bounds[begin] = bounds[begin + bytes] = 0;
+      }
+    });
+    for (auto &[bound, number] : bounds)
+      number = cellCount++;
+    for (auto &[op, positions] : places)
+      for (auto [begin, end] : positions)
+        cells[op].push_back({bounds[begin], bounds[end]});
+  }
+
+  SmallVector<Template, 3> templatesOf(Operation *op) {
+    SmallVector<Template, 3> found;
+    auto add = [&](Event::Kind kind, Operation *owner = nullptr, Value index = {}) -> Template & {
+      Template &made = found.emplace_back();
+      made.event.kind = kind;
+      made.event.tag = op;
+      made.event.owner = owner;
+      made.index = index;
+      if (auto placed = cells.find(owner); placed != cells.end())
+        made.positions = placed->second;
+      return made;
+    };
+    auto addQueued = [&](Event::Kind kind, ChannelRun::Queue queue, int64_t amount = 0) {
+      Event &made = add(kind).event;
+      made.queue = queue;
+      made.amount = amount;
+    };
+    auto addAt = [&](Event::Kind kind, Value barriers, Value index) -> Template & {
+      Template &made = add(kind, barriers.getDefiningOp(), index);
+      made.barriers = barriers.getDefiningOp();
+      made.signalled = index;
+      return made;
+    };
+    const bool byProxy = isThroughProxy(op, target), starts = byProxy && isa<cta::DotStartOp>(op);
+    auto copy = dyn_cast<cta::TensorCopyOp>(op);
+    auto kindOf = [&](BufferAccess::Kind kind) {
+      switch (kind) {
+      case BufferAccess::Read:
+        return starts ? Event::QueuedRead : Event::Read;
+      case BufferAccess::Write:
+        return Event::Write;
+      case BufferAccess::AsyncWrite:
+        return Event::QueuedWrite;
+      case BufferAccess::EngineWrite:
+        return Event::EngineWrite;
+      }
+      llvm_unreachable("all kinds are above");
+    };
+    auto [meetsBefore, meetsAfter] = meetsAround(op);
+    if (meetsBefore)
+      add(Event::Meet);
+    if (isa<cta::AllocOp, cta::ChannelOp>(op))
+      add(Event::Made, op).event.byOne = true;
+    if (auto barriers = dyn_cast<cta::MbarriersOp>(op)) {
+      for (unsigned i = 0; i < barriers.getType().getCount(); ++i) {
+        Event &made = add(Event::MadePhases, op).event;
+        made.byOne = true;
+        made.position = i;
+        made.mbarrier = firstMbarrier.lookup(op) + i;
+      }
+      return found;
+    }
+    if (copy && copy.getExpects()) {
+      Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
+      arrival.event.amount = copy.getExpects();
+      arrival.event.byOne = true;
+      arrival.when = copy.getWhen();
+    }
+    for (const BufferAccess &access : bufferAccesses(op)) {
+      Template &made = add(kindOf(access.kind), access.origin.owner, access.origin.index);
+      made.event.queue = starts ? ChannelRun::Dots : ChannelRun::Copies;
+      made.event.byProxy = byProxy;
+      if (copy) {
+        made.event.byOne = true;
+        made.event.amount = copy.getBuffer().getType().getBytes();
+        made.barriers = copy.getBarriers().getDefiningOp();
+        made.signalled = copy.getIndex();
+        made.when = copy.getWhen();
+      }
+    }
+    if (starts)
+      addQueued(Event::CloseGroup, ChannelRun::Dots);
+    if (scratches.contains(op))
+      add(Event::Write, op);
+    if (meetsAfter)
+      add(Event::Meet);
+    if (scratches.lookup(op).acrossWarps) {
+      add(Event::Meet);
+      add(Event::Read, op);
+    }
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](cta::MbarrierWaitOp wait) {
+          addAt(Event::WaitPhase, wait.getBarriers(), wait.getIndex()).parity = wait.getParity();
+        })
+        .Case([&](cta::AsyncCommitOp) { addQueued(Event::CloseGroup, ChannelRun::Copies); })
+        .Case([&](cta::AsyncWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Copies, wait.getPending());
+        })
+        .Case([&](cta::DotsWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
+        })
+        .Case([&](cta::DotWaitOp) { addQueued(Event::AwaitGroups, ChannelRun::Dots); })
+        .Case([&](cta::ProxyFenceOp) { add(Event::Fence); })
+        .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::Meet); });
+    return found;
+  }
+
+  /// Control flow that has events in it or gives a number that one needs, with what is around it.
+  void matter(Operation *op) {
+    for (; op != kernel && controls.insert(op).second; op = op->getParentOp()) {
+      if (auto loop = dyn_cast<scf::ForOp>(op))
+        for (Value value : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+          need(value);
+      else if (auto branch = dyn_cast<scf::IfOp>(op))
+        need(branch.getCondition());
+      else if (auto loop = dyn_cast<scf::WhileOp>(op))
+        need(loop.getConditionOp().getCondition());
+    }
+  }
+
+  /// Gives a value a number to be computed, with all that it is computed from.
+  void need(Value value) {
+    if (!value || !value.getType().isIntOrIndex() ||
+        !valueNumbers.try_emplace(value, valueNumbers.size()).second)
+      return;
+    Operation *op = value.getDefiningOp();
+    if (isScalarArithmetic(op)) {
+      llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
+      return;
+    }
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument)
+      op = argument.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      matter(loop);
+      if (value == loop.getInductionVar())
+        return;
+      const unsigned i =
+          argument ? argument.getArgNumber() - 1 : cast<OpResult>(value).getResultNumber();
+      for (Value same :
+           {loop.getInitArgs()[i], Value(loop.getRegionIterArgs()[i]), loop.getYieldedValues()[i]})
+        need(same);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      matter(branch);
+      const unsigned i = cast<OpResult>(value).getResultNumber();
+      need(branch.thenYield()->getOperand(i));
+      need(branch.elseYield()->getOperand(i));
+    } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+      matter(loop);
+      // Its values change places; all that are numbers are computed.
+      for (ValueRange values :
+           {ValueRange(loop.getInits()), ValueRange(loop.getBeforeArguments()),
+            ValueRange(loop.getConditionOp().getArgs()), ValueRange(loop.getAfterArguments()),
+            ValueRange(loop.getYieldedValues())})
+        llvm::for_each(values, [&](Value other) { need(other); });
+    }
+  }
+
+  void makeSteps(Block &block) {
+    Steps own;
+    for (Operation &op : block) {
+      for (Value result : op.getResults())
+        if (auto known = valueNumbers.find(result); known != valueNumbers.end())
+          own.made.push_back(known->second);
+      auto events = templates.find(&op);
+      if (controls.contains(&op) || events != templates.end()) {
+        own.steps.push_back({&op, false, 0, {}, {}});
+        if (events != templates.end())
+          own.steps.back().events = events->second;
+        if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop))
+          own.loops.push_back(loop);
+      } else if (isScalarArithmetic(&op) && valueNumbers.contains(op.getResult(0))) {
+        own.steps.push_back({&op, true, valueNumbers.at(op.getResult(0)), {}, {}});
+        for (Value operand : op.getOperands())
+          own.steps.back().operands.push_back(valueNumbers.at(operand));
+      }
+    }
+    for (const Step &step : own.steps)
+      if (controls.contains(step.op))
+        for (Region &region : step.op->getRegions())
+          if (!region.empty())
+            makeSteps(region.front());
+    blocks[&block] = std::move(own);
+  }
+
+  /// What is known of a value; nothing where it was not needed.
+  Number numberOf(Value value) {
+    auto known = valueNumbers.find(value);
+    if (known == valueNumbers.end())
+      return std::nullopt;
+    const unsigned at = known->second;
+    Operation *op = value.getDefiningOp();
+    if (numbers[at] || openSince[at] == choices || !isScalarArithmetic(op))
+      return numbers[at];
+    SmallVector<Number, 3> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(numberOf(operand));
+    numbers[at] = evaluate(op, operands);
+    openSince[at] = choices;
+    return numbers[at];
+  }
+  SmallVector<Number> numbersOf(ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return numberOf(value); });
+  }
+  void set(Value value, Number number) {
+    if (auto known = valueNumbers.find(value); known != valueNumbers.end())
+      numbers[known->second] = number;
+    ++choices;
+  }
+  void set(ValueRange values, ValueRange from) {
+    for (auto [value, number] : llvm::zip_equal(values, numbersOf(from)))
+      set(value, number);
+  }
+
+  /// Makes a value that is open this number, by what it is computed from.
+  void choose(Value value, int64_t number, unsigned nesting = 0) {
+    if (numberOf(value) || nesting == deepestExpression)
+      return;
+    Operation *op = value.getDefiningOp();
+    if (!isScalarArithmetic(op))
+      return set(value, number);
+    auto isOpen = [&](unsigned i) { return !numberOf(op->getOperand(i)); };
+    auto operand = [&](unsigned i, int64_t otherwise) {
+      choose(op->getOperand(i), otherwise, nesting + 1);
+      return numberOf(op->getOperand(i)).value_or(otherwise);
+    };
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](arith::AddIOp) {
+          const unsigned last = isOpen(0) ? 0 : 1;
+          operand(last, number - operand(1 - last, 0));
+        })
+        .Case([&](arith::SubIOp) {
+          if (isOpen(0))
+            operand(0, number + operand(1, 0));
+          else
+            operand(1, operand(0, 0) - number);
+        })
+        .Case([&](arith::MulIOp) {
+          const unsigned last = isOpen(0) ? 0 : 1;
+          const int64_t factor = operand(1 - last, 1);
+          operand(last, factor ? number / factor : 0);
+        })
+        .Case<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+              arith::FloorDivSIOp>([&](auto) { operand(0, number * operand(1, 1)); })
+        .Case<arith::ShRUIOp, arith::ShRSIOp>(
+            [&](auto) { operand(0, number << (operand(1, 0) & 31)); })
+        .Case<arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>([&](auto) {
+          operand(0, number);
+          operand(1, number);
+        })
+        .Case([&](arith::SelectOp) {
+          operand(1, number);
+          operand(2, number);
+        })
+        .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
+              arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>(
+            [&](auto) { operand(0, number); });
+  }
+
+  /// How a condition comes out. What it is combined from comes out first, so that a condition and
+  /// its negation stay that.
+  bool decide(Value condition) {
+    if (Number known = numberOf(condition))
+      return *known;
+    if (Operation *op = condition.getDefiningOp();
+        isa_and_present<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
+      for (Value operand : op->getOperands())
+        decide(operand);
+      return numberOf(condition).value_or(0);
+    }
+    const unsigned time = openConditions++;
+    const bool comesOut = pattern == 2 ? time % 2 : pattern;
+    set(condition, comesOut ? -1 : 0);
+    return comesOut;
+  }
+
+  /// How many iterations a loop does that leaves it open.
+  int64_t chooseTrips(Operation *loop) {
+    if (openLoops++ == 0) {
+      marked = loop;
+      return wanted;
+    }
+    return furtherTrips++ % numbersOfTrips();
+  }
+
+  Number tripsOf(scf::ForOp loop) {
+    const Number lower = numberOf(loop.getLowerBound()), upper = numberOf(loop.getUpperBound()),
+                 step = numberOf(loop.getStep());
+    if (!lower || !upper || !step || *step == 0)
+      return std::nullopt;
+    const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
+    auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    if (!compare(less, *lower, *upper, bits))
+      return 0;
+    const uint64_t distance = zeroExtended(int64_t(uint64_t(*upper) - uint64_t(*lower)), bits);
+    return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
+  }
+
+  void chooseBounds(scf::ForOp loop) {
+    if (tripsOf(loop))
+      return;
+    choose(loop.getLowerBound(), 0);
+    choose(loop.getStep(), 1);
+    const Number lower = numberOf(loop.getLowerBound()), step = numberOf(loop.getStep());
+    if (!lower || !step)
+      return;
+    const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
+    choose(loop.getUpperBound(), upper);
+    if (trips == 0 || tripsOf(loop).value_or(0))
+      return;
+    // Something else that it is computed from is in the way.
+    const unsigned number = valueNumbers.at(loop.getUpperBound());
+    isFixed[number] = true;
+    set(loop.getUpperBound(), upper);
+  }
+
+  LogicalResult visit(Block &block) {
+    const Steps &own = blocks.find(&block)->second;
+    for (unsigned value : own.made) {
+      numbers[value].reset();
+      isFixed[value] = false;
+    }
+    ++choices;
+    // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
+    llvm::for_each(own.loops, [&](scf::ForOp loop) { chooseBounds(loop); });
+    SmallVector<Number, 3> operands;
+    for (const Step &step : own.steps) {
+      if (step.isComputed) {
+        if (isFixed[step.result])
+          continue;
+        operands.clear();
+        for (unsigned operand : step.operands)
+          operands.push_back(numbers[operand]);
+        // What was chosen stays.
+        if (Number number = evaluate(step.op, operands)) {
+          numbers[step.result] = number;
+          ++choices;
+        }
+        continue;
+      }
+      if (isCutShort())
+        return success();
+      LogicalResult done = emit(step.events);
+      if (auto loop = dyn_cast<scf::ForOp>(step.op))
+        done = visit(loop);
+      else if (auto loop = dyn_cast<scf::WhileOp>(step.op))
+        done = visit(loop);
+      else if (auto branch = dyn_cast<scf::IfOp>(step.op))
+        done = visit(branch);
+      if (failed(done))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult iterate(Operation *loop, Block &body, int64_t number, int64_t trips) {
+    iteration = number;
+    tripsHere = trips;
+    ++iterations;
+    if (loop == marked) {
+      events.emplace_back().kind = Event::Mark;
+      mostTrips = std::max<unsigned>(mostTrips, number + 1);
+    }
+    return visit(body);
+  }
+
+  LogicalResult visit(scf::ForOp loop) {
+    chooseBounds(loop);
+    const Number known = tripsOf(loop);
+    const int64_t trips = known ? *known : chooseTrips(loop);
+    const auto around = std::pair(iteration, tripsHere);
+    const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
+    set(loop.getRegionIterArgs(), loop.getInitArgs());
+    SmallVector<Number> before;
+    for (int64_t i = 0; i < trips && !isCutShort(); ++i) {
+      // Of many iterations those in the middle are alike: some periods of the rings are left out.
+      if (i == period)
+        before = numbersOf(loop.getRegionIterArgs());
+      if (i == 2 * period)
+        if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
+          for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
+            if (Number now = numberOf(value); now && from)
+              set(value,
+                  signExtended(*now + periods * (*now - *from), bitsOfScalar(value.getType())));
+          i += periods * period;
+        }
+      Number induction;
+      if (known)
+        induction = signExtended(uint64_t(*numberOf(loop.getLowerBound())) +
+                                     uint64_t(i) * uint64_t(*numberOf(loop.getStep())),
+                                 bits);
+      set(loop.getInductionVar(), induction);
+      if (failed(iterate(loop, *loop.getBody(), i, trips)))
+        return failure();
+      set(loop.getRegionIterArgs(), loop.getYieldedValues());
+    }
+    std::tie(iteration, tripsHere) = around;
+    set(loop.getResults(), loop.getRegionIterArgs());
+    return success();
+  }
+
+  LogicalResult visit(scf::WhileOp loop) {
+    const auto around = std::pair(iteration, tripsHere);
+    std::optional<int64_t> trips;
+    set(loop.getBeforeArguments(), loop.getInits());
+    for (int64_t i = 0;; ++i) {
+      if (failed(visit(*loop.getBeforeBody())))
+        return failure();
+      Number again = numberOf(loop.getConditionOp().getCondition());
+      if (!again) {
+        if (!trips)
+          trips = chooseTrips(loop);
+        again = i < *trips;
+      }
+      if (!*again || isCutShort())
+        break;
+      set(loop.getAfterArguments(), loop.getConditionOp().getArgs());
+      if (failed(iterate(loop, *loop.getAfterBody(), i, trips.value_or(0))))
+        return failure();
+      set(loop.getBeforeArguments(), loop.getYieldedValues());
+    }
+    std::tie(iteration, tripsHere) = around;
+    set(loop.getResults(), loop.getConditionOp().getArgs());
+    return success();
+  }
+
+  LogicalResult visit(scf::IfOp branch) {
+    Block *block = decide(branch.getCondition()) ? branch.thenBlock() : branch.elseBlock();
+    if (!block)
+      return success();
+    if (failed(visit(*block)))
+      return failure();
+    set(branch.getResults(), block->getTerminator()->getOperands());
+    return success();
+  }
+
+  /// The number of one of `count` things; an error where it is none.
+  FailureOr<int64_t> numberIn(Operation *op, Value value, int64_t count, const char *what) {
+    const Number number = numberOf(value);
+    if (!number)
+      return op->emitOpError("has ") << what << " that is not known when it is compiled";
+    if (*number < 0 || *number >= count)
+      return op->emitOpError("has ") << what << " " << *number << " of " << count
+                                     << " in iteration " << iteration << " of " << tripsHere;
+    return *number;
+  }
+
+  LogicalResult emit(ArrayRef<Template> made) {
+    for (const Template &from : made) {
+      if (from.when && !decide(from.when))
+        continue;
+      Event event = from.event;
+      Operation *op = operationOf(event);
+      event.iteration = iteration;
+      event.trips = tripsHere;
+      if (event.kind == Event::Made) {
+        for (const Cells &cells : from.positions) {
+          event.begin = cells.begin, event.end = cells.end;
+          events.push_back(event);
+        }
+        continue;
+      }
+      if (from.index) {
+        FailureOr<int64_t> index = numberIn(op, from.index, from.positions.size(), "a slot");
+        if (failed(index))
+          return failure();
+        event.position = *index;
+      }
+      if (!from.positions.empty()) {
+        const Cells &cells = from.positions[std::max(event.position, 0)];
+        event.begin = cells.begin, event.end = cells.end;
+      }
+      if (from.signalled) {
+        FailureOr<int64_t> index =
+            numberIn(op, from.signalled, cells.lookup(from.barriers).size(), "an mbarrier");
+        if (failed(index))
+          return failure();
+        event.mbarrier = firstMbarrier.lookup(from.barriers) + *index;
+      }
+      if (from.parity) {
+        FailureOr<int64_t> parity = numberIn(op, from.parity, 2, "a parity");
+        if (failed(parity))
+          return failure();
+        event.amount = *parity;
+      }
+      events.push_back(event);
+    }
+    return success();
+  }
+
+public:
+  static Operation *operationOf(const Event &event) {
+    return static_cast<Operation *>(const_cast<void *>(event.tag));
+  }
+
+private:
+  func::FuncOp kernel;
+  const Target &target;
+  DenseMap<Operation *, SmallVector<Template, 3>> templates;
+  DenseSet<Operation *> controls;
+  DenseMap<Value, unsigned> valueNumbers;
+  DenseMap<Block *, Steps> blocks;
+  DenseMap<const Operation *, SmallVector<Cells, 4>> cells; ///< by position
+  DenseMap<Operation *, Scratch> scratches;
+  DenseMap<Operation *, uint32_t> firstMbarrier;
+  uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
+  int64_t period = 2; ///< of slots and parities, in uses
+
+  // Of a run.
+  std::vector<Number> numbers;     ///< by the number of the value
+  std::vector<bool> isFixed;       ///< whatever it is computed from
+  std::vector<unsigned> openSince; ///< how many choices did not tell its number
+  unsigned choices = 0;
+  std::vector<Event> events;
+  unsigned wanted = 0, pattern = 0;
+  Operation *marked = nullptr; ///< the first loop with an open number of iterations
+  uint32_t iteration = 0, tripsHere = 0;
+};
+
+struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    FailureOr<Target> target = targetOf(kernel);
+    if (failed(target))
+      return signalPassFailure();
+    bool isNeeded = false;
+    WalkResult placed = kernel.walk([&](Operation *op) {
+      isNeeded |=
+          isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::MbarrierWaitOp, cta::DotStartOp>(op);
+      if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
+        return WalkResult::advance();
+      op->emitOpError("has no place in shared memory yet");
+      return WalkResult::interrupt();
+    });
+    if (placed.wasInterrupted())
+      return signalPassFailure();
+    if (isNeeded && failed(check(kernel, *target)))
+      signalPassFailure();
+  }
+
+  static LogicalResult check(func::FuncOp kernel, const Target &target) {
+    Programs programs(kernel, target);
+    ChannelRun machine(programs.numCells(), std::vector<uint32_t>(programs.numMbarriers(), 1));
+    bool conditionsAreOpen = false;
+    for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
+      unsigned iterations = 0;
+      programs.furtherTrips = 0;
+      for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
+        FailureOr<std::vector<Event>> events = programs.run(trips, pattern);
+        if (failed(events))
+          return failure();
+        if (programs.isCutShort())
+          break;
+        const ChannelRun::Party threads{std::move(*events)};
+        if (std::optional<ChannelRun::Fault> fault = machine.run({&threads, 1}))
+          return tell(programs, *fault);
+        conditionsAreOpen |= programs.openConditions != 0;
+        iterations += programs.iterations + 1;
+        // The last iterations of a loop, in which nothing is copied ahead, are others.
+        const bool repeats = programs.mostTrips < trips || machine.repeats(programs.deepest());
+        if (!programs.openLoops || (repeats && programs.areLoopsVaried()))
+          break;
+      }
+    }
+    return success();
+  }
+
+  static LogicalResult tell(const Programs &programs, const ChannelRun::Fault &fault) {
+    using Fault = ChannelRun::Fault;
+    auto slot = [&](const Event &event) {
+      return event.position < 0 ? std::string("its bytes")
+                                : "slot " + std::to_string(event.position);
+    };
+    auto when = [](const Event &event) {
+      return event.trips ? " in iteration " + std::to_string(event.iteration) + " of " +
+                               std::to_string(event.trips)
+                         : std::string();
+    };
+    const Event &at = fault.at;
+    auto use = [&] {
+      const int64_t number = int64_t(fault.turn) * programs.ringOf(at) + std::max(at.position, 0);
+      return at.position < 0 ? std::string() : " (use " + std::to_string(number) + ")";
+    };
+    InFlightDiagnostic error = Programs::operationOf(at)->emitOpError();
+    const char *other = "here";
+    switch (fault.kind) {
+    case Fault::Deadlock:
+      error << "waits for ever" << when(at);
+      if (at.kind == Event::WaitPhase)
+        error << ": nobody completes the phase of " << slot(at) << use();
+      break;
+    case Fault::PassesEarly:
+      error << "passes one phase early" << when(at) << ", at " << slot(at) << use();
+      other = "this would read what is not there yet";
+      break;
+    case Fault::Overrun:
+      error << "may complete the phase of " << slot(at) << when(at) << use()
+            << " before all have seen the one before";
+      other = "this may wait for ever";
+      break;
+    case Fault::ArrivesEarly:
+      error << "may count for an earlier phase of " << slot(at) << when(at) << use();
+      other = "as this does";
+      break;
+    case Fault::ReadsEarly:
+      error << "reads " << slot(at) << when(at) << " before "
+            << (fault.other ? "its bytes are there" : "anything was written there") << use();
+      other = "these are written here";
+      break;
+    case Fault::Overwrites:
+      error << "overwrites " << slot(at) << when(at) << use();
+      other = fault.other->kind == Event::Read || fault.other->kind == Event::QueuedRead
+                  ? "while this may still read it"
+                  : "while this may still write it";
+      break;
+    case Fault::Replaced:
+      error << "reads " << slot(at) << when(at) << ", which was overwritten";
+      break;
+    case Fault::Hidden:
+      error << "does not see " << slot(at) << when(at) << " as it was written, without a fence"
+            << use();
+      other = "by this";
+      break;
+    case Fault::FewerBytes:
+      error << "expects " << fault.bytes << " bytes more than are copied to " << slot(at)
+            << when(at) << use();
+      other = "this waits for them for ever";
+      break;
+    case Fault::MoreBytes:
+      error << "copies " << fault.bytes << " bytes more than are expected to " << slot(at)
+            << when(at) << use();
+      break;
+    case Fault::Abandoned:
+      error << "copies to " << slot(at) << when(at) << use() << ", for which nobody waits";
+      break;
+    }
+    if (fault.other)
+      error.attachNote(Programs::operationOf(*fault.other)->getLoc())
+          << other << when(*fault.other);
+    return error;
+  }
+};
+
+} // namespace

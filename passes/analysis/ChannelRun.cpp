@@ -1,0 +1,381 @@
+// Threads run in turns, each until it has to wait. What they know of each other decides, not when
+// they run: as vector clocks do, in which the engine's phases and groups of copies have entries.
+#include "passes/analysis/ChannelRun.h"
+#include <algorithm>
+#include <cassert>
+
+namespace sectile {
+
+static bool knows(const std::vector<uint32_t> &knowledge, uint32_t component, uint32_t time) {
+  return knowledge[component] >= time;
+}
+
+static void learn(std::vector<uint32_t> &to, const std::vector<uint32_t> &from) {
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = std::max(to[i], from[i]);
+}
+
+ChannelRun::ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals)
+    : numCells(cells), arrivals(std::move(arrivals)) {}
+
+std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Party> parties) {
+  fault.reset();
+  states.clear();
+  marks = 0;
+  repeated.reset();
+  threads.clear();
+  for (const Party &party : parties)
+    for (bool first : {true, false})
+      if (first || !party.alone) {
+        Thread &thread = threads.emplace_back();
+        thread.party = &party;
+        thread.first = first;
+      }
+  const size_t components = threads.size() * PerThread + arrivals.size();
+  for (Thread &thread : threads) {
+    thread.knows.assign(components, 0);
+    thread.passedAtOnce.assign(arrivals.size(), false);
+    thread.lastWait.assign(arrivals.size(), nullptr);
+  }
+  cells.assign(numCells, {});
+  mbarriers.assign(arrivals.size(), {});
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    mbarriers[i].pending = arrivals[i];
+    mbarriers[i].released.assign(components, 0);
+  }
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (uint32_t i = 0; i < threads.size(); ++i)
+      while (step(i)) {
+        if (fault)
+          return fault;
+        progress = true;
+      }
+    if (fault)
+      return fault;
+    progress |= meet();
+  }
+  finish();
+  return fault;
+}
+
+void ChannelRun::fail(Fault::Kind kind, const Event &at, const Event *other, uint32_t turn,
+                      int64_t bytes) {
+  if (!fault)
+    fault = {kind, at, other ? std::optional(*other) : std::nullopt, bytes, turn};
+}
+
+/// Does the thread's next step; says whether it could.
+bool ChannelRun::step(uint32_t number) {
+  Thread &thread = threads[number];
+  if (thread.meets || thread.next == thread.party->program.size())
+    return false;
+  const Event &event = thread.party->program[thread.next];
+  thread.knows[componentOf(thread, Steps)] = thread.next;
+  const bool byOne = event.byOne || event.kind == Event::Made;
+  if (byOne && !thread.first) {
+    ++thread.next;
+    return true;
+  }
+  switch (event.kind) {
+  case Event::Made:
+    for (uint32_t i = event.begin; i < event.end; ++i)
+      cells[i].turn = 0;
+    break;
+  case Event::MadePhases: {
+    // Phases go on counting, so that what is known of earlier ones stays true.
+    Mbarrier &mbarrier = mbarriers[event.mbarrier];
+    mbarrier.completed += mbarrier.completed % 2;
+    mbarrier.pending = arrivals[event.mbarrier];
+    mbarrier.bytes = 0;
+    mbarrier.waits.clear();
+    for (Thread &other : threads)
+      other.knows[componentOf(event.mbarrier)] = mbarrier.completed;
+    write(thread, event);
+    break;
+  }
+  case Event::Read:
+  case Event::QueuedRead:
+    read(thread, event);
+    break;
+  case Event::Write:
+  case Event::QueuedWrite:
+    write(thread, event);
+    break;
+  case Event::EngineWrite:
+    write(thread, event);
+    copied(thread, event);
+    break;
+  case Event::Arrive:
+    read(thread, event);
+    arrive(thread, event);
+    break;
+  case Event::WaitPhase:
+    if (!wait(thread, event))
+      return false;
+    break;
+  case Event::CloseGroup:
+    ++thread.closed[event.queue];
+    break;
+  case Event::AwaitGroups: {
+    const uint32_t closed = thread.closed[event.queue];
+    uint32_t &over = thread.knows[componentOf(thread, event.queue == Copies ? Groups : DotGroups)];
+    if (closed > event.amount)
+      over = std::max(over, closed - uint32_t(event.amount));
+    break;
+  }
+  case Event::Fence:
+    thread.knows[componentOf(thread, Fenced)] = thread.next;
+    thread.knows[componentOf(thread, FencedGroups)] = thread.knows[componentOf(thread, Groups)];
+    break;
+  case Event::Meet:
+    thread.meets = true;
+    return true;
+  case Event::Mark:
+    mark(thread);
+    break;
+  }
+  ++thread.next;
+  return true;
+}
+
+/// Lets all threads go on if all have met.
+bool ChannelRun::meet() {
+  if (!std::ranges::all_of(threads, &Thread::meets))
+    return false;
+  Knowledge all = threads.front().knows;
+  for (const Thread &thread : threads)
+    learn(all, thread.knows);
+  for (Thread &thread : threads) {
+    thread.knows = all;
+    thread.meets = false;
+    ++thread.next;
+  }
+  return true;
+}
+
+ChannelRun::Access ChannelRun::accessBy(const Thread &thread, const Event &event) const {
+  const uint32_t now = thread.next + 1, number = numberOf(thread);
+  switch (event.kind) {
+  case Event::EngineWrite: {
+    const Moment over{componentOf(event.mbarrier), mbarriers[event.mbarrier].completed + 1};
+    return {over, over, &event, number};
+  }
+  case Event::QueuedRead:
+  case Event::QueuedWrite: {
+    const uint32_t group = thread.closed[event.queue] + 1;
+    const Moment over{componentOf(thread, event.queue == Copies ? Groups : DotGroups), group};
+    return {over, event.queue == Copies ? Moment{componentOf(thread, FencedGroups), group} : over,
+            &event, number};
+  }
+  case Event::MadePhases: // fenced with it
+    return {{componentOf(thread, Steps), now}, {componentOf(thread, Steps), now}, &event, number};
+  default:
+    return {{componentOf(thread, Steps), now}, {componentOf(thread, Fenced), now}, &event, number};
+  }
+}
+
+void ChannelRun::read(Thread &thread, const Event &event) {
+  const Access access = accessBy(thread, event);
+  for (uint32_t i = event.begin; i < event.end; ++i) {
+    Cell &cell = cells[i];
+    if (cell.owner && cell.owner != event.owner)
+      return fail(Fault::Replaced, event, cell.fill, cell.turn);
+    if (!cell.owner)
+      return fail(Fault::ReadsEarly, event);
+    for (const Access &write : cell.writes) {
+      const Moment &seen = event.byProxy ? write.overSeen : write.over;
+      if (knows(thread.knows, seen.component, seen.time))
+        continue;
+      if (knows(thread.knows, write.over.component, write.over.time))
+        return fail(Fault::Hidden, event, write.event, cell.turn - 1);
+      if (write.event->kind == Event::EngineWrite) {
+        const uint32_t mbarrier = write.event->mbarrier;
+        if (thread.passedAtOnce[mbarrier])
+          return fail(Fault::PassesEarly, *thread.lastWait[mbarrier], &event, cell.turn - 1);
+      }
+      return fail(Fault::ReadsEarly, event, write.event, cell.turn - 1);
+    }
+    auto same = std::ranges::find_if(cell.reads, [&](const Access &other) {
+      return other.over.component == access.over.component;
+    });
+    if (same == cell.reads.end())
+      cell.reads.push_back(access);
+    else
+      *same = access;
+  }
+}
+
+void ChannelRun::write(Thread &thread, const Event &event) {
+  const Access access = accessBy(thread, event);
+  for (uint32_t i = event.begin; i < event.end; ++i) {
+    Cell &cell = cells[i];
+    const bool shared = cell.fill == &event && !cell.writes.empty() &&
+                        std::ranges::none_of(cell.writes, [&](const Access &other) {
+                          return other.thread == access.thread;
+                        });
+    for (const Access &read : cell.reads)
+      if (!knows(thread.knows, read.over.component, read.over.time))
+        return shared ? fail(Fault::ReadsEarly, *read.event, &event, cell.turn - 1)
+                      : fail(Fault::Overwrites, event, read.event, cell.turn);
+    if (!shared) {
+      for (const Access &before : cell.writes) {
+        if (!knows(thread.knows, before.over.component, before.over.time))
+          return fail(Fault::Overwrites, event, before.event, cell.turn);
+        if (event.byProxy && !knows(thread.knows, before.overSeen.component, before.overSeen.time))
+          return fail(Fault::Hidden, event, before.event, cell.turn);
+      }
+      cell.writes.clear();
+      cell.reads.clear();
+      cell.turn = cell.owner == event.owner ? cell.turn + 1 : 1;
+    }
+    cell.fill = &event;
+    cell.owner = event.owner;
+    cell.writes.push_back(access);
+  }
+}
+
+void ChannelRun::arrive(Thread &thread, const Event &event) {
+  Mbarrier &mbarrier = mbarriers[event.mbarrier];
+  if (mbarrier.pending == 0 ||
+      !knows(thread.knows, componentOf(event.mbarrier), mbarrier.completed))
+    return fail(Fault::ArrivesEarly, event, mbarrier.arrival, mbarrier.completed);
+  learn(mbarrier.released, thread.knows);
+  mbarrier.arrival = &event;
+  mbarrier.bytes += event.amount;
+  if (--mbarrier.pending == 0 && mbarrier.bytes == 0)
+    complete(thread, event, mbarrier);
+}
+
+/// The bytes have to be expected before they are copied: they may be there at once.
+void ChannelRun::copied(Thread &thread, const Event &event) {
+  Mbarrier &mbarrier = mbarriers[event.mbarrier];
+  mbarrier.bytes -= event.amount;
+  if (mbarrier.bytes < 0)
+    return fail(Fault::MoreBytes, event, nullptr, mbarrier.completed, -mbarrier.bytes);
+  if (mbarrier.pending == 0 && mbarrier.bytes == 0)
+    complete(thread, event, mbarrier);
+}
+
+void ChannelRun::complete(const Thread &thread, const Event &event, Mbarrier &mbarrier) {
+  learn(mbarrier.released, thread.knows);
+  for (const Access &wait : mbarrier.waits)
+    if (!knows(mbarrier.released, wait.over.component, wait.over.time))
+      return fail(Fault::Overrun, event, wait.event, mbarrier.completed);
+  mbarrier.waits.clear();
+  ++mbarrier.completed;
+  mbarrier.pending = arrivals[event.mbarrier];
+}
+
+/// A thread knows how many phases are over at least. If the last of them has the parity, the wait
+/// may pass at once.
+bool ChannelRun::wait(Thread &thread, const Event &event) {
+  read(thread, event);
+  Mbarrier &mbarrier = mbarriers[event.mbarrier];
+  uint32_t &known = thread.knows[componentOf(event.mbarrier)];
+  const bool atOnce = known % 2 != event.amount;
+  const uint32_t sees = atOnce ? known : known + 1;
+  if (fault)
+    return true;
+  if (mbarrier.completed < sees)
+    return false;
+  if (mbarrier.completed > sees) {
+    if (atOnce)
+      fail(Fault::PassesEarly, event, nullptr, sees);
+    else
+      fail(Fault::Overrun, *mbarrier.arrival, &event, sees);
+    return true;
+  }
+  if (!atOnce) {
+    learn(thread.knows, mbarrier.released);
+    known = sees;
+  }
+  thread.passedAtOnce[event.mbarrier] = atOnce;
+  thread.lastWait[event.mbarrier] = &event;
+  mbarrier.waits.push_back(accessBy(thread, event));
+  return true;
+}
+
+/// Nobody can go on. Who has not come to its end waits for ever; what is still copied has nobody
+/// who waits.
+void ChannelRun::finish() {
+  for (const Thread &thread : threads) {
+    if (thread.next == thread.party->program.size())
+      continue;
+    const Event &event = thread.party->program[thread.next];
+    if (event.kind == Event::WaitPhase) {
+      const Mbarrier &mbarrier = mbarriers[event.mbarrier];
+      if (mbarrier.bytes > 0)
+        return fail(Fault::FewerBytes, *mbarrier.arrival, &event, mbarrier.completed,
+                    mbarrier.bytes);
+      return fail(Fault::Deadlock, event, nullptr, mbarrier.completed);
+    }
+  }
+  for (const Thread &thread : threads)
+    if (thread.meets)
+      return fail(Fault::Deadlock, thread.party->program[thread.next]);
+  for (const Cell &cell : cells)
+    for (const Access &write : cell.writes)
+      if (write.event->kind == Event::EngineWrite &&
+          std::ranges::none_of(threads, [&](const Thread &thread) {
+            return knows(thread.knows, write.over.component, write.over.time);
+          }))
+        return fail(Fault::Abandoned, *write.event, nullptr, cell.turn - 1);
+}
+
+uint32_t ChannelRun::latest(uint32_t component) const {
+  if (component >= threads.size() * PerThread)
+    return mbarriers[component - threads.size() * PerThread].completed;
+  const Thread &thread = threads[component / PerThread];
+  switch (component % PerThread) {
+  case Steps:
+    return thread.next;
+  case Groups:
+    return thread.closed[Copies];
+  case DotGroups:
+    return thread.closed[Dots];
+  default:
+    return thread.knows[component];
+  }
+}
+
+/// Notes the state, in numbers that are the same whenever what follows is: times relative to the
+/// latest, and nothing of what all know to be over.
+void ChannelRun::mark(Thread &thread) {
+  ++thread.marks;
+  thread.lastMark = thread.next;
+  if (&thread != &threads.front())
+    return;
+  std::vector<int64_t> state;
+  auto add = [&](const Moment &moment) {
+    const bool over = std::ranges::all_of(threads, [&](const Thread &other) {
+      return knows(other.knows, moment.component, moment.time);
+    });
+    const int64_t since = std::min<int64_t>(int64_t(moment.time) - latest(moment.component), 1);
+    state.insert(state.end(), {moment.component, over, over ? 0 : since});
+  };
+  for (const Thread &other : threads) {
+    state.push_back(int64_t(other.marks) - thread.marks);
+    state.push_back(other.next - other.lastMark);
+    for (uint32_t i = 0; i < other.knows.size(); ++i)
+      state.push_back(int64_t(other.knows[i]) - latest(i));
+  }
+  for (const Mbarrier &mbarrier : mbarriers) {
+    state.insert(state.end(), {mbarrier.completed % 2, mbarrier.pending, mbarrier.bytes});
+    for (const Access &wait : mbarrier.waits)
+      add(wait.over);
+  }
+  for (const Cell &cell : cells) {
+    state.push_back(reinterpret_cast<intptr_t>(cell.owner));
+    for (const auto *accesses : {&cell.writes, &cell.reads})
+      for (const Access &access : *accesses) {
+        add(access.over);
+        add(access.overSeen);
+      }
+  }
+  if (!states.insert(std::move(state)).second && !repeated)
+    repeated = marks;
+  ++marks;
+}
+
+} // namespace sectile
