@@ -793,10 +793,12 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
   ENTER(true)
 
   const auto place = reinterpret_cast<uint64_t>(address);
-  if (rank != 2 || place % 16 || strides[0] % 16 || !extents[0] || !extents[1] || !box[0] ||
-      !box[1] || box[0] > 256 || box[1] > 256 || steps[0] != 1 || steps[1] != 1 || interleave ||
-      fill)
+  if (rank < 2 || rank > 5 || place % 16 || interleave || fill)
     return invalidValue;
+  for (unsigned i = 0; i < rank; ++i)
+    if (!extents[i] || extents[i] > (1ull << 32) || !box[i] || box[i] > 256 || steps[i] != 1 ||
+        (i + 1 < rank && (strides[i] % 16 || strides[i] >= (1ull << 40))))
+      return invalidValue;
   const unsigned long long words[16] = {static_cast<unsigned long long>(type),
                                         rank,
                                         place,
