@@ -246,6 +246,9 @@ private:
       matrix["predicted.mma.m" + std::to_string(by->m) + "n" + std::to_string(by->n) + "k" +
              std::to_string(by->k) + "." + elementName(by->a)] += work / each;
       instructions += work / each / warps;
+      if (by->promotionInterval) // each sum is added once for each group
+        instructions += times * same * double(sums.getNumElements()) *
+                        std::ceil(depth / by->promotionInterval) / (warps * target.warpSize);
       read(dot.getA(), across);
       read(dot.getB(), down);
     } else {

@@ -50,7 +50,8 @@ SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, Type a, Typ
   SmallVector<const MmaInstruction *, 4> found;
   for (MmaElement left : elementsOf(a, precision))
     for (const MmaInstruction &each : target.mmas)
-      if (each.a == left && is_contained(right, each.b) && is_contained(sums, each.sum))
+      if (each.a == left && is_contained(right, each.b) && is_contained(sums, each.sum) &&
+          (!each.promotionInterval || precision == tile::Precision::TF32))
         found.push_back(&each);
   // Small products are summed before large ones for each run along K: the fewer runs, the better.
   if (a.isF32() && !found.empty() && found.front()->a == MmaElement::BF16)

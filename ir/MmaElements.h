@@ -8,7 +8,8 @@
 namespace sectile {
 
 /// The target's instructions that multiply elements of these types into sums of the third, the best
-/// first. Those for f32 operands follow from the precision.
+/// first. Those for f32 operands follow from the precision; with any but the default, instructions
+/// whose sums are promoted are none of them.
 llvm::SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, mlir::Type a,
                                                      mlir::Type b, mlir::Type sum,
                                                      tile::Precision precision);

@@ -103,6 +103,9 @@ MmaInstruction warpgroup(Element a, Element b, Element sum, unsigned n) {
   instruction.aHome = OperandHome::Either;
   instruction.bHome = OperandHome::Shared;
   instruction.onlyAlongK = bitsOf(a) != 16;
+  // Sums of fp8 products keep 13 bits behind the point.
+  if (bitsOf(a) == 8 && sum == Element::F32)
+    instruction.promotionInterval = 128;
   return instruction;
 }
 
@@ -221,6 +224,10 @@ const std::vector<MmaInstruction> &hopper() {
         table.push_back(warpgroup(element, element, Element::F32, n));
       if (n <= 24 || n % 16 == 0)
         table.push_back(warpgroup(Element::I8, Element::I8, Element::I32, n));
+      // Registers hold the sums in f32 beside those of the instruction.
+      if (n <= 160)
+        addPairs(table, Element::F8E4M3, Element::F8E5M2,
+                 [&](Element a, Element b) { return warpgroup(a, b, Element::F32, n); });
     }
     llvm::append_range(table, ada());
     return table;

@@ -38,6 +38,9 @@ struct MmaInstruction {
   OperandHome aHome = OperandHome::Registers, bHome = OperandHome::Registers;
   bool onlyAlongK =
       false; ///< operands in shared memory have neighbours along K, or else either way
+  /// Sums that keep fewer bits than f32 are added to others, in f32, after so much of K, and start
+  /// anew; 0: sums keep what their type does.
+  unsigned promotionInterval = 0;
 
   /// Of A (0) or B (1).
   const Layout &operandFragment(unsigned operand) const { return operand ? bFragment : aFragment; }

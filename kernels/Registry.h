@@ -171,8 +171,9 @@ Config parseConfig(const KernelSpec &kernel, const Assignments &assignments);
 // whose tiles are better small.
 bool hasMatrixUnits(const std::string &target, DType dtype);
 // Whether four warps together issue the matrix instructions for operands of that type, which then
-// come from shared memory: large tiles cost few registers.
-bool hasWarpgroupUnits(const std::string &target, DType dtype);
+// come from shared memory: large tiles cost few registers. Some do it only where both operands lie
+// along K.
+bool hasWarpgroupUnits(const std::string &target, DType dtype, bool alongK = false);
 std::int64_t warpSize(const std::string &target);
 std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 

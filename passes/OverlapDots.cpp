@@ -75,7 +75,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
 
   bool canBeInFlight(cta::DotOp dot) const {
     const MmaInstruction *instruction = instructionOf(dot, target);
-    if (!instruction || instruction->bHome != OperandHome::Shared || !isCarriedThrough(dot))
+    if (!instruction || instruction->bHome != OperandHome::Shared ||
+        instruction->promotionInterval || !isCarriedThrough(dot))
       return false;
     auto loop = cast<scf::ForOp>(dot->getParentOp());
     return llvm::all_of(ArrayRef<Value>{dot.getA(), dot.getB()}, [&](Value operand) {

@@ -496,7 +496,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return found != staged.end() && found->second.byDescriptor;
     };
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
-      return isCarriedThrough(dot) && isStaged(dot.getA()) && isStaged(dot.getB());
+      const MmaInstruction *instruction = instructionOf(dot, target);
+      return instruction && !instruction->promotionInterval && isCarriedThrough(dot) &&
+             isStaged(dot.getA()) && isStaged(dot.getB());
     });
   }
 

@@ -72,6 +72,9 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
 /// A dot, or the beginning of one, whose instructions read B, and A where it is a buffer, from
 /// shared memory themselves.
 template <typename Dot> class WarpgroupDot {
+  using Tile = std::pair<int64_t, int64_t>; ///< first row and column of an instruction's sums
+  using Tiles = std::map<Tile, SmallVector<unsigned>>; ///< and their registers, in its order
+
 public:
   WarpgroupDot(KernelEmitter &emitter, Dot op, const MmaInstruction &instruction)
       : emitter(emitter), op(op), instruction(instruction), sums(*cta::layoutOf(sumsType(op))),
@@ -98,14 +101,10 @@ public:
         for (int64_t k = 0; k < depth; k += narrow.k)
           fragments[{tile.first, k}] = a.at({tile.first, k}, instruction.aFragment.numRegisters());
     }
-    Registers values = emitter.registers(op.getAcc());
-    emitter.hooks.warpgroupBegin(b);
-    for (auto &[tile, registers] : tiles) {
+    auto multiply = [&](const Tile &tile, int64_t first, int64_t end,
+                        MutableArrayRef<llvm::Value *> acc) {
       auto [row, column] = tile;
-      SmallVector<llvm::Value *> acc;
-      for (unsigned reg : registers)
-        acc.push_back(values[reg]);
-      for (int64_t k = 0; k < depth; k += narrow.k) {
+      for (int64_t k = first; k < end; k += narrow.k) {
         const TargetHooks::SharedOperand right{bBuffer, *placeOf(1, column, k, *width)};
         if (aBuffer)
           emitter.hooks.warpgroupMma(
@@ -115,21 +114,58 @@ public:
           emitter.hooks.warpgroupMma(b, narrow, ArrayRef<llvm::Value *>(fragments[{row, k}]), right,
                                      acc);
       }
+    };
+    Registers values = emitter.registers(op.getAcc());
+    if (instruction.promotionInterval)
+      addPromoted(tiles, values, multiply);
+    else
+      addInPlace(tiles, values, multiply);
+    emitter.define(op->getResult(0), std::move(values));
+    return success();
+  }
+
+private:
+  using Multiply = llvm::function_ref<void(const Tile &, int64_t first, int64_t end,
+                                           MutableArrayRef<llvm::Value *> acc)>;
+
+  void addInPlace(const Tiles &tiles, Registers &values, Multiply multiply) {
+    llvm::IRBuilder<> &b = emitter.b;
+    emitter.hooks.warpgroupBegin(b);
+    for (auto &[tile, registers] : tiles) {
+      SmallVector<llvm::Value *> acc;
+      for (unsigned reg : registers)
+        acc.push_back(values[reg]);
+      multiply(tile, 0, depth, acc);
       for (auto [reg, value] : llvm::zip_equal(registers, acc))
         values[reg] = value;
     }
     emitter.hooks.warpgroupCommit(b);
     if constexpr (std::is_same_v<Dot, cta::DotOp>)
       emitter.hooks.warpgroupWait(b, 0, values);
-    emitter.define(op->getResult(0), std::move(values));
-    return success();
   }
 
-private:
+  /// Promotes sums: those of the instruction start at zero for each group along K, and are added
+  /// to the dot's. One tile after the other, so that the instruction's sums take few registers.
+  void addPromoted(const Tiles &tiles, Registers &values, Multiply multiply) {
+    llvm::IRBuilder<> &b = emitter.b;
+    const int64_t interval = instruction.promotionInterval;
+    for (auto &[tile, registers] : tiles)
+      for (int64_t first = 0; first < depth; first += interval) {
+        SmallVector<llvm::Value *> partial(registers.size(),
+                                           llvm::Constant::getNullValue(values.front()->getType()));
+        emitter.hooks.warpgroupBegin(b);
+        multiply(tile, first, std::min(first + interval, depth), partial);
+        emitter.hooks.warpgroupCommit(b);
+        emitter.hooks.warpgroupWait(b, 0, partial);
+        for (auto [reg, sum] : llvm::zip_equal(registers, partial)) {
+          auto *known = llvm::dyn_cast<llvm::Constant>(values[reg]);
+          values[reg] = known && known->isNullValue() ? sum : b.CreateFAdd(values[reg], sum);
+        }
+      }
+  }
+
   static Type sumsType(cta::DotOp dot) { return dot.getType(); }
   static Type sumsType(cta::DotStartOp dot) { return dot.getType().getTile(); }
-
-  using Tile = std::pair<int64_t, int64_t>; ///< first row and column of an instruction's sums
 
   cta::BufferType typeOf(unsigned operand) {
     return cast<cta::BufferType>(op->getOperand(operand).getType());
@@ -180,7 +216,7 @@ private:
   }
 
   /// The registers of the sums of each instruction, in the order in which it takes them.
-  std::map<Tile, SmallVector<unsigned>> tilesOf(unsigned width) const {
+  Tiles tilesOf(unsigned width) const {
     LayoutInverse inverse(instruction.sumFragment);
     const int64_t rows = instruction.sumFragment.shape()[0];
     std::map<Tile, std::map<unsigned, unsigned>> ordered;
@@ -189,7 +225,7 @@ private:
       const unsigned at = inverse({place[0] % rows, place[1] % width})[In::Register];
       ordered[{place[0] - place[0] % rows, place[1] - place[1] % width}][at] = reg;
     }
-    std::map<Tile, SmallVector<unsigned>> tiles;
+    Tiles tiles;
     for (auto &[tile, registers] : ordered)
       for (auto [at, reg] : registers)
         tiles[tile].push_back(reg);
@@ -373,7 +409,7 @@ private:
 
 LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
-  if (!instruction || instruction->bHome != OperandHome::Shared)
+  if (!instruction || instruction->bHome != OperandHome::Shared || instruction->promotionInterval)
     return op.emitError("is of an instruction that is complete when the threads go on");
   return WarpgroupDot<cta::DotStartOp>(emitter, op, *instruction).run();
 }

@@ -89,6 +89,10 @@ static StringRef ptxName(MmaElement element) {
     return "f16";
   case MmaElement::BF16:
     return "bf16";
+  case MmaElement::F8E4M3:
+    return "e4m3";
+  case MmaElement::F8E5M2:
+    return "e5m2";
   case MmaElement::I8:
     return "s8";
   case MmaElement::F32:

@@ -10,12 +10,12 @@ namespace {
 
 struct GemmConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, splits = 1;
-  bool stream = false, exact = false;
+  bool batched = false, stream = false, exact = false;
   int activation = 0;
   bool scaled = false, bias = false, residual = false, rowScale = false, columnScale = false;
 };
-SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, splits, stream, exact, activation, scaled,
-               bias, residual, rowScale, columnScale)
+SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, splits, batched, stream, exact,
+               activation, scaled, bias, residual, rowScale, columnScale)
 
 // A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
 // `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
@@ -36,9 +36,11 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   struct Place {
     Int batch, i, j;
   };
+  // One matrix begins where its argument does, which the copy engine has to know.
   auto placeOf = [&](const Int &tile) {
-    auto [i, j] = grouped_order(tile % area, {rowTiles, columnTiles}, config.group);
-    return Place{tile / area, i, j};
+    auto [i, j] =
+        grouped_order(config.batched ? tile % area : tile, {rowTiles, columnTiles}, config.group);
+    return Place{config.batched ? tile / area : Int(0), i, j};
   };
   auto multiply = [&](const Place &at, const Int &from, const Int &to) {
     auto left = a.at(at.batch).tile(m, depth);
@@ -161,6 +163,7 @@ void sectile::launchGemm(Use &use, bool batched) {
                     .warps = use.field("warps"),
                     .stages = use.field("stages"),
                     .splits = use.field("splits"),
+                    .batched = batched,
                     .stream = use.call.options.choice("schedule") == "stream_k",
                     .exact = use.call.options.choice("precision") == "exact",
                     .activation = static_cast<int>(parts.activation),

@@ -58,6 +58,13 @@ HostArray scaledMatmulReference(const Invocation &call, std::span<const HostArra
 HostArray quantizedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
                                    Arithmetic arithmetic);
 
+inline bool isFp8(DType dtype) { return is_floating(dtype) && size_of(dtype) == 1; }
+
+// Adds row [K] times columns [K, N], of fp8, to sums [N] as the default precision of a dot may do
+// it (docs/language.md, "Sums of fp8 products"). Rows of columns are `stride` apart.
+void addProductsOfFp8(std::span<const float> row, const float *columns, std::int64_t stride,
+                      std::span<float> sums);
+
 // The last two axes the other way round where the flag is set.
 std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)>
 swappedBy(const char *flag);

@@ -42,7 +42,7 @@ constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
                                             {64, 64, 4, 4, 0.6}};
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
-                             std::int64_t inner, std::int64_t units) {
+                             std::int64_t inner, std::int64_t units, std::int64_t bytes) {
   const WarpgroupTile *best = nullptr;
   std::int64_t tiles = 0;
   double most = 0;
@@ -54,7 +54,8 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
     if (!best || speed > most)
       best = &tile, most = speed, tiles = count;
   }
-  constexpr std::int64_t depth = 64, leastSteps = 16, mostSplits = 16;
+  constexpr std::int64_t leastSteps = 16, mostSplits = 16;
+  const std::int64_t depth = 128 / bytes; // a line of shared memory
   // Two of the smallest blocks find room in a multiprocessor.
   const std::int64_t together = best->m * best->n <= 64 * 64 ? 2 : 1;
   const std::int64_t splits =
@@ -71,8 +72,12 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const auto batch = call.extents.find("B");
   const std::int64_t batches = batch == call.extents.end() ? 1 : batch->second;
   const std::int64_t units = multiprocessors(target);
-  if (hasWarpgroupUnits(target, call.dtype("a")) && std::min(rows, columns) > 32)
-    return defaultsForWarpgroups(batches, rows, columns, inner, units);
+  const bool alongK = !call.options.flag("trans_a") && call.options.flag("trans_b");
+  const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
+                            (!isFp8(call.dtype("a")) || call.options.choice("precision") == "tf32");
+  if (inWarpgroups && std::min(rows, columns) > 32)
+    return defaultsForWarpgroups(batches, rows, columns, inner, units,
+                                 std::int64_t(size_of(call.dtype("a"))));
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
   const std::int64_t most = small || !matrices ? 64 : 128;
@@ -223,7 +228,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                    .kind = OptionSpec::choice,
                    .initial = "tf32",
                    .choices = {"tf32", "exact"},
-                   .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
+                   .doc = "exact: f32 products not through tf32, fp8 products summed in f32"}};
   for (OptionSpec &option : epilogueOptions())
     spec.options.push_back(std::move(option));
   spec.options.push_back({.name = "schedule",
@@ -252,13 +257,16 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
   spec.spaces = {
       {.axes = {{"m", {32, 64, 128, 256}},
                 {"n", {32, 64, 128, 256}},
-                {"k", {16, 32, 64}},
+                {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 5}}},
        // What keeps each thread busy without more sums than it has registers for.
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t sums =
              config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64);
+         // A line of shared memory holds 128 numbers of 8 bits.
+         const std::int64_t deepest = size_of(call.dtype("a")) == 1 ? 128 : 64;
+         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) &&
+                config.at("k") <= deepest;
        }}};
 }

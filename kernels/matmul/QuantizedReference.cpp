@@ -2,6 +2,7 @@
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
 #include "kernels/matmul/Gemm.h"
+#include <algorithm>
 
 using namespace sectile;
 
@@ -55,6 +56,7 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
                      depth = call.options.integer("block_k"),
                      width = call.options.integer("block_n");
   const Activation activation = activationOf(call.options.choice("activation"));
+  const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype);
   return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
@@ -66,11 +68,24 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
     parallelFor(m, [&](std::int64_t i) {
       for (std::int64_t j = 0; j < n; ++j) {
         Number sum = 0;
-        for (std::int64_t p = 0; p < k; ++p)
-          sum += left[static_cast<std::size_t>(i * k + p)] *
-                 rows[static_cast<std::size_t>(i * runs + p / depth)] *
-                 (right[static_cast<std::size_t>(p * n + j)] *
-                  columns[static_cast<std::size_t>(p / depth * blocks + j / width)]);
+        auto rowScale = [&](std::int64_t run) {
+          return rows[static_cast<std::size_t>(i * runs + run)];
+        };
+        auto columnScale = [&](std::int64_t run) {
+          return columns[static_cast<std::size_t>(run * blocks + j / width)];
+        };
+        if constexpr (std::is_same_v<Number, float>)
+          for (std::int64_t run = 0; promoted && run < runs; ++run) {
+            float codes = 0;
+            addProductsOfFp8(
+                std::span(left).subspan(static_cast<std::size_t>(i * k + run * depth),
+                                        static_cast<std::size_t>(std::min(depth, k - run * depth))),
+                right.data() + run * depth * n + j, n, {&codes, 1});
+            sum += codes * rowScale(run) * columnScale(run);
+          }
+        for (std::int64_t p = 0; p < k && !promoted; ++p)
+          sum += left[static_cast<std::size_t>(i * k + p)] * rowScale(p / depth) *
+                 (right[static_cast<std::size_t>(p * n + j)] * columnScale(p / depth));
         sum = numbers.store(sum);
         if (!biases.empty())
           sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);

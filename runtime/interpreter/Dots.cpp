@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 
@@ -96,16 +97,62 @@ double lostBy(tile::Precision precision) {
   llvm_unreachable("every precision is listed");
 }
 
+bool isFp8(const Elements &operand) {
+  return operand.type.format && operand.type.format->bits == 8;
+}
+
+/// Products of a group along K whose sum may keep 13 bits behind the first of its largest term
+/// (docs/language.md, "Sums of fp8 products").
+class GroupOfFp8 {
+public:
+  static constexpr size_t length = 128;
+
+  /// Subnormal operands count as the smallest normal number.
+  void add(double left, double leftBound, double leftNormal, double right, double rightBound,
+           double rightNormal) {
+    const double product = left * right;
+    isCertain &= leftBound == 0 && rightBound == 0;
+    if (product == 0 && leftBound == 0 && rightBound == 0)
+      return;
+    magnitudes += std::max(std::fabs(left) + leftBound, leftNormal) *
+                  std::max(std::fabs(right) + rightBound, rightNormal);
+    lowestBit = std::min(lowestBit, lowestBitOf(product));
+    ++count;
+  }
+
+  /// At most. A chip cuts each product, each total of 32, and each but the last once more when the
+  /// next products are added to it.
+  double lost() const {
+    constexpr int kept = 13;
+    if (count == 0 || !std::isfinite(magnitudes))
+      return 0;
+    if (isCertain && std::ilogb(magnitudes) - lowestBit <= kept)
+      return 0;
+    return double(count + 2 * length / 32 - 1) * std::ldexp(magnitudes, -kept);
+  }
+
+private:
+  double magnitudes = 0;
+  int lowestBit = std::numeric_limits<int>::max();
+  bool isCertain = true;
+  size_t count = 0;
+};
+
 /// Bounds of matrix products: sums in any order, of products that are exact but for what rounding
-/// the operands takes from them. Operands that no rounding changes lose nothing.
+/// the operands takes from them. Operands that no rounding changes lose nothing. `promoted`: sums
+/// of fp8 may be those of groups.
 void boundSums(const Matrices &x, const Elements &a, const Elements &b, size_t batch, double lost,
-               const Elements &acc, Elements &sums) {
+               bool promoted, const Elements &acc, Elements &sums) {
+  auto leastNormal = [](const Elements &operand) {
+    return std::ldexp(1.0, 1 - operand.type.format->bias);
+  };
   auto fits = [](double value) { return toBF16(value) == value; };
   for (size_t i = 0; i < x.m; ++i)
     for (size_t j = 0; j < x.n; ++j) {
       const size_t at = (batch * x.m + i) * x.n + j;
       SumBound sum(*sums.type.format);
       sum.add(acc.asDouble(at), acc.boundAt(at));
+      GroupOfFp8 group;
       for (size_t l = 0; l < x.k; ++l) {
         const double left = x.a[i * x.k + l], right = x.b[l * x.n + j];
         const double leftBound = a.boundAt((batch * x.m + i) * x.k + l),
@@ -118,6 +165,11 @@ void boundSums(const Matrices &x, const Elements &a, const Elements &b, size_t b
         const double taken = rounded + std::fabs(std::fma(left, right, -left * right));
         sum.add(left * right, std::fabs(left) * rightBound + std::fabs(right) * leftBound +
                                   leftBound * rightBound + taken);
+        if (!promoted)
+          continue;
+        group.add(left, leftBound, leastNormal(a), right, rightBound, leastNormal(b));
+        if ((l + 1) % GroupOfFp8::length == 0 || l + 1 == x.k)
+          sum.add(0, std::exchange(group, {}).lost());
       }
       setBound(sums, at, sum.of(sums.asDouble(at)));
     }
@@ -144,7 +196,8 @@ void dot(Run &run, Operation &op) {
       for (size_t batch = 0; batch < batches; ++batch)
         boundSums(
             {a.asDoubles().data() + batch * m * k, b.asDoubles().data() + batch * k * n, m, n, k},
-            a, b, batch, several ? lostBy(dot.getPrecision()) : 0, acc, sums);
+            a, b, batch, several ? lostBy(dot.getPrecision()) : 0,
+            isFp8(a) && isFp8(b) && dot.getPrecision() == tile::Precision::TF32, acc, sums);
   }
   if (run.bounds() && !sums.type.format &&
       !(a.bounds.empty() && b.bounds.empty() && sums.bounds.empty()))
@@ -223,7 +276,7 @@ void dotScaled(Run &run, Operation &op) {
       return operand == dot.getAcc() || run.get(operand).bounds.empty();
     });
     if (certain)
-      boundSums(operands, decodedBounds(left), decodedBounds(columns), 0, 0, acc, sums);
+      boundSums(operands, decodedBounds(left), decodedBounds(columns), 0, 0, false, acc, sums);
     else
       sums.bounds.assign(sums.size(), anything);
   }

@@ -92,6 +92,22 @@ TEST(Dots, OfBytesAreDoneByWarpgroups) {
   expect(128, 128, 32, 4);
 }
 
+// The sums in f32 and those of the instruction fit into registers together.
+TEST(Dots, OfSmallFloatsArePromotedByWarpgroups) {
+  auto expect = [](int m, int n, int k, unsigned warps, int width) {
+    const std::string instruction =
+        "wgmma.mma_async.sync.aligned.m64n" + std::to_string(width) + "k32.f32.e4m3.e4m3 ";
+    expectWarpgroups<float8_e4m3, float>(m, n, k, warps, instruction.c_str());
+  };
+  for (auto [n, width] :
+       {std::pair{96, 96}, {128, 128}, {160, 160}, {176, 88}, {192, 96}, {208, 104}, {256, 128}})
+    expect(128, n, 128, 8, width);
+  expect(64, 128, 64, 4, 128);
+  expect(64, 128, 256, 4, 128);
+  expectWarpgroups<float8_e5m2, float>(64, 128, 256, 4,
+                                       "wgmma.mma_async.sync.aligned.m64n128k32.f32.e5m2.e5m2 ");
+}
+
 TEST(Dots, OfRankThreeFitIntoRegisters) {
   for (const char *target : {"sm_80", "sm_90a"}) {
     expectNoSpills<half>(target, 4, 64, 64, 32, 4, "mma.sync.aligned.m16n8k16");

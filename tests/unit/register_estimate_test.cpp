@@ -122,6 +122,51 @@ TEST(RegisterEstimate, LoopsKeepWhatTheyReadAgain) {
   EXPECT_EQ(estimate.fewest, 10u) << "the sum, what is added, and what is stored afterwards";
 }
 
+// A wgmma changes sums where they are. Where they start at zero and are added to others, both kinds
+// take registers.
+TEST(RegisterEstimate, PromotedSumsTakeRegistersBesideTheOthers) {
+  constexpr int count = 4; // of m64n8
+  auto list = [](const std::string &type, const std::string &prefix) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += (i ? ", " : "") + type + (prefix.empty() ? "" : " " + prefix + std::to_string(i));
+    return text;
+  };
+  auto loop = [&](bool promoted) {
+    const std::string sums = "{" + list("float", "") + "}",
+                      name = "@sectile.nv.wgmma.m64n8k32.f32.e4m3.e4m3.ss.00";
+    std::string text = "%d = load i64, ptr addrspace(3) %q\nbr label %loop\nloop:\n"
+                       "%i = phi i32 [0, %entry], [%next, %loop]\n";
+    for (int i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      text += "%s" + n + " = phi float [0.0, %entry], [%t" + n + ", %loop]\n";
+    }
+    text += "%p = call " + sums + " " + name + "(";
+    for (int i = 0; i < count; ++i)
+      text += promoted ? "float poison, " : "float %s" + std::to_string(i) + ", ";
+    text += "i64 %d, i64 %d, i1 " + std::string(promoted ? "false" : "true") + ")\n";
+    for (int i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      text += "%e" + n + " = extractvalue " + sums + " %p, " + n + "\n";
+    }
+    text += "%w = call " + sums + " @sectile.nv.wgmma_wait.0.4f32(" + list("float", "%e") + ")\n";
+    for (int i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      text += "%x" + n + " = extractvalue " + sums + " %w, " + n + "\n%t" + n + " = fadd float %x" +
+              n + ", " + (promoted ? "%s" + n : "0.0") + "\n";
+    }
+    text += "%next = add i32 %i, 1\n%again = icmp slt i32 %next, %n\n"
+            "br i1 %again, label %loop, label %end\nend:\n";
+    for (int i = 0; i < count; ++i)
+      text += "store float %t" + std::to_string(i) + ", ptr addrspace(1) %a\n";
+    return estimateOf(text + "ret void\n}\ndeclare " + sums + " " + name + "(" + list("float", "") +
+                      ", i64, i64, i1)\ndeclare " + sums + " @sectile.nv.wgmma_wait.0.4f32(" +
+                      list("float", "") + ")\ndefine void @unused() {\nret void")
+        .fewest;
+  };
+  EXPECT_EQ(loop(true), loop(false) + count);
+}
+
 TEST(RegisterEstimate, LargeBlocksLeaveEachThreadFew) {
   const Target target = llvm::cantFail(Target::get("sm_80"));
   EXPECT_EQ(nvidia::registerLimit(target, 128), 255u);

@@ -1,8 +1,9 @@
 // Mistakes planted in compiled kernels, each of which the virtual GPU must find for its own reason:
 // products on sm_90a, with copies in a ring, by threads or by the engine, and one wgmma group in
-// flight.
+// flight; of fp8 one whose sums are promoted.
 #include "VirtualTest.h"
 #include "runtime/virtual/TensorMap.h"
+#include "tests/unit/Fp8Sums.h"
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -274,6 +275,85 @@ TEST_F(PlantedInEngineCopies, MissingFenceBeforeTheEngineOverwrites) {
   expectClean(text);
   edit(".*@llvm.nvvm.fence.proxy.async.*\n(.*@llvm.nvvm.barrier.cta.sync)", "$1");
   expectFinding(text, {FindingKind::MissingProxyFence});
+}
+
+//===-- Sums that are promoted
+//-----------------------------------------------------------------------===//
+
+/// A product of fp8 along K, whose first pair of numbers is so large that 13 bits behind its
+/// product leave no room for the others'.
+class PromotedSums : public testing::Test {
+protected:
+  static constexpr int depth = 1024, step = 128;
+
+  static std::string productText() {
+    Kernel kernel{"product",
+                  [](View<const float8_e4m3, 2> a, View<const float8_e4m3, 2> b, View<float, 2> c) {
+                    auto acc = zeros<float>(size, size);
+                    for (auto k : range(cdiv(a.extent(1), step)))
+                      acc = dot(a.tile(size, step).load(0, k), trans(b.tile(size, step).load(0, k)),
+                                acc);
+                    c.tile(size, size).store(0, 0, acc);
+                  },
+                  {.warps = 4, .stages = 3}};
+    // Not so aligned that the copy engine could be used, which needs tensor maps.
+    auto *operand = reinterpret_cast<float8_e4m3 *>(8); // NOLINT
+    float *sums = nullptr;
+    const Tensor<float8_e4m3, 2> matrix(operand, {size, depth}, {depth, 1});
+    return kernel.emit("sm_90a", "llvm", matrix, matrix,
+                       Tensor<float, 2>(sums, {size, size}, {size, 1}));
+  }
+
+  /// The largest error, as a part of what is promised.
+  static double worst(const std::string &text) {
+    Runner runner(text);
+    runner.shape.block[0] = 128;
+    runner.shape.sharedBytes = 65536;
+    std::vector<float8_e4m3> operand;
+    std::vector<float> row;
+    for (int i = 0; i < size * depth; ++i)
+      operand.emplace_back(i % depth ? 1.0f : 128.0f);
+    for (int k = 0; k < depth; ++k)
+      row.push_back(static_cast<float>(operand[size_t(k)]));
+    auto *c = runner.allocate<float>(size_t(size * size));
+    const LaunchResult result = runner.run(
+        runner.upload(operand), int32_t(size), int32_t(depth), int32_t(depth), int32_t(1),
+        runner.upload(operand), int32_t(size), int32_t(depth), int32_t(depth), int32_t(1), c,
+        int32_t(size), int32_t(size), int32_t(size), int32_t(1));
+    EXPECT_FALSE(result.finding) << result.finding->text();
+    double error = 0;
+    for (int i = 0; i < size * size; ++i)
+      error = std::max(error, std::fabs(c[i] - (128.0 * 128 + depth - 1)));
+    return error / test::boundOfE4m3Sum(row, row);
+  }
+};
+
+TEST_F(PromotedSums, AreAsGoodAsPromised) {
+  const double part = worst(productText());
+  EXPECT_LE(part, 1);
+  EXPECT_GT(part, 0.1) << "the instruction keeps 13 bits";
+}
+
+// The loop's sums go on in the instruction's own.
+TEST_F(PromotedSums, NeverPromoted) {
+  Parts parts = split(productText());
+  const std::regex add("(%[0-9]+) = fadd float (%[0-9]+), (%[0-9]+)");
+  std::vector<std::string> carried;
+  for (std::sregex_iterator at(parts.loop.begin(), parts.loop.end(), add), end; at != end; ++at)
+    carried.push_back(at->str(2));
+  ASSERT_EQ(carried.size(), size_t(size * size / 128));
+  parts.loop = std::regex_replace(parts.loop, add, "$1 = fadd float $3, 0.0");
+  size_t at = parts.loop.find("@sectile.nv.wgmma.");
+  for (const std::string &sum : carried) {
+    const std::string nothing = "float poison";
+    at = parts.loop.find(nothing, at);
+    ASSERT_NE(at, std::string::npos);
+    parts.loop.replace(at, nothing.size(), "float " + sum);
+  }
+  at = parts.loop.find("i1 false", at);
+  ASSERT_NE(at, std::string::npos);
+  parts.loop.replace(at, 8, "i1 true");
+  EXPECT_GT(worst(parts.text()), 1);
 }
 
 } // namespace

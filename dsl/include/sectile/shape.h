@@ -7,7 +7,8 @@ namespace sectile {
 
 // How a dot of float32 operands is computed: in full (ieee), or by matrix units where the chip has
 // them, each operand rounded to tf32 or taken as a sum of two or three smaller numbers, of which
-// the smallest products are left out.
+// the smallest products are left out. Sums of fp8 products are float32; with tf32 a chip may keep
+// only 13 bits of them within 128 of K.
 enum class Precision : std::uint8_t { tf32, ieee, tf32x3, bf16x3, bf16x6 };
 
 namespace detail {

@@ -69,4 +69,25 @@ module attributes {cta.target = "sm_90a"} {
     %2 = tile.dot %turned, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
     return
   }
+
+  // Sums of fp8 are promoted, but where a precision is asked for, they are those of f32.
+  // CHECK-LABEL: func.func @fp8
+  // CHECK: by [64, 96, 32] : tensor<64x64xf8E4M3FN>
+  // CHECK: by [16, 8, 32] {precision = 1 : i32} : tensor<64x64xf8E4M3FN>
+  // CHECK: by [16, 8, 32] {precision = 2 : i32} : tensor<64x64xf8E4M3FN>
+  func.func @fp8(%x: !tile.ptr<f8E4M3FN>, %y: !tile.ptr<f8E5M2>, %acc: tensor<64x96xf32>) {
+    %c0 = arith.constant 0 : i32
+    %c64 = arith.constant 64 : i64
+    %c96 = arith.constant 96 : i64
+    %one = arith.constant 1 : i64
+    %a = tile.make_view %x, [%c64, %c64], [%c64, %one] : !tile.ptr<f8E4M3FN>, [i64, i64], [i64, i64] -> !tile.view<2xf8E4M3FN>
+    %b = tile.make_view %y, [%c96, %c64], [%c64, %one] : !tile.ptr<f8E5M2>, [i64, i64], [i64, i64] -> !tile.view<2xf8E5M2>
+    %left = tile.load_block %a[%c0, %c0] : !tile.view<2xf8E4M3FN>, [i32, i32] -> tensor<64x64xf8E4M3FN>
+    %rows = tile.load_block %b[%c0, %c0] : !tile.view<2xf8E5M2>, [i32, i32] -> tensor<96x64xf8E5M2>
+    %right = tile.permute %rows [1, 0] : tensor<96x64xf8E5M2> -> tensor<64x96xf8E5M2>
+    %0 = tile.dot %left, %right, %acc : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
+    %1 = tile.dot %left, %right, %acc {precision = 1 : i32} : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
+    %2 = tile.dot %left, %right, %acc {precision = 2 : i32} : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
+    return
+  }
 }

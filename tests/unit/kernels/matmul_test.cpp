@@ -67,12 +67,52 @@ TEST_P(MatmulEverywhere, DtypesAndResults) {
 TEST_P(Matmul, TransposedOperands) {
   for (const char *a : {"true", "false"})
     for (const char *b : {"true", "false"})
-      for (const char *dtype : {"bf16", "f32", "i8"})
+      for (const char *dtype : {"bf16", "f32", "f8e4m3", "i8"})
         expectRight(device, {"matmul",
                              matrix(70, 50, 40),
                              {{"trans_a", a}, {"trans_b", b}, {"alpha", "1"}},
                              {},
                              dtype});
+}
+
+// Long sums of fp8: promoted where the precision allows it, in f32 where it is exact.
+TEST_P(Matmul, SumsOfFp8) {
+  for (const char *dtype : {"f8e4m3", "f8e5m2"})
+    for (const char *precision : {"tf32", "exact"})
+      for (const Config &config :
+           {Config{}, Config{{"k", 256}, {"stages", 2}}, Config{{"splits", 3}}})
+        expectRight(device, {"matmul",
+                             matrix(70, 130, 1000),
+                             {{"trans_b", "true"}, {"out", "f32"}, {"precision", precision}},
+                             {},
+                             dtype,
+                             config});
+}
+
+// Half of the terms are small. Within a group 13 bits cut some of them, which f32 does not; without
+// groups the sum would not pass 2^14, as the units of its 13 bits would be larger than any term.
+TEST(MatmulReference, SumsOfFp8AreHeldToTheirPrecision) {
+  auto filled = [](const char *precision, std::int64_t depth) {
+    return fill({"matmul",
+                 matrix(1, 1, depth),
+                 {{"out", "f32"}, {"precision", precision}},
+                 {},
+                 "f8e4m3",
+                 {},
+                 1,
+                 [](const Invocation &, std::vector<HostArray> &inputs) {
+                   for (std::size_t i = 0; i < 2; ++i) {
+                     std::vector<double> values(static_cast<std::size_t>(inputs[i].count()), 1.125);
+                     for (std::size_t k = 0; k < values.size(); k += 2)
+                       values[k] = i ? 0x1.8p-7 : 1.125;
+                     inputs[i].assign(values);
+                   }
+                 }});
+  };
+  expectMistakeIsSeen(filled("exact", 1000), filled("tf32", 1000));
+  const FilledCall call = filled("tf32", 40000);
+  const std::vector<HostArray> stuck{HostArray(DType::float32, {1, 1}, std::vector<double>{16384})};
+  EXPECT_FALSE(check(call.call, call.inputs, stuck)[0].accuracy.ok());
 }
 
 TEST_P(Matmul, EachPartOfTheEpilogueAlone) {

@@ -1,5 +1,6 @@
 // Matrix products: every type of operand, both ranks, extents of every kind, and precisions.
 #include "Devices.h"
+#include "tests/unit/Fp8Sums.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <random>
@@ -457,6 +458,61 @@ TEST_P(Dot, PrecisionsAreAsGoodAsTheySay) {
     EXPECT_GT(bf16x3, 1e-6);
     EXPECT_GT(bf16x3, 10 * bf16x6);
     EXPECT_GT(tf32, 10 * bf16x3);
+  }
+}
+
+/// [64, 512] · [512, 64] of e4m3, both along K, in steps of 256.
+constexpr int longDepth = 512;
+
+std::vector<float> runFp8(const sc::Device &device, sc::Precision precision,
+                          const std::vector<sc::float8_e4m3> &a,
+                          const std::vector<sc::float8_e4m3> &b) {
+  constexpr int step = 256;
+  sc::Kernel kernel{"fp8", [=](sc::View<const sc::float8_e4m3, 2> x,
+                               sc::View<const sc::float8_e4m3, 2> y, sc::Ptr<float> out) {
+                      auto acc = sc::zeros<float>(size, size);
+                      for (auto i : sc::range(sc::cdiv(x.extent(1), step)))
+                        acc = sc::dot(x.tile(size, step).load(0, i),
+                                      sc::trans(y.tile(size, step).load(0, i)), acc, precision);
+                      sc::store(out + places(0, size, size), acc);
+                    }};
+  auto out = device.allocate<float>(size * size);
+  kernel.launch(device.stream(), 1, sc::tensor(device.upload(a), {size, longDepth}),
+                sc::tensor(device.upload(b), {size, longDepth}), out);
+  return out.download();
+}
+
+TEST_P(Dot, SumsOfFp8AreAsGoodAsTheySay) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> mantissas(-2, 2);
+  std::vector<float> values[2];
+  std::vector<sc::float8_e4m3> rounded[2];
+  for (int operand = 0; operand < 2; ++operand)
+    for (int i = 0; i < size * longDepth; ++i) {
+      const float mantissa = mantissas(random);
+      rounded[operand].emplace_back(std::ldexp(mantissa, static_cast<int>(random() % 13) - 9));
+      values[operand].push_back(static_cast<float>(rounded[operand].back()));
+    }
+  const std::vector<float> few = runFp8(device, sc::Precision::tf32, rounded[0], rounded[1]),
+                           full = runFp8(device, sc::Precision::ieee, rounded[0], rounded[1]);
+  double worstOfFew = 0, worstOfFull = 0;
+  for (size_t i = 0; i < size; ++i)
+    for (size_t j = 0; j < size; ++j) {
+      const std::span x = std::span<const float>(values[0]).subspan(i * longDepth, longDepth),
+                      y = std::span<const float>(values[1]).subspan(j * longDepth, longDepth);
+      double sum = 0, scale = 0;
+      for (size_t k = 0; k < longDepth; ++k) {
+        sum += static_cast<double>(x[k]) * static_cast<double>(y[k]);
+        scale += std::abs(static_cast<double>(x[k]) * static_cast<double>(y[k]));
+      }
+      const size_t at = i * size + j;
+      ASSERT_NEAR(few[at], sum, sc::test::boundOfE4m3Sum(x, y)) << i << " " << j;
+      worstOfFew = std::max(worstOfFew, std::abs(static_cast<double>(few[at]) - sum) / scale);
+      worstOfFull = std::max(worstOfFull, std::abs(static_cast<double>(full[at]) - sum) / scale);
+    }
+  EXPECT_LT(worstOfFull, GetParam().starts_with("cuda") ? 0x1p-20 : 6e-7);
+  if (GetParam() == "virtual:sm_90a") {
+    EXPECT_GT(worstOfFew, 1e-5) << "were they promoted?";
   }
 }
 
