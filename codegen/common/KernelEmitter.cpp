@@ -77,6 +77,16 @@ LogicalResult KernelEmitter::run() {
 
 //===-- Launches that overlap -----------------------------------------------------------------===//
 
+static bool writesGlobalMemory(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp>(inner)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// A kernel that does not say where it waits does so before anything else: then it may overlap the
 /// launch ahead of it, whatever that writes.
 void KernelEmitter::beginOverlap() {
@@ -86,6 +96,8 @@ void KernelEmitter::beginOverlap() {
     waitsAlways |= isa<tile::WaitDependenciesOp>(op) && op->getParentOp() == source;
     saysWhenToLaunch |= isa<tile::LaunchDependentsOp>(op);
   });
+  if (waitsAlways || !waits)
+    letStartBefore = endOfWork(/*waitsFirst=*/!waits);
   if (waits)
     return;
   locate(source.getLoc());
@@ -93,11 +105,31 @@ void KernelEmitter::beginOverlap() {
   waitsAlways = true;
 }
 
+/// Where most of a kernel's work is done: its first write to global memory behind its loops, or
+/// what is behind them. Null where it has not waited by then.
+Operation *KernelEmitter::endOfWork(bool waitsFirst) {
+  Block &body = source.getBody().front();
+  Operation *begin = &body.front(), *waited = nullptr;
+  for (Operation &op : body) {
+    if (isa<scf::ForOp, scf::WhileOp>(op))
+      begin = op.getNextNode();
+    if (isa<tile::WaitDependenciesOp>(op))
+      waited = &op;
+  }
+  Operation *end = begin;
+  while (end && !writesGlobalMemory(end))
+    end = end->getNextNode();
+  if (!end && begin != &body.front())
+    end = begin;
+  const bool hasWaited = end && (waitsFirst || (waited && waited->isBeforeInBlock(end)));
+  return hasWaited ? end : nullptr;
+}
+
 /// The launch behind this one starts when all before this one is done, so that it has this one
-/// alone to wait for. Its blocks take no place from this launch's, all of which have begun.
+/// alone to wait for. Its blocks wait beside this launch's and slow them down, so it starts late.
 void KernelEmitter::waitDependencies() {
   hooks.waitDependencies(b);
-  if (!saysWhenToLaunch)
+  if (!saysWhenToLaunch && !letStartBefore)
     hooks.launchDependents(b);
 }
 
@@ -318,6 +350,8 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
   const functions::ReducedAngles outer = angles;
   for (Operation &op : block) {
     locate(op.getLoc());
+    if (&op == letStartBefore && !saysWhenToLaunch)
+      hooks.launchDependents(b);
     if (failed(emit(op)))
       return failure();
   }

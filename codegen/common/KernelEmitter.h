@@ -86,6 +86,7 @@ public:
   /// Emits a block's operations; its arguments are defined before.
   mlir::LogicalResult emitBlock(mlir::Block &block);
   void beginOverlap();
+  mlir::Operation *endOfWork(bool waitsFirst);
   void waitDependencies();
   void emitReturn();
 
@@ -143,6 +144,7 @@ private:
   mlir::func::FuncOp source;
   const bool reportsDivisors;
   bool waitsAlways = false, saysWhenToLaunch = false;
+  mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;

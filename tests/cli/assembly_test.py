@@ -35,8 +35,6 @@ KNOWN_SPILLS = {
     "exposb_attention_backward exposb_attention_backward_keys D=128 f16": 48,
     "exposb_attention_backward exposb_attention_backward_keys D=128 causal=true f16": 56,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
-    "gru_backward recurrent_backward_steps T=2,B=16,I=64,H=64 f16": 8,
-    "gru_backward recurrent_backward_steps T=2,B=16,I=64,H=64 bf16": 8,
 }
 
 

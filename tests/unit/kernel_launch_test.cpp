@@ -176,12 +176,13 @@ TEST_F(KernelLaunch, SpecialisesOnWhatTheKeySays) {
 TEST_F(KernelLaunch, TheIrShowsTheSpecialisation) {
   const std::string aligned = add.emit("sm_90a", "tile", x, y, z, 32);
   EXPECT_THAT(aligned, HasSubstr("tile.divisible = 16"));
-  EXPECT_THAT(aligned, HasSubstr("i32 {tile.divisible = 16"));
+  EXPECT_THAT(aligned, HasSubstr("i32 {tile.below = 1073741824 : i64, tile.divisible = 16"));
   EXPECT_THAT(add.emit("sm_90a", "tile", x, y, z, std::int64_t{1} << 40),
               HasSubstr("i64 {tile.divisible = 16"));
   float *null = nullptr;
   EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, 7), HasSubstr("tile.kernel"));
-  // That an index is small is another kernel's code on chips with buffer accesses, and on no other.
+  // That an index is small is another kernel's code on chips with buffer accesses, that it is not
+  // negative on those with tensor maps, and neither on others.
   const std::int64_t small = (1 << 20) - 16, large = 1 << 20;
   EXPECT_THAT(add.emit("gfx942", "tile", null, null, null, small),
               HasSubstr("tile.below = 1048576 : i64"));

@@ -10,14 +10,24 @@
 // CHECK: griddepcontrol.launch_dependents;
 // CHECK: st.global.b32
 
-// A kernel that does not say where it waits does so first.
+// A kernel that does not say where it waits does so first, and lets the next launch start where it begins to write.
 // CHECK-LABEL: .entry says_nothing
 // CHECK-NOT: {{ld|st}}.global
 // CHECK: griddepcontrol.wait;
-// CHECK-NOT: {{ld|st}}.global
-// CHECK: griddepcontrol.launch_dependents;
 // CHECK-NOT: griddepcontrol
 // CHECK: ld.global.b32
+// CHECK: griddepcontrol.launch_dependents;
+// CHECK-NOT: griddepcontrol
+// CHECK: st.global.b32
+// CHECK: ret;
+
+// What a loop writes is not its end.
+// CHECK-LABEL: .entry writes_in_loops
+// CHECK: griddepcontrol.wait;
+// CHECK-NOT: griddepcontrol
+// CHECK: st.global.b32
+// CHECK: griddepcontrol.launch_dependents;
+// CHECK-NOT: griddepcontrol
 // CHECK: ret;
 
 // What waits lets the next launch start, and one that waits in some cases only waits at its end as well.
@@ -41,6 +51,16 @@ module attributes {cta.target = "TARGET"} {
   }  func.func @says_nothing(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.kernel, cta.warps = 1 : i32} {
     %a = tile.load %x : !tile.ptr<f32> -> f32
     tile.store %y, %a : !tile.ptr<f32>, f32
+    return
+  }
+  func.func @writes_in_loops(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, cta.warps = 1 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %p = tile.addptr %x, %i : !tile.ptr<f32>, i32
+      %a = tile.load %p : !tile.ptr<f32> -> f32
+      tile.store %y, %a : !tile.ptr<f32>, f32
+    }
     return
   }
   func.func @waits_sometimes(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %c: i1) attributes {tile.kernel, cta.warps = 1 : i32} {
