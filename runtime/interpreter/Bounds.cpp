@@ -71,7 +71,9 @@ double ofSum(const Given &g, double result, const FloatFormat &format) {
 }
 
 double productError(const Given &g) {
-  return std::fabs(g.x[0]) * g.e[1] + std::fabs(g.x[1]) * g.e[0] + g.e[0] * g.e[1];
+  // An error may be the sign of a zero alone, which is in the product, too.
+  const double least = g.e[0] > 0 || g.e[1] > 0 ? std::numeric_limits<double>::denorm_min() : 0;
+  return std::max(least, std::fabs(g.x[0]) * g.e[1] + std::fabs(g.x[1]) * g.e[0] + g.e[0] * g.e[1]);
 }
 
 /// A product that is added to something may not be rounded before.

@@ -596,6 +596,16 @@ TEST(Bounds, OfFunctions) {
   EXPECT_LE(sine.bound, 2);
 }
 
+TEST(Bounds, OfZerosWithoutASign) {
+  // Which of both zeros is the smaller one nobody says, and so which infinity this is.
+  const std::string inverse = "%one = arith.constant 1.0 : f32\n%r = arith.divf %one, ";
+  const std::string smaller = "%m = arith.minnumf %x, %y : f32\n%p = arith.mulf %m, %z : f32\n";
+  EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%m : f32", -0.0f, 0, 0).bound));
+  EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%p : f32", -0.0f, 0, 0).bound));
+  EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%p : f32", -0.0f, 0, 0.25f).bound));
+  EXPECT_EQ(bounded(smaller + inverse + "%p : f32", 0, 0, 0).bound, 0);
+}
+
 TEST(Bounds, OfShortMultiplyAdds) {
   auto multiplyAdd = [](float x, float y, float z) {
     return bounded(R"(
