@@ -19,9 +19,10 @@ inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWa
                      attributeMaxSharedOptIn = 97;
 inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
-inline constexpr int launchProgrammaticSerialization = 6;
+inline constexpr int launchClusterDimension = 4, launchProgrammaticSerialization = 6;
 inline constexpr int tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2, tensorUint64 = 4;
-inline constexpr int tensorNotInterleaved = 0, tensorFillsZeros = 0, tensorPromotes256Bytes = 3;
+inline constexpr int tensorNotInterleaved = 0, tensorFillsZeros = 0, tensorFillsNaN = 1,
+                     tensorPromotesNothing = 0, tensorPromotes256Bytes = 3;
 inline constexpr int tensorSwizzle0 = 0, tensorSwizzle32 = 1, tensorSwizzle64 = 2,
                      tensorSwizzle128 = 3;
 } // namespace cuda
@@ -31,6 +32,7 @@ struct CudaLaunchAttribute {
   int id;
   alignas(8) union {
     char all[64];
+    unsigned clusterDimension[3];
     int programmaticSerializationAllowed;
   } value;
 };

@@ -4,14 +4,19 @@
 #include "codegen/common/PseudoIntrinsics.h"
 #include "ops/Devices.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/cuda/CudaDriver.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iomanip>
+#include <sstream>
+#include <thread>
 
 namespace sectile::vgpu {
 
@@ -51,6 +56,159 @@ std::string assemble(const std::string &text, const Target &target, std::string 
 
 namespace {
 
+using runtime::CudaDriver;
+
+// The kernels of these tests take microseconds; one that runs for this long waits for something
+// that never comes.
+constexpr std::chrono::seconds patience(10);
+
+void check(int error, const std::string &doing) {
+  if (error)
+    throw DeviceError(doing + ": " + CudaDriver::get().describe(error));
+}
+
+class LoadedModule {
+public:
+  LoadedModule(const runtime::DeviceImpl &device, const std::string &ptx) : device(device) {
+    std::string log(16384, '\0');
+    int options[] = {runtime::cuda::jitErrorLog, runtime::cuda::jitErrorLogSize};
+    void *values[] = {log.data(), std::bit_cast<void *>(log.size())};
+    const int error = CudaDriver::get().moduleLoadDataEx(&handle, ptx.c_str(), 2, options, values);
+    check(error, std::string("loading a module (") + log.c_str() + ")");
+  }
+  LoadedModule(const LoadedModule &) = delete;
+  ~LoadedModule() {
+    if (!device.isLost()) // else the driver would wait for the kernel
+      CudaDriver::get().moduleUnload(handle);
+  }
+
+  void *function(const std::string &name) const {
+    void *result = nullptr;
+    check(CudaDriver::get().moduleGetFunction(&result, handle, name.c_str()), "finding the kernel");
+    return result;
+  }
+
+private:
+  const runtime::DeviceImpl &device;
+  void *handle = nullptr;
+};
+
+// The memory of the snapshots on the chip.
+class Copies {
+public:
+  Copies(runtime::DeviceImpl &device, const std::vector<Snapshot> &of) : device(device), of(of) {
+    for (const Snapshot &each : of) {
+      addresses.push_back(device.allocate(each.bytes.size()));
+      device.copyToDevice(addresses.back(), each.bytes.data(), each.bytes.size());
+    }
+  }
+  Copies(const Copies &) = delete;
+  ~Copies() {
+    for (uint64_t address : addresses)
+      device.free(address);
+  }
+
+  // What the word is on the chip.
+  uint64_t translated(uint64_t word) const {
+    for (size_t i = 0; i < of.size(); ++i)
+      if (const uint64_t at = word - std::bit_cast<uint64_t>(of[i].address);
+          at < of[i].bytes.size())
+        return addresses[i] + at;
+    return word;
+  }
+  std::vector<unsigned char> read(size_t i) const {
+    std::vector<unsigned char> bytes(of[i].bytes.size());
+    device.copyToHost(bytes.data(), addresses[i], bytes.size());
+    return bytes;
+  }
+
+private:
+  runtime::DeviceImpl &device;
+  const std::vector<Snapshot> &of;
+  std::vector<uint64_t> addresses;
+};
+
+// The driver's map of the same tensor.
+runtime::CudaTensorMap encode(const TensorMap &map) {
+  namespace cuda = runtime::cuda;
+  const int swizzle = map.swizzle == 128  ? cuda::tensorSwizzle128
+                      : map.swizzle == 64 ? cuda::tensorSwizzle64
+                      : map.swizzle == 32 ? cuda::tensorSwizzle32
+                                          : cuda::tensorSwizzle0;
+  constexpr unsigned steps[] = {1, 1, 1, 1, 1};
+  runtime::CudaTensorMap result;
+  const auto make = CudaDriver::get().tensorMapEncodeTiled;
+  if (!make)
+    throw DeviceError("the driver has no tensor maps");
+  check(make(&result, int(map.type), map.rank, std::bit_cast<void *>(map.address), map.extents,
+             map.strides, map.box, steps, cuda::tensorNotInterleaved, swizzle,
+             cuda::tensorPromotesNothing,
+             map.fillsWithNaN ? cuda::tensorFillsNaN : cuda::tensorFillsZeros),
+        "making a tensor map");
+  return result;
+}
+
+// The arguments of a launch as the driver takes them.
+class TranslatedArguments {
+public:
+  TranslatedArguments(std::vector<Argument> arguments, const Copies &copies)
+      : values(std::move(arguments)) {
+    maps.reserve(values.size());
+    for (Argument &value : values)
+      if (auto *word = std::get_if<uint64_t>(&value)) {
+        *word = copies.translated(*word);
+        pointers.push_back(word);
+      } else {
+        TensorMap map = std::get<TensorMap>(value);
+        map.address = copies.translated(map.address);
+        maps.push_back(encode(map));
+        pointers.push_back(&maps.back());
+      }
+  }
+  TranslatedArguments(const TranslatedArguments &) = delete;
+
+  std::vector<void *> pointers;
+
+private:
+  std::vector<Argument> values;
+  std::vector<runtime::CudaTensorMap> maps;
+};
+
+void launch(void *function, const LaunchShape &shape, void **arguments, void *stream) {
+  check(CudaDriver::get().funcSetAttribute(function, runtime::cuda::functionMaxDynamicShared,
+                                           int(shape.sharedBytes)),
+        "asking for shared memory");
+  runtime::CudaLaunchAttribute cluster{runtime::cuda::launchClusterDimension, {}};
+  // The driver takes no zeros: a side that is not given is one block long.
+  for (int i = 0; i < 3; ++i)
+    cluster.value.clusterDimension[i] = std::max(shape.cluster[i], 1u);
+  const bool isClustered = shape.cluster[0] || shape.cluster[1] || shape.cluster[2];
+  const runtime::CudaLaunchConfig config{
+      shape.grid[0],  shape.grid[1],     shape.grid[2], shape.block[0], shape.block[1],
+      shape.block[2], shape.sharedBytes, stream,        &cluster,       isClustered ? 1u : 0u};
+  check(CudaDriver::get().launchKernelEx(&config, function, arguments, nullptr),
+        "launching the kernel");
+}
+
+// A context in which a kernel has faulted, or does not end, is good for nothing else.
+void waitFor(runtime::DeviceImpl &device, void *stream) {
+  auto fail = [&](const std::string &why) {
+    device.giveUp(why + "; run the tests behind it in a process of their own");
+    device.requireNotLost();
+  };
+  void *event = device.createEvent();
+  try {
+    device.recordEvent(event, stream);
+    for (const auto end = std::chrono::steady_clock::now() + patience; !device.eventDone(event);
+         std::this_thread::sleep_for(std::chrono::microseconds(50)))
+      if (std::chrono::steady_clock::now() > end)
+        fail("a kernel has not ended");
+  } catch (const DeviceError &error) {
+    fail(error.what());
+  }
+  device.destroyEvent(event);
+}
+
 // Floats in the order of their values, as integers.
 int64_t order(uint32_t bits) {
   return bits & 0x8000'0000u ? -int64_t(bits & 0x7fff'ffffu) : int64_t(bits);
@@ -65,53 +223,61 @@ bool close(const unsigned char *a, const unsigned char *b, unsigned ulps) {
   return std::abs(order(x) - order(y)) <= int64_t(ulps);
 }
 
+// "3f800000 00000000", and behind it " (1 0)" where the words are floats.
+std::string words(const unsigned char *bytes, size_t count, bool areFloats) {
+  std::ostringstream hex, floats;
+  for (size_t at = 0; at < count; at += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, bytes + at, std::min<size_t>(4, count - at));
+    hex << (at ? " " : "") << std::hex << std::setfill('0') << std::setw(8) << word;
+    floats << (at ? " " : "") << std::bit_cast<float>(word);
+  }
+  return hex.str() + (areFloats ? " (" + floats.str() + ")" : "");
+}
+
+// Prints both sides of the first lines of 16 bytes that differ: chunks of that size are what
+// swizzles move.
+void expectSame(size_t allocation, const unsigned char *ours,
+                const std::vector<unsigned char> &theirs, unsigned ulps) {
+  constexpr size_t line = 16, most = 16;
+  std::string report;
+  size_t differing = 0;
+  for (size_t at = 0; at < theirs.size(); at += line) {
+    const size_t count = std::min(line, theirs.size() - at);
+    bool same = true;
+    for (size_t i = at; i < at + count; i += 4) {
+      const size_t width = std::min<size_t>(4, theirs.size() - i);
+      same &= std::memcmp(ours + i, &theirs[i], width) == 0 ||
+              (ulps && width == 4 && close(ours + i, &theirs[i], ulps));
+    }
+    if (same || ++differing > most)
+      continue;
+    report += "\n  byte " + std::to_string(at) + "\n    here " + words(ours + at, count, ulps) +
+              "\n    chip " + words(&theirs[at], count, ulps);
+  }
+  if (differing)
+    ADD_FAILURE() << "allocation " << allocation << ": of " << (theirs.size() + line - 1) / line
+                  << " lines of " << line << " bytes " << differing << " differ" << report
+                  << (differing > most ? "\n  …" : "");
+}
+
 } // namespace
 
 void Chip::compare(const std::string &text, const LaunchShape &shape,
-                   const std::vector<Snapshot> &before, std::vector<uint64_t> arguments,
+                   const std::vector<Snapshot> &before, std::vector<Argument> arguments,
                    unsigned ulps) {
   runtime::DeviceImpl &device = *state->device.impl();
-  Artifact artifact;
-  artifact.target = state->device.target();
-  artifact.kind = "ptx";
-  artifact.bytes = assemble(text, llvm::cantFail(Target::get(artifact.target)), artifact.entry);
-  artifact.plan.threads = shape.block[0];
-  artifact.plan.sharedBytes = unsigned(shape.sharedBytes);
-  auto kernel = device.load(artifact);
-
-  std::vector<uint64_t> copies;
-  for (const Snapshot &block : before) {
-    copies.push_back(device.allocate(block.bytes.size()));
-    device.copyToDevice(copies.back(), block.bytes.data(), block.bytes.size());
-    for (uint64_t &argument : arguments)
-      if (argument == std::bit_cast<uint64_t>(block.address))
-        argument = copies.back();
-  }
-  std::vector<void *> pointers;
-  for (uint64_t &argument : arguments)
-    pointers.push_back(&argument);
-  device.launch(*kernel, {shape.grid[0], shape.grid[1], shape.grid[2]}, pointers.data(),
-                state->device.stream().impl()->handle);
-  device.synchronize();
-  for (size_t i = 0; i < before.size(); ++i) {
-    std::vector<unsigned char> after(before[i].bytes.size());
-    device.copyToHost(after.data(), copies[i], after.size());
-    device.free(copies[i]);
-    for (size_t at = 0; at < after.size(); at += 4) {
-      const unsigned char *ours = before[i].address + at;
-      size_t width = std::min<size_t>(4, after.size() - at);
-      if (std::memcmp(ours, &after[at], width) == 0 ||
-          (ulps && width == 4 && close(ours, &after[at], ulps)))
-        continue;
-      uint32_t here = 0, there = 0;
-      std::memcpy(&here, ours, width);
-      std::memcpy(&there, &after[at], width);
-      ADD_FAILURE() << "word " << at / 4 << " of allocation " << i << " is 0x" << std::hex << here
-                    << " (" << std::bit_cast<float>(here) << ") here and 0x" << there << " ("
-                    << std::bit_cast<float>(there) << ") on the chip";
-      break;
-    }
-  }
+  const auto current = device.makeCurrent();
+  std::string entry;
+  const LoadedModule module(
+      device, assemble(text, llvm::cantFail(Target::get(state->device.target())), entry));
+  const Copies copies(device, before);
+  TranslatedArguments translated(std::move(arguments), copies);
+  void *stream = state->device.stream().impl()->handle;
+  launch(module.function(entry), shape, translated.pointers.data(), stream);
+  waitFor(device, stream);
+  for (size_t i = 0; i < before.size(); ++i)
+    expectSame(i, before[i].address, copies.read(i), ulps);
 }
 
 } // namespace sectile::vgpu

@@ -3,9 +3,11 @@
 #pragma once
 #include "ir/Target.h"
 #include "runtime/virtual/Machine.h"
+#include "runtime/virtual/TensorMap.h"
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace sectile::vgpu {
@@ -15,6 +17,9 @@ struct Snapshot {
   unsigned char *address;
   std::vector<unsigned char> bytes;
 };
+
+// What a kernel takes: a scalar or an address in a word of its own, or a tensor map.
+using Argument = std::variant<uint64_t, TensorMap>;
 
 // The module's kernel in the target's assembly; its name goes to `entry`.
 std::string assemble(const std::string &text, const Target &target, std::string &entry);
@@ -27,10 +32,13 @@ public:
   const std::string &target() const;
 
   // Runs the kernel of the module and compares what it leaves with the memory at the snapshots'
-  // addresses. Words of `arguments` that are addresses of snapshots are translated. Where `ulps`
-  // is not zero floats may differ by so many units in the last place, and NaNs in their payload.
+  // addresses; differences are failures of the test. Arguments that are addresses in snapshots are
+  // translated, those in tensor maps too. Where `ulps` is not zero floats may differ by so many
+  // units in the last place, and NaNs in their payload. Throws DeviceError where the driver refuses
+  // something, and where the kernel faults or does not end: after these two the chip is lost to the
+  // process, and every later call throws.
   void compare(const std::string &text, const LaunchShape &shape,
-               const std::vector<Snapshot> &before, std::vector<uint64_t> arguments, unsigned ulps);
+               const std::vector<Snapshot> &before, std::vector<Argument> arguments, unsigned ulps);
 
 private:
   struct State;

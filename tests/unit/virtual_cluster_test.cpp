@@ -1,5 +1,6 @@
 // Clusters: their registers, distributed shared memory, barriers, mbarriers of other blocks and
-// multicast loads, under many schedules, and the mistakes that the virtual GPU must find.
+// multicast loads, under many schedules and on a chip, and the mistakes that the virtual GPU must
+// find.
 #include "VirtualTest.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "runtime/virtual/TensorMap.h"
@@ -14,7 +15,7 @@ constexpr uint64_t seeds = 20;
 Runner clusterRunner(const std::string &text, uint64_t seed = 0, uint32_t size = 2,
                      uint32_t blocks = 4) {
   Runner runner(withLines(text));
-  runner.onChip = false; // the driver is not told of clusters
+  runner.chipTarget = "sm_90a";
   runner.shape.grid[0] = blocks;
   runner.shape.cluster[0] = size;
   runner.shape.block[0] = 32;
@@ -24,7 +25,10 @@ Runner clusterRunner(const std::string &text, uint64_t seed = 0, uint32_t size =
   return runner;
 }
 
-TEST(Cluster, RegistersSayWhereABlockIs) {
+class ClusterShape : public ::testing::TestWithParam<std::pair<uint32_t, uint32_t>> {};
+
+TEST_P(ClusterShape, RegistersSayWhereABlockIs) {
+  const auto [width, height] = GetParam();
   const char *names[] = {"cluster.ctarank", "cluster.nctarank", "cluster.ctaid.x",
                          "cluster.ctaid.y", "cluster.nctaid.x", "cluster.nctaid.y",
                          "clusterid.x",     "clusterid.y",      "nclusterid.x",
@@ -45,20 +49,33 @@ define ptx_kernel void @k(ptr addrspace(1) %out) {
             ", ptr addrspace(1) %p" + n + ", align 4\n";
   }
   Runner runner(text + "  ret void\n}\n");
-  runner.onChip = false;
+  runner.chipTarget = "sm_90a";
   runner.shape.grid[0] = 4;
   runner.shape.grid[1] = 6;
-  runner.shape.cluster[0] = 2;
-  runner.shape.cluster[1] = 3;
+  runner.shape.cluster[0] = width;
+  runner.shape.cluster[1] = height;
   auto *out = runner.allocate<uint32_t>(24 * 10);
   runner.expectClean(out);
   for (uint32_t y = 0; y < 6; ++y)
     for (uint32_t x = 0; x < 4; ++x) {
-      const uint32_t expected[] = {x % 2 + y % 3 * 2, 6, x % 2, y % 3, 2, 3, x / 2, y / 3, 2, 2};
+      const uint32_t expected[] = {x % width + y % height * width,
+                                   width * height,
+                                   x % width,
+                                   y % height,
+                                   width,
+                                   height,
+                                   x / width,
+                                   y / height,
+                                   4 / width,
+                                   6 / height};
       EXPECT_TRUE(std::equal(expected, expected + 10, out + (y * 4 + x) * 10))
           << "block " << x << ", " << y;
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ClusterShape,
+                         ::testing::Values(std::pair(2u, 1u), std::pair(1u, 2u), std::pair(4u, 2u),
+                                           std::pair(2u, 3u)));
 
 // Each thread stores a number, and reads that of the lane in the other block of its cluster.
 const std::string exchange = std::string(nvidiaHead) + R"(
@@ -177,9 +194,18 @@ TEST(Cluster, MustDivideTheGrid) {
   runner.expectFinding(FindingKind::BadOperand, 0, runner.allocate<int>(128), nullptr);
 }
 
+// The other block's stores are acquired from the cluster; @sectile.nv.mbarrier_wait acquires only
+// what the own block and bulk copies have written.
+const char pushWait[] = R"(
+  br label %ask
+ask:
+  %done = call i1 @llvm.nvvm.mbarrier.try.wait.parity.scope.cluster.space.cta(ptr addrspace(3) %bar, i32 0) ;; 15
+  br i1 %done, label %go, label %ask
+go:
+)";
+
 // Each block stores to the other's shared memory, and arrives at the mbarrier there.
 const std::string push = std::string(nvidiaHead) + R"(
-declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent
 define ptx_kernel void @k(ptr addrspace(1) %out, ptr addrspace(1) %more) {
 entry:
   %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
@@ -202,8 +228,8 @@ ready:
   %t = call ptr addrspace(7) @llvm.nvvm.mapa.shared.cluster(ptr addrspace(3) %s, i32 %other)
   %away = call ptr addrspace(7) @llvm.nvvm.mapa.shared.cluster(ptr addrspace(3) %bar, i32 %other)
   store i32 %value, ptr addrspace(7) %t, align 4 ;; 13
-  call void @llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster(ptr addrspace(7) %away, i32 1) ;; 14
-  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0) ;; 15
+  call void @llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster(ptr addrspace(7) %away, i32 1) ;; 14)" +
+                         std::string(pushWait) + R"(
   %v = load i32, ptr addrspace(3) %s, align 4 ;; 16
   %wide = shl i32 %block, 5
   %at = or i32 %wide, %i
@@ -215,10 +241,8 @@ ready:
 
 TEST(Cluster, ArrivalsAtOtherBlocksMbarriers) {
   expectExchange(push);
-  expectMistake(
-      replaced(push, "  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 0) ;; 15\n",
-               ""),
-      {FindingKind::SharedRace, FindingKind::Uninitialized, FindingKind::BadSharedAddress});
+  expectMistake(replaced(push, pushWait, ""), {FindingKind::SharedRace, FindingKind::Uninitialized,
+                                               FindingKind::BadSharedAddress});
   expectMistake(replaced(replaced(push, firstArrive, ""), firstWait, ""),
                 {FindingKind::SharedRace, FindingKind::BadOperand});
 }
@@ -261,8 +285,8 @@ wait:
 }
 )";
 
-LaunchResult runMulticast(const std::string &text, uint64_t seed, std::vector<uint16_t> &out) {
-  Runner runner = clusterRunner(text, seed);
+// The map of a plane of 16 by 16 numbers, all of which the box covers.
+TensorMap planeOfNumbers(Runner &runner) {
   std::vector<uint16_t> in(256);
   for (size_t i = 0; i < in.size(); ++i)
     in[i] = uint16_t(i * 3);
@@ -272,26 +296,28 @@ LaunchResult runMulticast(const std::string &text, uint64_t seed, std::vector<ui
   map.address = reinterpret_cast<uint64_t>(runner.upload(in));
   map.extents[0] = map.extents[1] = map.box[0] = map.box[1] = 16;
   map.strides[0] = 32;
-  map = llvm::cantFail(TensorMap::encode(map));
-  auto *memory = runner.allocate<uint16_t>(4 * 256);
-  LaunchResult result = runner.run(map, memory);
-  out.assign(memory, memory + 4 * 256);
-  return result;
+  return llvm::cantFail(TensorMap::encode(map));
 }
 
 TEST(Cluster, LoadsGoToSeveralBlocks) {
-  std::vector<uint16_t> out;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
-    const LaunchResult result = runMulticast(multicast, seed, out);
-    ASSERT_FALSE(result.finding) << result.finding->text();
-    for (size_t i = 0; i < out.size(); ++i)
+    Runner runner = clusterRunner(multicast, seed);
+    const TensorMap map = planeOfNumbers(runner);
+    auto *out = runner.allocate<uint16_t>(4 * 256);
+    const Counters counters = runner.expectClean(map, out);
+    for (size_t i = 0; i < 4 * 256; ++i)
       ASSERT_EQ(out[i], i % 256 * 3) << "seed " << seed << ", element " << i;
     // Global memory is read once for both.
-    EXPECT_EQ(result.counters.asyncCopy.bytes, 2u * 512);
+    EXPECT_EQ(counters.asyncCopy.bytes, 2u * 512);
   }
+}
+
+TEST(Cluster, LoadsToSeveralBlocksAreChecked) {
   auto expectKind = [&](const std::string &text, FindingKind kind) {
     for (uint64_t seed = 0; seed < seeds; ++seed) {
-      const LaunchResult result = runMulticast(text, seed, out);
+      Runner runner = clusterRunner(text, seed);
+      const TensorMap map = planeOfNumbers(runner);
+      const LaunchResult result = runner.run(map, runner.allocate<uint16_t>(4 * 256));
       ASSERT_TRUE(result.finding) << "seed " << seed;
       EXPECT_EQ(kindName(result.finding->kind), std::string(kindName(kind)))
           << result.finding->text();
