@@ -28,7 +28,7 @@ std::vector<CopyPiece> piecesOf(const TensorMap &map, const uint32_t *coordinate
   const auto elementBytes = int64_t(bytesOf(map.type));
   uint32_t rows = 1;
   for (unsigned i = 1; i < map.rank; ++i)
-    rows *= map.box[i];
+    rows *= map.taken(i);
   std::vector<CopyPiece> pieces;
   pieces.reserve(size_t(rows) * map.rowBytes() / pieceBytes);
   for (uint32_t row = 0; row < rows; ++row) {
@@ -36,8 +36,9 @@ std::vector<CopyPiece> piecesOf(const TensorMap &map, const uint32_t *coordinate
     uint64_t address = map.address;
     uint32_t rest = row;
     for (unsigned i = 1; i < map.rank; ++i) {
-      const int64_t at = int64_t(int32_t(coordinates[i])) + rest % map.box[i];
-      rest /= map.box[i];
+      const int64_t at =
+          int64_t(int32_t(coordinates[i])) + int64_t(rest % map.taken(i)) * map.steps[i];
+      rest /= map.taken(i);
       isInside &= at >= 0 && uint64_t(at) < map.extents[i];
       address += uint64_t(at) * map.strides[i - 1];
     }

@@ -33,6 +33,8 @@ llvm::Expected<TensorMap> TensorMap::encode(TensorMap map) {
       return refuse("an extent is not 1 to 2^32");
     if (map.box[i] < 1 || map.box[i] > 256)
       return refuse("a side of the box is not 1 to 256");
+    if (map.steps[i] < 1 || map.steps[i] > 8)
+      return refuse("a step is not 1 to 8");
     if (i && (map.strides[i - 1] % 16 || map.strides[i - 1] >= uint64_t(1) << 40))
       return refuse("a stride is no multiple of 16, or 2^40 or more");
   }

@@ -135,7 +135,8 @@ runtime::CudaTensorMap encode(const TensorMap &map) {
                       : map.swizzle == 64 ? cuda::tensorSwizzle64
                       : map.swizzle == 32 ? cuda::tensorSwizzle32
                                           : cuda::tensorSwizzle0;
-  constexpr unsigned steps[] = {1, 1, 1, 1, 1};
+  unsigned steps[5];
+  std::copy_n(map.steps, 5, steps);
   runtime::CudaTensorMap result;
   const auto make = CudaDriver::get().tensorMapEncodeTiled;
   if (!make)

@@ -101,10 +101,17 @@ struct Tensor {
 
   int rank() const { return map.rank; }
   int elementBytes() const { return int(bytesOf(map.type)); }
+  // How many elements of the box there are in the dimension, when each steps[i]th is one.
+  int taken(int i) const {
+    int count = 0;
+    for (int at = 0; at < int(map.box[i]); at += i ? map.steps[i] : 1)
+      ++count;
+    return count;
+  }
   int boxElements() const {
     int count = 1;
     for (int i = 0; i < rank(); ++i)
-      count *= int(map.box[i]);
+      count *= taken(i);
     return count;
   }
   uint64_t bytes() const {
@@ -123,16 +130,16 @@ struct Tensor {
       bool inside = true;
       int column = 0;
       for (int i = 0; i < rank(); ++i) {
-        const int at = rest % int(map.box[i]);
-        rest /= int(map.box[i]);
-        const int64_t place = coordinates[size_t(i)] + at;
+        const int at = rest % taken(i);
+        rest /= taken(i);
+        const int64_t place = coordinates[size_t(i)] + at * (i ? map.steps[i] : 1);
         inside &= place >= 0 && place < int64_t(map.extents[i]);
         from += place * (i ? int64_t(map.strides[i - 1]) : elementBytes());
         if (i == 0) {
           column = at * elementBytes();
         } else {
           row += at * rows;
-          rows *= int(map.box[i]);
+          rows *= taken(i);
         }
       }
       int to = row * int(map.rowBytes()) + column;
@@ -186,6 +193,16 @@ std::vector<Tensor> tensors() {
       tensor("floats with NaN", TensorType::F32, {21, 9}, {16, 8}, {16, -4}, 64, true),
       tensor("doubles with NaN", TensorType::F64, {21, 9}, {8, 8}, {16, 4}, 0, true),
   };
+  // Boxes of which each second, third, … element is taken.
+  auto withSteps = [&](Tensor of, std::vector<int> steps) {
+    std::copy(steps.begin(), steps.end(), of.map.steps);
+    all.push_back(std::move(of));
+  };
+  withSteps(tensor("each second row", TensorType::F16, {64, 32}, {32, 16}, {16, 5}), {1, 2});
+  withSteps(tensor("each third row", TensorType::F16, {64, 32}, {32, 16}, {16, 22}, 64), {1, 3});
+  withSteps(tensor("steps of a volume", TensorType::F32, {12, 17, 21}, {8, 8, 16}, {8, -1, 7}, 32),
+            {1, 2, 5});
+  withSteps(tensor("a step along rows", TensorType::U32, {24, 16}, {16, 8}, {3, 2}), {2, 1});
   // Rows narrower than their swizzle.
   for (int swizzle : {32, 64, 128})
     for (int row = 16; row < swizzle; row *= 2) {
@@ -448,6 +465,8 @@ TEST(TensorMaps, RefuseWhatTheDriverRefuses) {
   refuses([](TensorMap &map) { map.extents[0] = (uint64_t(1) << 32) + 1; }, "extent");
   refuses([](TensorMap &map) { map.box[1] = 257; }, "box");
   refuses([](TensorMap &map) { map.box[1] = 0; }, "box");
+  refuses([](TensorMap &map) { map.steps[1] = 0; }, "step");
+  refuses([](TensorMap &map) { map.steps[1] = 9; }, "step");
   refuses([](TensorMap &map) { map.strides[0] = 136; }, "stride");
   refuses([](TensorMap &map) { map.strides[0] = uint64_t(1) << 40; }, "stride");
   refuses([](TensorMap &map) { map.box[0] = 4; }, "multiple of 16");

@@ -17,6 +17,7 @@ std::string number(uint64_t value) { return std::to_string(value); }
 struct Operand {
   int swizzle;     // bytes: 0, 32, 64, 128
   bool transposed; // rows (m or n) side by side instead of k
+  int base = 0;    // of the swizzle's pattern, in 128 bytes behind a multiple of 1024
 };
 
 struct Form {
@@ -39,6 +40,7 @@ struct Form {
 
 void PrintTo(const Form &form, std::ostream *stream) {
   *stream << form.name() << ", swizzles " << form.aLayout.swizzle << " " << form.bLayout.swizzle
+          << ", bases " << form.aLayout.base << " " << form.bLayout.base
           << (form.accumulates ? "" : ", from zero");
 }
 
@@ -102,13 +104,15 @@ struct Placed {
   std::function<int(int row, int k)> at; // bytes from the buffer, which is 1024-aligned
   int start, leading, stride;            // bytes
   int mode;
+  int base = 0; // 128 bytes
 
   uint64_t fixedBits() const {
-    return uint64_t(leading / 16) << 16 | uint64_t(stride / 16) << 32 | uint64_t(mode) << 62;
+    return uint64_t(leading / 16) << 16 | uint64_t(stride / 16) << 32 | uint64_t(base) << 49 |
+           uint64_t(mode) << 62;
   }
 };
 
-Placed place(const Operand &operand, int elementBytes) {
+Placed placeAtStart(const Operand &operand, int elementBytes) {
   const int e = elementBytes, width = operand.swizzle;
   const int mode = width == 128 ? 1 : width == 64 ? 2 : width == 32 ? 3 : 0;
   // Within 8 rows of a swizzled tile the 16-byte chunks change places.
@@ -143,7 +147,17 @@ Placed place(const Operand &operand, int elementBytes) {
   return {at, 0, 16 * width, 8 * width, mode};
 }
 
-constexpr int bufferA = 0, bufferB = 8192, sharedBytes = 8192 + 32768;
+Placed place(const Operand &operand, int elementBytes) {
+  Placed placed = placeAtStart(operand, elementBytes);
+  const int shift = 128 * operand.base;
+  placed.at = [at = placed.at, shift](int row, int k) { return at(row, k) + shift; };
+  placed.start += shift;
+  placed.base = operand.base;
+  return placed;
+}
+
+// The largest operands, which may start at any base.
+constexpr int bufferA = 0, bufferB = bufferA + 8192 + 1024, sharedBytes = bufferB + 32768 + 1024;
 
 // 128 threads fill shared memory from `image`, take their sums and registers of a from `in`, and
 // write their sums to `out`.
@@ -359,6 +373,16 @@ std::vector<Form> layouts() {
     forms.push_back({"f32", "e4m3", "e5m2", 64, false, {swizzle, false}, {swizzle, false}});
     forms.push_back({"f32", "bf16", "bf16", 192, true, {0, false}, {swizzle, true}});
   }
+  for (int swizzle : {32, 64, 128})
+    for (int base = 1; base < swizzle / 16; ++base)
+      for (bool transposed : {false, true})
+        forms.push_back({"f32",
+                         "f16",
+                         "f16",
+                         72,
+                         false,
+                         {swizzle, transposed, base},
+                         {swizzle, !transposed, swizzle / 16 - base}});
   return forms;
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, Wgmma, ::testing::ValuesIn(layouts()));
