@@ -175,18 +175,29 @@ private:
   std::vector<runtime::CudaTensorMap> maps;
 };
 
-void launch(void *function, const LaunchShape &shape, void **arguments, void *stream) {
+// `overlaps`: it may start before the kernel ahead of it is done.
+void launch(void *function, const LaunchShape &shape, void **arguments, void *stream,
+            bool overlaps) {
   check(CudaDriver::get().funcSetAttribute(function, runtime::cuda::functionMaxDynamicShared,
                                            int(shape.sharedBytes)),
         "asking for shared memory");
-  runtime::CudaLaunchAttribute cluster{runtime::cuda::launchClusterDimension, {}};
-  // The driver takes no zeros: a side that is not given is one block long.
-  for (int i = 0; i < 3; ++i)
-    cluster.value.clusterDimension[i] = std::max(shape.cluster[i], 1u);
-  const bool isClustered = shape.cluster[0] || shape.cluster[1] || shape.cluster[2];
+  runtime::CudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (shape.cluster[0] || shape.cluster[1] || shape.cluster[2]) {
+    runtime::CudaLaunchAttribute &cluster = attributes[count++];
+    cluster.id = runtime::cuda::launchClusterDimension;
+    // The driver takes no zeros: a side that is not given is one block long.
+    for (int i = 0; i < 3; ++i)
+      cluster.value.clusterDimension[i] = std::max(shape.cluster[i], 1u);
+  }
+  if (overlaps) {
+    runtime::CudaLaunchAttribute &overlap = attributes[count++];
+    overlap.id = runtime::cuda::launchProgrammaticSerialization;
+    overlap.value.programmaticSerializationAllowed = 1;
+  }
   const runtime::CudaLaunchConfig config{
       shape.grid[0],  shape.grid[1],     shape.grid[2], shape.block[0], shape.block[1],
-      shape.block[2], shape.sharedBytes, stream,        &cluster,       isClustered ? 1u : 0u};
+      shape.block[2], shape.sharedBytes, stream,        attributes,     count};
   check(CudaDriver::get().launchKernelEx(&config, function, arguments, nullptr),
         "launching the kernel");
 }
@@ -266,7 +277,7 @@ void expectSame(size_t allocation, const unsigned char *ours,
 
 void Chip::compare(const std::string &text, const LaunchShape &shape,
                    const std::vector<Snapshot> &before, std::vector<Argument> arguments,
-                   unsigned ulps) {
+                   unsigned ulps, unsigned launches) {
   runtime::DeviceImpl &device = *state->device.impl();
   const auto current = device.makeCurrent();
   std::string entry;
@@ -275,7 +286,8 @@ void Chip::compare(const std::string &text, const LaunchShape &shape,
   const Copies copies(device, before);
   TranslatedArguments translated(std::move(arguments), copies);
   void *stream = state->device.stream().impl()->handle;
-  launch(module.function(entry), shape, translated.pointers.data(), stream);
+  for (unsigned i = 0; i < launches; ++i)
+    launch(module.function(entry), shape, translated.pointers.data(), stream, i > 0);
   waitFor(device, stream);
   for (size_t i = 0; i < before.size(); ++i)
     expectSame(i, before[i].address, copies.read(i), ulps);

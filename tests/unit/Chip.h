@@ -31,14 +31,16 @@ public:
   // As its device names it, "sm_90a".
   const std::string &target() const;
 
-  // Runs the kernel of the module and compares what it leaves with the memory at the snapshots'
+  // Runs the kernel of the module, `launches` times one behind the other, each of which may start
+  // before the one ahead is done, and compares what that leaves with the memory at the snapshots'
   // addresses; differences are failures of the test. Arguments that are addresses in snapshots are
   // translated, those in tensor maps too. Where `ulps` is not zero floats may differ by so many
   // units in the last place, and NaNs in their payload. Throws DeviceError where the driver refuses
   // something, and where the kernel faults or does not end: after these two the chip is lost to the
   // process, and every later call throws.
   void compare(const std::string &text, const LaunchShape &shape,
-               const std::vector<Snapshot> &before, std::vector<Argument> arguments, unsigned ulps);
+               const std::vector<Snapshot> &before, std::vector<Argument> arguments, unsigned ulps,
+               unsigned launches = 1);
 
 private:
   struct State;

@@ -19,7 +19,8 @@ extern const char amdHead[];
 // Compiles the text of a module; a failure is the returned error.
 llvm::Expected<VirtualObject> compileText(const std::string &text);
 
-// Gives every line of the kernel's body that ends in ";; N" the source line N.
+// Gives every line of the kernel's body that ends in ";; N" the source line N. A chip's code is no
+// other for it: full line tables would make it code for a debugger, without `setmaxnreg`.
 std::string withLines(const std::string &text);
 // The text with the first `from` replaced; it is a failure of the test when there is none.
 std::string replaced(std::string text, const std::string &from, const std::string &to);
@@ -49,14 +50,25 @@ public:
   }
   // Runs, and fails the test when there is a finding, or a chip leaves something else in memory.
   template <class... Arguments> Counters expectClean(Arguments... arguments) {
+    return expectCleanLaunches(1, arguments...);
+  }
+  // The same for so many launches, each of which may start before the one ahead is done; the last
+  // one's counters.
+  template <class... Arguments>
+  Counters expectCleanLaunches(unsigned launches, Arguments... arguments) {
     Chip *chip = chipForLaunch();
     if (chip)
       for (Snapshot &each : allocations)
         each.bytes.assign(each.address, each.address + each.bytes.size());
-    LaunchResult result = run(arguments...);
+    LaunchResult result;
+    for (unsigned i = 0; i < launches && !result.finding; ++i) {
+      options.overlapped = result.launched;
+      result = run(arguments...);
+    }
+    options.overlapped = nullptr;
     EXPECT_FALSE(result.finding) << result.finding->text();
     if (chip && !result.finding)
-      chip->compare(text, shape, allocations, {argument(arguments)...}, chipUlps);
+      chip->compare(text, shape, allocations, {argument(arguments)...}, chipUlps, launches);
     return result.counters;
   }
   // Runs, and fails the test unless the finding has this kind and, where `line` is given, this

@@ -31,7 +31,7 @@ exit:
 attributes #0 = { "target-cpu"="sm_80" "target-features"="+ptx80" }
 !llvm.dbg.cu = !{!0}
 !llvm.module.flags = !{!3}
-!0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: LineTablesOnly)
+!0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: DebugDirectivesOnly)
 !1 = !DIFile(filename: "kernel.cpp", directory: "/")
 !3 = !{i32 2, !"Debug Info Version", i32 3}
 !4 = distinct !DISubprogram(name: "vector_add", file: !1, line: 1, unit: !0, spFlags: DISPFlagDefinition)

@@ -486,6 +486,45 @@ TEST(GlobalBuffers, OfAnotherSizeAreNotKnown) {
             "the virtual GPU does not know llvm.amdgcn.make.buffer.rsrc.p8.p1");
 }
 
+// Each thread adds to its number; %more comes before.
+std::string sumText(const std::string &more) {
+  return withLines(std::string(nvidiaHead) + R"(
+declare void @sectile.nv.launch_dependents()
+declare void @sectile.nv.wait_dependencies()
+define ptx_kernel void @k(ptr addrspace(1) %x) {
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %start = mul i32 %b, 64
+  %at = add i32 %start, %i
+  %p = getelementptr i32, ptr addrspace(1) %x, i32 %at
+)" + more + R"(
+  %v = load i32, ptr addrspace(1) %p, align 4 ;; 10
+  call void @llvm.nvvm.nanosleep(i32 20000)
+  %three = mul i32 %v, 3
+  %w = add i32 %three, %at
+  store i32 %w, ptr addrspace(1) %p, align 4
+  ret void
+}
+)");
+}
+
+TEST(LaunchesThatOverlap, SeeWhatTheOnesAheadWrote) {
+  const std::string start = "  call void @sectile.nv.launch_dependents()\n",
+                    wait = "  call void @sectile.nv.wait_dependencies()\n";
+  for (const std::string &order : {wait, start + wait, wait + start}) {
+    Runner runner = runnerOf(sumText(order), {.blocks = 4});
+    runner.chipTarget = "sm_90a";
+    std::vector<int> expected = numbers(256);
+    int *x = runner.upload(expected);
+    constexpr int launches = 6;
+    runner.expectCleanLaunches(launches, x);
+    for (int launch = 0; launch < launches; ++launch)
+      for (int i = 0; i < 256; ++i)
+        expected[size_t(i)] = 3 * expected[size_t(i)] + i;
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), x)) << order;
+  }
+}
+
 // The first launch writes y, the second has this body, and the third reads y. Each may start before
 // the one ahead of it is done.
 std::optional<Finding> findInThird(const std::string &second, bool thirdWaits = false) {
