@@ -128,14 +128,16 @@ void expectMistake(const std::string &text, std::initializer_list<FindingKind> k
     const LaunchResult result =
         runner.run(runner.allocate<int>(128), runner.upload(std::vector<int>(128)));
     found += bool(result.finding);
-    if (result.finding)
+    if (result.finding) {
       EXPECT_NE(std::find(kinds.begin(), kinds.end(), result.finding->kind), kinds.end())
           << result.finding->text();
+    }
   }
-  if (isLucky)
+  if (isLucky) {
     EXPECT_GT(found, 0u);
-  else
+  } else {
     EXPECT_EQ(found, seeds);
+  }
 }
 
 TEST(Cluster, BlocksReadEachOthersSharedMemory) { expectExchange(exchange); }

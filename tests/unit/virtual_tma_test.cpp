@@ -495,8 +495,9 @@ Finding expectMistake(const std::string &text, FindingKind kind, uint32_t line,
       return last;
     last = *result.finding;
     EXPECT_EQ(kindName(last.kind), std::string(kindName(kind))) << last.text();
-    if (line)
+    if (line) {
       EXPECT_EQ(last.line, line) << last.text();
+    }
   }
   return last;
 }
