@@ -115,7 +115,8 @@ KernelSpec sectile::attentionSpec() {
                         : large || wmma ? 32
                                         : 64},
                   {"warps", wmma && d > 128 ? 8 : 4},
-                  {"stages", 2}};
+                  // A step of narrow rows is few bytes: one more is under way.
+                  {"stages", tall && d <= 16 ? 3 : 2}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},

@@ -1,5 +1,4 @@
 # `sectile compile`: every kernel, target and form, judged by the tools for each where they are there.
-import re
 import shutil
 import subprocess
 
@@ -69,10 +68,7 @@ def test_defaults_fit_every_width():
                     result = subprocess.run(
                         [ptxas, "-arch", "sm_86", "-v", "code", "-o", "cubin"], capture_output=True, text=True
                     )
-                    # The assembler prefers 4 blocks of 128 registers to 3 without a spill.
-                    known = 8 if (kernel, dtype, width) == ("attention", "f16", 16) else 0
-                    stores = int(re.search(r"(\d+) bytes spill stores", result.stderr)[1])
-                    assert stores <= known, (kernel, words, result.stderr)
+                    assert " 0 bytes spill stores" in result.stderr, (kernel, words, result.stderr)
 
 
 def test_views_are_buffers():
