@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 5;
+constexpr uint32_t version = 6;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -72,7 +72,8 @@ TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments) {
     if (given.argument < 0)
       return given.constant;
     const unsigned unused = 64 - given.bits;
-    return static_cast<int64_t>(word(given.argument) << unused) >> unused;
+    return given.constant +
+           given.factor * (static_cast<int64_t>(word(given.argument) << unused) >> unused);
   };
   TensorMapValues map;
   map.address = word(plan.pointer);
@@ -112,6 +113,7 @@ std::string serialize(const Artifact &artifact) {
       fields.number(given.argument);
       fields.number(static_cast<uint32_t>(given.bits));
       fields.number(given.constant);
+      fields.number(given.factor);
     }
   };
   for (const TensorMapPlan &map : artifact.plan.tensorMaps) {
@@ -166,6 +168,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
       given.argument = fields.number<int32_t>();
       given.bits = fields.number<uint32_t>();
       given.constant = fields.number<int64_t>();
+      given.factor = fields.number<int64_t>();
     }
   };
   for (uint64_t maps = fields.count(); maps && fields.ok(); --maps) {

@@ -37,11 +37,11 @@ struct ArgumentFacts {
 /// A tensor map, which a launch makes of other arguments: one that lies in memory with strides, of
 /// which boxes are copied. The first dimension is the contiguous one.
 struct TensorMapPlan {
-  /// Another argument's value, or a constant.
+  /// The constant, plus `factor` times another argument's value.
   struct Given {
-    int32_t argument = -1; ///< negative: the constant
+    int32_t argument = -1; ///< negative: there is none
     unsigned bits = 64;    ///< of the argument
-    int64_t constant = 0;
+    int64_t constant = 0, factor = 1;
 
     friend bool operator==(const Given &, const Given &) = default;
   };

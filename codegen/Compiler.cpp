@@ -381,7 +381,8 @@ static void planTensorMaps(func::FuncOp kernel, LaunchPlan &plan) {
   auto given = [&](const cta::TensorMap::Given &from) {
     TensorMapPlan::Given result;
     result.argument = static_cast<int32_t>(from.argument);
-    result.constant = from.value;
+    result.factor = from.factor;
+    result.constant = from.constant;
     if (from.argument >= 0)
       result.bits = kernel.getArgument(from.argument).getType().getIntOrFloatBitWidth();
     return result;

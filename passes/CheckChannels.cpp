@@ -456,7 +456,7 @@ private:
       return;
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
     choose(loop.getUpperBound(), upper);
-    if (trips == 0 || tripsOf(loop).value_or(0))
+    if (const Number made = tripsOf(loop); made && (*made || trips == 0))
       return;
     // Something else that it is computed from is in the way.
     const unsigned number = valueNumbers.at(loop.getUpperBound());

@@ -9,6 +9,7 @@
 // Where a target has no asynchronous copies, registers carry the data: the loads of the next use
 // are issued before an iteration computes, and stored into the channel after it.
 #include "passes/FetchAhead.h"
+#include "ir/cta/TensorMap.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Ahead.h"
@@ -434,14 +435,22 @@ private:
   }
 
   // The engine copies nothing at all for an iteration that is not: nobody waits for it.
-  static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
-                           tile::LoadBlockOp load, Value buffer, Value inside) {
+  void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
+                    tile::LoadBlockOp load, Value buffer, Value inside) {
     if (constantInt(inside).value_or(0))
       inside = {};
     SmallVector<Value> offsets;
     for (Value offset : fetched.engineOffsets)
       offsets.push_back(map.lookupOrDefault(offset));
     llvm::append_range(offsets, load.getOffsets());
+    if (const auto &segment = fetched.engineSegment) {
+      Value &row = offsets[fetched.engineOffsets.size() + segment->dim];
+      // As an unsigned number a row below the first is one beyond the last.
+      if (segment->mayBeBelow)
+        row = arith::MinUIOp::create(builder, load.getLoc(), row,
+                                     number(builder, row.getType(), cta::TensorMap::segmentRows));
+      row = arith::AddIOp::create(builder, load.getLoc(), segment->first, row);
+    }
     cta::TensorCopyBlockOp::create(builder, load.getLoc(), fetched.engineView, offsets, buffer,
                                    /*barriers=*/Value(), /*index=*/Value(), inside);
   }

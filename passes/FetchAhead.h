@@ -30,6 +30,14 @@ struct FetchedLoad {
   /// a part of, and where in those that it has not itself the load's view lies.
   mlir::Value engineView = {};
   llvm::SmallVector<mlir::Value> engineOffsets = {};
+  /// The dimension of the load whose extent the kernel computes: the position there is `first` more
+  /// than the load's own offset.
+  struct Segment {
+    unsigned dim;
+    mlir::Value first;
+    bool mayBeBelow; ///< whole blocks may lie below the load's view, and read zeros
+  };
+  std::optional<Segment> engineSegment = {};
 
   bool byEngine() const { return bool(engineView); }
 

@@ -294,18 +294,13 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
     cta::TensorMap map;
-    auto given = [](Value value) {
-      auto argument = dyn_cast<BlockArgument>(value);
-      return argument ? cta::TensorMap::Given{int64_t(argument.getArgNumber()), 0}
-                      : cta::TensorMap::Given{-1, *constantInt(value)};
-    };
     map.pointer = cast<BlockArgument>(view.getPtr()).getArgNumber();
     map.elementBytes = cta::elementBytes(block.tile);
     map.swizzle = boxes.swizzle;
     for (unsigned d : order)
-      map.extents.push_back(given(view.getExtents()[d]));
+      map.extents.push_back(*cta::givenToLaunch(view.getExtents()[d]));
     for (unsigned d : order.drop_front())
-      map.strides.push_back(given(view.getStrides()[d]));
+      map.strides.push_back(*cta::givenToLaunch(view.getStrides()[d]));
     map.box.assign(order.size(), 1);
     map.box[0] = boxes.line;
     map.box[1] = boxes.rows;

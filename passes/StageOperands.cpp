@@ -317,7 +317,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       auto block = cast<tile::LoadBlockOp>(load.load);
       load.buffer = engineBuffer(block);
       tile::MakeViewOp view = madeView(block.getView());
-      const ViewOrigin origin = *originOf(view.getPtr(), contiguity);
+      ViewOrigin origin = *originOf(view.getPtr(), contiguity);
+      if (std::optional<unsigned> dim = computedDimension(view))
+        load.engineSegment = cutSegment(builder, block, *dim, origin, contiguity);
       load.engineView = wholeView(builder, view, origin);
       load.engineOffsets = origin.coordinates;
     }
@@ -378,11 +380,102 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       add(strides, stride);
     }
     for (auto [extent, stride] : llvm::zip_equal(view.getExtents(), view.getStrides())) {
-      add(extents, given(extent));
+      if (Value known = given(extent))
+        add(extents, known);
+      else
+        extents.push_back(
+            arith::ConstantIntOp::create(builder, view.getLoc(), cta::TensorMap::segmentRows, 64));
       add(strides, given(stride));
     }
     auto type = tile::ViewType::get(view.getContext(), extents.size(), view.getType().getElement());
     return tile::MakeViewOp::create(builder, view.getLoc(), type, origin.base, extents, strides);
+  }
+
+  /// The first dimension of a view whose extent the kernel computes.
+  static std::optional<unsigned> computedDimension(tile::MakeViewOp view) {
+    for (auto [d, extent] : llvm::enumerate(view.getExtents()))
+      if (!given(extent))
+        return d;
+    return std::nullopt;
+  }
+
+  /// Which of an origin's steps goes along this dimension of the view.
+  static std::optional<unsigned> stepAlong(tile::MakeViewOp view, unsigned dim,
+                                           const ViewOrigin &origin) {
+    Value stride = given(view.getStrides()[dim]);
+    for (auto [i, other] : llvm::enumerate(origin.strides))
+      if (other == stride || (constantInt(stride) && constantInt(other) == constantInt(stride)))
+        return i;
+    return std::nullopt;
+  }
+
+  /// Why the engine cannot end a view where the kernel says; empty when it can, or the launch knows
+  /// where it ends.
+  std::string whyNotSegment(scf::ForOp loop, tile::LoadBlockOp load, tile::MakeViewOp view,
+                            const ViewOrigin &origin, const ContiguityAnalysis &contiguity) {
+    std::optional<unsigned> dim = computedDimension(view);
+    if (!dim)
+      return {};
+    if (llvm::count_if(view.getExtents(), [](Value extent) { return !given(extent); }) > 1)
+      return "the kernel computes more than one extent of its view";
+    if (denseDimension(view) == dim)
+      return "the kernel computes the extent of its view along the rows, not the number of rows";
+    Value length = view.getExtents()[*dim];
+    const Interval lengths = contiguity[length].interval;
+    if (!length.getType().isInteger(32) || lengths.high > cta::TensorMap::segmentRows)
+      return "the extent that the kernel computes is not known to be 2^30 at most";
+    bool isInvariant = loop.isDefinedOutsideOfLoop(length);
+    if (std::optional<unsigned> step = stepAlong(view, *dim, origin)) {
+      Value begin = origin.coordinates[*step];
+      isInvariant &= loop.isDefinedOutsideOfLoop(begin);
+      if (contiguity[begin].interval.high + lengths.high >= cta::TensorMap::unbounded)
+        return "the end that the kernel computes is not known to have 31 bits";
+    }
+    if (!isInvariant)
+      return "the loop computes the extent of its view";
+    const Contiguity &row = contiguity[load.getOffsets()[*dim]];
+    if (!row.isNonNegative() && row.dims[0].divisibility % load.getType().getShape()[*dim])
+      return "its block may begin below the view, and end in it";
+    if (contiguity[view.getStrides()[*dim]].interval.high * cta::elementBytes(load.getType()) >
+        cta::TensorMap::vanishingStride)
+      return "its stride is not known to be 2^34 bytes at most";
+    return {};
+  }
+
+  /// Lets a view end where the kernel says. A map's extents are given by the launch, but
+  /// coordinates are not: the row is counted from where it is `length` below the end of a dimension
+  /// of 2^30 rows. Two dimensions more, of one position each, take the address back: the segment's
+  /// end, and 2^30 rows less, which no coordinate can say. So that one's stride is 2^34 bytes less
+  /// a row's, as 2^30 times 2^34 is nothing to an address of 64 bits.
+  static FetchedLoad::Segment cutSegment(OpBuilder &builder, tile::LoadBlockOp load, unsigned dim,
+                                         ViewOrigin &origin, const ContiguityAnalysis &contiguity) {
+    tile::MakeViewOp view = madeView(load.getView());
+    const Location loc = view.getLoc();
+    auto number = [&](int64_t value, unsigned bits) -> Value {
+      return arith::ConstantIntOp::create(builder, loc, value, bits);
+    };
+    Value length = view.getExtents()[dim], stride = given(view.getStrides()[dim]);
+    if (!contiguity[length].isNonNegative())
+      length = arith::MaxSIOp::create(builder, loc, length, number(0, 32));
+    if (std::optional<unsigned> step = stepAlong(view, dim, origin)) {
+      Value &begin = origin.coordinates[*step];
+      begin = arith::AddIOp::create(builder, loc, begin, length);
+    } else {
+      origin.coordinates.push_back(length);
+      origin.strides.push_back(stride);
+    }
+    Value wide = stride;
+    if (std::optional<int64_t> constant = constantInt(stride))
+      wide = number(*constant, 64);
+    else if (!stride.getType().isInteger(64))
+      wide = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), stride);
+    origin.coordinates.push_back(number(cta::TensorMap::segmentRows, 32));
+    origin.strides.push_back(arith::SubIOp::create(
+        builder, loc,
+        number(cta::TensorMap::vanishingStride / cta::elementBytes(load.getType()), 64), wide));
+    Value first =
+        arith::SubIOp::create(builder, loc, number(cta::TensorMap::segmentRows, 32), length);
+    return {dim, first, !contiguity[load.getOffsets()[dim]].isNonNegative()};
   }
 
   /// The dimension of a view in which neighbours are neighbours in memory.
@@ -431,11 +524,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     const int64_t bytes = cta::elementBytes(load.getType());
     tile::MakeViewOp view = block->view;
     std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
-    if (!origin || !llvm::all_of(view.getExtents(), given) ||
-        !llvm::all_of(view.getStrides(), given))
+    if (!origin || !llvm::all_of(view.getStrides(), given))
       return "its view is not of arguments alone";
-    if (origin->strides.size() + 2 > cta::TensorMap::mostDimensions)
+    unsigned dimensions = origin->strides.size() + 2;
+    if (std::optional<unsigned> dim = computedDimension(view))
+      dimensions += stepAlong(view, *dim, *origin) ? 1 : 2;
+    if (dimensions > cta::TensorMap::mostDimensions)
       return "its argument has too many dimensions";
+    if (std::string why = whyNotSegment(loop, load, view, *origin, contiguity); !why.empty())
+      return why;
     if (contiguity[origin->base].dims[0].divisibility % granule)
       return "its address is not known to be a multiple of 16 bytes";
     auto isPitch = [&](const Contiguity &stride) {

@@ -1,7 +1,10 @@
 // Tensor maps as attributes.
 #include "ir/cta/TensorMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -12,7 +15,7 @@ Attribute TensorMap::toAttribute(MLIRContext *context) const {
   auto all = [&](ArrayRef<Given> given) -> Attribute {
     SmallVector<int64_t> numbers;
     for (const Given &each : given)
-      llvm::append_values(numbers, each.argument, each.value);
+      llvm::append_values(numbers, each.argument, each.constant, each.factor);
     return builder.getDenseI64ArrayAttr(numbers);
   };
   return builder.getDictionaryAttr(
@@ -31,8 +34,8 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
   };
   auto all = [&](StringRef name) {
     SmallVector<Given, 2> given;
-    for (ArrayRef<int64_t> rest = numbers(name); rest.size() >= 2; rest = rest.drop_front(2))
-      given.push_back({rest[0], rest[1]});
+    for (ArrayRef<int64_t> rest = numbers(name); rest.size() >= 3; rest = rest.drop_front(3))
+      given.push_back({rest[0], rest[1], rest[2]});
     return given;
   };
   TensorMap map;
@@ -43,6 +46,27 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
   map.strides = all("strides");
   map.box.assign(numbers("box").begin(), numbers("box").end());
   return map;
+}
+
+std::optional<TensorMap::Given> givenToLaunch(Value value) {
+  if (auto extension = value.getDefiningOp<arith::ExtSIOp>())
+    value = extension.getIn();
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return TensorMap::Given{-1, constant.getSExtValue()};
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (!isa<func::FuncOp>(argument.getOwner()->getParentOp()) || !value.getType().isInteger())
+      return std::nullopt;
+    return TensorMap::Given{int64_t(argument.getArgNumber())};
+  }
+  auto difference = value.getDefiningOp<arith::SubIOp>();
+  if (!difference || !value.getType().isInteger(64) ||
+      !matchPattern(difference.getLhs(), m_ConstantInt(&constant)))
+    return std::nullopt;
+  std::optional<TensorMap::Given> less = givenToLaunch(difference.getRhs());
+  if (less)
+    *less = {less->argument, constant.getSExtValue() - less->constant, -less->factor};
+  return less;
 }
 
 } // namespace sectile::cta

@@ -2,10 +2,11 @@
 #ifndef SECTILE_IR_CTA_TENSORMAP_H
 #define SECTILE_IR_CTA_TENSORMAP_H
 
-#include "mlir/IR/Attributes.h"
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
+#include <optional>
 
 namespace sectile::cta {
 
@@ -16,10 +17,16 @@ struct TensorMap {
   static constexpr unsigned mostDimensions = 5;
   /// An extent that no coordinate reaches.
   static constexpr int64_t unbounded = (int64_t(1) << 31) - 1;
+  /// The most rows of a segment, whose end the kernel computes, and the extent of the map's
+  /// dimension in which it ends.
+  static constexpr int64_t segmentRows = int64_t(1) << 30;
+  /// Bytes that vanish from an address, which has 64 bits, when a coordinate is `segmentRows`.
+  static constexpr int64_t vanishingStride = int64_t(1) << 34;
 
-  /// Another argument's value, or a constant where that is negative.
+  /// A number that a launch knows: `constant` plus `factor` times another argument's value. A
+  /// negative argument is none.
   struct Given {
-    int64_t argument = -1, value = 0;
+    int64_t argument = -1, constant = 0, factor = 1;
   };
   int64_t pointer = 0; ///< the argument that is the tensor's address
   int64_t elementBytes = 0;
@@ -31,6 +38,10 @@ struct TensorMap {
   mlir::Attribute toAttribute(mlir::MLIRContext *context) const;
   static TensorMap fromAttribute(mlir::Attribute attribute);
 };
+
+/// How a launch computes an integer: an argument of the kernel or a constant, sign-extended or not,
+/// or a constant less such a number in 64 bits. Nothing for other values.
+std::optional<TensorMap::Given> givenToLaunch(mlir::Value value);
 
 } // namespace sectile::cta
 

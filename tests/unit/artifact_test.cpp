@@ -14,7 +14,8 @@ static Artifact example() {
   artifact.plan.sharedBytes = 98304;
   artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {}};
   artifact.plan.firstTensorMap = 4;
-  artifact.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64}}, {64, 128}}};
+  artifact.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64}}, {64, 128}},
+                              {0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64, 5, -1}}, {64, 128}}};
   return artifact;
 }
 
@@ -61,6 +62,14 @@ TEST(TensorMapPlan, TakesItsNumbersFromArguments) {
   EXPECT_FALSE(map.isEmpty());
   EXPECT_TRUE(values(0x1000, 0, 48).isEmpty());
   EXPECT_TRUE(values(0x1000, 0xffffffff, 48).isEmpty()) << "less than none";
+}
+
+TEST(TensorMapPlan, TakesMultiplesFromConstants) {
+  TensorMapPlan plan = example().plan.tensorMaps.front();
+  plan.strides = {{2, 32, 1000, -3}};
+  uint64_t address = 0x1000, rows = 7, stride = 48;
+  void *arguments[] = {&address, &rows, &stride};
+  EXPECT_EQ(valuesOf(plan, arguments).strides[0], 2u * (1000 - 3 * 48));
 }
 
 TEST(LaunchPlan, SaysWhichFactDoesNotHold) {

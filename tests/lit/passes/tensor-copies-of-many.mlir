@@ -7,7 +7,7 @@
 
 // How many there are is not known; no coordinate reaches the extent that stands for it. Boxes of 96 lines are no power of two.
 // CHECK: func.func @many(%[[X:[a-z0-9]*]]: !tile.ptr<f16>
-// CHECK-SAME: box = array<i64: 64, 96, 1>, element_bytes = 2 : i64, extents = array<i64: 2, 0, -1, 96, -1, 2147483647>, pointer = 0 : i64, strides = array<i64: 3, 0, 4, 0>, swizzle = 128 : i64
+// CHECK-SAME: box = array<i64: 64, 96, 1>, element_bytes = 2 : i64, extents = array<i64: 2, 0, 1, -1, 96, 1, -1, 2147483647, 1>, pointer = 0 : i64, strides = array<i64: 3, 0, 1, 4, 0, 1>, swizzle = 128 : i64
 // CHECK: cta.mbarriers
 // CHECK: scf.for %[[MATRIX:[a-z0-9]*]] = {{.*}} iter_args(%[[BEGIN:[a-z0-9]*]] = %c0_i32) -> (i32)
 // CHECK: cta.tensor_copy %{{[a-z0-9]*}}[%c0_i32, %c0_i32, %[[MATRIX]]]

@@ -12,7 +12,7 @@
 
 // A map takes the view's numbers from arguments; A is contiguous along its second dimension, which comes first there.
 // CHECK: func.func @loop(%[[X:.*]]: !tile.ptr<f16>
-// CHECK-SAME: !cta.tensor_map {cta.tensor_map = {box = array<i64: 64, 64>, element_bytes = 2 : i64, extents = array<i64: 2, 0, -1, 64>, pointer = 0 : i64, strides = array<i64: 3, 0>, swizzle = 128 : i64}}
+// CHECK-SAME: !cta.tensor_map {cta.tensor_map = {box = array<i64: 64, 64>, element_bytes = 2 : i64, extents = array<i64: 2, 0, 1, -1, 64, 1>, pointer = 0 : i64, strides = array<i64: 3, 0, 1>, swizzle = 128 : i64}}
 // CHECK: %[[BARRIERS:.*]] = cta.mbarriers {{.*}} : !cta.mbarriers<4>
 // CHECK-NEXT: cta.barrier
 // What a use gets in all, 8192 and 16384 bytes, is said with its first copy.

@@ -1,6 +1,7 @@
 // Attention over packed sequences, forward and backward.
 #include "AttentionTest.h"
 #include "kernels/InputError.h"
+#include <cstring>
 #include <gmock/gmock.h>
 #include <numeric>
 #include <sectile/attention.h>
@@ -100,6 +101,39 @@ TEST_P(Attention, SequencesDoNotKnowOfEachOther) {
   const auto whole = execute(device, both, config, inputs).outputs[0];
   const auto part = execute(device, one, config, parts).outputs[0];
   EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), whole.data.begin()));
+}
+
+// Every other sequence is NaN. No product of another one may see that: not even a zero times it.
+TEST_P(Attention, SequencesDoNotReadEachOther) {
+  const std::vector<std::int32_t> lengths{1, 64, 0, 63, 65, 65, 3, 64, 63, 0, 1, 130, 66, 2};
+  for (const char *causal : {"false", "true"}) {
+    const KernelCase test =
+        packed({"attention_varlen", {}, {{"causal", causal}}, {}, "f16"}, lengths, lengths);
+    const Invocation call = resolveCase(test);
+    std::vector<HostArray> inputs = sampleInputs(call, 1);
+    test.prepare(call, inputs);
+    const Config config = completeConfig(call, device.target(), {});
+    const HostArray expected = execute(device, call, config, inputs).outputs[0];
+    constexpr unsigned char ofNaN = 0x7e; // both bytes of it
+    const auto rows = [&](HostArray &array, std::size_t sequence) {
+      const std::size_t row = array.data.size() / static_cast<std::size_t>(call.extent("Tk"));
+      const auto first = static_cast<std::size_t>(
+          std::accumulate(lengths.begin(), lengths.begin() + std::ptrdiff_t(sequence), 0));
+      return std::span(array.data)
+          .subspan(first * row, static_cast<std::size_t>(lengths[sequence]) * row);
+    };
+    for (std::size_t clean = 0; clean < 2; ++clean) {
+      std::vector<HostArray> poisoned = inputs;
+      for (std::size_t sequence = 1 - clean; sequence < lengths.size(); sequence += 2)
+        for (std::size_t input : {0, 1, 2})
+          std::memset(rows(poisoned[input], sequence).data(), ofNaN,
+                      rows(poisoned[input], sequence).size());
+      HostArray found = execute(device, call, config, poisoned).outputs[0], right = expected;
+      for (std::size_t sequence = clean; sequence < lengths.size(); sequence += 2)
+        EXPECT_TRUE(std::ranges::equal(rows(found, sequence), rows(right, sequence)))
+            << "sequence " << sequence << ", causal " << causal;
+    }
+  }
 }
 
 // Tensors of three axes are packed sequences.
