@@ -6,6 +6,7 @@
 #include "runtime/virtual/SmallFloats.h"
 #include "runtime/virtual/TensorMap.h"
 #include <algorithm>
+#include <array>
 #include <functional>
 
 using namespace sectile::vgpu;
@@ -97,7 +98,8 @@ struct Tensor {
   TensorMap map;
   std::vector<int> coordinates;
   std::string name;
-  int offset = 0; // bytes of the tile behind a multiple of 1024
+  int offset = 0;         // bytes of the tile behind a multiple of 1024
+  uint64_t allocated = 0; // bytes; 0: as many as all of its elements take
 
   int rank() const { return map.rank; }
   int elementBytes() const { return int(bytesOf(map.type)); }
@@ -115,6 +117,8 @@ struct Tensor {
     return count;
   }
   uint64_t bytes() const {
+    if (allocated)
+      return allocated;
     return map.extents[map.rank - 1] *
            (map.rank > 1 ? map.strides[map.rank - 2] : uint64_t(elementBytes()));
   }
@@ -126,7 +130,7 @@ struct Tensor {
     const int width = map.swizzle;
     for (int element = 0; element < boxElements(); ++element) {
       int rest = element, row = 0, rows = 1;
-      int64_t from = 0;
+      uint64_t from = 0; // modulo 2^64, as addresses are
       bool inside = true;
       int column = 0;
       for (int i = 0; i < rank(); ++i) {
@@ -134,7 +138,7 @@ struct Tensor {
         rest /= taken(i);
         const int64_t place = coordinates[size_t(i)] + at * (i ? map.steps[i] : 1);
         inside &= place >= 0 && place < int64_t(map.extents[i]);
-        from += place * (i ? int64_t(map.strides[i - 1]) : elementBytes());
+        from += uint64_t(place) * (i ? map.strides[i - 1] : uint64_t(elementBytes()));
         if (i == 0) {
           column = at * elementBytes();
         } else {
@@ -147,7 +151,7 @@ struct Tensor {
         const int line = (offset + row * width) / 128;
         to = row * width + ((column / 16) ^ line % (width / 16)) * 16 + column % 16;
       }
-      visit(to, inside ? from : -1);
+      visit(to, inside ? int64_t(from) : -1);
     }
   }
 };
@@ -169,6 +173,31 @@ Tensor tensor(const std::string &name, TensorType type, std::vector<uint64_t> ex
     result.map.strides[i - 1] = stride;
     stride *= extents[i];
   }
+  return result;
+}
+
+// The rows from `row` on of a segment, `length` rows of a matrix that begin at row `begin`. Where
+// the segment ends is said by coordinates: its rows are the last ones of a dimension of 2^30, the
+// next dimension takes 2^30 rows away from the address, modulo 2^64, and the one behind it adds
+// where the segment ends. `heads`: the matrix is one of as many, whose rows take turns.
+Tensor segment(const std::string &name, TensorType type, uint64_t columns, uint64_t rows,
+               std::vector<uint32_t> box, int begin, int length, int row, uint8_t swizzle = 0,
+               int column = 0, uint64_t heads = 1, int head = 0) {
+  constexpr int most = 1 << 30;
+  constexpr uint64_t unbounded = (uint64_t(1) << 31) - 1, vanishing = uint64_t(1) << 34;
+  const uint64_t line = columns * bytesOf(type), stride = heads * line;
+  box.resize(4, 1);
+  Tensor result = tensor(name, type, {columns, most, unbounded, unbounded}, box,
+                         {column, most - length + row, most, begin + length}, swizzle);
+  std::copy_n(std::array{stride, vanishing - stride, stride}.begin(), 3, result.map.strides);
+  if (heads > 1) {
+    result.map.rank = 5;
+    result.map.extents[4] = heads;
+    result.map.strides[3] = line;
+    result.map.box[4] = 1;
+    result.coordinates.push_back(head);
+  }
+  result.allocated = rows * stride;
   return result;
 }
 
@@ -203,6 +232,18 @@ std::vector<Tensor> tensors() {
   withSteps(tensor("steps of a volume", TensorType::F32, {12, 17, 21}, {8, 8, 16}, {8, -1, 7}, 32),
             {1, 2, 5});
   withSteps(tensor("a step along rows", TensorType::U32, {24, 16}, {16, 8}, {3, 2}), {2, 1});
+  // Segments that end in the box, at its end and beyond it, and empty ones.
+  const auto half = TensorType::F16;
+  for (int length : {0, 1, 15, 16, 17, 30}) {
+    const std::string rows = number(length) + " rows";
+    all.push_back(segment("segment of " + rows, half, 32, 48, {32, 16}, 10, length, 0));
+    all.push_back(segment("first segment of " + rows, half, 64, 48, {64, 16}, 0, length, 16, 128));
+    all.push_back(segment("segment of a head of " + rows, half, 64, 48, {32, 16}, 7, length, 0, 64,
+                          48, 3, 2));
+  }
+  all.push_back(segment("last segment", TensorType::F32, 12, 40, {8, 16}, 30, 10, 0, 32, 8));
+  all.push_back(segment("far beyond a segment", half, 32, 40, {32, 16}, 3, 20, 1 << 29));
+  all.push_back(segment("whole blocks below a segment", half, 32, 40, {32, 16}, 3, 20, 1 << 30));
   // Rows narrower than their swizzle.
   for (int swizzle : {32, 64, 128})
     for (int row = 16; row < swizzle; row *= 2) {
