@@ -222,8 +222,8 @@ private:
       Template &made = add(kindOf(access.kind), access.origin.owner, access.origin.index);
       made.event.queue = starts ? ChannelRun::Dots : ChannelRun::Copies;
       made.event.byProxy = byProxy;
+      made.event.byOne = isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
       if (copy) {
-        made.event.byOne = true;
         made.event.amount = copy.getBuffer().getType().getBytes();
         made.barriers = copy.getBarriers().getDefiningOp();
         made.signalled = copy.getIndex();
@@ -687,8 +687,8 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
       return signalPassFailure();
     bool isNeeded = false;
     WalkResult placed = kernel.walk([&](Operation *op) {
-      isNeeded |=
-          isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::MbarrierWaitOp, cta::DotStartOp>(op);
+      isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
+                      cta::DotStartOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
         return WalkResult::advance();
       op->emitOpError("has no place in shared memory yet");

@@ -34,6 +34,9 @@ namespace {
 /// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
 constexpr unsigned maxInvariantRegisters = 32;
 
+/// Bytes that the copy engine moves at once, at multiples of so many.
+constexpr int64_t granule = 16;
+
 /// Where an operand comes from, conversions aside: its axis i is axis order[i] of the root.
 struct Origin {
   Value root;
@@ -86,6 +89,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     fetchLoops();
     for (auto &[root, tile] : staged)
       allocate(root, tile);
+    if (target.tensorCopy)
+      storeByEngine();
     eraseDeadCode(getOperation());
   }
 
@@ -403,15 +408,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                                 cta::LayoutAttr::get(&getContext(), layout));
   }
 
-  /// Why the copy engine cannot copy a loop's load; empty when it can. Its tensor map is made by
-  /// the launch, of arguments and constants. CUDA driver API, cuTensorMapEncodeTiled.
+  /// Why the copy engine cannot copy a loop's load; empty when it can.
   std::string whyNotByEngine(scf::ForOp loop, Operation *op, const ContiguityAnalysis &contiguity) {
-    constexpr int64_t granule = 16, mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
     auto load = dyn_cast<tile::LoadBlockOp>(op);
     if (!load)
       return "it is by pointers, not from a view";
-    if (load.getType().getRank() != 2)
-      return "it has not two dimensions";
     bool inBranch = false;
     for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
          around = around->getParentOp()) {
@@ -426,10 +427,24 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return "it has a hint for the cache";
     if (mayBeWrittenBefore(loop, load))
       return "the kernel may write it before";
-    std::optional<ViewBlock> block = blockOf(load);
-    const BlockContiguity known = block->contiguity(contiguity);
-    const int64_t bytes = cta::elementBytes(load.getType());
-    tile::MakeViewOp view = block->view;
+    std::string why = whyNoBoxes(*blockOf(load), contiguity);
+    if (!why.empty())
+      return why;
+    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(),
+                           cta::elementBits(load.getType()))
+               ? ""
+               : "its extents are no multiples of eight";
+  }
+
+  /// Why a block is no box of a tensor map, which the launch makes of arguments and constants;
+  /// empty when it is one. CUDA driver API, cuTensorMapEncodeTiled.
+  static std::string whyNoBoxes(const ViewBlock &block, const ContiguityAnalysis &contiguity) {
+    constexpr int64_t mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
+    if (block.tile.getRank() != 2)
+      return "it has not two dimensions";
+    const BlockContiguity known = block.contiguity(contiguity);
+    const int64_t bytes = cta::elementBytes(block.tile);
+    tile::MakeViewOp view = block.view;
     std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
     if (!origin || !llvm::all_of(view.getExtents(), given) ||
         !llvm::all_of(view.getStrides(), given))
@@ -453,17 +468,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         return "its stride is not known to be a multiple of 16 bytes, and not negative";
       if (known.extents[d]->interval.high >= mostExtent)
         return "its extent is not known to have 32 bits";
-      if (!load.getOffsets()[d].getType().isInteger(32))
+      if (!block.offsets[d].getType().isInteger(32))
         return "it begins at a number of 64 bits";
     }
-    if (*dense >= 2 || load.getType().getShape()[*dense] * bytes < 32)
+    if (*dense >= 2 || block.shape()[*dense] * bytes < 32)
       return "its rows are shorter than 32 bytes";
     // An illegal instruction on the chip.
     if (known.offsets[*dense]->dims[0].divisibility * bytes % granule)
       return "it is not known to begin at a multiple of 16 bytes of its rows";
-    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(), bytes * 8)
-               ? ""
-               : "its extents are no multiples of eight";
+    return "";
   }
 
   /// Whether the kernel may write what a loop's load reads, in the outermost loop around it or
@@ -488,6 +501,98 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                  : WalkResult::advance();
     });
     return result.wasInterrupted();
+  }
+
+  /// Lets the copy engine store what goes through shared memory on its way, where the rings were.
+  void storeByEngine() {
+    int64_t room = 0;
+    getOperation().walk([&](cta::ChannelOp channel) { room += channel.getType().getBytes(); });
+    SmallVector<tile::StoreBlockOp> stores;
+    getOperation().walk([&](tile::StoreBlockOp store) {
+      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
+      if (convert && planOf(convert).kind == ConversionPlan::Kind::Scratch)
+        stores.push_back(store);
+    });
+    if (room == 0 || stores.empty())
+      return;
+    const ContiguityAnalysis contiguity(getOperation());
+    AddressAnalysis addresses(getOperation());
+    llvm::MapVector<Block *, SmallVector<Value>> stored;
+    for (tile::StoreBlockOp store : stores) {
+      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
+      RankedTensorType type = convert.getSource().getType();
+      std::string why = whyNotStored(store, contiguity, addresses);
+      std::optional<cta::BufferType> buffer;
+      if (why.empty()) {
+        Staged tile;
+        tile.byDescriptor = true;
+        tile.along = denseDimension(madeView(store.getView()));
+        buffer = chooseBuffer(type, tile);
+        if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type)))
+          why = "its extents are no multiples of eight";
+        else if (buffer->getBytes() > room)
+          why = "there is no room for it where the loops' buffers were";
+      }
+      if (!why.empty()) {
+        store.emitRemark("is stored by threads, not by the copy engine: ") << why;
+        continue;
+      }
+      room -= llvm::alignTo(buffer->getBytes(), 1024);
+      OpBuilder builder(store);
+      tile::MakeViewOp view = madeView(store.getView());
+      const ViewOrigin origin = *originOf(view.getPtr(), contiguity);
+      SmallVector<Value> offsets(origin.coordinates);
+      llvm::append_range(offsets, store.getOffsets());
+      auto alloc = cta::AllocOp::create(builder, store.getLoc(), *buffer, convert.getSource(),
+                                        IntegerAttr());
+      cta::TensorStoreBlockOp::create(builder, store.getLoc(), wholeView(builder, view, origin),
+                                      offsets, alloc);
+      stored[store->getBlock()].push_back(alloc);
+      store.erase();
+    }
+    for (auto &[block, buffers] : stored) {
+      OpBuilder builder(block->getTerminator());
+      cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers);
+    }
+  }
+
+  /// Why the copy engine cannot store a block; empty when it can. Nobody waits until it has, so
+  /// that nothing else in the kernel may depend on it.
+  std::string whyNotStored(tile::StoreBlockOp store, const ContiguityAnalysis &contiguity,
+                           AddressAnalysis &addresses) {
+    if (store->getParentOfType<LoopLikeOpInterface>())
+      return "it is in a loop";
+    if (store.getCache() != tile::Cache::Default || store.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+    const ViewBlock block = *blockOf(store);
+    std::string why = whyNoBoxes(block, contiguity);
+    if (!why.empty())
+      return why;
+    const BlockContiguity known = block.contiguity(contiguity);
+    const unsigned dense = *denseDimension(block.view);
+    // The engine writes all of the 16 bytes that a row ends in.
+    if (known.extents[dense]->dims[0].divisibility * cta::elementBytes(block.tile) % granule)
+      return "its rows are not known to end at a multiple of 16 bytes";
+    if (llvm::any_of(known.offsets, [](const Contiguity *at) { return !at->isNonNegative(); }))
+      return "it may begin before its view does";
+    EndedIterations allLoops = 0;
+    getOperation().walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
+    const GlobalAccess written = *addresses.accessOf(store);
+    getOperation().walk([&](Operation *op) {
+      if (isa<tile::AtomicRMWOp, tile::AtomicBlockOp, tile::AtomicCasOp, tile::BarrierOp>(op)) {
+        why = "the kernel orders memory for other programs";
+        return WalkResult::interrupt();
+      }
+      std::optional<GlobalAccess> access = addresses.accessOf(op);
+      if (op != store && access &&
+          (addresses.mayOverlap(*access, written, allLoops) ||
+           addresses.mayOverlap(written, *access, allLoops))) {
+        why = "the kernel may read or write it elsewhere";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return why;
   }
 
   /// Whether a dot of the loop may be in flight while the next iteration begins.

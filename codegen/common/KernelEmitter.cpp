@@ -80,7 +80,8 @@ LogicalResult KernelEmitter::run() {
 static bool writesGlobalMemory(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp>(inner)
+        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp,
+                   cta::TensorStoreOp>(inner)
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })
@@ -472,6 +473,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
       .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
+      .Case([&](cta::TensorStoreOp store) { emitTensorStore(*this, store); })
+      .Case([&](cta::TensorStoreWaitOp) { hooks.tensorStoresWait(b); })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)

@@ -269,6 +269,38 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
+def Cta_TensorStoreBlockOp : Cta_Op<"tensor_store_block", [MemoryEffects<[MemWrite, MemRead<Cta_SharedMemory>]>]> {
+  let summary = "store a buffer to a block of a view by the copy engine; what is beyond its edges is not stored";
+  let description = [{
+    The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
+    waits: until a `tensor_store_wait` the engine may read the buffer. `lower-views` turns it into a `tensor_store`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer);
+  let assemblyFormat = [{
+    $view `[` $offsets `]` `,` $buffer attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
+    qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_TensorStoreOp : Cta_Op<"tensor_store", [MemoryEffects<[MemWrite, MemRead<Cta_SharedMemory>]>]> {
+  let summary = "tensor_store_block of a tensor map";
+  let description = "`coordinates`: as those of `tensor_copy`.";
+  let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer);
+  let assemblyFormat = [{
+    $map `[` $coordinates `]` `,` $buffer attr-dict `:` qualified(type($map)) `,` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
+    [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait until the copy engine has read these buffers, of all stores so far";
+  let description = "The thread that had them stored waits: the others see it after a barrier.";
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers);
+  let assemblyFormat = "$buffers attr-dict `:` qualified(type($buffers))";
+}
+
 def Cta_MbarriersOp : Cta_Op<"mbarriers", [MemoryEffects<[MemAlloc<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "make mbarriers, each for one arrival a phase; `offset` in bytes once placed";
   let description = "One thread does it: the others see them after a barrier.";

@@ -1,6 +1,7 @@
 // The rules for tensor maps.
 #include "runtime/virtual/TensorMap.h"
 #include "codegen/Artifact.h"
+#include <algorithm>
 #include <bit>
 
 namespace sectile::vgpu {
@@ -54,11 +55,10 @@ llvm::Expected<TensorMap> TensorMap::encode(TensorMap map) {
 }
 
 llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
-  alignas(16) static const uint64_t zeros[2] = {};
   static constexpr TensorType types[] = {TensorType::U8, TensorType::U16, TensorType::U32,
                                          TensorType::U64};
   TensorMap map;
-  map.address = values.isEmpty() ? reinterpret_cast<uint64_t>(zeros) : values.address;
+  map.address = values.address;
   map.rank = static_cast<uint8_t>(values.rank);
   map.type = types[std::countr_zero(values.elementBytes)];
   map.swizzle = static_cast<uint8_t>(values.swizzle);
@@ -68,7 +68,10 @@ llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
     if (i + 1 < values.rank)
       map.strides[i] = values.isEmpty() ? 16 : values.strides[i];
   }
-  return encode(map);
+  llvm::Expected<TensorMap> encoded = encode(map);
+  if (encoded && values.isEmpty())
+    std::fill_n(encoded->extents, values.rank, 0);
+  return encoded;
 }
 
 } // namespace sectile::vgpu

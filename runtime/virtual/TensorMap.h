@@ -53,7 +53,7 @@ struct alignas(64) TensorMap {
 
   // The map with its magic number. An error says what the driver would refuse.
   static llvm::Expected<TensorMap> encode(TensorMap map);
-  // The map that a launch plan asks for. A tensor without elements is one that holds a zero.
+  // The map that a launch plan asks for. It may have no elements, which a driver does not take.
   static llvm::Expected<TensorMap> of(const TensorMapValues &values);
 };
 
