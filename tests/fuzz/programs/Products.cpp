@@ -141,6 +141,11 @@ Value Generator::matmul() {
   Value next =
       op<tile::DotOp>(zero.getType(), left, right, loop.getRegionIterArg(0), tile::Precision::TF32);
   scf::YieldOp::create(builder, loc, next);
+  if (isGiven && coin()) {
+    builder.setInsertionPointAfter(loop);
+    promiseWholePieces(output(element));
+    store(cast(loop.getResult(0), element));
+  }
   return loop.getResult(0);
 }
 
