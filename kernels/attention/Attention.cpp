@@ -72,7 +72,10 @@ KernelSpec sectile::attentionSpec() {
   spec.config = {{"m", "queries of one program"},
                  {"n", "keys of one step"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {"overlap",
+                  "blocks of scores at once, 1 or 2: with 2, products run beside softmax "
+                  "where the target can"}};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
@@ -100,7 +103,8 @@ KernelSpec sectile::attentionSpec() {
                           : pair  ? 96
                                   : 64},
                     {"warps", pair ? 8 : 4},
-                    {"stages", 2}};
+                    {"stages", 2},
+                    {"overlap", 2}};
     }
     // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
     const bool wmma = units && target.starts_with("gfx1");
@@ -116,26 +120,32 @@ KernelSpec sectile::attentionSpec() {
                                         : 64},
                   {"warps", wmma && d > 128 ? 8 : 4},
                   // A step of narrow rows is few bytes: one more is under way.
-                  {"stages", tall && d <= 16 ? 3 : 2}};
+                  {"stages", tall && d <= 16 ? 3 : 2},
+                  {"overlap", 2}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
                 {"n", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
-                {"stages", {1, 2, 3}}},
+                {"stages", {1, 2, 3}},
+                {"overlap", {1, 2}}},
        // Scores and outputs of one thread.
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t threads = config.at("warps") * warpSize(target);
          const std::int64_t width = paddedWidth(call.extent("Dv"));
          const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
-         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+         const bool canOverlap =
+             config.at("stages") > 1 && hasWarpgroupUnits(target, call.dtype("q"));
+         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160 &&
+                (canOverlap || config.at("overlap") == 2);
        }}};
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = attentionConfig(use, numbers);
+    AttentionConfig chosen = attentionConfig(use, numbers);
+    chosen.overlap = use.field("overlap");
     forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attention<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), use.tensor<T, 4>("q"),
           use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),

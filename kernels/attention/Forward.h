@@ -21,7 +21,8 @@ void attend(const Config &config, const Int &block, const View<const T, 2> &q,
   if (config.sinks)
     softmax.enter(sinkScores(sinks, config.sinks));
   const Band::Range visible = scores.band.keyBlocks(block * m, m, n);
-  for (auto step : range(visible.first, visible.end)) {
+  for (auto step :
+       range(visible.first, visible.end, {.disallow_acc_multi_buffer = config.overlap == 1})) {
     auto products = dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
     auto weights = softmax.weigh(scores.masked(scores.capped(products), block, step, false));
     if (config.dropout)

@@ -52,9 +52,10 @@ struct AttentionConfig {
   bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
   bool exact = true; // f32 products
   int sinks = 0;     // of a head, up to the next power of two
+  int overlap = 2;   // blocks of scores at once: 2 lets dots run beside softmax
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks)
+               cap, dropout, exact, sinks, overlap)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
