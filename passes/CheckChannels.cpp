@@ -10,9 +10,11 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelRun.h"
+#include "passes/analysis/Contiguity.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -446,6 +448,14 @@ private:
     return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
   }
 
+  /// Of what a value can be, what is next to a number.
+  int64_t nearest(Value value, int64_t number) {
+    if (!contiguity)
+      contiguity.emplace(kernel);
+    const Interval known = (*contiguity)[value].interval;
+    return int64_t(std::clamp<Interval::Number>(number, known.low, known.high));
+  }
+
   void chooseBounds(scf::ForOp loop) {
     if (tripsOf(loop))
       return;
@@ -456,12 +466,13 @@ private:
       return;
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
     choose(loop.getUpperBound(), upper);
-    if (trips == 0 || tripsOf(loop).value_or(0))
+    if (const Number now = tripsOf(loop); now && (trips == 0 || *now))
       return;
-    // Something else that it is computed from is in the way.
+    // Something else that it is computed from is in the way. Conditions may have been folded for
+    // what it can never be.
     const unsigned number = valueNumbers.at(loop.getUpperBound());
     isFixed[number] = true;
-    set(loop.getUpperBound(), upper);
+    set(loop.getUpperBound(), nearest(loop.getUpperBound(), upper));
   }
 
   LogicalResult visit(Block &block) {
@@ -662,6 +673,7 @@ private:
   std::vector<unsigned> openSince; ///< how many choices did not tell its number
   unsigned choices = 0;
   std::vector<Event> events;
+  std::optional<ContiguityAnalysis> contiguity; ///< once something asks
   unsigned wanted = 0, pattern = 0;
   Operation *marked = nullptr; ///< the first loop with an open number of iterations
   uint32_t iteration = 0, tripsHere = 0;

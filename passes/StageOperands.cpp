@@ -464,6 +464,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
     if (*dense >= 2 || load.getType().getShape()[*dense] * bytes < 32)
       return "its rows are shorter than 32 bytes";
+    // An illegal instruction on the chip.
+    if (known.offsets[*dense]->dims[0].divisibility * bytes % granule)
+      return "it is not known to begin at a multiple of 16 bytes of its rows";
     return planTensorBoxes(engineBuffer(load).getLayout().getLayout(), bytes * 8)
                ? ""
                : "its extents are no multiples of eight";

@@ -175,6 +175,12 @@ Value Generator::input(Type element) {
   return kernel.getArgument(llvm::find(elements, element) - elements.begin());
 }
 
+/// Of a pointer: it is a multiple of 16 bytes.
+void Generator::promiseWholePieces(Value argument) {
+  kernel.setArgAttr(mlir::cast<BlockArgument>(argument).getArgNumber(), tile::divisibleAttr,
+                    builder.getI64IntegerAttr(16));
+}
+
 Value Generator::output(Type element) {
   return kernel.getArgument(elements.size() + (llvm::find(elements, element) - elements.begin()));
 }
@@ -410,8 +416,10 @@ void Generator::statement(unsigned depth) {
   }
   if (depth > 1)
     return;
-  switch (pick(9)) {
+  switch (pick(11)) {
   case 0:
+  case 9:
+  case 10:
     return keep(matmul());
   case 1:
     return keep(attention());
@@ -444,7 +452,7 @@ OwningOpRef<ModuleOp> Generator::make() {
   builder.setInsertionPointToEnd(kernel.addEntryBlock());
   for (unsigned i = 0; i < 2 * elements.size(); ++i)
     if (coin())
-      kernel.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(16));
+      promiseWholePieces(kernel.getArgument(i));
   scalars = {kernel.getArgument(2 * elements.size()), kernel.getArgument(2 * elements.size() + 1),
              op<tile::ProgramIdOp>(i32(), 0)};
   Shape first = someShape();

@@ -93,6 +93,7 @@ private:
   mlir::Value block(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::Value input(mlir::Type element);
   mlir::Value output(mlir::Type element);
+  void promiseWholePieces(mlir::Value argument);
   mlir::Value ownBlock(llvm::ArrayRef<int64_t> shape, mlir::Type element, int64_t n, int64_t first);
   void store(mlir::Value tile);
 
