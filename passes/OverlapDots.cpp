@@ -235,6 +235,21 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                Type(), flight.start, Value());
     terminator->setOperand(flight.number, wait.getSums());
+    useFirst(loop, flight.number);
+  }
+
+  // What an iteration first computes from the result, it does before all else: the next result may
+  // take its registers then, and nothing is moved from one iteration to the next.
+  static void useFirst(scf::ForOp loop, unsigned number) {
+    BlockArgument carried = loop.getRegionIterArg(number);
+    if (!carried.hasOneUse())
+      return;
+    Operation *first = *carried.user_begin();
+    if (first->getBlock() == loop.getBody() && first->hasTrait<OpTrait::Elementwise>() &&
+        isMemoryEffectFree(first) && llvm::all_of(first->getOperands(), [&](Value operand) {
+          return operand == carried || loop.isDefinedOutsideOfLoop(operand);
+        }))
+      first->moveBefore(loop.getBody(), loop.getBody()->begin());
   }
 
   // Waits for the sums where they are rescaled, which is put off until the dot needs it. Only then

@@ -28,6 +28,8 @@
 // CHECK: %[[SCORES:[^ ,]*]] = cta.dot %[[Q:[^ ,]*]], %
 // CHECK: %[[SUMS:[^ ,]*]] = cta.dot_begin
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[INFLIGHT:[^ ,]*]] = %[[SUMS]], %[[NOW:[^ ,]*]] = %[[SCORES]], %[[USE:[^ ,]*]] = %c0_i32)
+// The registers of the scores are free for the next ones before these begin.
+// CHECK-NEXT: %[[SCALED:[^ ,]*]] = arith.mulf %[[NOW]],
 // CHECK: %[[NEXTUSE:[^ ,]*]] = arith.addi %[[USE]], %c1_i32
 // CHECK: cta.mbarrier_wait %[[KEYSBARRIER]]
 // One barrier, before all copies.
@@ -37,7 +39,7 @@
 // CHECK: %[[NEXT:[^ ,]*]] = cta.dot_start %[[Q]],
 // CHECK-NOT: cta.barrier
 // CHECK-NOT: cta.dot_wait
-// CHECK: tile.reduce %[[NOW]]
+// CHECK: tile.reduce %[[SCALED]]
 // CHECK: %[[WEIGHTS:[^ ,]*]] = math.exp2 %{{.*}} : tensor<64x64xf32
 // CHECK: cta.mbarrier_wait %[[VALUESBARRIER]]
 // What is packed for the dot waits for the one that reads the same registers.
@@ -65,12 +67,14 @@ func.func @two_dots(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.pt
   %os = tile.make_view %o, [%width, %width], [%width, %one] : !tile.ptr<f32>, [i64, i64], [i64, i64] -> !tile.view<2xf32>
   %query = tile.load_block %qs[%c0, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %scale = arith.constant dense<0.5> : tensor<64x64xf32>
   %least = arith.constant dense<-1.0e30> : tensor<64xf32>
   %loop:2 = scf.for %i = %c0 to %n step %c1 iter_args(%largest = %least, %sums = %zero) -> (tensor<64xf32>, tensor<64x64xf32>) : i32 {
     %at = arith.muli %i, %c64 : i32
     %key = tile.load_block %ks[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
     %turned = tile.permute %key [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
-    %scores = tile.dot %query, %turned, %zero : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %products = tile.dot %query, %turned, %zero : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %scores = arith.mulf %products, %scale : tensor<64x64xf32>
     %here = tile.reduce %scores 1 : (tensor<64x64xf32>) -> tensor<64xf32> {
     ^bb0(%x: f32, %y: f32):
       %max = arith.maxnumf %x, %y : f32
