@@ -279,26 +279,34 @@ private:
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
     Value first = loop.getLowerBound();
     Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
-    SmallVector<Value> carried(loop.getInitArgs());
-    Value before; // whether the iteration before is in the loop; the use before the first is read
-    for (unsigned use = 0; use < ahead + (early ? 1 : 0); ++use) {
+    auto slotOf = [&](unsigned use) { return number(builder, builder.getI32Type(), use); };
+    auto insideOf = [&](unsigned use) {
+      return use == 0
+                 ? entered
+                 : builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
+    };
+    auto mapOf = [&](unsigned use) {
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
-      Value iv = builder.createOrFold<arith::AddIOp>(loc, first, distance);
-      Value inside = entered;
-      if (use > 0)
-        inside = builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
-      Value slot = number(builder, builder.getI32Type(), use);
       IRMapping map;
-      map.map(loop.getInductionVar(), iv);
+      map.map(loop.getInductionVar(), builder.createOrFold<arith::AddIOp>(loc, first, distance));
+      return map;
+    };
+    // The first use is always read.
+    auto issueEarly = [&](unsigned use) {
+      IRMapping map = mapOf(use);
+      issue(builder, /*isEarly=*/true, map, slotOf(use), insideOf(use),
+            use ? insideOf(use - 1) : Value());
+    };
+    if (early)
+      issueEarly(0);
+    SmallVector<Value> carried(loop.getInitArgs());
+    for (unsigned use = 0; use < ahead; ++use) {
+      if (early)
+        issueEarly(use + 1);
+      IRMapping map = mapOf(use);
       map.map(loop.getRegionIterArgs(), carried);
-      if (early) {
-        IRMapping own = map;
-        issue(builder, /*isEarly=*/true, own, slot, inside, before);
-      }
-      before = inside;
-      if (use == ahead)
-        break;
+      Value inside = insideOf(use), slot = slotOf(use);
       fill(builder, issue(builder, /*isEarly=*/false, map, slot, inside, inside), slot);
       for (unsigned n : slice().carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);

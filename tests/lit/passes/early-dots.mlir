@@ -22,8 +22,8 @@
 // CHECK: %[[ENTERED:[^ ,]*]] = arith.cmpi sgt, %{{.*}}, %c0_i32
 // CHECK: %[[FIRST:[^ ,]*]] = arith.select %[[ENTERED]], %c0_i32, %c-1073741824_i32
 // CHECK: cta.tensor_copy %{{.*}}[%[[FIRST]], %c0_i32], %{{.*}} signals %[[KEYSBARRIER:[^\[]*]][%c0_i32] {
-// CHECK: cta.tensor_copy {{.*}} signals %[[VALUESBARRIER:[^\[]*]][%c0_i32] when %[[ENTERED]]
 // CHECK: cta.tensor_copy {{.*}} signals %[[KEYSBARRIER]][%c1_i32] when %[[ENTERED]]
+// CHECK: cta.tensor_copy {{.*}} signals %[[VALUESBARRIER:[^\[]*]][%c0_i32] when %[[ENTERED]]
 // CHECK: cta.mbarrier_wait %[[KEYSBARRIER]][%c0_i32] parity %c0_i32
 // CHECK: %[[SCORES:[^ ,]*]] = cta.dot %[[Q:[^ ,]*]], %
 // CHECK: %[[SUMS:[^ ,]*]] = cta.dot_begin
