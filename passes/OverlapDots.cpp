@@ -2,7 +2,8 @@
 // its sums and its operands allow.
 //
 //   sums that a loop only adds to      after the loop
-//   sums that a loop rescales first    in the next iteration, before that
+//   sums that a loop rescales first    in the next iteration, before that, and likewise where a
+//                                      dot reads registers, before these are written
 //   a result that a loop carries on    there as well, or at the end of the iteration
 //
 // ptxas (12.8 to 13.0) follows no dot over the end of an iteration when others stay in flight at
@@ -142,7 +143,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     unsigned number = 0;             ///< of what the loop carries
     cta::DotStartOp start = {};
 
-    bool isRescaled() const { return sums && !sums->rescaling.empty(); }
+    bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
+    /// Whether the next iteration has something to do before it may start the dot again.
+    bool endsInNext() { return sums && (!sums->rescaling.empty() || readsRegisters()); }
   };
 
   void runOnOperation() override {
@@ -167,8 +170,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       if (isa<cta::BufferType>(operand.getType()) &&
           isOverwritten(dot, operand, /*untilNextEnds=*/flight.sums.has_value()))
         return std::nullopt;
-    const bool fromRegisters = isa<RankedTensorType>(dot.getA().getType());
-    if (fromRegisters && !(flight.isRescaled() && packedFrom(dot)))
+    if (flight.readsRegisters() && !(flight.sums && packedFrom(dot)))
       return std::nullopt;
     return flight;
   }
@@ -178,21 +180,24 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     for (auto dot : loop.getBody()->getOps<cta::DotOp>())
       if (std::optional<Flight> flight = flightOf(dot))
         flights.push_back(std::move(*flight));
-    // Sums that are rescaled are needed soon: only another dot in flight lets them be late.
+    // Sums that are needed so soon are late only beside another dot in flight.
     const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
-    llvm::erase_if(flights, [&](const Flight &f) { return f.isRescaled() && !isCarriedOn; });
+    llvm::erase_if(flights, [&](Flight &f) { return f.endsInNext() && !isCarriedOn; });
     if (flights.empty())
       return;
-    for (Flight &flight : flights)
-      start(loop, flight);
+    bool isAddedTo = false;
     Operation *last = nullptr;
-    for (Flight &flight : flights)
-      if (flight.isRescaled())
+    for (Flight &flight : flights) {
+      const bool endsInNext = flight.endsInNext();
+      isAddedTo |= flight.sums && !endsInNext;
+      start(loop, flight);
+      if (endsInNext)
         last = waitInNext(loop, flight);
+    }
     for (Flight &flight : flights)
       if (!flight.sums)
         waitFor(loop, flight, last);
-    if (!llvm::any_of(flights, [](const Flight &f) { return f.sums && !f.isRescaled(); }))
+    if (!isAddedTo)
       return;
     // Of each dot the latest is under way, the one before has read its operands by the end of an
     // iteration.
@@ -252,20 +257,21 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       first->moveBefore(loop.getBody(), loop.getBody()->begin());
   }
 
-  // Waits for the sums where they are rescaled, which is put off until the dot needs it. Only then
+  // Waits for the sums before they are rescaled, which is put off until the dot needs it. Only then
   // may registers be written that the dot in flight reads.
   static Operation *waitInNext(scf::ForOp loop, Flight &flight) {
     Value carried = loop.getRegionIterArg(flight.number);
-    for (Operation *op : flight.sums->rescaling)
-      op->moveBefore(flight.start);
-    OpBuilder builder(flight.sums->rescaling.front());
+    SmallVector<Operation *> behind(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
     Value before;
     Operation *packing = nullptr;
     if (isa<RankedTensorType>(flight.start.getA().getType())) {
       packing = flight.start.getA().getDefiningOp();
       before = packing->getOperand(0);
-      packing->moveBefore(flight.start);
+      behind.push_back(packing);
     }
+    for (Operation *op : behind)
+      op->moveBefore(flight.start);
+    OpBuilder builder(behind.front());
     auto wait =
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                before ? before.getType() : Type(), carried, before);
