@@ -243,15 +243,16 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     useFirst(loop, flight.number);
   }
 
-  // What an iteration first computes from the result, it does before all else: the next result may
-  // take its registers then, and nothing is moved from one iteration to the next.
+  // What an iteration first computes from the result, it does before all else, if it takes no
+  // longer than a move: the next result may take its registers then, and nothing has to be moved.
   static void useFirst(scf::ForOp loop, unsigned number) {
     BlockArgument carried = loop.getRegionIterArg(number);
     if (!carried.hasOneUse())
       return;
     Operation *first = *carried.user_begin();
-    if (first->getBlock() == loop.getBody() && first->hasTrait<OpTrait::Elementwise>() &&
-        isMemoryEffectFree(first) && llvm::all_of(first->getOperands(), [&](Value operand) {
+    if (first->getBlock() == loop.getBody() &&
+        isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(first) &&
+        llvm::all_of(first->getOperands(), [&](Value operand) {
           return operand == carried || loop.isDefinedOutsideOfLoop(operand);
         }))
       first->moveBefore(loop.getBody(), loop.getBody()->begin());
