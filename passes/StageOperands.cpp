@@ -14,6 +14,7 @@
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
+#include "passes/LoopHints.h"
 #include "passes/OverlapDots.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -280,18 +281,23 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       unsigned depth = producer == Producer::Copies
                            ? stages
                            : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
+      copyByEngine(loop, loads, *contiguity);
+      cta::DotOp early = overlapPair(loop, loads, stages);
       // A dot in flight reads one buffer more.
       // Rings of copies are empty when the loop is done: what only comes then may lie there.
-      unsigned lag = canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages ? 1 : 0;
+      if (!early && canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages)
+        for (FetchedLoad &load : loads)
+          load.isReadLonger = true;
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
               "goes to shared memory in its own iteration: there is no room to keep its buffer");
-      copyByEngine(loop, loads, *contiguity);
       for (const FetchedLoad &load : loads)
         staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
-        fetchAhead(loop, loads, producer, depth + lag, lag);
+        cta::DotOp first = fetchAhead(loop, loads, producer, depth, early);
+        if (first)
+          readAlike(first, early);
         findRoots();
         contiguity.reset(); // the loop's results are other values
       } else if (own) {
@@ -595,6 +601,89 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return why;
   }
 
+  /// The dot of a loop that an iteration can do for the next one, so that it runs beside the rest
+  /// of the iteration, and the loop's other dot beside what comes then; null when there is none.
+  /// Says so to the loads.
+  cta::DotOp overlapPair(scf::ForOp loop, MutableArrayRef<FetchedLoad> loads, unsigned stages) {
+    std::optional<DotPair> pair = dotPairOf(loop, target);
+    // The uses of a channel are counted on from one run of its loop to the next: all alike.
+    if (!pair || !target.asyncCopy || loop->getParentOfType<LoopLikeOpInterface>())
+      return nullptr;
+    auto [early, late] = *pair;
+    auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
+      return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
+    };
+    SmallVector<FetchedLoad> planned(loads);
+    unsigned known = 0; // operands of the early dot
+    for (FetchedLoad &load : planned) {
+      load.isEarly = isFetchedFor(load, early);
+      load.isReadLonger = isFetchedFor(load, late);
+      known += load.isEarly;
+      if (load.isEarly == load.isReadLonger || (load.isEarly && followsCarried(loop, load.load)))
+        return nullptr;
+    }
+    for (Value operand : {early.getA(), early.getB()})
+      known += loop.isDefinedOutsideOfLoop(operand);
+    const bool isLateFetched =
+        llvm::any_of(planned, [](const FetchedLoad &load) { return load.isReadLonger; });
+    if (known != 2 || !isLateFetched || planned.size() < 2)
+      return nullptr;
+    if (loop->removeAttr(hints::oneAccumulator) ||
+        canShareMultiprocessor(*pair, loads, stages, loop))
+      return nullptr;
+    if (!registersHold(*pair, planned.front().byEngine())) {
+      early.emitRemark("runs beside no other work: registers do not hold two of its results");
+      return nullptr;
+    }
+    if (bytesWith(planned, stages, loop) > target.maxSharedBytes) {
+      late.emitRemark("runs beside no other work: there is no room for one buffer more");
+      return nullptr;
+    }
+    llvm::copy(planned, loads.begin());
+    return early;
+  }
+
+  static unsigned registersOf(Type tile) {
+    return cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32;
+  }
+
+  /// Whether two blocks share a multiprocessor when no dots overlap. Then one multiplies while the
+  /// other does not, and what overlapping takes would leave room for one. Estimated: few kernels
+  /// take much less than 32 registers beside their tiles.
+  bool canShareMultiprocessor(DotPair pair, ArrayRef<FetchedLoad> loads, unsigned stages,
+                              Operation *loop) {
+    const unsigned registers =
+        warpsOf(getOperation()) * target.warpSize *
+        (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + 32);
+    return 2 * registers <= target.registersPerUnit &&
+           2 * bytesWith(loads, stages, loop) <= target.maxSharedBytes;
+  }
+
+  /// Whether a thread's registers hold what two dots have at once when they overlap: both results
+  /// of the early one, what is made of one, and the late one's sums.
+  bool registersHold(DotPair pair, bool isByEngine) {
+    // Rows' sums and indices; addresses, where threads copy.
+    const unsigned others = isByEngine ? 28 : 96;
+    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned all = std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
+    return 2 * registersOf(pair.early.getType()) + registersOf(pair.late.getA().getType()) +
+               registersOf(pair.late.getType()) + others <=
+           all;
+  }
+
+  /// Has a dot read from shared memory what another one does, as far as that is still a tile.
+  void readAlike(cta::DotOp dot, cta::DotOp other) {
+    for (auto &[root, tile] : staged)
+      for (unsigned i = 0; i < 2; ++i)
+        if (auto use = llvm::find_if(
+                tile.uses,
+                [&](const BufferUse &b) { return b.operand == &other->getOpOperand(i); });
+            use != tile.uses.end()) {
+          const SmallVector<int32_t, 2> order = use->order;
+          tile.uses.push_back({&dot->getOpOperand(i), order});
+        }
+  }
+
   /// Whether a dot of the loop may be in flight while the next iteration begins.
   bool canOverlap(scf::ForOp loop) const {
     auto isStaged = [&](Value operand) {
@@ -605,27 +694,31 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     };
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
       const MmaInstruction *instruction = instructionOf(dot, target);
-      return instruction && !instruction->promotionInterval && isCarriedThrough(dot) &&
+      const std::optional<CarriedSums> sums = carriedSums(dot);
+      return instruction && !instruction->promotionInterval && sums && sums->rescaling.empty() &&
              isStaged(dot.getA()) && isStaged(dot.getB());
     });
   }
 
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the
-  /// same time: a buffer that is filled an iteration ahead shares its place with nothing, and with
-  /// no scratch of an operation in `beside`.
+  /// same time.
   unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, Operation *beside) {
-    int64_t each = 0, others = 0, scratch = 0;
-    for (const FetchedLoad &load : loads) {
-      each += llvm::alignTo(load.buffer.getBytes(), 16);
-      others -= bytesOf(load.load->getResult(0));
-    }
-    for (auto &[root, tile] : staged)
-      others += bytesOf(root);
-    getOperation().walk([&](cta::ChannelOp channel) { others += channel.getType().getBytes(); });
-    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
-    while (most > 0 && most * each + others + scratch > target.maxSharedBytes)
+    while (most > 0 && bytesWith(loads, most, beside) > target.maxSharedBytes)
       --most;
     return most;
+  }
+  /// Of shared memory, with so many buffers of each load: a buffer that is filled an iteration
+  /// ahead shares its place with nothing, and with no scratch of an operation in `beside`.
+  int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth, Operation *beside) {
+    int64_t bytes = 0, scratch = 0;
+    for (const FetchedLoad &load : loads)
+      bytes += (depth + load.isReadLonger) * llvm::alignTo(load.buffer.getBytes(), 16) -
+               bytesOf(load.load->getResult(0));
+    for (auto &[root, tile] : staged)
+      bytes += bytesOf(root);
+    getOperation().walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
+    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
+    return bytes + scratch;
   }
   static int64_t bytesOf(Value tile) {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());

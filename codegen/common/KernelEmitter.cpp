@@ -457,9 +457,15 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::DotStartOp start) { result = emitDotStart(*this, start); })
       .Case([&](cta::DotsWaitOp wait) { hooks.warpgroupWait(b, wait.getPending(), {}); })
       .Case([&](cta::DotWaitOp wait) {
-        Registers sums = registers(wait.getDot());
-        hooks.warpgroupWait(b, 0, sums);
-        define(wait, std::move(sums));
+        Registers known = registers(wait.getDot());
+        const size_t count = known.size();
+        if (wait.getBefore())
+          llvm::append_range(known, registers(wait.getBefore()));
+        hooks.warpgroupWait(b, 0, known);
+        if (wait.getAfter())
+          define(wait.getAfter(), Registers(known.begin() + count, known.end()));
+        known.resize(count);
+        define(wait.getSums(), std::move(known));
       })
       .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })
       .Case([&](cta::ChannelOp channel) { result = emitChannel(*this, channel); })

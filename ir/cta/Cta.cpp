@@ -247,7 +247,15 @@ void DotStartOp::getEffects(
   addReadsOf(*this, effects);
 }
 
-LogicalResult DotWaitOp::verify() { return verifyOneUser(*this, getDot()); }
+LogicalResult DotWaitOp::verify() {
+  const Value before = getBefore(), after = getAfter();
+  if (bool(before) != bool(after) || (before && before.getType() != after.getType()))
+    return emitOpError("gives other tiles behind the wait than it takes before it");
+  if (before && elementOf(before.getType()) != elementOf(getSums().getType()))
+    return emitOpError("takes tiles of ")
+           << elementOf(before.getType()) << " with sums of " << elementOf(getSums().getType());
+  return verifyOneUser(*this, getDot());
+}
 
 static LogicalResult verifyContents(Operation *op, RankedTensorType tile, BufferType buffer) {
   if (tile.getShape() != buffer.getShape() || tile.getElementType() != buffer.getElement())

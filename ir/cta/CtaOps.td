@@ -162,11 +162,15 @@ def Cta_DotsWaitOp : Cta_Op<"dots_wait", [MemoryEffects<[MemRead<Cta_SharedMemor
 }
 
 def Cta_DotWaitOp : Cta_Op<"dot_wait", [Pure,
-    TypesMatchWith<"the tile in flight", "dot", "result", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
+    TypesMatchWith<"the tile in flight", "dot", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "the sums of a dot in flight, once they are there";
-  let arguments = (ins Cta_InFlightType:$dot);
-  let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$dot attr-dict `:` qualified(type($dot))";
+  let description = [{
+    No dot is in flight afterwards. `before` is a tile that is there at the wait, and `after` the same tile, which comes behind
+    it. So threads compute as long as they can beside the dot, and what they compute from `after` takes no registers that it reads.
+  }];
+  let arguments = (ins Cta_InFlightType:$dot, Optional<Tile_Tensor>:$before);
+  let results = (outs Tile_Tensor:$sums, Optional<Tile_Tensor>:$after);
+  let assemblyFormat = "$dot (`behind` $before^)? attr-dict `:` qualified(type($dot)) (`,` type($before)^ `->` type($after))?";
   let hasVerifier = 1;
 }
 

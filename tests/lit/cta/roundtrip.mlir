@@ -37,6 +37,10 @@ func.func @registers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols
   %6 = cta.dot_begin %5 : !cta.in_flight<tensor<16x16xf32, #cols>>
   // CHECK: cta.dot_wait %[[B]]
   %7 = cta.dot_wait %6 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: %[[H:.*]] = cta.dot_begin
+  %8 = cta.dot_begin %7 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: cta.dot_wait %[[H]] behind %{{.*}} : !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>, tensor<16x16xf32, #[[COLS]]> -> tensor<16x16xf32, #[[COLS]]>
+  %9, %10 = cta.dot_wait %8 behind %acc : !cta.in_flight<tensor<16x16xf32, #cols>>, tensor<16x16xf32, #cols> -> tensor<16x16xf32, #cols>
   return
 }
 
