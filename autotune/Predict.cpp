@@ -183,6 +183,9 @@ private:
       stores(storeOp);
     } else if (auto storeOp = dyn_cast<cta::BufferStoreOp>(op)) {
       stores(storeOp);
+    } else if (auto storeOp = dyn_cast<cta::TensorStoreOp>(op)) {
+      store.requests += times;
+      store.bytes += times * double(storeOp.getBuffer().getType().getBytes());
     } else if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
       const Type type = rmw.getValue().getType();
       touch(atomic, times, elementsOf(type), cta::elementBytes(type), 1);

@@ -80,6 +80,7 @@ TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments) {
   map.rank = static_cast<unsigned>(plan.extents.size());
   map.elementBytes = plan.elementBytes;
   map.swizzle = plan.swizzle;
+  map.isWritten = plan.isWritten;
   for (unsigned i = 0; i < map.rank; ++i) {
     map.extents[i] = static_cast<uint64_t>(std::max<int64_t>(value(plan.extents[i]), 0));
     map.box[i] = plan.box[i];
@@ -124,6 +125,7 @@ std::string serialize(const Artifact &artifact) {
     fields.number(static_cast<uint64_t>(map.box.size()));
     for (unsigned extent : map.box)
       fields.number(static_cast<uint32_t>(extent));
+    fields.number(static_cast<uint32_t>(map.isWritten));
   }
   fields.number(artifact.compileMilliseconds);
   fields.number(static_cast<uint64_t>(artifact.debugSites.size()));
@@ -179,6 +181,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     readGiven(map.strides);
     for (uint64_t box = fields.count(); box && fields.ok(); --box)
       map.box.push_back(fields.number<uint32_t>());
+    map.isWritten = fields.number<uint32_t>();
   }
   artifact.compileMilliseconds = fields.number<double>();
   for (uint64_t sites = fields.count(); sites && fields.ok(); --sites)

@@ -51,6 +51,7 @@ struct TensorMapPlan {
   std::vector<Given> extents; ///< elements
   std::vector<Given> strides; ///< elements, of all dimensions but the first
   std::vector<unsigned> box;  ///< elements
+  bool isWritten = false;     ///< else read
 
   friend bool operator==(const TensorMapPlan &, const TensorMapPlan &) = default;
 };
@@ -63,8 +64,10 @@ struct TensorMapValues {
   uint64_t extents[mostDimensions] = {};
   uint64_t strides[mostDimensions] = {}; ///< bytes; strides[0] is that of dimension 1
   unsigned box[mostDimensions] = {};
+  bool isWritten = false; ///< else read
 
-  /// Whether it has no elements; such a tensor is one zero, as the driver takes none without any.
+  /// Whether it has no elements. The driver takes none without any: one that is read is a zero then,
+  /// one that is written a place that nobody reads.
   bool isEmpty() const { return std::find(extents, extents + rank, 0u) != extents + rank; }
 
   friend bool operator==(const TensorMapValues &, const TensorMapValues &) = default;

@@ -401,6 +401,7 @@ static void planTensorMaps(func::FuncOp kernel, LaunchPlan &plan) {
     llvm::transform(map.extents, std::back_inserter(planned.extents), given);
     llvm::transform(map.strides, std::back_inserter(planned.strides), given);
     planned.box.assign(map.box.begin(), map.box.end());
+    planned.isWritten = map.isWritten;
   }
 }
 

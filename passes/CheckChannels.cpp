@@ -10,9 +10,11 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelRun.h"
+#include "passes/analysis/Contiguity.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -220,8 +222,8 @@ private:
       Template &made = add(kindOf(access.kind), access.origin.owner, access.origin.index);
       made.event.queue = starts ? ChannelRun::Dots : ChannelRun::Copies;
       made.event.byProxy = byProxy;
+      made.event.byOne = isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
       if (copy) {
-        made.event.byOne = true;
         made.event.amount = copy.getBuffer().getType().getBytes();
         made.barriers = copy.getBarriers().getDefiningOp();
         made.signalled = copy.getIndex();
@@ -446,6 +448,14 @@ private:
     return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
   }
 
+  /// Of what a value can be, what is next to a number.
+  int64_t nearest(Value value, int64_t number) {
+    if (!contiguity)
+      contiguity.emplace(kernel);
+    const Interval known = (*contiguity)[value].interval;
+    return int64_t(std::clamp<Interval::Number>(number, known.low, known.high));
+  }
+
   void chooseBounds(scf::ForOp loop) {
     if (tripsOf(loop))
       return;
@@ -456,12 +466,13 @@ private:
       return;
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
     choose(loop.getUpperBound(), upper);
-    if (const Number made = tripsOf(loop); made && (*made || trips == 0))
+    if (const Number now = tripsOf(loop); now && (trips == 0 || *now))
       return;
-    // Something else that it is computed from is in the way.
+    // Something else that it is computed from is in the way. Conditions may have been folded for
+    // what it can never be.
     const unsigned number = valueNumbers.at(loop.getUpperBound());
     isFixed[number] = true;
-    set(loop.getUpperBound(), upper);
+    set(loop.getUpperBound(), nearest(loop.getUpperBound(), upper));
   }
 
   LogicalResult visit(Block &block) {
@@ -662,6 +673,7 @@ private:
   std::vector<unsigned> openSince; ///< how many choices did not tell its number
   unsigned choices = 0;
   std::vector<Event> events;
+  std::optional<ContiguityAnalysis> contiguity; ///< once something asks
   unsigned wanted = 0, pattern = 0;
   Operation *marked = nullptr; ///< the first loop with an open number of iterations
   uint32_t iteration = 0, tripsHere = 0;
@@ -675,8 +687,8 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
       return signalPassFailure();
     bool isNeeded = false;
     WalkResult placed = kernel.walk([&](Operation *op) {
-      isNeeded |=
-          isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::MbarrierWaitOp, cta::DotStartOp>(op);
+      isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
+                      cta::DotStartOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
         return WalkResult::advance();
       op->emitOpError("has no place in shared memory yet");

@@ -8,8 +8,15 @@
 //
 // Where a target has no asynchronous copies, registers carry the data: the loads of the next use
 // are issued before an iteration computes, and stored into the channel after it.
+//
+// A loop's early dot is done an iteration ahead as well, and so is all that has to do with the
+// channels that it reads:
+//
+//   prologue: also issue use depth-1; wait for use 0; early dot of iteration 0
+//   loop, use i: wait for use i+1; issue use i + depth; early dot of iteration i+1; compute
+//
+// The last iteration does one that nobody reads, of zeros.
 #include "passes/FetchAhead.h"
-#include "ir/cta/TensorMap.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Ahead.h"
@@ -168,30 +175,39 @@ bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) 
 class Pipeline {
 public:
   Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
-           unsigned lag)
+           cta::DotOp early)
       : loop(loop), producer(producer), depth(depth),
-        ahead(producer == Producer::Copies ? depth - 1 - lag : 1), slice(loop) {
+        ahead(producer == Producer::Copies ? depth - 1 : 1),
+        slices{AddressSlice(loop), AddressSlice(loop)}, early(early) {
     for (const FetchedLoad &load : loads)
-      slice.add(load.load);
+      slices[load.isEarly].add(load.load);
     makeGroups(loads);
   }
 
-  void run() {
+  cta::DotOp run() {
     OpBuilder builder(loop);
     makeChannels(builder);
     SmallVector<Value> next = prologue(builder);
+    cta::DotOp first;
+    if (early) {
+      first = begin(builder);
+      next.push_back(first);
+    }
     carryAhead(builder, next);
     steadyState();
     for (const Group &group : groups)
       release(group);
+    return first;
   }
 
 private:
   /// Loads that are waited for together, in the order of their first uses.
   struct Group {
     Operation *consumer; ///< in the loop's body
+    bool isEarly;        ///< as its loads are
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
+    Value use = {};                ///< that an iteration reads
     Operation *lastTile = nullptr; ///< the last read of a tile, once made
   };
 
@@ -208,23 +224,25 @@ private:
       }
       Group *group = nullptr;
       for (Group &other : groups)
-        if (other.consumer == consumer || ahead > 1 || producer == Producer::Registers)
+        if (other.isEarly == load.isEarly &&
+            (other.consumer == consumer || ahead > 1 || producer == Producer::Registers))
           group = &other;
       if (!group)
-        group = &groups.emplace_back(Group{consumer, {}, {}});
+        group = &groups.emplace_back(Group{consumer, load.isEarly, {}, {}});
       group->loads.push_back(&load);
       if (consumer->isBeforeInBlock(group->consumer))
         group->consumer = consumer;
     }
     llvm::sort(groups, [](const Group &a, const Group &b) {
-      return a.consumer->isBeforeInBlock(b.consumer);
+      return a.isEarly != b.isEarly ? a.isEarly : a.consumer->isBeforeInBlock(b.consumer);
     });
   }
 
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
-        auto type = cta::ChannelType::get(builder.getContext(), depth, load->buffer);
+        auto type =
+            cta::ChannelType::get(builder.getContext(), depth + load->isReadLonger, load->buffer);
         group.channels.push_back(
             cta::ChannelOp::create(builder, load->load->getLoc(), type, IntegerAttr()));
       }
@@ -261,26 +279,69 @@ private:
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
     Value first = loop.getLowerBound();
     Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
-    SmallVector<Value> carried(loop.getInitArgs());
-    for (unsigned use = 0; use < ahead; ++use) {
+    auto slotOf = [&](unsigned use) { return number(builder, builder.getI32Type(), use); };
+    auto insideOf = [&](unsigned use) {
+      return use == 0
+                 ? entered
+                 : builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
+    };
+    auto mapOf = [&](unsigned use) {
       Value distance =
           builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
-      Value iv = builder.createOrFold<arith::AddIOp>(loc, first, distance);
-      Value inside = entered;
-      if (use > 0)
-        inside = builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
       IRMapping map;
-      map.map(loop.getInductionVar(), iv);
+      map.map(loop.getInductionVar(), builder.createOrFold<arith::AddIOp>(loc, first, distance));
+      return map;
+    };
+    // The first use is always read.
+    auto issueEarly = [&](unsigned use) {
+      IRMapping map = mapOf(use);
+      issue(builder, /*isEarly=*/true, map, slotOf(use), insideOf(use),
+            use ? insideOf(use - 1) : Value());
+    };
+    if (early)
+      issueEarly(0);
+    SmallVector<Value> carried(loop.getInitArgs());
+    for (unsigned use = 0; use < ahead; ++use) {
+      if (early)
+        issueEarly(use + 1);
+      IRMapping map = mapOf(use);
       map.map(loop.getRegionIterArgs(), carried);
-      Value slot = number(builder, builder.getI32Type(), use);
-      fill(builder, issue(builder, map, slot, inside), slot);
-      for (unsigned n : slice.carriedNumbers())
+      Value inside = insideOf(use), slot = slotOf(use);
+      fill(builder, issue(builder, /*isEarly=*/false, map, slot, inside, inside), slot);
+      for (unsigned n : slice().carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
     }
     SmallVector<Value> next;
-    for (unsigned n : slice.carriedNumbers())
+    for (unsigned n : slice().carriedNumbers())
       next.push_back(carried[n]);
     return next;
+  }
+
+  // Does the early dot of the first iteration.
+  cta::DotOp begin(OpBuilder &builder) {
+    auto first = cast<cta::DotOp>(builder.clone(*early));
+    OpBuilder before(first), after(first->getContext());
+    after.setInsertionPointAfter(first);
+    Value use = number(before, before.getI32Type(), 0);
+    for (const Group &group : groups) {
+      if (!group.isEarly)
+        continue;
+      auto wait = waitFor(before, group, use);
+      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers()))
+        for (const BufferUse &reader : load->uses)
+          readBuffer(before,
+                     {&first->getOpOperand(reader.operand->getOperandNumber()), reader.order},
+                     buffer);
+      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use);
+    }
+    return first;
+  }
+
+  cta::WaitOp waitFor(OpBuilder &builder, const Group &group, Value use) {
+    SmallVector<Type> types;
+    for (Value channel : group.channels)
+      types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
+    return cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
   }
 
   // Lets the loop carry, besides what it does, the values ahead and the number of the use.
@@ -307,41 +368,31 @@ private:
     use = arguments.back();
     Operation *terminator = loop.getBody()->getTerminator();
     SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
+    SmallVector<Value> yielded;
+    // Before all else, so that it runs beside the rest of the iteration.
+    if (early)
+      early->moveBefore(loop.getBody(), loop.getBody()->begin());
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      SmallVector<Type> types;
-      for (Value channel : group.channels)
-        types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
-      auto wait =
-          cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
+      group.use = group.isEarly ? usesFromNow(builder, 1) : use;
+      auto wait = waitFor(builder, group, group.use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);
         if (load->uses.empty())
           tiles.push_back({&group, load->load, buffer});
       }
-      if (i != 0)
-        continue;
-      Type type = loop.getInductionVar().getType();
-      Value inside = isInside(builder, loop.getInductionVar(), ahead);
-      Value distance =
-          builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, ahead));
-      IRMapping map;
-      map.map(loop.getInductionVar(),
-              arith::AddIOp::create(builder, loc, loop.getInductionVar(), distance).getResult());
-      for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
-        map.map(arguments[n], arguments[numCarried + k]);
-      Value slot =
-          arith::AddIOp::create(builder, loc, use, number(builder, builder.getI32Type(), ahead));
-      SmallVector<Value> loaded = issue(builder, map, slot, inside);
-      SmallVector<Value> yielded;
-      for (unsigned n : slice.carriedNumbers())
-        yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
-      OpBuilder end(terminator);
-      fill(end, loaded, slot);
-      yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
-      terminator->insertOperands(terminator->getNumOperands(), yielded);
+      if (i == 0)
+        yielded = issueAhead(builder);
     }
+    if (early) {
+      Value known = arguments.drop_back().back();
+      early.getResult().replaceAllUsesWith(known);
+      yielded.push_back(early);
+    }
+    OpBuilder end(terminator);
+    yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
+    terminator->insertOperands(terminator->getNumOperands(), yielded);
     // Only now, as addresses may be computed from what is loaded.
     for (auto &[group, load, buffer] : tiles) {
       OpBuilder builder(group->consumer);
@@ -349,10 +400,48 @@ private:
     }
   }
 
+  Value usesFromNow(OpBuilder &builder, unsigned count) {
+    return arith::AddIOp::create(builder, loop.getLoc(), use,
+                                 number(builder, builder.getI32Type(), count));
+  }
+
+  // Issues what an iteration does for later ones. Gives what the slice carries on.
+  SmallVector<Value> issueAhead(OpBuilder &builder) {
+    Location loc = loop.getLoc();
+    Value iv = loop.getInductionVar();
+    Operation *terminator = loop.getBody()->getTerminator();
+    auto mapAhead = [&](unsigned count) {
+      Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
+                                                           number(builder, iv.getType(), count));
+      IRMapping map;
+      map.map(iv, arith::AddIOp::create(builder, loc, iv, distance).getResult());
+      return map;
+    };
+    Value inside = isInside(builder, iv, ahead);
+    if (early) {
+      IRMapping map = mapAhead(ahead + 1);
+      issue(builder, /*isEarly=*/true, map, usesFromNow(builder, ahead + 1),
+            isInside(builder, iv, ahead + 1), inside);
+    }
+    IRMapping map = mapAhead(ahead);
+    for (auto [k, n] : llvm::enumerate(slice().carriedNumbers()))
+      map.map(loop.getRegionIterArgs()[n], loop.getRegionIterArgs()[numCarried + k]);
+    Value slot = usesFromNow(builder, ahead);
+    SmallVector<Value> loaded = issue(builder, /*isEarly=*/false, map, slot, inside, inside);
+    SmallVector<Value> yielded;
+    for (unsigned n : slice().carriedNumbers())
+      yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
+    OpBuilder end(terminator);
+    fill(end, loaded, slot);
+    return yielded;
+  }
+
   // Computes the addresses of one iteration and copies what is there, or gives it. Where that
-  // iteration is not `inside` the loop nothing may be read.
-  SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, Value slot, Value inside) {
-    for (Operation *op : slice.inOrder()) {
+  // iteration is not `inside` the loop nothing may be read. Somebody waits for the use where
+  // `isAwaited`, or always where that is null.
+  SmallVector<Value> issue(OpBuilder &builder, bool isEarly, IRMapping &map, Value slot,
+                           Value inside, Value isAwaited) {
+    for (Operation *op : slices[isEarly].inOrder()) {
       Operation *clone = builder.clone(*op, map);
       clone->walk([](Operation *inner) {
         if (isIntegerDivision(inner))
@@ -362,6 +451,8 @@ private:
     }
     SmallVector<Value> loaded;
     for (Group &group : groups) {
+      if (group.isEarly != isEarly)
+        continue;
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
         cta::AcquireOp buffer;
         if (producer == Producer::Copies)
@@ -374,7 +465,8 @@ private:
           continue;
         }
         if (fetched->byEngine())
-          copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside);
+          copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
+                       isAwaited);
         else
           copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
         load->erase();
@@ -434,25 +526,23 @@ private:
                                   vector);
   }
 
-  // The engine copies nothing at all for an iteration that is not: nobody waits for it.
-  void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
-                    tile::LoadBlockOp load, Value buffer, Value inside) {
-    if (constantInt(inside).value_or(0))
-      inside = {};
-    SmallVector<Value> offsets;
-    for (Value offset : fetched.engineOffsets)
-      offsets.push_back(map.lookupOrDefault(offset));
-    llvm::append_range(offsets, load.getOffsets());
-    if (const auto &segment = fetched.engineSegment) {
-      Value &row = offsets[fetched.engineOffsets.size() + segment->dim];
-      // As an unsigned number a row below the first is one beyond the last.
-      if (segment->mayBeBelow)
-        row = arith::MinUIOp::create(builder, load.getLoc(), row,
-                                     number(builder, row.getType(), cta::TensorMap::segmentRows));
-      row = arith::AddIOp::create(builder, load.getLoc(), segment->first, row);
+  // The engine copies nothing at all where nobody waits for it. Where somebody does and the
+  // iteration is not inside the loop, it is asked for what lies before the tensor: it reads nothing
+  // then, and gives zeros.
+  static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
+                           tile::LoadBlockOp load, Value buffer, Value inside, Value isAwaited) {
+    constexpr int64_t beforeAll = -(int64_t(1) << 30);
+    const Location loc = load.getLoc();
+    SmallVector<Value> offsets =
+        fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
+    if (inside != isAwaited) {
+      Value beyond = arith::ConstantIntOp::create(builder, loc, beforeAll, 32);
+      offsets.back() = builder.createOrFold<arith::SelectOp>(loc, inside, offsets.back(), beyond);
     }
-    cta::TensorCopyBlockOp::create(builder, load.getLoc(), fetched.engineView, offsets, buffer,
-                                   /*barriers=*/Value(), /*index=*/Value(), inside);
+    if (isAwaited && constantInt(isAwaited).value_or(0))
+      isAwaited = {};
+    cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
+                                   /*barriers=*/Value(), /*index=*/Value(), isAwaited);
   }
 
   // Says of each group that it has been read, after its last reader.
@@ -466,14 +556,17 @@ private:
       }
     OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(last);
-    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, use);
+    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use);
   }
+
+  const AddressSlice &slice() const { return slices[false]; }
 
   scf::ForOp loop;
   const Producer producer;
   const unsigned depth, ahead; ///< buffers, and iterations that loads are issued ahead
   unsigned numCarried = 0;
-  AddressSlice slice;
+  AddressSlice slices[2]; ///< that of what early dots read carries nothing
+  cta::DotOp early;
   SmallVector<Group> groups;
   Value use;
 };
@@ -520,9 +613,15 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-void fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
-                unsigned lag) {
-  Pipeline(loop, loads, producer, depth, lag).run();
+cta::DotOp fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
+                      unsigned depth, cta::DotOp early) {
+  return Pipeline(loop, loads, producer, depth, early).run();
+}
+
+bool followsCarried(scf::ForOp loop, Operation *load) {
+  AddressSlice slice(loop);
+  slice.add(load);
+  return !slice.carriedNumbers().empty();
 }
 
 } // namespace sectile

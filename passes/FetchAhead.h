@@ -4,6 +4,7 @@
 
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/TensorBlock.h"
 #include "passes/analysis/Addresses.h"
 
 namespace sectile {
@@ -26,20 +27,14 @@ struct FetchedLoad {
   /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
   /// copies, though less can be shown of an iteration that is computed ahead.
   unsigned vector = 0;
-  /// Of a load that the copy engine makes: its view with all dimensions of the argument that it is
-  /// a part of, and where in those that it has not itself the load's view lies.
-  mlir::Value engineView = {};
-  llvm::SmallVector<mlir::Value> engineOffsets = {};
-  /// The dimension of the load whose extent the kernel computes: the position there is `first` more
-  /// than the load's own offset.
-  struct Segment {
-    unsigned dim;
-    mlir::Value first;
-    bool mayBeBelow; ///< whole blocks may lie below the load's view, and read zeros
-  };
-  std::optional<Segment> engineSegment = {};
+  /// Of a load that the copy engine makes.
+  std::optional<TensorBlock> tensor = {};
+  /// Whether the loop's early dot reads it: in each iteration the use of the next one.
+  bool isEarly = false;
+  /// Whether it is read until the next iteration, by a dot in flight: it has one buffer more.
+  bool isReadLonger = false;
 
-  bool byEngine() const { return bool(engineView); }
+  bool byEngine() const { return tensor.has_value(); }
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;
@@ -55,11 +50,18 @@ enum class Producer {
 std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
                         AddressAnalysis &addresses);
 
-/// Makes each load a channel of `depth` buffers. Replaces the loop. Copies are issued depth - 1
-/// iterations ahead, so that they need two buffers and more; registers do with one. Where `lag` is
-/// one, they are issued one iteration later: the use before may still be read then.
-void fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
-                unsigned depth, unsigned lag);
+/// Makes each load a channel of `depth` buffers, or one more. Replaces the loop. Copies are issued
+/// depth - 1 iterations ahead of what reads them, so that they need two buffers and more; registers
+/// do with one.
+///
+/// `early`, unless null, is a dot whose operands are invariant in the loop or fetched, and whose
+/// sums begin as zeros. Each iteration does that of the next one, and the loop carries its result.
+/// Gives the one before the loop, which does the first iteration's.
+cta::DotOp fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
+                      unsigned depth, cta::DotOp early);
+
+/// Whether the loop computes the addresses of a load from what it carries.
+bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);
 
 } // namespace sectile
 

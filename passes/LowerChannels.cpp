@@ -63,10 +63,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     });
     DenseSet<Value> done; // where the uses of a loop begin
     for (cta::WaitOp wait : waits) {
-      auto loop = cast<scf::ForOp>(wait->getParentOp());
-      Value begin = loop.getTiedLoopInit(cast<BlockArgument>(wait.getSlot()))->get();
-      if (!isa<scf::ForOp>(loop->getParentOp()))
+      auto loop = dyn_cast<scf::ForOp>(wait->getParentOp());
+      if (!loop || !isa<scf::ForOp>(loop->getParentOp()))
         continue;
+      Value begin = loop.getTiedLoopInit(cast<BlockArgument>(wait.getSlot()))->get();
       if (!done.contains(begin))
         done.insert(begin = carryOn(loop, cast<BlockArgument>(wait.getSlot())));
       for (Value channel : wait.getChannels())
@@ -210,7 +210,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       start.erase();
     }
     for (cta::DotWaitOp wait : waits) {
-      wait.getResult().replaceAllUsesWith(wait->getOperand(0));
+      wait->replaceAllUsesWith(wait->getOperands());
       wait.erase();
     }
   }

@@ -243,6 +243,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void lower(Operation *op, const ViewBlock &block, const ContiguityAnalysis &contiguity) {
     if (auto copy = dyn_cast<cta::TensorCopyBlockOp>(op))
       return lower(copy, block);
+    if (auto store = dyn_cast<cta::TensorStoreBlockOp>(op))
+      return lower(store, block);
     OpBuilder builder(op);
     const BlockContiguity known = block.contiguity(contiguity);
     Addressing addressing(builder, op->getLoc(), block, known);
@@ -271,32 +273,49 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
 
   void lower(cta::TensorCopyBlockOp copy, const ViewBlock &block) {
     OpBuilder builder(copy);
-    const cta::BufferType buffer = copy.getBuffer().getType();
+    auto [map, coordinates] = placeOf(copy, block);
+    cta::TensorCopyOp::create(builder, copy.getLoc(), map, coordinates, copy.getBuffer(),
+                              copy.getBarriers(), copy.getIndex(), copy.getWhen(),
+                              copy.getExpects());
+    copy.erase();
+  }
+
+  void lower(cta::TensorStoreBlockOp store, const ViewBlock &block) {
+    OpBuilder builder(store);
+    auto [map, coordinates] = placeOf(store, block);
+    cta::TensorStoreOp::create(builder, store.getLoc(), map, coordinates, store.getBuffer());
+    store.erase();
+  }
+
+  /// The tensor map of a block that the copy engine moves, and the block's coordinates there.
+  template <class Op>
+  std::pair<Value, SmallVector<Value>> placeOf(Op access, const ViewBlock &block) {
+    const cta::BufferType buffer = access.getBuffer().getType();
     const TensorBoxes boxes =
         *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
     // The view's dimensions in the order of the map's.
     SmallVector<unsigned> order;
-    const unsigned leading = copy.getOffsets().size() - buffer.getShape().size();
+    const unsigned leading = access.getOffsets().size() - buffer.getShape().size();
     llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);
     for (unsigned d = leading; d-- > 0;)
       order.push_back(d);
     SmallVector<Value> coordinates;
     for (unsigned d : order)
-      coordinates.push_back(copy.getOffsets()[d]);
-    cta::TensorCopyOp::create(builder, copy.getLoc(), mapOf(block, boxes, order), coordinates,
-                              copy.getBuffer(), copy.getBarriers(), copy.getIndex(), copy.getWhen(),
-                              copy.getExpects());
-    copy.erase();
+      coordinates.push_back(access.getOffsets()[d]);
+    const bool isWritten = std::is_same_v<Op, cta::TensorStoreBlockOp>;
+    return {mapOf(block, boxes, order, isWritten), coordinates};
   }
 
   /// The argument that is the tensor map of a view.
-  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order) {
+  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order,
+              bool isWritten) {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
     cta::TensorMap map;
     map.pointer = cast<BlockArgument>(view.getPtr()).getArgNumber();
     map.elementBytes = cta::elementBytes(block.tile);
     map.swizzle = boxes.swizzle;
+    map.isWritten = isWritten;
     for (unsigned d : order)
       map.extents.push_back(*cta::givenToLaunch(view.getExtents()[d]));
     for (unsigned d : order.drop_front())

@@ -1,8 +1,17 @@
-// Lets a loop's dots be in flight while its next iteration begins: sums that nothing but the dot
-// reads are waited for after the loop. Of each dot the latest is under way, the one before has read
-// its operands by the end of an iteration.
+// Lets dots run beside their threads: a dot is started where it stands, and waited for as late as
+// its sums and its operands allow.
+//
+//   sums that a loop only adds to      after the loop
+//   sums that a loop rescales first    in the next iteration, before that, and likewise where a
+//                                      dot reads registers, before these are written
+//   a result that a loop carries on    there as well, or at the end of the iteration
+//
+// ptxas (12.8 to 13.0) follows no dot over the end of an iteration when others stay in flight at
+// the wait for it: it then lets none run beside another. So rescaled sums and results carried on
+// are waited for in one place.
 #include "passes/OverlapDots.h"
 #include "ir/MmaElements.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -16,25 +25,86 @@ using namespace mlir;
 
 namespace sectile {
 
-/// The number of the value that the loop carries for the dot's sums.
-static std::optional<unsigned> carriedNumber(cta::DotOp dot) {
-  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
-  auto sums = dyn_cast<BlockArgument>(dot.getAcc());
-  if (!loop || !sums || sums.getOwner() != loop.getBody() || sums == loop.getInductionVar() ||
-      !sums.hasOneUse() || !dot.getResult().hasOneUse())
-    return std::nullopt;
-  const unsigned number = sums.getArgNumber() - 1;
-  if (loop.getYieldedValues()[number] != dot.getResult())
-    return std::nullopt;
-  return number;
+/// Whether `value` is `sums`, or follows from it by operations whose results nothing else uses.
+/// Adds these.
+static bool follows(Value value, BlockArgument sums, SmallVectorImpl<Operation *> &by) {
+  if (value == sums)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != sums.getOwner() || !op->hasTrait<OpTrait::Elementwise>() ||
+      !isMemoryEffectFree(op) || !op->hasOneUse())
+    return false;
+  for (Value operand : op->getOperands())
+    if (operand.getType() == sums.getType() && follows(operand, sums, by)) {
+      by.push_back(op);
+      return true;
+    }
+  return false;
 }
 
-bool isCarriedThrough(cta::DotOp dot) { return carriedNumber(dot).has_value(); }
+/// The number of the value that a loop carries from a dot in it on, if nothing else uses the dot.
+static std::optional<unsigned> carriedNumber(cta::DotOp dot) {
+  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+  if (!loop || !dot.getResult().hasOneUse())
+    return std::nullopt;
+  OpOperand &use = *dot.getResult().use_begin();
+  return use.getOwner() == loop.getBody()->getTerminator() ? std::optional(use.getOperandNumber())
+                                                           : std::nullopt;
+}
+
+std::optional<CarriedSums> carriedSums(cta::DotOp dot) {
+  const std::optional<unsigned> number = carriedNumber(dot);
+  if (!number)
+    return std::nullopt;
+  CarriedSums sums{*number, {}};
+  BlockArgument carried = cast<scf::ForOp>(dot->getParentOp()).getRegionIterArg(*number);
+  return carried.hasOneUse() && follows(dot.getAcc(), carried, sums.rescaling) ? std::optional(sums)
+                                                                               : std::nullopt;
+}
+
+/// Whether an instruction of the target does the dot beside the threads.
+static bool isAsynchronous(cta::DotOp dot, const Target &target) {
+  const MmaInstruction *instruction = instructionOf(dot, target);
+  return instruction && instruction->bHome == OperandHome::Shared &&
+         !instruction->promotionInterval;
+}
+
+static bool beginsAsZeros(cta::DotOp dot) {
+  return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
+}
+
+std::optional<RankedTensorType> packedFrom(cta::DotOp dot) {
+  Operation *packing = dot.getA().getDefiningOp();
+  if (!packing || packing->getBlock() != dot->getBlock() || packing->getNumOperands() != 1 ||
+      !packing->hasOneUse() || !packing->hasTrait<OpTrait::Elementwise>() ||
+      !isMemoryEffectFree(packing))
+    return std::nullopt;
+  auto from = dyn_cast<RankedTensorType>(packing->getOperand(0).getType());
+  return from && from.getElementType() == dot.getType().getElementType() ? std::optional(from)
+                                                                         : std::nullopt;
+}
+
+std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
+  SmallVector<cta::DotOp> dots;
+  loop.walk([&](cta::DotOp dot) { dots.push_back(dot); });
+  if (dots.size() != 2 || !llvm::all_of(dots, [&](cta::DotOp dot) {
+        return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
+      }))
+    return std::nullopt;
+  auto [early, late] = std::pair(dots[0], dots[1]);
+  // No need to look at how the second follows from the first: that there is nothing else to do
+  // beside them does no harm.
+  const bool startsAnew = loop.isDefinedOutsideOfLoop(early.getAcc()) && beginsAsZeros(early);
+  return startsAnew && carriedSums(late) && packedFrom(late) ? std::optional(DotPair{early, late})
+                                                             : std::nullopt;
+}
 
 namespace {
 
-/// Whether what a loop writes in an iteration may be what its dot of the iteration before reads.
-bool isOverwrittenNext(scf::ForOp loop, Value operand) {
+/// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
+/// dot's iteration, or to the end of the next one.
+bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
   const BufferOrigin read = originOf(operand);
   if (!read.owner || loop->isProperAncestor(read.owner))
     return true;
@@ -52,9 +122,12 @@ bool isOverwrittenNext(scf::ForOp loop, Value operand) {
       std::optional<LinearCount> written;
       if (at && access.origin.index)
         written = ringPosition(access.origin.index, depth);
+      if (!written || written->base != at->base || !at->base)
+        return WalkResult::interrupt();
+      const unsigned further = (written->offset + depth - at->offset) % depth;
+      const bool isLater = dot->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*op));
       // The position that the dot reads is one further in each iteration.
-      if (!written || written->base != at->base || !at->base ||
-          (written->offset + depth - at->offset) % depth == depth - 1)
+      if ((isLater && further == 0) || (untilNextEnds && further == depth - 1))
         return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -63,6 +136,18 @@ bool isOverwrittenNext(scf::ForOp loop, Value operand) {
 }
 
 struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
+  /// A dot to be in flight.
+  struct Flight {
+    cta::DotOp dot;
+    std::optional<CarriedSums> sums; ///< else a result that the loop carries on
+    unsigned number = 0;             ///< of what the loop carries
+    cta::DotStartOp start = {};
+
+    bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
+    /// Whether the next iteration has something to do before it may start the dot again.
+    bool endsInNext() { return sums && (!sums->rescaling.empty() || readsRegisters()); }
+  };
+
   void runOnOperation() override {
     FailureOr<Target> found = targetOf(getOperation());
     if (failed(found))
@@ -73,50 +158,128 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     llvm::for_each(loops, [&](scf::ForOp loop) { overlap(loop); });
   }
 
-  bool canBeInFlight(cta::DotOp dot) const {
-    const MmaInstruction *instruction = instructionOf(dot, target);
-    if (!instruction || instruction->bHome != OperandHome::Shared ||
-        instruction->promotionInterval || !isCarriedThrough(dot))
-      return false;
+  std::optional<Flight> flightOf(cta::DotOp dot) const {
+    const std::optional<unsigned> number = carriedNumber(dot);
+    if (!number || !isAsynchronous(dot, target))
+      return std::nullopt;
+    Flight flight{dot, carriedSums(dot), *number};
     auto loop = cast<scf::ForOp>(dot->getParentOp());
-    return llvm::all_of(ArrayRef<Value>{dot.getA(), dot.getB()}, [&](Value operand) {
-      return isa<cta::BufferType>(operand.getType()) && !isOverwrittenNext(loop, operand);
-    });
+    if (!flight.sums && (!loop.isDefinedOutsideOfLoop(dot.getAcc()) || !beginsAsZeros(dot)))
+      return std::nullopt;
+    for (Value operand : {dot.getA(), dot.getB()})
+      if (isa<cta::BufferType>(operand.getType()) &&
+          isOverwritten(dot, operand, /*untilNextEnds=*/flight.sums.has_value()))
+        return std::nullopt;
+    if (flight.readsRegisters() && !(flight.sums && packedFrom(dot)))
+      return std::nullopt;
+    return flight;
   }
 
   void overlap(scf::ForOp loop) {
-    SmallVector<cta::DotOp> dots;
+    SmallVector<Flight> flights;
     for (auto dot : loop.getBody()->getOps<cta::DotOp>())
-      if (canBeInFlight(dot))
-        dots.push_back(dot);
-    if (dots.empty())
+      if (std::optional<Flight> flight = flightOf(dot))
+        flights.push_back(std::move(*flight));
+    // Sums that are needed so soon are late only beside another dot in flight.
+    const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
+    llvm::erase_if(flights, [&](Flight &f) { return f.endsInNext() && !isCarriedOn; });
+    if (flights.empty())
       return;
-    OpBuilder after(loop->getContext());
-    after.setInsertionPointAfter(loop);
+    bool isAddedTo = false;
     Operation *last = nullptr;
-    for (cta::DotOp dot : dots) {
-      const unsigned number = *carriedNumber(dot);
-      const Location loc = dot.getLoc();
-      auto inFlight = cta::InFlightType::get(loop->getContext(), dot.getType());
-      OpBuilder builder(loop);
-      OpOperand &init = loop.getInitArgsMutable()[number];
-      init.set(cta::DotBeginOp::create(builder, loc, inFlight, init.get()));
-      loop.getRegionIterArg(number).setType(inFlight);
-      builder.setInsertionPoint(dot);
-      auto start =
-          cta::DotStartOp::create(builder, loc, inFlight, dot.getA(), dot.getB(),
-                                  dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
-      dot.getResult().replaceAllUsesWith(start.getResult());
-      dot.erase();
-      last = start;
-      Value result = loop->getResult(number);
-      result.setType(inFlight);
-      auto wait = cta::DotWaitOp::create(after, loc, inFlight.getTile(), result);
-      result.replaceAllUsesExcept(wait.getResult(), wait);
+    for (Flight &flight : flights) {
+      const bool endsInNext = flight.endsInNext();
+      isAddedTo |= flight.sums && !endsInNext;
+      start(loop, flight);
+      if (endsInNext)
+        last = waitInNext(loop, flight);
     }
-    OpBuilder builder(last->getContext());
-    builder.setInsertionPointAfter(last);
-    cta::DotsWaitOp::create(builder, last->getLoc(), dots.size());
+    for (Flight &flight : flights)
+      if (!flight.sums)
+        waitFor(loop, flight, last);
+    if (!isAddedTo)
+      return;
+    // Of each dot the latest is under way, the one before has read its operands by the end of an
+    // iteration.
+    cta::DotStartOp latest = flights.back().start;
+    OpBuilder builder(latest.getContext());
+    builder.setInsertionPointAfter(latest);
+    cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
+  }
+
+  static void start(scf::ForOp loop, Flight &flight) {
+    cta::DotOp dot = flight.dot;
+    const Location loc = dot.getLoc();
+    auto inFlight = cta::InFlightType::get(loop->getContext(), dot.getType());
+    if (flight.sums) {
+      OpBuilder builder(loop);
+      OpOperand &init = loop.getInitArgsMutable()[flight.number];
+      init.set(cta::DotBeginOp::create(builder, loc, inFlight, init.get()));
+      loop.getRegionIterArg(flight.number).setType(inFlight);
+      Value result = loop->getResult(flight.number);
+      result.setType(inFlight);
+      builder.setInsertionPointAfter(loop);
+      auto wait = cta::DotWaitOp::create(builder, loc, inFlight.getTile(), Type(), result, Value());
+      result.replaceAllUsesExcept(wait.getSums(), wait);
+    }
+    OpBuilder builder(dot);
+    flight.start =
+        cta::DotStartOp::create(builder, loc, inFlight, dot.getA(), dot.getB(), dot->getOperand(2),
+                                dot.getInstructionAttr(), dot.getPrecision());
+    dot.getResult().replaceAllUsesWith(flight.start.getResult());
+    dot.erase();
+  }
+
+  // Waits for a result that the loop carries on, behind another wait or else at the end.
+  static void waitFor(scf::ForOp loop, Flight &flight, Operation *behind) {
+    Operation *terminator = loop.getBody()->getTerminator();
+    OpBuilder builder(terminator);
+    if (behind)
+      builder.setInsertionPointAfter(behind);
+    auto wait =
+        cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
+                               Type(), flight.start, Value());
+    terminator->setOperand(flight.number, wait.getSums());
+    useFirst(loop, flight.number);
+  }
+
+  // What an iteration first computes from the result, it does before all else, if it takes no
+  // longer than a move: the next result may take its registers then, and nothing has to be moved.
+  static void useFirst(scf::ForOp loop, unsigned number) {
+    BlockArgument carried = loop.getRegionIterArg(number);
+    if (!carried.hasOneUse())
+      return;
+    Operation *first = *carried.user_begin();
+    if (first->getBlock() == loop.getBody() &&
+        isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(first) &&
+        llvm::all_of(first->getOperands(), [&](Value operand) {
+          return operand == carried || loop.isDefinedOutsideOfLoop(operand);
+        }))
+      first->moveBefore(loop.getBody(), loop.getBody()->begin());
+  }
+
+  // Waits for the sums before they are rescaled, which is put off until the dot needs it. Only then
+  // may registers be written that the dot in flight reads.
+  static Operation *waitInNext(scf::ForOp loop, Flight &flight) {
+    Value carried = loop.getRegionIterArg(flight.number);
+    SmallVector<Operation *> behind(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
+    Value before;
+    Operation *packing = nullptr;
+    if (isa<RankedTensorType>(flight.start.getA().getType())) {
+      packing = flight.start.getA().getDefiningOp();
+      before = packing->getOperand(0);
+      behind.push_back(packing);
+    }
+    for (Operation *op : behind)
+      op->moveBefore(flight.start);
+    OpBuilder builder(behind.front());
+    auto wait =
+        cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
+                               before ? before.getType() : Type(), carried, before);
+    carried.replaceAllUsesExcept(wait.getSums(), wait);
+    if (packing)
+      packing->setOperand(0, wait.getAfter());
+    return wait;
   }
 
   Target target;

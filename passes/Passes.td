@@ -87,7 +87,8 @@ def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
   let description = [{
     Gives operands of `cta.dot` a buffer where they would go through shared memory anyway, and makes channels of the
-    loads in loops that can be issued iterations ahead. Expects layouts on all tiles. Leaves channels, which
+    loads in loops that can be issued iterations ahead. Of two dots in a loop, the second of which multiplies what follows from the
+    first, each iteration does the first one for the next iteration, where registers and shared memory have room. Expects layouts on all tiles. Leaves channels, which
     `lower-channels` has to lower, and buffers without places. A load that cannot be fetched ahead stays in its loop, with a
     remark that says why. Refuses nothing.
   }];
@@ -108,10 +109,11 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
 def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
   let summary = "let a loop's dots be in flight while its next iteration begins";
   let description = [{
-    Takes dots of a loop's body whose instructions read both operands from shared memory themselves, and whose sums the loop carries
-    from one iteration to the next and does nothing else with. Such a dot is started, and waited for after the loop. At the end of an
-    iteration one of each is in flight; what the ones before read may be overwritten in the next iteration. Leaves dots alone whose
-    operands the next iteration overwrites: rings in which copies fill the buffer that was read last. Expects
+    Takes dots of a loop's body that run beside their threads, and waits for each as late as what it gives and reads allows. Sums that the
+    loop carries from one iteration to the next and does nothing else with are waited for after the loop. At the end of an
+    iteration one of each is in flight; what the ones before read may be overwritten in the next iteration. Sums that the loop also
+    rescales are waited for in the next iteration, and with them a result that the loop carries on. Leaves dots alone whose
+    operands are overwritten while they are in flight: rings in which copies fill the buffer that was read last. Expects
     channels that are lowered.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];

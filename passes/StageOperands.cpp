@@ -14,6 +14,7 @@
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
+#include "passes/LoopHints.h"
 #include "passes/OverlapDots.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -86,6 +87,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     fetchLoops();
     for (auto &[root, tile] : staged)
       allocate(root, tile);
+    if (target.tensorCopy)
+      storeByEngine();
     eraseDeadCode(getOperation());
   }
 
@@ -275,18 +278,23 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       unsigned depth = producer == Producer::Copies
                            ? stages
                            : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
+      copyByEngine(loop, loads, *contiguity);
+      cta::DotOp early = overlapPair(loop, loads, stages);
       // A dot in flight reads one buffer more.
       // Rings of copies are empty when the loop is done: what only comes then may lie there.
-      unsigned lag = canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages ? 1 : 0;
+      if (!early && canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages)
+        for (FetchedLoad &load : loads)
+          load.isReadLonger = true;
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
               "goes to shared memory in its own iteration: there is no room to keep its buffer");
-      copyByEngine(loop, loads, *contiguity);
       for (const FetchedLoad &load : loads)
         staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
-        fetchAhead(loop, loads, producer, depth + lag, lag);
+        cta::DotOp first = fetchAhead(loop, loads, producer, depth, early);
+        if (first)
+          readAlike(first, early);
         findRoots();
         contiguity.reset(); // the loop's results are other values
       } else if (own) {
@@ -316,174 +324,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     for (FetchedLoad &load : loads) {
       auto block = cast<tile::LoadBlockOp>(load.load);
       load.buffer = engineBuffer(block);
-      tile::MakeViewOp view = madeView(block.getView());
-      ViewOrigin origin = *originOf(view.getPtr(), contiguity);
-      if (std::optional<unsigned> dim = computedDimension(view))
-        load.engineSegment = cutSegment(builder, block, *dim, origin, contiguity);
-      load.engineView = wholeView(builder, view, origin);
-      load.engineOffsets = origin.coordinates;
+      load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
     }
-  }
-
-  /// An argument or a constant, which a launch knows; null for other values. Sign extensions are
-  /// looked through.
-  static Value given(Value value) {
-    if (auto extension = value.getDefiningOp<arith::ExtSIOp>())
-      value = extension.getIn();
-    auto argument = dyn_cast<BlockArgument>(value);
-    const bool isArgument = argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
-    return isArgument || constantInt(value) ? value : Value();
-  }
-
-  /// The address of a view of one matrix of many: an argument, and in each dimension that the view
-  /// has not itself where the matrix lies (32 bits, not negative), and that dimension's stride.
-  struct ViewOrigin {
-    Value base;
-    SmallVector<Value> coordinates, strides;
-  };
-  static std::optional<ViewOrigin> originOf(Value address, const ContiguityAnalysis &contiguity) {
-    ViewOrigin origin;
-    while (auto add = address.getDefiningOp<tile::AddPtrOp>()) {
-      auto step = add.getOffset().getDefiningOp<arith::MulIOp>();
-      if (!step || !step.getType().isInteger(64))
-        return std::nullopt;
-      Value coordinate = step.getLhs(), stride = given(step.getRhs());
-      if (!stride) {
-        coordinate = step.getRhs();
-        stride = given(step.getLhs());
-      }
-      auto wide = coordinate.getDefiningOp<arith::ExtSIOp>();
-      if (!stride || !wide || !wide.getIn().getType().isInteger(32) ||
-          !contiguity[wide.getIn()].interval.isNonNegative())
-        return std::nullopt;
-      origin.coordinates.push_back(wide.getIn());
-      origin.strides.push_back(stride);
-      address = add.getPtr();
-    }
-    origin.base = given(address);
-    return origin.base ? std::optional(origin) : std::nullopt;
-  }
-
-  /// The view with the dimensions of its origin before its own. How many matrices there are nobody
-  /// knows here: as many as coordinates can tell apart.
-  static Value wholeView(OpBuilder &builder, tile::MakeViewOp view, const ViewOrigin &origin) {
-    SmallVector<Value> extents, strides;
-    auto add = [&](SmallVector<Value> &to, Value value) {
-      std::optional<int64_t> constant = constantInt(value);
-      to.push_back(
-          constant ? arith::ConstantIntOp::create(builder, view.getLoc(), *constant, 64).getResult()
-                   : value);
-    };
-    for (Value stride : origin.strides) {
-      extents.push_back(
-          arith::ConstantIntOp::create(builder, view.getLoc(), cta::TensorMap::unbounded, 64));
-      add(strides, stride);
-    }
-    for (auto [extent, stride] : llvm::zip_equal(view.getExtents(), view.getStrides())) {
-      if (Value known = given(extent))
-        add(extents, known);
-      else
-        extents.push_back(
-            arith::ConstantIntOp::create(builder, view.getLoc(), cta::TensorMap::segmentRows, 64));
-      add(strides, given(stride));
-    }
-    auto type = tile::ViewType::get(view.getContext(), extents.size(), view.getType().getElement());
-    return tile::MakeViewOp::create(builder, view.getLoc(), type, origin.base, extents, strides);
-  }
-
-  /// The first dimension of a view whose extent the kernel computes.
-  static std::optional<unsigned> computedDimension(tile::MakeViewOp view) {
-    for (auto [d, extent] : llvm::enumerate(view.getExtents()))
-      if (!given(extent))
-        return d;
-    return std::nullopt;
-  }
-
-  /// Which of an origin's steps goes along this dimension of the view.
-  static std::optional<unsigned> stepAlong(tile::MakeViewOp view, unsigned dim,
-                                           const ViewOrigin &origin) {
-    Value stride = given(view.getStrides()[dim]);
-    for (auto [i, other] : llvm::enumerate(origin.strides))
-      if (other == stride || (constantInt(stride) && constantInt(other) == constantInt(stride)))
-        return i;
-    return std::nullopt;
-  }
-
-  /// Why the engine cannot end a view where the kernel says; empty when it can, or the launch knows
-  /// where it ends.
-  std::string whyNotSegment(scf::ForOp loop, tile::LoadBlockOp load, tile::MakeViewOp view,
-                            const ViewOrigin &origin, const ContiguityAnalysis &contiguity) {
-    std::optional<unsigned> dim = computedDimension(view);
-    if (!dim)
-      return {};
-    if (llvm::count_if(view.getExtents(), [](Value extent) { return !given(extent); }) > 1)
-      return "the kernel computes more than one extent of its view";
-    if (denseDimension(view) == dim)
-      return "the kernel computes the extent of its view along the rows, not the number of rows";
-    Value length = view.getExtents()[*dim];
-    const Interval lengths = contiguity[length].interval;
-    if (!length.getType().isInteger(32) || lengths.high > cta::TensorMap::segmentRows)
-      return "the extent that the kernel computes is not known to be 2^30 at most";
-    bool isInvariant = loop.isDefinedOutsideOfLoop(length);
-    if (std::optional<unsigned> step = stepAlong(view, *dim, origin)) {
-      Value begin = origin.coordinates[*step];
-      isInvariant &= loop.isDefinedOutsideOfLoop(begin);
-      if (contiguity[begin].interval.high + lengths.high >= cta::TensorMap::unbounded)
-        return "the end that the kernel computes is not known to have 31 bits";
-    }
-    if (!isInvariant)
-      return "the loop computes the extent of its view";
-    const Contiguity &row = contiguity[load.getOffsets()[*dim]];
-    if (!row.isNonNegative() && row.dims[0].divisibility % load.getType().getShape()[*dim])
-      return "its block may begin below the view, and end in it";
-    if (contiguity[view.getStrides()[*dim]].interval.high * cta::elementBytes(load.getType()) >
-        cta::TensorMap::vanishingStride)
-      return "its stride is not known to be 2^34 bytes at most";
-    return {};
-  }
-
-  /// Lets a view end where the kernel says. A map's extents are given by the launch, but
-  /// coordinates are not: the row is counted from where it is `length` below the end of a dimension
-  /// of 2^30 rows. Two dimensions more, of one position each, take the address back: the segment's
-  /// end, and 2^30 rows less, which no coordinate can say. So that one's stride is 2^34 bytes less
-  /// a row's, as 2^30 times 2^34 is nothing to an address of 64 bits.
-  static FetchedLoad::Segment cutSegment(OpBuilder &builder, tile::LoadBlockOp load, unsigned dim,
-                                         ViewOrigin &origin, const ContiguityAnalysis &contiguity) {
-    tile::MakeViewOp view = madeView(load.getView());
-    const Location loc = view.getLoc();
-    auto number = [&](int64_t value, unsigned bits) -> Value {
-      return arith::ConstantIntOp::create(builder, loc, value, bits);
-    };
-    Value length = view.getExtents()[dim], stride = given(view.getStrides()[dim]);
-    if (!contiguity[length].isNonNegative())
-      length = arith::MaxSIOp::create(builder, loc, length, number(0, 32));
-    if (std::optional<unsigned> step = stepAlong(view, dim, origin)) {
-      Value &begin = origin.coordinates[*step];
-      begin = arith::AddIOp::create(builder, loc, begin, length);
-    } else {
-      origin.coordinates.push_back(length);
-      origin.strides.push_back(stride);
-    }
-    Value wide = stride;
-    if (std::optional<int64_t> constant = constantInt(stride))
-      wide = number(*constant, 64);
-    else if (!stride.getType().isInteger(64))
-      wide = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), stride);
-    origin.coordinates.push_back(number(cta::TensorMap::segmentRows, 32));
-    origin.strides.push_back(arith::SubIOp::create(
-        builder, loc,
-        number(cta::TensorMap::vanishingStride / cta::elementBytes(load.getType()), 64), wide));
-    Value first =
-        arith::SubIOp::create(builder, loc, number(cta::TensorMap::segmentRows, 32), length);
-    return {dim, first, !contiguity[load.getOffsets()[dim]].isNonNegative()};
-  }
-
-  /// The dimension of a view in which neighbours are neighbours in memory.
-  static std::optional<unsigned> denseDimension(tile::MakeViewOp view) {
-    for (unsigned d = view.getStrides().size(); d-- > 0;)
-      if (constantInt(view.getStrides()[d]) == 1)
-        return d;
-    return std::nullopt;
   }
 
   cta::BufferType engineBuffer(tile::LoadBlockOp load) {
@@ -496,15 +338,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                                 cta::LayoutAttr::get(&getContext(), layout));
   }
 
-  /// Why the copy engine cannot copy a loop's load; empty when it can. Its tensor map is made by
-  /// the launch, of arguments and constants. CUDA driver API, cuTensorMapEncodeTiled.
+  /// Why the copy engine cannot copy a loop's load; empty when it can.
   std::string whyNotByEngine(scf::ForOp loop, Operation *op, const ContiguityAnalysis &contiguity) {
-    constexpr int64_t granule = 16, mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
     auto load = dyn_cast<tile::LoadBlockOp>(op);
     if (!load)
       return "it is by pointers, not from a view";
-    if (load.getType().getRank() != 2)
-      return "it has not two dimensions";
     bool inBranch = false;
     for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
          around = around->getParentOp()) {
@@ -519,43 +357,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return "it has a hint for the cache";
     if (mayBeWrittenBefore(loop, load))
       return "the kernel may write it before";
-    std::optional<ViewBlock> block = blockOf(load);
-    const BlockContiguity known = block->contiguity(contiguity);
-    const int64_t bytes = cta::elementBytes(load.getType());
-    tile::MakeViewOp view = block->view;
-    std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
-    if (!origin || !llvm::all_of(view.getStrides(), given))
-      return "its view is not of arguments alone";
-    unsigned dimensions = origin->strides.size() + 2;
-    if (std::optional<unsigned> dim = computedDimension(view))
-      dimensions += stepAlong(view, *dim, *origin) ? 1 : 2;
-    if (dimensions > cta::TensorMap::mostDimensions)
-      return "its argument has too many dimensions";
-    if (std::string why = whyNotSegment(loop, load, view, *origin, contiguity); !why.empty())
+    std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
+    if (!why.empty())
       return why;
-    if (contiguity[origin->base].dims[0].divisibility % granule)
-      return "its address is not known to be a multiple of 16 bytes";
-    auto isPitch = [&](const Contiguity &stride) {
-      return stride.dims[0].divisibility * bytes % granule == 0 && stride.interval.low >= 0 &&
-             stride.interval.high * bytes < mostStride;
-    };
-    for (Value stride : origin->strides)
-      if (!isPitch(contiguity[stride]))
-        return "its stride is not known to be a multiple of 16 bytes, and not negative";
-    std::optional<unsigned> dense = denseDimension(view);
-    if (!dense)
-      return "its rows are not dense";
-    for (unsigned d = 0; d < 2; ++d) {
-      if (d != *dense && !isPitch(*known.strides[d]))
-        return "its stride is not known to be a multiple of 16 bytes, and not negative";
-      if (known.extents[d]->interval.high >= mostExtent)
-        return "its extent is not known to have 32 bits";
-      if (!load.getOffsets()[d].getType().isInteger(32))
-        return "it begins at a number of 64 bits";
-    }
-    if (*dense >= 2 || load.getType().getShape()[*dense] * bytes < 32)
-      return "its rows are shorter than 32 bytes";
-    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(), bytes * 8)
+    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(),
+                           cta::elementBits(load.getType()))
                ? ""
                : "its extents are no multiples of eight";
   }
@@ -584,6 +390,179 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return result.wasInterrupted();
   }
 
+  /// Lets the copy engine store what goes through shared memory on its way, where the rings were.
+  void storeByEngine() {
+    int64_t room = 0;
+    getOperation().walk([&](cta::ChannelOp channel) { room += channel.getType().getBytes(); });
+    SmallVector<tile::StoreBlockOp> stores;
+    getOperation().walk([&](tile::StoreBlockOp store) {
+      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
+      if (convert && planOf(convert).kind == ConversionPlan::Kind::Scratch)
+        stores.push_back(store);
+    });
+    if (room == 0 || stores.empty())
+      return;
+    const ContiguityAnalysis contiguity(getOperation());
+    AddressAnalysis addresses(getOperation());
+    llvm::MapVector<Block *, SmallVector<Value>> stored;
+    for (tile::StoreBlockOp store : stores) {
+      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
+      RankedTensorType type = convert.getSource().getType();
+      std::string why = whyNotStored(store, contiguity, addresses);
+      std::optional<cta::BufferType> buffer;
+      if (why.empty()) {
+        Staged tile;
+        tile.byDescriptor = true;
+        tile.along = denseDimension(madeView(store.getView()));
+        buffer = chooseBuffer(type, tile);
+        if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type)))
+          why = "its extents are no multiples of eight";
+        else if (buffer->getBytes() > room)
+          why = "there is no room for it where the loops' buffers were";
+      }
+      if (!why.empty()) {
+        store.emitRemark("is stored by threads, not by the copy engine: ") << why;
+        continue;
+      }
+      room -= llvm::alignTo(buffer->getBytes(), 1024);
+      OpBuilder builder(store);
+      const TensorBlock tensor = makeTensorBlock(builder, *blockOf(store), contiguity);
+      auto alloc = cta::AllocOp::create(builder, store.getLoc(), *buffer, convert.getSource(),
+                                        IntegerAttr());
+      cta::TensorStoreBlockOp::create(
+          builder, store.getLoc(), tensor.view,
+          tensor.coordinatesOf(builder, store.getLoc(), store.getOffsets()), alloc);
+      stored[store->getBlock()].push_back(alloc);
+      store.erase();
+    }
+    for (auto &[block, buffers] : stored) {
+      OpBuilder builder(block->getTerminator());
+      cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers);
+    }
+  }
+
+  /// Why the copy engine cannot store a block; empty when it can. Nobody waits until it has, so
+  /// that nothing else in the kernel may depend on it.
+  std::string whyNotStored(tile::StoreBlockOp store, const ContiguityAnalysis &contiguity,
+                           AddressAnalysis &addresses) {
+    if (store->getParentOfType<LoopLikeOpInterface>())
+      return "it is in a loop";
+    if (store.getCache() != tile::Cache::Default || store.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+    const ViewBlock block = *blockOf(store);
+    std::string why = whyNoTensorBlock(block, nullptr, contiguity);
+    if (!why.empty())
+      return why;
+    const BlockContiguity known = block.contiguity(contiguity);
+    const unsigned dense = *denseDimension(block.view);
+    // The engine writes all of the 16 bytes that a row ends in.
+    if (known.extents[dense]->dims[0].divisibility * cta::elementBytes(block.tile) % engineGranule)
+      return "its rows are not known to end at a multiple of 16 bytes";
+    if (llvm::any_of(known.offsets, [](const Contiguity *at) { return !at->isNonNegative(); }))
+      return "it may begin before its view does";
+    EndedIterations allLoops = 0;
+    getOperation().walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
+    const GlobalAccess written = *addresses.accessOf(store);
+    getOperation().walk([&](Operation *op) {
+      if (isa<tile::AtomicRMWOp, tile::AtomicBlockOp, tile::AtomicCasOp, tile::BarrierOp>(op)) {
+        why = "the kernel orders memory for other programs";
+        return WalkResult::interrupt();
+      }
+      std::optional<GlobalAccess> access = addresses.accessOf(op);
+      if (op != store && access &&
+          (addresses.mayOverlap(*access, written, allLoops) ||
+           addresses.mayOverlap(written, *access, allLoops))) {
+        why = "the kernel may read or write it elsewhere";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return why;
+  }
+
+  /// The dot of a loop that an iteration can do for the next one, so that it runs beside the rest
+  /// of the iteration, and the loop's other dot beside what comes then; null when there is none.
+  /// Says so to the loads.
+  cta::DotOp overlapPair(scf::ForOp loop, MutableArrayRef<FetchedLoad> loads, unsigned stages) {
+    std::optional<DotPair> pair = dotPairOf(loop, target);
+    // The uses of a channel are counted on from one run of its loop to the next: all alike.
+    if (!pair || !target.asyncCopy || loop->getParentOfType<LoopLikeOpInterface>())
+      return nullptr;
+    auto [early, late] = *pair;
+    auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
+      return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
+    };
+    SmallVector<FetchedLoad> planned(loads);
+    unsigned known = 0; // operands of the early dot
+    for (FetchedLoad &load : planned) {
+      load.isEarly = isFetchedFor(load, early);
+      load.isReadLonger = isFetchedFor(load, late);
+      known += load.isEarly;
+      if (load.isEarly == load.isReadLonger || (load.isEarly && followsCarried(loop, load.load)))
+        return nullptr;
+    }
+    for (Value operand : {early.getA(), early.getB()})
+      known += loop.isDefinedOutsideOfLoop(operand);
+    const bool isLateFetched =
+        llvm::any_of(planned, [](const FetchedLoad &load) { return load.isReadLonger; });
+    if (known != 2 || !isLateFetched || planned.size() < 2)
+      return nullptr;
+    if (loop->removeAttr(hints::oneAccumulator) ||
+        canShareMultiprocessor(*pair, loads, stages, loop))
+      return nullptr;
+    if (!registersHold(*pair, planned.front().byEngine())) {
+      early.emitRemark("runs beside no other work: registers do not hold two of its results");
+      return nullptr;
+    }
+    if (bytesWith(planned, stages, loop) > target.maxSharedBytes) {
+      late.emitRemark("runs beside no other work: there is no room for one buffer more");
+      return nullptr;
+    }
+    llvm::copy(planned, loads.begin());
+    return early;
+  }
+
+  static unsigned registersOf(Type tile) {
+    return cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32;
+  }
+
+  /// Whether two blocks share a multiprocessor when no dots overlap. Then one multiplies while the
+  /// other does not, and what overlapping takes would leave room for one. Estimated: few kernels
+  /// take much less than 32 registers beside their tiles.
+  bool canShareMultiprocessor(DotPair pair, ArrayRef<FetchedLoad> loads, unsigned stages,
+                              Operation *loop) {
+    const unsigned registers =
+        warpsOf(getOperation()) * target.warpSize *
+        (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + 32);
+    return 2 * registers <= target.registersPerUnit &&
+           2 * bytesWith(loads, stages, loop) <= target.maxSharedBytes;
+  }
+
+  /// Whether a thread's registers hold what two dots have at once when they overlap: both results
+  /// of the early one, what is made of one, and the late one's sums.
+  bool registersHold(DotPair pair, bool isByEngine) {
+    // Rows' sums and indices; addresses, where threads copy.
+    const unsigned others = isByEngine ? 28 : 96;
+    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned all = std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
+    return 2 * registersOf(pair.early.getType()) + registersOf(pair.late.getA().getType()) +
+               registersOf(pair.late.getType()) + others <=
+           all;
+  }
+
+  /// Has a dot read from shared memory what another one does, as far as that is still a tile.
+  void readAlike(cta::DotOp dot, cta::DotOp other) {
+    for (auto &[root, tile] : staged)
+      for (unsigned i = 0; i < 2; ++i)
+        if (auto use = llvm::find_if(
+                tile.uses,
+                [&](const BufferUse &b) { return b.operand == &other->getOpOperand(i); });
+            use != tile.uses.end()) {
+          const SmallVector<int32_t, 2> order = use->order;
+          tile.uses.push_back({&dot->getOpOperand(i), order});
+        }
+  }
+
   /// Whether a dot of the loop may be in flight while the next iteration begins.
   bool canOverlap(scf::ForOp loop) const {
     auto isStaged = [&](Value operand) {
@@ -594,27 +573,31 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     };
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
       const MmaInstruction *instruction = instructionOf(dot, target);
-      return instruction && !instruction->promotionInterval && isCarriedThrough(dot) &&
+      const std::optional<CarriedSums> sums = carriedSums(dot);
+      return instruction && !instruction->promotionInterval && sums && sums->rescaling.empty() &&
              isStaged(dot.getA()) && isStaged(dot.getB());
     });
   }
 
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the
-  /// same time: a buffer that is filled an iteration ahead shares its place with nothing, and with
-  /// no scratch of an operation in `beside`.
+  /// same time.
   unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, Operation *beside) {
-    int64_t each = 0, others = 0, scratch = 0;
-    for (const FetchedLoad &load : loads) {
-      each += llvm::alignTo(load.buffer.getBytes(), 16);
-      others -= bytesOf(load.load->getResult(0));
-    }
-    for (auto &[root, tile] : staged)
-      others += bytesOf(root);
-    getOperation().walk([&](cta::ChannelOp channel) { others += channel.getType().getBytes(); });
-    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
-    while (most > 0 && most * each + others + scratch > target.maxSharedBytes)
+    while (most > 0 && bytesWith(loads, most, beside) > target.maxSharedBytes)
       --most;
     return most;
+  }
+  /// Of shared memory, with so many buffers of each load: a buffer that is filled an iteration
+  /// ahead shares its place with nothing, and with no scratch of an operation in `beside`.
+  int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth, Operation *beside) {
+    int64_t bytes = 0, scratch = 0;
+    for (const FetchedLoad &load : loads)
+      bytes += (depth + load.isReadLonger) * llvm::alignTo(load.buffer.getBytes(), 16) -
+               bytesOf(load.load->getResult(0));
+    for (auto &[root, tile] : staged)
+      bytes += bytesOf(root);
+    getOperation().walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
+    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
+    return bytes + scratch;
   }
   static int64_t bytesOf(Value tile) {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());

@@ -90,8 +90,8 @@ void tellOfIgnored(scf::ForOp loop) {
   static constexpr std::pair<StringLiteral, const char *> ignored[] = {
       {hints::flatten, "flatten: nested loops stay nested"},
       {hints::warpSpecialize, "warp_specialize: all warps do the same work"},
-      {hints::oneAccumulator,
-       "disallow_acc_multi_buffer: accumulators are in registers and never have a second copy"}};
+      {hints::oneAccumulator, "disallow_acc_multi_buffer: accumulators are in registers, and none "
+                              "of this loop would have a second copy"}};
   for (auto [name, what] : ignored)
     if (loop->hasAttr(name))
       loop.emitRemark("a hint has no effect: ") << what;

@@ -177,25 +177,44 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
                              emitter.scalar(op.getParity()));
 }
 
-void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
+/// For each box of a buffer, its coordinates and where it lies in shared memory.
+template <class Op>
+static void forEachBox(KernelEmitter &emitter, Op op,
+                       llvm::function_ref<void(ArrayRef<llvm::Value *>, llvm::Value *)> emit) {
   llvm::IRBuilder<> &b = emitter.b;
   const cta::BufferType buffer = op.getBuffer().getType();
   const TensorBoxes boxes =
       *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
-  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
   const SmallVector<llvm::Value *> start = llvm::map_to_vector(
       op.getCoordinates(), [&](Value coordinate) { return emitter.scalar(coordinate); });
+  for (const TensorBoxes::Box &box : boxes.boxes) {
+    SmallVector<llvm::Value *> coordinates(start);
+    coordinates[0] = b.CreateAdd(start[0], b.getInt32(box.along));
+    coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
+    emit(coordinates,
+         b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), box.offset));
+  }
+}
+
+void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
   byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
     if (op.getExpects())
       emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
-    for (const TensorBoxes::Box &box : boxes.boxes) {
-      SmallVector<llvm::Value *> coordinates(start);
-      coordinates[0] = b.CreateAdd(start[0], b.getInt32(box.along));
-      coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
-      llvm::Value *to =
-          b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), box.offset);
+    forEachBox(emitter, op, [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *to) {
       emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to, barrier);
-    }
+    });
+  });
+}
+
+void emitTensorStore(KernelEmitter &emitter, cta::TensorStoreOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  byOneThread(emitter, nullptr, [&] {
+    forEachBox(emitter, op, [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *from) {
+      emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from);
+    });
+    emitter.hooks.tensorStoresCommit(b);
   });
 }
 

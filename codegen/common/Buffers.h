@@ -15,6 +15,7 @@ mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);
 mlir::LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op);
 void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op);
 void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op);
+void emitTensorStore(KernelEmitter &emitter, cta::TensorStoreOp op);
 
 } // namespace sectile
 

@@ -80,7 +80,8 @@ LogicalResult KernelEmitter::run() {
 static bool writesGlobalMemory(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp>(inner)
+        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp,
+                   cta::TensorStoreOp>(inner)
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })
@@ -456,9 +457,15 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::DotStartOp start) { result = emitDotStart(*this, start); })
       .Case([&](cta::DotsWaitOp wait) { hooks.warpgroupWait(b, wait.getPending(), {}); })
       .Case([&](cta::DotWaitOp wait) {
-        Registers sums = registers(wait.getDot());
-        hooks.warpgroupWait(b, 0, sums);
-        define(wait, std::move(sums));
+        Registers known = registers(wait.getDot());
+        const size_t count = known.size();
+        if (wait.getBefore())
+          llvm::append_range(known, registers(wait.getBefore()));
+        hooks.warpgroupWait(b, 0, known);
+        if (wait.getAfter())
+          define(wait.getAfter(), Registers(known.begin() + count, known.end()));
+        known.resize(count);
+        define(wait.getSums(), std::move(known));
       })
       .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })
       .Case([&](cta::ChannelOp channel) { result = emitChannel(*this, channel); })
@@ -472,6 +479,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
       .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
+      .Case([&](cta::TensorStoreOp store) { emitTensorStore(*this, store); })
+      .Case([&](cta::TensorStoreWaitOp) { hooks.tensorStoresWait(b); })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)

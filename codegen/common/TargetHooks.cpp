@@ -48,6 +48,15 @@ void TargetHooks::mbarrierWait(IRBuilder<> &, Value *, Value *) const {
 void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, Value *) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
+void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *) const {
+  llvm_unreachable("a copy engine on a target that has none");
+}
+void TargetHooks::tensorStoresCommit(IRBuilder<> &) const {
+  llvm_unreachable("a copy engine on a target that has none");
+}
+void TargetHooks::tensorStoresWait(IRBuilder<> &) const {
+  llvm_unreachable("a copy engine on a target that has none");
+}
 void TargetHooks::warpgroupBegin(IRBuilder<> &) const {
   llvm_unreachable("warpgroups on a target that has none");
 }

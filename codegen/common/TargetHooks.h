@@ -137,6 +137,13 @@ public:
   virtual void tensorCopy(llvm::IRBuilder<> &b, llvm::Value *map,
                           llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *to,
                           llvm::Value *barrier) const;
+  /// Stores the box of a tensor map at these coordinates from shared memory.
+  virtual void tensorStore(llvm::IRBuilder<> &b, llvm::Value *map,
+                           llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *from) const;
+  /// After the last of several that are waited for together.
+  virtual void tensorStoresCommit(llvm::IRBuilder<> &b) const;
+  /// Waits until this thread's stores have read shared memory.
+  virtual void tensorStoresWait(llvm::IRBuilder<> &b) const;
   /// An operand in shared memory: the address of the buffer, as an i32, and where in it.
   struct SharedOperand {
     llvm::Value *buffer;

@@ -186,6 +186,24 @@ public:
                   b.getInt32(0));
     b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
   }
+  void tensorStore(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates,
+                   Value *from) const override {
+    constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_1d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_2d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_3d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_4d,
+                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_5d};
+    SmallVector<Value *> arguments{from, map};
+    append_range(arguments, coordinates);
+    append_values(arguments, b.getInt64(0), b.getFalse()); // without a policy for the cache
+    b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
+  }
+  void tensorStoresCommit(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_commit_group, {});
+  }
+  void tensorStoresWait(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_wait_group_read, {b.getInt32(0)});
+  }
   void warpgroupBegin(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});
   }

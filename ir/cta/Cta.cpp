@@ -247,7 +247,15 @@ void DotStartOp::getEffects(
   addReadsOf(*this, effects);
 }
 
-LogicalResult DotWaitOp::verify() { return verifyOneUser(*this, getDot()); }
+LogicalResult DotWaitOp::verify() {
+  const Value before = getBefore(), after = getAfter();
+  if (bool(before) != bool(after) || (before && before.getType() != after.getType()))
+    return emitOpError("gives other tiles behind the wait than it takes before it");
+  if (before && elementOf(before.getType()) != elementOf(getSums().getType()))
+    return emitOpError("takes tiles of ")
+           << elementOf(before.getType()) << " with sums of " << elementOf(getSums().getType());
+  return verifyOneUser(*this, getDot());
+}
 
 static LogicalResult verifyContents(Operation *op, RankedTensorType tile, BufferType buffer) {
   if (tile.getShape() != buffer.getShape() || tile.getElementType() != buffer.getElement())
@@ -344,26 +352,32 @@ LogicalResult AsyncCopyBlockOp::verify() {
   return tile::verifyVector(*this, getVector());
 }
 
-LogicalResult TensorCopyBlockOp::verify() {
-  BufferType buffer = getBuffer().getType();
-  tile::ViewType view = getView().getType();
-  if (view.getRank() < buffer.getShape().size() || getOffsets().size() != view.getRank() ||
+/// A block of a view, and the buffer for its last dimensions.
+template <typename Op> static LogicalResult verifyTensorBlock(Op op) {
+  BufferType buffer = op.getBuffer().getType();
+  tile::ViewType view = op.getView().getType();
+  if (view.getRank() < buffer.getShape().size() || op.getOffsets().size() != view.getRank() ||
       view.getElement() != buffer.getElement())
-    return emitOpError("block of ") << view << " at " << getOffsets().size()
-                                    << " offsets does not fit the buffer " << buffer;
+    return op.emitOpError("block of ") << view << " at " << op.getOffsets().size()
+                                       << " offsets does not fit the buffer " << buffer;
   return success();
 }
 
-LogicalResult TensorCopyOp::verify() {
-  BufferType buffer = getBuffer().getType();
-  if (getCoordinates().size() < buffer.getShape().size() ||
-      getCoordinates().size() > TensorMap::mostDimensions)
-    return emitOpError("at ") << getCoordinates().size() << " coordinates does not fit the buffer "
-                              << buffer;
+template <typename Op> static LogicalResult verifyTensorBoxes(Op op) {
+  BufferType buffer = op.getBuffer().getType();
+  if (op.getCoordinates().size() < buffer.getShape().size() ||
+      op.getCoordinates().size() > TensorMap::mostDimensions)
+    return op.emitOpError("at ") << op.getCoordinates().size()
+                                 << " coordinates does not fit the buffer " << buffer;
   if (!planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer)))
-    return emitOpError("cannot fill the buffer ") << buffer;
+    return op.emitOpError("cannot move the buffer ") << buffer;
   return success();
 }
+
+LogicalResult TensorCopyBlockOp::verify() { return verifyTensorBlock(*this); }
+LogicalResult TensorCopyOp::verify() { return verifyTensorBoxes(*this); }
+LogicalResult TensorStoreBlockOp::verify() { return verifyTensorBlock(*this); }
+LogicalResult TensorStoreOp::verify() { return verifyTensorBoxes(*this); }
 
 template <typename Op> static LogicalResult verifyBufferAccess(Op op, Type tile) {
   if (tile::elementType(tile) != op.getBase().getType().getElement())

@@ -162,11 +162,15 @@ def Cta_DotsWaitOp : Cta_Op<"dots_wait", [MemoryEffects<[MemRead<Cta_SharedMemor
 }
 
 def Cta_DotWaitOp : Cta_Op<"dot_wait", [Pure,
-    TypesMatchWith<"the tile in flight", "dot", "result", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
+    TypesMatchWith<"the tile in flight", "dot", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "the sums of a dot in flight, once they are there";
-  let arguments = (ins Cta_InFlightType:$dot);
-  let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$dot attr-dict `:` qualified(type($dot))";
+  let description = [{
+    No dot is in flight afterwards. `before` is a tile that is there at the wait, and `after` the same tile, which comes behind
+    it. So threads compute as long as they can beside the dot, and what they compute from `after` takes no registers that it reads.
+  }];
+  let arguments = (ins Cta_InFlightType:$dot, Optional<Tile_Tensor>:$before);
+  let results = (outs Tile_Tensor:$sums, Optional<Tile_Tensor>:$after);
+  let assemblyFormat = "$dot (`behind` $before^)? attr-dict `:` qualified(type($dot)) (`,` type($before)^ `->` type($after))?";
   let hasVerifier = 1;
 }
 
@@ -267,6 +271,38 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
     `:` qualified(type($map)) `,` qualified(type($buffer)) `,` qualified(type($barriers))
   }];
   let hasVerifier = 1;
+}
+
+def Cta_TensorStoreBlockOp : Cta_Op<"tensor_store_block", [MemoryEffects<[MemWrite, MemRead<Cta_SharedMemory>]>]> {
+  let summary = "store a buffer to a block of a view by the copy engine; what is beyond its edges is not stored";
+  let description = [{
+    The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
+    waits: until a `tensor_store_wait` the engine may read the buffer. `lower-views` turns it into a `tensor_store`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer);
+  let assemblyFormat = [{
+    $view `[` $offsets `]` `,` $buffer attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
+    qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_TensorStoreOp : Cta_Op<"tensor_store", [MemoryEffects<[MemWrite, MemRead<Cta_SharedMemory>]>]> {
+  let summary = "tensor_store_block of a tensor map";
+  let description = "`coordinates`: as those of `tensor_copy`.";
+  let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer);
+  let assemblyFormat = [{
+    $map `[` $coordinates `]` `,` $buffer attr-dict `:` qualified(type($map)) `,` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
+    [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait until the copy engine has read these buffers, of all stores so far";
+  let description = "The thread that had them stored waits: the others see it after a barrier.";
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers);
+  let assemblyFormat = "$buffers attr-dict `:` qualified(type($buffers))";
 }
 
 def Cta_MbarriersOp : Cta_Op<"mbarriers", [MemoryEffects<[MemAlloc<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {

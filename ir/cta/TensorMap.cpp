@@ -18,12 +18,16 @@ Attribute TensorMap::toAttribute(MLIRContext *context) const {
       llvm::append_values(numbers, each.argument, each.constant, each.factor);
     return builder.getDenseI64ArrayAttr(numbers);
   };
-  return builder.getDictionaryAttr(
-      {builder.getNamedAttr("pointer", builder.getI64IntegerAttr(pointer)),
-       builder.getNamedAttr("element_bytes", builder.getI64IntegerAttr(elementBytes)),
-       builder.getNamedAttr("swizzle", builder.getI64IntegerAttr(swizzle)),
-       builder.getNamedAttr("extents", all(extents)), builder.getNamedAttr("strides", all(strides)),
-       builder.getNamedAttr("box", builder.getDenseI64ArrayAttr(box))});
+  SmallVector<NamedAttribute> fields = {
+      builder.getNamedAttr("pointer", builder.getI64IntegerAttr(pointer)),
+      builder.getNamedAttr("element_bytes", builder.getI64IntegerAttr(elementBytes)),
+      builder.getNamedAttr("swizzle", builder.getI64IntegerAttr(swizzle)),
+      builder.getNamedAttr("extents", all(extents)),
+      builder.getNamedAttr("strides", all(strides)),
+      builder.getNamedAttr("box", builder.getDenseI64ArrayAttr(box))};
+  if (isWritten)
+    fields.push_back(builder.getNamedAttr("written", builder.getUnitAttr()));
+  return builder.getDictionaryAttr(fields);
 }
 
 TensorMap TensorMap::fromAttribute(Attribute attribute) {
@@ -45,6 +49,7 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
   map.extents = all("extents");
   map.strides = all("strides");
   map.box.assign(numbers("box").begin(), numbers("box").end());
+  map.isWritten = fields.contains("written");
   return map;
 }
 

@@ -34,6 +34,7 @@ struct TensorMap {
   llvm::SmallVector<Given, 2> extents; ///< elements, the contiguous dimension first
   llvm::SmallVector<Given, 1> strides; ///< elements, of the other dimensions
   llvm::SmallVector<int64_t, 2> box;   ///< elements
+  bool isWritten = false;              ///< else read
 
   mlir::Attribute toAttribute(mlir::MLIRContext *context) const;
   static TensorMap fromAttribute(mlir::Attribute attribute);

@@ -92,13 +92,14 @@ KernelSpec sectile::attentionSpec() {
     const bool wide = call.dtype("q") == DType::float32,
                units = hasMatrixUnits(target, call.dtype("q"));
     if (hasWarpgroupUnits(target, call.dtype("q"))) {
-      // Where rows are narrow or very wide, two warpgroups share the keys; in between, two blocks
-      // of one share a multiprocessor, and one of them multiplies while the other does not.
-      const bool pair = (d <= 64 || d > 128) && extentOr0(call, "Sq") >= 1024;
+      // Two warpgroups share the keys. Of narrow rows two blocks share a multiprocessor, and one
+      // multiplies while the other does not; of wider ones a block's own dots run beside softmax.
+      const bool pair = extentOr0(call, "Sq") >= 1024;
       return Config{{"m", pair ? 128 : 64},
-                    {"n", d > 128 ? (pair ? 64 : 32)
-                          : pair  ? 96
-                                  : 64},
+                    {"n", d > 128  ? (pair ? 64 : 32)
+                          : !pair  ? 64
+                          : d > 64 ? 128
+                                   : 96},
                     {"warps", pair ? 8 : 4},
                     {"stages", 2}};
     }

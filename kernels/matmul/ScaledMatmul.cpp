@@ -167,11 +167,13 @@ KernelSpec sectile::scaledMatmulSpec() {
                       Arithmetic arithmetic) {
     return std::vector{scaledMatmulReference(call, inputs, arithmetic)};
   };
-  spec.defaults = [](const Invocation &call, const std::string &) {
+  spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t depth = call.options.integer("block_k");
+    // Where a warpgroup multiplies, one step of 128 takes fewer registers than two of 64.
+    const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true);
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},
-                  {"k", depth % 64 == 0 ? 64 : 32},
+                  {"k", inWarpgroups && depth % 128 == 0 ? 128 : depth % 64 == 0 ? 64 : 32},
                   {"order", 8},
                   {"warps", 4},
                   {"stages", 3}};

@@ -49,8 +49,12 @@ void attend(const Scheme &scheme, const Band &band, const Extents &extents, cons
   const auto values = v.tile(n, width);
   const auto i = expand(rowNumbers(block, m), 1);
   blockwise::OnlineSoftmax softmax(m, width);
-  for (const Run &run : scheme.keyRuns(block * m, band.keyBlocks(block * m, m, n)))
-    for (auto number : range(run.first, run.end)) {
+  const std::vector<Run> runs = scheme.keyRuns(block * m, band.keyBlocks(block * m, m, n));
+  // Of several loops the last alone would have a dot in flight, and sm_90a's assembler then
+  // serializes all of them.
+  const LoopOptions options{.disallow_acc_multi_buffer = runs.size() > 1};
+  for (const Run &run : runs)
+    for (auto number : range(run.first, run.end, options)) {
       const Int step = run.block(number);
       const auto j = expand(rowNumbers(step, n), 0);
       const auto keys = scheme.keys(step, run.part);

@@ -346,7 +346,7 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
         access.reads = true;
         access.once = isVolatileLoad(op);
       })
-      .Case<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp>(
+      .Case<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp, cta::TensorStoreBlockOp>(
           [&](auto) { access.writes = access.once = true; })
       .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
           [&](auto) { access.reads = access.asynchronous = true; })

@@ -42,11 +42,14 @@ std::optional<ViewBlock> blockOf(Operation *op) {
         auto tile = RankedTensorType::get(buffer.getShape(), buffer.getElement(), copy.getLayout());
         return block(copy, tile, copy.getWhen());
       })
-      .Case([&](cta::TensorCopyBlockOp copy) {
-        cta::BufferType buffer = copy.getBuffer().getType();
-        SmallVector<int64_t> shape(copy.getOffsets().size() - buffer.getShape().size(), 1);
+      .Case<cta::TensorCopyBlockOp, cta::TensorStoreBlockOp>([&](auto access) {
+        cta::BufferType buffer = access.getBuffer().getType();
+        SmallVector<int64_t> shape(access.getOffsets().size() - buffer.getShape().size(), 1);
         llvm::append_range(shape, buffer.getShape());
-        return block(copy, RankedTensorType::get(shape, buffer.getElement()), copy.getWhen());
+        Value when;
+        if constexpr (std::is_same_v<decltype(access), cta::TensorCopyBlockOp>)
+          when = access.getWhen();
+        return block(access, RankedTensorType::get(shape, buffer.getElement()), when);
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -118,6 +118,25 @@ void ContiguityAnalysis::visit(Operation &op) {
   for (Value result : op.getResults())
     set(result, op.getNumResults() == 1 ? inferContiguity(op, operands, certainty)
                                         : Contiguity::unknown(result.getType()));
+  // Where a part of a prefix sum begins.
+  if (auto difference = dyn_cast<arith::SubIOp>(op);
+      difference && certainty != Certainty::proven &&
+      isAtLeast(difference.getLhs(), difference.getRhs())) {
+    Interval &interval = known[difference.getResult()].interval;
+    interval.low = std::max<Interval::Number>(interval.low, 0);
+    interval.high = std::max(interval.high, interval.low);
+  }
+}
+
+bool ContiguityAnalysis::isAtLeast(Value sum, Value part) const {
+  if (sum == part)
+    return true;
+  if (auto add = sum.getDefiningOp<arith::AddIOp>())
+    return (isAtLeast(add.getLhs(), part) && (*this)[add.getRhs()].isNonNegative()) ||
+           (isAtLeast(add.getRhs(), part) && (*this)[add.getLhs()].isNonNegative());
+  auto scan = sum.getDefiningOp<tile::ScanOp>();
+  return scan && scan.getSources()[0] == part && (*this)[part].isNonNegative() &&
+         isa_and_present<arith::AddIOp>(onlyCombination(scan.getCombiner()));
 }
 
 // Facts about a value hold wherever it does if the promise is made in its own block: every time the

@@ -72,6 +72,8 @@ private:
   void visit(mlir::Operation &op);
   void visitRegions(mlir::Operation &op);
   void collect(mlir::Value promise, mlir::Block *block);
+  /// Whether each element of a sum is that of one of its parts and others that are not negative.
+  bool isAtLeast(mlir::Value sum, mlir::Value part) const;
   void visitIf(mlir::scf::IfOp branch);
   void visitFor(mlir::scf::ForOp loop);
   void visitWhile(mlir::scf::WhileOp loop);

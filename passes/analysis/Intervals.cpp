@@ -24,6 +24,32 @@ static Interval ofBitsBelow(Interval::Number greatest) {
   return {0, all - 1};
 }
 
+Operation *onlyCombination(Region &combiner) {
+  Block &block = combiner.front();
+  if (block.getNumArguments() != 2 || !llvm::hasNItems(block, 2))
+    return nullptr;
+  Operation &only = block.front();
+  Value a = block.getArgument(0), b = block.getArgument(1);
+  const bool isOfBoth =
+      only.getNumOperands() == 2 && ((only.getOperand(0) == a && only.getOperand(1) == b) ||
+                                     (only.getOperand(0) == b && only.getOperand(1) == a));
+  return isOfBoth && block.back().getOperand(0).getDefiningOp() == &only ? &only : nullptr;
+}
+
+/// What a reduction or a scan makes of elements in an interval, where it adds or chooses.
+template <class Op> static std::optional<Interval> combinedInterval(Op combine, Interval element) {
+  Operation *by = onlyCombination(combine.getCombiner());
+  if (isa_and_present<arith::MinSIOp, arith::MaxSIOp>(by))
+    return element;
+  if (!isa_and_present<arith::AddIOp>(by))
+    return std::nullopt;
+  // One element at least, and all of them at most.
+  const Interval::Number count =
+      cast<RankedTensorType>(combine.getSources()[0].getType()).getDimSize(combine.getAxis());
+  return Interval{std::min(element.low, count * element.low),
+                  std::max(element.high, count * element.high)};
+}
+
 Interval exactInterval(Operation &op, ArrayRef<Interval> operands) {
   const Interval widest = Interval::ofType(op.getResult(0).getType());
   // More than any type holds: products of 64-bit numbers may leave even an Interval.
@@ -148,6 +174,8 @@ Interval exactInterval(Operation &op, ArrayRef<Interval> operands) {
         return Interval{std::min(operand(1).low, operand(2).low),
                         std::max(operand(1).high, operand(2).high)};
       })
+      .Case<tile::ReduceOp, tile::ScanOp>(
+          [&](auto combine) { return combinedInterval(combine, operand(0)).value_or(widest); })
       .Default([&](Operation *) { return widest; });
 }
 

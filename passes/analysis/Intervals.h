@@ -27,6 +27,10 @@ struct Interval {
   static Interval ofType(mlir::Type type);
 };
 
+/// The operation by which a reduction or a scan combines two elements, both of which it takes; null
+/// where there are several, or there is another one.
+mlir::Operation *onlyCombination(mlir::Region &combiner);
+
 /// What the operation's only result would be if its type had no limits, given what its operands can
 /// be. The type's own interval where no rule knows the operation.
 Interval exactInterval(mlir::Operation &op, llvm::ArrayRef<Interval> operands);

@@ -186,6 +186,13 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
           [&](auto copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
       .Case<cta::TensorCopyOp, cta::TensorCopyBlockOp>(
           [&](auto copy) { add(BufferAccess::EngineWrite, copy.getBuffer()); })
+      .Case<cta::TensorStoreOp, cta::TensorStoreBlockOp>(
+          [&](auto store) { add(BufferAccess::Read, store.getBuffer()); })
+      // Until then the engine may read them.
+      .Case([&](cta::TensorStoreWaitOp wait) {
+        for (Value buffer : wait.getBuffers())
+          add(BufferAccess::Read, buffer);
+      })
       .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         for (Value operand : {dot.getA(), dot.getB()})
           if (isa<cta::BufferType>(operand.getType()))
@@ -210,7 +217,7 @@ bool isThroughProxy(Operation *op, const Target &target) {
     instruction = instructionOf(dot, target);
   else if (auto dot = dyn_cast<cta::DotStartOp>(op))
     instruction = instructionOf(dot, target);
-  return isa<cta::TensorCopyOp>(op) ||
+  return isa<cta::TensorCopyOp, cta::TensorStoreOp>(op) ||
          (instruction && instruction->bHome != OperandHome::Registers);
 }
 

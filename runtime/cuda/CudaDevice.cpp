@@ -129,7 +129,7 @@ private:
     std::lock_guard lock(mutex);
     if (zeros)
       return;
-    static constexpr uint64_t pattern[2] = {};
+    static constexpr char pattern[2 * pieceBytes] = {};
     zeros = allocate(sizeof pattern);
     copyToDevice(zeros, pattern, sizeof pattern);
   }
@@ -150,7 +150,7 @@ private:
                                                : cuda::tensorSwizzle0;
     TensorMapValues given = values;
     if (values.isEmpty()) {
-      given.address = zeros;
+      given.address = values.isWritten ? zeros + pieceBytes : zeros;
       std::fill_n(given.extents, given.rank, 1);
       std::fill_n(given.strides, given.rank, 16);
     }
@@ -215,7 +215,10 @@ private:
 
   bool launchesOverlap = false;
   std::mutex mutex;   ///< guards what follows
-  uint64_t zeros = 0; ///< memory that holds zeros, once a kernel takes tensor maps
+  /// Stands for tensors without elements, once a kernel takes tensor maps: a piece of zeros, and one
+  /// that is only written.
+  uint64_t zeros = 0;
+  static constexpr unsigned pieceBytes = 16; ///< that the copy engine moves at once
 };
 
 } // namespace

@@ -303,6 +303,8 @@ private:
   void landCopies(Thread &thread, const Transfer &transfer);
 
   // BulkCopy.cpp
+  void checkCoordinates(Thread &thread, uint32_t site, BulkOp op, const TensorMap &map,
+                        const uint32_t *coordinates);
   const TensorMap &tensorMapAt(Thread &thread, uint32_t site, uint64_t address,
                                unsigned dimensions);
   void start(Thread &thread, uint32_t site, BulkOp op, uint32_t mbarrier, uint32_t blocks,

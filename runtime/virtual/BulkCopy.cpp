@@ -3,6 +3,7 @@
 #include "runtime/virtual/Program.h"
 #include "runtime/virtual/SmallFloats.h"
 #include "runtime/virtual/Swizzle.h"
+#include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -22,9 +23,10 @@ void fill(char *to, TensorType type, bool isNaN) {
       to[last] = 0x7f;
 }
 
-// The box at these coordinates, row by row.
-std::vector<CopyPiece> piecesOf(const TensorMap &map, const uint32_t *coordinates,
-                                uint32_t shared) {
+// The box at these coordinates, row by row. Pieces at a row's end are read as far as the tensor
+// goes, and written whole.
+std::vector<CopyPiece> piecesOf(const TensorMap &map, const uint32_t *coordinates, uint32_t shared,
+                                bool isLoad) {
   const auto elementBytes = int64_t(bytesOf(map.type));
   uint32_t rows = 1;
   for (unsigned i = 1; i < map.rank; ++i)
@@ -43,7 +45,8 @@ std::vector<CopyPiece> piecesOf(const TensorMap &map, const uint32_t *coordinate
       address += uint64_t(at) * map.strides[i - 1];
     }
     const int64_t first = int64_t(int32_t(coordinates[0])) * elementBytes,
-                  end = int64_t(map.extents[0]) * elementBytes;
+                  lastElement = int64_t(map.extents[0]) * elementBytes,
+                  end = isLoad ? lastElement : int64_t(llvm::alignTo(lastElement, pieceBytes));
     for (uint32_t done = 0; done < map.rowBytes(); done += pieceBytes) {
       const int64_t at = first + done; // in the tensor's row
       auto within = [&](int64_t byte) {
@@ -171,6 +174,24 @@ const TensorMap &Block::tensorMapAt(Thread &thread, uint32_t site, uint64_t addr
   stop(thread);
 }
 
+// What ends with an illegal instruction on a chip. PTX says neither.
+void Block::checkCoordinates(Thread &thread, uint32_t site, BulkOp op, const TensorMap &map,
+                             const uint32_t *coordinates) {
+  if (coordinates[0] * bytesOf(map.type) % pieceBytes) {
+    report(FindingKind::Misaligned, thread, site,
+           placeOf(site) + " begins at element " + std::to_string(int32_t(coordinates[0])) +
+               " of the tensor's rows, which is no multiple of 16 bytes");
+    stop(thread);
+  }
+  for (unsigned i = 0; i < map.rank && op != BulkOp::Load; ++i)
+    if (int32_t(coordinates[i]) < 0) {
+      report(FindingKind::BadOperand, thread, site,
+             placeOf(site) + " begins at a negative coordinate, " +
+                 std::to_string(int32_t(coordinates[i])) + ", which only loads may");
+      stop(thread);
+    }
+}
+
 // registers: shared address, mbarrier, tensor map (two words), blocks, coordinates.
 void Block::copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned dimensions,
                        const uint32_t *registers) {
@@ -178,8 +199,10 @@ void Block::copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned dimens
   const TensorMap &map = tensorMapAt(thread, site, address, dimensions);
   if (!checkAligned(thread, registers[0], tileAlignment, site))
     stop(thread);
+  const uint32_t *coordinates = registers + 5;
+  checkCoordinates(thread, site, op, map, coordinates);
   Transfer transfer;
-  transfer.pieces = piecesOf(map, registers + 5, registers[0]);
+  transfer.pieces = piecesOf(map, coordinates, registers[0], op == BulkOp::Load);
   transfer.bytes = uint32_t(transfer.pieces.size()) * pieceBytes;
   transfer.type = map.type;
   transfer.fillsWithNaN = map.fillsWithNaN;

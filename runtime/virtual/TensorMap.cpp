@@ -1,5 +1,8 @@
 // The rules for tensor maps.
 #include "runtime/virtual/TensorMap.h"
+#include "codegen/Artifact.h"
+#include <algorithm>
+#include <bit>
 
 namespace sectile::vgpu {
 
@@ -49,6 +52,26 @@ llvm::Expected<TensorMap> TensorMap::encode(TensorMap map) {
     return refuse("integers cannot be filled with NaN");
   map.magic = magicNumber;
   return map;
+}
+
+llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
+  static constexpr TensorType types[] = {TensorType::U8, TensorType::U16, TensorType::U32,
+                                         TensorType::U64};
+  TensorMap map;
+  map.address = values.address;
+  map.rank = static_cast<uint8_t>(values.rank);
+  map.type = types[std::countr_zero(values.elementBytes)];
+  map.swizzle = static_cast<uint8_t>(values.swizzle);
+  for (unsigned i = 0; i < values.rank; ++i) {
+    map.extents[i] = values.isEmpty() ? 1 : values.extents[i];
+    map.box[i] = values.box[i];
+    if (i + 1 < values.rank)
+      map.strides[i] = values.isEmpty() ? 16 : values.strides[i];
+  }
+  llvm::Expected<TensorMap> encoded = encode(map);
+  if (encoded && values.isEmpty())
+    std::fill_n(encoded->extents, values.rank, 0);
+  return encoded;
 }
 
 } // namespace sectile::vgpu

@@ -4,6 +4,10 @@
 #include "llvm/Support/Error.h"
 #include <cstdint>
 
+namespace sectile {
+struct TensorMapValues;
+}
+
 namespace sectile::vgpu {
 
 // Numbered as in the driver's API.
@@ -49,6 +53,8 @@ struct alignas(64) TensorMap {
 
   // The map with its magic number. An error says what the driver would refuse.
   static llvm::Expected<TensorMap> encode(TensorMap map);
+  // The map that a launch plan asks for. It may have no elements, which a driver does not take.
+  static llvm::Expected<TensorMap> of(const TensorMapValues &values);
 };
 
 static_assert(sizeof(TensorMap) == 128);

@@ -6,6 +6,7 @@
 #include "ir/Target.h"
 #include "runtime/virtual/GlobalShadow.h"
 #include "runtime/virtual/Program.h"
+#include "runtime/virtual/TensorMap.h"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,28 +87,6 @@ size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {
              : kernel.firstTensorMap;
 }
 
-vgpu::TensorMap VirtualDevice::encode(const TensorMapValues &values) const {
-  // Where there is nothing, the tensor is a zero.
-  alignas(16) static const uint64_t zeros[2] = {};
-  static constexpr vgpu::TensorType types[] = {vgpu::TensorType::U8, vgpu::TensorType::U16,
-                                               vgpu::TensorType::U32, vgpu::TensorType::U64};
-  vgpu::TensorMap map;
-  map.address = values.isEmpty() ? reinterpret_cast<uint64_t>(zeros) : values.address;
-  map.rank = static_cast<uint8_t>(values.rank);
-  map.type = types[std::countr_zero(values.elementBytes)];
-  map.swizzle = static_cast<uint8_t>(values.swizzle);
-  for (unsigned i = 0; i < values.rank; ++i) {
-    map.extents[i] = values.isEmpty() ? 1 : values.extents[i];
-    map.box[i] = values.box[i];
-    if (i + 1 < values.rank)
-      map.strides[i] = values.isEmpty() ? 16 : values.strides[i];
-  }
-  llvm::Expected<vgpu::TensorMap> encoded = vgpu::TensorMap::encode(map);
-  if (!encoded)
-    throw DeviceError(name + ": " + llvm::toString(encoded.takeError()));
-  return *encoded;
-}
-
 void VirtualDevice::settle() noexcept {
   std::lock_guard lock(mutex);
   latest.clear();
@@ -119,8 +98,12 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   std::vector<void *> all;
   if (!kernel.tensorMaps.empty()) {
     all.assign(arguments, arguments + kernel.firstTensorMap);
-    for (const TensorMapPlan &plan : kernel.tensorMaps)
-      maps.push_back(encode(valuesOf(plan, arguments)));
+    for (const TensorMapPlan &plan : kernel.tensorMaps) {
+      auto map = vgpu::TensorMap::of(valuesOf(plan, arguments));
+      if (!map)
+        throw DeviceError(name + ": " + llvm::toString(map.takeError()));
+      maps.push_back(*map);
+    }
     for (vgpu::TensorMap &map : maps)
       all.push_back(&map);
     arguments = all.data();

@@ -4,7 +4,6 @@
 
 #include "runtime/HostDevice.h"
 #include "runtime/virtual/Machine.h"
-#include "runtime/virtual/TensorMap.h"
 #include <functional>
 #include <map>
 #include <mutex>
@@ -51,7 +50,6 @@ public:
 
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMachine.memory(); }
-  vgpu::TensorMap encode(const TensorMapValues &values) const;
   size_t argumentCount(const LoadedKernel &kernel) const override;
   void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
            void *stream) override;

@@ -6,17 +6,8 @@
 #include <bit>
 
 namespace sectile::vgpu {
-namespace {
 
-constexpr unsigned lanes = 32, warpgroupThreads = lanes * warpgroupWarps;
-
-// Tickets whose tokens look like a NaN that the hardware makes, or like memory that nothing wrote.
-bool isAmbiguous(uint32_t ticket) {
-  return ticket == WgmmaToken::decode(0x7fffffff).ticket ||
-         ticket == WgmmaToken::decode(0xffffffff).ticket;
-}
-
-} // namespace
+static constexpr unsigned lanes = 32, warpgroupThreads = lanes * warpgroupWarps;
 
 Warpgroup &Block::warpgroupOf(const Warp &warp) { return warpgroups[warp.index / warpgroupWarps]; }
 
@@ -233,9 +224,7 @@ void Block::issueWgmma(Warpgroup &group, uint32_t firstWarp, uint32_t site,
 
   for (unsigned warp = 0; warp < warpgroupWarps; ++warp)
     wgmma.groups[warp] = group.warps[warp].committed;
-  do
-    group.nextTicket = (group.nextTicket + 1) % WgmmaToken::tickets;
-  while (isAmbiguous(group.nextTicket));
+  group.nextTicket = (group.nextTicket + 1) % WgmmaToken::tickets;
   group.tickets.resize(WgmmaToken::tickets);
   group.tickets[group.nextTicket] = wgmma.sums;
   wgmma.sums->ticket = group.nextTicket;

@@ -17,23 +17,25 @@ namespace sectile::vgpu {
 constexpr unsigned warpgroupWarps = 4, wgmmaRows = 64;
 
 // A word that stands for a sum that is not there yet: register `index` of the wgmma with this
-// ticket. It is NaN as one float and as two halves, so that what is computed from it is garbage.
+// ticket. It is NaN as one float and as two halves, so that what is computed from it is garbage. As
+// a float, and as the lower half, it is a signalling NaN: arithmetic makes a quiet one of it, which
+// is no token any more.
 struct WgmmaToken {
   uint32_t ticket, index;
 
-  static constexpr uint32_t tickets = 1024;
-  static constexpr uint32_t fixedBits = 0x7fc07e00;
+  static constexpr uint32_t tickets = 512;
+  static constexpr uint32_t fixedBits = 0x7f807d00, fixed = 0x7fc07f00;
 
   uint32_t encode() const {
     const uint32_t payload = ticket << 7 | index;
-    return fixedBits | (payload & 0x1ff) | (payload >> 9 & 1) << 15 | (payload >> 10 & 63) << 16 |
-           payload >> 16 << 31;
+    return fixedBits | (payload & 0xff) | (payload >> 8 & 1) << 15 | (payload >> 9 & 63) << 16 |
+           payload >> 15 << 31;
   }
   // Whether the word looks like one.
-  static bool isToken(uint32_t word) { return (word & fixedBits) == fixedBits; }
+  static bool isToken(uint32_t word) { return (word & fixed) == fixedBits; }
   static WgmmaToken decode(uint32_t word) {
     const uint32_t payload =
-        (word & 0x1ff) | (word >> 15 & 1) << 9 | (word >> 16 & 63) << 10 | word >> 31 << 16;
+        (word & 0xff) | (word >> 15 & 1) << 8 | (word >> 16 & 63) << 9 | word >> 31 << 15;
     return {payload >> 7, payload & 127};
   }
   bool operator==(const WgmmaToken &) const = default;

@@ -19,7 +19,8 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 KNOWN_SPILLS = {
     "exposb_attention exposb_attention D=256 f16": 76,
     "exposb_attention exposb_attention D=256 bf16": 76,
-    "exposb_attention exposb_attention D=256 causal=true f16": 60,
+    "exposb_attention exposb_attention D=256 causal=true f16": 68,
+    "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
     "attention_varlen_backward attention_varlen_backward_q D=256,Dv=256 causal=true f16": 4,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
@@ -175,7 +176,8 @@ COUNTED = {
     "shared load or store": r"(ld|st)\.shared|ldmatrix|stmatrix",
 }
 # Products: a group of the steps of one tile, and one in flight while the next begins. Attention: scores, waited for at
-# once, and sums of values; each behind its copies' wait and a barrier.
+# once, and sums of values; each behind its copies' wait and a barrier. Where dots run beside softmax, scores are those of
+# the next keys, and both are waited for between softmax and the sums.
 #   words of `sectile compile`; then one number for each of COUNTED
 PLANNED = {
     "matmul 128x128x32, 4 warps": (
@@ -198,6 +200,11 @@ PLANNED = {
     "attention of width 128": (
         ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2")),
         *(12, 2, 2, 2, 1, 1, 0, 4, 2, 0, 0, 0),
+    ),
+    # One block of these fills a multiprocessor: its dots run beside softmax.
+    "attention of width 128, 128x128, 8 warps": (
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2")),
+        *(16, 2, 2, 2, 1, 0, 0, 4, 2, 0, 0, 0),
     ),
 }
 

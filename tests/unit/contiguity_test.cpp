@@ -164,6 +164,67 @@ TEST_F(ContiguityTest, ProvenIntervalsWrapAndTakeNoPromises) {
   EXPECT_TRUE((intervals.at("rest") == Interval{0, 2}));
 }
 
+// Where the parts that a prefix sum counts begin.
+TEST_F(ContiguityTest, PrefixSumsOfLengthsAreNotNegative) {
+  const char *program = R"(
+    func.func @f(%lengths: tensor<128xi32>, %before: i32) {
+      %none = arith.constant dense<0> : tensor<128xi32>
+      %zero = arith.constant 0 : i32
+      %positive = arith.maxsi %lengths, %none : tensor<128xi32>
+      %first = arith.maxsi %before, %zero : i32
+      %from = tile.splat %first : i32 -> tensor<128xi32>
+      %below = tile.splat %before : i32 -> tensor<128xi32>
+      %ends = tile.scan %positive 0 : (tensor<128xi32>) -> tensor<128xi32> {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.addi %a, %b : i32
+        tile.yield %c : i32
+      }
+      %moved = arith.addi %ends, %from : tensor<128xi32>
+      %begins = arith.subi %moved, %positive {mark = "begins"} : tensor<128xi32>
+      %unknown = arith.addi %ends, %below : tensor<128xi32>
+      %other = arith.subi %unknown, %positive {mark = "behind any"} : tensor<128xi32>
+      %raw = arith.subi %ends, %lengths {mark = "of others"} : tensor<128xi32>
+      %greatest = tile.scan %positive 0 : (tensor<128xi32>) -> tensor<128xi32> {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.muli %a, %b : i32
+        tile.yield %c : i32
+      }
+      %product = arith.subi %greatest, %positive {mark = "of products"} : tensor<128xi32>
+      %sum = tile.reduce %begins 0 : (tensor<128xi32>) -> i32 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.addi %a, %b : i32
+        tile.yield %c : i32
+      }
+      %start = arith.addi %sum, %zero {mark = "start"} : i32
+      %some = tile.arange 3 : tensor<128xi32>
+      %all = tile.reduce %some 0 : (tensor<128xi32>) -> i32 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.addi %a, %b : i32
+        tile.yield %c : i32
+      }
+      %total = arith.addi %all, %zero {mark = "total"} : i32
+      %least = tile.reduce %some 0 : (tensor<128xi32>) -> i32 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.minsi %a, %b : i32
+        tile.yield %c : i32
+      }
+      %chosen = arith.addi %least, %zero {mark = "chosen"} : i32
+      return
+    })";
+  analyse(program);
+  EXPECT_TRUE(isNonNegative("begins"));
+  EXPECT_TRUE(isNonNegative("start"));
+  EXPECT_FALSE(isNonNegative("behind any"));
+  EXPECT_FALSE(isNonNegative("of others"));
+  EXPECT_FALSE(isNonNegative("of products"));
+  EXPECT_TRUE((intervals.at("total") == Interval{3, 128 * 130}));
+  EXPECT_TRUE((intervals.at("chosen") == Interval{3, 130}));
+  analyse(program, Certainty::proven);
+  EXPECT_FALSE(isNonNegative("begins"));
+  EXPECT_FALSE(isNonNegative("start"));
+  EXPECT_TRUE((intervals.at("total") == Interval{3, 128 * 130}));
+}
+
 // What layouts are chosen by: rows of an image end somewhere, but most pixels have their neighbours
 // beside them.
 TEST_F(ContiguityTest, MostPixelsHaveNeighbours) {

@@ -277,6 +277,135 @@ TEST_F(PlantedInEngineCopies, MissingFenceBeforeTheEngineOverwrites) {
   expectFinding(text, {FindingKind::MissingProxyFence});
 }
 
+//===-- Dots beside softmax
+//-----------------------------------------------------------------------===//
+
+/// 64 queries and up to twelve blocks of 64 keys: each iteration does the scores of the next one,
+/// and its sums of values stay in flight until that one rescales them. As many buffers as leave one
+/// block alone on a multiprocessor, where dots overlap.
+class PlantedBesideSoftmax : public testing::Test {
+protected:
+  static constexpr int mostSteps = 12;
+
+  static std::string attentionText(bool overlap) {
+    Kernel kernel{"attention",
+                  [overlap](View<const half, 2> q, View<const half, 2> k, View<const half, 2> v,
+                            View<float, 2> o) {
+                    // The engine takes no hints for the cache.
+                    auto block = [](const View<const half, 2> &from, const Int &step) {
+                      return from.tile(size, size).access({.cache = Cache::global}).load(step, 0);
+                    };
+                    auto query = q.tile(size, size).load(0, 0);
+                    auto largest = full<float>(-1e30f, size);
+                    auto sums = zeros<float>(size, size);
+                    for (auto step :
+                         range(cdiv(k.extent(0), size), {.disallow_acc_multi_buffer = !overlap})) {
+                      auto scores =
+                          dot(query, trans(block(k, step)), zeros<float>(size, size)) * 0.125f;
+                      auto before = largest;
+                      largest = maximum(largest, max(scores, 1));
+                      auto weights = exp2(scores - expand(largest, 1));
+                      sums = sums * expand(exp2(before - largest), 1);
+                      sums = dot(cast<half>(weights), block(v, step), sums);
+                    }
+                    o.tile(size, size).store(0, 0, sums);
+                  },
+                  {.warps = 4, .stages = 8}};
+    half *operand = nullptr;
+    float *sums = nullptr;
+    const Tensor<half, 2> rows(operand, {mostSteps * size, size}, {size, 1});
+    return kernel.emit("sm_90a", "llvm", Tensor<half, 2>(operand, {size, size}, {size, 1}), rows,
+                       rows, Tensor<float, 2>(sums, {size, size}, {size, 1}));
+  }
+
+  struct Outcome {
+    LaunchResult result;
+    std::vector<float> sums;
+  };
+  static Outcome run(const std::string &text, uint64_t seed, int steps = mostSteps) {
+    Runner runner(text);
+    runner.shape.block[0] = 128;
+    runner.shape.sharedBytes = 196608;
+    runner.options.seed = seed;
+    // Scores grow from block to block, so that each rescales the sums.
+    std::vector<half> queries, others;
+    for (int i = 0; i < size * size; ++i)
+      queries.push_back(half(float(i * 7 % 13) / 4));
+    for (int i = 0; i < mostSteps * size * size; ++i)
+      others.push_back(half(float(i * 5 % 31 + i / (size * size)) / 64));
+    const half *left = runner.upload(queries), *right = runner.upload(others);
+    auto *o = runner.allocate<float>(size_t(size * size));
+    const auto rows = int32_t(steps * size);
+    LaunchResult result = runner.run(left, int32_t(size), int32_t(size), int32_t(size), int32_t(1),
+                                     right, rows, int32_t(size), int32_t(size), int32_t(1), right,
+                                     rows, int32_t(size), int32_t(size), int32_t(1), o,
+                                     int32_t(size), int32_t(size), int32_t(size), int32_t(1));
+    return {std::move(result), {o, o + size * size}};
+  }
+
+  /// Lets a wait of the loop, which has one for so many registers, leave groups under way.
+  void leaveUnderWay(const std::string &registers, unsigned groups) {
+    const std::string wait = "@sectile.nv.wgmma_wait.0." + registers,
+                      late = "@sectile.nv.wgmma_wait." + std::to_string(groups) + "." + registers;
+    std::smatch declared;
+    ASSERT_TRUE(std::regex_search(parts.after, declared, std::regex("declare .* " + wait + ".*")));
+    parts.after += std::regex_replace(declared.str(), std::regex(wait), late) + "\n";
+    parts.loop = edited(parts.loop, wait, late);
+  }
+  void expectRace() {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      const auto finding = run(parts.text(), seed).result.finding;
+      ASSERT_TRUE(finding) << "seed " << seed;
+      EXPECT_EQ(finding->kind, FindingKind::SharedRace) << finding->text();
+    }
+  }
+
+  Parts parts = split(attentionText(true));
+};
+
+TEST_F(PlantedBesideSoftmax, TheKernelIsCleanAndChangesNoBit) {
+  const std::string plain = attentionText(false);
+  EXPECT_NE(parts.text(), plain);
+  for (int steps = 0; steps <= mostSteps; ++steps) {
+    const Outcome expected = run(plain, 0, steps);
+    ASSERT_FALSE(expected.result.finding) << expected.result.finding->text();
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      const Outcome outcome = run(parts.text(), seed, steps);
+      ASSERT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+      EXPECT_EQ(outcome.sums, expected.sums) << steps << " iterations, seed " << seed;
+    }
+  }
+}
+
+// The wait that the sums need leaves their dot under way, and the scores' behind it. No finding
+// says so: the sums are rescaled while they are NaN.
+TEST_F(PlantedBesideSoftmax, SumsRescaledEarly) {
+  leaveUnderWay("64f32", 2);
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Outcome outcome = run(parts.text(), seed);
+    EXPECT_FALSE(outcome.result.finding) << outcome.result.finding->text();
+    EXPECT_TRUE(std::ranges::all_of(outcome.sums, [](float sum) { return std::isnan(sum); }));
+  }
+}
+
+// Both waits leave the scores under way: the next iteration's copies go where they are read.
+TEST_F(PlantedBesideSoftmax, ScoresUnderWayWhenTheirKeysAreOverwritten) {
+  leaveUnderWay("64f32", 1);
+  leaveUnderWay("32f32", 1);
+  expectRace();
+}
+
+// The copies go into the slot before theirs, which the dot in flight reads. Of the two slots of
+// values that an iteration names, theirs is the first.
+TEST_F(PlantedBesideSoftmax, SlotOfValuesReleasedEarly) {
+  const std::regex slot("(%[0-9]+) = urem i32 (%[0-9]+), 9,");
+  ASSERT_EQ(std::distance(std::sregex_iterator(parts.loop.begin(), parts.loop.end(), slot), {}), 2);
+  parts.loop =
+      std::regex_replace(parts.loop, slot, "%early = add i32 $2, 1\n  $1 = urem i32 %early, 9,",
+                         std::regex_constants::format_first_only);
+  expectRace();
+}
+
 //===-- Sums that are promoted
 //-----------------------------------------------------------------------===//
 

@@ -122,11 +122,16 @@ struct Tensor {
     return map.extents[map.rank - 1] *
            (map.rank > 1 ? map.strides[map.rank - 2] : uint64_t(elementBytes()));
   }
+  // Stores move 16 bytes where a load moves what the tensor has of them.
+  int64_t rowEnd(bool isLoad) const {
+    const int64_t granule = isLoad ? 1 : 16 / elementBytes();
+    return (int64_t(map.extents[0]) + granule - 1) / granule * granule;
+  }
   // Calls visit(byte of the tile, byte of the tensor or -1 outside) for each element of the box.
   // Swizzled rows are as far apart as the swizzle is wide. Their chunks change places with the
   // address in shared memory, 128 bytes of which are a row of 128, two of 64 or four of 32, as the
   // PTX ISA draws it.
-  void eachElement(const std::function<void(int, int64_t)> &visit) const {
+  void eachElement(bool isLoad, const std::function<void(int, int64_t)> &visit) const {
     const int width = map.swizzle;
     for (int element = 0; element < boxElements(); ++element) {
       int rest = element, row = 0, rows = 1;
@@ -137,7 +142,7 @@ struct Tensor {
         const int at = rest % taken(i);
         rest /= taken(i);
         const int64_t place = coordinates[size_t(i)] + at * (i ? map.steps[i] : 1);
-        inside &= place >= 0 && place < int64_t(map.extents[i]);
+        inside &= place >= 0 && place < (i ? int64_t(map.extents[i]) : rowEnd(isLoad));
         from += uint64_t(place) * (i ? map.strides[i - 1] : uint64_t(elementBytes()));
         if (i == 0) {
           column = at * elementBytes();
@@ -204,19 +209,23 @@ Tensor segment(const std::string &name, TensorType type, uint64_t columns, uint6
 std::vector<Tensor> tensors() {
   std::vector<Tensor> all = {
       tensor("line", TensorType::U8, {256}, {128}, {64}),
-      tensor("line beyond both ends", TensorType::F32, {8}, {16}, {-3}),
+      tensor("line beyond both ends", TensorType::F32, {8}, {16}, {-4}),
+      tensor("line beyond its end", TensorType::F32, {8}, {16}, {4}),
       tensor("plane", TensorType::F16, {64, 32}, {32, 16}, {16, 4}),
-      tensor("plane beyond its ends", TensorType::BF16, {40, 11}, {32, 16}, {20, 3}),
-      tensor("plane before its start", TensorType::U32, {24, 16}, {16, 8}, {-5, -2}),
+      tensor("plane beyond its ends", TensorType::BF16, {40, 11}, {32, 16}, {24, 3}),
+      tensor("plane before its start", TensorType::U32, {24, 16}, {16, 8}, {-8, -2}),
       tensor("plane outside", TensorType::U32, {24, 16}, {16, 8}, {24, -8}),
+      tensor("plane behind the ends", TensorType::U32, {24, 16}, {16, 8}, {28, 16}),
       tensor("swizzled by 32", TensorType::F16, {64, 32}, {16, 32}, {32, 0}, 32),
       tensor("swizzled by 64", TensorType::F32, {40, 32}, {16, 32}, {4, 0}, 64),
       tensor("swizzled by 128", TensorType::F16, {100, 40}, {64, 16}, {40, 30}, 128),
       tensor("bytes swizzled by 128", TensorType::U8, {256, 16}, {128, 16}, {128, 0}, 128),
       tensor("volume", TensorType::F32, {12, 7, 5}, {8, 4, 4}, {8, 2, 3}, 32),
-      tensor("four dimensions", TensorType::F64, {6, 5, 4, 3}, {4, 2, 3, 2}, {1, 4, 2, 0}),
+      tensor("four dimensions", TensorType::F64, {6, 5, 4, 3}, {4, 2, 3, 2}, {2, 4, 2, 0}),
       tensor("five dimensions", TensorType::S64, {4, 3, 3, 3, 2}, {2, 2, 2, 2, 2},
              {2, 1, -1, 2, 1}),
+      tensor("end of five dimensions", TensorType::S64, {4, 3, 3, 3, 2}, {2, 2, 2, 2, 2},
+             {2, 1, 2, 2, 1}),
       tensor("halves with NaN", TensorType::F16, {37, 9}, {32, 8}, {16, 4}, 0, true),
       tensor("bfloats with NaN", TensorType::BF16, {37, 9}, {32, 8}, {-16, 4}, 64, true),
       tensor("floats with NaN", TensorType::F32, {21, 9}, {16, 8}, {16, -4}, 64, true),
@@ -231,7 +240,10 @@ std::vector<Tensor> tensors() {
   withSteps(tensor("each third row", TensorType::F16, {64, 32}, {32, 16}, {16, 22}, 64), {1, 3});
   withSteps(tensor("steps of a volume", TensorType::F32, {12, 17, 21}, {8, 8, 16}, {8, -1, 7}, 32),
             {1, 2, 5});
-  withSteps(tensor("a step along rows", TensorType::U32, {24, 16}, {16, 8}, {3, 2}), {2, 1});
+  withSteps(
+      tensor("steps beyond a volume", TensorType::F32, {12, 17, 21}, {8, 8, 16}, {8, 11, 7}, 32),
+      {1, 2, 5});
+  withSteps(tensor("a step along rows", TensorType::U32, {24, 16}, {16, 8}, {4, 2}), {2, 1});
   // Segments that end in the box, at its end and beyond it, and empty ones.
   const auto half = TensorType::F16;
   for (int length : {0, 1, 15, 16, 17, 30}) {
@@ -339,14 +351,14 @@ struct NaN {
   }
 };
 
-class Tile : public ::testing::TestWithParam<Tensor> {};
+class LoadedTile : public ::testing::TestWithParam<Tensor> {};
 
-TEST_P(Tile, LoadsMatchALoop) {
+TEST_P(LoadedTile, MatchesALoop) {
   const Tensor &of = GetParam();
   const std::vector<unsigned char> bytes = pattern(of.bytes());
   const auto width = unsigned(of.elementBytes());
   std::vector<unsigned char> expected(mostBytes), covered(mostBytes);
-  of.eachElement([&](int to, int64_t from) {
+  of.eachElement(true, [&](int to, int64_t from) {
     ASSERT_LE(to + int(width), mostBytes);
     unsigned char *element = &expected[size_t(to)];
     if (from >= 0)
@@ -379,11 +391,13 @@ copy:
   }
 }
 
-TEST_P(Tile, StoresMatchALoop) {
+class StoredTile : public ::testing::TestWithParam<Tensor> {};
+
+TEST_P(StoredTile, MatchesALoop) {
   const Tensor &of = GetParam();
   const std::vector<unsigned char> before = pattern(of.bytes(), 3), in = pattern(mostBytes);
   std::vector<unsigned char> expected = before;
-  of.eachElement([&](int at, int64_t to) {
+  of.eachElement(false, [&](int at, int64_t to) {
     if (to >= 0)
       std::copy_n(in.begin() + at, of.elementBytes(), expected.begin() + to);
   });
@@ -394,12 +408,23 @@ TEST_P(Tile, StoresMatchALoop) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tensors, Tile, ::testing::ValuesIn(tensors()),
-                         [](const ::testing::TestParamInfo<Tensor> &info) {
-                           std::string name = info.param.name;
-                           std::replace(name.begin(), name.end(), ' ', '_');
-                           return name;
-                         });
+// Only loads may begin before the tensor does.
+std::vector<Tensor> storedTensors() {
+  std::vector<Tensor> stored = tensors();
+  std::erase_if(stored, [](const Tensor &of) {
+    return *std::min_element(of.coordinates.begin(), of.coordinates.end()) < 0;
+  });
+  return stored;
+}
+
+std::string testName(const ::testing::TestParamInfo<Tensor> &info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensors, LoadedTile, ::testing::ValuesIn(tensors()), testName);
+INSTANTIATE_TEST_SUITE_P(Tensors, StoredTile, ::testing::ValuesIn(storedTensors()), testName);
 
 template <class Number>
 void expectReduction(TensorType type, const std::string &operation,
@@ -417,7 +442,7 @@ void expectReduction(TensorType type, const std::string &operation,
   fill(before, 0);
   fill(in, 3);
   std::vector<unsigned char> expected = before;
-  of.eachElement([&](int at, int64_t to) {
+  of.eachElement(false, [&](int at, int64_t to) {
     if (to < 0)
       return;
     Number here, there;
@@ -666,6 +691,20 @@ TEST(TileOrder, AccessesStayInsideAllocations) {
 
 TEST(TileOrder, TilesAreAligned) {
   expectMistake(loadText({0, 0}, 2048, 64), FindingKind::Misaligned, 13);
+}
+
+TEST(TileOrder, RowsAreTakenInPiecesOf16Bytes) {
+  for (int at : {1, 4, 15, -1, -12}) {
+    expectMistake(loadText({at, 0}, 2048), FindingKind::Misaligned, 13);
+    expectMistake(storeText({at, 0}, "s2g"), FindingKind::Misaligned, 13);
+    expectMistake(storeText({at, 0}, "reduce.add"), FindingKind::Misaligned, 13);
+  }
+}
+
+TEST(TileOrder, StoresBeginWithinTheTensor) {
+  for (const std::vector<int> &at : {std::vector{-8, 0}, {0, -1}, {0, -32}})
+    for (const char *operation : {"s2g", "reduce.add"})
+      expectMistake(storeText(at, operation), FindingKind::BadOperand, 13);
 }
 
 TEST(TileOrder, MapsAreMaps) {

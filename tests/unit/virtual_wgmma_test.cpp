@@ -608,6 +608,25 @@ TEST(WgmmaOrder, SumsAreGarbageBeforeTheWait) {
   }
 }
 
+// Also where each becomes NaN of NaN, whose bits are those of the sum that is to come.
+TEST(WgmmaOrder, SumsChangedBeforeTheWaitAreGarbage) {
+  std::string changed;
+  for (const char *i : {"0", "1", "2", "3"})
+    changed += std::string("  %m") + i + " = fmul float %d" + i + ", 2.0\n";
+  const std::string text = replaced(
+      ones,
+      "  %w = call %sums @sectile.nv.wgmma_wait.0.4f32(float %d0, float %d1, float %d2, float %d3) "
+      ";; 17\n",
+      changed + wait("w", 0, "m", 17));
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    Runner runner = onesRunner(text, seed);
+    auto *out = runner.allocate<float>(512);
+    EXPECT_FALSE(runner.run(out, nullptr).finding);
+    for (int i = 0; i < 512; ++i)
+      ASSERT_TRUE(std::isnan(out[i])) << "seed " << seed << ", word " << i;
+  }
+}
+
 TEST(WgmmaOrder, MissingWaitIsFound) {
   const std::string text = replaced(
       ones,

@@ -9,10 +9,10 @@ namespace sectile {
 struct LoopOptions {
   int stages = 0; // how many iterations' loads are in flight
   int unroll = 0; // how many iterations one round of the loop is; 1 keeps the compiler from it
-  // Nothing acts upon these yet:
+  // Nothing acts upon the first two yet:
   bool flatten = false;                   // make one loop of this and the loops in it
   bool warp_specialize = false;           // loads and computation in warps of their own
-  bool disallow_acc_multi_buffer = false; // no second copy of a dot's accumulator
+  bool disallow_acc_multi_buffer = false; // no dot of the next iteration beside this one
 };
 
 namespace detail {

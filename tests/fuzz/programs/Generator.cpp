@@ -175,6 +175,12 @@ Value Generator::input(Type element) {
   return kernel.getArgument(llvm::find(elements, element) - elements.begin());
 }
 
+/// Of a pointer: it is a multiple of 16 bytes.
+void Generator::promiseWholePieces(Value argument) {
+  kernel.setArgAttr(mlir::cast<BlockArgument>(argument).getArgNumber(), tile::divisibleAttr,
+                    builder.getI64IntegerAttr(16));
+}
+
 Value Generator::output(Type element) {
   return kernel.getArgument(elements.size() + (llvm::find(elements, element) - elements.begin()));
 }
@@ -261,6 +267,8 @@ void Generator::store(Value tile) {
                                tile::Eviction::Normal);
     return;
   }
+  if (shape.size() == 2 && first == 0 && coin())
+    return storeRows(tile);
   Value id = op<tile::ProgramIdOp>(i32(), 0);
   Value start = op<arith::MulIOp>(id, number(n));
   start = op<arith::AddIOp>(start, number(first));
@@ -269,6 +277,21 @@ void Generator::store(Value tile) {
   index = op<arith::AddIOp>(index, from);
   ptr = op<tile::AddPtrOp>(ptr.getType(), ptr, index);
   tile::StoreOp::create(builder, loc, ptr, tile, coin() ? someMask(shape) : Value());
+}
+
+/// Into a view of all programs' rows, whose last ones may lie outside. Copy engines store such.
+void Generator::storeRows(Value tile) {
+  const int64_t rows = shapeOf(tile)[0], columns = shapeOf(tile)[1];
+  Value to = output(elementOf(tile)), one = number(1), pitch = number(columns);
+  if (coin())
+    promiseWholePieces(to);
+  Value height = number(rows * options.programs - (coin() ? pick(rows) : 0));
+  Value width = number(columns - (columns > 8 && coin() ? int64_t(4 << pick(2)) : 0));
+  Value view = op<tile::MakeViewOp>(tile::ViewType::get(2, elementOf(tile)), to,
+                                    ValueRange{height, width}, ValueRange{pitch, one});
+  Value at = op<arith::MulIOp>(op<tile::ProgramIdOp>(i32(), 0), number(rows));
+  tile::StoreBlockOp::create(builder, loc, view, ValueRange{at, number(0)}, tile,
+                             tile::Cache::Default, tile::Eviction::Normal);
 }
 
 //===-- Control flow --------------------------------------------------------------------------===//
@@ -410,8 +433,10 @@ void Generator::statement(unsigned depth) {
   }
   if (depth > 1)
     return;
-  switch (pick(9)) {
+  switch (pick(11)) {
   case 0:
+  case 9:
+  case 10:
     return keep(matmul());
   case 1:
     return keep(attention());
@@ -444,7 +469,7 @@ OwningOpRef<ModuleOp> Generator::make() {
   builder.setInsertionPointToEnd(kernel.addEntryBlock());
   for (unsigned i = 0; i < 2 * elements.size(); ++i)
     if (coin())
-      kernel.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(16));
+      promiseWholePieces(kernel.getArgument(i));
   scalars = {kernel.getArgument(2 * elements.size()), kernel.getArgument(2 * elements.size() + 1),
              op<tile::ProgramIdOp>(i32(), 0)};
   Shape first = someShape();

@@ -93,8 +93,10 @@ private:
   mlir::Value block(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::Value input(mlir::Type element);
   mlir::Value output(mlir::Type element);
+  void promiseWholePieces(mlir::Value argument);
   mlir::Value ownBlock(llvm::ArrayRef<int64_t> shape, mlir::Type element, int64_t n, int64_t first);
   void store(mlir::Value tile);
+  void storeRows(mlir::Value tile);
 
   // Element by element (Elementwise.cpp)
   mlir::Value cast(mlir::Value tile, mlir::Type element);

@@ -100,21 +100,33 @@ Value Generator::load(Value view, Value row, Value column, int64_t rows, int64_t
 
 /// A loop over blocks of two inputs: what pipelines are for.
 Value Generator::matmul() {
-  static constexpr int64_t blocks[] = {16, 32, 64, 48, 8};
-  int64_t m = oneOf(blocks), n = oneOf(blocks), k = blocks[pick(4)];
+  static constexpr int64_t heights[] = {16, 32, 64, 48, 8}, widths[] = {16, 32, 64, 48, 8, 24},
+                           depths[] = {16, 32, 64, 48};
+  // Copy engines fill the operands of instructions that take 64 rows, from views of arguments with
+  // extents that a launch knows, in whole pieces.
+  const bool isGiven = coin();
+  int64_t m = isGiven ? 64 : oneOf(heights), n = oneOf(widths), k = oneOf(depths);
   Type operands[] = {builder.getF16Type(), builder.getBF16Type(), builder.getF16Type(),
                      builder.getI8Type(),  builder.getF32Type(),  elements[9]};
-  Type element = oneOf(operands);
+  Type element = operands[pick(isGiven ? 4 : 6)];
   Type sum = element.isInteger(8) ? i32() : builder.getF32Type();
   Value rows = kernel.getArgument(2 * elements.size() + 1);
   Value asked = someScalar(), most = number(64), depth = op<arith::MinSIOp>(asked, most);
-  Value pitch = number(coin() ? 64 : 65);
   bool permuteB = coin();
-  Value a = matrix(element, 0, rows, depth, pitch, coin());
-  Value b = permuteB ? matrix(element, 1, rows, depth, pitch, coin())
-                     : matrix(element, 1, depth, rows, pitch, coin());
-  Value i = coin() ? number(0) : someScalar();
-  Value j = coin() ? number(0) : someScalar();
+  if (isGiven)
+    promiseWholePieces(input(element));
+  Value pitch = number(isGiven || coin() ? 64 : 65), width = isGiven ? most : depth;
+  const unsigned part = isGiven ? 0 : 1;
+  Value a = matrix(element, 0, rows, width, pitch, coin());
+  Value b = permuteB ? matrix(element, part, rows, width, pitch, coin())
+                     : matrix(element, part, width, rows, pitch, coin());
+  auto corner = [&]() -> Value {
+    if (coin())
+      return number(0);
+    Value at = someScalar();
+    return coin() ? at : op<arith::MulIOp>(at, number(8));
+  };
+  Value i = corner(), j = corner();
   Value zero = constant({m, n}, sum, 0), first = number(0), step = number(k);
   auto loop = scf::ForOp::create(builder, loc, first, depth, step, ValueRange{zero});
   if (pick(3) == 0)
@@ -129,6 +141,11 @@ Value Generator::matmul() {
   Value next =
       op<tile::DotOp>(zero.getType(), left, right, loop.getRegionIterArg(0), tile::Precision::TF32);
   scf::YieldOp::create(builder, loc, next);
+  if (isGiven && coin()) {
+    builder.setInsertionPointAfter(loop);
+    promiseWholePieces(output(element));
+    store(cast(loop.getResult(0), element));
+  }
   return loop.getResult(0);
 }
 
@@ -142,8 +159,12 @@ Value Generator::attention() {
   Value pitch = number(coin() ? 64 : 72), zero = number(0);
   Value queries = matrix(half, 0, kernel.getArgument(2 * elements.size() + 1), depth, pitch, false);
   Value q = load(queries, someScalar(), zero, m, d);
-  Value k = matrix(half, 0, keys, depth, pitch, false);
-  Value v = matrix(half, 1, keys, depth, pitch, coin());
+  const bool isGiven = coin(); // as in matmul()
+  if (isGiven)
+    promiseWholePieces(input(half));
+  Value rows = isGiven ? depth : keys;
+  Value k = matrix(half, 0, rows, depth, pitch, false);
+  Value v = matrix(half, isGiven ? 0 : 1, rows, depth, pitch, coin());
   Value noScores = constant({m, n}, f32, 0), noMaxima = constant({m}, f32, 0);
   Value noSums = constant({m, d}, f32, 0), step = number(n);
   auto loop = scf::ForOp::create(builder, loc, zero, keys, step, ValueRange{noSums, noMaxima});

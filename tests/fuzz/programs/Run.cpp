@@ -6,6 +6,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/Program.h"
+#include "runtime/virtual/TensorMap.h"
 #include <cmath>
 #include <cstring>
 #include <sectile/buffer.h>
@@ -107,7 +108,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   std::vector<void *> arguments;
   for (void *&address : buffers.addresses)
     arguments.push_back(&address);
-  int32_t n = inputs.n, m = inputs.m;
+  // As 64-bit words, which tensor maps are made of.
+  int64_t n = inputs.n, m = inputs.m;
   arguments.insert(arguments.end(), {&n, &m});
   // The checked mode's assertions have a log.
   auto *log = static_cast<debuglog::Head *>(machine.memory().allocate(debuglog::recordsAt));
@@ -116,6 +118,15 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   uint64_t launchNumber = 1;
   if (!artifact->debugSites.empty())
     arguments.insert(arguments.end(), {&log, &launchNumber});
+  std::vector<vgpu::TensorMap> maps;
+  for (const TensorMapPlan &plan : artifact->plan.tensorMaps) {
+    auto map = vgpu::TensorMap::of(valuesOf(plan, arguments.data()));
+    if (!map)
+      return map.takeError();
+    maps.push_back(*map);
+  }
+  for (vgpu::TensorMap &map : maps)
+    arguments.push_back(&map);
   vgpu::LaunchShape shape;
   shape.grid[0] = inputs.options.programs;
   shape.block[0] = artifact->plan.threads;

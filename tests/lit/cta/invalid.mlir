@@ -82,6 +82,24 @@ func.func @dot_lost(%a: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
 
 // -----
 
+func.func @other_tile_behind_wait(%acc: tensor<16x16xf32>, %before: tensor<16x8xf32>) {
+  %0 = cta.dot_begin %acc : !cta.in_flight<tensor<16x16xf32>>
+  // expected-error @+1 {{'cta.dot_wait' op gives other tiles behind the wait than it takes before it}}
+  %1, %2 = cta.dot_wait %0 behind %before : !cta.in_flight<tensor<16x16xf32>>, tensor<16x8xf32> -> tensor<16x16xf32>
+  return
+}
+
+// -----
+
+func.func @other_elements_behind_wait(%acc: tensor<16x16xf32>, %before: tensor<16x16xf16>) {
+  %0 = cta.dot_begin %acc : !cta.in_flight<tensor<16x16xf32>>
+  // expected-error @+1 {{'cta.dot_wait' op takes tiles of 'f16' with sums of 'f32'}}
+  %1, %2 = cta.dot_wait %0 behind %before : !cta.in_flight<tensor<16x16xf32>>, tensor<16x16xf16> -> tensor<16x16xf16>
+  return
+}
+
+// -----
+
 func.func @dot_waited_for_twice(%a: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
   // expected-error @+1 {{'cta.dot_start' op is in flight for one user, and has 2}}
   %0 = cta.dot_start %a, %a, %acc by [16, 8, 16] : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> -> !cta.in_flight<tensor<16x16xf32>>

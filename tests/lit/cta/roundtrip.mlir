@@ -11,7 +11,9 @@
 #cols = #cta.layout<"16x16, register [(1,0) (2,0) (0,8)], lane [(4,0) (8,0) (0,1) (0,2) (0,4)]">
 #plain = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,0) (8,0)]">
 #turned = #cta.layout<"16x16, shared [(1,0) (2,0) (4,0) (8,0) (0,1) (0,2) (0,4) (0,8)]">
+#lines = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,8) (8,0)]">
 !buffer = !cta.buffer<16x16xf16, #plain>
+!lines = !cta.buffer<16x16xf16, #lines>
 
 module attributes {cta.target = "sm_80"} {
 
@@ -35,6 +37,10 @@ func.func @registers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols
   %6 = cta.dot_begin %5 : !cta.in_flight<tensor<16x16xf32, #cols>>
   // CHECK: cta.dot_wait %[[B]]
   %7 = cta.dot_wait %6 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: %[[H:.*]] = cta.dot_begin
+  %8 = cta.dot_begin %7 : !cta.in_flight<tensor<16x16xf32, #cols>>
+  // CHECK: cta.dot_wait %[[H]] behind %{{.*}} : !cta.in_flight<tensor<16x16xf32, #[[COLS]]>>, tensor<16x16xf32, #[[COLS]]> -> tensor<16x16xf32, #[[COLS]]>
+  %9, %10 = cta.dot_wait %8 behind %acc : !cta.in_flight<tensor<16x16xf32, #cols>>, tensor<16x16xf32, #cols> -> tensor<16x16xf32, #cols>
   return
 }
 
@@ -70,6 +76,23 @@ func.func @copies(%p: tensor<16x16x!tile.ptr<f16>, #rows>, %m: tensor<16x16xi1, 
   cta.async_commit
   // CHECK: cta.async_wait 1
   cta.async_wait 1
+  return
+}
+
+// CHECK-LABEL: func.func @engine
+func.func @engine(%view: !tile.view<3xf16>, %map: !cta.tensor_map, %i: i32, %when: i1) attributes {cta.warps = 1 : i32} {
+  %0 = cta.alloc : !lines
+  // CHECK: cta.tensor_copy_block %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} when %{{.*}} {expects = 512 : i32} : !tile.view<3xf16>, [i32, i32, i32], !cta.buffer<16x16xf16, #[[LINES:shared[0-9]*]]>
+  cta.tensor_copy_block %view[%i, %i, %i], %0 when %when {expects = 512 : i32} : !tile.view<3xf16>, [i32, i32, i32], !lines
+  %barriers = cta.mbarriers : !cta.mbarriers<2>
+  // CHECK: cta.tensor_copy %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} signals %{{.*}}[%{{.*}}] : !cta.tensor_map, !cta.buffer<16x16xf16, #[[LINES]]>, !cta.mbarriers<2>
+  cta.tensor_copy %map[%i, %i], %0 signals %barriers[%i] : !cta.tensor_map, !lines, !cta.mbarriers<2>
+  // CHECK: cta.tensor_store_block %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} : !tile.view<3xf16>, [i32, i32, i32], !cta.buffer<16x16xf16, #[[LINES]]>
+  cta.tensor_store_block %view[%i, %i, %i], %0 : !tile.view<3xf16>, [i32, i32, i32], !lines
+  // CHECK: cta.tensor_store %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} : !cta.tensor_map, !cta.buffer<16x16xf16, #[[LINES]]>
+  cta.tensor_store %map[%i, %i], %0 : !cta.tensor_map, !lines
+  // CHECK: cta.tensor_store_wait %{{.*}} : !cta.buffer<16x16xf16, #[[LINES]]>
+  cta.tensor_store_wait %0 : !lines
   return
 }
 

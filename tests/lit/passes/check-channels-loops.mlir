@@ -105,8 +105,8 @@ func.func @loaded(%map: !cta.tensor_map, %p: !tile.ptr<i32>, %from: i32) attribu
   %barriers = cta.mbarriers {offset = 16384 : i32} : !cta.mbarriers<2>
   %loaded = tile.load %p : !tile.ptr<i32> -> i32
   %above = arith.maxsi %loaded, %c0 : i32
-  %odd = arith.andi %from, %c1 : i32
-  %below = arith.minsi %above, %odd : i32
+  %other = arith.xori %from, %c1 : i32
+  %below = arith.minsi %above, %other : i32
   %end = scf.for %i = %c0 to %below step %c1 iter_args(%use = %c0) -> (i32) : i32 {
     %slot = arith.remui %use, %c2 : i32
     %turn = arith.divui %use, %c2 : i32

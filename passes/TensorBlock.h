@@ -1,0 +1,51 @@
+// Blocks of views as the copy engine accesses them: boxes of the tensor that is a whole argument.
+#ifndef SECTILE_PASSES_TENSORBLOCK_H
+#define SECTILE_PASSES_TENSORBLOCK_H
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/analysis/Blocks.h"
+#include <optional>
+#include <string>
+
+namespace sectile {
+
+/// The tensor that a block is a part of, and where in it the block lies.
+struct TensorBlock {
+  mlir::Value view;                           ///< with dimensions of the tensor ahead of its own
+  llvm::SmallVector<mlir::Value> coordinates; ///< in those dimensions, 32 bits
+
+  /// The dimension of the block whose extent the kernel computes: the coordinate there is `first`
+  /// more than the block's own offset.
+  struct Segment {
+    unsigned dim;
+    mlir::Value first;
+    bool mayBeBelow; ///< whole blocks may lie below the view, and read zeros
+  };
+  std::optional<Segment> segment = {};
+
+  /// The coordinates of a block with these offsets. `map` has what became of the other values.
+  llvm::SmallVector<mlir::Value> coordinatesOf(mlir::OpBuilder &builder, mlir::Location loc,
+                                               mlir::ValueRange offsets,
+                                               const mlir::IRMapping &map = {}) const;
+};
+
+/// Why the copy engine cannot access a block; empty when it can. What the tensor is made of has to
+/// be known ahead of `loop`, unless that is null.
+std::string whyNoTensorBlock(const ViewBlock &block, mlir::scf::ForOp loop,
+                             const ContiguityAnalysis &contiguity);
+
+/// The block as a part of a tensor, for one that whyNoTensorBlock has nothing against. New
+/// operations come where the builder is.
+TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
+                            const ContiguityAnalysis &contiguity);
+
+/// The dimension of a view in which neighbours are neighbours in memory.
+std::optional<unsigned> denseDimension(tile::MakeViewOp view);
+
+/// Bytes that the copy engine moves at once, at multiples of so many.
+constexpr int64_t engineGranule = 16;
+
+} // namespace sectile
+
+#endif

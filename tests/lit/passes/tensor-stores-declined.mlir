@@ -1,0 +1,198 @@
+// Stores that are the threads' own, and the remarks that say why.
+// RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>%t.err | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
+
+// CHECK-LABEL: func.func @odd_rows
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: its rows are not known to end at a multiple of 16 bytes
+module attributes {cta.target = "sm_90a"} {
+  func.func @odd_rows(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %n], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    tile.store_block %c[%c0, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @before
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: it may begin before its view does
+module attributes {cta.target = "sm_90a"} {
+  func.func @before(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    tile.store_block %c[%n, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @within_a_piece
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: it is not known to begin at a multiple of 16 bytes of its rows
+module attributes {cta.target = "sm_90a"} {
+  func.func @within_a_piece(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    tile.store_block %c[%c0, %c1], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @hinted
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: it has a hint for the cache
+module attributes {cta.target = "sm_90a"} {
+  func.func @hinted(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    tile.store_block %c[%c0, %c0], %result {eviction = 1 : i32} : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @read_before
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
+module attributes {cta.target = "sm_90a"} {
+  func.func @read_before(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %z0 = tile.load %z : !tile.ptr<f16> -> f16
+    %same = tile.splat %z0 : f16 -> tensor<64x128xf16>
+    %narrow = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    %result = arith.addf %narrow, %same : tensor<64x128xf16>
+    tile.store_block %c[%c0, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @ordered
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: the kernel orders memory for other programs
+module attributes {cta.target = "sm_90a"} {
+  func.func @ordered(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one16 = arith.constant 1.0 : f16
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
+    tile.store_block %c[%c0, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
+    %before = tile.atomic_rmw fadd, %y, %one16 {order = 0 : i32, scope = 2 : i32} : !tile.ptr<f16>, f16 -> f16
+    return
+  }
+}

@@ -1,0 +1,177 @@
+// Blocks that the copy engine stores: what a product leaves in memory and around it, and mistakes
+// planted in compiled stores, each of which the virtual GPU must find for its own reason.
+#include "VirtualTest.h"
+#include "ops/Devices.h"
+#include "runtime/virtual/TensorMap.h"
+#include <regex>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using namespace sectile::vgpu;
+
+namespace {
+
+constexpr int tile = 64, step = 32;
+
+/// c = a b. The engine copies the operands, or threads, as it takes no hints for the cache.
+auto product(Cache cache = Cache::normal) {
+  return Kernel{"product",
+                [cache](View<const half, 2> a, View<const half, 2> b, View<half, 2> c) {
+                  auto i = program_id(0), j = program_id(1);
+                  auto acc = zeros<float>(tile, tile);
+                  for (auto k : range(cdiv(a.extent(1), step)))
+                    acc = dot(a.tile(tile, step).access({.cache = cache}).load(i, k),
+                              b.tile(step, tile).access({.cache = cache}).load(k, j), acc);
+                  c.tile(tile, tile).store(i, j, cast<half>(acc));
+                },
+                {.warps = 4, .stages = 3}};
+}
+
+/// A number of the operands; `number` says which element it is.
+float elementOf(int number) { return float(number * 7 % 5 - 2); }
+
+std::vector<half> operandOf(int count) {
+  std::vector<half> values;
+  for (int i = 0; i < count; ++i)
+    values.emplace_back(elementOf(i));
+  return values;
+}
+
+class TensorStores : public test::OnDevice {};
+SECTILE_INSTANTIATE_ON(TensorStores, "virtual:sm_90a,virtual:sm_90");
+
+// c is a part of a larger matrix, none of whose other elements may change. The engine stores the
+// widths that are multiples of 8 elements, threads the others.
+TEST_P(TensorStores, OnlyWhatTheViewHas) {
+  constexpr int depth = 40, pitch = 208;
+  const half untouched(77.0f);
+  auto kernel = product();
+  for (int rows : {1, 63, 64, 65, 130})
+    for (int columns : {8, 64, 72, 96, 136, 30}) {
+      auto a = device.upload(operandOf(rows * depth));
+      auto b = device.upload(operandOf(depth * columns));
+      auto all = device.allocate<half>(size_t((rows + 2) * pitch));
+      all.fill(untouched);
+      kernel.launch(device.stream(), {(rows + tile - 1) / tile, (columns + tile - 1) / tile},
+                    Tensor<const half, 2>(a.data(), {rows, depth}, {depth, 1}),
+                    Tensor<const half, 2>(b.data(), {depth, columns}, {columns, 1}),
+                    Tensor<half, 2>(all.data() + pitch, {rows, columns}, {pitch, 1}));
+      const std::vector<half> got = all.download();
+      for (int row = -1; row <= rows; ++row)
+        for (int column = 0; column < pitch; ++column) {
+          float expected = float(untouched);
+          if (row >= 0 && row < rows && column < columns) {
+            expected = 0;
+            for (int k = 0; k < depth; ++k)
+              expected += elementOf(row * depth + k) * elementOf(k * columns + column);
+          }
+          ASSERT_EQ(float(got[size_t((row + 1) * pitch + column)]), expected)
+              << rows << " x " << columns << " at [" << row << ", " << column << "]";
+        }
+    }
+}
+
+/// The kernel's code for matrices of these extents.
+std::string codeFor(int rows, int columns, const std::string &form) {
+  half *memory = nullptr;
+  const Tensor<const half, 2> a(memory, {rows, 64}, {64, 1}),
+      b(memory, {64, columns}, {columns, 1});
+  return product().emit("sm_90a", form, a, b,
+                        Tensor<half, 2>(memory, {rows, columns}, {columns, 1}));
+}
+
+TEST(TensorStore, IsTheEnginesWhereRowsEndAtWholePieces) {
+  const std::string store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
+  EXPECT_NE(codeFor(64, 64, "ptx").find(store), std::string::npos);
+  EXPECT_EQ(codeFor(64, 60, "ptx").find(store), std::string::npos);
+}
+
+/// A 64 × 64 product whose operands threads copy: the one tensor map is that of the result.
+class PlantedInStores : public testing::Test {
+protected:
+  void SetUp() override {
+    half *memory = nullptr;
+    const Tensor<const half, 2> matrix(memory, {tile, tile}, {tile, 1});
+    text = product(Cache::global)
+               .emit("sm_90a", "llvm", matrix, matrix,
+                     Tensor<half, 2>(memory, {tile, tile}, {tile, 1}));
+  }
+
+  LaunchResult run(uint64_t seed) {
+    Runner runner(text);
+    runner.shape.block[0] = 128;
+    runner.shape.sharedBytes = 65536;
+    runner.options.seed = seed;
+    const half *operand = runner.upload(operandOf(tile * tile));
+    half *result = runner.allocate<half>(size_t(tile * tile));
+    TensorMap map;
+    map.address = reinterpret_cast<uint64_t>(result);
+    map.type = TensorType::U16;
+    map.rank = 2;
+    map.extents[0] = map.extents[1] = map.box[0] = map.box[1] = tile;
+    map.strides[0] = tile * sizeof(half);
+    map.swizzle = 128;
+    map = llvm::cantFail(TensorMap::encode(map));
+    LaunchResult done =
+        runner.run(operand, int32_t(tile), int32_t(tile), int32_t(tile), int32_t(1), operand,
+                   int32_t(tile), int32_t(tile), int32_t(tile), int32_t(1), result, int32_t(tile),
+                   int32_t(tile), int32_t(tile), int32_t(1), map);
+    for (int i = 0; i < tile * tile && !done.finding; ++i) {
+      float expected = 0;
+      for (int k = 0; k < tile; ++k)
+        expected += elementOf(i / tile * tile + k) * elementOf(k * tile + i % tile);
+      EXPECT_EQ(float(result[i]), expected) << "element " << i;
+    }
+    return done;
+  }
+
+  /// Replaces the last match of an expression.
+  void edit(const std::string &from, const std::string &to) {
+    const std::regex expression(from);
+    size_t position = std::string::npos, length = 0;
+    for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) {
+      position = size_t(at->position());
+      length = size_t(at->length());
+    }
+    ASSERT_NE(position, std::string::npos) << from << "\n" << text;
+    text.replace(position, length, to);
+  }
+  void expectFinding(FindingKind kind) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const auto finding = run(seed).finding;
+      ASSERT_TRUE(finding) << "seed " << seed << ": expected a " << kindName(kind);
+      EXPECT_EQ(kindName(finding->kind), std::string(kindName(kind))) << finding->text();
+    }
+  }
+
+  std::string text;
+};
+
+TEST_F(PlantedInStores, TheKernelIsCleanWithoutThem) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const LaunchResult result = run(seed);
+    ASSERT_FALSE(result.finding) << result.finding->text();
+  }
+}
+
+TEST_F(PlantedInStores, MissingProxyFence) {
+  edit("[^\n]*call void @llvm.nvvm.fence.proxy.async[^\n]*\n", "");
+  expectFinding(FindingKind::MissingProxyFence);
+}
+
+TEST_F(PlantedInStores, MissingBarrier) {
+  edit("[^\n]*call void @llvm.nvvm.barrier.cta.sync[^\n]*\n", "");
+  expectFinding(FindingKind::SharedRace);
+}
+
+TEST_F(PlantedInStores, MissingWait) {
+  edit("[^\n]*call void @llvm.nvvm.cp.async.bulk.wait.group.read[^\n]*\n", "");
+  expectFinding(FindingKind::MissingWait);
+}
+
+TEST_F(PlantedInStores, WaitForAllButTheLatest) {
+  edit("wait.group.read\\(i32 0\\)", "wait.group.read(i32 1)");
+  expectFinding(FindingKind::MissingWait);
+}
+
+} // namespace
