@@ -450,16 +450,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (store.getCache() != tile::Cache::Default || store.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
     const ViewBlock block = *blockOf(store);
-    std::string why = whyNoTensorBlock(block, nullptr, contiguity);
+    std::string why = whyNoTensorStore(block, contiguity);
     if (!why.empty())
       return why;
-    const BlockContiguity known = block.contiguity(contiguity);
-    const unsigned dense = *denseDimension(block.view);
-    // The engine writes all of the 16 bytes that a row ends in.
-    if (known.extents[dense]->dims[0].divisibility * cta::elementBytes(block.tile) % engineGranule)
-      return "its rows are not known to end at a multiple of 16 bytes";
-    if (llvm::any_of(known.offsets, [](const Contiguity *at) { return !at->isNonNegative(); }))
-      return "it may begin before its view does";
     EndedIterations allLoops = 0;
     getOperation().walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
     const GlobalAccess written = *addresses.accessOf(store);

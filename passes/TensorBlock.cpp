@@ -13,6 +13,9 @@ namespace sectile {
 
 namespace {
 
+/// Bytes that the copy engine moves at once, at multiples of so many.
+constexpr int64_t engineGranule = 16;
+
 /// An argument or a constant, which a launch knows; null for other values. Sign extensions are
 /// looked through.
 Value given(Value value) {
@@ -97,8 +100,8 @@ std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrig
     return "the kernel computes the extent of its view along the rows, not the number of rows";
   Value length = view.getExtents()[*dim];
   const Interval lengths = contiguity[length].interval;
-  if (!length.getType().isInteger(32) || lengths.high > cta::TensorMap::segmentRows)
-    return "the extent that the kernel computes is not known to be 2^30 at most";
+  if (!length.getType().isInteger(32) || lengths.high >= cta::TensorMap::segmentRows)
+    return "the extent that the kernel computes is not known to be below 2^30";
   auto isInvariant = [&](Value value) { return !loop || loop.isDefinedOutsideOfLoop(value); };
   bool isKnownAhead = isInvariant(length);
   if (std::optional<unsigned> step = stepAlong(view, *dim, origin)) {
@@ -152,7 +155,8 @@ TensorBlock::Segment cutSegment(OpBuilder &builder, const ViewBlock &block, unsi
       wide));
   Value first =
       arith::SubIOp::create(builder, loc, number(cta::TensorMap::segmentRows, 32), length);
-  return {dim, first, !contiguity[block.offsets[dim]].isNonNegative()};
+  const Interval rows = contiguity[block.offsets[dim]].interval;
+  return {dim, first, !rows.isNonNegative() || rows.high >= cta::TensorMap::segmentRows};
 }
 
 /// The view with the dimensions of its origin before its own. How many matrices there are nobody
@@ -238,6 +242,23 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
   return "";
 }
 
+std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &contiguity) {
+  std::string why = whyNoTensorBlock(block, nullptr, contiguity);
+  if (!why.empty())
+    return why;
+  const BlockContiguity known = block.contiguity(contiguity);
+  // The engine writes all of the 16 bytes that a row ends in.
+  if (known.extents[*denseDimension(block.view)]->dims[0].divisibility *
+      cta::elementBytes(block.tile) % engineGranule)
+    return "its rows are not known to end at a multiple of 16 bytes";
+  // Also an illegal instruction. Blocks below a segment move beyond its end.
+  const std::optional<unsigned> computed = computedDimension(block.view);
+  for (auto [d, offset] : llvm::enumerate(known.offsets))
+    if (d != computed && !offset->isNonNegative())
+      return "it may begin before its view does";
+  return "";
+}
+
 TensorBlock makeTensorBlock(OpBuilder &builder, const ViewBlock &block,
                             const ContiguityAnalysis &contiguity) {
   ViewOrigin origin = *originOf(tile::MakeViewOp(block.view).getPtr(), contiguity);
@@ -257,11 +278,12 @@ SmallVector<Value> TensorBlock::coordinatesOf(OpBuilder &builder, Location loc, 
   llvm::append_range(all, offsets);
   if (segment) {
     Value &row = all[coordinates.size() + segment->dim];
-    // As an unsigned number a row below the first is one beyond the last.
-    if (segment->mayBeBelow)
+    // As an unsigned number a row below the first is one beyond the last. The sum has 31 bits then:
+    // a store may not begin at a negative coordinate.
+    if (segment->mayBeOutside)
       row = arith::MinUIOp::create(
           builder, loc, row,
-          arith::ConstantIntOp::create(builder, loc, cta::TensorMap::segmentRows, 32));
+          arith::ConstantIntOp::create(builder, loc, cta::TensorMap::segmentRows - 1, 32));
     row = arith::AddIOp::create(builder, loc, segment->first, row);
   }
   return all;

@@ -20,7 +20,7 @@ struct TensorBlock {
   struct Segment {
     unsigned dim;
     mlir::Value first;
-    bool mayBeBelow; ///< whole blocks may lie below the view, and read zeros
+    bool mayBeOutside; ///< whole blocks may lie below the view or far behind it
   };
   std::optional<Segment> segment = {};
 
@@ -35,6 +35,9 @@ struct TensorBlock {
 std::string whyNoTensorBlock(const ViewBlock &block, mlir::scf::ForOp loop,
                              const ContiguityAnalysis &contiguity);
 
+/// Why the copy engine cannot store a block; empty when it can.
+std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &contiguity);
+
 /// The block as a part of a tensor, for one that whyNoTensorBlock has nothing against. New
 /// operations come where the builder is.
 TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
@@ -42,9 +45,6 @@ TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
 
 /// The dimension of a view in which neighbours are neighbours in memory.
 std::optional<unsigned> denseDimension(tile::MakeViewOp view);
-
-/// Bytes that the copy engine moves at once, at multiples of so many.
-constexpr int64_t engineGranule = 16;
 
 } // namespace sectile
 

@@ -71,6 +71,53 @@ TEST_P(TensorStores, OnlyWhatTheViewHas) {
     }
 }
 
+/// c = a b where the kernel reads from memory which rows of c there are; its first program's block
+/// lies below all of them.
+auto segmentProduct() {
+  return Kernel{"product",
+                [](View<const half, 2> a, View<const half, 2> b, View<half, 2> c,
+                   Ptr<const std::int32_t> place) {
+                  auto i = program_id(0) - 1;
+                  auto begin = clamp(load(place), 0, c.extent(0));
+                  auto length = clamp(load(place + 1), 0, c.extent(0) - begin);
+                  auto acc = zeros<float>(tile, tile);
+                  for (auto k : range(cdiv(a.extent(1), step)))
+                    acc = dot(a.tile(tile, step).load(i, k), b.tile(step, tile).load(k, 0), acc);
+                  c.slice(0, begin, length).tile(tile, tile).store(i, 0, cast<half>(acc));
+                },
+                {.warps = 4, .stages = 3}};
+}
+
+TEST_P(TensorStores, OnlyTheRowsOfASegment) {
+  constexpr int depth = 40, most = 150;
+  const half untouched(77.0f);
+  auto kernel = segmentProduct();
+  auto a = device.upload(operandOf(most * depth));
+  auto b = device.upload(operandOf(depth * tile));
+  for (int begin : {0, 5, 149})
+    for (int length : {0, 1, 63, 64, 65, 145, -3}) {
+      auto place = device.upload(std::vector<std::int32_t>{begin, length});
+      auto c = device.allocate<half>(size_t(most * tile));
+      c.fill(untouched);
+      kernel.launch(device.stream(), {4},
+                    Tensor<const half, 2>(a.data(), {most, depth}, {depth, 1}),
+                    Tensor<const half, 2>(b.data(), {depth, tile}, {tile, 1}),
+                    Tensor<half, 2>(c.data(), {most, tile}, {tile, 1}), place.data());
+      const std::vector<half> got = c.download();
+      for (int row = 0; row < most; ++row)
+        for (int column = 0; column < tile; ++column) {
+          float expected = float(untouched);
+          if (row >= begin && row < std::min(begin + length, most)) {
+            expected = 0;
+            for (int k = 0; k < depth; ++k)
+              expected += elementOf((row - begin) * depth + k) * elementOf(k * tile + column);
+          }
+          ASSERT_EQ(float(got[size_t(row * tile + column)]), expected)
+              << length << " rows from " << begin << " on, at [" << row << ", " << column << "]";
+        }
+    }
+}
+
 /// The kernel's code for matrices of these extents.
 std::string codeFor(int rows, int columns, const std::string &form) {
   half *memory = nullptr;
@@ -80,8 +127,16 @@ std::string codeFor(int rows, int columns, const std::string &form) {
                         Tensor<half, 2>(memory, {rows, columns}, {columns, 1}));
 }
 
-TEST(TensorStore, IsTheEnginesWhereRowsEndAtWholePieces) {
+TEST(TensorStore, IsTheEnginesWhereRowsEndAtWholePiecesAndAtASegmentsEnd) {
   const std::string store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
+  half *memory = nullptr;
+  std::int32_t *place = nullptr;
+  const Tensor<const half, 2> operand(memory, {64, 64}, {64, 1});
+  EXPECT_NE(segmentProduct()
+                .emit("sm_90a", "ptx", operand, operand, Tensor<half, 2>(memory, {64, 64}, {64, 1}),
+                      place)
+                .find("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group"),
+            std::string::npos);
   EXPECT_NE(codeFor(64, 64, "ptx").find(store), std::string::npos);
   EXPECT_EQ(codeFor(64, 60, "ptx").find(store), std::string::npos);
 }

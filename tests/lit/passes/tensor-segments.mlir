@@ -27,7 +27,7 @@
 // A block that may begin below the segment is a multiple of its rows away: all of it lies below, or nothing.
 // CHECK: func.func @below(
 // CHECK: %[[FIRST:.*]] = arith.subi
-// CHECK: %[[INSIDE:.*]] = arith.minui %{{.*}}, %c1073741824_i32
+// CHECK: %[[INSIDE:.*]] = arith.minui %{{.*}}, %c1073741823_i32
 // CHECK: %[[ROW:.*]] = arith.addi %[[FIRST]], %[[INSIDE]]
 // CHECK: cta.tensor_copy %{{.*}}[%{{[^,]*}}, %[[ROW]], %c1073741824_i32, %{{[^,]*}}]
 
