@@ -453,7 +453,11 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
-      .Case([&](cta::DotBeginOp begin) { define(begin, registers(begin.getSums())); })
+      .Case([&](cta::DotBeginOp begin) {
+        Registers sums = registers(begin.getSums());
+        hooks.warpgroupSums(b, sums);
+        define(begin, std::move(sums));
+      })
       .Case([&](cta::DotStartOp start) { result = emitDotStart(*this, start); })
       .Case([&](cta::DotsWaitOp wait) { hooks.warpgroupWait(b, wait.getPending(), {}); })
       .Case([&](cta::DotWaitOp wait) {

@@ -71,6 +71,12 @@ inline constexpr llvm::StringLiteral nvWgmma = "sectile.nv.wgmma.";
 /// void. The function is convergent.
 inline constexpr llvm::StringLiteral nvWgmmaWait = "sectile.nv.wgmma_wait.";
 
+/// {T x n} sectile.nv.wgmma_sums.<n><f32|b32>(T value0, …)
+/// The values themselves, in registers that a loop's wgmma add to from here on. LLVM knows no more
+/// of them, and so does not set constants on a path around the loop. ptxas would see that next to
+/// the wait behind the loop, and serialize every wgmma of the kernel (C7515).
+inline constexpr llvm::StringLiteral nvWgmmaSums = "sectile.nv.wgmma_sums.";
+
 /// void sectile.nv.mbarrier_wait(ptr addrspace(3) mbarrier, i32 parity)
 /// Waits until the mbarrier's phase of this parity has completed: mbarrier.try_wait in a loop. The
 /// function is convergent.

@@ -71,6 +71,9 @@ void TargetHooks::warpgroupCommit(IRBuilder<> &) const {
 void TargetHooks::warpgroupWait(IRBuilder<> &, unsigned, MutableArrayRef<Value *>) const {
   llvm_unreachable("warpgroups on a target that has none");
 }
+void TargetHooks::warpgroupSums(IRBuilder<> &, MutableArrayRef<Value *>) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
 Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }

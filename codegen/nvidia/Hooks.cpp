@@ -219,6 +219,9 @@ public:
                      MutableArrayRef<Value *> sums) const override {
     nvidia::warpgroupWait(b, pending, sums);
   }
+  void warpgroupSums(IRBuilder<> &b, MutableArrayRef<Value *> sums) const override {
+    nvidia::warpgroupSums(b, sums);
+  }
 
   Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});

@@ -296,6 +296,10 @@ void lowerWgmmaWait(CallInst &call) {
                 SmallVector<Value *>(call.args()), "", {});
 }
 
+void lowerWgmmaSums(CallInst &call) {
+  changeInPlace(call, "", SmallVector<Value *>(call.args()), "", {});
+}
+
 void lowerMbarrierWait(CallInst &call) {
   IRBuilder<> b(&call);
   constexpr char text[] = "{\n\t.reg .pred done;\n"
@@ -382,6 +386,8 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = lowerWgmma;
     else if (name.starts_with(pseudo::nvWgmmaWait))
       lower = lowerWgmmaWait;
+    else if (name.starts_with(pseudo::nvWgmmaSums))
+      lower = lowerWgmmaSums;
     else if (name == pseudo::nvMbarrierWait)
       lower = lowerMbarrierWait;
     else if (name.starts_with(pseudo::nvAtomic))

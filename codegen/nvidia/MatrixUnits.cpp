@@ -166,17 +166,24 @@ void warpgroupMma(IRBuilder<> &b, const MmaInstruction &instruction,
     sum = b.CreateExtractValue(sums, i);
 }
 
-void warpgroupWait(IRBuilder<> &b, unsigned pending, MutableArrayRef<Value *> sums) {
-  if (sums.empty()) {
-    b.CreateIntrinsic(Intrinsic::nvvm_wgmma_wait_group_sync_aligned, {b.getInt64(pending)});
-    return;
-  }
+/// Replaces registers by what a function named for them makes of them.
+static void replaceTogether(IRBuilder<> &b, const Twine &name, MutableArrayRef<Value *> sums) {
   const char *type = sums.front()->getType()->isFloatTy() ? "f32" : "b32";
-  Value *values =
-      callTogether(b, pseudo::nvWgmmaWait + Twine(pending) + "." + Twine(sums.size()) + type,
-                   typesOf(b, sums), SmallVector<Value *>(sums));
+  Value *values = callTogether(b, name + Twine(sums.size()) + type, typesOf(b, sums),
+                               SmallVector<Value *>(sums));
   for (auto [i, sum] : enumerate(sums))
     sum = b.CreateExtractValue(values, i);
+}
+
+void warpgroupWait(IRBuilder<> &b, unsigned pending, MutableArrayRef<Value *> sums) {
+  if (sums.empty())
+    b.CreateIntrinsic(Intrinsic::nvvm_wgmma_wait_group_sync_aligned, {b.getInt64(pending)});
+  else
+    replaceTogether(b, pseudo::nvWgmmaWait + Twine(pending) + ".", sums);
+}
+
+void warpgroupSums(IRBuilder<> &b, MutableArrayRef<Value *> sums) {
+  replaceTogether(b, pseudo::nvWgmmaSums, sums);
 }
 
 } // namespace sectile::nvidia

@@ -21,6 +21,7 @@ void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
                   llvm::MutableArrayRef<llvm::Value *> acc);
 void warpgroupWait(llvm::IRBuilder<> &b, unsigned pending,
                    llvm::MutableArrayRef<llvm::Value *> sums);
+void warpgroupSums(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums);
 
 } // namespace sectile::nvidia
 

@@ -73,7 +73,8 @@ bool isInPlace(const Instruction &instruction) {
   auto *call = dyn_cast<CallInst>(&instruction);
   const Function *called = call ? call->getCalledFunction() : nullptr;
   return called && (called->getName().starts_with(pseudo::nvWgmma) ||
-                    called->getName().starts_with(pseudo::nvWgmmaWait));
+                    called->getName().starts_with(pseudo::nvWgmmaWait) ||
+                    called->getName().starts_with(pseudo::nvWgmmaSums));
 }
 
 class Liveness {

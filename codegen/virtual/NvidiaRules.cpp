@@ -198,6 +198,13 @@ Result wgmmaWait(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
                            lowering.allLanes(), SmallVector<Value *>(call.args()));
 }
 
+Result wgmmaSums(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
+  Value *all = PoisonValue::get(call.getType());
+  for (auto [i, sum] : enumerate(call.args()))
+    all = lowering.builder.CreateInsertValue(all, sum, unsigned(i));
+  return all;
+}
+
 // LLVM's own wait, with no sums.
 Result wgmmaWaitGroup(Lowering &lowering, CallInst &call, const IntrinsicRule &) {
   const auto groups = uint32_t(cast<ConstantInt>(call.getArgOperand(0))->getZExtValue());
@@ -704,6 +711,7 @@ constexpr IntrinsicRule nvidia[] = {
     // Matrices of warpgroups.
     {"sectile.nv.wgmma.*", wgmma},
     {"sectile.nv.wgmma_wait.*", wgmmaWait},
+    {"sectile.nv.wgmma_sums.*", wgmmaSums},
     {"llvm.nvvm.wgmma.fence.sync.aligned", wholeWarp, word(Op::WgmmaFence)},
     {"llvm.nvvm.wgmma.commit_group.sync.aligned", wholeWarp, word(Op::WgmmaCommit)},
     {"llvm.nvvm.wgmma.wait_group.sync.aligned", wgmmaWaitGroup},

@@ -22,7 +22,6 @@ KNOWN_SPILLS = {
     "exposb_attention exposb_attention D=256 causal=true f16": 68,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
-    "attention_varlen_backward attention_varlen_backward_q D=256,Dv=256 causal=true f16": 4,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 causal=true f16": 20,
     "block_sparse_attention_backward block_sparse_attention_backward_keys D=128 f16": 20,
