@@ -216,6 +216,9 @@ KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
     number("near_decay", "0.005", "0.1", "of that, per position");
   }
   scheme::configure(spec, backward, 1);
+  if (!backward)
+    scheme::inWarpgroups(spec, {{"m", 128}, {"n", 96}, {"warps", 8}, {"stages", 2}},
+                         {{"m", expo ? 64 : 128}, {"n", 64}, {"warps", 8}, {"stages", 2}});
   spec.check = [expo](const Invocation &call) {
     scheme::check(call);
     checkRotation(call);

@@ -102,7 +102,8 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
                                (call.tensors[0].dtype == DType::float32 ? 2 : 1);
     const bool matrices = hasMatrixUnits(target, call.tensors[0].dtype);
     const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
-    const bool crowded = backward && products > 1;                   // registers
+    const bool crowded = backward && products > 1 &&                 // registers
+                         !hasWarpgroupUnits(target, call.tensors[0].dtype);
     const std::int64_t wide = backward ? 256 : 128;
     std::int64_t size = words > most ? 16 : words > wide || !matrices || crowded ? 32 : 64;
     const auto shared = [&] { return llvm::cantFail(Target::get(target)).maxSharedBytes; };
@@ -131,4 +132,16 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
                       : m * n + std::max(m, n) * width * products;
          return m >= 16 * (config.at("warps") / 4) && numbers <= (backward ? 224 : 160) * threads;
        }}};
+}
+
+void scheme::inWarpgroups(KernelSpec &spec, const Config &upTo128, const Config &wider) {
+  spec.defaults = [=, otherwise = spec.defaults](const Invocation &call,
+                                                 const std::string &target) {
+    const std::int64_t d = call.extent("D");
+    if (d <= 64 || !hasWarpgroupUnits(target, call.tensors[0].dtype))
+      return otherwise(call, target);
+    if (call.extent("Sq") < 1024)
+      return Config{{"m", 64}, {"n", 32}, {"warps", 4}, {"stages", 2}};
+    return d > 128 ? wider : upTo128;
+  };
 }

@@ -17,9 +17,6 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
-    "exposb_attention exposb_attention D=256 f16": 76,
-    "exposb_attention exposb_attention D=256 bf16": 76,
-    "exposb_attention exposb_attention D=256 causal=true f16": 68,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,

@@ -66,12 +66,13 @@ def test_rates():
 def test_lines_of_a_file():
     with open("shapes", "w") as file:
         file.write(
-            "# remarks\n\nmatmul m=32,n=32,k=32 dtype bf16 opt trans_b=true\n"
+            "# remarks\n\nmatmul m=32,n=32,k=32 dtype bf16 opt trans_b=true config m=32 n=16\n"
             "attention B=1,Hq=1,Hkv=1,Sq=16,Sk=16,D=16,Dv=16 with bias,mask opt causal=1 softcap=5\nsoftmax ...=4,N=64\n"
         )
     product, attention, softmax = bench("--file", "shapes", *VIRTUAL)[0]
     assert {a["name"]: a["dtype"] for a in product["arguments"]} == {"a": "bf16", "b": "bf16", "c": "bf16"}
     assert product["options"]["trans_b"] == "true" and product["shape"].endswith("bf16 trans_b=true"), product
+    assert product["config"].startswith("m=32 n=16 k="), product
     assert [a["name"] for a in attention["arguments"]] == ["q", "k", "v", "bias", "mask", "o", "lse"]
     assert attention["options"]["causal"] == "true" and float(attention["options"]["softcap"]) == 5
     assert len(next(a for a in attention["arguments"] if a["name"] == "mask")["values"]) == 256

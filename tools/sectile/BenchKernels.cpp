@@ -36,19 +36,23 @@ std::string dtypesFor(const KernelSpec &kernel, const std::string &name) {
   return text;
 }
 
-// KERNEL [AXIS=EXTENT,...] [dtype DTYPE] [with NAMES] [opt KEY=VALUE...]
-Invocation parseLine(const std::string &text, std::string dtype) {
+struct Case {
+  Invocation call;
+  Config given = {}; // what the line sets of the configuration
+};
+
+// KERNEL [AXIS=EXTENT,...] [dtype DTYPE] [with NAMES] [opt KEY=VALUE...] [config KEY=VALUE...]
+Case parseLine(const std::string &text, std::string dtype) {
   std::istringstream words(text);
   std::string word, name;
   words >> name;
   const KernelSpec &kernel = findKernel(name);
   std::map<std::string, std::int64_t> extents;
   std::vector<std::string> with;
-  Assignments options;
-  bool isOption = false;
+  Assignments options, config, *assigned = nullptr;
   while (words >> word) {
-    if (word == "opt") {
-      isOption = true;
+    if (word == "opt" || word == "config") {
+      assigned = word == "opt" ? &options : &config;
     } else if (word == "with" || word == "dtype") {
       std::string value;
       if (!(words >> value))
@@ -57,19 +61,20 @@ Invocation parseLine(const std::string &text, std::string dtype) {
         with = namesIn(value);
       else
         dtype = value;
-    } else if (isOption) {
+    } else if (assigned) {
       const std::size_t equals = word.find('=');
       if (equals == std::string::npos)
-        throw InputError("'" + word + "' is no option of the form KEY=VALUE");
-      options.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+        throw InputError("'" + word + "' is not of the form KEY=VALUE");
+      assigned->emplace_back(word.substr(0, equals), word.substr(equals + 1));
     } else {
       extents.merge(parseShape(word, name));
     }
   }
-  return resolveTypical(kernel, dtypesFor(kernel, dtype), extents, options, with);
+  return {resolveTypical(kernel, dtypesFor(kernel, dtype), extents, options, with),
+          parseConfig(kernel, config)};
 }
 
-std::vector<Invocation> callsOf(const CommandLine &line) {
+std::vector<Case> casesOf(const CommandLine &line) {
   std::vector<std::string> names = namesIn(line.value("--kernel").value_or(""));
   for (const std::string &name : names)
     findKernel(name);
@@ -77,14 +82,14 @@ std::vector<Invocation> callsOf(const CommandLine &line) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   const std::string dtype = line.value("--dtype").value_or("f16");
-  std::vector<Invocation> calls;
+  std::vector<Case> cases;
   if (!line.has("--file")) {
     for (const KernelSpec &kernel : kernelRegistry())
       if (isAsked(kernel.name))
-        calls.push_back(resolveTypical(
+        cases.push_back({resolveTypical(
             kernel, dtypesFor(kernel, dtype),
-            line.has("--small") ? kernel.small : std::map<std::string, std::int64_t>(), {}));
-    return calls;
+            line.has("--small") ? kernel.small : std::map<std::string, std::int64_t>(), {})});
+    return cases;
   }
   if (line.has("--small"))
     throw InputError("only one of --file and --small can be given");
@@ -98,15 +103,15 @@ std::vector<Invocation> callsOf(const CommandLine &line) {
       continue;
     try {
       if (isAsked(findKernel(name).name))
-        calls.push_back(parseLine(text, dtype));
+        cases.push_back(parseLine(text, dtype));
     } catch (const InputError &error) {
       throw InputError(path + ":" + std::to_string(number) + ": " + error.what());
     }
   }
-  if (calls.empty())
+  if (cases.empty())
     throw InputError("--file: '" + path + "' has no shapes" +
                      (names.empty() ? "" : " for these kernels"));
-  return calls;
+  return cases;
 }
 
 // What a call computes on: the dtypes and shapes of its arguments, and of integers so much that
@@ -154,10 +159,11 @@ Object describeCall(const Invocation &call, std::span<const HostArray> inputs) {
                 {"bytes", bench::leastBytes(call)}};
 }
 
-Object timeCall(const Device &device, const Invocation &call) {
+Object timeCase(const Device &device, const Case &timed) {
+  const Invocation &call = timed.call;
   const std::vector<HostArray> inputs = sampleInputs(call, 1);
   Object row = describeCall(call, inputs);
-  const Config config = configFor(call, device, {});
+  const Config config = configFor(call, device, timed.given);
   const bench::Timing timing = bench::timeKernel(device, call, config, inputs);
   row["device"] = device.name();
   row["product"] = device.description();
@@ -256,7 +262,7 @@ public:
 
 llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
                                               std::vector<BarPanel> &panels, bool &failed) {
-  const std::vector<Invocation> calls = callsOf(line);
+  const std::vector<Case> cases = casesOf(line);
   const double budget = line.seconds("--budget"), deadline = line.seconds("--deadline");
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
@@ -272,17 +278,17 @@ llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
       throw InputError(device->name() + " is no device that could be timed, and typical shapes "
                                         "would take it long to estimate: give --small, or --file");
   };
-  workers.work = [&](std::size_t i) { return timeCall(*device, calls[i]); };
+  workers.work = [&](std::size_t i) { return timeCase(*device, cases[i]); };
   workers.done = [&](std::size_t i, Object row, const std::string &error) {
-    report.add(calls[i], std::move(row), error);
+    report.add(cases[i].call, std::move(row), error);
     const std::chrono::duration<double> took = Clock::now() - start;
-    if (budget == 0 || took.count() < budget || i + 1 == calls.size())
+    if (budget == 0 || took.count() < budget || i + 1 == cases.size())
       return true;
-    std::cerr << "sectile: the budget was spent after " << i + 1 << " of " << calls.size()
+    std::cerr << "sectile: the budget was spent after " << i + 1 << " of " << cases.size()
               << " calls\n";
     return false;
   };
-  runInWorkers(calls.size(), workers);
+  runInWorkers(cases.size(), workers);
   report.print();
   failed = !report.problems.empty();
   for (BarPanel *panel : {&report.moved, &report.computed})

@@ -82,7 +82,8 @@ const std::vector<Command> &sectile::tool::commands() {
        {{"--device", "DEV", "the one to measure; virtual:sm_90a, for kernels the best there is"},
         {"--kernel", "NAMES", "kernels: only these, as matmul,softmax"},
         {"--file", "FILE",
-         "kernels: KERNEL AXIS=EXTENT,... [dtype D] [with NAMES] [opt KEY=VALUE...]"},
+         "kernels: KERNEL AXIS=EXTENT,... [dtype D] [with NAMES] [opt KEY=VALUE...] "
+         "[config KEY=VALUE...]"},
         {"--small", {}, "kernels: small shapes instead of typical ones"},
         {"--dtype", "DTYPE", "kernels: of the inputs that may have it; f16 if not given"},
         {"--budget", "SECONDS", "kernels: begin none after this time"},
