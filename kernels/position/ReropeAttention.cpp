@@ -235,8 +235,8 @@ KernelSpec commonSpec(const char *name, const char *summary, bool backward) {
                           .doc = "keys nearer than this meet q1 and k1, the others q2 and k2"});
   scheme::configure(spec, backward, 2);
   if (!backward)
-    scheme::inWarpgroups(spec, {{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}},
-                         {{"m", 64}, {"n", 32}, {"warps", 8}, {"stages", 3}});
+    scheme::inWarpgroups(spec, {{128, {{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}}},
+                                {256, {{"m", 64}, {"n", 32}, {"warps", 8}, {"stages", 3}}}});
   spec.check = [](const Invocation &call) {
     scheme::check(call);
     if (call.options.integer("window") < 0)

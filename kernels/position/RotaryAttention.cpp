@@ -217,8 +217,10 @@ KernelSpec commonSpec(const std::string &name, bool expo, bool backward) {
   }
   scheme::configure(spec, backward, 1);
   if (!backward)
-    scheme::inWarpgroups(spec, {{"m", 128}, {"n", 96}, {"warps", 8}, {"stages", 2}},
-                         {{"m", expo ? 64 : 128}, {"n", 64}, {"warps", 8}, {"stages", 2}});
+    scheme::inWarpgroups(spec,
+                         {{96, {{"m", 128}, {"n", 96}, {"warps", 8}, {"stages", 2}}},
+                          {128, {{"m", 128}, {"n", 128}, {"warps", 8}, {"stages", 2}}},
+                          {256, {{"m", expo ? 64 : 128}, {"n", 64}, {"warps", 8}, {"stages", 2}}}});
   spec.check = [expo](const Invocation &call) {
     scheme::check(call);
     checkRotation(call);

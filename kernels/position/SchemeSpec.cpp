@@ -134,7 +134,7 @@ void scheme::configure(KernelSpec &spec, bool backward, int products) {
        }}};
 }
 
-void scheme::inWarpgroups(KernelSpec &spec, const Config &upTo128, const Config &wider) {
+void scheme::inWarpgroups(KernelSpec &spec, const std::map<std::int64_t, Config> &tiles) {
   spec.defaults = [=, otherwise = spec.defaults](const Invocation &call,
                                                  const std::string &target) {
     const std::int64_t d = call.extent("D");
@@ -142,6 +142,6 @@ void scheme::inWarpgroups(KernelSpec &spec, const Config &upTo128, const Config 
       return otherwise(call, target);
     if (call.extent("Sq") < 1024)
       return Config{{"m", 64}, {"n", 32}, {"warps", 4}, {"stages", 2}};
-    return d > 128 ? wider : upTo128;
+    return tiles.lower_bound(d)->second;
   };
 }

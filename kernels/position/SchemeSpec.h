@@ -28,9 +28,10 @@ double scale(const Invocation &call);
 // Extents, configuration fields, defaults and search space. `products` is how many numbers a key or
 // a query has, in units of D: the second set of a scheme counts too.
 void configure(KernelSpec &spec, bool backward, int products);
-// Defaults of rows wider than 64 where warpgroups multiply and a head has 1024 queries or more: of
-// up to 128 elements, and of more. Fewer queries get one warpgroup and 32 keys.
-void inWarpgroups(KernelSpec &spec, const Config &upTo128, const Config &wider);
+// Defaults of rows wider than 64 where warpgroups multiply and a head has 1024 queries or more:
+// those of the narrowest width in `tiles` that rows do not exceed. Fewer queries get one warpgroup
+// and 32 keys.
+void inWarpgroups(KernelSpec &spec, const std::map<std::int64_t, Config> &tiles);
 
 inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
 

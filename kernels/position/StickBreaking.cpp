@@ -212,8 +212,8 @@ KernelSpec commonSpec(const char *name, const char *summary, bool backward) {
       spec.options.push_back(std::move(option));
   scheme::configure(spec, backward, 1);
   if (!backward)
-    scheme::inWarpgroups(spec, {{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 3}},
-                         {{"m", 128}, {"n", 32}, {"warps", 8}, {"stages", 3}});
+    scheme::inWarpgroups(spec, {{128, {{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 3}}},
+                                {256, {{"m", 128}, {"n", 32}, {"warps", 8}, {"stages", 3}}}});
   spec.small["Sk"] = spec.small["Sq"]; // sticks of all lengths: behind many keys nothing is left
   spec.check = scheme::check;
   return spec;
