@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 6;
+constexpr uint32_t version = 7;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -97,8 +97,8 @@ std::string serialize(const Artifact &artifact) {
        {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.irHash})
     fields.text(*text);
   const Resources &resources = artifact.resources;
-  for (unsigned value : {artifact.plan.threads, artifact.plan.sharedBytes, resources.registers,
-                         resources.spillBytes, resources.staticSharedBytes})
+  for (unsigned value : {artifact.plan.threads, artifact.plan.sharedBytes, artifact.plan.cluster,
+                         resources.registers, resources.spillBytes, resources.staticSharedBytes})
     fields.number(static_cast<uint32_t>(value));
   fields.number(static_cast<uint64_t>(artifact.plan.arguments.size()));
   for (const ArgumentFacts &facts : artifact.plan.arguments) {
@@ -154,8 +154,9 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
        {&artifact.target, &artifact.kind, &artifact.entry, &artifact.bytes, &artifact.irHash})
     *text = fields.text();
   Resources &resources = artifact.resources;
-  for (unsigned *value : {&artifact.plan.threads, &artifact.plan.sharedBytes, &resources.registers,
-                          &resources.spillBytes, &resources.staticSharedBytes})
+  for (unsigned *value :
+       {&artifact.plan.threads, &artifact.plan.sharedBytes, &artifact.plan.cluster,
+        &resources.registers, &resources.spillBytes, &resources.staticSharedBytes})
     *value = fields.number<uint32_t>();
   for (uint64_t arguments = fields.count(); arguments && fields.ok(); --arguments) {
     ArgumentFacts &facts = artifact.plan.arguments.emplace_back();

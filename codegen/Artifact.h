@@ -66,8 +66,8 @@ struct TensorMapValues {
   unsigned box[mostDimensions] = {};
   bool isWritten = false; ///< else read
 
-  /// Whether it has no elements. The driver takes none without any: one that is read is a zero then,
-  /// one that is written a place that nobody reads.
+  /// Whether it has no elements. The driver takes none without any: one that is read is a zero
+  /// then, one that is written a place that nobody reads.
   bool isEmpty() const { return std::find(extents, extents + rank, 0u) != extents + rank; }
 
   friend bool operator==(const TensorMapValues &, const TensorMapValues &) = default;
@@ -80,6 +80,7 @@ TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments);
 struct LaunchPlan {
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
+  unsigned cluster = 1;     ///< blocks along the grid's first axis that run side by side
   /// Of each argument of the compiled function; none where the code was compiled without any facts.
   std::vector<ArgumentFacts> arguments;
   unsigned firstTensorMap = 0; ///< the number of the argument that the first tensor map is

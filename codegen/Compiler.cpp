@@ -15,6 +15,7 @@
 #include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Pipelines.h"
+#include "passes/analysis/Clusters.h"
 #include "sectile/version.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
@@ -421,6 +422,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.bytes = std::move(*bytes);
   artifact.plan.threads = options.warps * target.warpSize;
   artifact.plan.sharedBytes = sharedBytes(kernel);
+  artifact.plan.cluster = clusterOf(kernel);
   planTensorMaps(kernel, artifact.plan);
   artifact.resources = resourcesOf(form, artifact.bytes);
   artifact.debugSites = debugSitesOf(kernel);

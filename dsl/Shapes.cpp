@@ -106,9 +106,12 @@ static void checkGridAxis(const Extent &axis, StringRef what) {
     fail(axis.where, what + ": a grid has the axes 0, 1 and 2, not " + Twine(axis.number));
 }
 
-void checkGroup(int group, Location where) {
+void checkGroup(int group, int cluster, Location where) {
   if (group < 1)
     fail(where, "sc::grouped_order: a group has one row of tiles at least, not " + Twine(group));
+  if (cluster < 1 || group % cluster != 0)
+    fail(where, "sc::grouped_order: a group has whole clusters, but " + Twine(group) +
+                    " rows of tiles are no multiple of " + Twine(cluster));
 }
 
 /// Of the width that indices have in this trace.
@@ -130,6 +133,18 @@ Value numPrograms(const Extent &axis) {
   mlir::Location loc = trace.location(axis.where);
   return trace.wrap(
       widened(trace, loc, tile::NumProgramsOp::create(trace.builder, loc, axis.number)));
+}
+
+void setCluster(int programs, Location where) {
+  Trace &trace = Trace::current(where);
+  if (programs != 1 && programs != 2)
+    fail(where, "sc::program_clusters: a cluster has 1 or 2 programs, not " + Twine(programs));
+  auto kernel = dyn_cast_if_present<mlir::func::FuncOp>(trace.builder.getBlock()->getParentOp());
+  if (!kernel || !kernel->hasAttr(tile::kernelAttr))
+    fail(where, "sc::program_clusters: it belongs at the beginning of a kernel, outside of loops, "
+                "branches and functions");
+  if (programs > 1)
+    kernel->setAttr(tile::clusterAttr, trace.builder.getI32IntegerAttr(programs));
 }
 
 static constexpr int64_t mostElements = int64_t{1} << 24;

@@ -45,9 +45,9 @@ int main() {
   float error = 0;
   for (int h = 0; h < heads; ++h)
     for (int d = 0; d < width; ++d)
-      error = std::max(error,
-                       std::abs(static_cast<float>(outputs[h * width + d]) -
-                                static_cast<float>(values[h / (heads / kvHeads) * width + d])));
+      error =
+          std::max(error, std::abs(static_cast<float>(outputs[h * width + d]) -
+                                   static_cast<float>(values[h / (heads / kvHeads) * width + d])));
   // Where there is only one key there is no choice, and no gradient of the query.
   float slope = 0;
   const auto dq = sc::Buffer<sc::half>(gradients.dq.memory()).download();

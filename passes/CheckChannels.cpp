@@ -10,6 +10,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelRun.h"
+#include "passes/analysis/Clusters.h"
 #include "passes/analysis/Contiguity.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
@@ -38,12 +39,16 @@ constexpr int64_t mbarrierBytes = 8;
 /// Bytes in shared memory, as cells: what lies between two neighbouring bounds of anything there.
 struct Cells {
   uint32_t begin, end;
+  uint32_t middle; ///< where the half begins that the cluster's second block copies
 };
 
 /// What a kernel's threads do, as events, for one choice of trip counts and of open conditions.
 class Programs {
 public:
-  Programs(func::FuncOp kernel, const Target &target) : kernel(kernel), target(target) {
+  Programs(func::FuncOp kernel, const Target &target)
+      : kernel(kernel), target(target), parties(clusterOf(kernel)) {
+    for (auto [block, party] : llvm::enumerate(parties))
+      party.block = block;
     placeCells();
     kernel.walk([&](Operation *op) {
       SmallVector<Template, 3> found = templatesOf(op);
@@ -58,8 +63,9 @@ public:
     makeSteps(kernel.getBody().front());
   }
 
-  uint32_t numCells() const { return cellCount; }
-  uint32_t numMbarriers() const { return mbarrierCount; }
+  /// Of all blocks of a cluster.
+  uint32_t numCells() const { return cellCount * parties.size(); }
+  uint32_t numMbarriers() const { return mbarrierCount * parties.size(); }
   /// Buffers of the deepest ring.
   uint32_t deepest() const { return depth; }
   /// Positions of what an event's cells are one of.
@@ -68,15 +74,16 @@ public:
     return found == cells.end() ? 1 : found->second.size();
   }
 
-  /// The events when the first loop whose number of iterations is open does `trips` of them, and
-  /// `pattern` says how open conditions come out: none, all, every other time. Fails, having said
-  /// so, where a slot or a parity cannot be told.
-  FailureOr<std::vector<Event>> run(unsigned trips, unsigned pattern) {
+  /// What each block of a cluster does when the first loop whose number of iterations is open does
+  /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
+  /// Fails, having said so, where a slot or a parity cannot be told.
+  FailureOr<ArrayRef<ChannelRun::Party>> run(unsigned trips, unsigned pattern) {
     numbers.assign(valueNumbers.size(), std::nullopt);
     isFixed.assign(valueNumbers.size(), false);
     openSince.assign(valueNumbers.size(), 0);
     choices = 1;
-    events.clear();
+    for (ChannelRun::Party &party : parties)
+      party.program.clear();
     wanted = trips;
     this->pattern = pattern;
     marked = nullptr;
@@ -85,7 +92,7 @@ public:
     mostTrips = 0;
     if (failed(visit(kernel.getBody().front())))
       return failure();
-    return std::move(events);
+    return ArrayRef<ChannelRun::Party>(parties);
   }
   /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
   unsigned openLoops = 0, openConditions = 0, iterations = 0;
@@ -107,6 +114,7 @@ private:
     Operation *barriers = nullptr;
     Value signalled; ///< of these
     Value parity, when;
+    bool inOther = false; ///< in the shared memory of the cluster's other block
   };
   struct Step {
     Operation *op;
@@ -151,13 +159,18 @@ private:
         const int64_t begin = *offset + i * step;
         positions.push_back({begin, begin + bytes});
         bounds[begin] = bounds[begin + bytes] = 0;
+        if (isa<cta::ChannelOp>(op) && parties.size() > 1)
+          bounds[begin + bytes / 2] = 0;
       }
     });
     for (auto &[bound, number] : bounds)
       number = cellCount++;
     for (auto &[op, positions] : places)
       for (auto [begin, end] : positions)
-        cells[op].push_back({bounds[begin], bounds[end]});
+        cells[op].push_back({bounds[begin], bounds[end],
+                             isa<cta::ChannelOp>(op) && parties.size() > 1
+                                 ? bounds[begin + (end - begin) / 2]
+                                 : bounds[end]});
   }
 
   SmallVector<Template, 3> templatesOf(Operation *op) {
@@ -212,6 +225,21 @@ private:
       }
       return found;
     }
+    if (auto acquire = dyn_cast<cta::ClusterAcquireOp>(op)) {
+      for (auto kind : {Event::Arrive, Event::WaitPhase}) {
+        Template &made = addAt(kind, acquire.getBarriers(), acquire.getIndex());
+        made.event.byOne = true;
+        made.when = acquire.getWhen();
+        made.inOther = kind == Event::Arrive;
+        if (kind == Event::WaitPhase)
+          made.parity = acquire.getParity();
+      }
+      return found;
+    }
+    if (isa<cta::ClusterBarrierOp>(op)) {
+      add(Event::MeetCluster);
+      return found;
+    }
     if (copy && copy.getExpects()) {
       Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
       arrival.event.amount = copy.getExpects();
@@ -225,9 +253,22 @@ private:
       made.event.byOne = isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
       if (copy) {
         made.event.amount = copy.getBuffer().getType().getBytes();
+        made.event.isShared = copy.getShared();
         made.barriers = copy.getBarriers().getDefiningOp();
         made.signalled = copy.getIndex();
         made.when = copy.getWhen();
+      }
+    }
+    if (copy && copy.getShared()) {
+      // A half to each block, whose mbarrier has to be there.
+      Template half = found.pop_back_val();
+      half.event.amount /= 2;
+      for (bool inOther : {false, true}) {
+        Template &there = addAt(Event::Read, copy.getBarriers(), copy.getIndex());
+        there.event.byOne = true;
+        there.when = copy.getWhen();
+        there.inOther = half.inOther = inOther;
+        found.push_back(half);
       }
     }
     if (starts)
@@ -519,7 +560,8 @@ private:
     tripsHere = trips;
     ++iterations;
     if (loop == marked) {
-      events.emplace_back().kind = Event::Mark;
+      for (ChannelRun::Party &party : parties)
+        party.program.emplace_back().kind = Event::Mark;
       mostTrips = std::max<unsigned>(mostTrips, number + 1);
     }
     return visit(body);
@@ -617,7 +659,7 @@ private:
       if (event.kind == Event::Made) {
         for (const Cells &cells : from.positions) {
           event.begin = cells.begin, event.end = cells.end;
-          events.push_back(event);
+          happen(from, event);
         }
         continue;
       }
@@ -644,9 +686,24 @@ private:
           return failure();
         event.amount = *parity;
       }
-      events.push_back(event);
+      happen(from, event);
     }
     return success();
+  }
+
+  /// In each block of the cluster, which has cells and mbarriers of its own.
+  void happen(const Template &from, const Event &event) {
+    for (ChannelRun::Party &party : parties) {
+      Event &made = party.program.emplace_back(event);
+      if (event.isShared) {
+        const uint32_t middle = from.positions[std::max(event.position, 0)].middle;
+        (party.block == 0 ? made.end : made.begin) = middle;
+      }
+      const uint32_t block = from.inOther ? 1 - party.block : party.block;
+      made.begin += block * cellCount;
+      made.end += block * cellCount;
+      made.mbarrier += block * mbarrierCount;
+    }
   }
 
 public:
@@ -665,14 +722,14 @@ private:
   DenseMap<Operation *, Scratch> scratches;
   DenseMap<Operation *, uint32_t> firstMbarrier;
   uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
-  int64_t period = 2; ///< of slots and parities, in uses
+  int64_t period = 2;                     ///< of slots and parities, in uses
+  std::vector<ChannelRun::Party> parties; ///< by the block in its cluster; their programs: of a run
 
   // Of a run.
   std::vector<Number> numbers;     ///< by the number of the value
   std::vector<bool> isFixed;       ///< whatever it is computed from
   std::vector<unsigned> openSince; ///< how many choices did not tell its number
   unsigned choices = 0;
-  std::vector<Event> events;
   std::optional<ContiguityAnalysis> contiguity; ///< once something asks
   unsigned wanted = 0, pattern = 0;
   Operation *marked = nullptr; ///< the first loop with an open number of iterations
@@ -708,13 +765,12 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
       unsigned iterations = 0;
       programs.furtherTrips = 0;
       for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
-        FailureOr<std::vector<Event>> events = programs.run(trips, pattern);
-        if (failed(events))
+        FailureOr<ArrayRef<ChannelRun::Party>> blocks = programs.run(trips, pattern);
+        if (failed(blocks))
           return failure();
         if (programs.isCutShort())
           break;
-        const ChannelRun::Party threads{std::move(*events)};
-        if (std::optional<ChannelRun::Fault> fault = machine.run({&threads, 1}))
+        if (std::optional<ChannelRun::Fault> fault = machine.run(*blocks))
           return tell(programs, *fault);
         conditionsAreOpen |= programs.openConditions != 0;
         iterations += programs.iterations + 1;

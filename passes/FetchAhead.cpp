@@ -542,7 +542,8 @@ private:
     if (isAwaited && constantInt(isAwaited).value_or(0))
       isAwaited = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
-                                   /*barriers=*/Value(), /*index=*/Value(), isAwaited);
+                                   /*barriers=*/Value(), /*index=*/Value(), isAwaited,
+                                   /*expects=*/0, fetched.isShared);
   }
 
   // Says of each group that it has been read, after its last reader.

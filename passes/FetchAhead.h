@@ -29,6 +29,8 @@ struct FetchedLoad {
   unsigned vector = 0;
   /// Of a load that the copy engine makes.
   std::optional<TensorBlock> tensor = {};
+  /// Whether the other block of the cluster copies the same at the same time.
+  bool isShared = false;
   /// Whether the loop's early dot reads it: in each iteration the use of the next one.
   bool isEarly = false;
   /// Whether it is read until the next iteration, by a dot in flight: it has one buffer more.

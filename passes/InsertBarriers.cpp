@@ -180,7 +180,7 @@ private:
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
       visitAccesses(&op, state);
-      if (isa<cta::BarrierOp>(op)) {
+      if (isa<cta::BarrierOp, cta::ClusterBarrierOp>(op)) {
         meet(state, Orders::Shared);
       } else if (isa<tile::BarrierOp>(op)) {
         meet(state, Orders::Global);
@@ -241,7 +241,7 @@ private:
     for (const Pending &access : accesses)
       order(op, access, state);
     // Whoever reads what the engine writes has waited for it.
-    if (isa<cta::TensorCopyOp>(op))
+    if (isa<cta::TensorCopyOp, cta::ClusterAcquireOp, cta::ClusterBarrierOp>(op))
       return;
     if (meetsAfter) {
       // What it did to memory is over before its scratch passes the result on.

@@ -129,6 +129,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   // which the copies of that use signal.
   void makeMbarriers(const ChannelUses &uses) {
     mbarriers.clear();
+    freed.clear();
+    filledTogether.clear();
     DenseMap<Value, int64_t> bytes; // of a use, by its mbarriers
     getOperation().walk([&](cta::CommitOp commit) {
       if (!uses.isByEngine(commit.getChannels()) || mbarriers.contains(commit.getChannels()[0]))
@@ -150,7 +152,14 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       Value made = cta::MbarriersOp::create(
           builder, commit.getLoc(),
           cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr());
-      cta::BarrierOp::create(builder, commit.getLoc());
+      if (llvm::any_of(commit.getChannels(), isShared)) {
+        freed[made] = cta::MbarriersOp::create(
+            builder, commit.getLoc(), cast<cta::MbarriersType>(made.getType()), IntegerAttr());
+        filledTogether[made].assign(commit.getChannels().begin(), commit.getChannels().end());
+        cta::ClusterBarrierOp::create(builder, commit.getLoc(), commit.getChannels());
+      } else {
+        cta::BarrierOp::create(builder, commit.getLoc());
+      }
       bytes[made] = together;
       for (Value channel : commit.getChannels())
         mbarriers[channel] = made;
@@ -163,9 +172,49 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       copy.getBarriersMutable().assign(signalled);
       copy.getIndexMutable().assign(ringIndex(builder, copy.getLoc(), acquire.getSlot(),
                                               acquire.getChannel().getType().getDepth()));
-      if (begun.insert({signalled, acquire.getSlot()}).second)
+      if (begun.insert({signalled, acquire.getSlot()}).second) {
         copy.setExpects(bytes.lookup(signalled));
+        if (freed.contains(signalled))
+          acquireInCluster(copy, acquire.getSlot());
+      }
     });
+  }
+
+  /// Whether some copy into a channel is one that both blocks of a cluster do.
+  static bool isShared(Value channel) {
+    return llvm::any_of(channel.getUsers(), [](Operation *user) {
+      return isa<cta::AcquireOp>(user) && llvm::any_of(user->getUsers(), [](Operation *copy) {
+               auto byEngine = dyn_cast<cta::TensorCopyBlockOp>(copy);
+               return byEngine && byEngine.getShared();
+             });
+    });
+  }
+
+  /// Before the first copy of a use: what the other block copies, too, it copies into both. Of a
+  /// slot's first use nobody has read anything.
+  void acquireInCluster(cta::TensorCopyBlockOp copy, Value use) {
+    OpBuilder builder(copy);
+    const Location loc = copy.getLoc();
+    Value signalled = copy.getBarriers();
+    const unsigned depth = cast<cta::MbarriersType>(signalled.getType()).getCount();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(builder, loc, value, 32);
+    };
+    Value isAgain =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::uge, use, number(depth));
+    if (auto known = constantInt(isAgain); known && !*known)
+      return;
+    Value when = copy.getWhen() ? builder.createOrFold<arith::AndIOp>(loc, isAgain, copy.getWhen())
+                                : isAgain;
+    // Of each slot's uses the second waits for the first phase.
+    Value turn = arith::DivUIOp::create(builder, loc, use, number(depth));
+    Value parity = arith::AndIOp::create(
+        builder, loc, arith::AddIOp::create(builder, loc, turn, number(1)), number(1));
+    SmallVector<Value> buffers;
+    for (Value channel : filledTogether.lookup(signalled))
+      buffers.push_back(slotOf(builder, copy, channel, use));
+    cta::ClusterAcquireOp::create(builder, loc, buffers, freed.lookup(signalled),
+                                  ringIndex(builder, loc, use, depth), parity, when);
   }
 
   // Each phase of an mbarrier is one use of its slot.
@@ -237,6 +286,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
 
   DenseMap<Value, Value> mbarriers; ///< by the channel
+  // Of those that both blocks of a cluster fill, by their mbarriers: where the other block says
+  // that slots are free, and the channels.
+  DenseMap<Value, Value> freed;
+  DenseMap<Value, SmallVector<Value>> filledTogether;
 
   static Value slotOf(OpBuilder &builder, Operation *op, Value channel, Value use) {
     auto type = cast<cta::ChannelType>(channel.getType());

@@ -276,7 +276,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     auto [map, coordinates] = placeOf(copy, block);
     cta::TensorCopyOp::create(builder, copy.getLoc(), map, coordinates, copy.getBuffer(),
                               copy.getBarriers(), copy.getIndex(), copy.getWhen(),
-                              copy.getExpects());
+                              copy.getExpects(), copy.getShared());
     copy.erase();
   }
 
@@ -291,8 +291,10 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   template <class Op>
   std::pair<Value, SmallVector<Value>> placeOf(Op access, const ViewBlock &block) {
     const cta::BufferType buffer = access.getBuffer().getType();
-    const TensorBoxes boxes =
-        *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+    TensorBoxes boxes = *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+    if constexpr (std::is_same_v<Op, cta::TensorCopyBlockOp>)
+      if (access.getShared())
+        boxes = boxes.half()->first;
     // The view's dimensions in the order of the map's.
     SmallVector<unsigned> order;
     const unsigned leading = access.getOffsets().size() - buffer.getShape().size();

@@ -17,6 +17,7 @@
 #include "passes/LoopHints.h"
 #include "passes/OverlapDots.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/MapVector.h"
@@ -89,7 +90,22 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       allocate(root, tile);
     if (target.tensorCopy)
       storeByEngine();
+    leaveCluster();
     eraseDeadCode(getOperation());
+  }
+
+  /// Blocks that share nothing need not run side by side.
+  void leaveCluster() {
+    if (clusterOf(getOperation()) == 1)
+      return;
+    const WalkResult found = getOperation().walk([](cta::TensorCopyBlockOp copy) {
+      return copy.getShared() ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (found.wasInterrupted())
+      return;
+    getOperation()->removeAttr(tile::clusterAttr);
+    getOperation().emitRemark("has no clusters: no load of a loop is one that both programs have "
+                              "the copy engine make");
   }
 
   void collect() {
@@ -325,7 +341,24 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       auto block = cast<tile::LoadBlockOp>(load.load);
       load.buffer = engineBuffer(block);
       load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
+      load.isShared = isSharedInCluster(load);
     }
+  }
+
+  /// Whether the blocks of a cluster copy the same, in the same iteration, and can do half of it
+  /// each.
+  bool isSharedInCluster(const FetchedLoad &load) {
+    const unsigned cluster = clusterOf(getOperation());
+    if (cluster == 1)
+      return false;
+    const TensorBoxes boxes =
+        *planTensorBoxes(load.buffer.getLayout().getLayout(), cta::elementBits(load.buffer));
+    if (!boxes.half())
+      return false;
+    ClusterValues values(cluster);
+    auto block = cast<tile::LoadBlockOp>(load.load);
+    return values.runAlike(block) && values.areAlike(block.getOffsets()) &&
+           values.areAlike(load.tensor->coordinates);
   }
 
   cta::BufferType engineBuffer(tile::LoadBlockOp load) {

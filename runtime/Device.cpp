@@ -180,5 +180,11 @@ void DeviceImpl::throwGridTooLarge(const LoadedKernel &kernel, const GridExtents
                     extents(limits.max_grid[0], limits.max_grid[1], limits.max_grid[2]));
 }
 
+void DeviceImpl::throwGridUneven(const LoadedKernel &kernel, const GridExtents &grid) const {
+  throw LaunchError("kernel '" + kernel.name + "': a grid of " + std::to_string(grid.x) +
+                    " blocks along its first axis, which are no whole clusters of " +
+                    std::to_string(kernel.cluster) + " (sc::program_clusters)");
+}
+
 } // namespace runtime
 } // namespace sectile

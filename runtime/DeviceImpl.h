@@ -31,8 +31,9 @@ class LoadedKernel : public std::enable_shared_from_this<LoadedKernel> {
 public:
   explicit LoadedKernel(const Artifact &artifact)
       : name(artifact.entry), threads(artifact.plan.threads),
-        sharedBytes(artifact.plan.sharedBytes), firstTensorMap(artifact.plan.firstTensorMap),
-        tensorMaps(artifact.plan.tensorMaps), resources(artifact.resources),
+        sharedBytes(artifact.plan.sharedBytes), cluster(artifact.plan.cluster),
+        firstTensorMap(artifact.plan.firstTensorMap), tensorMaps(artifact.plan.tensorMaps),
+        resources(artifact.resources),
         debug(artifact.debugSites.empty() ? nullptr
                                           : std::make_shared<DebugKernel>(
                                                 DebugKernel{artifact.entry, artifact.debugSites})) {
@@ -42,6 +43,7 @@ public:
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  const unsigned cluster; ///< blocks along the grid's first axis that run side by side
   /// The last arguments, which a launch makes of the others: from this number on.
   const unsigned firstTensorMap;
   const std::vector<TensorMapPlan> tensorMaps;
@@ -136,14 +138,17 @@ public:
 
   /// Throws LaunchError when the device cannot hold one block of this kernel.
   void checkResources(const Artifact &artifact) const;
-  /// Throws LaunchError when the grid is larger than the device takes.
+  /// Throws LaunchError when the grid is larger than the device takes, or no whole clusters.
   void checkGrid(const LoadedKernel &kernel, const GridExtents &grid) const {
     if (grid.x > limits.max_grid[0] || grid.y > limits.max_grid[1] || grid.z > limits.max_grid[2])
       throwGridTooLarge(kernel, grid);
+    if (grid.x % kernel.cluster)
+      throwGridUneven(kernel, grid);
   }
 
 private:
   [[noreturn]] void throwGridTooLarge(const LoadedKernel &kernel, const GridExtents &grid) const;
+  [[noreturn]] void throwGridUneven(const LoadedKernel &kernel, const GridExtents &grid) const;
 
   std::atomic<const std::string *> lost = nullptr; ///< why; stays for as long as the process
   mutable std::atomic<int64_t> knownBound =

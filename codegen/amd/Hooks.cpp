@@ -15,7 +15,7 @@ class AmdHooks : public TargetHooks {
 public:
   using TargetHooks::TargetHooks;
 
-  void setUpKernel(Function &kernel, unsigned threads) const override {
+  void setUpKernel(Function &kernel, unsigned threads, unsigned) const override {
     kernel.setCallingConv(CallingConv::AMDGPU_KERNEL);
     std::string size = std::to_string(threads);
     kernel.addFnAttr("amdgpu-flat-work-group-size", size + "," + size);

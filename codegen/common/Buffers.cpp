@@ -3,6 +3,7 @@
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
 #include "ir/layout/TensorBoxes.h"
+#include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
 
 using namespace mlir;
@@ -167,6 +168,8 @@ LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op) {
       emitter.hooks.mbarrierInit(emitter.b, mbarrierAt(emitter, op, emitter.b.getInt32(i)), 1);
     // The engine finds them through a proxy of its own.
     emitter.hooks.proxyFence(emitter.b);
+    if (clusterOf(op->getParentOfType<func::FuncOp>()) > 1)
+      emitter.hooks.mbarriersFence(emitter.b);
   });
   return success();
 }
@@ -177,22 +180,43 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
                              emitter.scalar(op.getParity()));
 }
 
+void emitClusterBarrier(KernelEmitter &emitter) { emitter.hooks.clusterBarrier(emitter.b); }
+
+void emitClusterAcquire(KernelEmitter &emitter, cta::ClusterAcquireOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  llvm::Value *parity = emitter.scalar(op.getParity());
+  byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
+    llvm::Value *other = b.CreateXor(emitter.hooks.clusterRank(b), 1);
+    emitter.hooks.mbarrierArriveAt(b, barrier, other);
+    emitter.hooks.mbarrierWait(b, barrier, parity);
+  });
+}
+
 /// For each box of a buffer, its coordinates and where it lies in shared memory.
 template <class Op>
-static void forEachBox(KernelEmitter &emitter, Op op,
+static void forEachBox(KernelEmitter &emitter, Op op, bool isShared,
                        llvm::function_ref<void(ArrayRef<llvm::Value *>, llvm::Value *)> emit) {
   llvm::IRBuilder<> &b = emitter.b;
   const cta::BufferType buffer = op.getBuffer().getType();
-  const TensorBoxes boxes =
-      *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
-  const SmallVector<llvm::Value *> start = llvm::map_to_vector(
+  TensorBoxes boxes = *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+  SmallVector<llvm::Value *> start = llvm::map_to_vector(
       op.getCoordinates(), [&](Value coordinate) { return emitter.scalar(coordinate); });
+  llvm::Value *first = emitter.scalar(op.getBuffer());
+  if (isShared) {
+    const TensorBoxes::Half half = *boxes.half();
+    llvm::Value *rank = emitter.hooks.clusterRank(b);
+    auto ofBlock = [&](int64_t step) { return b.CreateMul(rank, b.getInt32(step)); };
+    boxes = half.first;
+    start[0] = b.CreateAdd(start[0], ofBlock(half.second.along));
+    start[1] = b.CreateAdd(start[1], ofBlock(half.second.across));
+    first = b.CreateInBoundsGEP(b.getInt8Ty(), first, ofBlock(half.second.offset));
+  }
   for (const TensorBoxes::Box &box : boxes.boxes) {
     SmallVector<llvm::Value *> coordinates(start);
     coordinates[0] = b.CreateAdd(start[0], b.getInt32(box.along));
     coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
-    emit(coordinates,
-         b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), emitter.scalar(op.getBuffer()), box.offset));
+    emit(coordinates, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), first, box.offset));
   }
 }
 
@@ -202,18 +226,21 @@ void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
   byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
     if (op.getExpects())
       emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
-    forEachBox(emitter, op, [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *to) {
-      emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to, barrier);
-    });
+    forEachBox(emitter, op, op.getShared(),
+               [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *to) {
+                 emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to, barrier,
+                                          op.getShared());
+               });
   });
 }
 
 void emitTensorStore(KernelEmitter &emitter, cta::TensorStoreOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   byOneThread(emitter, nullptr, [&] {
-    forEachBox(emitter, op, [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *from) {
-      emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from);
-    });
+    forEachBox(emitter, op, /*isShared=*/false,
+               [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *from) {
+                 emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from);
+               });
     emitter.hooks.tensorStoresCommit(b);
   });
 }

@@ -8,6 +8,7 @@
 #include "codegen/common/SmallFloats.h"
 #include "passes/Kernel.h"
 #include "passes/LoopHints.h"
+#include "passes/analysis/Clusters.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -40,7 +41,7 @@ LogicalResult KernelEmitter::run() {
   kernel->addFnAttr("target-cpu", target.cpu);
   if (!target.features.empty())
     kernel->addFnAttr("target-features", target.features);
-  hooks.setUpKernel(*kernel, numThreads());
+  hooks.setUpKernel(*kernel, numThreads(), clusterOf(source));
   for (auto [i, argument] : llvm::enumerate(source.getArguments())) {
     llvm::Argument *value = kernel->getArg(i);
     value->addAttr(llvm::Attribute::NoUndef);
@@ -482,6 +483,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AsyncCopyOp copy) { result = emitAsyncCopy(*this, copy); })
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
+      .Case([&](cta::ClusterBarrierOp) { emitClusterBarrier(*this); })
+      .Case([&](cta::ClusterAcquireOp acquire) { emitClusterAcquire(*this, acquire); })
       .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
       .Case([&](cta::TensorStoreOp store) { emitTensorStore(*this, store); })
       .Case([&](cta::TensorStoreWaitOp) { hooks.tensorStoresWait(b); })

@@ -45,7 +45,20 @@ void TargetHooks::mbarrierExpect(IRBuilder<> &, Value *, unsigned) const {
 void TargetHooks::mbarrierWait(IRBuilder<> &, Value *, Value *) const {
   llvm_unreachable("mbarriers on a target that has none");
 }
-void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, Value *) const {
+void TargetHooks::mbarriersFence(IRBuilder<> &) const {
+  llvm_unreachable("clusters on a target that has none");
+}
+Value *TargetHooks::clusterRank(IRBuilder<> &) const {
+  llvm_unreachable("clusters on a target that has none");
+}
+void TargetHooks::clusterBarrier(IRBuilder<> &) const {
+  llvm_unreachable("clusters on a target that has none");
+}
+void TargetHooks::mbarrierArriveAt(IRBuilder<> &, Value *, Value *) const {
+  llvm_unreachable("clusters on a target that has none");
+}
+void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, Value *,
+                             bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
 void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *) const {

@@ -46,8 +46,9 @@ public:
 
   //===-- Kernels and their places ------------------------------------------------------------===//
 
-  /// Calling convention, attributes and module flags of a kernel launched with `threads` threads.
-  virtual void setUpKernel(llvm::Function &kernel, unsigned threads) const = 0;
+  /// Calling convention, attributes and module flags of a kernel launched with `threads` threads,
+  /// in clusters of `cluster` blocks.
+  virtual void setUpKernel(llvm::Function &kernel, unsigned threads, unsigned cluster) const = 0;
   /// How source lines get into the code.
   virtual llvm::DICompileUnit::DebugEmissionKind lineTables() const {
     return llvm::DICompileUnit::LineTablesOnly;
@@ -132,11 +133,20 @@ public:
   virtual void mbarrierExpect(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned bytes) const;
   /// Waits until the phase of this parity is over.
   virtual void mbarrierWait(llvm::IRBuilder<> &b, llvm::Value *barrier, llvm::Value *parity) const;
+  /// What was made of mbarriers is there for the cluster's other block once both have met.
+  virtual void mbarriersFence(llvm::IRBuilder<> &b) const;
+  /// This block's number in its cluster, an i32, and a barrier of all the cluster's threads.
+  virtual llvm::Value *clusterRank(llvm::IRBuilder<> &b) const;
+  virtual void clusterBarrier(llvm::IRBuilder<> &b) const;
+  /// Arrives at the mbarrier of the block of this rank that lies where `barrier` does here. That
+  /// block sees nothing of what this thread wrote.
+  virtual void mbarrierArriveAt(llvm::IRBuilder<> &b, llvm::Value *barrier,
+                                llvm::Value *rank) const;
   /// Copies the box of a tensor map at these coordinates to shared memory; its bytes count for the
-  /// mbarrier.
+  /// mbarrier. `toBoth`: to the same place of both blocks of the cluster, each with its mbarrier.
   virtual void tensorCopy(llvm::IRBuilder<> &b, llvm::Value *map,
                           llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *to,
-                          llvm::Value *barrier) const;
+                          llvm::Value *barrier, bool toBoth) const;
   /// Stores the box of a tensor map at these coordinates from shared memory.
   virtual void tensorStore(llvm::IRBuilder<> &b, llvm::Value *map,
                            llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *from) const;

@@ -19,9 +19,11 @@ class NvidiaHooks : public TargetHooks {
 public:
   using TargetHooks::TargetHooks;
 
-  void setUpKernel(Function &kernel, unsigned threads) const override {
+  void setUpKernel(Function &kernel, unsigned threads, unsigned cluster) const override {
     kernel.setCallingConv(CallingConv::PTX_Kernel);
     kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
+    if (cluster > 1)
+      kernel.addFnAttr("nvvm.cluster_dim", std::to_string(cluster) + ",1,1");
   }
 
   /// `.loc` alone: debug sections would make the assembler compile for a debugger.
@@ -170,8 +172,25 @@ public:
   void mbarrierWait(IRBuilder<> &b, Value *barrier, Value *parity) const override {
     control(b, pseudo::nvMbarrierWait, {barrier, parity})->setConvergent();
   }
+  void mbarriersFence(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_fence_mbarrier_init_release_cluster, {});
+  }
+  Value *clusterRank(IRBuilder<> &b) const override {
+    return b.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {});
+  }
+  void clusterBarrier(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
+    b.CreateIntrinsic(Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
+  }
+  void mbarrierArriveAt(IRBuilder<> &b, Value *barrier, Value *rank) const override {
+    Value *there = b.CreateIntrinsic(Intrinsic::nvvm_mapa_shared_cluster, {barrier, rank});
+    // Nothing that this thread wrote is for the other block. A release for the whole cluster would
+    // wait for all of the multiprocessor's stores.
+    b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_scope_cta_space_cluster,
+                      {there, b.getInt32(1)});
+  }
   void tensorCopy(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates, Value *to,
-                  Value *barrier) const override {
+                  Value *barrier, bool toBoth) const override {
     constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_1d,
                                      Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_2d,
                                      Intrinsic::nvvm_cp_async_bulk_tensor_g2s_tile_3d,
@@ -181,9 +200,10 @@ public:
     Value *inCluster = b.CreateAddrSpaceCast(to, PointerType::get(b.getContext(), sharedOfCluster));
     SmallVector<Value *> arguments{inCluster, barrier, map};
     append_range(arguments, coordinates);
-    // Neither to several blocks nor with a policy for the cache, and by one block.
-    append_values(arguments, b.getInt16(0), b.getInt64(0), b.getFalse(), b.getFalse(),
-                  b.getInt32(0));
+    // To the blocks of the mask or to this one alone; without a policy for the cache; by one block.
+    constexpr uint16_t bothRanks = 0b11;
+    append_values(arguments, b.getInt16(toBoth ? bothRanks : 0), b.getInt64(0), b.getInt1(toBoth),
+                  b.getFalse(), b.getInt32(0));
     b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
   }
   void tensorStore(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates,

@@ -110,8 +110,11 @@ static Value *descriptor(IRBuilder<> &b, const TargetHooks::SharedOperand &opera
   const uint64_t kind = place.swizzle == 128 ? 1 : place.swizzle == 64 ? 2 : 3;
   const uint64_t fixed = place.start / 16 | uint64_t(place.leading / 16) << 16 |
                          uint64_t(place.stride / 16) << 32 | kind << 62;
-  // Shared memory ends before 256 KiB: the first field does not overflow.
-  Value *buffer = b.CreateZExt(b.CreateLShr(operand.buffer, 4), b.getInt64Ty());
+  // In a cluster, addresses have the block's rank in their upper bits. What is left of one ends
+  // before 256 KiB, so that the first field does not overflow.
+  constexpr uint32_t addressMask = 0x3ffff;
+  Value *buffer =
+      b.CreateZExt(b.CreateLShr(b.CreateAnd(operand.buffer, addressMask), 4), b.getInt64Ty());
   return b.CreateAdd(buffer, b.getInt64(fixed));
 }
 

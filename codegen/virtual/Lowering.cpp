@@ -256,6 +256,20 @@ void Lowering::lowerCast(AddrSpaceCastInst &cast) {
   cast.eraseFromParent();
 }
 
+// As on a chip, an address in shared memory says in its upper bits which block of the cluster it is
+// of, where a program looks at them.
+void Lowering::lowerAddressNumber(PtrToIntInst &number) {
+  if (!isShared(number.getPointerAddressSpace()) ||
+      number.getType()->getScalarSizeInBits() <= clusterRankShift)
+    return;
+  builder.SetInsertPoint(number.getNextNode());
+  Value *rank = threadField(offsetof(ThreadHeader, clusterRank), builder.getInt32Ty());
+  Value *bits =
+      builder.CreateZExtOrTrunc(builder.CreateShl(rank, clusterRankShift), number.getType());
+  auto *whole = cast<Instruction>(builder.CreateOr(&number, bits));
+  number.replaceUsesWithIf(whole, [&](Use &use) { return use.getUser() != whole; });
+}
+
 void Lowering::lowerAlloca(AllocaInst &alloca) {
   if (alloca.getAddressSpace() == genericSpace)
     return;
@@ -466,6 +480,8 @@ Error Lowering::run() {
         return error;
     } else if (auto *cast = dyn_cast<AddrSpaceCastInst>(instruction)) {
       lowerCast(*cast);
+    } else if (auto *number = dyn_cast<PtrToIntInst>(instruction)) {
+      lowerAddressNumber(*number);
     } else if (auto *alloca = dyn_cast<AllocaInst>(instruction); alloca && alloca != registers) {
       lowerAlloca(*alloca);
     } else if (isa<InvokeInst, CallBrInst>(instruction)) {

@@ -65,6 +65,7 @@ private:
               llvm::Value *site);
   void lowerFence(llvm::FenceInst &fence);
   void lowerCast(llvm::AddrSpaceCastInst &cast);
+  void lowerAddressNumber(llvm::PtrToIntInst &number);
   void lowerAlloca(llvm::AllocaInst &alloca);
   void lowerMemoryCall(llvm::CallInst &call);
   void flatten(llvm::Value *value, llvm::SmallVectorImpl<llvm::Value *> &words);

@@ -244,13 +244,14 @@ def Cta_TensorCopyBlockOp : Cta_Op<"tensor_copy_block", [AttrSizedOperandSegment
     The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
     waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
     `lower-channels` gives it; `expects`: those of all copies into this use of the channel, which the first of them says.
+    `shared`: both blocks of a cluster copy the same, so that each copies one half of it to both.
     `lower-views` turns it into a `tensor_copy`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
                        Optional<Cta_MbarriersType>:$barriers, Optional<I32>:$index, Optional<I1>:$when,
-                       DefaultValuedAttr<I32Attr, "0">:$expects);
+                       DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
+    $view `[` $offsets `]` `,` $buffer (`shared` $shared^)? (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
     `:` qualified(type($view)) `,` `[` type($offsets) `]` `,` qualified(type($buffer)) (`,` qualified(type($barriers))^)?
   }];
   let hasVerifier = 1;
@@ -265,9 +266,9 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
   }];
   let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer,
                        Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when,
-                       DefaultValuedAttr<I32Attr, "0">:$expects);
+                       DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared);
   let assemblyFormat = [{
-    $map `[` $coordinates `]` `,` $buffer `signals` $barriers `[` $index `]` (`when` $when^)? attr-dict
+    $map `[` $coordinates `]` `,` $buffer (`shared` $shared^)? `signals` $barriers `[` $index `]` (`when` $when^)? attr-dict
     `:` qualified(type($map)) `,` qualified(type($buffer)) `,` qualified(type($barriers))
   }];
   let hasVerifier = 1;
@@ -317,6 +318,27 @@ def Cta_MbarrierWaitOp : Cta_Op<"mbarrier_wait", [MemoryEffects<[MemRead<Cta_Sha
   let summary = "wait until the phase of this parity of an mbarrier is over: what was copied can be read";
   let arguments = (ins Cta_MbarriersType:$barriers, I32:$index, I32:$parity);
   let assemblyFormat = "$barriers `[` $index `]` `parity` $parity attr-dict `:` qualified(type($barriers))";
+}
+
+def Cta_ClusterBarrierOp : Cta_Op<"cluster_barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "wait for all threads of the cluster; from here on its other block may write to these rings";
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels);
+  let assemblyFormat = "$channels attr-dict `:` qualified(type($channels))";
+}
+
+def Cta_ClusterAcquireOp : Cta_Op<"cluster_acquire", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "until these buffers are free to be overwritten in both blocks of a cluster";
+  let description = [{
+    The thread that has copies done arrives at the other block's mbarrier, to say that its own block has read the buffers, and waits
+    for the same: for the phase of this parity of its own. Where `when` is false it does neither.
+  }];
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Cta_MbarriersType:$barriers, I32:$index, I32:$parity,
+                       Optional<I1>:$when);
+  let assemblyFormat = [{
+    $buffers `by` $barriers `[` $index `]` `parity` $parity (`when` $when^)? attr-dict
+    `:` qualified(type($buffers)) `by` qualified(type($barriers))
+  }];
 }
 
 def Cta_BufferLoadOp : Cta_Op<"buffer_load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {

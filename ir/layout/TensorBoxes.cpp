@@ -40,4 +40,28 @@ std::optional<TensorBoxes> planTensorBoxes(const Layout &shared, unsigned elemen
   return std::nullopt;
 }
 
+std::optional<TensorBoxes::Half> TensorBoxes::half() const {
+  constexpr int64_t pattern = 8; // lines until the swizzle repeats, at most
+  const size_t count = boxes.size() / 2;
+  if (boxes.size() == 1) {
+    if (rows % (2 * pattern))
+      return std::nullopt;
+    Half half{*this, {0, rows / 2, rows / 2 * swizzle}};
+    half.first.rows = rows / 2;
+    return half;
+  }
+  auto step = [&](size_t i) {
+    const Box &from = boxes[i], &to = boxes[count + i];
+    return Box{to.along - from.along, to.across - from.across, to.offset - from.offset};
+  };
+  if (boxes.size() % 2)
+    return std::nullopt;
+  for (size_t i = 1; i < count; ++i)
+    if (!(step(i) == step(0)))
+      return std::nullopt;
+  Half half{*this, step(0)};
+  half.first.boxes.resize(count);
+  return half;
+}
+
 } // namespace sectile

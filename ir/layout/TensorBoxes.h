@@ -21,6 +21,15 @@ struct TensorBoxes {
   llvm::SmallVector<Box> boxes;
 
   bool operator==(const TensorBoxes &) const = default;
+
+  /// The boxes of the first half, and how the second half lies to it; nothing where no half is
+  /// whole boxes.
+  struct Half;
+  std::optional<Half> half() const;
+};
+struct TensorBoxes::Half {
+  TensorBoxes first;
+  Box second; ///< what the second half's boxes have more of each
 };
 
 /// The boxes that a shared layout is made of, or nothing where it is none that the engine writes.

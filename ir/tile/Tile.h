@@ -31,6 +31,9 @@ namespace sectile::tile {
 
 /// Marks a `func.func` as a kernel.
 inline constexpr llvm::StringLiteral kernelAttr = "tile.kernel";
+/// On a kernel: how many programs along the grid's first axis run side by side and may share what
+/// they load, i32.
+inline constexpr llvm::StringLiteral clusterAttr = "tile.cluster";
 /// On a kernel's argument: its value (an address in bytes for pointers) is a multiple of this i64.
 inline constexpr llvm::StringLiteral divisibleAttr = "tile.divisible";
 /// On a kernel's integer argument: its value is from zero to less than this i64.

@@ -9,12 +9,12 @@ using namespace sectile;
 namespace {
 
 struct GemmConfig {
-  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, splits = 1;
+  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1, splits = 1;
   bool batched = false, stream = false, exact = false;
   int activation = 0;
   bool scaled = false, bias = false, residual = false, rowScale = false, columnScale = false;
 };
-SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, splits, batched, stream, exact,
+SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, batched, stream, exact,
                activation, scaled, bias, residual, rowScale, columnScale)
 
 // A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
@@ -27,6 +27,7 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
                          Float alpha, Float beta, View<SumOf<T>, 3> parts,
                          Ptr<std::int32_t> arrived, const GemmConfig &config) {
   using Sum = SumOf<T>;
+  program_clusters(config.cluster);
   const int m = config.m, n = config.n, depth = config.k;
   const Int rowTiles = cdiv(c.extent(1), m), columnTiles = cdiv(c.extent(2), n);
   const Int area = rowTiles * columnTiles;
@@ -38,8 +39,8 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   };
   // One matrix begins where its argument does, which the copy engine has to know.
   auto placeOf = [&](const Int &tile) {
-    auto [i, j] =
-        grouped_order(config.batched ? tile % area : tile, {rowTiles, columnTiles}, config.group);
+    auto [i, j] = grouped_order(config.batched ? tile % area : tile, {rowTiles, columnTiles},
+                                config.group, config.cluster);
     return Place{config.batched ? tile / area : Int(0), i, j};
   };
   auto multiply = [&](const Place &at, const Int &from, const Int &to) {
@@ -162,6 +163,7 @@ void sectile::launchGemm(Use &use, bool batched) {
                     .group = use.field("group"),
                     .warps = use.field("warps"),
                     .stages = use.field("stages"),
+                    .cluster = use.field("cluster"),
                     .splits = use.field("splits"),
                     .batched = batched,
                     .stream = use.call.options.choice("schedule") == "stream_k",
@@ -172,9 +174,12 @@ void sectile::launchGemm(Use &use, bool batched) {
                     .residual = parts.residual,
                     .rowScale = parts.rowScale,
                     .columnScale = parts.columnScale};
+  // Of programs that begin at different depths, or in different matrices, none share their loads.
+  if (batched || chosen.stream || chosen.splits > 1)
+    chosen.cluster = 1;
   const std::int64_t tiles = (batched ? use.call.extent("B") : 1) *
-                             ceilDiv(use.call.extent("M"), chosen.m) *
-                             ceilDiv(use.call.extent("N"), chosen.n);
+                             ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
+                             chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(use.call.extent("K"), chosen.k));
   std::int64_t programs = tiles, slots = 0;
   if (chosen.stream) {

@@ -62,9 +62,9 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
       std::clamp<std::int64_t>(std::min(units * together / std::max<std::int64_t>(tiles, 1),
                                         ceilDiv(inner, depth) / leastSteps),
                                1, mostSplits);
-  return {{"m", best->m},     {"n", best->n},         {"k", depth},
-          {"group", 8},       {"warps", best->warps}, {"stages", best->stages},
-          {"splits", splits}, {"programs", units}};
+  return {{"m", best->m}, {"n", best->n},         {"k", depth},
+          {"group", 8},   {"warps", best->warps}, {"stages", best->stages},
+          {"cluster", 1}, {"splits", splits},     {"programs", units}};
 }
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
@@ -103,6 +103,7 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
           {"group", 8},
           {"warps", waits && tile == 128 ? 8 : 4},
           {"stages", skinny ? 4 : 3},
+          {"cluster", 1},
           {"splits", splits},
           {"programs", units}};
 }
@@ -243,6 +244,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                  {"group", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"},
+                 {"cluster", "programs that share what they load of b: 1 or 2"},
                  {"splits", "programs that share the sums of one tile"},
                  {"programs", "programs of stream_k"}};
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,

@@ -9,15 +9,17 @@ using namespace sectile;
 namespace {
 
 struct MatmulConfig {
-  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3;
+  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1;
   bool exact = false;
 };
-SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, exact)
+SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, exact)
 
 template <class T>
 Kernel matmul{
     "matmul", [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
-      auto [i, j] = grouped_order(program_id(0), c.tiles(config.m, config.n), config.group);
+      program_clusters(config.cluster);
+      auto [i, j] =
+          grouped_order(program_id(0), c.tiles(config.m, config.n), config.group, config.cluster);
       auto left = a.tile(config.m, config.k);
       auto right = b.tile(config.k, config.n);
       auto sums = zeros<float>(config.m, config.n);
@@ -48,15 +50,13 @@ KernelSpec sectile::matmulSpec() {
       launchGemm(use, false);
       return;
     }
-    const MatmulConfig chosen{use.field("m"),
-                              use.field("n"),
-                              use.field("k"),
-                              use.field("group"),
-                              use.field("warps"),
-                              use.field("stages"),
-                              use.call.options.choice("precision") == "exact"};
-    const std::int64_t programs =
-        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    const MatmulConfig chosen{
+        use.field("m"),       use.field("n"),
+        use.field("k"),       use.field("group"),
+        use.field("warps"),   use.field("stages"),
+        use.field("cluster"), use.call.options.choice("precision") == "exact"};
+    const std::int64_t programs = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
+                                  chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
     forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
       use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
           chosen);

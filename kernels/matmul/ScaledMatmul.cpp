@@ -173,7 +173,9 @@ KernelSpec sectile::scaledMatmulSpec() {
     const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true);
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},
-                  {"k", inWarpgroups && depth % 128 == 0 ? 128 : depth % 64 == 0 ? 64 : 32},
+                  {"k", inWarpgroups && depth % 128 == 0 ? 128
+                        : depth % 64 == 0                ? 64
+                                                         : 32},
                   {"order", 8},
                   {"warps", 4},
                   {"stages", 3}};

@@ -129,6 +129,7 @@ bool ChannelRun::step(uint32_t number) {
     thread.knows[componentOf(thread, FencedGroups)] = thread.knows[componentOf(thread, Groups)];
     break;
   case Event::Meet:
+  case Event::MeetCluster:
     thread.meets = true;
     return true;
   case Event::Mark:
@@ -139,17 +140,32 @@ bool ChannelRun::step(uint32_t number) {
   return true;
 }
 
-/// Lets all threads go on if all have met.
+/// Lets threads go on whose block, or cluster, has met.
 bool ChannelRun::meet() {
-  if (!std::ranges::all_of(threads, &Thread::meets))
-    return false;
-  Knowledge all = threads.front().knows;
+  bool progress = meet(Event::MeetCluster, 0);
+  std::set<uint32_t> blocks;
   for (const Thread &thread : threads)
-    learn(all, thread.knows);
-  for (Thread &thread : threads) {
-    thread.knows = all;
-    thread.meets = false;
-    ++thread.next;
+    blocks.insert(thread.party->block);
+  for (uint32_t block : blocks)
+    progress |= meet(Event::Meet, block);
+  return progress;
+}
+
+bool ChannelRun::meet(Event::Kind kind, uint32_t block) {
+  std::vector<Thread *> together;
+  for (Thread &thread : threads)
+    if (kind == Event::MeetCluster || thread.party->block == block)
+      together.push_back(&thread);
+  for (const Thread *thread : together)
+    if (!thread->meets || thread->party->program[thread->next].kind != kind)
+      return false;
+  Knowledge all = together.front()->knows;
+  for (const Thread *thread : together)
+    learn(all, thread->knows);
+  for (Thread *thread : together) {
+    thread->knows = all;
+    thread->meets = false;
+    ++thread->next;
   }
   return true;
 }
@@ -243,22 +259,28 @@ void ChannelRun::arrive(Thread &thread, const Event &event) {
   learn(mbarrier.released, thread.knows);
   mbarrier.arrival = &event;
   mbarrier.bytes += event.amount;
-  if (--mbarrier.pending == 0 && mbarrier.bytes == 0)
-    complete(thread, event, mbarrier);
+  if (--mbarrier.pending != 0 || mbarrier.bytes != 0)
+    return;
+  complete(event, mbarrier);
+  // Who alone arrives there need not wait to know.
+  if (arrivals[event.mbarrier] == 1)
+    thread.knows[componentOf(event.mbarrier)] = mbarrier.completed;
 }
 
-/// The bytes have to be expected before they are copied: they may be there at once.
+/// The bytes have to be expected before they are copied: they may be there at once. Those that
+/// another block copies may come first, as the phase is not over before this block has arrived.
 void ChannelRun::copied(Thread &thread, const Event &event) {
   Mbarrier &mbarrier = mbarriers[event.mbarrier];
+  // Whoever sees them knows what the thread waited for before it had them copied.
+  learn(mbarrier.released, thread.knows);
   mbarrier.bytes -= event.amount;
-  if (mbarrier.bytes < 0)
+  if (mbarrier.bytes < 0 && (!event.isShared || mbarrier.pending == 0))
     return fail(Fault::MoreBytes, event, nullptr, mbarrier.completed, -mbarrier.bytes);
   if (mbarrier.pending == 0 && mbarrier.bytes == 0)
-    complete(thread, event, mbarrier);
+    complete(event, mbarrier);
 }
 
-void ChannelRun::complete(const Thread &thread, const Event &event, Mbarrier &mbarrier) {
-  learn(mbarrier.released, thread.knows);
+void ChannelRun::complete(const Event &event, Mbarrier &mbarrier) {
   for (const Access &wait : mbarrier.waits)
     if (!knows(mbarrier.released, wait.over.component, wait.over.time))
       return fail(Fault::Overrun, event, wait.event, mbarrier.completed);

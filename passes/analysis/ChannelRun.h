@@ -12,7 +12,8 @@
 
 namespace sectile {
 
-/// A block of threads, the copy engine, and dots in flight, side by side.
+/// A block of threads, or the blocks of a cluster, the copy engine, and dots in flight, side by
+/// side.
 ///
 /// One run stands for all interleavings. Each thread keeps what it knows to be over: steps of other
 /// threads, phases of mbarriers, groups of copies, dots. An access is safe if its thread knows that
@@ -40,7 +41,8 @@ public:
       Arrive,      ///< at `mbarrier`, whose cells these are; `amount` bytes will count for it
       WaitPhase,   ///< until the phase of parity `amount` of `mbarrier` is over
       Fence,       ///< what the thread wrote is there for accesses through the other proxy
-      Meet,        ///< all threads of all parties
+      Meet,        ///< all threads of the party's block
+      MeetCluster, ///< all threads of all blocks
       Mark,        ///< the run's state is noted here
     };
     Kind kind;
@@ -48,8 +50,9 @@ public:
     int64_t amount = 0;
     uint32_t mbarrier = 0;
     Queue queue = Copies;
-    bool byOne = false;                ///< only the party's first thread does it
-    bool byProxy = false;              ///< the access is an instruction's or the engine's own
+    bool byOne = false;    ///< only the party's first thread does it
+    bool byProxy = false;  ///< the access is an instruction's or the engine's own
+    bool isShared = false; ///< a copy that counts in a phase which another block may begin later
     const void *owner = nullptr;       ///< of the cells: others' writes are not what it reads
     const void *tag = nullptr;         ///< the caller's
     int32_t position = -1;             ///< in the owner's ring, likewise
@@ -61,6 +64,7 @@ public:
   struct Party {
     std::vector<Event> program;
     bool alone = false; ///< a single thread
+    uint32_t block = 0; ///< in its cluster
   };
 
   struct Fault {
@@ -126,7 +130,7 @@ private:
     const Party *party = nullptr;
     bool first = false;
     uint32_t next = 0, lastMark = 0, marks = 0;
-    bool meets = false;
+    bool meets = false; ///< at the event that is its next
     Knowledge knows;
     uint32_t closed[2] = {};
     std::vector<bool> passedAtOnce; ///< by mbarrier: the last wait learnt nothing
@@ -135,12 +139,13 @@ private:
 
   bool step(uint32_t thread);
   bool meet();
+  bool meet(Event::Kind kind, uint32_t block);
   void read(Thread &thread, const Event &event);
   void write(Thread &thread, const Event &event);
   void arrive(Thread &thread, const Event &event);
   void copied(Thread &thread, const Event &event);
   bool wait(Thread &thread, const Event &event);
-  void complete(const Thread &thread, const Event &event, Mbarrier &mbarrier);
+  void complete(const Event &event, Mbarrier &mbarrier);
   void finish();
   void mark(Thread &thread);
 

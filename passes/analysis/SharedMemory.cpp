@@ -186,6 +186,14 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
           [&](auto copy) { add(BufferAccess::AsyncWrite, copy.getBuffer()); })
       .Case<cta::TensorCopyOp, cta::TensorCopyBlockOp>(
           [&](auto copy) { add(BufferAccess::EngineWrite, copy.getBuffer()); })
+      .Case([&](cta::ClusterAcquireOp acquire) {
+        for (Value buffer : acquire.getBuffers())
+          add(BufferAccess::EngineWrite, buffer);
+      })
+      .Case([&](cta::ClusterBarrierOp barrier) {
+        for (Value channel : barrier.getChannels())
+          accesses.push_back({BufferAccess::EngineWrite, {channel.getDefiningOp(), {}, {}}});
+      })
       .Case<cta::TensorStoreOp, cta::TensorStoreBlockOp>(
           [&](auto store) { add(BufferAccess::Read, store.getBuffer()); })
       // Until then the engine may read them.
@@ -217,7 +225,8 @@ bool isThroughProxy(Operation *op, const Target &target) {
     instruction = instructionOf(dot, target);
   else if (auto dot = dyn_cast<cta::DotStartOp>(op))
     instruction = instructionOf(dot, target);
-  return isa<cta::TensorCopyOp, cta::TensorStoreOp>(op) ||
+  return isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::ClusterAcquireOp, cta::ClusterBarrierOp>(
+             op) ||
          (instruction && instruction->bHome != OperandHome::Registers);
 }
 

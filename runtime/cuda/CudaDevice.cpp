@@ -214,9 +214,9 @@ private:
   static constexpr int capturesOverlaps = 12030;
 
   bool launchesOverlap = false;
-  std::mutex mutex;   ///< guards what follows
-  /// Stands for tensors without elements, once a kernel takes tensor maps: a piece of zeros, and one
-  /// that is only written.
+  std::mutex mutex; ///< guards what follows
+  /// Stands for tensors without elements, once a kernel takes tensor maps: a piece of zeros, and
+  /// one that is only written.
   uint64_t zeros = 0;
   static constexpr unsigned pieceBytes = 16; ///< that the copy engine moves at once
 };

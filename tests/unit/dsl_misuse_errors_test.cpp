@@ -58,6 +58,16 @@ TEST(Misuse, Axes) {
                HasSubstr("a sort along axis 1 of a tile of rank 1"));
   EXPECT_FAULT(sc::grouped_order(n, {n, n}, 0),
                HasSubstr("sc::grouped_order: a group has one row of tiles at least, not 0"));
+  EXPECT_FAULT(
+      sc::grouped_order(n, {n, n}, 3, 2),
+      HasSubstr("sc::grouped_order: a group has whole clusters, but 3 rows of tiles are no "
+                "multiple of 2"));
+  EXPECT_FAULT(sc::program_clusters(4),
+               HasSubstr("sc::program_clusters: a cluster has 1 or 2 programs, not 4"));
+  EXPECT_FAULT(
+      for (auto i : sc::range(n)) sc::program_clusters(2),
+      HasSubstr("sc::program_clusters: it belongs at the beginning of a kernel, outside of "
+                "loops, branches and functions"));
   EXPECT_FAULT(sc::num_programs(-1), HasSubstr("a grid has the axes 0, 1 and 2, not -1"));
 }
 

@@ -90,10 +90,11 @@ TEST(Operators, Broadcast) {
 }
 
 TEST(Operators, Fp8ComputesInFloat) {
-  EXPECT_THAT(UNARY(sc::float8_e4m3, x + y),
-              AllOf(ContainsRegex("arith.extf .* : tensor<8xf8E4M3FN> to tensor<8xf32>"),
-                    ContainsRegex("arith.addf .* : tensor<8xf32>"),
-                    ContainsRegex("tile.fp_cast .*saturate.* : tensor<8xf32> -> tensor<8xf8E4M3FN>")));
+  EXPECT_THAT(
+      UNARY(sc::float8_e4m3, x + y),
+      AllOf(ContainsRegex("arith.extf .* : tensor<8xf8E4M3FN> to tensor<8xf32>"),
+            ContainsRegex("arith.addf .* : tensor<8xf32>"),
+            ContainsRegex("tile.fp_cast .*saturate.* : tensor<8xf32> -> tensor<8xf8E4M3FN>")));
   EXPECT_THAT(UNARY(sc::float8_e5m2, x < y), ContainsRegex("arith.cmpf olt, .* : tensor<8xf32>"));
   EXPECT_THAT(UNARY(sc::float8_e5m2, sc::maximum(x, 1)),
               ContainsRegex("arith.maxnumf .* : tensor<8xf32>"));

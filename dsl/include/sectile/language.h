@@ -22,8 +22,8 @@
 #include <sectile/reduce.h>
 #include <sectile/scan.h>
 #include <sectile/shape.h>
-#include <sectile/sort.h>
 #include <sectile/softmax.h>
+#include <sectile/sort.h>
 #include <sectile/static.h>
 #include <sectile/tile.h>
 #include <sectile/view.h>

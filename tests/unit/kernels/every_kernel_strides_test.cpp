@@ -60,7 +60,9 @@ std::string caseName(const testing::TestParamInfo<std::string> &info) { return i
 INSTANTIATE_TEST_SUITE_P(Strides, EveryKernel, testing::ValuesIn(kernelNames()), caseName);
 
 TEST_P(EveryKernel, WithGapsBetweenRows) { expectRightAs(Spread::rows, "virtual:sm_90a"); }
-TEST_P(EveryKernel, WithNoDenseAxis) { expectRightAs(Spread::everywhere, "virtual:sm_80,virtual:sm_90a"); }
+TEST_P(EveryKernel, WithNoDenseAxis) {
+  expectRightAs(Spread::everywhere, "virtual:sm_80,virtual:sm_90a");
+}
 TEST_P(EveryKernel, WithRowsFarApart) {
   expectRightAs(Spread::far, "virtual:sm_90a,virtual:gfx942");
 }

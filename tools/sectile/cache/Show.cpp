@@ -39,6 +39,7 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
                               {"code", llvm::json::fixUTF8(code)},
                               {"code_bytes", artifact.bytes.size()},
                               {"threads", artifact.plan.threads},
+                              {"cluster", artifact.plan.cluster},
                               {"registers", artifact.resources.registers},
                               {"spill_bytes", artifact.resources.spillBytes},
                               {"static_shared_bytes", artifact.resources.staticSharedBytes},
@@ -67,6 +68,8 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
                          std::to_string(artifact.bytes.size()) + " bytes"});
   table.row({"compiled in", milliseconds(artifact.compileMilliseconds)});
   table.row({"threads", std::to_string(artifact.plan.threads) + " of one block"});
+  if (artifact.plan.cluster > 1)
+    table.row({"cluster", std::to_string(artifact.plan.cluster) + " blocks"});
   table.row({"registers", count(artifact.resources.registers, " of one thread")});
   table.row({"spilled", resourcesKnown
                             ? std::to_string(artifact.resources.spillBytes) + " bytes of one thread"
