@@ -115,7 +115,7 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
   shape.block[0] = kernel.threads;
   shape.sharedBytes = kernel.sharedBytes;
   if (kernel.cluster > 1)
-    shape.cluster[0] = kernel.cluster, shape.cluster[1] = shape.cluster[2] = 1;
+    shape.cluster[0] = kernel.cluster;
   vgpu::LaunchOptions how;
   {
     std::lock_guard lock(mutex);

@@ -49,6 +49,7 @@ private:
   static GeneratorOptions optionsFor(uint64_t seed) {
     GeneratorOptions options;
     options.programs = 1 + seed % 2;
+    options.cluster = seed % 4 == 3 ? 2 : 1;
     options.exact = seed % 3 == 0;
     options.memory = seed / 6 % 3 != 0;
     return options;

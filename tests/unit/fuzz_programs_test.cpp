@@ -15,6 +15,7 @@ namespace {
 GeneratorOptions memoryOptions(uint64_t seed) {
   GeneratorOptions options;
   options.programs = 1 + seed % 2;
+  options.cluster = seed % 4 == 3 ? 2 : 1;
   options.exact = seed % 3 == 0;
   options.memory = true;
   return options;

@@ -466,6 +466,8 @@ OwningOpRef<ModuleOp> Generator::make() {
   kernel =
       func::FuncOp::create(builder, loc, "random_program", builder.getFunctionType(arguments, {}));
   kernel->setAttr(tile::kernelAttr, builder.getUnitAttr());
+  if (options.cluster > 1)
+    kernel->setAttr(tile::clusterAttr, builder.getI32IntegerAttr(options.cluster));
   builder.setInsertionPointToEnd(kernel.addEntryBlock());
   for (unsigned i = 0; i < 2 * elements.size(); ++i)
     if (coin())

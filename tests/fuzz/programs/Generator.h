@@ -38,6 +38,7 @@ struct GeneratorOptions {
   /// a fused multiply-add, would give otherwise. Floats read are small whole numbers then.
   bool exact = true;
   int64_t programs = 1; ///< of the grid
+  int32_t cluster = 1;  ///< of them run side by side
   bool memory = false;  ///< programs that work in memory
 };
 

@@ -130,6 +130,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   vgpu::LaunchShape shape;
   shape.grid[0] = inputs.options.programs;
   shape.block[0] = artifact->plan.threads;
+  if (artifact->plan.cluster > 1)
+    shape.cluster[0] = artifact->plan.cluster;
   shape.sharedBytes = artifact->plan.sharedBytes;
   vgpu::LaunchOptions launch;
   launch.seed = setting.schedule;
