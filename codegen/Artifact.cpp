@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 7;
+constexpr uint32_t version = 8;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -79,6 +79,7 @@ TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments) {
   map.address = word(plan.pointer);
   map.rank = static_cast<unsigned>(plan.extents.size());
   map.elementBytes = plan.elementBytes;
+  map.number = plan.number;
   map.swizzle = plan.swizzle;
   map.isWritten = plan.isWritten;
   for (unsigned i = 0; i < map.rank; ++i) {
@@ -125,6 +126,7 @@ std::string serialize(const Artifact &artifact) {
     fields.number(static_cast<uint64_t>(map.box.size()));
     for (unsigned extent : map.box)
       fields.number(static_cast<uint32_t>(extent));
+    fields.number(static_cast<uint32_t>(map.number));
     fields.number(static_cast<uint32_t>(map.isWritten));
   }
   fields.number(artifact.compileMilliseconds);
@@ -182,6 +184,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     readGiven(map.strides);
     for (uint64_t box = fields.count(); box && fields.ok(); --box)
       map.box.push_back(fields.number<uint32_t>());
+    map.number = static_cast<TensorNumber>(fields.number<uint32_t>());
     map.isWritten = fields.number<uint32_t>();
   }
   artifact.compileMilliseconds = fields.number<double>();

@@ -398,6 +398,7 @@ static void planTensorMaps(func::FuncOp kernel, LaunchPlan &plan) {
     TensorMapPlan &planned = plan.tensorMaps.emplace_back();
     planned.pointer = map.pointer;
     planned.elementBytes = map.elementBytes;
+    planned.number = map.number;
     planned.swizzle = map.swizzle;
     llvm::transform(map.extents, std::back_inserter(planned.extents), given);
     llvm::transform(map.strides, std::back_inserter(planned.strides), given);

@@ -283,7 +283,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   void lower(cta::TensorStoreBlockOp store, const ViewBlock &block) {
     OpBuilder builder(store);
     auto [map, coordinates] = placeOf(store, block);
-    cta::TensorStoreOp::create(builder, store.getLoc(), map, coordinates, store.getBuffer());
+    cta::TensorStoreOp::create(builder, store.getLoc(), map, coordinates, store.getBuffer(),
+                               store.getCombinesAttr());
     store.erase();
   }
 
@@ -304,18 +305,23 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     SmallVector<Value> coordinates;
     for (unsigned d : order)
       coordinates.push_back(access.getOffsets()[d]);
-    const bool isWritten = std::is_same_v<Op, cta::TensorStoreBlockOp>;
-    return {mapOf(block, boxes, order, isWritten), coordinates};
+    auto number = TensorNumber::Unsigned;
+    constexpr bool isWritten = std::is_same_v<Op, cta::TensorStoreBlockOp>;
+    if constexpr (isWritten)
+      if (access.getCombines())
+        number = *cta::combinedAs(*access.getCombines(), buffer.getElement());
+    return {mapOf(block, boxes, order, number, isWritten), coordinates};
   }
 
   /// The argument that is the tensor map of a view.
   Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order,
-              bool isWritten) {
+              TensorNumber number, bool isWritten) {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
     cta::TensorMap map;
     map.pointer = cast<BlockArgument>(view.getPtr()).getArgNumber();
     map.elementBytes = cta::elementBytes(block.tile);
+    map.number = number;
     map.swizzle = boxes.swizzle;
     map.isWritten = isWritten;
     for (unsigned d : order)
@@ -329,11 +335,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       if (kernel.getArgAttr(i, cta::tensorMapAttr) == attribute)
         return kernel.getArgument(i);
-    const unsigned number = kernel.getNumArguments();
-    (void)kernel.insertArgument(number, cta::TensorMapType::get(&getContext()), DictionaryAttr(),
+    const unsigned added = kernel.getNumArguments();
+    (void)kernel.insertArgument(added, cta::TensorMapType::get(&getContext()), DictionaryAttr(),
                                 view.getLoc());
-    kernel.setArgAttr(number, cta::tensorMapAttr, attribute);
-    return kernel.getArgument(number);
+    kernel.setArgAttr(added, cta::tensorMapAttr, attribute);
+    return kernel.getArgument(added);
   }
 
   static Value paddingOf(OpBuilder &builder, tile::LoadBlockOp op, Value mask) {

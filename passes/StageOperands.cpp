@@ -423,50 +423,60 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return result.wasInterrupted();
   }
 
-  /// Lets the copy engine store what goes through shared memory on its way, where the rings were.
+  /// Lets the copy engine store what goes through shared memory on its way, and combine memory with
+  /// what nobody asks for the result of, where the rings were.
   void storeByEngine() {
     int64_t room = 0;
     getOperation().walk([&](cta::ChannelOp channel) { room += channel.getType().getBytes(); });
-    SmallVector<tile::StoreBlockOp> stores;
-    getOperation().walk([&](tile::StoreBlockOp store) {
-      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
-      if (convert && planOf(convert).kind == ConversionPlan::Kind::Scratch)
-        stores.push_back(store);
+    SmallVector<Operation *> stores;
+    getOperation().walk([&](Operation *op) {
+      if (auto store = dyn_cast<tile::StoreBlockOp>(op)) {
+        auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
+        if (convert && planOf(convert).kind == ConversionPlan::Kind::Scratch)
+          stores.push_back(op);
+      } else if (isa<tile::AtomicBlockOp>(op)) {
+        stores.push_back(op);
+      }
     });
     if (room == 0 || stores.empty())
       return;
     const ContiguityAnalysis contiguity(getOperation());
     AddressAnalysis addresses(getOperation());
     llvm::MapVector<Block *, SmallVector<Value>> stored;
-    for (tile::StoreBlockOp store : stores) {
-      auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
-      RankedTensorType type = convert.getSource().getType();
-      std::string why = whyNotStored(store, contiguity, addresses);
+    for (Operation *store : stores) {
+      const ViewBlock block = *blockOf(store);
+      auto atomic = dyn_cast<tile::AtomicBlockOp>(store);
+      Value value = atomic ? atomic.getValue() : cast<tile::StoreBlockOp>(store).getValue();
+      if (auto convert = value.getDefiningOp<cta::ConvertLayoutOp>())
+        value = convert.getSource();
+      std::string why = whyNotStored(store, block, contiguity, addresses);
       std::optional<cta::BufferType> buffer;
       if (why.empty()) {
         Staged tile;
         tile.byDescriptor = true;
-        tile.along = denseDimension(madeView(store.getView()));
-        buffer = chooseBuffer(type, tile);
-        if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type)))
+        tile.along = denseDimension(block.view);
+        buffer = chooseBuffer(tileType(value), tile);
+        if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(value.getType())))
           why = "its extents are no multiples of eight";
         else if (buffer->getBytes() > room)
           why = "there is no room for it where the loops' buffers were";
       }
       if (!why.empty()) {
-        store.emitRemark("is stored by threads, not by the copy engine: ") << why;
+        store->emitRemark(atomic ? "is added by threads, not by the copy engine: "
+                                 : "is stored by threads, not by the copy engine: ")
+            << why;
         continue;
       }
       room -= llvm::alignTo(buffer->getBytes(), 1024);
       OpBuilder builder(store);
-      const TensorBlock tensor = makeTensorBlock(builder, *blockOf(store), contiguity);
-      auto alloc = cta::AllocOp::create(builder, store.getLoc(), *buffer, convert.getSource(),
-                                        IntegerAttr());
-      cta::TensorStoreBlockOp::create(
-          builder, store.getLoc(), tensor.view,
-          tensor.coordinatesOf(builder, store.getLoc(), store.getOffsets()), alloc);
+      const TensorBlock tensor = makeTensorBlock(builder, block, contiguity);
+      auto alloc = cta::AllocOp::create(builder, store->getLoc(), *buffer, value, IntegerAttr());
+      cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
+                                      tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
+                                      alloc,
+                                      atomic ? atomic.getKindAttr() : tile::AtomicKindAttr());
       stored[store->getBlock()].push_back(alloc);
-      store.erase();
+      store->erase();
     }
     for (auto &[block, buffers] : stored) {
       OpBuilder builder(block->getTerminator());
@@ -474,15 +484,24 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
   }
 
-  /// Why the copy engine cannot store a block; empty when it can. Nobody waits until it has, so
-  /// that nothing else in the kernel may depend on it.
-  std::string whyNotStored(tile::StoreBlockOp store, const ContiguityAnalysis &contiguity,
-                           AddressAnalysis &addresses) {
+  /// Why the copy engine cannot store a block, or combine memory with one; empty when it can.
+  /// Nobody waits until it has, so that nothing else in the kernel may depend on it.
+  std::string whyNotStored(Operation *store, const ViewBlock &block,
+                           const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
     if (store->getParentOfType<LoopLikeOpInterface>())
       return "it is in a loop";
-    if (store.getCache() != tile::Cache::Default || store.getEviction() != tile::Eviction::Normal)
-      return "it has a hint for the cache";
-    const ViewBlock block = *blockOf(store);
+    if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
+      if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
+        return "it has a hint for the cache";
+    } else {
+      auto atomic = cast<tile::AtomicBlockOp>(store);
+      if (!isUnordered(atomic))
+        return "it is ordered, or its result is used";
+      if (atomic.getScope() == tile::Scope::System)
+        return "it is atomic for the whole system";
+      if (!cta::combinedAs(atomic.getKind(), cta::elementOf(atomic.getType())))
+        return "the engine does not combine numbers so";
+    }
     std::string why = whyNoTensorStore(block, contiguity);
     if (!why.empty())
       return why;
@@ -490,7 +509,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     getOperation().walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
     const GlobalAccess written = *addresses.accessOf(store);
     getOperation().walk([&](Operation *op) {
-      if (isa<tile::AtomicRMWOp, tile::AtomicBlockOp, tile::AtomicCasOp, tile::BarrierOp>(op)) {
+      if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
+          (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)))) {
         why = "the kernel orders memory for other programs";
         return WalkResult::interrupt();
       }
@@ -504,6 +524,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return WalkResult::advance();
     });
     return why;
+  }
+
+  /// Whether nothing in the kernel can tell when it is done.
+  static bool isUnordered(tile::AtomicBlockOp atomic) {
+    return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
   }
 
   /// The dot of a loop that an iteration can do for the next one, so that it runs beside the rest

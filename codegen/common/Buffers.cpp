@@ -239,7 +239,8 @@ void emitTensorStore(KernelEmitter &emitter, cta::TensorStoreOp op) {
   byOneThread(emitter, nullptr, [&] {
     forEachBox(emitter, op, /*isShared=*/false,
                [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *from) {
-                 emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from);
+                 emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from,
+                                           op.getCombines());
                });
     emitter.hooks.tensorStoresCommit(b);
   });

@@ -206,17 +206,15 @@ public:
                   b.getFalse(), b.getInt32(0));
     b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
   }
-  void tensorStore(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates,
-                   Value *from) const override {
-    constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_1d,
-                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_2d,
-                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_3d,
-                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_4d,
-                                     Intrinsic::nvvm_cp_async_bulk_tensor_s2g_tile_5d};
+  void tensorStore(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates, Value *from,
+                   std::optional<tile::AtomicKind> combines) const override {
+    const std::string name = "llvm.nvvm.cp.async.bulk.tensor." +
+                             (combines ? "reduce." + engineName(*combines) : "s2g") + ".tile." +
+                             std::to_string(coordinates.size()) + "d";
     SmallVector<Value *> arguments{from, map};
     append_range(arguments, coordinates);
     append_values(arguments, b.getInt64(0), b.getFalse()); // without a policy for the cache
-    b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
+    b.CreateIntrinsic(Intrinsic::lookupIntrinsicID(name), arguments);
   }
   void tensorStoresCommit(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_commit_group, {});
@@ -295,6 +293,33 @@ private:
       return "";
     }
     llvm_unreachable("all scopes are covered");
+  }
+
+  /// What PTX calls an operation of the copy engine, whose tensor maps have the type.
+  static std::string engineName(tile::AtomicKind kind) {
+    using Kind = tile::AtomicKind;
+    switch (kind) {
+    case Kind::Add:
+    case Kind::FAdd:
+      return "add";
+    case Kind::Max:
+    case Kind::UMax:
+      return "max";
+    case Kind::Min:
+    case Kind::UMin:
+      return "min";
+    case Kind::And:
+      return "and";
+    case Kind::Or:
+      return "or";
+    case Kind::Xor:
+      return "xor";
+    case Kind::FMax:
+    case Kind::FMin:
+    case Kind::Exchange:
+      break;
+    }
+    llvm_unreachable("the engine has no others");
   }
 
   /// What PTX calls the operation, with its type; nothing where it has none.

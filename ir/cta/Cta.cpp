@@ -376,8 +376,20 @@ template <typename Op> static LogicalResult verifyTensorBoxes(Op op) {
 
 LogicalResult TensorCopyBlockOp::verify() { return verifyTensorBlock(*this); }
 LogicalResult TensorCopyOp::verify() { return verifyTensorBoxes(*this); }
-LogicalResult TensorStoreBlockOp::verify() { return verifyTensorBlock(*this); }
-LogicalResult TensorStoreOp::verify() { return verifyTensorBoxes(*this); }
+template <typename Op> static LogicalResult verifyCombination(Op op) {
+  const Type element = op.getBuffer().getType().getElement();
+  if (op.getCombines() && !combinedAs(*op.getCombines(), element))
+    return op.emitOpError("cannot combine ")
+           << element << " by " << tile::stringifyAtomicKind(*op.getCombines());
+  return success();
+}
+
+LogicalResult TensorStoreBlockOp::verify() {
+  return failed(verifyTensorBlock(*this)) ? failure() : verifyCombination(*this);
+}
+LogicalResult TensorStoreOp::verify() {
+  return failed(verifyTensorBoxes(*this)) ? failure() : verifyCombination(*this);
+}
 
 template <typename Op> static LogicalResult verifyBufferAccess(Op op, Type tile) {
   if (tile::elementType(tile) != op.getBase().getType().getElement())

@@ -25,6 +25,8 @@ Attribute TensorMap::toAttribute(MLIRContext *context) const {
       builder.getNamedAttr("extents", all(extents)),
       builder.getNamedAttr("strides", all(strides)),
       builder.getNamedAttr("box", builder.getDenseI64ArrayAttr(box))};
+  if (number != TensorNumber::Unsigned)
+    fields.push_back(builder.getNamedAttr("number", builder.getI64IntegerAttr(int64_t(number))));
   if (isWritten)
     fields.push_back(builder.getNamedAttr("written", builder.getUnitAttr()));
   return builder.getDictionaryAttr(fields);
@@ -49,8 +51,33 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
   map.extents = all("extents");
   map.strides = all("strides");
   map.box.assign(numbers("box").begin(), numbers("box").end());
+  if (fields.contains("number"))
+    map.number = TensorNumber(number("number"));
   map.isWritten = fields.contains("written");
   return map;
+}
+
+std::optional<TensorNumber> combinedAs(tile::AtomicKind kind, Type element) {
+  using Kind = tile::AtomicKind;
+  switch (kind) {
+  case Kind::Add:
+  case Kind::UMax:
+  case Kind::UMin:
+  case Kind::And:
+  case Kind::Or:
+  case Kind::Xor:
+    return TensorNumber::Unsigned;
+  case Kind::Max:
+  case Kind::Min:
+    return TensorNumber::Signed;
+  case Kind::FAdd:
+    return element.isBF16() ? TensorNumber::BFloat : TensorNumber::Float;
+  case Kind::FMax:
+  case Kind::FMin:
+  case Kind::Exchange:
+    return std::nullopt;
+  }
+  llvm_unreachable("all kinds are above");
 }
 
 std::optional<TensorMap::Given> givenToLaunch(Value value) {

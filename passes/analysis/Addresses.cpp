@@ -346,8 +346,13 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
         access.reads = true;
         access.once = isVolatileLoad(op);
       })
-      .Case<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp, cta::TensorStoreBlockOp>(
+      .Case<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp>(
           [&](auto) { access.writes = access.once = true; })
+      .Case([&](cta::TensorStoreBlockOp store) {
+        access.writes = access.once = true;
+        access.reads = store.getCombines().has_value();
+        access.commutes = store.getCombines();
+      })
       .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
           [&](auto) { access.reads = access.asynchronous = true; })
       .Case<tile::AtomicRMWOp, tile::AtomicBlockOp>([&](auto atomic) {

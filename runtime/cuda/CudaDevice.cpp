@@ -141,9 +141,26 @@ private:
            stream);
   }
 
-  CudaTensorMap encode(const TensorMapValues &values) {
+  static int tensorType(const TensorMapValues &values) {
+    const int width = std::countr_zero(values.elementBytes);
+    switch (values.number) {
+    case TensorNumber::Signed:
+      return width == 2 ? cuda::tensorInt32 : cuda::tensorInt64;
+    case TensorNumber::Float:
+      return width == 1   ? cuda::tensorFloat16
+             : width == 2 ? cuda::tensorFloat32
+                          : cuda::tensorFloat64;
+    case TensorNumber::BFloat:
+      return cuda::tensorBfloat16;
+    case TensorNumber::Unsigned:
+      break;
+    }
     static constexpr int types[] = {cuda::tensorUint8, cuda::tensorUint16, cuda::tensorUint32,
                                     cuda::tensorUint64};
+    return types[width];
+  }
+
+  CudaTensorMap encode(const TensorMapValues &values) {
     const int swizzle = values.swizzle == 128  ? cuda::tensorSwizzle128
                         : values.swizzle == 64 ? cuda::tensorSwizzle64
                         : values.swizzle == 32 ? cuda::tensorSwizzle32
@@ -156,11 +173,10 @@ private:
     }
     static constexpr unsigned steps[TensorMapValues::mostDimensions] = {1, 1, 1, 1, 1};
     CudaTensorMap map;
-    check(table().tensorMapEncodeTiled(&map, types[std::countr_zero(given.elementBytes)],
-                                       given.rank, reinterpret_cast<void *>(given.address),
-                                       given.extents, given.strides, given.box, steps,
-                                       cuda::tensorNotInterleaved, swizzle,
-                                       cuda::tensorPromotes256Bytes, cuda::tensorFillsZeros),
+    check(table().tensorMapEncodeTiled(
+              &map, tensorType(given), given.rank, reinterpret_cast<void *>(given.address),
+              given.extents, given.strides, given.box, steps, cuda::tensorNotInterleaved, swizzle,
+              cuda::tensorPromotes256Bytes, cuda::tensorFillsZeros),
           "making a tensor map");
     return map;
   }

@@ -54,13 +54,28 @@ llvm::Expected<TensorMap> TensorMap::encode(TensorMap map) {
   return map;
 }
 
-llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
+static TensorType typeOf(const TensorMapValues &values) {
+  const int width = std::countr_zero(values.elementBytes);
+  switch (values.number) {
+  case TensorNumber::Signed:
+    return width == 2 ? TensorType::S32 : TensorType::S64;
+  case TensorNumber::Float:
+    return width == 1 ? TensorType::F16 : width == 2 ? TensorType::F32 : TensorType::F64;
+  case TensorNumber::BFloat:
+    return TensorType::BF16;
+  case TensorNumber::Unsigned:
+    break;
+  }
   static constexpr TensorType types[] = {TensorType::U8, TensorType::U16, TensorType::U32,
                                          TensorType::U64};
+  return types[width];
+}
+
+llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
   TensorMap map;
   map.address = values.address;
   map.rank = static_cast<uint8_t>(values.rank);
-  map.type = types[std::countr_zero(values.elementBytes)];
+  map.type = typeOf(values);
   map.swizzle = static_cast<uint8_t>(values.swizzle);
   for (unsigned i = 0; i < values.rank; ++i) {
     map.extents[i] = values.isEmpty() ? 1 : values.extents[i];

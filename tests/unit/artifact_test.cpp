@@ -14,8 +14,18 @@ static Artifact example() {
   artifact.plan.sharedBytes = 98304;
   artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {}};
   artifact.plan.firstTensorMap = 4;
-  artifact.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64}}, {64, 128}},
-                              {0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{2, 64, 5, -1}}, {64, 128}}};
+  artifact.plan.cluster = 2;
+  TensorMapPlan map;
+  map.elementBytes = 2;
+  map.swizzle = 128;
+  map.extents = {{-1, 64, 40}, {1, 32}};
+  map.strides = {{2, 64}};
+  map.box = {64, 128};
+  TensorMapPlan added = map;
+  added.number = TensorNumber::BFloat;
+  added.isWritten = true;
+  added.strides = {{2, 64, 5, -1}};
+  artifact.plan.tensorMaps = {map, added};
   return artifact;
 }
 

@@ -1,5 +1,5 @@
-// Programs that run in clusters and share what they load: products of all trip counts, where code for
-// clusters is made, and what a launch refuses.
+// Programs that run in clusters and share what they load: products of all trip counts, where code
+// for clusters is made, and what a launch refuses.
 #include "ops/Devices.h"
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
@@ -54,10 +54,9 @@ TEST_P(Clusters, ProductsOfAllTripCounts) {
         product(2, transposed)
             .launch(device.stream(), {(rows + 2 * tile - 1) / (2 * tile) * 2, 2},
                     Tensor<const half, 2>(a.data(), {rows, depth}, {depth, 1}),
-                    Tensor<const half, 2>(b.data(),
-                                          {transposed ? columns : depth,
-                                           transposed ? depth : columns},
-                                          {stride, 1}),
+                    Tensor<const half, 2>(
+                        b.data(), {transposed ? columns : depth, transposed ? depth : columns},
+                        {stride, 1}),
                     Tensor<half, 2>(c.data(), {rows, columns}, {columns, 1}));
         const std::vector<half> got = c.download();
         for (int row = 0; row < rows; ++row)

@@ -75,7 +75,13 @@ TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
 TEST_F(RuntimeCuda, MakesTensorMapsOfArguments) {
   Artifact code = artifact("fake_map");
   code.plan.firstTensorMap = 2;
-  code.plan.tensorMaps = {{0, 2, 128, {{-1, 64, 40}, {1, 32}}, {{-1, 64, 48}}, {64, 128}}};
+  TensorMapPlan plan;
+  plan.elementBytes = 2;
+  plan.swizzle = 128;
+  plan.extents = {{-1, 64, 40}, {1, 32}};
+  plan.strides = {{-1, 64, 48}};
+  plan.box = {64, 128};
+  code.plan.tensorMaps = {plan};
   // The zero that it keeps is no memory of the device that other tests look at.
   const Device other = Device::open("cuda:1");
   const auto kernel = other.impl()->load(code);
@@ -103,6 +109,36 @@ TEST_F(RuntimeCuda, MakesTensorMapsOfArguments) {
   rows = 9;
   failNext("cuTensorMapEncodeTiled", 1);
   EXPECT_THAT(message<DeviceError>([&] { launch(); }), HasSubstr("making a tensor map"));
+}
+
+// The numbers of CUtensorMapDataType.
+TEST_F(RuntimeCuda, TensorMapsHaveTheTypeThatTheEngineAddsBy) {
+  const Device other = Device::open("cuda:1");
+  uint64_t address = 0x7f0000001000, rows = 8;
+  void *arguments[] = {&address, &rows};
+  auto typeOf = [&](unsigned bytes, TensorNumber number) {
+    Artifact code = artifact("fake_map");
+    code.plan.firstTensorMap = 2;
+    TensorMapPlan plan;
+    plan.elementBytes = bytes;
+    plan.number = number;
+    plan.extents = {{-1, 64, 64}, {-1, 64, 8}};
+    plan.strides = {{-1, 64, 64}};
+    plan.box = {16, 8};
+    code.plan.tensorMaps = {plan};
+    other.impl()->launch(*other.impl()->load(code), GridExtents{1}, arguments,
+                         other.stream().native());
+    return lastLaunch().map[0];
+  };
+  EXPECT_EQ(typeOf(1, TensorNumber::Unsigned), 0u);
+  EXPECT_EQ(typeOf(4, TensorNumber::Unsigned), 2u);
+  EXPECT_EQ(typeOf(4, TensorNumber::Signed), 3u);
+  EXPECT_EQ(typeOf(8, TensorNumber::Unsigned), 4u);
+  EXPECT_EQ(typeOf(8, TensorNumber::Signed), 5u);
+  EXPECT_EQ(typeOf(2, TensorNumber::Float), 6u);
+  EXPECT_EQ(typeOf(4, TensorNumber::Float), 7u);
+  EXPECT_EQ(typeOf(8, TensorNumber::Float), 8u);
+  EXPECT_EQ(typeOf(2, TensorNumber::BFloat), 9u);
 }
 
 TEST_F(RuntimeCuda, CompilesForAChosenTarget) {

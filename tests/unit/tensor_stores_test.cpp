@@ -3,6 +3,7 @@
 #include "VirtualTest.h"
 #include "ops/Devices.h"
 #include "runtime/virtual/TensorMap.h"
+#include <functional>
 #include <regex>
 #include <sectile/sectile.h>
 
@@ -69,6 +70,102 @@ TEST_P(TensorStores, OnlyWhatTheViewHas) {
               << rows << " x " << columns << " at [" << row << ", " << column << "]";
         }
     }
+}
+
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
+
+/// Combines c with a b, of which each program of the third axis does two steps, by `combine`.
+template <class In, class Out, class Combine> auto sharedProduct(Combine combine) {
+  return Kernel{"shared_product",
+                [combine](View<const In, 2> a, View<const In, 2> b, View<Out, 2> c) {
+                  auto i = program_id(0), j = program_id(1), part = program_id(2);
+                  auto acc = zeros<SumOf<In>>(tile, tile);
+                  for (auto k : range(2 * part, 2 * part + 2))
+                    acc = dot(a.tile(tile, step).load(i, k), trans(b.tile(tile, step).load(j, k)),
+                              acc);
+                  combine(c.tile(tile, tile), i, j, cast<Out>(acc));
+                },
+                {.warps = 4, .stages = 3}};
+}
+
+constexpr auto added = [](const auto &to, const Int &i, const Int &j, const auto &sums) {
+  to.atomic_add(i, j, sums, {.order = MemoryOrder::relaxed});
+};
+constexpr auto largest = [](const auto &to, const Int &i, const Int &j, const auto &sums) {
+  to.atomic_max(i, j, sums, {.order = MemoryOrder::relaxed});
+};
+
+class TensorReductions : public test::OnDevice {
+protected:
+  /// For all extents: what c has, of `before` and the parts' sums, inside the view and around it.
+  template <class In, class Out, class Combine>
+  void expectCombined(Combine combine, const std::function<float(float, float)> &combined) {
+    constexpr int depth = 80, parts = 2, pitch = 208;
+    const float before = 3;
+    auto kernel = sharedProduct<In, Out>(combine);
+    auto operand = [&](int count) {
+      std::vector<In> values;
+      for (int i = 0; i < count; ++i)
+        values.push_back(In(elementOf(i)));
+      return device.upload(values);
+    };
+    for (int rows : {1, 64, 130})
+      for (int columns : {8, 72, 136, 30}) {
+        auto a = operand(rows * depth), b = operand(columns * depth);
+        auto all = device.template allocate<Out>(size_t((rows + 2) * pitch));
+        all.fill(Out(before));
+        kernel.launch(device.stream(),
+                      {(rows + tile - 1) / tile, (columns + tile - 1) / tile, parts},
+                      Tensor<const In, 2>(a.data(), {rows, depth}, {depth, 1}),
+                      Tensor<const In, 2>(b.data(), {columns, depth}, {depth, 1}),
+                      Tensor<Out, 2>(all.data() + pitch, {rows, columns}, {pitch, 1}));
+        const std::vector<Out> got = all.download();
+        for (int row = -1; row <= rows; ++row)
+          for (int column = 0; column < pitch; ++column) {
+            float expected = before;
+            if (row >= 0 && row < rows && column < columns)
+              for (int part = 0; part < parts; ++part) {
+                float sum = 0;
+                for (int k = part * 2 * step; k < std::min(depth, (part + 1) * 2 * step); ++k)
+                  sum += elementOf(row * depth + k) * elementOf(column * depth + k);
+                expected = combined(expected, sum);
+              }
+            ASSERT_EQ(float(got[size_t((row + 1) * pitch + column)]), expected)
+                << rows << " x " << columns << " at [" << row << ", " << column << "]";
+          }
+      }
+  }
+};
+SECTILE_INSTANTIATE_ON(TensorReductions, "virtual:sm_90a,virtual:sm_90,interpreter");
+
+const auto sum = [](float a, float b) { return a + b; };
+
+TEST_P(TensorReductions, AddFloats) { expectCombined<half, float>(added, sum); }
+TEST_P(TensorReductions, AddHalves) { expectCombined<half, half>(added, sum); }
+TEST_P(TensorReductions, AddBFloats) { expectCombined<bfloat16, bfloat16>(added, sum); }
+TEST_P(TensorReductions, AddIntegers) { expectCombined<std::int8_t, std::int32_t>(added, sum); }
+TEST_P(TensorReductions, TakeTheLargest) {
+  expectCombined<std::int8_t, std::int32_t>(largest,
+                                            [](float a, float b) { return std::max(a, b); });
+}
+
+TEST(TensorReduction, IsTheEnginesWhereNothingAsksForItsResult) {
+  half *memory = nullptr;
+  float *sums = nullptr;
+  const Tensor<const half, 2> operand(memory, {64, 64}, {64, 1});
+  const Tensor<float, 2> c(sums, {64, 64}, {64, 1});
+  auto codeOf = [&](auto combine, const char *target) {
+    return sharedProduct<half, float>(combine).emit(target, "ptx", operand, operand, c);
+  };
+  const std::string reduction =
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group";
+  EXPECT_NE(codeOf(added, "sm_90a").find(reduction), std::string::npos);
+  EXPECT_EQ(codeOf(added, "sm_90").find(reduction), std::string::npos);
+  auto ordered = [](const auto &to, const Int &i, const Int &j, const auto &tile) {
+    to.atomic_add(i, j, tile);
+  };
+  EXPECT_EQ(codeOf(ordered, "sm_90a").find(reduction), std::string::npos);
 }
 
 /// c = a b where the kernel reads from memory which rows of c there are; its first program's block

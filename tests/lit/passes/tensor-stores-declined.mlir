@@ -1,4 +1,4 @@
-// Stores that are the threads' own, and the remarks that say why.
+// Stores and atomic operations that are the threads' own, and the remarks that say why.
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>%t.err | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
 
@@ -193,6 +193,99 @@ module attributes {cta.target = "sm_90a"} {
     %result = arith.truncf %sums : tensor<64x128xf32> to tensor<64x128xf16>
     tile.store_block %c[%c0, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x128xf16>
     %before = tile.atomic_rmw fadd, %y, %one16 {order = 0 : i32, scope = 2 : i32} : !tile.ptr<f16>, f16 -> f16
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @ordered
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is added by threads, not by the copy engine: it is ordered, or its result is used
+module attributes {cta.target = "sm_90a"} {
+  func.func @ordered(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %old = tile.atomic_block fadd, %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x128xf32> -> tensor<64x128xf32>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @largest
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is added by threads, not by the copy engine: the engine does not combine numbers so
+module attributes {cta.target = "sm_90a"} {
+  func.func @largest(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %old = tile.atomic_block fmax, %c[%c0, %c0], %sums {order = 0 : i32} : !tile.view<2xf32>, [i32, i32], tensor<64x128xf32> -> tensor<64x128xf32>
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @of_the_system
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is added by threads, not by the copy engine: it is atomic for the whole system
+module attributes {cta.target = "sm_90a"} {
+  func.func @of_the_system(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                  %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
+                  %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %depth = arith.constant 64 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i32
+    %a = tile.make_view %x, [%c64, %extent], [%stride, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
+      %k = arith.muli %i, %depth : i32
+      %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %old = tile.atomic_block fadd, %c[%c0, %c0], %sums {order = 0 : i32, scope = 2 : i32} : !tile.view<2xf32>, [i32, i32], tensor<64x128xf32> -> tensor<64x128xf32>
     return
   }
 }

@@ -1,0 +1,15 @@
+// What the elements of a tensor map are besides their width. The copy engine computes with them
+// only where it combines memory with a block.
+#ifndef SECTILE_IR_TENSORNUMBER_H
+#define SECTILE_IR_TENSORNUMBER_H
+
+#include <cstdint>
+
+namespace sectile {
+
+/// Copies and stores move bits, which count as unsigned integers.
+enum class TensorNumber : uint8_t { Unsigned, Signed, Float, BFloat };
+
+} // namespace sectile
+
+#endif
