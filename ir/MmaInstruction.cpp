@@ -222,6 +222,7 @@ const std::vector<MmaInstruction> &hopper() {
     for (unsigned n = 256; n > 0; n -= 8) {
       for (Element element : {Element::F16, Element::BF16})
         table.push_back(warpgroup(element, element, Element::F32, n));
+      table.push_back(warpgroup(Element::TF32, Element::TF32, Element::F32, n));
       if (n <= 24 || n % 16 == 0)
         table.push_back(warpgroup(Element::I8, Element::I8, Element::I32, n));
       // Registers hold the sums in f32 beside those of the instruction.

@@ -61,11 +61,10 @@ bool sectile::hasMatrixUnits(const std::string &target, DType dtype) {
 }
 
 bool sectile::hasWarpgroupUnits(const std::string &target, DType dtype, bool alongK) {
-  const std::pair<DType, MmaElement> elements[] = {{DType::float16, MmaElement::F16},
-                                                   {DType::bfloat16, MmaElement::BF16},
-                                                   {DType::float8_e4m3, MmaElement::F8E4M3},
-                                                   {DType::float8_e5m2, MmaElement::F8E5M2},
-                                                   {DType::int8, MmaElement::I8}};
+  const std::pair<DType, MmaElement> elements[] = {
+      {DType::float16, MmaElement::F16},        {DType::bfloat16, MmaElement::BF16},
+      {DType::float32, MmaElement::TF32},       {DType::float8_e4m3, MmaElement::F8E4M3},
+      {DType::float8_e5m2, MmaElement::F8E5M2}, {DType::int8, MmaElement::I8}};
   const auto *known =
       llvm::find_if(elements, [&](const auto &each) { return each.first == dtype; });
   if (target == "interpreter" || known == std::end(elements))

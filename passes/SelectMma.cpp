@@ -29,19 +29,21 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   }
 
   /// Whether there are the warps that an instruction takes and, where it reads shared memory
-  /// itself, operands whose lines are long enough there whichever way they may lie, and that it
-  /// need not round.
+  /// itself, operands whose lines are long enough there whichever way they may lie, and that are
+  /// not split into several numbers.
   static bool canIssue(const MmaInstruction &instruction, tile::DotOp dot, int64_t warps) {
     if (warps % instruction.warps)
       return false;
     if (instruction.bHome == OperandHome::Registers)
       return true;
+    if (dot.getA().getType().getElementType().isF32() &&
+        dot.getPrecision() != tile::Precision::TF32)
+      return false;
     constexpr int64_t leastLine = 32; // bytes
     auto longEnough = [&](Type operand, unsigned inner) {
       auto tile = mlir::cast<RankedTensorType>(operand);
       const int64_t least = leastLine * 8 / tile.getElementTypeBitWidth();
-      return tile.getRank() == 2 && !tile.getElementType().isF32() &&
-             tile.getShape()[inner] % least == 0 &&
+      return tile.getRank() == 2 && tile.getShape()[inner] % least == 0 &&
              (instruction.onlyAlongK || tile.getShape()[1 - inner] % least == 0);
     };
     return longEnough(dot.getA().getType(), 1) && longEnough(dot.getB().getType(), 0);

@@ -94,9 +94,10 @@ public:
       aBuffer = bufferOf(0);
     } else {
       // Before the first instruction: no register may be written between them.
+      const SplitPrecision rounded = SplitPrecision::of(op.getPrecision());
       Fragments a(emitter, op.getA(),
                   dotOperandLayout(instruction, cta::shapeOf(op.getA().getType()), sums, 0),
-                  nullptr);
+                  instruction.a == MmaElement::TF32 ? &rounded : nullptr);
       for (auto &[tile, registers] : tiles)
         for (int64_t k = 0; k < depth; k += narrow.k)
           fragments[{tile.first, k}] = a.at({tile.first, k}, instruction.aFragment.numRegisters());

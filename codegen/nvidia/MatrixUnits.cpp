@@ -89,6 +89,8 @@ static StringRef ptxName(MmaElement element) {
     return "f16";
   case MmaElement::BF16:
     return "bf16";
+  case MmaElement::TF32:
+    return "tf32";
   case MmaElement::F8E4M3:
     return "e4m3";
   case MmaElement::F8E5M2:

@@ -73,8 +73,9 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t batches = batch == call.extents.end() ? 1 : batch->second;
   const std::int64_t units = multiprocessors(target);
   const bool alongK = !call.options.flag("trans_a") && call.options.flag("trans_b");
+  const bool isByPrecision = isFp8(call.dtype("a")) || call.dtype("a") == DType::float32;
   const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
-                            (!isFp8(call.dtype("a")) || call.options.choice("precision") == "tf32");
+                            (!isByPrecision || call.options.choice("precision") == "tf32");
   if (inWarpgroups && std::min(rows, columns) > 32)
     return defaultsForWarpgroups(batches, rows, columns, inner, units,
                                  std::int64_t(size_of(call.dtype("a"))));

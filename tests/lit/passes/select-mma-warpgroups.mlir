@@ -21,7 +21,7 @@ module attributes {cta.target = "sm_90a"} {
     return
   }
 
-  // Few rows, few warps, lines of 16 bytes, several matrices, and operands that are split or rounded stay with mma.sync.
+  // Few rows, few warps, lines of 16 bytes, several matrices, and operands that are split stay with mma.sync.
   // CHECK-LABEL: func.func @others
   // CHECK: by [16, 8, 16] : tensor<32x64xf16>
   // CHECK: by [16, 8, 16] : tensor<64x64xf16>, tensor<64x24xf16>
@@ -33,6 +33,7 @@ module attributes {cta.target = "sm_90a"} {
     %0 = tile.dot %a, %b, %acc : tensor<32x64xf16>, tensor<64x64xf16>, tensor<32x64xf32>
     %1 = tile.dot %b, %c, %narrow : tensor<64x64xf16>, tensor<64x24xf16>, tensor<64x24xf32>
     %2 = tile.dot %d, %d, %many : tensor<2x64x64xf16>, tensor<2x64x64xf16>, tensor<2x64x64xf32>
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of A do not lie along the inner dimension}}
     %3 = tile.dot %e, %e, %e : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
     %4 = tile.dot %e, %e, %e {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
     return
@@ -88,6 +89,25 @@ module attributes {cta.target = "sm_90a"} {
     %0 = tile.dot %left, %right, %acc : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
     %1 = tile.dot %left, %right, %acc {precision = 1 : i32} : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
     %2 = tile.dot %left, %right, %acc {precision = 2 : i32} : tensor<64x64xf8E4M3FN>, tensor<64x96xf8E5M2>, tensor<64x96xf32>
+    return
+  }
+
+  // tf32 is read along K, as bytes are. Numbers that are split need registers.
+  // CHECK-LABEL: func.func @tf32
+  // CHECK: by [64, 96, 8] : tensor<64x64xf32>
+  // CHECK: by [16, 8, 8] {precision = 2 : i32} : tensor<64x64xf32>
+  func.func @tf32(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %acc: tensor<64x96xf32>) {
+    %c0 = arith.constant 0 : i32
+    %c64 = arith.constant 64 : i64
+    %c96 = arith.constant 96 : i64
+    %one = arith.constant 1 : i64
+    %a = tile.make_view %x, [%c64, %c64], [%c64, %one] : !tile.ptr<f32>, [i64, i64], [i64, i64] -> !tile.view<2xf32>
+    %b = tile.make_view %y, [%c96, %c64], [%c64, %one] : !tile.ptr<f32>, [i64, i64], [i64, i64] -> !tile.view<2xf32>
+    %left = tile.load_block %a[%c0, %c0] : !tile.view<2xf32>, [i32, i32] -> tensor<64x64xf32>
+    %rows = tile.load_block %b[%c0, %c0] : !tile.view<2xf32>, [i32, i32] -> tensor<96x64xf32>
+    %right = tile.permute %rows [1, 0] : tensor<96x64xf32> -> tensor<64x96xf32>
+    %0 = tile.dot %left, %right, %acc : tensor<64x64xf32>, tensor<64x96xf32>, tensor<64x96xf32>
+    %1 = tile.dot %left, %right, %acc {precision = 2 : i32} : tensor<64x64xf32>, tensor<64x96xf32>, tensor<64x96xf32>
     return
   }
 }
