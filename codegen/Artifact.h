@@ -48,7 +48,7 @@ struct TensorMapPlan {
   };
   unsigned pointer = 0; ///< the argument that is its address
   unsigned elementBytes = 0;
-  TensorNumber number = TensorNumber::Unsigned;
+  TensorNumber number = TensorNumber::Bits;
   unsigned swizzle = 0;       ///< bytes: 0, 32, 64 or 128
   std::vector<Given> extents; ///< elements
   std::vector<Given> strides; ///< elements, of all dimensions but the first
@@ -63,7 +63,7 @@ struct TensorMapValues {
   static constexpr unsigned mostDimensions = 5;
   uint64_t address = 0;
   unsigned rank = 0, elementBytes = 0, swizzle = 0;
-  TensorNumber number = TensorNumber::Unsigned;
+  TensorNumber number = TensorNumber::Bits;
   uint64_t extents[mostDimensions] = {};
   uint64_t strides[mostDimensions] = {}; ///< bytes; strides[0] is that of dimension 1
   unsigned box[mostDimensions] = {};

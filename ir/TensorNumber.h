@@ -7,8 +7,8 @@
 
 namespace sectile {
 
-/// Copies and stores move bits, which count as unsigned integers.
-enum class TensorNumber : uint8_t { Unsigned, Signed, Float, BFloat };
+/// Copies and stores move bits.
+enum class TensorNumber : uint8_t { Bits, Half, BFloat };
 
 } // namespace sectile
 

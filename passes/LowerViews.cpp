@@ -284,7 +284,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     OpBuilder builder(store);
     auto [map, coordinates] = placeOf(store, block);
     cta::TensorStoreOp::create(builder, store.getLoc(), map, coordinates, store.getBuffer(),
-                               store.getCombinesAttr());
+                               store.getAdds());
     store.erase();
   }
 
@@ -305,11 +305,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     SmallVector<Value> coordinates;
     for (unsigned d : order)
       coordinates.push_back(access.getOffsets()[d]);
-    auto number = TensorNumber::Unsigned;
+    auto number = TensorNumber::Bits;
     constexpr bool isWritten = std::is_same_v<Op, cta::TensorStoreBlockOp>;
     if constexpr (isWritten)
-      if (access.getCombines())
-        number = *cta::combinedAs(*access.getCombines(), buffer.getElement());
+      if (access.getAdds())
+        number = *cta::addedAs(buffer.getElement());
     return {mapOf(block, boxes, order, number, isWritten), coordinates};
   }
 

@@ -362,11 +362,14 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   cta::BufferType engineBuffer(tile::LoadBlockOp load) {
+    return engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
+  }
+
+  /// In as few boxes as can be.
+  cta::BufferType engineBuffer(RankedTensorType type, unsigned along) {
     constexpr unsigned widestLine = 128;
-    RankedTensorType type = load.getType();
     const Layout layout =
-        sharedForDescriptors(type.getShape(), *denseDimension(madeView(load.getView())),
-                             cta::elementBits(type), widestLine);
+        sharedForDescriptors(type.getShape(), along, cta::elementBits(type), widestLine);
     return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
                                 cta::LayoutAttr::get(&getContext(), layout));
   }
@@ -423,8 +426,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return result.wasInterrupted();
   }
 
-  /// Lets the copy engine store what goes through shared memory on its way, and combine memory with
-  /// what nobody asks for the result of, where the rings were.
+  /// Lets the copy engine store what goes through shared memory on its way, and add to memory what
+  /// nobody asks for the result of, where the rings were.
   void storeByEngine() {
     int64_t room = 0;
     getOperation().walk([&](cta::ChannelOp channel) { room += channel.getType().getBytes(); });
@@ -455,7 +458,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         Staged tile;
         tile.byDescriptor = true;
         tile.along = denseDimension(block.view);
-        buffer = chooseBuffer(tileType(value), tile);
+        buffer = atomic ? engineBuffer(tileType(value), *tile.along)
+                        : chooseBuffer(tileType(value), tile);
         if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(value.getType())))
           why = "its extents are no multiples of eight";
         else if (buffer->getBytes() > room)
@@ -474,7 +478,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
                                       tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
                                       alloc,
-                                      atomic ? atomic.getKindAttr() : tile::AtomicKindAttr());
+                                      /*adds=*/bool(atomic));
       stored[store->getBlock()].push_back(alloc);
       store->erase();
     }
@@ -484,7 +488,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
   }
 
-  /// Why the copy engine cannot store a block, or combine memory with one; empty when it can.
+  /// Why the copy engine cannot store a block, or add one to memory; empty when it can.
   /// Nobody waits until it has, so that nothing else in the kernel may depend on it.
   std::string whyNotStored(Operation *store, const ViewBlock &block,
                            const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
@@ -499,8 +503,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         return "it is ordered, or its result is used";
       if (atomic.getScope() == tile::Scope::System)
         return "it is atomic for the whole system";
-      if (!cta::combinedAs(atomic.getKind(), cta::elementOf(atomic.getType())))
-        return "the engine does not combine numbers so";
+      if (atomic.getKind() != tile::AtomicKind::FAdd ||
+          !cta::addedAs(cta::elementOf(atomic.getType())))
+        return "it adds no floats of 16 bits, and threads do others as fast";
     }
     std::string why = whyNoTensorStore(block, contiguity);
     if (!why.empty())

@@ -240,7 +240,7 @@ void emitTensorStore(KernelEmitter &emitter, cta::TensorStoreOp op) {
     forEachBox(emitter, op, /*isShared=*/false,
                [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *from) {
                  emitter.hooks.tensorStore(b, emitter.scalar(op.getMap()), coordinates, from,
-                                           op.getCombines());
+                                           op.getAdds());
                });
     emitter.hooks.tensorStoresCommit(b);
   });

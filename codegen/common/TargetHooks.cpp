@@ -61,8 +61,7 @@ void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *,
                              bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
-void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *,
-                              std::optional<tile::AtomicKind>) const {
+void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
 void TargetHooks::tensorStoresCommit(IRBuilder<> &) const {

@@ -147,11 +147,10 @@ public:
   virtual void tensorCopy(llvm::IRBuilder<> &b, llvm::Value *map,
                           llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *to,
                           llvm::Value *barrier, bool toBoth) const;
-  /// Stores the box of a tensor map at these coordinates from shared memory, or combines memory
-  /// with it.
+  /// Stores the box of a tensor map at these coordinates from shared memory, or adds it to memory.
   virtual void tensorStore(llvm::IRBuilder<> &b, llvm::Value *map,
                            llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *from,
-                           std::optional<tile::AtomicKind> combines) const;
+                           bool adds) const;
   /// After the last of several that are waited for together.
   virtual void tensorStoresCommit(llvm::IRBuilder<> &b) const;
   /// Waits until this thread's stores have read shared memory.

@@ -207,9 +207,9 @@ public:
     b.CreateIntrinsic(ids[coordinates.size() - 1], arguments);
   }
   void tensorStore(IRBuilder<> &b, Value *map, ArrayRef<Value *> coordinates, Value *from,
-                   std::optional<tile::AtomicKind> combines) const override {
-    const std::string name = "llvm.nvvm.cp.async.bulk.tensor." +
-                             (combines ? "reduce." + engineName(*combines) : "s2g") + ".tile." +
+                   bool adds) const override {
+    const std::string name = std::string("llvm.nvvm.cp.async.bulk.tensor.") +
+                             (adds ? "reduce.add" : "s2g") + ".tile." +
                              std::to_string(coordinates.size()) + "d";
     SmallVector<Value *> arguments{from, map};
     append_range(arguments, coordinates);
@@ -293,33 +293,6 @@ private:
       return "";
     }
     llvm_unreachable("all scopes are covered");
-  }
-
-  /// What PTX calls an operation of the copy engine, whose tensor maps have the type.
-  static std::string engineName(tile::AtomicKind kind) {
-    using Kind = tile::AtomicKind;
-    switch (kind) {
-    case Kind::Add:
-    case Kind::FAdd:
-      return "add";
-    case Kind::Max:
-    case Kind::UMax:
-      return "max";
-    case Kind::Min:
-    case Kind::UMin:
-      return "min";
-    case Kind::And:
-      return "and";
-    case Kind::Or:
-      return "or";
-    case Kind::Xor:
-      return "xor";
-    case Kind::FMax:
-    case Kind::FMin:
-    case Kind::Exchange:
-      break;
-    }
-    llvm_unreachable("the engine has no others");
   }
 
   /// What PTX calls the operation, with its type; nothing where it has none.

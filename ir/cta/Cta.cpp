@@ -376,19 +376,18 @@ template <typename Op> static LogicalResult verifyTensorBoxes(Op op) {
 
 LogicalResult TensorCopyBlockOp::verify() { return verifyTensorBlock(*this); }
 LogicalResult TensorCopyOp::verify() { return verifyTensorBoxes(*this); }
-template <typename Op> static LogicalResult verifyCombination(Op op) {
+template <typename Op> static LogicalResult verifyAddition(Op op) {
   const Type element = op.getBuffer().getType().getElement();
-  if (op.getCombines() && !combinedAs(*op.getCombines(), element))
-    return op.emitOpError("cannot combine ")
-           << element << " by " << tile::stringifyAtomicKind(*op.getCombines());
+  if (op.getAdds() && !addedAs(element))
+    return op.emitOpError("adds no ") << element;
   return success();
 }
 
 LogicalResult TensorStoreBlockOp::verify() {
-  return failed(verifyTensorBlock(*this)) ? failure() : verifyCombination(*this);
+  return failed(verifyTensorBlock(*this)) ? failure() : verifyAddition(*this);
 }
 LogicalResult TensorStoreOp::verify() {
-  return failed(verifyTensorBoxes(*this)) ? failure() : verifyCombination(*this);
+  return failed(verifyTensorBoxes(*this)) ? failure() : verifyAddition(*this);
 }
 
 template <typename Op> static LogicalResult verifyBufferAccess(Op op, Type tile) {

@@ -280,13 +280,12 @@ def Cta_TensorStoreBlockOp : Cta_Op<"tensor_store_block", [MemoryEffects<[MemWri
     The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
     waits: until a `tensor_store_wait` the engine may read the buffer. `lower-views` turns it into a `tensor_store`.
 
-    Where it `combines`, each element in memory becomes what the operation makes of it and the buffer's, as by a relaxed
-    `atomic_block` of the device. `canCombine` says which operations the engine has.
+    Where it `adds`, it adds to memory, as a relaxed `atomic_block` of the device does: f16 and bf16.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
-                       OptionalAttr<Tile_AtomicKind>:$combines);
+                       UnitAttr:$adds);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`combines` $combines^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
+    $view `[` $offsets `]` `,` $buffer (`adds` $adds^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
     qualified(type($buffer))
   }];
   let hasVerifier = 1;
@@ -296,9 +295,9 @@ def Cta_TensorStoreOp : Cta_Op<"tensor_store", [MemoryEffects<[MemWrite, MemRead
   let summary = "tensor_store_block of a tensor map";
   let description = "`coordinates`: as those of `tensor_copy`.";
   let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer,
-                       OptionalAttr<Tile_AtomicKind>:$combines);
+                       UnitAttr:$adds);
   let assemblyFormat = [{
-    $map `[` $coordinates `]` `,` $buffer (`combines` $combines^)? attr-dict `:` qualified(type($map)) `,` qualified(type($buffer))
+    $map `[` $coordinates `]` `,` $buffer (`adds` $adds^)? attr-dict `:` qualified(type($map)) `,` qualified(type($buffer))
   }];
   let hasVerifier = 1;
 }

@@ -25,7 +25,7 @@ Attribute TensorMap::toAttribute(MLIRContext *context) const {
       builder.getNamedAttr("extents", all(extents)),
       builder.getNamedAttr("strides", all(strides)),
       builder.getNamedAttr("box", builder.getDenseI64ArrayAttr(box))};
-  if (number != TensorNumber::Unsigned)
+  if (number != TensorNumber::Bits)
     fields.push_back(builder.getNamedAttr("number", builder.getI64IntegerAttr(int64_t(number))));
   if (isWritten)
     fields.push_back(builder.getNamedAttr("written", builder.getUnitAttr()));
@@ -57,27 +57,10 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
   return map;
 }
 
-std::optional<TensorNumber> combinedAs(tile::AtomicKind kind, Type element) {
-  using Kind = tile::AtomicKind;
-  switch (kind) {
-  case Kind::Add:
-  case Kind::UMax:
-  case Kind::UMin:
-  case Kind::And:
-  case Kind::Or:
-  case Kind::Xor:
-    return TensorNumber::Unsigned;
-  case Kind::Max:
-  case Kind::Min:
-    return TensorNumber::Signed;
-  case Kind::FAdd:
-    return element.isBF16() ? TensorNumber::BFloat : TensorNumber::Float;
-  case Kind::FMax:
-  case Kind::FMin:
-  case Kind::Exchange:
-    return std::nullopt;
-  }
-  llvm_unreachable("all kinds are above");
+std::optional<TensorNumber> addedAs(Type element) {
+  return element.isF16()    ? std::optional(TensorNumber::Half)
+         : element.isBF16() ? std::optional(TensorNumber::BFloat)
+                            : std::nullopt;
 }
 
 std::optional<TensorMap::Given> givenToLaunch(Value value) {

@@ -3,7 +3,6 @@
 #define SECTILE_IR_CTA_TENSORMAP_H
 
 #include "ir/TensorNumber.h"
-#include "ir/tile/Tile.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -32,7 +31,7 @@ struct TensorMap {
   };
   int64_t pointer = 0; ///< the argument that is the tensor's address
   int64_t elementBytes = 0;
-  TensorNumber number = TensorNumber::Unsigned;
+  TensorNumber number = TensorNumber::Bits;
   int64_t swizzle = 0;                 ///< bytes: 128, 64 or 32
   llvm::SmallVector<Given, 2> extents; ///< elements, the contiguous dimension first
   llvm::SmallVector<Given, 1> strides; ///< elements, of the other dimensions
@@ -43,10 +42,9 @@ struct TensorMap {
   static TensorMap fromAttribute(mlir::Attribute attribute);
 };
 
-/// What the engine takes numbers of a type for where it combines memory with them; nothing where it
-/// cannot (PTX ISA, cp.reduce.async.bulk.tensor). It would give NaN for the smaller of NaN and a
-/// number, which `fmin` does not.
-std::optional<TensorNumber> combinedAs(tile::AtomicKind kind, mlir::Type element);
+/// What the engine takes numbers of a type for where it adds them to memory; nothing where it does
+/// not. It could add more (PTX ISA, cp.reduce.async.bulk.tensor), but threads do that as fast.
+std::optional<TensorNumber> addedAs(mlir::Type element);
 
 /// How a launch computes an integer: an argument of the kernel or a constant, sign-extended or not,
 /// or a constant less such a number in 64 bits. Nothing for other values.

@@ -350,8 +350,10 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
           [&](auto) { access.writes = access.once = true; })
       .Case([&](cta::TensorStoreBlockOp store) {
         access.writes = access.once = true;
-        access.reads = store.getCombines().has_value();
-        access.commutes = store.getCombines();
+        if (!store.getAdds())
+          return;
+        access.reads = true;
+        access.commutes = tile::AtomicKind::FAdd;
       })
       .Case<cta::AsyncCopyOp, cta::AsyncCopyBlockOp>(
           [&](auto) { access.reads = access.asynchronous = true; })

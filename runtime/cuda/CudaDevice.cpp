@@ -142,22 +142,17 @@ private:
   }
 
   static int tensorType(const TensorMapValues &values) {
-    const int width = std::countr_zero(values.elementBytes);
-    switch (values.number) {
-    case TensorNumber::Signed:
-      return width == 2 ? cuda::tensorInt32 : cuda::tensorInt64;
-    case TensorNumber::Float:
-      return width == 1   ? cuda::tensorFloat16
-             : width == 2 ? cuda::tensorFloat32
-                          : cuda::tensorFloat64;
-    case TensorNumber::BFloat:
-      return cuda::tensorBfloat16;
-    case TensorNumber::Unsigned:
-      break;
-    }
     static constexpr int types[] = {cuda::tensorUint8, cuda::tensorUint16, cuda::tensorUint32,
                                     cuda::tensorUint64};
-    return types[width];
+    switch (values.number) {
+    case TensorNumber::Half:
+      return cuda::tensorFloat16;
+    case TensorNumber::BFloat:
+      return cuda::tensorBfloat16;
+    case TensorNumber::Bits:
+      break;
+    }
+    return types[std::countr_zero(values.elementBytes)];
   }
 
   CudaTensorMap encode(const TensorMapValues &values) {

@@ -20,9 +20,8 @@ inline constexpr int attributeMaxThreads = 1, attributeMaxGridX = 5, attributeWa
 inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxDynamicShared = 8;
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
 inline constexpr int launchClusterDimension = 4, launchProgrammaticSerialization = 6;
-inline constexpr int tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2, tensorInt32 = 3,
-                     tensorUint64 = 4, tensorInt64 = 5, tensorFloat16 = 6, tensorFloat32 = 7,
-                     tensorFloat64 = 8, tensorBfloat16 = 9;
+inline constexpr int tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2, tensorUint64 = 4,
+                     tensorFloat16 = 6, tensorBfloat16 = 9;
 inline constexpr int tensorNotInterleaved = 0, tensorFillsZeros = 0, tensorFillsNaN = 1,
                      tensorPromotesNothing = 0, tensorPromotes256Bytes = 3;
 inline constexpr int tensorSwizzle0 = 0, tensorSwizzle32 = 1, tensorSwizzle64 = 2,

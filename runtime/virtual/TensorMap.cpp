@@ -55,20 +55,17 @@ llvm::Expected<TensorMap> TensorMap::encode(TensorMap map) {
 }
 
 static TensorType typeOf(const TensorMapValues &values) {
-  const int width = std::countr_zero(values.elementBytes);
-  switch (values.number) {
-  case TensorNumber::Signed:
-    return width == 2 ? TensorType::S32 : TensorType::S64;
-  case TensorNumber::Float:
-    return width == 1 ? TensorType::F16 : width == 2 ? TensorType::F32 : TensorType::F64;
-  case TensorNumber::BFloat:
-    return TensorType::BF16;
-  case TensorNumber::Unsigned:
-    break;
-  }
   static constexpr TensorType types[] = {TensorType::U8, TensorType::U16, TensorType::U32,
                                          TensorType::U64};
-  return types[width];
+  switch (values.number) {
+  case TensorNumber::Half:
+    return TensorType::F16;
+  case TensorNumber::BFloat:
+    return TensorType::BF16;
+  case TensorNumber::Bits:
+    break;
+  }
+  return types[std::countr_zero(values.elementBytes)];
 }
 
 llvm::Expected<TensorMap> TensorMap::of(const TensorMapValues &values) {
