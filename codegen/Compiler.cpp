@@ -14,6 +14,7 @@
 #include "ir/cta/Cta.h"
 #include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
+#include "passes/Kernel.h"
 #include "passes/Pipelines.h"
 #include "passes/analysis/Clusters.h"
 #include "sectile/version.h"
@@ -421,7 +422,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.kind = formName(form).str();
   artifact.entry = kernel.getName().str();
   artifact.bytes = std::move(*bytes);
-  artifact.plan.threads = options.warps * target.warpSize;
+  artifact.plan.threads = launchedWarpsOf(kernel) * target.warpSize;
   artifact.plan.sharedBytes = sharedBytes(kernel);
   artifact.plan.cluster = clusterOf(kernel);
   planTensorMaps(kernel, artifact.plan);

@@ -395,7 +395,7 @@ void Range::finish() {
   if (state.options.flatten)
     loop->setAttr("cta.flatten", builder.getUnitAttr());
   if (state.options.warp_specialize)
-    loop->setAttr("cta.warp_specialize", builder.getUnitAttr());
+    loop->setAttr("cta.warp_specialize", builder.getBoolAttr(*state.options.warp_specialize));
   if (state.options.disallow_acc_multi_buffer)
     loop->setAttr("cta.one_accumulator", builder.getUnitAttr());
   detail::OutsideOf outside;

@@ -9,7 +9,7 @@
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
-#include "passes/analysis/ChannelRun.h"
+#include "passes/analysis/ChannelFaults.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/Contiguity.h"
 #include "passes/analysis/Scalars.h"
@@ -46,9 +46,14 @@ struct Cells {
 class Programs {
 public:
   Programs(func::FuncOp kernel, const Target &target)
-      : kernel(kernel), target(target), parties(clusterOf(kernel)) {
-    for (auto [block, party] : llvm::enumerate(parties))
-      party.block = block;
+      : kernel(kernel), target(target), blockCount(clusterOf(kernel)) {
+    const auto partitions = kernel.getBody().getOps<cta::PartitionOp>();
+    partitionCount = 1 + std::distance(partitions.begin(), partitions.end());
+    parties.resize(blockCount * partitionCount);
+    for (auto [i, party] : llvm::enumerate(parties)) {
+      party.block = i / partitionCount;
+      party.alone = i % partitionCount != 0;
+    }
     placeCells();
     kernel.walk([&](Operation *op) {
       SmallVector<Template, 3> found = templatesOf(op);
@@ -64,8 +69,20 @@ public:
   }
 
   /// Of all blocks of a cluster.
-  uint32_t numCells() const { return cellCount * parties.size(); }
-  uint32_t numMbarriers() const { return mbarrierCount * parties.size(); }
+  uint32_t numCells() const { return cellCount * blockCount; }
+  /// For each mbarrier, how many of the threads of a run complete a phase.
+  std::vector<uint32_t> arrivals() const {
+    std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
+    for (auto [op, first] : firstMbarrier) {
+      auto barriers = cast<cta::MbarriersOp>(op);
+      // Each warp of a party arrives. Two threads stand for all of them.
+      if (barriers.getArrivals() > 1)
+        for (uint32_t block = 0; block < blockCount; ++block)
+          std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
+                      2);
+    }
+    return counts;
+  }
   /// Buffers of the deepest ring.
   uint32_t deepest() const { return depth; }
   /// Positions of what an event's cells are one of.
@@ -86,7 +103,10 @@ public:
       party.program.clear();
     wanted = trips;
     this->pattern = pattern;
-    marked = nullptr;
+    marked.assign(partitionCount, nullptr);
+    partition = 0;
+    nextPartition = 1;
+    hasParted = partitionCount == 1;
     openLoops = openConditions = iterations = 0;
     iteration = tripsHere = 0;
     mostTrips = 0;
@@ -159,7 +179,7 @@ private:
         const int64_t begin = *offset + i * step;
         positions.push_back({begin, begin + bytes});
         bounds[begin] = bounds[begin + bytes] = 0;
-        if (isa<cta::ChannelOp>(op) && parties.size() > 1)
+        if (isa<cta::ChannelOp>(op) && blockCount > 1)
           bounds[begin + bytes / 2] = 0;
       }
     });
@@ -168,7 +188,7 @@ private:
     for (auto &[op, positions] : places)
       for (auto [begin, end] : positions)
         cells[op].push_back({bounds[begin], bounds[end],
-                             isa<cta::ChannelOp>(op) && parties.size() > 1
+                             isa<cta::ChannelOp>(op) && blockCount > 1
                                  ? bounds[begin + (end - begin) / 2]
                                  : bounds[end]});
   }
@@ -236,6 +256,10 @@ private:
       }
       return found;
     }
+    if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
+      addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex()).when = arrive.getWhen();
+      return found;
+    }
     if (isa<cta::ClusterBarrierOp>(op)) {
       add(Event::MeetCluster);
       return found;
@@ -257,6 +281,8 @@ private:
         made.barriers = copy.getBarriers().getDefiningOp();
         made.signalled = copy.getIndex();
         made.when = copy.getWhen();
+      } else if (auto wait = dyn_cast<cta::TensorStoreWaitOp>(op)) {
+        made.when = wait.getWhen();
       }
     }
     if (copy && copy.getShared()) {
@@ -470,7 +496,7 @@ private:
   /// How many iterations a loop does that leaves it open.
   int64_t chooseTrips(Operation *loop) {
     if (openLoops++ == 0) {
-      marked = loop;
+      marked[partition] = loop;
       return wanted;
     }
     return furtherTrips++ % numbersOfTrips();
@@ -549,6 +575,8 @@ private:
         done = visit(loop);
       else if (auto branch = dyn_cast<scf::IfOp>(step.op))
         done = visit(branch);
+      else if (auto parted = dyn_cast<cta::PartitionOp>(step.op))
+        done = visit(parted);
       if (failed(done))
         return failure();
     }
@@ -559,9 +587,9 @@ private:
     iteration = number;
     tripsHere = trips;
     ++iterations;
-    if (loop == marked) {
-      for (ChannelRun::Party &party : parties)
-        party.program.emplace_back().kind = Event::Mark;
+    if (loop == marked[partition]) {
+      forEachParty(
+          [](ChannelRun::Party &party) { party.program.emplace_back().kind = Event::Mark; });
       mostTrips = std::max<unsigned>(mostTrips, number + 1);
     }
     return visit(body);
@@ -571,6 +599,9 @@ private:
     chooseBounds(loop);
     const Number known = tripsOf(loop);
     const int64_t trips = known ? *known : chooseTrips(loop);
+    // The first loop of each partition does what was chosen for the first of all.
+    if (openLoops && !marked[partition])
+      marked[partition] = loop;
     const auto around = std::pair(iteration, tripsHere);
     const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
     set(loop.getRegionIterArgs(), loop.getInitArgs());
@@ -625,6 +656,14 @@ private:
     std::tie(iteration, tripsHere) = around;
     set(loop.getResults(), loop.getConditionOp().getArgs());
     return success();
+  }
+
+  LogicalResult visit(cta::PartitionOp parted) {
+    hasParted = true;
+    partition = nextPartition++;
+    LogicalResult done = visit(parted.getBody().front());
+    partition = 0;
+    return done;
   }
 
   LogicalResult visit(scf::IfOp branch) {
@@ -691,10 +730,23 @@ private:
     return success();
   }
 
+  /// The party of each block that does what is visited.
+  void forEachParty(llvm::function_ref<void(ChannelRun::Party &)> visit) {
+    for (size_t i = partition; i < parties.size(); i += partitionCount)
+      visit(parties[i]);
+  }
+
   /// In each block of the cluster, which has cells and mbarriers of its own.
   void happen(const Template &from, const Event &event) {
-    for (ChannelRun::Party &party : parties) {
+    if (event.kind == Event::Meet && !hasParted) {
+      for (ChannelRun::Party &party : parties)
+        party.program.push_back(event);
+      return;
+    }
+    forEachParty([&](ChannelRun::Party &party) {
       Event &made = party.program.emplace_back(event);
+      if (event.kind == Event::Meet)
+        made.kind = Event::MeetParty;
       if (event.isShared) {
         const uint32_t middle = from.positions[std::max(event.position, 0)].middle;
         (party.block == 0 ? made.end : made.begin) = middle;
@@ -703,15 +755,9 @@ private:
       made.begin += block * cellCount;
       made.end += block * cellCount;
       made.mbarrier += block * mbarrierCount;
-    }
+    });
   }
 
-public:
-  static Operation *operationOf(const Event &event) {
-    return static_cast<Operation *>(const_cast<void *>(event.tag));
-  }
-
-private:
   func::FuncOp kernel;
   const Target &target;
   DenseMap<Operation *, SmallVector<Template, 3>> templates;
@@ -722,8 +768,10 @@ private:
   DenseMap<Operation *, Scratch> scratches;
   DenseMap<Operation *, uint32_t> firstMbarrier;
   uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
-  int64_t period = 2;                     ///< of slots and parities, in uses
-  std::vector<ChannelRun::Party> parties; ///< by the block in its cluster; their programs: of a run
+  int64_t period = 2; ///< of slots and parities, in uses
+  uint32_t blockCount, partitionCount;
+  /// By the block in its cluster, then by the partition, of which the first is what is in none.
+  std::vector<ChannelRun::Party> parties; ///< their programs: of a run
 
   // Of a run.
   std::vector<Number> numbers;     ///< by the number of the value
@@ -732,7 +780,10 @@ private:
   unsigned choices = 0;
   std::optional<ContiguityAnalysis> contiguity; ///< once something asks
   unsigned wanted = 0, pattern = 0;
-  Operation *marked = nullptr; ///< the first loop with an open number of iterations
+  /// The first loop with an open number of iterations, by the partition.
+  SmallVector<Operation *, 2> marked;
+  uint32_t partition = 0, nextPartition = 1; ///< that is visited
+  bool hasParted = true;                     ///< whether it is behind all that partitions share
   uint32_t iteration = 0, tripsHere = 0;
 };
 
@@ -759,7 +810,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
 
   static LogicalResult check(func::FuncOp kernel, const Target &target) {
     Programs programs(kernel, target);
-    ChannelRun machine(programs.numCells(), std::vector<uint32_t>(programs.numMbarriers(), 1));
+    ChannelRun machine(programs.numCells(), programs.arrivals());
     bool conditionsAreOpen = false;
     for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
       unsigned iterations = 0;
@@ -771,7 +822,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
         if (programs.isCutShort())
           break;
         if (std::optional<ChannelRun::Fault> fault = machine.run(*blocks))
-          return tell(programs, *fault);
+          return tell(*fault, programs.ringOf(fault->at));
         conditionsAreOpen |= programs.openConditions != 0;
         iterations += programs.iterations + 1;
         // The last iterations of a loop, in which nothing is copied ahead, are others.
@@ -781,81 +832,6 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
       }
     }
     return success();
-  }
-
-  static LogicalResult tell(const Programs &programs, const ChannelRun::Fault &fault) {
-    using Fault = ChannelRun::Fault;
-    auto slot = [&](const Event &event) {
-      return event.position < 0 ? std::string("its bytes")
-                                : "slot " + std::to_string(event.position);
-    };
-    auto when = [](const Event &event) {
-      return event.trips ? " in iteration " + std::to_string(event.iteration) + " of " +
-                               std::to_string(event.trips)
-                         : std::string();
-    };
-    const Event &at = fault.at;
-    auto use = [&] {
-      const int64_t number = int64_t(fault.turn) * programs.ringOf(at) + std::max(at.position, 0);
-      return at.position < 0 ? std::string() : " (use " + std::to_string(number) + ")";
-    };
-    InFlightDiagnostic error = Programs::operationOf(at)->emitOpError();
-    const char *other = "here";
-    switch (fault.kind) {
-    case Fault::Deadlock:
-      error << "waits for ever" << when(at);
-      if (at.kind == Event::WaitPhase)
-        error << ": nobody completes the phase of " << slot(at) << use();
-      break;
-    case Fault::PassesEarly:
-      error << "passes one phase early" << when(at) << ", at " << slot(at) << use();
-      other = "this would read what is not there yet";
-      break;
-    case Fault::Overrun:
-      error << "may complete the phase of " << slot(at) << when(at) << use()
-            << " before all have seen the one before";
-      other = "this may wait for ever";
-      break;
-    case Fault::ArrivesEarly:
-      error << "may count for an earlier phase of " << slot(at) << when(at) << use();
-      other = "as this does";
-      break;
-    case Fault::ReadsEarly:
-      error << "reads " << slot(at) << when(at) << " before "
-            << (fault.other ? "its bytes are there" : "anything was written there") << use();
-      other = "these are written here";
-      break;
-    case Fault::Overwrites:
-      error << "overwrites " << slot(at) << when(at) << use();
-      other = fault.other->kind == Event::Read || fault.other->kind == Event::QueuedRead
-                  ? "while this may still read it"
-                  : "while this may still write it";
-      break;
-    case Fault::Replaced:
-      error << "reads " << slot(at) << when(at) << ", which was overwritten";
-      break;
-    case Fault::Hidden:
-      error << "does not see " << slot(at) << when(at) << " as it was written, without a fence"
-            << use();
-      other = "by this";
-      break;
-    case Fault::FewerBytes:
-      error << "expects " << fault.bytes << " bytes more than are copied to " << slot(at)
-            << when(at) << use();
-      other = "this waits for them for ever";
-      break;
-    case Fault::MoreBytes:
-      error << "copies " << fault.bytes << " bytes more than are expected to " << slot(at)
-            << when(at) << use();
-      break;
-    case Fault::Abandoned:
-      error << "copies to " << slot(at) << when(at) << use() << ", for which nobody waits";
-      break;
-    }
-    if (fault.other)
-      error.attachNote(Programs::operationOf(*fault.other)->getLoc())
-          << other << when(*fault.other);
-    return error;
   }
 };
 

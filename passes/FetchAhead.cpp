@@ -16,6 +16,10 @@
 //   loop, use i: wait for use i+1; issue use i + depth; early dot of iteration i+1; compute
 //
 // The last iteration does one that nobody reads, of zeros.
+//
+// Where warps of their own have the copies made, they run ahead by themselves:
+//
+//   loop, use i: issue use i; wait for use i; compute
 #include "passes/FetchAhead.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -176,11 +180,13 @@ class Pipeline {
 public:
   Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
            cta::DotOp early)
-      : loop(loop), producer(producer), depth(depth),
-        ahead(producer == Producer::Copies ? depth - 1 : 1),
+      : loop(loop), producer(producer), depth(depth), ahead(producer == Producer::Copies ? depth - 1
+                                                            : producer == Producer::Registers ? 1
+                                                                                              : 0),
         slices{AddressSlice(loop), AddressSlice(loop)}, early(early) {
     for (const FetchedLoad &load : loads)
-      slices[load.isEarly].add(load.load);
+      if (ahead > 0)
+        slices[load.isEarly].add(load.load);
     makeGroups(loads);
   }
 
@@ -225,7 +231,7 @@ private:
       Group *group = nullptr;
       for (Group &other : groups)
         if (other.isEarly == load.isEarly &&
-            (other.consumer == consumer || ahead > 1 || producer == Producer::Registers))
+            (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
           group = &other;
       if (!group)
         group = &groups.emplace_back(Group{consumer, load.isEarly, {}, {}});
@@ -243,8 +249,8 @@ private:
       for (const FetchedLoad *load : group.loads) {
         auto type =
             cta::ChannelType::get(builder.getContext(), depth + load->isReadLonger, load->buffer);
-        group.channels.push_back(
-            cta::ChannelOp::create(builder, load->load->getLoc(), type, IntegerAttr()));
+        group.channels.push_back(cta::ChannelOp::create(
+            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps));
       }
   }
 
@@ -375,6 +381,11 @@ private:
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
       group.use = group.isEarly ? usesFromNow(builder, 1) : use;
+      if (producer == Producer::OtherWarps) {
+        IRMapping map;
+        Value always = number(builder, builder.getI1Type(), 1);
+        issue(builder, /*isEarly=*/false, map, use, always, always);
+      }
       auto wait = waitFor(builder, group, group.use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
@@ -382,7 +393,7 @@ private:
         if (load->uses.empty())
           tiles.push_back({&group, load->load, buffer});
       }
-      if (i == 0)
+      if (i == 0 && ahead > 0)
         yielded = issueAhead(builder);
     }
     if (early) {
@@ -455,7 +466,7 @@ private:
         continue;
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
         cta::AcquireOp buffer;
-        if (producer == Producer::Copies)
+        if (producer != Producer::Registers)
           buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer,
                                           channel, slot);
         Operation *load = builder.clone(*fetched->load, map);
@@ -471,7 +482,7 @@ private:
           copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
         load->erase();
       }
-      if (producer == Producer::Copies)
+      if (producer != Producer::Registers)
         cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
     }
     return loaded;
@@ -479,7 +490,7 @@ private:
 
   // Stores what registers hold into the buffers of a use.
   void fill(OpBuilder &builder, ArrayRef<Value> loaded, Value slot) {
-    if (producer == Producer::Copies)
+    if (producer != Producer::Registers)
       return;
     for (Group &group : groups) {
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {

@@ -44,8 +44,9 @@ struct FetchedLoad {
 
 /// Who fills the buffers of a channel.
 enum class Producer {
-  Copies,   ///< asynchronous copies, stages - 1 iterations ahead
-  Registers ///< loads one iteration ahead, stored when the iteration before has been computed
+  Copies,    ///< asynchronous copies, stages - 1 iterations ahead
+  Registers, ///< loads one iteration ahead, stored when the iteration before has been computed
+  OtherWarps ///< the engine, in the same iteration: partition-warps lets it run ahead
 };
 
 /// Why a loop cannot issue this load of its body iterations ahead; empty when it can.

@@ -48,6 +48,11 @@ static unsigned numberOf(func::FuncOp kernel, StringRef name, unsigned otherwise
 }
 
 unsigned warpsOf(func::FuncOp kernel) { return numberOf(kernel, cta::warpsAttr, 4); }
+unsigned launchedWarpsOf(func::FuncOp kernel) {
+  unsigned warps = warpsOf(kernel);
+  kernel.walk([&](cta::PartitionOp partition) { warps += partition.getWarps(); });
+  return warps;
+}
 unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, 3); }
 
 } // namespace sectile

@@ -22,6 +22,9 @@ BankModel banksOf(mlir::Operation *op);
 /// Warps of one program of this kernel: 4 when it does not say.
 unsigned warpsOf(mlir::func::FuncOp kernel);
 
+/// With those of its partitions: what a launch has.
+unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
+
 /// How many uses of a channel are under way in this kernel's pipelined loops: 3 when it does not
 /// say.
 unsigned stagesOf(mlir::func::FuncOp kernel);

@@ -9,9 +9,10 @@ namespace sectile::hints {
 
 /// i32: how often the body is repeated; 1 keeps the loop as it is, through LLVM too.
 inline constexpr llvm::StringLiteral unroll = "cta.unroll";
+/// i1: whether loads are made by warps of their own.
+inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
 /// Unit attributes.
 inline constexpr llvm::StringLiteral flatten = "cta.flatten";
-inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
 inline constexpr llvm::StringLiteral oneAccumulator = "cta.one_accumulator";
 
 } // namespace sectile::hints

@@ -1,8 +1,9 @@
 // Turns channels into slots of their rings. Where asynchronous copies fill them, commit closes a
 // group and wait leaves those under way that were closed after its own. Where registers do, these
-// two need nothing. Acquire and release never do: insert-barriers keeps producers from overtaking
-// readers.
+// two need nothing. Acquire and release need something between warps alone, where readers arrive at
+// an mbarrier that producers wait for. Elsewhere insert-barriers keeps producers from overtaking.
 #include "passes/DeadCode.h"
+#include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelUses.h"
 #include "passes/analysis/SharedMemory.h"
@@ -34,6 +35,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     });
     for (Operation *op : ops) {
       OpBuilder builder(op);
+      if (auto release = dyn_cast<cta::ReleaseOp>(op))
+        handBack(builder, release);
       if (auto acquire = dyn_cast<cta::AcquireOp>(op))
         acquire.replaceAllUsesWith(slotOf(builder, op, acquire.getChannel(), acquire.getSlot()));
       if (auto commit = dyn_cast<cta::CommitOp>(op);
@@ -130,6 +133,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   void makeMbarriers(const ChannelUses &uses) {
     mbarriers.clear();
     freed.clear();
+    emptied.clear();
     filledTogether.clear();
     DenseMap<Value, int64_t> bytes; // of a use, by its mbarriers
     getOperation().walk([&](cta::CommitOp commit) {
@@ -149,12 +153,17 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         builder.setInsertionPointAfter(last);
       else
         builder.setInsertionPoint(top);
-      Value made = cta::MbarriersOp::create(
-          builder, commit.getLoc(),
-          cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr());
+      auto make = [&](unsigned arrivals) -> Value {
+        return cta::MbarriersOp::create(
+            builder, commit.getLoc(),
+            cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr(),
+            arrivals);
+      };
+      Value made = make(1);
+      if (last.getBetweenWarps())
+        emptied[made] = make(warpsOf(getOperation()));
       if (llvm::any_of(commit.getChannels(), isShared)) {
-        freed[made] = cta::MbarriersOp::create(
-            builder, commit.getLoc(), cast<cta::MbarriersType>(made.getType()), IntegerAttr());
+        freed[made] = make(1);
         filledTogether[made].assign(commit.getChannels().begin(), commit.getChannels().end());
         cta::ClusterBarrierOp::create(builder, commit.getLoc(), commit.getChannels());
       } else {
@@ -167,6 +176,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     DenseSet<std::pair<Value, Value>> begun;
     getOperation().walk([&](cta::TensorCopyBlockOp copy) {
       auto acquire = copy.getBuffer().getDefiningOp<cta::AcquireOp>();
+      if (!acquire) {
+        copy.emitOpError("fills a buffer of no channel, so that nobody can wait for it");
+        return signalPassFailure();
+      }
       Value signalled = mbarriers.lookup(acquire.getChannel());
       OpBuilder builder(copy);
       copy.getBarriersMutable().assign(signalled);
@@ -176,6 +189,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         copy.setExpects(bytes.lookup(signalled));
         if (freed.contains(signalled))
           acquireInCluster(copy, acquire.getSlot());
+        if (Value empty = emptied.lookup(signalled))
+          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*turns=*/1);
       }
     });
   }
@@ -217,18 +232,38 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
                                   ringIndex(builder, loc, use, depth), parity, when);
   }
 
-  // Each phase of an mbarrier is one use of its slot.
   void waitForEngine(OpBuilder &builder, cta::WaitOp wait) {
-    const Location loc = wait.getLoc();
-    Value channel = wait.getChannels()[0], use = wait.getSlot();
-    const unsigned depth = cast<cta::ChannelType>(channel.getType()).getDepth();
+    waitForPhase(builder, wait.getLoc(), mbarriers.lookup(wait.getChannels()[0]), wait.getSlot(),
+                 /*turns=*/0);
+  }
+
+  // Each phase of an mbarrier is one use of its slot. That so many `turns` earlier is waited for:
+  // of the first use of a slot the phase before the first, which counts as over.
+  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, unsigned turns) {
+    const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
     auto number = [&](int64_t value) -> Value {
       return arith::ConstantIntOp::create(builder, loc, value, 32);
     };
     Value phase = arith::DivUIOp::create(builder, loc, use, number(depth));
+    if (turns)
+      phase = arith::AddIOp::create(builder, loc, phase, number(turns));
     Value parity = arith::AndIOp::create(builder, loc, phase, number(1));
-    cta::MbarrierWaitOp::create(builder, loc, mbarriers.lookup(channel),
-                                ringIndex(builder, loc, use, depth), parity);
+    cta::MbarrierWaitOp::create(builder, loc, barriers, ringIndex(builder, loc, use, depth),
+                                parity);
+  }
+
+  // Says to who fills a channel that this use of it has been read.
+  void handBack(OpBuilder &builder, cta::ReleaseOp release) {
+    Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front()));
+    if (!empty)
+      return;
+    SmallVector<Value> buffers;
+    for (Value channel : release.getChannels())
+      buffers.push_back(slotOf(builder, release, channel, release.getSlot()));
+    const unsigned depth = cast<cta::MbarriersType>(empty.getType()).getCount();
+    cta::MbarrierArriveOp::create(builder, release.getLoc(), buffers, empty,
+                                  ringIndex(builder, release.getLoc(), release.getSlot(), depth),
+                                  Value());
   }
 
   // All matrix instructions so far are complete when their threads go on: a dot in flight is the
@@ -289,6 +324,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   // Of those that both blocks of a cluster fill, by their mbarriers: where the other block says
   // that slots are free, and the channels.
   DenseMap<Value, Value> freed;
+  DenseMap<Value, Value> emptied; ///< of those that other warps fill, by the others: for readers
   DenseMap<Value, SmallVector<Value>> filledTogether;
 
   static Value slotOf(OpBuilder &builder, Operation *op, Value channel, Value use) {

@@ -204,7 +204,57 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     cta::DotStartOp latest = flights.back().start;
     OpBuilder builder(latest.getContext());
     builder.setInsertionPointAfter(latest);
-    cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
+    auto landed = cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
+    for (auto arrive : llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>()))
+      if (llvm::any_of(flights, [&](Flight &flight) { return reads(flight.start, arrive); }))
+        handBackLater(loop, arrive, landed);
+  }
+
+  /// Whether a dot reads what is handed back.
+  static bool reads(cta::DotStartOp start, cta::MbarrierArriveOp arrive) {
+    return llvm::any_of(arrive.getBuffers(), [&](Value buffer) {
+      return llvm::any_of(ValueRange{start.getA(), start.getB()}, [&](Value operand) {
+        return isa<cta::BufferType>(operand.getType()) &&
+               originOf(operand).owner == originOf(buffer).owner;
+      });
+    });
+  }
+
+  // Hands back what the dot of the iteration before has read, once that has landed, and after the
+  // loop what its last dot read.
+  static void handBackLater(scf::ForOp loop, cta::MbarrierArriveOp arrive, cta::DotsWaitOp landed) {
+    const Location loc = arrive.getLoc();
+    const unsigned depth = arrive.getBarriers().getType().getCount();
+    const LinearCount use = *ringPosition(arrive.getIndex(), depth);
+    auto counted = cast<BlockArgument>(use.base);
+    auto handBack = [&](OpBuilder &builder, Value count, Value when) {
+      Value before = arith::AddIOp::create(
+          builder, loc, count,
+          arith::ConstantIntOp::create(builder, loc, use.offset + depth - 1, 32));
+      Value index = ringIndex(builder, loc, before, depth);
+      SmallVector<Value> buffers;
+      for (Value buffer : arrive.getBuffers()) {
+        auto slot = buffer.getDefiningOp<cta::SlotOp>();
+        buffers.push_back(
+            cta::SlotOp::create(builder, loc, slot.getType(), slot.getChannel(), index));
+      }
+      cta::MbarrierArriveOp::create(builder, loc, buffers, arrive.getBarriers(), index, when);
+    };
+    OpBuilder builder(loop.getContext());
+    builder.setInsertionPointAfter(landed);
+    handBack(builder, counted,
+             arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
+                                   loop.getLowerBound()));
+    Operation *last = loop;
+    while (isa_and_present<cta::DotWaitOp>(last->getNextNode()))
+      last = last->getNextNode();
+    builder.setInsertionPointAfter(last);
+    handBack(builder, loop.getTiedLoopResult(counted),
+             arith::CmpIOp::create(builder, loc,
+                                   loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                         : arith::CmpIPredicate::slt,
+                                   loop.getLowerBound(), loop.getUpperBound()));
+    arrive.erase();
   }
 
   static void start(scf::ForOp loop, Flight &flight) {

@@ -131,6 +131,15 @@ def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
   }];
 }
 
+def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
+  let summary = "let warps of their own have the engine make copies";
+  let description = [{
+    Moves copies into channels between warps, and the waits until their slots are empty, to a `cta.partition`, with the loops
+    and scalars that they need. Channels, mbarriers and scalars come before it. Expects views that are lowered.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect", "::mlir::scf::SCFDialect"];
+}
+
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
   let description = [{

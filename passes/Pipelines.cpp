@@ -35,6 +35,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createOverlapDots());
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
+  kernel.addPass(createPartitionWarps());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
   if (last != Stage::Placed)

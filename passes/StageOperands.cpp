@@ -16,6 +16,7 @@
 #include "passes/LayoutRules.h"
 #include "passes/LoopHints.h"
 #include "passes/OverlapDots.h"
+#include "passes/PartitionWarps.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
@@ -35,6 +36,9 @@ namespace {
 
 /// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
 constexpr unsigned maxInvariantRegisters = 32;
+
+/// Bytes of shared memory for mbarriers and small scratch.
+constexpr int64_t smallThings = 2048;
 
 /// Where an operand comes from, conversions aside: its axis i is axis order[i] of the root.
 struct Origin {
@@ -296,11 +300,22 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                            : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
       copyByEngine(loop, loads, *contiguity);
       cta::DotOp early = overlapPair(loop, loads, stages);
+      // The ring lives as long as the loops around it do, and in flight a dot reads one buffer
+      // more.
+      const unsigned ringDepth =
+          !early && loadsByOtherWarps(loop, loads)
+              ? depthThatFits(loads, stages + canOverlap(loop), outermost(loop))
+              : 0;
+      const bool byOtherWarps = ringDepth >= 2;
       // A dot in flight reads one buffer more.
       // Rings of copies are empty when the loop is done: what only comes then may lie there.
-      if (!early && canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages)
+      if (byOtherWarps) {
+        depth = ringDepth;
+        loop->removeAttr(hints::warpSpecialize);
+      } else if (!early && canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages) {
         for (FetchedLoad &load : loads)
           load.isReadLonger = true;
+      }
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
           load.load->emitRemark(
@@ -308,7 +323,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       for (const FetchedLoad &load : loads)
         staged.erase(load.load->getResult(0));
       if (!loads.empty()) {
-        cta::DotOp first = fetchAhead(loop, loads, producer, depth, early);
+        cta::DotOp first =
+            fetchAhead(loop, loads, byOtherWarps ? Producer::OtherWarps : producer, depth, early);
         if (first)
           readAlike(first, early);
         findRoots();
@@ -343,6 +359,30 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
       load.isShared = isSharedInCluster(load);
     }
+  }
+
+  /// Whether warps of their own have the engine make a loop's copies, as the loop asks for. They
+  /// run ahead into the next tile of a loop over tiles while the others store this one.
+  bool loadsByOtherWarps(scf::ForOp loop, ArrayRef<FetchedLoad> loads) {
+    auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
+    if (!hint || !hint.getValue() || loads.empty() || !loads.front().byEngine() ||
+        clusterOf(getOperation()) > 1)
+      return false;
+    const bool addsOnly = llvm::all_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+      const std::optional<CarriedSums> sums = carriedSums(dot);
+      return sums && sums->rescaling.empty();
+    });
+    if (!addsOnly)
+      return false;
+    SmallVector<Operation *> copied;
+    for (const FetchedLoad &load : loads)
+      copied.push_back(load.load);
+    std::string why = whyNoPartition(getOperation(), copied);
+    if (!why.empty()) {
+      loop.emitRemark("all warps do the same work: ") << why;
+      return false;
+    }
+    return true;
   }
 
   /// Whether the blocks of a cluster copy the same, in the same iteration, and can do half of it
@@ -445,6 +485,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return;
     const ContiguityAnalysis contiguity(getOperation());
     AddressAnalysis addresses(getOperation());
+    int64_t besideRings = target.maxSharedBytes - room - smallThings;
     llvm::MapVector<Block *, SmallVector<Value>> stored;
     for (Operation *store : stores) {
       const ViewBlock block = *blockOf(store);
@@ -462,8 +503,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                         : chooseBuffer(tileType(value), tile);
         if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(value.getType())))
           why = "its extents are no multiples of eight";
-        else if (buffer->getBytes() > room)
-          why = "there is no room for it where the loops' buffers were";
+        else if (buffer->getBytes() > (isInLoop(store) ? besideRings : room))
+          why = isInLoop(store) ? "there is no room for it beside the loops' buffers"
+                                : "there is no room for it where the loops' buffers were";
       }
       if (!why.empty()) {
         store->emitRemark(atomic ? "is added by threads, not by the copy engine: "
@@ -471,28 +513,55 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
             << why;
         continue;
       }
-      room -= llvm::alignTo(buffer->getBytes(), 1024);
+      (isInLoop(store) ? besideRings : room) -= llvm::alignTo(buffer->getBytes(), 1024);
       OpBuilder builder(store);
       const TensorBlock tensor = makeTensorBlock(builder, block, contiguity);
-      auto alloc = cta::AllocOp::create(builder, store->getLoc(), *buffer, value, IntegerAttr());
+      Value from;
+      if (isInLoop(store)) {
+        from = storedInTurn(builder, cast<scf::ForOp>(store->getParentOp()), *buffer, value);
+      } else {
+        from = cta::AllocOp::create(builder, store->getLoc(), *buffer, value, IntegerAttr());
+        stored[store->getBlock()].push_back(from);
+      }
       cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
                                       tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
-                                      alloc,
-                                      /*adds=*/bool(atomic));
-      stored[store->getBlock()].push_back(alloc);
+                                      from, /*adds=*/bool(atomic));
       store->erase();
     }
     for (auto &[block, buffers] : stored) {
       OpBuilder builder(block->getTerminator());
-      cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers);
+      cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
+                                     /*when=*/Value(), /*written=*/false);
     }
+  }
+
+  static bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
+
+  /// The buffer from which a loop stores a tile in each iteration. The store of the iteration
+  /// before has to be done: both may be of the same bytes.
+  static Value storedInTurn(OpBuilder &builder, scf::ForOp loop, cta::BufferType type, Value tile) {
+    const Location loc = tile.getLoc();
+    OpBuilder before(loop), after(loop->getContext());
+    after.setInsertionPointAfter(loop);
+    Value buffer = cta::AllocOp::create(before, loc, type, Value(), IntegerAttr());
+    Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                          loop.getInductionVar(), loop.getLowerBound());
+    cta::TensorStoreWaitOp::create(builder, loc, buffer, isLater, /*written=*/true);
+    cta::LocalStoreOp::create(builder, loc, tile, buffer);
+    Value entered = arith::CmpIOp::create(
+        after, loc, loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
+        loop.getLowerBound(), loop.getUpperBound());
+    cta::TensorStoreWaitOp::create(after, loc, buffer, entered, /*written=*/false);
+    return buffer;
   }
 
   /// Why the copy engine cannot store a block, or add one to memory; empty when it can.
   /// Nobody waits until it has, so that nothing else in the kernel may depend on it.
   std::string whyNotStored(Operation *store, const ViewBlock &block,
                            const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
-    if (store->getParentOfType<LoopLikeOpInterface>())
+    // Rings that end with their loop have their place behind it, where nobody waits for a store.
+    if (isInLoop(store) && (store->getParentOp() != outermost(store) ||
+                            !isa<scf::ForOp>(store->getParentOp()) || !hasPartition()))
       return "it is in a loop";
     if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
       if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
@@ -633,6 +702,21 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return instruction && !instruction->promotionInterval && sums && sums->rescaling.empty() &&
              isStaged(dot.getA()) && isStaged(dot.getB());
     });
+  }
+
+  /// Whether warps of their own fill some ring.
+  bool hasPartition() {
+    return getOperation()
+        .walk([](cta::ChannelOp channel) {
+          return channel.getBetweenWarps() ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  static Operation *outermost(Operation *op) {
+    while (!isa<func::FuncOp>(op->getParentOp()))
+      op = op->getParentOp();
+    return op;
   }
 
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the

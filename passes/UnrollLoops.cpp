@@ -89,11 +89,12 @@ void unroll(scf::ForOp loop, int64_t factor) {
 void tellOfIgnored(scf::ForOp loop) {
   static constexpr std::pair<StringLiteral, const char *> ignored[] = {
       {hints::flatten, "flatten: nested loops stay nested"},
-      {hints::warpSpecialize, "warp_specialize: all warps do the same work"},
+      {hints::warpSpecialize, "warp_specialize: none of this loop's loads are made by the engine "
+                              "for dots that add to what the loop carries"},
       {hints::oneAccumulator, "disallow_acc_multi_buffer: accumulators are in registers, and none "
                               "of this loop would have a second copy"}};
   for (auto [name, what] : ignored)
-    if (loop->hasAttr(name))
+    if (loop->hasAttr(name) && loop->getAttr(name) != BoolAttr::get(loop.getContext(), false))
       loop.emitRemark("a hint has no effect: ") << what;
 }
 

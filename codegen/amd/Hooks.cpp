@@ -15,7 +15,7 @@ class AmdHooks : public TargetHooks {
 public:
   using TargetHooks::TargetHooks;
 
-  void setUpKernel(Function &kernel, unsigned threads, unsigned) const override {
+  void setUpKernel(Function &kernel, unsigned threads, unsigned, bool) const override {
     kernel.setCallingConv(CallingConv::AMDGPU_KERNEL);
     std::string size = std::to_string(threads);
     kernel.addFnAttr("amdgpu-flat-work-group-size", size + "," + size);
@@ -52,11 +52,11 @@ public:
     return load;
   }
 
-  void barrier(IRBuilder<> &b) const override {
+  void barrier(IRBuilder<> &b, unsigned) const override {
     meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, sharedOnly(b));
   }
 
-  void memoryBarrier(IRBuilder<> &b) const override {
+  void memoryBarrier(IRBuilder<> &b, unsigned) const override {
     meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, nullptr);
   }
 

@@ -26,7 +26,7 @@ static llvm::Value *throughScratch(KernelEmitter &emitter, llvm::Value *value, i
   b.CreateAlignedStore(stored, address, llvm::Align(8));
   b.CreateBr(after);
   b.SetInsertPoint(after);
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   return emitter.fromMemory(b.CreateAlignedLoad(stored->getType(), address, llvm::Align(8)), type);
 }
 
@@ -58,7 +58,7 @@ LogicalResult shareResult(KernelEmitter &emitter, Operation *op, Registers &valu
   Type element = tile::elementType(type);
   llvm::Value *scratch = emitter.sharedAddress(*offset);
   storeScratch(emitter, plan.conversion, values, element, scratch);
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   Registers lean = loadScratch(emitter, plan.conversion, element, scratch);
   values.clear();
   for (unsigned reg : plan.conversion.destinationRegisters)
@@ -74,7 +74,7 @@ static LogicalResult emitEach(KernelEmitter &emitter, Op op, unsigned together, 
   const TargetHooks &hooks = emitter.hooks;
   tile::Order order = op.getOrder();
   if (order == tile::Order::Release || order == tile::Order::AcquireRelease) {
-    hooks.memoryBarrier(b);
+    emitter.memoryBarrier();
     hooks.fence(b, llvm::AtomicOrdering::Release, op.getScope());
   }
   Type type = op.getType();
@@ -101,7 +101,7 @@ static LogicalResult emitEach(KernelEmitter &emitter, Op op, unsigned together, 
   }
   if (order == tile::Order::Acquire || order == tile::Order::AcquireRelease) {
     hooks.fence(b, llvm::AtomicOrdering::Acquire, op.getScope());
-    hooks.memoryBarrier(b);
+    emitter.memoryBarrier();
   }
   if (failed(shareResult(emitter, op, results)))
     return failure();

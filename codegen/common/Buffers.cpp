@@ -140,6 +140,8 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
 static void byOneThread(KernelEmitter &emitter, llvm::Value *when,
                         llvm::function_ref<void()> emit) {
   llvm::IRBuilder<> &b = emitter.b;
+  if (emitter.isInPartition())
+    return emitter.under(when, emit);
   llvm::Value *chosen = b.CreateICmpEQ(emitter.threadIndex(), b.getInt32(0));
   if (when)
     chosen = b.CreateAnd(chosen, when);
@@ -165,7 +167,8 @@ LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op) {
   emitter.define(op, {*address});
   byOneThread(emitter, nullptr, [&] {
     for (unsigned i = 0; i < op.getType().getCount(); ++i)
-      emitter.hooks.mbarrierInit(emitter.b, mbarrierAt(emitter, op, emitter.b.getInt32(i)), 1);
+      emitter.hooks.mbarrierInit(emitter.b, mbarrierAt(emitter, op, emitter.b.getInt32(i)),
+                                 op.getArrivals());
     // The engine finds them through a proxy of its own.
     emitter.hooks.proxyFence(emitter.b);
     if (clusterOf(op->getParentOfType<func::FuncOp>()) > 1)
@@ -178,6 +181,15 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
   emitter.hooks.mbarrierWait(emitter.b,
                              mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex())),
                              emitter.scalar(op.getParity()));
+}
+
+void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  llvm::Value *isFirst = b.CreateIsNull(emitter.laneIndex());
+  if (op.getWhen())
+    isFirst = b.CreateAnd(isFirst, emitter.scalar(op.getWhen()));
+  emitter.under(isFirst, [&] { emitter.hooks.mbarrierArrive(b, barrier); });
 }
 
 void emitClusterBarrier(KernelEmitter &emitter) { emitter.hooks.clusterBarrier(emitter.b); }

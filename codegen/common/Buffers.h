@@ -14,6 +14,7 @@ void emitLocalStore(KernelEmitter &emitter, cta::LocalStoreOp op);
 mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);
 mlir::LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op);
 void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op);
+void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op);
 void emitClusterBarrier(KernelEmitter &emitter);
 void emitClusterAcquire(KernelEmitter &emitter, cta::ClusterAcquireOp op);
 void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op);

@@ -106,7 +106,7 @@ static Registers takeTurns(KernelEmitter &emitter, const ConversionPlan &plan,
     if (plan.scratch.withinWarps)
       emitter.hooks.warpBarrier(emitter.b);
     else
-      emitter.hooks.barrier(emitter.b);
+      emitter.barrier();
   };
   Layout from = coreOf(plan.source), to = coreOf(plan.destination);
   Registers results;
@@ -158,7 +158,7 @@ LogicalResult emitConvertLayout(KernelEmitter &emitter, cta::ConvertLayoutOp op)
   if (plan.scratch.withinWarps)
     emitter.hooks.warpBarrier(emitter.b);
   else
-    emitter.hooks.barrier(emitter.b);
+    emitter.barrier();
   return finish(loadScratch(emitter, plan, element, scratch));
 }
 

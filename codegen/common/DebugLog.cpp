@@ -124,7 +124,7 @@ LogicalResult emitRecord(KernelEmitter &emitter, cta::RecordOp op) {
   b.CreateBr(all);
 
   b.SetInsertPoint(all);
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   place = b.CreateAlignedLoad(b.getInt64Ty(), shared, llvm::Align(8));
   llvm::Value *fits = b.CreateICmpNE(place, none);
   llvm::Value *values = log.at(log.at(log.start(), debuglog::recordsAt + sizeof(Record)), place);

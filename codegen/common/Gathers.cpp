@@ -23,7 +23,7 @@ LogicalResult emitGather(KernelEmitter &emitter, tile::GatherOp op) {
   auto from = op.getSource().getType();
   Type element = from.getElementType();
   storeRowMajor(emitter, emitter.registers(op.getSource()), *cta::layoutOf(from), element, *base);
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   // The other coordinates are the result's, their strides the source's.
   const Layout &layout = *cta::layoutOf(op.getType());
   unsigned axis = op.getAxis();
@@ -53,7 +53,7 @@ LogicalResult emitReshapeThroughScratch(KernelEmitter &emitter, tile::ReshapeOp 
   auto from = op.getSource().getType();
   storeRowMajor(emitter, emitter.registers(op.getSource()), *cta::layoutOf(from),
                 from.getElementType(), *base);
-  emitter.hooks.barrier(emitter.b);
+  emitter.barrier();
   emitter.define(op,
                  loadRowMajor(emitter, *cta::layoutOf(op.getType()), from.getElementType(), *base));
   return success();
@@ -75,7 +75,7 @@ LogicalResult emitHistogram(KernelEmitter &emitter, tile::HistogramOp op) {
     emitter.under(all ? nullptr : b.CreateICmpULT(bin, b.getInt32(bins)),
                   [&] { b.CreateAlignedStore(b.getInt32(0), binAt(bin), llvm::Align(4)); });
   }
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   const Layout &layout = *cta::layoutOf(op.getSource().getType());
   ArrayRef<unsigned> first = emitter.firstCopies(layout);
   Registers &numbers = emitter.registers(op.getSource());
@@ -93,7 +93,7 @@ LogicalResult emitHistogram(KernelEmitter &emitter, tile::HistogramOp op) {
       });
     }
   });
-  emitter.hooks.barrier(b);
+  emitter.barrier();
   emitter.define(op, loadRowMajor(emitter, *cta::layoutOf(op.getType()), count, *base));
   return success();
 }

@@ -41,7 +41,11 @@ LogicalResult KernelEmitter::run() {
   kernel->addFnAttr("target-cpu", target.cpu);
   if (!target.features.empty())
     kernel->addFnAttr("target-features", target.features);
-  hooks.setUpKernel(*kernel, numThreads(), clusterOf(source));
+  const bool movesRegisters =
+      llvm::any_of(source.getBody().getOps<cta::PartitionOp>(),
+                   [](cta::PartitionOp partition) { return !partition.getRegisters().empty(); });
+  hooks.setUpKernel(*kernel, launchedWarpsOf(source) * target.warpSize, clusterOf(source),
+                    movesRegisters);
   for (auto [i, argument] : llvm::enumerate(source.getArguments())) {
     llvm::Argument *value = kernel->getArg(i);
     value->addAttr(llvm::Attribute::NoUndef);
@@ -73,6 +77,38 @@ LogicalResult KernelEmitter::run() {
   if (failed(emitBlock(source.getBody().front())))
     return failure();
   debug.finish();
+  return success();
+}
+
+//===-- Partitions ----------------------------------------------------------------------------===//
+
+/// What comes behind it is for the others.
+LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
+  if (parted)
+    return op.emitError("is a second partition");
+  auto add = [&](const char *name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, kernel);
+  };
+  llvm::BasicBlock *warpgroup = add("partition"), *one = add("partition.thread"),
+                   *end = add("partition.end"), *others = add("others");
+  ArrayRef<int32_t> counts = op.getRegisters();
+  b.CreateCondBr(b.CreateICmpUGE(thread, b.getInt32(numThreads())), warpgroup, others);
+  b.SetInsertPoint(warpgroup);
+  if (!counts.empty())
+    hooks.setRegisters(b, counts[0], /*isMore=*/false);
+  b.CreateCondBr(b.CreateICmpEQ(thread, b.getInt32(numThreads())), one, end);
+  b.SetInsertPoint(one);
+  inPartition = true;
+  if (failed(emitBlock(op.getBody().front())))
+    return failure();
+  inPartition = false;
+  b.CreateBr(end);
+  b.SetInsertPoint(end);
+  b.CreateRetVoid();
+  b.SetInsertPoint(others);
+  if (!counts.empty())
+    hooks.setRegisters(b, counts[1], /*isMore=*/true);
+  parted = true;
   return success();
 }
 
@@ -432,7 +468,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::HintOp hint) { define(hint, registers(hint.getSource())); })
       .Case([&](tile::AtomicRMWOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::AtomicCasOp atomic) { result = emitAtomic(*this, atomic); })
-      .Case([&](tile::BarrierOp) { hooks.memoryBarrier(b); })
+      .Case([&](tile::BarrierOp) { memoryBarrier(); })
       .Case([&](tile::WaitDependenciesOp) { waitDependencies(); })
       .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b); })
       .Default([&](Operation *) { known = false; });
@@ -442,7 +478,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
 LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
-      .Case([&](cta::BarrierOp) { hooks.barrier(b); })
+      .Case([&](cta::BarrierOp) { barrier(); })
       .Case([&](cta::ProxyFenceOp) { hooks.proxyFence(b); })
       .Case([&](cta::AddressOp address) {
         Registers numbers;
@@ -483,11 +519,13 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AsyncCopyOp copy) { result = emitAsyncCopy(*this, copy); })
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
+      .Case([&](cta::MbarrierArriveOp arrive) { emitMbarrierArrive(*this, arrive); })
+      .Case([&](cta::PartitionOp partition) { result = emitPartition(partition); })
       .Case([&](cta::ClusterBarrierOp) { emitClusterBarrier(*this); })
       .Case([&](cta::ClusterAcquireOp acquire) { emitClusterAcquire(*this, acquire); })
       .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
       .Case([&](cta::TensorStoreOp store) { emitTensorStore(*this, store); })
-      .Case([&](cta::TensorStoreWaitOp) { hooks.tensorStoresWait(b); })
+      .Case([&](cta::TensorStoreWaitOp wait) { hooks.tensorStoresWait(b, wait.getWritten()); })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)

@@ -43,7 +43,13 @@ public:
   const TargetHooks &hooks;
   const Target &target;
 
+  /// Without those of partitions.
   unsigned numThreads() const { return warps * target.warpSize; }
+  /// All threads that are not in a partition meet: TargetHooks::barrier.
+  void barrier() { hooks.barrier(b, parted ? numThreads() : 0); }
+  void memoryBarrier() { hooks.memoryBarrier(b, parted ? numThreads() : 0); }
+  /// Whether what is emitted is for one thread.
+  bool isInPartition() const { return inPartition; }
   llvm::Value *threadIndex() const { return thread; }
   llvm::Value *laneIndex();
 
@@ -139,6 +145,7 @@ private:
   void emitFor(mlir::scf::ForOp op, bool &ok);
   void emitIf(mlir::scf::IfOp op, bool &ok);
   void emitWhile(mlir::scf::WhileOp op, bool &ok);
+  mlir::LogicalResult emitPartition(cta::PartitionOp op);
 
   llvm::Module &module;
   mlir::func::FuncOp source;
@@ -146,6 +153,7 @@ private:
   bool waitsAlways = false, saysWhenToLaunch = false;
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;
+  bool parted = false, inPartition = false;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;
   llvm::Value *thread = nullptr;

@@ -120,7 +120,7 @@ private:
         values.push_back(partial[i]);
       storeScratch(emitter, conversion, values, elementOf(i), scratchOf(i));
     }
-    emitter.hooks.barrier(emitter.b);
+    emitter.barrier();
     SmallVector<Registers> gathered;
     for (auto [i, conversion] : llvm::enumerate(plan.conversions)) {
       Registers lean = loadScratch(emitter, conversion, elementOf(i), scratchOf(i));

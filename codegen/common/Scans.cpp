@@ -197,7 +197,7 @@ private:
           b.CreateAlignedStore(emitter.toMemory(totals[reg][source]),
                                address(source, number, 0, false), llvm::Align(bytesOf(source)));
     });
-    emitter.hooks.barrier(b);
+    emitter.barrier();
 
     // Which of the warps along the axis this is.
     SmallVector<uint32_t> digits(plan.layout.bits(In::Warp), 0);

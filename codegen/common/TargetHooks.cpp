@@ -61,13 +61,19 @@ void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *,
                              bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
+void TargetHooks::mbarrierArrive(IRBuilder<> &, Value *) const {
+  llvm_unreachable("the target has no mbarriers");
+}
+void TargetHooks::setRegisters(IRBuilder<> &, unsigned, bool) const {
+  llvm_unreachable("the target's registers are fixed");
+}
 void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *, bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
 void TargetHooks::tensorStoresCommit(IRBuilder<> &) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
-void TargetHooks::tensorStoresWait(IRBuilder<> &) const {
+void TargetHooks::tensorStoresWait(IRBuilder<> &, bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
 void TargetHooks::warpgroupBegin(IRBuilder<> &) const {

@@ -47,8 +47,9 @@ public:
   //===-- Kernels and their places ------------------------------------------------------------===//
 
   /// Calling convention, attributes and module flags of a kernel launched with `threads` threads,
-  /// in clusters of `cluster` blocks.
-  virtual void setUpKernel(llvm::Function &kernel, unsigned threads, unsigned cluster) const = 0;
+  /// in clusters of `cluster` blocks. `movesRegisters`: whether it has setRegisters().
+  virtual void setUpKernel(llvm::Function &kernel, unsigned threads, unsigned cluster,
+                           bool movesRegisters) const = 0;
   /// How source lines get into the code.
   virtual llvm::DICompileUnit::DebugEmissionKind lineTables() const {
     return llvm::DICompileUnit::LineTablesOnly;
@@ -61,10 +62,11 @@ public:
   //===-- Threads meeting
   //-----------------------------------------------------------------------===//
 
-  /// All threads of the block meet; shared memory is in order before and after.
-  virtual void barrier(llvm::IRBuilder<> &b) const = 0;
+  /// All threads of the block meet, or its first `threads` if that is not 0; shared memory is in
+  /// order before and after. Only targets with Target::tensorCopy have the latter.
+  virtual void barrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
   /// The same for shared and global memory.
-  virtual void memoryBarrier(llvm::IRBuilder<> &b) const = 0;
+  virtual void memoryBarrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
   /// Orders shared memory among the lanes of a warp.
   virtual void warpBarrier(llvm::IRBuilder<> &b) const = 0;
   /// The i32 that lane `lane ^ mask` of the warp has.
@@ -142,6 +144,10 @@ public:
   /// block sees nothing of what this thread wrote.
   virtual void mbarrierArriveAt(llvm::IRBuilder<> &b, llvm::Value *barrier,
                                 llvm::Value *rank) const;
+  /// Arrives at an mbarrier of this block: what the thread did before is over for who waits there.
+  virtual void mbarrierArrive(llvm::IRBuilder<> &b, llvm::Value *barrier) const;
+  /// From here on each thread of this warpgroup has so many registers: more than before, or less.
+  virtual void setRegisters(llvm::IRBuilder<> &b, unsigned count, bool isMore) const;
   /// Copies the box of a tensor map at these coordinates to shared memory; its bytes count for the
   /// mbarrier. `toBoth`: to the same place of both blocks of the cluster, each with its mbarrier.
   virtual void tensorCopy(llvm::IRBuilder<> &b, llvm::Value *map,
@@ -153,8 +159,8 @@ public:
                            bool adds) const;
   /// After the last of several that are waited for together.
   virtual void tensorStoresCommit(llvm::IRBuilder<> &b) const;
-  /// Waits until this thread's stores have read shared memory.
-  virtual void tensorStoresWait(llvm::IRBuilder<> &b) const;
+  /// Waits until this thread's stores have read shared memory, or have been `written`.
+  virtual void tensorStoresWait(llvm::IRBuilder<> &b, bool written) const;
   /// An operand in shared memory: the address of the buffer, as an i32, and where in it.
   struct SharedOperand {
     llvm::Value *buffer;

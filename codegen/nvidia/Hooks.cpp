@@ -19,9 +19,13 @@ class NvidiaHooks : public TargetHooks {
 public:
   using TargetHooks::TargetHooks;
 
-  void setUpKernel(Function &kernel, unsigned threads, unsigned cluster) const override {
+  void setUpKernel(Function &kernel, unsigned threads, unsigned cluster,
+                   bool movesRegisters) const override {
     kernel.setCallingConv(CallingConv::PTX_Kernel);
     kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
+    // The assembler has to know how many registers there are to move.
+    if (movesRegisters)
+      kernel.addFnAttr("nvvm.minctasm", "1");
     if (cluster > 1)
       kernel.addFnAttr("nvvm.cluster_dim", std::to_string(cluster) + ",1,1");
   }
@@ -49,11 +53,16 @@ public:
     return b.CreateIntrinsic(ids[axis], {});
   }
 
-  void barrier(IRBuilder<> &b) const override {
-    b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
+  void barrier(IRBuilder<> &b, unsigned threads) const override {
+    if (threads)
+      b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_count,
+                        {b.getInt32(1), b.getInt32(threads)});
+    else
+      b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
   }
 
-  void memoryBarrier(IRBuilder<> &b) const override { barrier(b); } // it orders all memory
+  // It orders all memory.
+  void memoryBarrier(IRBuilder<> &b, unsigned threads) const override { barrier(b, threads); }
 
   void warpBarrier(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_bar_warp_sync, {b.getInt32(~0u)});
@@ -172,6 +181,15 @@ public:
   void mbarrierWait(IRBuilder<> &b, Value *barrier, Value *parity) const override {
     control(b, pseudo::nvMbarrierWait, {barrier, parity})->setConvergent();
   }
+  void mbarrierArrive(IRBuilder<> &b, Value *barrier) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_scope_cta_space_cta,
+                      {barrier, b.getInt32(1)});
+  }
+  void setRegisters(IRBuilder<> &b, unsigned count, bool isMore) const override {
+    b.CreateIntrinsic(isMore ? Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32
+                             : Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32,
+                      {b.getInt32(count)});
+  }
   void mbarriersFence(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_fence_mbarrier_init_release_cluster, {});
   }
@@ -219,8 +237,10 @@ public:
   void tensorStoresCommit(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_commit_group, {});
   }
-  void tensorStoresWait(IRBuilder<> &b) const override {
-    b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_wait_group_read, {b.getInt32(0)});
+  void tensorStoresWait(IRBuilder<> &b, bool written) const override {
+    b.CreateIntrinsic(written ? Intrinsic::nvvm_cp_async_bulk_wait_group
+                              : Intrinsic::nvvm_cp_async_bulk_wait_group_read,
+                      {b.getInt32(0)});
   }
   void warpgroupBegin(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});

@@ -303,17 +303,22 @@ def Cta_TensorStoreOp : Cta_Op<"tensor_store", [MemoryEffects<[MemWrite, MemRead
 }
 
 def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
-    [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+    [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "wait until the copy engine has read these buffers, of all stores so far";
-  let description = "The thread that had them stored waits: the others see it after a barrier.";
-  let arguments = (ins Variadic<Cta_BufferType>:$buffers);
-  let assemblyFormat = "$buffers attr-dict `:` qualified(type($buffers))";
+  let description = [{
+    The thread that had them stored waits: the others see it after a barrier. `written`: until memory has what they store,
+    too. Where `when` is false there is nothing to wait for.
+  }];
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Optional<I1>:$when, UnitAttr:$written);
+  let assemblyFormat = "$buffers (`when` $when^)? (`written` $written^)? attr-dict `:` qualified(type($buffers))";
 }
 
 def Cta_MbarriersOp : Cta_Op<"mbarriers", [MemoryEffects<[MemAlloc<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
-  let summary = "make mbarriers, each for one arrival a phase; `offset` in bytes once placed";
+  let summary = "make mbarriers, each for so many `arrivals` a phase; `offset` in bytes once placed";
   let description = "One thread does it: the others see them after a barrier.";
-  let arguments = (ins OptionalAttr<I32Attr>:$offset);
+  let arguments = (ins OptionalAttr<I32Attr>:$offset,
+                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntPositive]>, "1">:$arrivals);
   let results = (outs Cta_MbarriersType:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
@@ -322,6 +327,30 @@ def Cta_MbarrierWaitOp : Cta_Op<"mbarrier_wait", [MemoryEffects<[MemRead<Cta_Sha
   let summary = "wait until the phase of this parity of an mbarrier is over: what was copied can be read";
   let arguments = (ins Cta_MbarriersType:$barriers, I32:$index, I32:$parity);
   let assemblyFormat = "$barriers `[` $index `]` `parity` $parity attr-dict `:` qualified(type($barriers))";
+}
+
+def Cta_MbarrierArriveOp : Cta_Op<"mbarrier_arrive", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "each warp has read these buffers, and says so at an mbarrier; where `when` is false it does not";
+  let description = "One lane of a warp arrives for all, after what they did.";
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when);
+  let assemblyFormat = [{
+    $buffers `at` $barriers `[` $index `]` (`when` $when^)? attr-dict `:` qualified(type($buffers)) `at` qualified(type($barriers))
+  }];
+}
+
+def Cta_PartitionOp : Cta_Op<"partition", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "run the region beside the rest of the kernel, by warps of its own";
+  let description = [{
+    A launch has `warps` more warps, numbered after the others. They do what is before the operation, which is to make channels
+    and mbarriers and to meet, and then the region. The other warps go on behind it. From there on, barriers are for these
+    warps alone. The region is done by one thread: it holds scalars, copies by the engine, and waits.
+
+    `registers`: of a thread of the region, and of the others, from there on; empty where they keep what they have.
+  }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = "`warps` $warps `registers` $registers $body attr-dict";
 }
 
 def Cta_ClusterBarrierOp : Cta_Op<"cluster_barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
@@ -402,7 +431,11 @@ def Cta_ProxyFenceOp : Cta_Op<"proxy_fence", [MemoryEffects<[MemRead<Cta_SharedM
 
 def Cta_ChannelOp : Cta_Op<"channel", [MemoryEffects<[MemAlloc<Cta_SharedMemory>]>]> {
   let summary = "make a channel; `offset` in bytes once placed";
-  let arguments = (ins OptionalAttr<I32Attr>:$offset);
+  let description = [{
+    `between_warps`: other warps may fill it than read it. Each use is handed back at an mbarrier then, where a producer
+    waits that acquires the slot again. The engine fills such channels.
+  }];
+  let arguments = (ins OptionalAttr<I32Attr>:$offset, UnitAttr:$between_warps);
   let results = (outs Cta_ChannelType:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }

@@ -62,9 +62,13 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
       std::clamp<std::int64_t>(std::min(units * together / std::max<std::int64_t>(tiles, 1),
                                         ceilDiv(inner, depth) / leastSteps),
                                1, mostSplits);
-  return {{"m", best->m}, {"n", best->n},         {"k", depth},
-          {"group", 8},   {"warps", best->warps}, {"stages", best->stages},
-          {"cluster", 1}, {"splits", splits},     {"programs", units}};
+  // Where sums are short, the next tile's first copies hide behind this one's store. Long ones miss
+  // the buffer that the tile takes from their ring.
+  constexpr std::int64_t mostStepsToPersist = 8;
+  const bool persists = bytes == 2 && tiles > units && ceilDiv(inner, depth) <= mostStepsToPersist;
+  return {{"m", best->m},           {"n", best->n},           {"k", depth},   {"group", 8},
+          {"warps", best->warps},   {"stages", best->stages}, {"cluster", 1}, {"splits", splits},
+          {"persistent", persists}, {"programs", units}};
 }
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
@@ -106,6 +110,7 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
           {"stages", skinny ? 4 : 3},
           {"cluster", 1},
           {"splits", splits},
+          {"persistent", 0},
           {"programs", units}};
 }
 
@@ -247,7 +252,8 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                  {"stages", "steps in flight"},
                  {"cluster", "programs that share what they load of b: 1 or 2"},
                  {"splits", "programs that share the sums of one tile"},
-                 {"programs", "programs of stream_k"}};
+                 {"persistent", "each program does one tile after another: 0 or 1"},
+                 {"programs", "programs of stream_k, and where they are persistent"}};
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{gemmReference(call, inputs, arithmetic)};

@@ -10,24 +10,34 @@ namespace {
 
 struct MatmulConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1;
-  bool exact = false;
+  bool persistent = false, exact = false;
 };
-SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, exact)
+SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, persistent, exact)
 
 template <class T>
-Kernel matmul{
-    "matmul", [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
-      program_clusters(config.cluster);
-      auto [i, j] =
-          grouped_order(program_id(0), c.tiles(config.m, config.n), config.group, config.cluster);
-      auto left = a.tile(config.m, config.k);
-      auto right = b.tile(config.k, config.n);
-      auto sums = zeros<float>(config.m, config.n);
-      for (auto k : range(0, cdiv(a.extent(1), config.k)))
-        sums = dot(left.load(i, k), right.load(k, j), sums,
-                   config.exact ? Precision::ieee : Precision::tf32);
-      c.tile(config.m, config.n).store(i, j, sums);
-    }};
+Kernel matmul{"matmul",
+              [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
+                program_clusters(config.cluster);
+                const auto tiles = c.tiles(config.m, config.n);
+                auto multiply = [&](const Int &tile) {
+                  auto [i, j] = grouped_order(tile, tiles, config.group, config.cluster);
+                  auto left = a.tile(config.m, config.k);
+                  auto right = b.tile(config.k, config.n);
+                  auto sums = zeros<float>(config.m, config.n);
+                  LoopOptions options;
+                  if (config.persistent)
+                    options.warp_specialize = true;
+                  for (auto k : range(0, cdiv(a.extent(1), config.k), options))
+                    sums = dot(left.load(i, k), right.load(k, j), sums,
+                               config.exact ? Precision::ieee : Precision::tf32);
+                  c.tile(config.m, config.n).store(i, j, sums);
+                };
+                if (config.persistent)
+                  for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0)))
+                    multiply(tile);
+                else
+                  multiply(program_id(0));
+              }};
 
 // The kernel above takes nothing but matrices of one dtype of floats.
 bool isPlain(const Use &use) {
@@ -50,13 +60,19 @@ KernelSpec sectile::matmulSpec() {
       launchGemm(use, false);
       return;
     }
-    const MatmulConfig chosen{
-        use.field("m"),       use.field("n"),
-        use.field("k"),       use.field("group"),
-        use.field("warps"),   use.field("stages"),
-        use.field("cluster"), use.call.options.choice("precision") == "exact"};
-    const std::int64_t programs = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
-                                  chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
+    const MatmulConfig chosen{use.field("m"),
+                              use.field("n"),
+                              use.field("k"),
+                              use.field("group"),
+                              use.field("warps"),
+                              use.field("stages"),
+                              use.field("cluster"),
+                              use.field("persistent") != 0,
+                              use.call.options.choice("precision") == "exact"};
+    const std::int64_t tiles = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
+                               chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
+    const std::int64_t programs =
+        chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles;
     forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
       use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
           chosen);

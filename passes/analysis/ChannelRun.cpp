@@ -3,6 +3,7 @@
 #include "passes/analysis/ChannelRun.h"
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 namespace sectile {
 
@@ -129,6 +130,7 @@ bool ChannelRun::step(uint32_t number) {
     thread.knows[componentOf(thread, FencedGroups)] = thread.knows[componentOf(thread, Groups)];
     break;
   case Event::Meet:
+  case Event::MeetParty:
   case Event::MeetCluster:
     thread.meets = true;
     return true;
@@ -140,22 +142,25 @@ bool ChannelRun::step(uint32_t number) {
   return true;
 }
 
-/// Lets threads go on whose block, or cluster, has met.
+/// Lets threads go on whose party, block or cluster has met.
 bool ChannelRun::meet() {
-  bool progress = meet(Event::MeetCluster, 0);
-  std::set<uint32_t> blocks;
-  for (const Thread &thread : threads)
-    blocks.insert(thread.party->block);
-  for (uint32_t block : blocks)
-    progress |= meet(Event::Meet, block);
+  std::vector<Thread *> all;
+  std::map<uint32_t, std::vector<Thread *>> blocks;
+  std::map<const Party *, std::vector<Thread *>> parties;
+  for (Thread &thread : threads) {
+    all.push_back(&thread);
+    blocks[thread.party->block].push_back(&thread);
+    parties[thread.party].push_back(&thread);
+  }
+  bool progress = meet(Event::MeetCluster, all);
+  for (const auto &[block, together] : blocks)
+    progress |= meet(Event::Meet, together);
+  for (const auto &[party, together] : parties)
+    progress |= meet(Event::MeetParty, together);
   return progress;
 }
 
-bool ChannelRun::meet(Event::Kind kind, uint32_t block) {
-  std::vector<Thread *> together;
-  for (Thread &thread : threads)
-    if (kind == Event::MeetCluster || thread.party->block == block)
-      together.push_back(&thread);
+bool ChannelRun::meet(Event::Kind kind, const std::vector<Thread *> &together) {
   for (const Thread *thread : together)
     if (!thread->meets || thread->party->program[thread->next].kind != kind)
       return false;

@@ -42,6 +42,7 @@ public:
       WaitPhase,   ///< until the phase of parity `amount` of `mbarrier` is over
       Fence,       ///< what the thread wrote is there for accesses through the other proxy
       Meet,        ///< all threads of the party's block
+      MeetParty,   ///< all threads of the party
       MeetCluster, ///< all threads of all blocks
       Mark,        ///< the run's state is noted here
     };
@@ -139,7 +140,7 @@ private:
 
   bool step(uint32_t thread);
   bool meet();
-  bool meet(Event::Kind kind, uint32_t block);
+  bool meet(Event::Kind kind, const std::vector<Thread *> &together);
   void read(Thread &thread, const Event &event);
   void write(Thread &thread, const Event &event);
   void arrive(Thread &thread, const Event &event);

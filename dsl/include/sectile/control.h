@@ -1,6 +1,7 @@
 // Loops and branches of the kernel: range, when, loop_while. Their bodies are traced once; every
 // variable that a body assigns is carried through.
 #pragma once
+#include <optional>
 #include <sectile/tile.h>
 
 namespace sectile {
@@ -9,10 +10,9 @@ namespace sectile {
 struct LoopOptions {
   int stages = 0; // how many iterations' loads are in flight
   int unroll = 0; // how many iterations one round of the loop is; 1 keeps the compiler from it
-  // Nothing acts upon the first two yet:
-  bool flatten = false;                   // make one loop of this and the loops in it
-  bool warp_specialize = false;           // loads and computation in warps of their own
-  bool disallow_acc_multi_buffer = false; // no dot of the next iteration beside this one
+  bool flatten = false; // make one loop of this and the loops in it; nothing acts on it yet
+  std::optional<bool> warp_specialize = {}; // loads by a warp of their own, where that can be done
+  bool disallow_acc_multi_buffer = false;   // no dot of the next iteration beside this one
 };
 
 namespace detail {

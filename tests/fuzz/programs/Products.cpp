@@ -129,6 +129,8 @@ Value Generator::matmul() {
   Value i = corner(), j = corner();
   Value zero = constant({m, n}, sum, 0), first = number(0), step = number(k);
   auto loop = scf::ForOp::create(builder, loc, first, depth, step, ValueRange{zero});
+  if (coin())
+    loop->setAttr("cta.warp_specialize", builder.getBoolAttr(true));
   if (pick(3) == 0)
     loop->setAttr("cta.stages", builder.getI32IntegerAttr(1 + pick(4)));
   if (pick(4) == 0)

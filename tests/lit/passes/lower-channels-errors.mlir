@@ -336,3 +336,16 @@ func.func @carried_and_lost(%a: !a, %b: !b, %zero: !acc, %n: i32) -> !acc {
   return %sums : !acc
 }
 }
+
+// -----
+
+#rows = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,8) (8,0)]">
+!buffer = !cta.buffer<16x16xf16, #rows>
+module attributes {cta.target = "sm_90a"} {
+func.func @copies_to_no_channel(%view: !tile.view<2xf16>, %at: i32) {
+  %buffer = cta.alloc : !buffer
+  // expected-error @+1 {{fills a buffer of no channel, so that nobody can wait for it}}
+  cta.tensor_copy_block %view[%at, %at], %buffer : !tile.view<2xf16>, [i32, i32], !buffer
+  return
+}
+}

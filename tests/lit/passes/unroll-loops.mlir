@@ -63,10 +63,10 @@ func.func @hints_without_effect(%p: !tile.ptr<i32>, %n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   // expected-remark @below {{a hint has no effect: flatten: nested loops stay nested}}
-  // expected-remark @below {{a hint has no effect: warp_specialize: all warps do the same work}}
+  // expected-remark @below {{a hint has no effect: warp_specialize: none of this loop's loads are made by the engine for dots that add to what the loop carries}}
   // expected-remark @below {{a hint has no effect: disallow_acc_multi_buffer: accumulators are in registers}}
   scf.for %i = %zero to %n step %one : i32 {
     tile.store %p, %i : !tile.ptr<i32>, i32
-  } {cta.flatten, cta.warp_specialize, cta.one_accumulator}
+  } {cta.flatten, cta.warp_specialize = true, cta.one_accumulator}
   return
 }

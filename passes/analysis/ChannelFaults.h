@@ -1,0 +1,18 @@
+// Errors about what channels were lowered to.
+#ifndef SECTILE_PASSES_ANALYSIS_CHANNELFAULTS_H
+#define SECTILE_PASSES_ANALYSIS_CHANNELFAULTS_H
+
+#include "mlir/IR/Operation.h"
+#include "passes/analysis/ChannelRun.h"
+
+namespace sectile {
+
+/// The operation that an event is of: its tag.
+mlir::Operation *operationOf(const ChannelRun::Event &event);
+
+/// Says at the operation what is wrong. `ring`: how many positions the cells of its event are one of.
+mlir::LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring);
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,202 @@
+// Loops whose loads are made by warps of their own: products of all trip counts, in loops over tiles and
+// without, where code for such warps is made, and mistakes planted in it that the virtual GPU must find.
+#include "VirtualTest.h"
+#include "ops/Devices.h"
+#include "runtime/virtual/TensorMap.h"
+#include <gmock/gmock.h>
+#include <regex>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using namespace sectile::vgpu;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
+
+/// c = a bᵀ in tiles of m × n, one after the other in each program.
+template <class T, class Out> auto product(int m, int n, int step, int warps, bool specialized) {
+  return Kernel{"product",
+                [=](View<const T, 2> a, View<const T, 2> b, View<Out, 2> c) {
+                  const auto tiles = c.tiles(m, n);
+                  for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0))) {
+                    auto i = tile / tiles[1], j = tile % tiles[1];
+                    auto acc = zeros<SumOf<T>>(m, n);
+                    for (auto k : range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized}))
+                      acc = dot(a.tile(m, step).load(i, k), trans(b.tile(n, step).load(j, k)), acc);
+                    c.tile(m, n).store(i, j, cast<Out>(acc));
+                  }
+                },
+                {.warps = unsigned(warps), .stages = 3}};
+}
+
+float elementOf(int number) { return float(number * 7 % 5 - 2); }
+
+class Partitions : public test::OnDevice {
+protected:
+  template <class T> auto operand(int count) {
+    std::vector<T> values;
+    for (int i = 0; i < count; ++i)
+      values.push_back(T(elementOf(i)));
+    return device.upload(values);
+  }
+
+  /// Of no steps and up to several turns of the ring, with tails; of fewer tiles than programs and
+  /// several for each.
+  template <class T, class Out> void expectProducts(int m, int n, int step, int warps) {
+    auto kernel = product<T, Out>(m, n, step, warps, /*specialized=*/true);
+    for (int depth : {step, 3 * step, 5 * step - 16, 11 * step})
+      for (int rows : {m, 2 * m + 8})
+        for (int columns : {n, 2 * n + 16}) {
+          auto a = operand<T>(rows * depth), b = operand<T>(columns * depth);
+          auto c = device.allocate<Out>(size_t(rows * columns));
+          kernel.launch(device.stream(), 2, Tensor<const T, 2>(a.data(), {rows, depth}, {depth, 1}),
+                        Tensor<const T, 2>(b.data(), {columns, depth}, {depth, 1}),
+                        Tensor<Out, 2>(c.data(), {rows, columns}, {columns, 1}));
+          const std::vector<Out> got = c.download();
+          for (int row = 0; row < rows; row += row % 8 == 7 ? 25 : 1)
+            for (int column = 0; column < columns; ++column) {
+              float expected = 0;
+              for (int k = 0; k < depth; ++k)
+                expected += elementOf(row * depth + k) * elementOf(column * depth + k);
+              ASSERT_EQ(float(got[size_t(row * columns + column)]), float(Out(expected)))
+                  << rows << " x " << columns << ", depth " << depth << ", at [" << row << ", "
+                  << column << "]";
+            }
+        }
+  }
+};
+SECTILE_INSTANTIATE_ON(Partitions, "virtual:sm_90a,virtual:sm_90,interpreter");
+
+TEST_P(Partitions, TwoWarpgroups) { expectProducts<half, half>(128, 64, 64, 8); }
+TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
+// No dot of theirs is in flight: sums are promoted.
+TEST_P(Partitions, PromotedSums) { expectProducts<float8_e4m3, half>(64, 32, 128, 4); }
+TEST_P(Partitions, Integers) { expectProducts<std::int8_t, std::int32_t>(64, 32, 64, 4); }
+
+// A is empty along K: nothing is copied, and each tile is stored.
+TEST_P(Partitions, NoSteps) {
+  auto a = operand<half>(8), b = operand<half>(8);
+  auto c = device.allocate<half>(200 * 64);
+  c.fill(half(5.0f));
+  product<half, half>(64, 64, 32, 4, true)
+      .launch(device.stream(), 2, Tensor<const half, 2>(a.data(), {200, 0}, {8, 1}),
+              Tensor<const half, 2>(b.data(), {64, 0}, {8, 1}),
+              Tensor<half, 2>(c.data(), {200, 64}, {64, 1}));
+  for (half value : c.download())
+    ASSERT_EQ(float(value), 0);
+}
+
+std::string codeOf(bool specialized, const char *target, const char *form) {
+  half *memory = nullptr;
+  const Tensor<const half, 2> operand(memory, {256, 256}, {256, 1});
+  return product<half, half>(128, 64, 64, 8, specialized)
+      .emit(target, form, operand, operand, Tensor<half, 2>(memory, {256, 256}, {256, 1}));
+}
+
+TEST(Partition, IsThereWhereTheLoopAsksForItAndTheEngineCopies) {
+  EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr("setmaxnreg"));
+  EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr(".reqntid 384"));
+  EXPECT_THAT(codeOf(false, "sm_90a", "ptx"), Not(HasSubstr("setmaxnreg")));
+  EXPECT_THAT(codeOf(true, "sm_90", "ptx"), Not(HasSubstr("setmaxnreg")));
+  EXPECT_THAT(codeOf(true, "sm_80", "ptx"), HasSubstr(".reqntid 256"));
+}
+
+/// Two tiles of 64 × 64, each of more steps than the ring has slots.
+class PlantedInPartitions : public testing::Test {
+protected:
+  static constexpr int side = 64, rows = 2 * side, depth = 6 * side;
+
+  void SetUp() override {
+    half *memory = nullptr;
+    text = product<half, half>(side, side, side, 4, /*specialized=*/true)
+               .emit("sm_90a", "llvm", Tensor<const half, 2>(memory, {rows, depth}, {depth, 1}),
+                     Tensor<const half, 2>(memory, {side, depth}, {depth, 1}),
+                     Tensor<half, 2>(memory, {rows, side}, {side, 1}));
+  }
+
+  static TensorMap mapOf(const half *memory, int height, int width) {
+    TensorMap map;
+    map.address = reinterpret_cast<uint64_t>(memory);
+    map.type = TensorType::U16;
+    map.rank = 2;
+    map.extents[0] = uint64_t(width);
+    map.extents[1] = uint64_t(height);
+    map.box[0] = map.box[1] = side;
+    map.strides[0] = uint64_t(width) * sizeof(half);
+    map.swizzle = 128;
+    return llvm::cantFail(TensorMap::encode(map));
+  }
+
+  LaunchResult run(uint64_t seed) {
+    Runner runner(text);
+    runner.shape.block[0] = 256;
+    runner.shape.sharedBytes = 131072;
+    runner.options.seed = seed;
+    auto operandOf = [&](int count) {
+      std::vector<half> values;
+      for (int i = 0; i < count; ++i)
+        values.emplace_back(elementOf(i));
+      return runner.upload(values);
+    };
+    const half *a = operandOf(rows * depth), *b = operandOf(side * depth);
+    half *c = runner.allocate<half>(size_t(rows * side));
+    LaunchResult done = runner.run(a, int32_t(rows), int32_t(depth), int32_t(depth), int32_t(1), b,
+                                   int32_t(side), int32_t(depth), int32_t(depth), int32_t(1), c,
+                                   int32_t(rows), int32_t(side), int32_t(side), int32_t(1),
+                                   mapOf(a, rows, depth), mapOf(b, side, depth),
+                                   mapOf(c, rows, side));
+    for (int i = 0; i < rows * side && !done.finding; ++i) {
+      float expected = 0;
+      for (int k = 0; k < depth; ++k)
+        expected += elementOf(i / side * depth + k) * elementOf(i % side * depth + k);
+      EXPECT_EQ(float(c[i]), float(half(expected))) << "element " << i;
+    }
+    return done;
+  }
+
+  void edit(const std::string &from, const std::string &to, bool onlyFirst) {
+    const std::string edited = std::regex_replace(
+        text, std::regex(from), to,
+        onlyFirst ? std::regex_constants::format_first_only : std::regex_constants::match_default);
+    ASSERT_NE(edited, text) << from << "\n" << text;
+    text = edited;
+  }
+  void expectOneOf(std::vector<FindingKind> kinds) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const auto finding = run(seed).finding;
+      ASSERT_TRUE(finding) << "seed " << seed;
+      EXPECT_THAT(kinds, testing::Contains(finding->kind)) << finding->text();
+    }
+  }
+
+  std::string text;
+};
+
+TEST_F(PlantedInPartitions, TheKernelIsCleanWithoutThem) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const LaunchResult result = run(seed);
+    ASSERT_FALSE(result.finding) << result.finding->text();
+  }
+}
+
+TEST_F(PlantedInPartitions, SlotsAreNeverHandedBack) {
+  edit("[^\n]*call i64 @llvm.nvvm.mbarrier.arrive.scope[^\n]*\n", "", /*onlyFirst=*/false);
+  expectOneOf({FindingKind::Deadlock});
+}
+
+// The partition comes first in the text. Its phases run away from those that are waited for.
+TEST_F(PlantedInPartitions, TheProducerDoesNotWait) {
+  edit("[^\n]*call void @sectile.nv.mbarrier_wait[^\n]*\n", "", /*onlyFirst=*/true);
+  expectOneOf({FindingKind::BadOperand});
+}
+
+TEST_F(PlantedInPartitions, SlotsAreHandedBackWhileADotReadsThem) {
+  edit("(wgmma.wait.group.sync.aligned\\(i64 )1\\)", "$012)", /*onlyFirst=*/false);
+  expectOneOf({FindingKind::SharedRace});
+}
+
+} // namespace
