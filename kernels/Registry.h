@@ -55,6 +55,7 @@ struct OptionSpec {
 struct ConfigSpec {
   std::string name;
   std::string doc = "";
+  std::int64_t least = 1, most = 1 << 20; // that it may be
 };
 
 using Config = std::map<std::string, std::int64_t>;

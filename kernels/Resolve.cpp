@@ -382,14 +382,16 @@ Config completeConfig(const Invocation &call, const std::string &target, const C
 Config parseConfig(const KernelSpec &kernel, const Assignments &assignments) {
   Config config;
   for (const auto &[name, value] : assignments) {
-    if (findSpec(kernel.config, name) == kernel.config.end())
+    const auto field = findSpec(kernel.config, name);
+    if (field == kernel.config.end())
       throw InputError(kernel.name + ": there is no configuration field '" + name +
                        "'; its fields are " + namesOf(kernel.config));
     char *end = nullptr;
     std::int64_t number = std::strtoll(value.c_str(), &end, 10);
-    if (value.empty() || *end || number < 1 || number > 1 << 20)
+    if (value.empty() || *end || number < field->least || number > field->most)
       throw InputError(kernel.name + ": configuration field '" + name +
-                       "' is a whole number from 1 to 1048576, not '" + value + "'");
+                       "' is a whole number from " + std::to_string(field->least) + " to " +
+                       std::to_string(field->most) + ", not '" + value + "'");
     config[name] = number;
   }
   return config;

@@ -1,5 +1,6 @@
-// Moves copies into channels between warps to warps of their own, with what they need: loops, and the
-// scalars that their coordinates are computed from. What is left waits for them, and nobody else.
+// Moves copies into channels between warps to warps of their own, with what they need: loops, and
+// the scalars that their coordinates are computed from. What is left waits for them, and nobody
+// else.
 //
 //   for use i:  wait until slot i is empty     partition:  for use i:  wait until slot i is empty
 //               copy to slot i                                         copy to slot i
@@ -191,10 +192,9 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     Block &body = kernel.getBody().front();
     OpBuilder builder(&body, body.begin());
     makeFirst(builder, slice);
-    auto partition =
-        cta::PartitionOp::create(builder, kernel.getLoc(), producerWarps,
-                                 builder.getDenseI32ArrayAttr(registersFor(
-                                     warpsOf(kernel), *target)));
+    auto partition = cta::PartitionOp::create(
+        builder, kernel.getLoc(), producerWarps,
+        builder.getDenseI32ArrayAttr(registersFor(warpsOf(kernel), *target)));
     share(partition, slice);
     OpBuilder inside = OpBuilder::atBlockBegin(&partition.getBody().emplaceBlock());
     IRMapping map;
@@ -206,7 +206,8 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     eraseDeadCode(kernel);
   }
 
-  /// Channels and mbarriers come before the partition, and so does the barrier after which all see them.
+  /// Channels and mbarriers come before the partition, and so does the barrier after which all see
+  /// them.
   void makeFirst(OpBuilder &builder, const Slice &slice) {
     SmallVector<Operation *> made;
     getOperation().walk([&](Operation *op) {
@@ -223,8 +224,8 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     cta::BarrierOp::create(builder, getOperation().getLoc());
   }
 
-  /// What no loop has a part in is computed once, before the partition: check-channels sees then that
-  /// both sides have the same.
+  /// What no loop has a part in is computed once, before the partition: check-channels sees then
+  /// that both sides have the same.
   static void share(cta::PartitionOp partition, const Slice &slice) {
     Block *body = partition->getBlock();
     for (Operation &op : llvm::make_early_inc_range(
@@ -293,8 +294,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 } // namespace
 
 std::string whyNoPartition(func::FuncOp kernel, ArrayRef<Operation *> operations) {
-  const bool waits = kernel
-                         .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
+  const bool waits = kernel.walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
                          .wasInterrupted();
   if (waits)
     return "the kernel says where it waits for the launch ahead";

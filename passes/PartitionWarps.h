@@ -1,5 +1,5 @@
-// What a kernel computes with scalars ahead of some of its operations, so that warps of their own can do
-// these by themselves.
+// What a kernel computes with scalars ahead of some of its operations, so that warps of their own
+// can do these by themselves.
 #ifndef SECTILE_PASSES_PARTITIONWARPS_H
 #define SECTILE_PASSES_PARTITIONWARPS_H
 

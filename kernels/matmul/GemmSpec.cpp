@@ -250,9 +250,9 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                  {"group", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"},
-                 {"cluster", "programs that share what they load of b: 1 or 2"},
+                 {"cluster", "programs that share what they load of b: 1 or 2", 1, 2},
                  {"splits", "programs that share the sums of one tile"},
-                 {"persistent", "each program does one tile after another: 0 or 1"},
+                 {"persistent", "1: each program does one tile after another", 0, 1},
                  {"programs", "programs of stream_k, and where they are persistent"}};
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

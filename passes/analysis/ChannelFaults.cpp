@@ -15,8 +15,7 @@ Operation *operationOf(const Event &event) {
 LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
   using Fault = ChannelRun::Fault;
   auto slot = [&](const Event &event) {
-    return event.position < 0 ? std::string("its bytes")
-                              : "slot " + std::to_string(event.position);
+    return event.position < 0 ? std::string("its bytes") : "slot " + std::to_string(event.position);
   };
   auto when = [](const Event &event) {
     return event.trips ? " in iteration " + std::to_string(event.iteration) + " of " +
@@ -69,21 +68,20 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
     other = "by this";
     break;
   case Fault::FewerBytes:
-    error << "expects " << fault.bytes << " bytes more than are copied to " << slot(at)
-          << when(at) << use();
+    error << "expects " << fault.bytes << " bytes more than are copied to " << slot(at) << when(at)
+          << use();
     other = "this waits for them for ever";
     break;
   case Fault::MoreBytes:
-    error << "copies " << fault.bytes << " bytes more than are expected to " << slot(at)
-          << when(at) << use();
+    error << "copies " << fault.bytes << " bytes more than are expected to " << slot(at) << when(at)
+          << use();
     break;
   case Fault::Abandoned:
     error << "copies to " << slot(at) << when(at) << use() << ", for which nobody waits";
     break;
   }
   if (fault.other)
-    error.attachNote(operationOf(*fault.other)->getLoc())
-        << other << when(*fault.other);
+    error.attachNote(operationOf(*fault.other)->getLoc()) << other << when(*fault.other);
   return error;
 }
 

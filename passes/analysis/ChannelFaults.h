@@ -10,7 +10,8 @@ namespace sectile {
 /// The operation that an event is of: its tag.
 mlir::Operation *operationOf(const ChannelRun::Event &event);
 
-/// Says at the operation what is wrong. `ring`: how many positions the cells of its event are one of.
+/// Says at the operation what is wrong. `ring`: how many positions the cells of its event are one
+/// of.
 mlir::LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring);
 
 } // namespace sectile

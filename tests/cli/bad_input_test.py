@@ -110,6 +110,8 @@ def test_names():
     softmax("x.npy", "--opt", "eps=1", says="no option 'eps'")
     softmax("x.npy", "--config", "size=1", says=("no configuration field 'size'", "block"))
     softmax("x.npy", "--config", "block=many", says=("'block'", "'many'"))
+    softmax("x.npy", "--config", "block=0", says=("'block'", "from 1 to 1048576", "'0'"))
+    refused("compile", "matmul", "--target", "sm_90a", "--config", "cluster=3", says=("'cluster'", "from 1 to 2"))
     softmax("x.npy", "--repeat", "0", says=("--repeat", "'0'"))
     softmax("x.npy", "--speed", "11", says="unknown option '--speed'")
     refused("run", "softmax", "--in", "x=x.npy", *DEVICE, says="--out")

@@ -1,5 +1,6 @@
-// Loops whose loads are made by warps of their own: products of all trip counts, in loops over tiles and
-// without, where code for such warps is made, and mistakes planted in it that the virtual GPU must find.
+// Loops whose loads are made by warps of their own: products of all trip counts, in loops over
+// tiles and without, where code for such warps is made, and mistakes planted in it that the virtual
+// GPU must find.
 #include "VirtualTest.h"
 #include "ops/Devices.h"
 #include "runtime/virtual/TensorMap.h"
@@ -25,7 +26,8 @@ template <class T, class Out> auto product(int m, int n, int step, int warps, bo
                   for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0))) {
                     auto i = tile / tiles[1], j = tile % tiles[1];
                     auto acc = zeros<SumOf<T>>(m, n);
-                    for (auto k : range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized}))
+                    for (auto k :
+                         range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized}))
                       acc = dot(a.tile(m, step).load(i, k), trans(b.tile(n, step).load(j, k)), acc);
                     c.tile(m, n).store(i, j, cast<Out>(acc));
                   }
@@ -144,11 +146,10 @@ protected:
     };
     const half *a = operandOf(rows * depth), *b = operandOf(side * depth);
     half *c = runner.allocate<half>(size_t(rows * side));
-    LaunchResult done = runner.run(a, int32_t(rows), int32_t(depth), int32_t(depth), int32_t(1), b,
-                                   int32_t(side), int32_t(depth), int32_t(depth), int32_t(1), c,
-                                   int32_t(rows), int32_t(side), int32_t(side), int32_t(1),
-                                   mapOf(a, rows, depth), mapOf(b, side, depth),
-                                   mapOf(c, rows, side));
+    LaunchResult done = runner.run(
+        a, int32_t(rows), int32_t(depth), int32_t(depth), int32_t(1), b, int32_t(side),
+        int32_t(depth), int32_t(depth), int32_t(1), c, int32_t(rows), int32_t(side), int32_t(side),
+        int32_t(1), mapOf(a, rows, depth), mapOf(b, side, depth), mapOf(c, rows, side));
     for (int i = 0; i < rows * side && !done.finding; ++i) {
       float expected = 0;
       for (int k = 0; k < depth; ++k)

@@ -161,6 +161,25 @@ TEST_P(Matmul, WholeNumbersAreExact) {
                          integers});
 }
 
+// Fewer programs than tiles, and more.
+TEST_P(Matmul, PersistentPrograms) {
+  for (const char *dtype : {"f16", "bf16", "f32"})
+    for (const std::int64_t programs : {1, 2, 64})
+      for (const char *transposed : {"false", "true"})
+        expectRight(device, {"matmul",
+                             matrix(200, 144, 104),
+                             {{"trans_b", transposed}},
+                             {},
+                             dtype,
+                             {{"persistent", 1},
+                              {"programs", programs},
+                              {"m", 64},
+                              {"n", 64},
+                              {"k", 32},
+                              {"warps", 4},
+                              {"stages", 3}}});
+}
+
 // Bits must not depend on who arrives last: expectRight compares two runs.
 TEST_P(MatmulEverywhere, SharedSums) {
   for (const char *dtype : {"f16", "f32", "i8"}) {
