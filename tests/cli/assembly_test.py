@@ -97,6 +97,8 @@ def cases(kernel):
                 yield kernel, *part, *shape, *option, *dtype
         for other in others:
             yield kernel, *part, *shapes[-1], *options[0], "--dtype", other
+        if re.search(r"^  persistent +", text, re.M):
+            yield kernel, *part, *shapes[-1], "--config", "persistent=1", *dtype
         for other in along_k:
             yield kernel, *part, *shapes[-1], "--opt", "trans_b=true", "--dtype", other
 
@@ -188,6 +190,11 @@ PLANNED = {
     "matmul 128x256x128 of fp8 along K, 8 warps": (
         ("matmul", "--opt", "trans_b=true", "--dtype", "f8e4m3", *tile("m=128 n=256 k=128 warps=8 stages=3")),
         *(8, 2, 2, 2, 1, 0, 0, 2, 1, 0, 0, 0),
+    ),
+    # Another warp has the copies made: nobody meets, and each warp hands slots back by itself.
+    "matmul 128x256x64, 8 warps, persistent": (
+        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=1")),
+        *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
     ),
     "attention of width 64": (
         ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2")),
