@@ -377,7 +377,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : loads)
       copied.push_back(load.load);
-    std::string why = whyNoPartition(getOperation(), copied);
+    const unsigned warps = warpsOf(getOperation()) + producerWarps;
+    std::string why = warps * target.warpSize > target.maxThreads
+                          ? "a block has no room for more of them"
+                          : whyNoPartition(getOperation(), copied);
     if (!why.empty()) {
       loop.emitRemark("all warps do the same work: ") << why;
       return false;

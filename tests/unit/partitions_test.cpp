@@ -92,10 +92,10 @@ TEST_P(Partitions, NoSteps) {
     ASSERT_EQ(float(value), 0);
 }
 
-std::string codeOf(bool specialized, const char *target, const char *form) {
+std::string codeOf(bool specialized, const char *target, const char *form, int warps = 8) {
   half *memory = nullptr;
   const Tensor<const half, 2> operand(memory, {256, 256}, {256, 1});
-  return product<half, half>(128, 64, 64, 8, specialized)
+  return product<half, half>(128, warps == 8 ? 64 : 256, 64, warps, specialized)
       .emit(target, form, operand, operand, Tensor<half, 2>(memory, {256, 256}, {256, 1}));
 }
 
@@ -105,6 +105,8 @@ TEST(Partition, IsThereWhereTheLoopAsksForItAndTheEngineCopies) {
   EXPECT_THAT(codeOf(false, "sm_90a", "ptx"), Not(HasSubstr("setmaxnreg")));
   EXPECT_THAT(codeOf(true, "sm_90", "ptx"), Not(HasSubstr("setmaxnreg")));
   EXPECT_THAT(codeOf(true, "sm_80", "ptx"), HasSubstr(".reqntid 256"));
+  // A block has 1024 threads at most.
+  EXPECT_THAT(codeOf(true, "sm_90a", "ptx", 32), HasSubstr(".reqntid 1024"));
 }
 
 /// Two tiles of 64 × 64, each of more steps than the ring has slots.
