@@ -32,7 +32,7 @@ TEST(Range, HintsAreAttributes) {
     for (auto i : sc::range(n, {.unroll = 1, .disallow_acc_multi_buffer = true}))
       sc::store(x + i, 1.0f);
   });
-  EXPECT_THAT(ir, HasSubstr("} {cta.flatten, cta.warp_specialize}"));
+  EXPECT_THAT(ir, HasSubstr("} {cta.flatten, cta.warp_specialize = true}"));
   EXPECT_THAT(ir, HasSubstr("} {cta.one_accumulator, cta.unroll = 1 : i32}"));
 }
 
