@@ -2,6 +2,7 @@
 // access without a mask.
 #include "passes/SimplifyPatterns.h"
 #include "ir/cta/Cta.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/analysis/SharedMemory.h"
 
@@ -121,6 +122,29 @@ struct CompareOfRange : OpRewritePattern<arith::CmpIOp> {
   }
 };
 
+/// A loop's counter plus no more than its step stays in range, as the loop's end does. A loop from
+/// the counter to there is known to have one iteration then.
+struct CounterPlusStep : OpRewritePattern<arith::AddIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::AddIOp op, PatternRewriter &rewriter) const override {
+    auto counter = dyn_cast<BlockArgument>(op.getLhs());
+    auto loop = counter ? dyn_cast<scf::ForOp>(counter.getOwner()->getParentOp()) : nullptr;
+    APInt added, step;
+    if (!loop || counter != loop.getInductionVar() ||
+        !matchPattern(op.getRhs(), m_ConstantInt(&added)) ||
+        !matchPattern(loop.getStep(), m_ConstantInt(&step)) || !added.isStrictlyPositive() ||
+        added.sgt(step))
+      return rewriter.notifyMatchFailure(op, "adds to no counter, or more than its step");
+    const auto flag =
+        loop.getUnsignedCmp() ? arith::IntegerOverflowFlags::nuw : arith::IntegerOverflowFlags::nsw;
+    const arith::IntegerOverflowFlags known = op.getOverflowFlags() | flag;
+    if (known == op.getOverflowFlags())
+      return rewriter.notifyMatchFailure(op, "is known");
+    rewriter.modifyOpInPlace(op, [&] { op.setOverflowFlags(known); });
+    return success();
+  }
+};
+
 /// The value that a mask has everywhere, if it is a constant.
 std::optional<bool> constantMask(Value mask) {
   APInt value;
@@ -189,10 +213,11 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
                ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
                SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
-               ElementwiseOfSplats, CompareOfRange, LoadOfConstantMask<tile::LoadOp>,
-               LoadOfConstantMask<cta::BufferLoadOp>, StoreOfConstantMask<tile::StoreOp>,
-               StoreOfConstantMask<cta::BufferStoreOp>, AtomicOfConstantMask<tile::AtomicRMWOp>,
-               AtomicOfConstantMask<tile::AtomicCasOp>>(patterns.getContext());
+               ElementwiseOfSplats, CompareOfRange, CounterPlusStep,
+               LoadOfConstantMask<tile::LoadOp>, LoadOfConstantMask<cta::BufferLoadOp>,
+               StoreOfConstantMask<tile::StoreOp>, StoreOfConstantMask<cta::BufferStoreOp>,
+               AtomicOfConstantMask<tile::AtomicRMWOp>, AtomicOfConstantMask<tile::AtomicCasOp>>(
+      patterns.getContext());
 }
 
 } // namespace sectile

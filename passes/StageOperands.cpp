@@ -368,11 +368,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (!hint || !hint.getValue() || loads.empty() || !loads.front().byEngine() ||
         clusterOf(getOperation()) > 1)
       return false;
-    const bool addsOnly = llvm::all_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+    const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
       const std::optional<CarriedSums> sums = carriedSums(dot);
-      return sums && sums->rescaling.empty();
+      return sums && !sums->rescaling.empty();
     });
-    if (!addsOnly)
+    if (rescales)
       return false;
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : loads)

@@ -1,5 +1,6 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,12 +30,8 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
-// What warpgroups multiply. The rate is how much of the chip's speed a tile reached on large
-// products of f16, on an H100: the larger it is, the less is read for each multiplication.
-struct WarpgroupTile {
-  std::int64_t m, n, warps, stages;
-  double rate;
-};
+// Rates are of products of f16 on an H100: the larger a tile, the less is read for each
+// multiplication.
 constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
                                             {128, 128, 8, 4, 0.92},
                                             {64, 128, 4, 4, 0.75},
@@ -43,21 +40,11 @@ constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
                              std::int64_t inner, std::int64_t units, std::int64_t bytes) {
-  const WarpgroupTile *best = nullptr;
-  std::int64_t tiles = 0;
-  double most = 0;
-  for (const WarpgroupTile &tile : warpgroupTiles) {
-    const std::int64_t count = batches * ceilDiv(rows, tile.m) * ceilDiv(columns, tile.n);
-    // The last wave takes as long as the others, and what is beyond the edge is multiplied too.
-    const double waves = double(ceilDiv(count, units)) * double(units * tile.m * tile.n);
-    const double speed = tile.rate * double(batches * rows * columns) / waves;
-    if (!best || speed > most)
-      best = &tile, most = speed, tiles = count;
-  }
+  const auto [best, tiles] = fastestTile(warpgroupTiles, batches, rows, columns, units);
   constexpr std::int64_t leastSteps = 16, mostSplits = 16;
   const std::int64_t depth = 128 / bytes; // a line of shared memory
   // Two of the smallest blocks find room in a multiprocessor.
-  const std::int64_t together = best->m * best->n <= 64 * 64 ? 2 : 1;
+  const std::int64_t together = best.m * best.n <= 64 * 64 ? 2 : 1;
   const std::int64_t splits =
       std::clamp<std::int64_t>(std::min(units * together / std::max<std::int64_t>(tiles, 1),
                                         ceilDiv(inner, depth) / leastSteps),
@@ -66,9 +53,10 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
   // the buffer that the tile takes from their ring.
   constexpr std::int64_t mostStepsToPersist = 8;
   const bool persists = bytes == 2 && tiles > units && ceilDiv(inner, depth) <= mostStepsToPersist;
-  return {{"m", best->m},           {"n", best->n},           {"k", depth},   {"group", 8},
-          {"warps", best->warps},   {"stages", best->stages}, {"cluster", 1}, {"splits", splits},
-          {"persistent", persists}, {"programs", units}};
+  return {{"m", best.m},      {"n", best.n},         {"k", depth},
+          {"group", 8},       {"warps", best.warps}, {"stages", best.stages},
+          {"cluster", 1},     {"splits", splits},    {"persistent", persists},
+          {"programs", units}};
 }
 
 Config defaultsFor(const Invocation &call, const std::string &target) {

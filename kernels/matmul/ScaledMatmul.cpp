@@ -7,6 +7,7 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -15,11 +16,13 @@ namespace {
 
 struct ScaledConfig {
   int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
+  bool persistent = false;
   int depth = 128, width = 128; // of a block of b
   int activation = 0;
   bool bias = false;
 };
-SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, depth, width, activation, bias)
+SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, persistent, depth, width, activation,
+               bias)
 
 // Within a block of K the sums are those of the codes; each block's are scaled once.
 template <class T, class Out>
@@ -29,28 +32,46 @@ Kernel scaledMatmul{
                         const ScaledConfig &config) {
       using Sum = SumOf<T>;
       const int m = config.m, n = config.n, steps = config.depth / config.k;
-      auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
-      auto left = a.tile(m, config.k);
-      auto right = b.tile(config.k, n);
-      // A tile whose columns lie in one block has one scale for all of them.
-      const bool same = config.width % n == 0;
-      const Int column = same ? j * n : j * n + arange(0, n);
-      auto total = zeros<float>(m, n);
-      for (auto block : range(0, aScales.extent(1))) {
-        auto sums = zeros<Sum>(m, n);
-        for (auto step : range(block * steps, (block + 1) * steps))
-          sums = dot(left.load(i, step), right.load(step, j), sums);
-        auto rows = aScales.fix(1, block).tile(m).load(i);
-        auto columns =
-            load(bScales.ptr() + (cast<std::int64_t>(block) * bScales.stride(0) +
-                                  cast<std::int64_t>(column / config.width) * bScales.stride(1)),
-                 column < c.extent(1));
-        total += cast<float>(sums) * (expand(rows, 1) * (same ? columns : expand(columns, 0)));
-      }
-      if (config.bias)
-        total = total + expand(cast<float>(bias.tile(n).load(j)), 0);
-      c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), total));
+      const auto tiles = c.tiles(m, n);
+      auto multiply = [&](const Int &tile) {
+        auto [i, j] = grouped_order(tile, tiles, config.order);
+        auto left = a.tile(m, config.k);
+        auto right = b.tile(config.k, n);
+        // A tile whose columns lie in one block has one scale for all of them.
+        const bool same = config.width % n == 0;
+        const Int column = same ? j * n : j * n + arange(0, n);
+        auto total = zeros<float>(m, n);
+        // With copies by other warps nothing holds the warpgroups together: one scales while
+        // another multiplies.
+        LoopOptions options;
+        if (config.persistent)
+          options.warp_specialize = true;
+        for (auto block : range(0, aScales.extent(1), options)) {
+          // The scales are under way while the codes are multiplied.
+          auto rows = aScales.fix(1, block).tile(m).load(i);
+          auto columns =
+              load(bScales.ptr() + (cast<std::int64_t>(block) * bScales.stride(0) +
+                                    cast<std::int64_t>(column / config.width) * bScales.stride(1)),
+                   column < c.extent(1));
+          auto sums = zeros<Sum>(m, n);
+          for (auto step : range(block * steps, (block + 1) * steps))
+            sums = dot(left.load(i, step), right.load(step, j), sums);
+          total += cast<float>(sums) * (expand(rows, 1) * (same ? columns : expand(columns, 0)));
+        }
+        if (config.bias)
+          total = total + expand(cast<float>(bias.tile(n).load(j)), 0);
+        c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), total));
+      };
+      if (config.persistent)
+        for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0)))
+          multiply(tile);
+      else
+        multiply(program_id(0));
     }};
+
+// Two sets of sums leave no room for larger ones. Rates are of fp8 on an H100.
+constexpr WarpgroupTile warpgroupTiles[] = {
+    {128, 128, 8, 4, 1}, {64, 128, 4, 4, 0.85}, {64, 64, 4, 4, 0.6}, {64, 32, 4, 6, 0.35}};
 
 void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::vector<double> values(static_cast<std::size_t>(array.count()));
@@ -152,7 +173,9 @@ KernelSpec sectile::scaledMatmulSpec() {
                  {"k", "depth of one step; divides block_k"},
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {"persistent", "1: each program does one tile after another", 0, 1},
+                 {"programs", "programs where they are persistent"}};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 33}, {"N", 150}, {"K", 200}};
   spec.follow = [](Invocation &call) {
@@ -168,17 +191,23 @@ KernelSpec sectile::scaledMatmulSpec() {
     return std::vector{scaledMatmulReference(call, inputs, arithmetic)};
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    const std::int64_t depth = call.options.integer("block_k");
-    // Where a warpgroup multiplies, one step of 128 takes fewer registers than two of 64.
-    const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true);
+    const std::int64_t depth = call.options.integer("block_k"), units = multiprocessors(target);
+    // One step a block: its sums are complete after it.
+    if (depth % 128 == 0 && hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true)) {
+      const WarpgroupTile tile =
+          fastestTile(warpgroupTiles, 1, call.extent("M"), call.extent("N"), units).tile;
+      return Config{{"m", tile.m},     {"n", tile.n},         {"k", 128},
+                    {"order", 8},      {"warps", tile.warps}, {"stages", tile.stages},
+                    {"persistent", 1}, {"programs", units}};
+    }
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},
-                  {"k", inWarpgroups && depth % 128 == 0 ? 128
-                        : depth % 64 == 0                ? 64
-                                                         : 32},
+                  {"k", depth % 64 == 0 ? 64 : 32},
                   {"order", 8},
                   {"warps", 4},
-                  {"stages", 3}};
+                  {"stages", 3},
+                  {"persistent", 0},
+                  {"programs", units}};
   };
   // Two sets of sums: those of a block and those of all.
   spec.spaces = {
@@ -200,6 +229,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                               .order = use.field("order"),
                               .warps = use.field("warps"),
                               .stages = use.field("stages"),
+                              .persistent = use.field("persistent") != 0,
                               .depth = static_cast<int>(options.integer("block_k")),
                               .width = static_cast<int>(options.integer("block_n")),
                               .activation =
@@ -208,8 +238,10 @@ KernelSpec sectile::scaledMatmulSpec() {
     if (chosen.depth % chosen.k)
       throw InputError("scaled_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
                        ", which does not divide block_k, " + std::to_string(chosen.depth));
-    const std::int64_t programs =
+    const std::int64_t tiles =
         ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    const std::int64_t programs =
+        chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles;
     forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
       forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
         use(scaledMatmul<T, Out>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"),

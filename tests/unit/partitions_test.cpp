@@ -18,8 +18,10 @@ namespace {
 template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
 
-/// c = a bᵀ in tiles of m × n, one after the other in each program.
-template <class T, class Out> auto product(int m, int n, int step, int warps, bool specialized) {
+/// c = a bᵀ in tiles of m × n, one after the other in each program. With a scale each step has sums
+/// of its own, which are scaled and added up, as those of fp8 with scales for blocks are.
+template <class T, class Out>
+auto product(int m, int n, int step, int warps, bool specialized, float scale = 1) {
   return Kernel{"product",
                 [=](View<const T, 2> a, View<const T, 2> b, View<Out, 2> c) {
                   const auto tiles = c.tiles(m, n);
@@ -27,8 +29,16 @@ template <class T, class Out> auto product(int m, int n, int step, int warps, bo
                     auto i = tile / tiles[1], j = tile % tiles[1];
                     auto acc = zeros<SumOf<T>>(m, n);
                     for (auto k :
-                         range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized}))
-                      acc = dot(a.tile(m, step).load(i, k), trans(b.tile(n, step).load(j, k)), acc);
+                         range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized})) {
+                      auto left = a.tile(m, step).load(i, k);
+                      auto right = trans(b.tile(n, step).load(j, k));
+                      if constexpr (std::is_same_v<SumOf<T>, float>)
+                        if (scale != 1) {
+                          acc += dot(left, right, zeros<float>(m, n)) * scale;
+                          continue;
+                        }
+                      acc = dot(left, right, acc);
+                    }
                     c.tile(m, n).store(i, j, cast<Out>(acc));
                   }
                 },
@@ -48,8 +58,9 @@ protected:
 
   /// Of no steps and up to several turns of the ring, with tails; of fewer tiles than programs and
   /// several for each.
-  template <class T, class Out> void expectProducts(int m, int n, int step, int warps) {
-    auto kernel = product<T, Out>(m, n, step, warps, /*specialized=*/true);
+  template <class T, class Out>
+  void expectProducts(int m, int n, int step, int warps, float scale = 1) {
+    auto kernel = product<T, Out>(m, n, step, warps, /*specialized=*/true, scale);
     for (int depth : {step, 3 * step, 5 * step - 16, 11 * step})
       for (int rows : {m, 2 * m + 8})
         for (int columns : {n, 2 * n + 16}) {
@@ -64,7 +75,7 @@ protected:
               float expected = 0;
               for (int k = 0; k < depth; ++k)
                 expected += elementOf(row * depth + k) * elementOf(column * depth + k);
-              ASSERT_EQ(float(got[size_t(row * columns + column)]), float(Out(expected)))
+              ASSERT_EQ(float(got[size_t(row * columns + column)]), float(Out(scale * expected)))
                   << rows << " x " << columns << ", depth " << depth << ", at [" << row << ", "
                   << column << "]";
             }
@@ -77,6 +88,7 @@ TEST_P(Partitions, TwoWarpgroups) { expectProducts<half, half>(128, 64, 64, 8); 
 TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
 // No dot of theirs is in flight: sums are promoted.
 TEST_P(Partitions, PromotedSums) { expectProducts<float8_e4m3, half>(64, 32, 128, 4); }
+TEST_P(Partitions, ScaledSums) { expectProducts<half, half>(128, 32, 64, 8, 0.5f); }
 TEST_P(Partitions, Integers) { expectProducts<std::int8_t, std::int32_t>(64, 32, 64, 4); }
 
 // A is empty along K: nothing is copied, and each tile is stored.

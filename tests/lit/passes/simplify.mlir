@@ -129,3 +129,37 @@ func.func @constant_masks_of_atomics(%p: !tile.ptr<i32>, %x: i32) -> (i32, i32, 
   %2 = tile.atomic_cas %p, %x, %x mask %false : !tile.ptr<i32>, i32 mask i1 -> i32
   return %0, %1, %2 : i32, i32, i32
 }
+
+// A loop from another's counter to its next value has one iteration, whatever the counter is.
+// CHECK-LABEL: func @one_iteration
+// CHECK: scf.for
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @one_iteration(%n: i32, %p: !tile.ptr<i32>) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %end = arith.addi %i, %c1 : i32
+    scf.for %j = %i to %end step %c1 : i32 {
+      tile.store %p, %j : !tile.ptr<i32>, i32
+    }
+  }
+  return
+}
+
+// Beyond the step the sum may overflow: then there are no iterations.
+// CHECK-LABEL: func @may_overflow
+// CHECK: scf.for
+// CHECK: scf.for
+func.func @may_overflow(%n: i32, %p: !tile.ptr<i32>) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %end = arith.addi %i, %c2 : i32
+    scf.for %j = %i to %end step %c2 : i32 {
+      tile.store %p, %j : !tile.ptr<i32>, i32
+    }
+  }
+  return
+}
