@@ -53,6 +53,12 @@ unsigned launchedWarpsOf(func::FuncOp kernel) {
   kernel.walk([&](cta::PartitionOp partition) { warps += partition.getWarps(); });
   return warps;
 }
+Operation *outermostAround(Operation *op) {
+  while (!isa<func::FuncOp>(op->getParentOp()))
+    op = op->getParentOp();
+  return op;
+}
+
 unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, 3); }
 
 } // namespace sectile

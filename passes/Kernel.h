@@ -25,6 +25,9 @@ unsigned warpsOf(mlir::func::FuncOp kernel);
 /// With those of its partitions: what a launch has.
 unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
 
+/// The operation of the kernel's own block that `op` is in, or that it is.
+mlir::Operation *outermostAround(mlir::Operation *op);
+
 /// How many uses of a channel are under way in this kernel's pipelined loops: 3 when it does not
 /// say.
 unsigned stagesOf(mlir::func::FuncOp kernel);

@@ -10,7 +10,9 @@
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "passes/Check.h"
+#include "passes/ChooseBuffer.h"
 #include "passes/DeadCode.h"
+#include "passes/EngineStores.h"
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
@@ -36,9 +38,6 @@ namespace {
 
 /// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
 constexpr unsigned maxInvariantRegisters = 32;
-
-/// Bytes of shared memory for mbarriers and small scratch.
-constexpr int64_t smallThings = 2048;
 
 /// Where an operand comes from, conversions aside: its axis i is axis order[i] of the root.
 struct Origin {
@@ -74,11 +73,8 @@ Origin originOfOperand(Value operand) {
 
 struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// A tile that dots read from shared memory.
-  struct Staged {
+  struct Staged : BufferReaders {
     SmallVector<BufferUse, 2> uses;
-    SmallVector<Layout, 2> readers; ///< in the root's axes
-    bool byDescriptor = false;      ///< instructions read it from shared memory themselves
-    std::optional<unsigned> along;  ///< the root's axis of which they need neighbours
   };
 
   void runOnOperation() override {
@@ -93,7 +89,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     for (auto &[root, tile] : staged)
       allocate(root, tile);
     if (target.tensorCopy)
-      storeByEngine();
+      EngineStores(getOperation(), target).run();
     leaveCluster();
     eraseDeadCode(getOperation());
   }
@@ -169,87 +165,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return multiplyAddOperandLayout(acc, tileType(dot->getOperand(operand)).getShape(), operand);
   }
 
-  /// As descriptors say where an instruction reads it itself. Else rows of vectors as the writer
-  /// has them, swizzled for all who read it, and for the writer, which copies `copied` elements at
-  /// once, or as many as there are together. Vectors that leave room for a swizzle are shorter than
-  /// others, where some reader has no use for those.
-  cta::BufferType chooseBuffer(RankedTensorType type, const Staged &tile,
-                               std::optional<unsigned> copied = std::nullopt) {
-    const Layout &writer = *cta::layoutOf(type);
-    unsigned bits = cta::elementBits(type), fastest = tile.along.value_or(fastestAxis(writer));
-    SmallVector<unsigned> order{fastest};
-    for (unsigned axis = writer.rank(); axis-- > 0;)
-      if (axis != fastest)
-        order.push_back(axis);
-    unsigned widest = target.maxVectorBits / std::max(bits, 8u);
-    const BankModel banks = banksOf(target);
-    BankModel writerBanks = banks;
-    unsigned written = copied.value_or(widest);
-    if (copied) // from global memory, not registers
-      writerBanks.matrixStores = false;
-    auto choose = [&](unsigned vector, bool matrixLoads) {
-      SmallVector<Simultaneous> accesses;
-      for (const Layout &reader : tile.readers) {
-        Simultaneous rows;
-        if (matrixLoads)
-          rows = simultaneousMatrixRows(reader, fastest, bits);
-        if (rows.empty())
-          rows = simultaneousVectors(
-              reader, fastest, std::min(reader.contiguousPerThread(fastest), vector), bits, banks);
-        accesses.push_back(std::move(rows));
-      }
-      accesses.push_back(simultaneousVectors(
-          writer, fastest, std::min({writer.contiguousPerThread(fastest), vector, written}), bits,
-          banks));
-      return chooseSharedLayout(type.getShape(), order, bits, vector, accesses, banks);
-    };
-    std::optional<Layout> best;
-    double leastCost = 0;
-    unsigned conflictsOfBest = 0;
-    // Of one core.
-    auto consider = [&](const Layout &layout) {
-      SharedAccess access =
-          planSharedAccess(layout, writer, bits, /*isStore=*/true, writerBanks, written);
-      double cost = access.cost();
-      unsigned conflicts = access.conflicts();
-      for (const Layout &reader : tile.readers) {
-        access = planSharedAccess(layout, reader, bits, /*isStore=*/false, banks, widest);
-        cost += access.cost();
-        conflicts += access.conflicts();
-      }
-      if (!best || cost < leastCost) {
-        best = layout;
-        leastCost = cost;
-        conflictsOfBest = conflicts;
-      }
-    };
-    for (unsigned line : {128, 64, 32})
-      if (tile.byDescriptor && (!best || conflictsOfBest))
-        consider(sharedForDescriptors(type.getShape(), fastest, bits, line));
-    for (unsigned vector = widest; vector >= copied.value_or(1); vector /= 2)
-      for (bool matrixLoads : {true, false}) {
-        if (tile.byDescriptor || (matrixLoads && !target.matrixLoad) || (best && !conflictsOfBest))
-          continue;
-        consider(choose(vector, matrixLoads));
-      }
-    return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
-                                cta::LayoutAttr::get(&getContext(), *best));
-  }
-
-  /// The axis along which threads hold neighbours, or else lanes do.
-  static unsigned fastestAxis(const Layout &layout) {
-    unsigned fastest = layout.rank() - 1;
-    for (unsigned axis = layout.rank(); axis-- > 0;)
-      if (layout.contiguousPerThread(axis) > layout.contiguousPerThread(fastest))
-        fastest = axis;
-    if (layout.contiguousPerThread(fastest) > 1)
-      return fastest;
-    for (unsigned axis = layout.rank(); axis-- > 0;)
-      if (layout.bits(In::Lane) && layout.basis(In::Lane, 0, axis))
-        fastest = axis;
-    return fastest;
-  }
-
   void fetchLoops() {
     const Producer producer = target.asyncCopy ? Producer::Copies : Producer::Registers;
     std::optional<ContiguityAnalysis> contiguity;
@@ -304,7 +219,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       // more.
       const unsigned ringDepth =
           !early && loadsByOtherWarps(loop, loads)
-              ? depthThatFits(loads, stages + canOverlap(loop), outermost(loop))
+              ? depthThatFits(loads, stages + canOverlap(loop), outermostAround(loop),
+                              /*inPartition=*/true)
               : 0;
       const bool byOtherWarps = ringDepth >= 2;
       // A dot in flight reads one buffer more.
@@ -355,7 +271,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     OpBuilder builder(loop);
     for (FetchedLoad &load : loads) {
       auto block = cast<tile::LoadBlockOp>(load.load);
-      load.buffer = engineBuffer(block);
+      load.buffer = engineBufferOf(block);
       load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
       load.isShared = isSharedInCluster(load);
     }
@@ -404,17 +320,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
            values.areAlike(load.tensor->coordinates);
   }
 
-  cta::BufferType engineBuffer(tile::LoadBlockOp load) {
+  static cta::BufferType engineBufferOf(tile::LoadBlockOp load) {
     return engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
-  }
-
-  /// In as few boxes as can be.
-  cta::BufferType engineBuffer(RankedTensorType type, unsigned along) {
-    constexpr unsigned widestLine = 128;
-    const Layout layout =
-        sharedForDescriptors(type.getShape(), along, cta::elementBits(type), widestLine);
-    return cta::BufferType::get(&getContext(), type.getShape(), type.getElementType(),
-                                cta::LayoutAttr::get(&getContext(), layout));
   }
 
   /// Why the copy engine cannot copy a loop's load; empty when it can.
@@ -439,7 +346,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
     if (!why.empty())
       return why;
-    return planTensorBoxes(engineBuffer(load).getLayout().getLayout(),
+    return planTensorBoxes(engineBufferOf(load).getLayout().getLayout(),
                            cta::elementBits(load.getType()))
                ? ""
                : "its extents are no multiples of eight";
@@ -467,145 +374,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                  : WalkResult::advance();
     });
     return result.wasInterrupted();
-  }
-
-  /// Lets the copy engine store what goes through shared memory on its way, and add to memory what
-  /// nobody asks for the result of, where the rings were.
-  void storeByEngine() {
-    int64_t room = 0;
-    getOperation().walk([&](cta::ChannelOp channel) { room += channel.getType().getBytes(); });
-    SmallVector<Operation *> stores;
-    getOperation().walk([&](Operation *op) {
-      if (auto store = dyn_cast<tile::StoreBlockOp>(op)) {
-        auto convert = store.getValue().getDefiningOp<cta::ConvertLayoutOp>();
-        if (convert && planOf(convert).kind == ConversionPlan::Kind::Scratch)
-          stores.push_back(op);
-      } else if (isa<tile::AtomicBlockOp>(op)) {
-        stores.push_back(op);
-      }
-    });
-    if (room == 0 || stores.empty())
-      return;
-    const ContiguityAnalysis contiguity(getOperation());
-    AddressAnalysis addresses(getOperation());
-    int64_t besideRings = target.maxSharedBytes - room - smallThings;
-    llvm::MapVector<Block *, SmallVector<Value>> stored;
-    for (Operation *store : stores) {
-      const ViewBlock block = *blockOf(store);
-      auto atomic = dyn_cast<tile::AtomicBlockOp>(store);
-      Value value = atomic ? atomic.getValue() : cast<tile::StoreBlockOp>(store).getValue();
-      if (auto convert = value.getDefiningOp<cta::ConvertLayoutOp>())
-        value = convert.getSource();
-      std::string why = whyNotStored(store, block, contiguity, addresses);
-      std::optional<cta::BufferType> buffer;
-      if (why.empty()) {
-        Staged tile;
-        tile.byDescriptor = true;
-        tile.along = denseDimension(block.view);
-        buffer = atomic ? engineBuffer(tileType(value), *tile.along)
-                        : chooseBuffer(tileType(value), tile);
-        if (!planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(value.getType())))
-          why = "its extents are no multiples of eight";
-        else if (buffer->getBytes() > (isInLoop(store) ? besideRings : room))
-          why = isInLoop(store) ? "there is no room for it beside the loops' buffers"
-                                : "there is no room for it where the loops' buffers were";
-      }
-      if (!why.empty()) {
-        store->emitRemark(atomic ? "is added by threads, not by the copy engine: "
-                                 : "is stored by threads, not by the copy engine: ")
-            << why;
-        continue;
-      }
-      (isInLoop(store) ? besideRings : room) -= llvm::alignTo(buffer->getBytes(), 1024);
-      OpBuilder builder(store);
-      const TensorBlock tensor = makeTensorBlock(builder, block, contiguity);
-      Value from;
-      if (isInLoop(store)) {
-        from = storedInTurn(builder, cast<scf::ForOp>(store->getParentOp()), *buffer, value);
-      } else {
-        from = cta::AllocOp::create(builder, store->getLoc(), *buffer, value, IntegerAttr());
-        stored[store->getBlock()].push_back(from);
-      }
-      cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
-                                      tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
-                                      from, /*adds=*/bool(atomic));
-      store->erase();
-    }
-    for (auto &[block, buffers] : stored) {
-      OpBuilder builder(block->getTerminator());
-      cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
-                                     /*when=*/Value(), /*written=*/false);
-    }
-  }
-
-  static bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
-
-  /// The buffer from which a loop stores a tile in each iteration. The store of the iteration
-  /// before has to be done: both may be of the same bytes.
-  static Value storedInTurn(OpBuilder &builder, scf::ForOp loop, cta::BufferType type, Value tile) {
-    const Location loc = tile.getLoc();
-    OpBuilder before(loop), after(loop->getContext());
-    after.setInsertionPointAfter(loop);
-    Value buffer = cta::AllocOp::create(before, loc, type, Value(), IntegerAttr());
-    Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                                          loop.getInductionVar(), loop.getLowerBound());
-    cta::TensorStoreWaitOp::create(builder, loc, buffer, isLater, /*written=*/true);
-    cta::LocalStoreOp::create(builder, loc, tile, buffer);
-    Value entered = arith::CmpIOp::create(
-        after, loc, loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
-        loop.getLowerBound(), loop.getUpperBound());
-    cta::TensorStoreWaitOp::create(after, loc, buffer, entered, /*written=*/false);
-    return buffer;
-  }
-
-  /// Why the copy engine cannot store a block, or add one to memory; empty when it can.
-  /// Nobody waits until it has, so that nothing else in the kernel may depend on it.
-  std::string whyNotStored(Operation *store, const ViewBlock &block,
-                           const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
-    // Rings that end with their loop have their place behind it, where nobody waits for a store.
-    if (isInLoop(store) && (store->getParentOp() != outermost(store) ||
-                            !isa<scf::ForOp>(store->getParentOp()) || !hasPartition()))
-      return "it is in a loop";
-    if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
-      if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
-        return "it has a hint for the cache";
-    } else {
-      auto atomic = cast<tile::AtomicBlockOp>(store);
-      if (!isUnordered(atomic))
-        return "it is ordered, or its result is used";
-      if (atomic.getScope() == tile::Scope::System)
-        return "it is atomic for the whole system";
-      if (atomic.getKind() != tile::AtomicKind::FAdd ||
-          !cta::addedAs(cta::elementOf(atomic.getType())))
-        return "it adds no floats of 16 bits, and threads do others as fast";
-    }
-    std::string why = whyNoTensorStore(block, contiguity);
-    if (!why.empty())
-      return why;
-    EndedIterations allLoops = 0;
-    getOperation().walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
-    const GlobalAccess written = *addresses.accessOf(store);
-    getOperation().walk([&](Operation *op) {
-      if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
-          (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)))) {
-        why = "the kernel orders memory for other programs";
-        return WalkResult::interrupt();
-      }
-      std::optional<GlobalAccess> access = addresses.accessOf(op);
-      if (op != store && access &&
-          (addresses.mayOverlap(*access, written, allLoops) ||
-           addresses.mayOverlap(written, *access, allLoops))) {
-        why = "the kernel may read or write it elsewhere";
-        return WalkResult::interrupt();
-      }
-      return WalkResult::advance();
-    });
-    return why;
-  }
-
-  /// Whether nothing in the kernel can tell when it is done.
-  static bool isUnordered(tile::AtomicBlockOp atomic) {
-    return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
   }
 
   /// The dot of a loop that an iteration can do for the next one, so that it runs beside the rest
@@ -642,7 +410,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       early.emitRemark("runs beside no other work: registers do not hold two of its results");
       return nullptr;
     }
-    if (bytesWith(planned, stages, loop) > target.maxSharedBytes) {
+    if (bytesWith(planned, stages) + scratchIn(loop, stagedConversions()) > target.maxSharedBytes) {
       late.emitRemark("runs beside no other work: there is no room for one buffer more");
       return nullptr;
     }
@@ -663,7 +431,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         warpsOf(getOperation()) * target.warpSize *
         (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + 32);
     return 2 * registers <= target.registersPerUnit &&
-           2 * bytesWith(loads, stages, loop) <= target.maxSharedBytes;
+           2 * (bytesWith(loads, stages) + scratchIn(loop, stagedConversions())) <=
+               target.maxSharedBytes;
   }
 
   /// Whether a thread's registers hold what two dots have at once when they overlap: both results
@@ -707,40 +476,41 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     });
   }
 
-  /// Whether warps of their own fill some ring.
-  bool hasPartition() {
-    return getOperation()
-        .walk([](cta::ChannelOp channel) {
-          return channel.getBetweenWarps() ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
-  }
-
-  static Operation *outermost(Operation *op) {
-    while (!isa<func::FuncOp>(op->getParentOp()))
-      op = op->getParentOp();
-    return op;
-  }
-
   /// How many buffers of each load, up to `most`, shared memory has room for, whatever lives at the
   /// same time.
-  unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, Operation *beside) {
-    while (most > 0 && bytesWith(loads, most, beside) > target.maxSharedBytes)
+  unsigned depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, Operation *beside,
+                         bool inPartition = false) {
+    const int64_t others =
+        inPartition ? EngineStores(getOperation(), target).bytesBeside(beside, stagedConversions())
+                    : scratchIn(beside, stagedConversions());
+    while (most > 0 && bytesWith(loads, most) + others > target.maxSharedBytes)
       --most;
     return most;
   }
   /// Of shared memory, with so many buffers of each load: a buffer that is filled an iteration
-  /// ahead shares its place with nothing, and with no scratch of an operation in `beside`.
-  int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth, Operation *beside) {
-    int64_t bytes = 0, scratch = 0;
+  /// ahead shares its place with nothing.
+  int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth) {
+    int64_t bytes = 0;
     for (const FetchedLoad &load : loads)
       bytes += (depth + load.isReadLonger) * llvm::alignTo(load.buffer.getBytes(), 16) -
                bytesOf(load.load->getResult(0));
     for (auto &[root, tile] : staged)
       bytes += bytesOf(root);
     getOperation().walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
-    beside->walk([&](Operation *op) { scratch = std::max(scratch, scratchOf(op).bytes); });
-    return bytes + scratch;
+    return bytes;
+  }
+  /// Conversions of operands that dots will read from shared memory.
+  DenseSet<Operation *> stagedConversions() const {
+    DenseSet<Operation *> found;
+    for (const auto &[root, tile] : staged)
+      for (const BufferUse &use : tile.uses)
+        for (Operation *op = use.operand->get().getDefiningOp(); op && op->hasOneUse();
+             op = op->getOperand(0).getDefiningOp()) {
+          if (!isa<cta::ConvertLayoutOp, tile::PermuteOp>(op))
+            break;
+          found.insert(op);
+        }
+    return found;
   }
   static int64_t bytesOf(Value tile) {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());
@@ -749,9 +519,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   FetchedLoad fetched(Operation *load, const Staged &tile, const ContiguityAnalysis &contiguity,
                       Producer producer) {
     if (producer == Producer::Registers)
-      return {load, chooseBuffer(tileType(load->getResult(0)), tile), tile.uses};
+      return {load, chooseBuffer(tileType(load->getResult(0)), tile, target), tile.uses};
     unsigned vector = copiedAtOnce(load, contiguity);
-    return {load, chooseBuffer(tileType(load->getResult(0)), tile, vector), tile.uses, vector};
+    return {load, chooseBuffer(tileType(load->getResult(0)), tile, target, vector), tile.uses,
+            vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.
@@ -849,8 +620,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         first = user;
     }
     OpBuilder builder(first);
-    auto alloc = cta::AllocOp::create(builder, root.getLoc(), chooseBuffer(tileType(root), tile),
-                                      root, IntegerAttr());
+    auto alloc = cta::AllocOp::create(
+        builder, root.getLoc(), chooseBuffer(tileType(root), tile, target), root, IntegerAttr());
     for (const BufferUse &use : tile.uses)
       readBuffer(builder, use, alloc);
   }

@@ -489,6 +489,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AssertOp check) { emitAssert(*this, check); })
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
+      .Case([&](cta::ExtractSliceOp slice) { emitExtractSlice(slice); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
       .Case([&](cta::DotBeginOp begin) {
         Registers sums = registers(begin.getSums());
@@ -525,7 +526,9 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::ClusterAcquireOp acquire) { emitClusterAcquire(*this, acquire); })
       .Case([&](cta::TensorCopyOp copy) { emitTensorCopy(*this, copy); })
       .Case([&](cta::TensorStoreOp store) { emitTensorStore(*this, store); })
-      .Case([&](cta::TensorStoreWaitOp wait) { hooks.tensorStoresWait(b, wait.getWritten()); })
+      .Case([&](cta::TensorStoreWaitOp wait) {
+        hooks.tensorStoresWait(b, wait.getLater(), wait.getWritten());
+      })
       // A target without asynchronous copies has none under way.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)
@@ -566,7 +569,57 @@ void keepRolled(llvm::BranchInst *back) {
   back->setMetadata(llvm::LLVMContext::MD_loop, loop);
 }
 
+/// A loop that carries dots in flight. They are waited for on the way out of the loop, where no
+/// iteration ended otherwise: when the wait comes where the way around the loop meets it, ptxas may
+/// take what reads the sums behind it for a reader of sums in flight, and runs all dots one after
+/// another.
+void KernelEmitter::emitForInFlight(scf::ForOp op, bool &ok) {
+  llvm::BasicBlock *before = b.GetInsertBlock();
+  auto *body = llvm::BasicBlock::Create(b.getContext(), "loop.body", kernel);
+  auto *exit = llvm::BasicBlock::Create(b.getContext(), "loop.exit", kernel);
+  auto *after = llvm::BasicBlock::Create(b.getContext(), "loop.end", kernel);
+  llvm::Value *lower = scalar(op.getLowerBound()), *upper = scalar(op.getUpperBound());
+  llvm::Value *step = scalar(op.getStep());
+  auto isInside = [&](llvm::Value *at) {
+    return op.getUnsignedCmp() ? b.CreateICmpULT(at, upper) : b.CreateICmpSLT(at, upper);
+  };
+  b.CreateCondBr(isInside(lower), body, after);
+  b.SetInsertPoint(body);
+  llvm::PHINode *induction = b.CreatePHI(lower->getType(), 2);
+  induction->addIncoming(lower, before);
+  define(op.getInductionVar(), {induction});
+  SmallVector<Registers> phis;
+  for (auto [initial, argument] : llvm::zip_equal(op.getInitArgs(), op.getRegionIterArgs())) {
+    phis.push_back(makePhis(b, registers(initial), before));
+    define(argument, phis.back());
+  }
+  ok = succeeded(emitBlock(*op.getBody()));
+  if (!ok)
+    return;
+  locate(op.getLoc());
+  llvm::Value *next = b.CreateAdd(induction, step, "", op.getUnsignedCmp(), !op.getUnsignedCmp());
+  llvm::BasicBlock *last = b.GetInsertBlock();
+  induction->addIncoming(next, last);
+  for (auto [i, yielded] : llvm::enumerate(op.getYieldedValues()))
+    addIncoming(phis[i], registers(yielded), last);
+  llvm::BranchInst *back = b.CreateCondBr(isInside(next), body, exit);
+  if (op->hasAttr(hints::unroll))
+    keepRolled(back);
+  b.SetInsertPoint(exit);
+  hooks.warpgroupWait(b, /*pending=*/0, {});
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  for (auto [initial, yielded, result] :
+       llvm::zip_equal(op.getInitArgs(), op.getYieldedValues(), op.getResults())) {
+    Registers merged = makePhis(b, registers(initial), before);
+    addIncoming(merged, registers(yielded), exit);
+    define(result, std::move(merged));
+  }
+}
+
 void KernelEmitter::emitFor(scf::ForOp op, bool &ok) {
+  if (llvm::any_of(op.getResultTypes(), llvm::IsaPred<cta::InFlightType>))
+    return emitForInFlight(op, ok);
   llvm::BasicBlock *before = b.GetInsertBlock();
   auto *header = llvm::BasicBlock::Create(b.getContext(), "loop", kernel);
   auto *body = llvm::BasicBlock::Create(b.getContext(), "loop.body", kernel);

@@ -127,6 +127,7 @@ private:
   void emitArange(tile::ArangeOp op);
   mlir::LogicalResult emitReshape(tile::ReshapeOp op);
   mlir::LogicalResult emitBroadcast(tile::BroadcastOp op);
+  void emitExtractSlice(cta::ExtractSliceOp op);
   mlir::LogicalResult emitPermute(tile::PermuteOp op);
   mlir::LogicalResult emitJoin(tile::JoinOp op);
   mlir::LogicalResult emitSplit(tile::SplitOp op);
@@ -143,6 +144,7 @@ private:
 
   // Control flow.
   void emitFor(mlir::scf::ForOp op, bool &ok);
+  void emitForInFlight(mlir::scf::ForOp op, bool &ok);
   void emitIf(mlir::scf::IfOp op, bool &ok);
   void emitWhile(mlir::scf::WhileOp op, bool &ok);
   mlir::LogicalResult emitPartition(cta::PartitionOp op);

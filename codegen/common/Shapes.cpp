@@ -57,6 +57,15 @@ LogicalResult KernelEmitter::emitReshape(tile::ReshapeOp op) {
   return rename(op, *natural, registers(op.getSource()), op);
 }
 
+void KernelEmitter::emitExtractSlice(cta::ExtractSliceOp op) {
+  const Layout &layout = *cta::layoutOf(op.getSource().getType());
+  Registers &source = registers(op.getSource());
+  Registers result;
+  for (unsigned reg = 0; reg < cta::layoutOf(op.getType())->numRegisters(); ++reg)
+    result.push_back(source[layout.slicedRegister(op.getDim(), op.getCount(), op.getIndex(), reg)]);
+  define(op, std::move(result));
+}
+
 LogicalResult KernelEmitter::emitBroadcast(tile::BroadcastOp op) {
   auto from =
       broadcastRegisters(*cta::layoutOf(op.getSource().getType()), *cta::layoutOf(op.getType()));

@@ -73,7 +73,7 @@ void TargetHooks::tensorStore(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *
 void TargetHooks::tensorStoresCommit(IRBuilder<> &) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
-void TargetHooks::tensorStoresWait(IRBuilder<> &, bool) const {
+void TargetHooks::tensorStoresWait(IRBuilder<> &, unsigned, bool) const {
   llvm_unreachable("a copy engine on a target that has none");
 }
 void TargetHooks::warpgroupBegin(IRBuilder<> &) const {

@@ -159,8 +159,9 @@ public:
                            bool adds) const;
   /// After the last of several that are waited for together.
   virtual void tensorStoresCommit(llvm::IRBuilder<> &b) const;
-  /// Waits until this thread's stores have read shared memory, or have been `written`.
-  virtual void tensorStoresWait(llvm::IRBuilder<> &b, bool written) const;
+  /// Waits until this thread's stores have read shared memory, or have been `written`, the last
+  /// `later` of them excepted.
+  virtual void tensorStoresWait(llvm::IRBuilder<> &b, unsigned later, bool written) const;
   /// An operand in shared memory: the address of the buffer, as an i32, and where in it.
   struct SharedOperand {
     llvm::Value *buffer;

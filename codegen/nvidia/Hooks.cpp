@@ -237,10 +237,10 @@ public:
   void tensorStoresCommit(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_cp_async_bulk_commit_group, {});
   }
-  void tensorStoresWait(IRBuilder<> &b, bool written) const override {
+  void tensorStoresWait(IRBuilder<> &b, unsigned later, bool written) const override {
     b.CreateIntrinsic(written ? Intrinsic::nvvm_cp_async_bulk_wait_group
                               : Intrinsic::nvvm_cp_async_bulk_wait_group_read,
-                      {b.getInt32(0)});
+                      {b.getInt32(later)});
   }
   void warpgroupBegin(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});

@@ -179,6 +179,31 @@ LogicalResult ConvertLayoutOp::verify() {
   return success();
 }
 
+void ExtractSliceOp::build(OpBuilder &builder, OperationState &state, Value source, unsigned dim,
+                           unsigned count, unsigned index) {
+  auto type = cast<RankedTensorType>(source.getType());
+  const Layout slice = *layoutOf(type)->slice(dim, count);
+  build(builder, state,
+        RankedTensorType::get(slice.shape(), type.getElementType(),
+                              LayoutAttr::get(builder.getContext(), slice)),
+        source, dim, count, index);
+}
+
+LogicalResult ExtractSliceOp::verify() {
+  auto from = getSource().getType(), to = getType();
+  const Layout *layout = layoutOf(from), *result = layoutOf(to);
+  if (!layout || !result)
+    return emitOpError("needs layouts on both sides");
+  if (getDim() >= from.getRank() || getIndex() >= getCount())
+    return emitOpError("has no such dimension or part");
+  const std::optional<Layout> slice = layout->slice(getDim(), getCount());
+  if (!slice)
+    return emitOpError("cannot split ") << from << " within its threads";
+  if (*slice != *result || from.getElementType() != to.getElementType())
+    return emitOpError("gives a tile of layout ") << slice->text();
+  return success();
+}
+
 OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
   if (getSource().getType() == getType())
     return getSource();

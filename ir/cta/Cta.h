@@ -17,6 +17,10 @@ namespace sectile::cta {
 struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
   llvm::StringRef getName() final { return "shared memory"; }
 };
+/// Registers of sums in flight.
+struct Accumulators : mlir::SideEffects::Resource::Base<Accumulators> {
+  llvm::StringRef getName() final { return "sums in flight"; }
+};
 } // namespace sectile::cta
 
 #define GET_OP_CLASSES

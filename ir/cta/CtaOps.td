@@ -96,6 +96,8 @@ def Cta_TensorMapType : TypeDef<Cta_Dialect, "TensorMap"> {
 }
 
 def Cta_SharedMemory : Resource<"::sectile::cta::SharedMemory">;
+/// Registers of sums in flight.
+def Cta_Accumulators : Resource<"::sectile::cta::Accumulators">;
 
 class Cta_Op<string mnemonic, list<Trait> traits = []> : Op<Cta_Dialect, mnemonic, traits>;
 
@@ -107,6 +109,16 @@ def Cta_ConvertLayoutOp : Cta_Op<"convert_layout", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+}
+
+def Cta_ExtractSliceOp : Cta_Op<"extract_slice", [Pure]> {
+  let summary = "part `index` of `count` equal parts of a tile along a dimension";
+  let description = "Each thread holds as much of every part, and keeps it: nothing moves.";
+  let arguments = (ins Tile_Tensor:$source, I32Attr:$dim, I32Attr:$count, I32Attr:$index);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$source `[` $index `of` $count `]` `along` $dim attr-dict `:` type($source) `->` type($result)";
+  let builders = [OpBuilder<(ins "mlir::Value":$source, "unsigned":$dim, "unsigned":$count, "unsigned":$index)>];
+  let hasVerifier = 1;
 }
 
 def Cta_DotOp : Cta_Op<"dot", [AllTypesMatch<["acc", "result"]>,
@@ -147,9 +159,13 @@ def Cta_DotStartOp : Cta_Op<"dot_start", [DeclareOpInterfaceMethods<MemoryEffect
   let hasVerifier = 1;
 }
 
-def Cta_DotBeginOp : Cta_Op<"dot_begin", [Pure,
+def Cta_DotBeginOp : Cta_Op<"dot_begin", [MemoryEffects<[MemAlloc<Cta_Accumulators>]>,
     TypesMatchWith<"the tile in flight", "result", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "a tile as sums in flight, to which no dot adds yet";
+  let description = [{
+    It takes the registers of the sums. So it stays in its loop, though it could leave it: a loop around would keep them
+    beside those of each iteration, and the instructions that follow run one after another for want of registers.
+  }];
   let arguments = (ins Tile_Tensor:$sums);
   let results = (outs Cta_InFlightType:$result);
   let assemblyFormat = "$sums attr-dict `:` qualified(type($result))";
@@ -307,10 +323,12 @@ def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
     MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "wait until the copy engine has read these buffers, of all stores so far";
   let description = [{
-    The thread that had them stored waits: the others see it after a barrier. `written`: until memory has what they store,
-    too. Where `when` is false there is nothing to wait for.
+    The thread that had them stored waits: the others see it after a barrier. `later`: how many stores came after theirs,
+    which may still be under way. `written`: until memory has what they store, too. Where `when` is false there is nothing
+    to wait for.
   }];
-  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Optional<I1>:$when, UnitAttr:$written);
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Optional<I1>:$when,
+                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntNonNegative]>, "0">:$later, UnitAttr:$written);
   let assemblyFormat = "$buffers (`when` $when^)? (`written` $written^)? attr-dict `:` qualified(type($buffers))";
 }
 

@@ -91,6 +91,50 @@ Layout Layout::broadcast(llvm::ArrayRef<int64_t> shape) const {
   return result;
 }
 
+llvm::SmallVector<unsigned, 4> Layout::sliceBits(unsigned dim, unsigned count) const {
+  llvm::SmallVector<unsigned, 4> found;
+  const unsigned split = llvm::Log2_32(count);
+  for (unsigned i = 0; i < split; ++i) {
+    const uint32_t wanted = 1u << (shift(dim) + coreBits(dim) - split + i);
+    for (In in : distributedIns)
+      for (unsigned bit = 0; bit < bits(in); ++bit)
+        if (in == In::Register && packed(in)[bit] == wanted)
+          found.push_back(bit);
+        else if (packed(in)[bit] & wanted)
+          return {};
+  }
+  return found;
+}
+
+std::optional<Layout> Layout::slice(unsigned dim, unsigned count) const {
+  assert(isDistributed() && llvm::isPowerOf2_32(count));
+  if (repeats(dim) != 1 || core(dim) < count)
+    return std::nullopt;
+  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, count);
+  if (dropped.size() != llvm::Log2_32(count))
+    return std::nullopt;
+  CoordinateBases kept;
+  for (In in : distributedIns)
+    for (unsigned bit = 0; bit < bits(in); ++bit)
+      if (in != In::Register || !llvm::is_contained(dropped, bit))
+        kept[unsigned(in)].push_back(basis(in, bit));
+  llvm::SmallVector<int64_t, 4> part(shape());
+  part[dim] /= count;
+  return make(Kind::Distributed, part, kept);
+}
+
+unsigned Layout::slicedRegister(unsigned dim, unsigned count, unsigned index, unsigned reg) const {
+  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, count);
+  llvm::SmallVector<unsigned, 4> ascending(dropped);
+  llvm::sort(ascending);
+  unsigned result = reg;
+  for (unsigned bit : ascending)
+    result = (result >> bit << (bit + 1)) | (result & ((1u << bit) - 1));
+  for (auto [i, bit] : llvm::enumerate(dropped))
+    result |= (index >> i & 1) << bit;
+  return result;
+}
+
 Layout Layout::withoutDuplicateRegisters() const {
   Layout result = *this;
   uint32_t free = freeBits(In::Register);

@@ -144,6 +144,12 @@ public:
   Layout collapse(unsigned axis) const;
   /// The given shape where this has extents of one there: new elements go to new registers.
   Layout broadcast(llvm::ArrayRef<int64_t> shape) const;
+  /// One of `count` equal parts along a dimension, in the registers that hold it; nothing where
+  /// some thread does not hold as much of every part. A power of two, of a dimension without
+  /// repeats.
+  std::optional<Layout> slice(unsigned dim, unsigned count) const;
+  /// Which register of this holds what register `reg` of part `index` of slice(dim, count) does.
+  unsigned slicedRegister(unsigned dim, unsigned count, unsigned index, unsigned reg) const;
   /// Without the register bits that are free (distributed layouts).
   Layout withoutDuplicateRegisters() const;
   /// Which register of squeeze(axis) or collapse(axis) goes with register `reg` of this.
@@ -166,6 +172,9 @@ public:
 
 private:
   Layout(Kind kind, llvm::ArrayRef<int64_t> shape, const PackedBases &bases);
+  // The register bits that tell `count` parts along a dimension apart, lowest first; as many as
+  // there are only if no other bit moves between parts.
+  llvm::SmallVector<unsigned, 4> sliceBits(unsigned dim, unsigned count) const;
   // Drops dimension `axis`'s bits from a packed vector.
   uint32_t withoutDim(uint32_t packed, unsigned axis) const;
 

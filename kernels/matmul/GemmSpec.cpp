@@ -36,27 +36,40 @@ constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
                                             {128, 128, 8, 4, 0.92},
                                             {64, 128, 4, 4, 0.75},
                                             {128, 64, 8, 4, 0.75},
-                                            {64, 64, 4, 4, 0.6}};
+                                            {64, 64, 4, 6, 0.6}};
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
                              std::int64_t inner, std::int64_t units, std::int64_t bytes) {
   const auto [best, tiles] = fastestTile(warpgroupTiles, batches, rows, columns, units);
   constexpr std::int64_t leastSteps = 16, mostSplits = 16;
   const std::int64_t depth = 128 / bytes; // a line of shared memory
-  // Two of the smallest blocks find room in a multiprocessor.
-  const std::int64_t together = best.m * best.n <= 64 * 64 ? 2 : 1;
-  const std::int64_t splits =
-      std::clamp<std::int64_t>(std::min(units * together / std::max<std::int64_t>(tiles, 1),
-                                        ceilDiv(inner, depth) / leastSteps),
-                               1, mostSplits);
-  // Where sums are short, the next tile's first copies hide behind this one's store. Long ones miss
-  // the buffer that the tile takes from their ring.
-  constexpr std::int64_t mostStepsToPersist = 8;
-  const bool persists = bytes == 2 && tiles > units && ceilDiv(inner, depth) <= mostStepsToPersist;
+  const std::int64_t splits = std::clamp<std::int64_t>(
+      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
+      mostSplits);
+  // The next tile's first copies hide behind the store of this one.
+  const bool persists = bytes == 2 && tiles > units;
   return {{"m", best.m},      {"n", best.n},         {"k", depth},
           {"group", 8},       {"warps", best.warps}, {"stages", best.stages},
           {"cluster", 1},     {"splits", splits},    {"persistent", persists},
           {"programs", units}};
+}
+
+// What a warp of NVIDIA's multiplies at least.
+constexpr std::int64_t narrowRows = 16;
+
+// Reading the weights is what takes the time: lines of 256 bytes, and as many of them under way as
+// there is room for.
+Config defaultsForFewRows(std::int64_t batches, std::int64_t columns, std::int64_t inner,
+                          std::int64_t units, std::int64_t bytes) {
+  const std::int64_t n = batches * ceilDiv(columns, 64) >= units ? 64 : 32;
+  const std::int64_t depth = std::min<std::int64_t>(256 / bytes, 128);
+  constexpr std::int64_t leastSteps = 8, mostSplits = 16;
+  const std::int64_t tiles = std::max<std::int64_t>(batches * ceilDiv(columns, n), 1);
+  const std::int64_t splits = std::clamp<std::int64_t>(
+      std::min(units / tiles, ceilDiv(inner, depth) / leastSteps), 1, mostSplits);
+  return {{"m", narrowRows}, {"n", n},           {"k", depth},   {"group", 8},
+          {"warps", 4},      {"stages", 6},      {"cluster", 1}, {"splits", splits},
+          {"persistent", 0}, {"programs", units}};
 }
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
@@ -73,6 +86,9 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
                                  std::int64_t(size_of(call.dtype("a"))));
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
+  if (matrices && !small && rows <= narrowRows && target.starts_with("sm_"))
+    return defaultsForFewRows(batches, columns, inner, units,
+                              std::int64_t(size_of(call.dtype("a"))));
   const std::int64_t most = small || !matrices ? 64 : 128;
   // Few rows or columns: tiles no larger than they are.
   const std::int64_t side = std::clamp<std::int64_t>(std::min(rows, columns), 1, most);
@@ -252,18 +268,21 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
   };
   spec.defaults = defaultsFor;
   spec.spaces = {
-      {.axes = {{"m", {32, 64, 128, 256}},
+      {.axes = {{"m", {16, 32, 64, 128, 256}},
                 {"n", {32, 64, 128, 256}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
-                {"stages", {2, 3, 4, 5}}},
+                {"stages", {2, 3, 4, 5, 6}}},
        // What keeps each thread busy without more sums than it has registers for.
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t sums =
              config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
          // A line of shared memory holds 128 numbers of 8 bits.
-         const std::int64_t deepest = size_of(call.dtype("a")) == 1 ? 128 : 64;
-         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) &&
+         const bool narrow = config.at("m") == narrowRows;
+         const std::int64_t deepest = narrow || size_of(call.dtype("a")) == 1 ? 128 : 64;
+         const bool suitsRows = !narrow || call.extent("M") <= narrowRows;
+         return suitsRows && sums >= (narrow ? 4 : 8) &&
+                sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) &&
                 config.at("k") <= deepest;
        }}};
 }

@@ -192,15 +192,20 @@ KernelSpec sectile::quantizedMatmulSpec() {
                     {"stages", 3},
                     {"apart", 0}};
     // Each row of tiles would decode all weights again.
-    if (rows >= 1024)
-      return Config{{"m", 128},   {"n", 128},    {"k", 32},   {"order", 8},
-                    {"warps", 4}, {"stages", 3}, {"apart", 1}};
+    if (rows >= 1024) {
+      const bool inWarpgroups = hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
+      return Config{{"m", 128},   {"n", inWarpgroups ? 256 : 128}, {"k", inWarpgroups ? 64 : 32},
+                    {"order", 8}, {"warps", inWarpgroups ? 8 : 4}, {"stages", 3},
+                    {"apart", 1}};
+    }
     const bool few = rows <= 64;
-    return Config{{"m", few ? 32 : 64},
-                  {"n", 64},
+    return Config{{"m", rows <= 16 ? 16
+                        : few      ? 32
+                                   : 64},
+                  {"n", few ? 32 : 64},
                   {"k", inGroup(128)},
                   {"order", 8},
-                  {"warps", few ? 8 : 4},
+                  {"warps", 4},
                   {"stages", few ? 4 : 3},
                   {"apart", 0}};
   };

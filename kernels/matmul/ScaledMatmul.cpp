@@ -37,26 +37,35 @@ Kernel scaledMatmul{
         auto [i, j] = grouped_order(tile, tiles, config.order);
         auto left = a.tile(m, config.k);
         auto right = b.tile(config.k, n);
-        // A tile whose columns lie in one block has one scale for all of them.
+        // A tile whose columns lie in one block has one scale for all of them. There are none
+        // beyond the last block of K.
         const bool same = config.width % n == 0;
+        const Int blocks = aScales.extent(1);
         const Int column = same ? j * n : j * n + arange(0, n);
+        auto rowScales = [&](const Int &block) { return aScales.tile(m, 1).load(i, block); };
+        auto columnScales = [&](const Int &block) {
+          return load(bScales.ptr() +
+                          (cast<std::int64_t>(block) * bScales.stride(0) +
+                           cast<std::int64_t>(column / config.width) * bScales.stride(1)),
+                      column < c.extent(1) && block < blocks);
+        };
         auto total = zeros<float>(m, n);
         // With copies by other warps nothing holds the warpgroups together: one scales while
         // another multiplies.
         LoopOptions options;
         if (config.persistent)
           options.warp_specialize = true;
-        for (auto block : range(0, aScales.extent(1), options)) {
-          // The scales are under way while the codes are multiplied.
-          auto rows = aScales.fix(1, block).tile(m).load(i);
-          auto columns =
-              load(bScales.ptr() + (cast<std::int64_t>(block) * bScales.stride(0) +
-                                    cast<std::int64_t>(column / config.width) * bScales.stride(1)),
-                   column < c.extent(1));
+        // The scales are loaded a block ahead, so that nobody waits for them.
+        auto rows = rowScales(0);
+        auto columns = columnScales(0);
+        for (auto block : range(0, blocks, options)) {
+          auto scales = rows * (same ? columns : expand(columns, 0));
+          rows = rowScales(block + 1);
+          columns = columnScales(block + 1);
           auto sums = zeros<Sum>(m, n);
           for (auto step : range(block * steps, (block + 1) * steps))
             sums = dot(left.load(i, step), right.load(step, j), sums);
-          total += cast<float>(sums) * (expand(rows, 1) * (same ? columns : expand(columns, 0)));
+          total += cast<float>(sums) * scales;
         }
         if (config.bias)
           total = total + expand(cast<float>(bias.tile(n).load(j)), 0);
@@ -193,7 +202,8 @@ KernelSpec sectile::scaledMatmulSpec() {
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t depth = call.options.integer("block_k"), units = multiprocessors(target);
     // One step a block: its sums are complete after it.
-    if (depth % 128 == 0 && hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true)) {
+    if (depth % 128 == 0 &&
+        hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/call.options.flag("trans_b"))) {
       const WarpgroupTile tile =
           fastestTile(warpgroupTiles, 1, call.extent("M"), call.extent("N"), units).tile;
       return Config{{"m", tile.m},     {"n", tile.n},         {"k", 128},

@@ -130,6 +130,15 @@ Scratch scratchOf(Operation *op) {
       });
 }
 
+int64_t scratchIn(Operation *around, const DenseSet<Operation *> &without) {
+  int64_t bytes = 0;
+  around->walk([&](Operation *op) {
+    if (!without.contains(op))
+      bytes = std::max(bytes, scratchOf(op).bytes);
+  });
+  return bytes;
+}
+
 int64_t sharedBytes(Operation *op) {
   if (auto alloc = dyn_cast<cta::AllocOp>(op))
     return alloc.getType().getBytes();

@@ -61,6 +61,8 @@ struct Scratch {
   bool acrossWarps = false;
 };
 Scratch scratchOf(mlir::Operation *op);
+/// Bytes of the operations in `around` other than those `without`; they take turns in them.
+int64_t scratchIn(mlir::Operation *around, const llvm::DenseSet<mlir::Operation *> &without);
 
 /// Bytes that an operation occupies: an alloc, a channel, or one that needs scratch; else 0.
 int64_t sharedBytes(mlir::Operation *op);

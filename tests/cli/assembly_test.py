@@ -17,6 +17,7 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
+    "scaled_matmul persistent=1 f8e4m3": 32,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
@@ -179,11 +180,11 @@ COUNTED = {
 #   words of `sectile compile`; then one number for each of COUNTED
 PLANNED = {
     "matmul 128x128x32, 4 warps": (
-        ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3")),
+        ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3 persistent=0")),
         *(4, 1, 1, 1, 1, 0, 0, 3, 1, 0, 0, 0),
     ),
     "matmul 128x256x64, 8 warps": (
-        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3")),
+        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=0")),
         *(4, 1, 1, 1, 1, 0, 0, 5, 1, 0, 0, 0),
     ),
     # Sums of fp8 are promoted, 128 columns at once: none is in flight.
@@ -194,6 +195,17 @@ PLANNED = {
     # Another warp has the copies made: nobody meets, and each warp hands slots back by itself.
     "matmul 128x256x64, 8 warps, persistent": (
         ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=1")),
+        *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
+    ),
+    "scaled_matmul of fp8 along K, 8 warps, persistent": (
+        (
+            "scaled_matmul",
+            "--opt",
+            "trans_b=true",
+            "--dtype",
+            "f8e4m3",
+            *tile("m=128 n=128 k=128 warps=8 stages=4 persistent=1"),
+        ),
         *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
     ),
     "attention of width 64": (

@@ -192,6 +192,42 @@ TEST(Layout, SqueezeCollapseAndExpand) {
   }
 }
 
+TEST(Layout, SlicesStayInTheirRegisters) {
+  Random random;
+  unsigned split = 0;
+  for (unsigned round = 0; round < rounds; ++round) {
+    Layout layout = randomDistributed(random, randomShape(random, random.between(1, 3), 9), 5, 2);
+    SCOPED_TRACE(random.message() + " " + layout.text());
+    const unsigned dim = random.below(layout.rank()), count = 2u << random.below(2);
+    const std::optional<Layout> slice = layout.slice(dim, count);
+    if (!slice)
+      continue;
+    ++split;
+    ASSERT_EQ(slice->shape()[dim] * count, layout.shape()[dim]);
+    for (unsigned index = 0; index < count; ++index)
+      forEachPlace(*slice, [&](Place place) {
+        Coordinates want = slice->apply(place);
+        want[dim] += index * slice->shape()[dim];
+        place[In::Register] = layout.slicedRegister(dim, count, index, place[In::Register]);
+        ASSERT_EQ(layout.apply(place), want);
+      });
+  }
+  EXPECT_GT(split, rounds / 50);
+}
+
+TEST(Layout, SlicesThatThreadsDoNotShareAlikeAreRefused) {
+  auto slice = [](const char *text, unsigned dim, unsigned count) {
+    return Layout::parse(text)->slice(dim, count);
+  };
+  EXPECT_TRUE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 2));
+  EXPECT_TRUE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 1, 2));
+  // Lanes hold different halves, or a register moves between them.
+  EXPECT_FALSE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 4));
+  EXPECT_FALSE(slice("8x4, register [(0,2) (4,2)], lane [(1,0) (2,0) (0,1)]", 1, 2));
+  // Thirds of three times 8.
+  EXPECT_FALSE(slice("24, register [(1) (2) (4)]", 0, 2));
+}
+
 TEST(Layout, BroadcastPutsNewElementsInRegisters) {
   Random random;
   for (unsigned round = 0; round < rounds; ++round) {

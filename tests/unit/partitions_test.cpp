@@ -104,10 +104,11 @@ TEST_P(Partitions, NoSteps) {
     ASSERT_EQ(float(value), 0);
 }
 
-std::string codeOf(bool specialized, const char *target, const char *form, int warps = 8) {
+std::string codeOf(bool specialized, const char *target, const char *form, int warps = 8,
+                   int columns = 64) {
   half *memory = nullptr;
   const Tensor<const half, 2> operand(memory, {256, 256}, {256, 1});
-  return product<half, half>(128, warps == 8 ? 64 : 256, 64, warps, specialized)
+  return product<half, half>(128, columns, 64, warps, specialized)
       .emit(target, form, operand, operand, Tensor<half, 2>(memory, {256, 256}, {256, 1}));
 }
 
@@ -118,30 +119,54 @@ TEST(Partition, IsThereWhereTheLoopAsksForItAndTheEngineCopies) {
   EXPECT_THAT(codeOf(true, "sm_90", "ptx"), Not(HasSubstr("setmaxnreg")));
   EXPECT_THAT(codeOf(true, "sm_80", "ptx"), HasSubstr(".reqntid 256"));
   // A block has 1024 threads at most.
-  EXPECT_THAT(codeOf(true, "sm_90a", "ptx", 32), HasSubstr(".reqntid 1024"));
+  EXPECT_THAT(codeOf(true, "sm_90a", "ptx", 32, 256), HasSubstr(".reqntid 1024"));
 }
 
-/// Two tiles of 64 × 64, each of more steps than the ring has slots.
+// A tile that has no room beside a ring of full depth is stored in pieces, by two buffers in turn.
+TEST(Partition, StoresTilesInPiecesWhereRoomIsShort) {
+  const std::string large = codeOf(true, "sm_90a", "cta", 8, 256);
+  EXPECT_THAT(large, HasSubstr("!cta.channel<4,"));
+  EXPECT_THAT(large, HasSubstr("[3 of 4] along 1"));
+  EXPECT_THAT(large, HasSubstr("{later = 1 : i32}"));
+  const std::string small = codeOf(true, "sm_90a", "cta", 8, 64);
+  EXPECT_THAT(small, HasSubstr("!cta.channel<4,"));
+  EXPECT_THAT(small, HasSubstr("cta.tensor_store "));
+  EXPECT_THAT(small, Not(HasSubstr("extract_slice")));
+}
+
+// The registers of sums are taken in the loop over tiles: none are kept beside them.
+TEST(Partition, BeginsSumsInEachTile) {
+  const std::string code = codeOf(true, "sm_90a", "cta");
+  const size_t others = code.find("scf.for", code.find("cta.alloc"));
+  EXPECT_LT(others, code.find("cta.dot_begin"));
+}
+
+/// Two tiles, each of more steps than the ring has slots.
 class PlantedInPartitions : public testing::Test {
 protected:
-  static constexpr int side = 64, rows = 2 * side, depth = 6 * side;
+  static constexpr int step = 64, depth = 6 * step;
+  const int tileRows, columns, warps, rows = 2 * tileRows;
+
+  explicit PlantedInPartitions(int tileRows = 64, int columns = 64, int warps = 4)
+      : tileRows(tileRows), columns(columns), warps(warps) {}
 
   void SetUp() override {
     half *memory = nullptr;
-    text = product<half, half>(side, side, side, 4, /*specialized=*/true)
+    text = product<half, half>(tileRows, columns, step, warps, /*specialized=*/true)
                .emit("sm_90a", "llvm", Tensor<const half, 2>(memory, {rows, depth}, {depth, 1}),
-                     Tensor<const half, 2>(memory, {side, depth}, {depth, 1}),
-                     Tensor<half, 2>(memory, {rows, side}, {side, 1}));
+                     Tensor<const half, 2>(memory, {columns, depth}, {depth, 1}),
+                     Tensor<half, 2>(memory, {rows, columns}, {columns, 1}));
   }
 
-  static TensorMap mapOf(const half *memory, int height, int width) {
+  static TensorMap mapOf(const half *memory, int height, int width, int boxHeight) {
     TensorMap map;
     map.address = reinterpret_cast<uint64_t>(memory);
     map.type = TensorType::U16;
     map.rank = 2;
     map.extents[0] = uint64_t(width);
     map.extents[1] = uint64_t(height);
-    map.box[0] = map.box[1] = side;
+    map.box[0] = step;
+    map.box[1] = uint32_t(boxHeight);
     map.strides[0] = uint64_t(width) * sizeof(half);
     map.swizzle = 128;
     return llvm::cantFail(TensorMap::encode(map));
@@ -149,8 +174,8 @@ protected:
 
   LaunchResult run(uint64_t seed) {
     Runner runner(text);
-    runner.shape.block[0] = 256;
-    runner.shape.sharedBytes = 131072;
+    runner.shape.block[0] = uint32_t(32 * (warps + 4));
+    runner.shape.sharedBytes = 227 * 1024;
     runner.options.seed = seed;
     auto operandOf = [&](int count) {
       std::vector<half> values;
@@ -158,16 +183,17 @@ protected:
         values.emplace_back(elementOf(i));
       return runner.upload(values);
     };
-    const half *a = operandOf(rows * depth), *b = operandOf(side * depth);
-    half *c = runner.allocate<half>(size_t(rows * side));
-    LaunchResult done = runner.run(
-        a, int32_t(rows), int32_t(depth), int32_t(depth), int32_t(1), b, int32_t(side),
-        int32_t(depth), int32_t(depth), int32_t(1), c, int32_t(rows), int32_t(side), int32_t(side),
-        int32_t(1), mapOf(a, rows, depth), mapOf(b, side, depth), mapOf(c, rows, side));
-    for (int i = 0; i < rows * side && !done.finding; ++i) {
+    const half *a = operandOf(rows * depth), *b = operandOf(columns * depth);
+    half *c = runner.allocate<half>(size_t(rows * columns));
+    LaunchResult done =
+        runner.run(a, int32_t(rows), int32_t(depth), int32_t(depth), int32_t(1), b,
+                   int32_t(columns), int32_t(depth), int32_t(depth), int32_t(1), c, int32_t(rows),
+                   int32_t(columns), int32_t(columns), int32_t(1), mapOf(a, rows, depth, tileRows),
+                   mapOf(b, columns, depth, columns), mapOf(c, rows, columns, tileRows));
+    for (int i = 0; i < rows * columns && !done.finding; ++i) {
       float expected = 0;
       for (int k = 0; k < depth; ++k)
-        expected += elementOf(i / side * depth + k) * elementOf(i % side * depth + k);
+        expected += elementOf(i / columns * depth + k) * elementOf(i % columns * depth + k);
       EXPECT_EQ(float(c[i]), float(half(expected))) << "element " << i;
     }
     return done;
@@ -211,6 +237,26 @@ TEST_F(PlantedInPartitions, TheProducerDoesNotWait) {
 
 TEST_F(PlantedInPartitions, SlotsAreHandedBackWhileADotReadsThem) {
   edit("(wgmma.wait.group.sync.aligned\\(i64 )1\\)", "$012)", /*onlyFirst=*/false);
+  expectOneOf({FindingKind::SharedRace});
+}
+
+class PlantedInPieces : public PlantedInPartitions {
+protected:
+  PlantedInPieces() : PlantedInPartitions(128, 256, 8) {}
+};
+
+TEST_F(PlantedInPieces, TheKernelIsCleanWithoutThem) {
+  const LaunchResult result = run(0);
+  ASSERT_FALSE(result.finding) << result.finding->text();
+}
+
+TEST_F(PlantedInPieces, ABufferIsOverwrittenBeforeItIsRead) {
+  edit("(cp.async.bulk.wait.group.read\\(i32 )1\\)", "$012)", /*onlyFirst=*/false);
+  expectOneOf({FindingKind::SharedRace});
+}
+
+TEST_F(PlantedInPieces, TheTileBeforeIsOverwrittenBeforeItIsRead) {
+  edit("[^\n]*cp.async.bulk.wait.group\\(i32 0\\)[^\n]*\n", "", /*onlyFirst=*/false);
   expectOneOf({FindingKind::SharedRace});
 }
 

@@ -236,3 +236,34 @@ func.func @wait_type(%c: !cta.channel<2, !cta.buffer<4xf32, #plain>>, %i: i32) {
 
 // expected-error @+1 {{shared memory does not hold 'index'}}
 func.func private @buffer_of_index(!cta.buffer<2xindex, #cta.layout<"2, shared [(1)]">>)
+
+// -----
+
+#rows = #cta.layout<"8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+#half = #cta.layout<"4x4, register [(0,2)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+func.func @slice_in_lanes(%t: tensor<8x4xf32, #rows>) {
+  %0 = cta.extract_slice %t[1 of 2] along 0 : tensor<8x4xf32, #rows> -> tensor<4x4xf32, #half>
+  // expected-error @+1 {{'cta.extract_slice' op has no such dimension or part}}
+  %1 = cta.extract_slice %t[2 of 2] along 0 : tensor<8x4xf32, #rows> -> tensor<4x4xf32, #half>
+  return
+}
+
+// -----
+
+#rows = #cta.layout<"8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+#half = #cta.layout<"4x4, register [(0,2)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+func.func @slice_of_quarters(%t: tensor<8x4xf32, #rows>) {
+  // expected-error @+1 {{'cta.extract_slice' op cannot split 'tensor<8x4xf32}}
+  %0 = cta.extract_slice %t[1 of 4] along 0 : tensor<8x4xf32, #rows> -> tensor<4x4xf32, #half>
+  return
+}
+
+// -----
+
+#rows = #cta.layout<"8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+#half = #cta.layout<"4x4, register [(0,2)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+func.func @slice_layout(%t: tensor<8x4xf32, #rows>) {
+  // expected-error @+1 {{'cta.extract_slice' op gives a tile of layout 8x2}}
+  %0 = cta.extract_slice %t[1 of 2] along 1 : tensor<8x4xf32, #rows> -> tensor<4x4xf32, #half>
+  return
+}

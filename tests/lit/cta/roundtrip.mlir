@@ -93,6 +93,8 @@ func.func @engine(%view: !tile.view<3xf16>, %map: !cta.tensor_map, %i: i32, %whe
   cta.tensor_store %map[%i, %i], %0 : !cta.tensor_map, !lines
   // CHECK: cta.tensor_store_wait %{{.*}} : !cta.buffer<16x16xf16, #[[LINES]]>
   cta.tensor_store_wait %0 : !lines
+  // CHECK: cta.tensor_store_wait %{{.*}} when %{{.*}} written {later = 1 : i32} : !cta.buffer<16x16xf16, #[[LINES]]>
+  cta.tensor_store_wait %0 when %when written {later = 1 : i32} : !lines
   return
 }
 

@@ -1,0 +1,293 @@
+// Replaces stores of threads by stores of the copy engine, and finds buffers for them.
+//
+// After a loop, where its ring was:     In a loop over tiles, while other warps fill the ring:
+//
+//   buffer = alloc tile                   buffers = alloc, alloc       (before the loop)
+//   tensor_store buffer                   for each tile:
+//   tensor_store_wait buffer                tensor_store_wait written  (of the tile before)
+//                                           for each piece:
+//                                             tensor_store_wait        (of the piece before the last)
+//                                             local_store piece; tensor_store
+#include "passes/EngineStores.h"
+#include "ir/cta/TensorMap.h"
+#include "ir/layout/TensorBoxes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/ChooseBuffer.h"
+#include "passes/Kernel.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+namespace {
+
+/// Bytes of shared memory for mbarriers and small scratch.
+constexpr int64_t smallThings = 2048;
+/// What the engine reads from begins at multiples of this many bytes.
+constexpr int64_t alignment = 1024;
+
+bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
+
+/// Whether an operation is in the body of an outermost loop with a count.
+bool isInTileLoop(Operation *op) {
+  return isa<scf::ForOp>(op->getParentOp()) && op->getParentOp() == outermostAround(op);
+}
+
+/// Whether warps of their own fill some ring.
+bool hasPartition(func::FuncOp kernel) {
+  return kernel
+      .walk([](cta::ChannelOp channel) {
+        return channel.getBetweenWarps() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether nothing in the kernel can tell when it is done.
+bool isUnordered(tile::AtomicBlockOp atomic) {
+  return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
+}
+
+/// The conversion through shared memory that a store's tile comes from; null if there is none.
+cta::ConvertLayoutOp conversionOf(Operation *store) {
+  Value value = isa<tile::AtomicBlockOp>(store) ? cast<tile::AtomicBlockOp>(store).getValue()
+                                                : cast<tile::StoreBlockOp>(store).getValue();
+  auto convert = value.getDefiningOp<cta::ConvertLayoutOp>();
+  return convert && planOf(convert).kind == ConversionPlan::Kind::Scratch ? convert : nullptr;
+}
+
+/// The tile that a store stores, before any conversion for the sake of threads.
+Value tileOf(Operation *store) {
+  Value value = isa<tile::AtomicBlockOp>(store) ? cast<tile::AtomicBlockOp>(store).getValue()
+                                                : cast<tile::StoreBlockOp>(store).getValue();
+  auto convert = value.getDefiningOp<cta::ConvertLayoutOp>();
+  return convert ? convert.getSource() : value;
+}
+
+/// Whether the loop around a store has iterations.
+Value isEntered(OpBuilder &builder, scf::ForOp loop) {
+  return arith::CmpIOp::create(
+      builder, loop.getLoc(),
+      loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
+      loop.getLowerBound(), loop.getUpperBound());
+}
+
+} // namespace
+
+int64_t EngineStores::Pieces::bytes() const {
+  return buffers() * int64_t(llvm::alignTo(buffer.getBytes(), alignment));
+}
+
+SmallVector<Operation *> EngineStores::candidates() {
+  SmallVector<Operation *> stores;
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::AtomicBlockOp>(op) || (isa<tile::StoreBlockOp>(op) && conversionOf(op)))
+      stores.push_back(op);
+  });
+  return stores;
+}
+
+/// Why the engine cannot store a block, or add one to memory; empty when it can. Nobody waits until
+/// it has, so that nothing else in the kernel may depend on it.
+std::string EngineStores::whyNot(Operation *store) {
+  if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
+    if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+  } else {
+    auto atomic = cast<tile::AtomicBlockOp>(store);
+    if (!isUnordered(atomic))
+      return "it is ordered, or its result is used";
+    if (atomic.getScope() == tile::Scope::System)
+      return "it is atomic for the whole system";
+    if (atomic.getKind() != tile::AtomicKind::FAdd ||
+        !cta::addedAs(cta::elementOf(atomic.getType())))
+      return "it adds no floats of 16 bits, and threads do others as fast";
+  }
+  std::string why = whyNoTensorStore(*blockOf(store), contiguity);
+  if (!why.empty())
+    return why;
+  EndedIterations allLoops = 0;
+  kernel.walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
+  const GlobalAccess written = *addresses.accessOf(store);
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
+        (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)))) {
+      why = "the kernel orders memory for other programs";
+      return WalkResult::interrupt();
+    }
+    std::optional<GlobalAccess> access = addresses.accessOf(op);
+    if (op != store && access &&
+        (addresses.mayOverlap(*access, written, allLoops) ||
+         addresses.mayOverlap(written, *access, allLoops))) {
+      why = "the kernel may read or write it elsewhere";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return why;
+}
+
+/// A store's tile in so many pieces along the dimension of neighbours; nothing where threads do not
+/// hold equal parts of each, or where lines would be shorter than the engine's widest.
+std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsigned count) {
+  constexpr unsigned widestLineBits = 1024;
+  auto type = cast<RankedTensorType>(tileOf(store).getType());
+  Pieces pieces{*denseDimension(blockOf(store)->view), count, {}};
+  if (count > 1) {
+    const std::optional<Layout> part = cta::layoutOf(type)->slice(pieces.dim, count);
+    if (!part || part->shape()[pieces.dim] * cta::elementBits(type) < widestLineBits)
+      return std::nullopt;
+    type = RankedTensorType::get(part->shape(), type.getElementType(),
+                                 cta::LayoutAttr::get(type.getContext(), *part));
+  }
+  pieces.buffer = isa<tile::AtomicBlockOp>(store)
+                      ? engineBuffer(type, pieces.dim)
+                      : chooseBuffer(type, {{}, /*byDescriptor=*/true, pieces.dim}, target);
+  return planTensorBoxes(pieces.buffer.getLayout().getLayout(), cta::elementBits(type))
+             ? std::optional(pieces)
+             : std::nullopt;
+}
+
+/// The fewest pieces that fit.
+std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store,
+                                                             int64_t room) {
+  for (unsigned count = 1;; count *= 2) {
+    std::optional<Pieces> pieces = split(store, count);
+    if (!pieces || pieces->bytes() <= room)
+      return pieces;
+  }
+}
+
+int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without) {
+  int64_t stored = smallThings;
+  for (Operation *store : candidates()) {
+    if (outermostAround(store) != loop || !isInTileLoop(store) || !whyNot(store).empty())
+      continue;
+    std::optional<Pieces> least;
+    for (unsigned count = 1; std::optional<Pieces> pieces = split(store, count); count *= 2)
+      if (!least || pieces->bytes() < least->bytes())
+        least = pieces;
+    if (!least)
+      continue;
+    stored += least->bytes();
+    if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
+      without.insert(convert);
+  }
+  return stored + scratchIn(loop, without);
+}
+
+void EngineStores::run() {
+  int64_t rings = 0, others = 0;
+  kernel.walk([&](cta::ChannelOp channel) { rings += channel.getType().getBytes(); });
+  kernel.walk([&](cta::AllocOp alloc) { others += alloc.getType().getBytes(); });
+  const SmallVector<Operation *> stores = candidates();
+  if (rings == 0 || stores.empty())
+    return;
+  const bool partitioned = hasPartition(kernel);
+  int64_t whereRingsWere = rings;
+  int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;
+  struct Planned {
+    Operation *store;
+    Pieces pieces;
+  };
+  SmallVector<Planned> planned;
+  for (Operation *store : stores) {
+    const bool inTurn = isInTileLoop(store) && partitioned;
+    std::string why;
+    // Rings that end with their loop have their place after it, where nobody waits for a store.
+    if (isInLoop(store) && !inTurn)
+      why = "it is in a loop";
+    if (why.empty())
+      why = whyNot(store);
+    if (why.empty()) {
+      int64_t &room = inTurn ? besideRings : whereRingsWere;
+      std::optional<Pieces> pieces = split(store, 1);
+      if (!pieces)
+        why = "its extents are no multiples of eight";
+      else if (pieces = inTurn               ? splitToFit(store, room)
+                        : pieces->bytes() <= room ? pieces
+                                                  : std::nullopt;
+               !pieces)
+        why = inTurn ? "there is no room for it beside the loops' buffers"
+                     : "there is no room for it where the loops' buffers were";
+      if (pieces) {
+        room -= pieces->bytes();
+        planned.push_back({store, *pieces});
+        continue;
+      }
+    }
+    store->emitRemark(isa<tile::AtomicBlockOp>(store)
+                          ? "is added by threads, not by the copy engine: "
+                          : "is stored by threads, not by the copy engine: ")
+        << why;
+  }
+  llvm::MapVector<Block *, SmallVector<Value>> stored;
+  for (auto &[store, pieces] : planned) {
+    if (isInLoop(store)) {
+      storeInTurn(store, pieces);
+    } else {
+      OpBuilder builder(store);
+      const ViewBlock block = *blockOf(store);
+      const TensorBlock tensor = makeTensorBlock(builder, block, contiguity);
+      Value buffer = cta::AllocOp::create(builder, store->getLoc(), pieces.buffer, tileOf(store),
+                                          IntegerAttr());
+      cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
+                                      tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
+                                      buffer, /*adds=*/isa<tile::AtomicBlockOp>(store));
+      stored[store->getBlock()].push_back(buffer);
+    }
+    store->erase();
+  }
+  for (auto &[block, buffers] : stored) {
+    OpBuilder builder(block->getTerminator());
+    cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
+                                   /*when=*/Value(), /*later=*/0, /*written=*/false);
+  }
+}
+
+/// Stores a tile in each iteration of a loop. Those of the iteration before have to be done: both
+/// may be of the same bytes.
+void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
+  const Location loc = store->getLoc();
+  auto loop = cast<scf::ForOp>(store->getParentOp());
+  OpBuilder before(loop), builder(store), after(loop->getContext());
+  after.setInsertionPointAfter(loop);
+  const ViewBlock block = *blockOf(store);
+  const TensorBlock tensor = makeTensorBlock(builder, block, contiguity);
+  const Value tile = tileOf(store);
+  const auto type = cast<RankedTensorType>(tile.getType());
+  const SmallVector<Value> coordinates = tensor.coordinatesOf(builder, loc, block.offsets);
+  const unsigned along = coordinates.size() - type.getRank() + pieces.dim;
+  SmallVector<Value> buffers;
+  for (unsigned i = 0; i < pieces.buffers(); ++i)
+    buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
+  Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                        loop.getInductionVar(), loop.getLowerBound());
+  cta::TensorStoreWaitOp::create(builder, loc, buffers, isLater, /*later=*/0, /*written=*/true);
+  for (unsigned i = 0; i < pieces.count; ++i) {
+    const Value buffer = buffers[i % buffers.size()];
+    if (i >= buffers.size())
+      cta::TensorStoreWaitOp::create(builder, loc, buffer, /*when=*/Value(),
+                                     /*later=*/buffers.size() - 1, /*written=*/false);
+    const Value piece =
+        pieces.count == 1
+            ? tile
+            : cta::ExtractSliceOp::create(builder, loc, tile, pieces.dim, pieces.count, i);
+    cta::LocalStoreOp::create(builder, loc, piece, buffer);
+    SmallVector<Value> at = coordinates;
+    if (i > 0) {
+      Value offset = arith::ConstantOp::create(
+          builder, loc,
+          builder.getIntegerAttr(at[along].getType(),
+                                 i * pieces.buffer.getShape()[pieces.dim]));
+      at[along] = arith::AddIOp::create(builder, loc, at[along], offset);
+    }
+    cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
+                                    /*adds=*/isa<tile::AtomicBlockOp>(store));
+  }
+  cta::TensorStoreWaitOp::create(after, loc, buffers, isEntered(after, loop), /*later=*/0,
+                                 /*written=*/false);
+}
+
+} // namespace sectile
