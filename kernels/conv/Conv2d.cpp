@@ -2,10 +2,11 @@
 //   y[n, k, p, q] = b[k] + sum over c, r, s of w[k, c, r, s] x[n, c, h, w],
 //   h = p stride - pad + r dilation, w = q stride - pad + s dilation,
 // as torch.nn.functional.conv2d, with zeros beyond the image (whose product with a NaN or an
-// infinity is NaN). By implicit matrix products (Chetlur et al., arXiv 1410.0759). Refused: groups
-// that do not divide channels or filters, strides and dilations below 1, negative padding, filters
-// without taps.
+// infinity is NaN). By implicit matrix products (Chetlur et al., arXiv 1410.0759), other than
+// depthwise. Refused: groups that do not divide channels or filters, strides and dilations below 1,
+// negative padding, filters without taps.
 #include "kernels/InputError.h"
+#include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
 
@@ -47,6 +48,10 @@ KernelSpec sectile::conv2dSpec() {
   spec.spaces.front().part = "conv2d";
   spec.defaults = [](const Invocation &call, const std::string &target) {
     Config config;
+    if (isDepthwise(call)) {
+      addDepthwiseDefaults(config, call, target, "");
+      return config;
+    }
     addConvDefaults(config, call, target, "",
                     call.extent("N") * call.extent("P") * call.extent("Q"),
                     call.extent("K") / call.options.integer("groups"));
@@ -54,6 +59,8 @@ KernelSpec sectile::conv2dSpec() {
   };
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
+    if (isDepthwise(call))
+      return launchDepthwise(use);
     const std::int64_t groups = call.options.integer("groups");
     ConvConfig chosen = convConfig(use, "", call.extent("Cg"),
                                    groups == 1 && call.options.integer("stride_w") == 1);

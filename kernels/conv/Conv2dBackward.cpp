@@ -4,6 +4,7 @@
 // That of the image is the convolution read backwards; that of the filters sums over all pixels,
 // which several programs share. A dy of other extents than y's is refused.
 #include "kernels/InputError.h"
+#include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
 #include "kernels/matmul/SharedSums.h"
@@ -209,8 +210,15 @@ Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      each = call.extent("K") / groups;
   Config config;
-  addConvDefaults(config, call, target, "", call.extent("N") * call.extent("H") * call.extent("W"),
-                  own);
+  if (isDepthwiseImageGradient(call))
+    addDepthwiseDefaults(config, call, target, "");
+  else
+    addConvDefaults(config, call, target, "",
+                    call.extent("N") * call.extent("H") * call.extent("W"), own);
+  if (isDepthwise(call)) {
+    addDepthwiseGradientDefaults(config, call, target);
+    return config;
+  }
   addConvDefaults(config, call, target, "wgrad_", each, own);
   const std::int64_t tiles =
       std::max<std::int64_t>(filterTiles(call, config["wgrad_m"], config["wgrad_n"]), 1);
@@ -220,100 +228,119 @@ Config defaults(const Invocation &call, const std::string &target) {
   return config;
 }
 
-void apply(Use &use) {
+// dx, of dy as in Source.
+template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
   const Invocation &call = use.call;
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
-                     filters = call.extent("K"), each = filters / groups;
+                     each = call.extent("K") / groups;
+  const RunsOf runs = runsOf<T>(own, groups == 1);
+  // Channels of the image are columns, filters are summed.
+  ConvConfig chosen = convConfig(use, "", each, groups == 1);
+  chosen.unit = dy.unit;
+  chosen.apart = dy.blockApart();
+  // A program's pixels would have gaps where others' are. With few channels it can have what
+  // lies between as columns.
+  const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
+  if (phased)
+    takePhases(chosen, own);
+  const std::int64_t classes = chosen.strideH * (phased ? 1 : chosen.strideW);
+  const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
+                              ceilDiv(call.extent("W"), chosen.strideW);
+  const std::int64_t columnTiles = phased ? phaseTiles(call, chosen) : ceilDiv(own, chosen.n);
+  const std::int64_t programs = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
+  const auto w = use.tensor<T, 4>("w"),
+             rows = phased ? filtersFor<T, ElementAxis, PhaseAxis>(use, w, true, chosen)
+                           : filtersFor<T, ElementAxis, ElementAxis>(use, w, true, chosen);
+  const auto product = [&](const Tensor<T, 4> &dx) {
+    const auto launch = [&](const auto &kernel) {
+      use(kernel, programs, dy.image, dy.width, rows, use.tensor<T, 1>("b"), dx, own,
+          call.extent("R"), call.extent("S"), chosen);
+    };
+    if (phased)
+      launch(conv2dDgradFew<T>);
+    else
+      launch(conv2dDgrad<T>);
+  };
+  const auto dx = use.tensor<T, 4>("dx");
+  // Many channels are stored well in any order where pixels have no gaps.
+  if (runs == RunsOf::pixels || classes > 1)
+    writeInRuns(use, dx, runs, product);
+  else
+    product(dx);
+}
+
+template <class T> void applyFilterGradient(Use &use, const Source<T> &x, const Source<T> &dy) {
+  const Invocation &call = use.call;
+  const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg");
+  const ConvConfig conv = convConfig(use, "wgrad_", own, false);
+  const SplitConfig chosen{.m = conv.m,
+                           .n = conv.n,
+                           .k = conv.k,
+                           .warps = conv.warps,
+                           .stages = conv.stages,
+                           .splits = use.field("wgrad_splits"),
+                           .strideH = conv.strideH,
+                           .strideW = conv.strideW,
+                           .padH = conv.padH,
+                           .padW = conv.padW,
+                           .dilationH = conv.dilationH,
+                           .dilationW = conv.dilationW,
+                           .exact = conv.exact,
+                           .flat = flatColumns(call, conv.n),
+                           .unit = x.unit,
+                           .apart = x.blockApart(),
+                           .unitOfGradient = dy.unit,
+                           .apartOfGradient = dy.blockApart()};
+  const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
+  const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
+  const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
+  const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
+  const auto launch = [&](const Tensor<T, 4> &dw) {
+    use(conv2dWgrad<T>, tiles * chosen.splits, x.image, x.width, dy.pixels(), grouped(dw, groups),
+        parts, arrived, call.extent("P"), call.extent("Q"), chosen);
+  };
+  const auto dw = use.tensor<T, 4>("dw");
+  // The columns of a tile are channels of a tap.
+  if (own > 1)
+    writeInRuns(use, dw, RunsOf::channels, launch);
+  else
+    launch(dw);
+}
+
+template <class T> void applyBiasGradient(Use &use, const Source<T> &dy) {
+  const Invocation &call = use.call;
+  const std::int64_t groups = call.options.integer("groups"), each = call.extent("K") / groups;
+  BiasConfig chosen;
+  chosen.channels = powerFrom(each, 1, 32);
+  chosen.splits =
+      static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
+  const std::int64_t tiles = groups * ceilDiv(each, chosen.channels);
+  const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
+  const auto parts = use.workspace<float, 3>({slots, 1, chosen.channels});
+  const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
+  const auto db = use.tensor<T, 1>("db");
+  const Tensor<T, 2> ofGroups{
+      db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
+  use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, parts, arrived, chosen);
+}
+
+void apply(Use &use) {
+  const Invocation &call = use.call;
+  const bool depthwise = isDepthwise(call);
+  if (depthwise)
+    launchDepthwiseFilterGradient(use);
+  if (isDepthwiseImageGradient(call))
+    return launchDepthwiseImageGradient(use);
+  const std::int64_t groups = call.options.integer("groups");
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
-    const RunsOf runs = runsOf<T>(own, groups == 1);
-    const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups,
-                                 call.options.integer("stride_w")),
-                    dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
-    {
-      // Channels of the image are columns, filters are summed.
-      ConvConfig chosen = convConfig(use, "", each, groups == 1);
-      chosen.unit = dy.unit;
-      chosen.apart = dy.blockApart();
-      // A program's pixels would have gaps where others' are. With few channels it can have what
-      // lies between as columns.
-      const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
-      if (phased)
-        takePhases(chosen, own);
-      const std::int64_t classes = chosen.strideH * (phased ? 1 : chosen.strideW);
-      const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
-                                  ceilDiv(call.extent("W"), chosen.strideW);
-      const std::int64_t columnTiles = phased ? phaseTiles(call, chosen) : ceilDiv(own, chosen.n);
-      const std::int64_t programs = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
-      const auto w = use.tensor<T, 4>("w"),
-                 rows = phased ? filtersFor<T, ElementAxis, PhaseAxis>(use, w, true, chosen)
-                               : filtersFor<T, ElementAxis, ElementAxis>(use, w, true, chosen);
-      const auto product = [&](const Tensor<T, 4> &dx) {
-        const auto launch = [&](const auto &kernel) {
-          use(kernel, programs, dy.image, dy.width, rows, use.tensor<T, 1>("b"), dx, own,
-              call.extent("R"), call.extent("S"), chosen);
-        };
-        if (phased)
-          launch(conv2dDgradFew<T>);
-        else
-          launch(conv2dDgrad<T>);
-      };
-      const auto dx = use.tensor<T, 4>("dx");
-      // Many channels are stored well in any order where pixels have no gaps.
-      if (runs == RunsOf::pixels || classes > 1)
-        writeInRuns(use, dx, runs, product);
-      else
-        product(dx);
-    }
-    {
-      const ConvConfig conv = convConfig(use, "wgrad_", own, false);
-      const SplitConfig chosen{.m = conv.m,
-                               .n = conv.n,
-                               .k = conv.k,
-                               .warps = conv.warps,
-                               .stages = conv.stages,
-                               .splits = use.field("wgrad_splits"),
-                               .strideH = conv.strideH,
-                               .strideW = conv.strideW,
-                               .padH = conv.padH,
-                               .padW = conv.padW,
-                               .dilationH = conv.dilationH,
-                               .dilationW = conv.dilationW,
-                               .exact = conv.exact,
-                               .flat = flatColumns(call, conv.n),
-                               .unit = x.unit,
-                               .apart = x.blockApart(),
-                               .unitOfGradient = dy.unit,
-                               .apartOfGradient = dy.blockApart()};
-      const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
-      const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
-      const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
-      const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-      const auto launch = [&](const Tensor<T, 4> &dw) {
-        use(conv2dWgrad<T>, tiles * chosen.splits, x.image, x.width, dy.pixels(),
-            grouped(dw, groups), parts, arrived, call.extent("P"), call.extent("Q"), chosen);
-      };
-      const auto dw = use.tensor<T, 4>("dw");
-      // The columns of a tile are channels of a tap.
-      if (own > 1)
-        writeInRuns(use, dw, RunsOf::channels, launch);
-      else
-        launch(dw);
-    }
-    if (!use.has("b"))
+    const Source<T> dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
+    applyImageGradient(use, dy);
+    if (depthwise)
       return;
-    BiasConfig chosen;
-    chosen.channels = powerFrom(each, 1, 32);
-    chosen.splits =
-        static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
-    const std::int64_t tiles = groups * ceilDiv(each, chosen.channels);
-    const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
-    const auto parts = use.workspace<float, 3>({slots, 1, chosen.channels});
-    const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-    const auto db = use.tensor<T, 1>("db");
-    const Tensor<T, 2> ofGroups{
-        db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
-    use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, parts, arrived,
-        chosen);
+    applyFilterGradient(
+        use, sourceOf(use, use.tensor<T, 4>("x"), groups, call.options.integer("stride_w")), dy);
+    if (use.has("b"))
+      applyBiasGradient(use, dy);
   });
 }
 

@@ -1,5 +1,6 @@
 // Configurations of the convolutions' launches.
 #include "kernels/conv/Launch.h"
+#include "kernels/conv/Depthwise.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -26,20 +27,27 @@ ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::i
 
 void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix) {
   const std::string of = prefix.empty() ? "" : ", of " + part;
-  for (const auto &[name, doc] : {std::pair{"m", "rows of one program's tile"},
-                                  {"n", "columns of one program's tile"},
-                                  {"k", "depth of one step"},
-                                  {"warps", "warps of one program"},
-                                  {"stages", "steps in flight"}})
+  for (const auto &[name, doc] :
+       {std::pair{"m", "rows of one program's tile; depthwise: pixels"},
+        {"n", "columns of one program's tile; depthwise: filters"},
+        {"k", "depth of one step; depthwise: the tile's rows of pixels, at most"},
+        {"warps", "warps of one program"},
+        {"stages", "steps in flight; depthwise: not used"}})
     spec.config.push_back({prefix + name, doc + of});
   spec.spaces.push_back(
       {.part = prefix.empty() ? "" : part,
-       .axes = {{prefix + "m", {32, 64, 128}},
-                {prefix + "n", {32, 64, 128}},
-                {prefix + "k", {16, 32, 64}},
+       .axes = {{prefix + "m", {32, 64, 128, 256, 512, 1024}},
+                {prefix + "n", {1, 2, 4, 8, 16, 32, 64, 128}},
+                {prefix + "k", {1, 2, 4, 8, 16, 32, 64}},
                 {prefix + "warps", {4, 8}},
                 {prefix + "stages", {2, 3, 4}}},
-       .where = [prefix](const Invocation &, const std::string &target, const Config &config) {
+       .where = [prefix](const Invocation &call, const std::string &target, const Config &config) {
+         const bool ofImage = prefix.empty() && call.kernel->name != "conv2d";
+         if (ofImage ? isDepthwiseImageGradient(call) : isDepthwise(call))
+           return isDepthwiseCandidate(config, call, target, prefix);
+         if (config.at(prefix + "m") > 128 || config.at(prefix + "n") < 32 ||
+             config.at(prefix + "k") < 16)
+           return false;
          const std::int64_t sums = config.at(prefix + "m") * config.at(prefix + "n") /
                                    (config.at(prefix + "warps") * warpSize(target));
          return sums >= 8 && sums <= 64;

@@ -92,6 +92,32 @@ TEST(AutotuneKernels, ConvolutionsOfFewChannelsAreTuned) {
   EXPECT_TRUE(bestKnown(call, device));
 }
 
+// Fields that a depthwise launch does not use keep one value, and tiles are such that its lanes
+// have work; products with the same channels have none of its values.
+TEST(AutotuneKernels, DepthwiseConvolutionsTryTheirOwnConfigurations) {
+  for (const char *name : {"conv2d", "conv2d_backward"})
+    for (const char *layout : {"nchw", "nhwc"})
+      for (const char *groups : {"1", "64"}) {
+        const KernelSpec &kernel = findKernel(name);
+        const Invocation call =
+            resolveTypical(kernel, "f16", {}, {{"layout", layout}, {"groups", groups}});
+        const bool depthwise = groups == std::string("64");
+        const Config defaults = kernel.defaults(call, "sm_90a");
+        for (const SearchSpace &space : kernel.spaces) {
+          const std::string prefix = space.part == "conv2d_wgrad" ? "wgrad_" : "";
+          const auto tries = [&](const char *field, std::int64_t value) {
+            Config config = defaults;
+            config[prefix + field] = value;
+            return space.where(call, "sm_90a", config);
+          };
+          EXPECT_TRUE(space.where(call, "sm_90a", defaults)) << space.part;
+          EXPECT_EQ(tries("stages", 2), !depthwise) << space.part;
+          EXPECT_EQ(tries("k", 16), !depthwise) << space.part;
+          EXPECT_FALSE(tries("m", 1)) << space.part;
+        }
+      }
+}
+
 // Short sequences are one step of another launch than the one whose blocks are tuned.
 TEST(AutotuneKernels, ACallWithoutTheTunedLaunchIsRefused) {
   const KernelSpec &kernel = findKernel("linear_recurrence");

@@ -3,6 +3,7 @@
 #include "KernelTest.h"
 #include "kernels/InputError.h"
 #include "kernels/conv/Shape.h"
+#include <cmath>
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -124,6 +125,113 @@ TEST_P(Conv2d, FewChannelsInAGroup) {
                                  last ? "f16" : "f32"));
 }
 
+// Each group has one channel, and one filter or a few of it; from eight on, or with a long stride
+// or many rows of taps, some or all of it are products.
+struct Depthwise {
+  Extents extents;
+  Assignments options;
+};
+const std::vector<Depthwise> depthwiseCalls{
+    {{}, {}},
+    {{{"W", 34}, {"H", 3}}, {{"pad_h", "1"}, {"pad_w", "1"}}},
+    {{{"H", 14}}, {{"stride_h", "2"}, {"stride_w", "2"}, {"pad_h", "1"}, {"pad_w", "1"}}},
+    {{}, {{"stride_h", "3"}, {"stride_w", "2"}, {"pad_h", "2"}, {"dilation_h", "2"}}},
+    {{{"W", 20}}, {{"stride_w", "5"}, {"pad_w", "3"}, {"dilation_w", "4"}, {"dilation_h", "3"}}},
+    {{{"R", 9}, {"S", 15}}, {{"pad_h", "5"}, {"pad_w", "9"}}},
+    {{{"R", 1}, {"S", 1}}, {{"stride_h", "2"}}},
+    {{{"H", 30}}, {{"stride_h", "9"}, {"pad_h", "1"}}},
+};
+
+TEST_P(Conv2d, OneChannelInAGroup) {
+  int number = 0;
+  for (const auto &[extents, options] : depthwiseCalls)
+    for (const char *layout : {"nchw", "nhwc"})
+      for (const int each : {1, 2, 3})
+        for (const char *kernel : both) {
+          KernelCase test = conv(kernel, extents, options, number % 3 ? "f16" : "bf16");
+          test.extents["C"] = ++number % 2 ? 6 : 16;
+          test.extents["K"] = each * test.extents["C"];
+          test.options.insert(test.options.end(),
+                              {{"layout", layout}, {"groups", std::to_string(test.extents["C"])}});
+          if (number % 5 == 0)
+            test.with = {};
+          expectRight(device, test);
+        }
+}
+
+TEST_P(Conv2dEverywhere, OneChannelInAGroup) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"})
+      for (const char *stride : {"1", "2"})
+        expectRight(device, conv(kernel, {{"C", 16}, {"K", 32}},
+                                 {{"layout", layout},
+                                  {"groups", "16"},
+                                  {"stride_w", stride},
+                                  {"stride_h", stride},
+                                  {"pad_w", "1"}}));
+}
+
+TEST_P(Conv2d, OneChannelInAGroupOfAnyExtents) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"}) {
+      const Assignments options{{"layout", layout}, {"groups", "6"}};
+      for (const Extents &extents :
+           {Extents{{"N", 0}}, Extents{{"H", 2}}, Extents{{"K", 0}}, Extents{{"K", 42}},
+            Extents{{"K", 48}}, Extents{{"H", 67}, {"W", 3}, {"R", 65}}}) {
+        KernelCase test = conv(kernel, extents, options, "f32");
+        test.extents["C"] = 6;
+        test.extents.emplace("K", 6);
+        expectRight(device, test);
+      }
+      const Assignments one{{"layout", layout}};
+      expectRight(device, conv(kernel, {{"C", 1}, {"K", 3}}, one));
+      KernelCase test = conv(kernel, {{"C", 21}, {"K", 21}},
+                             {{"layout", layout}, {"groups", "21"}, {"pad_h", "1"}}, "f32");
+      expectRightWithStrides(device, test);
+      test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          fillIntegers(inputs[i], 3, i + 1);
+      };
+      expectExact(device, test);
+    }
+}
+
+// Tiles have more rows than a call: what lies below the last place is nobody's operand.
+TEST_P(Conv2d, RowsWithoutATapReachNothing) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"}) {
+      KernelCase test = conv(kernel, {{"C", 6}, {"K", 6}, {"H", 8}, {"R", 3}},
+                             {{"layout", layout}, {"groups", "6"}, {"stride_h", "2"}});
+      test.prepare = [&](const Invocation &call, std::vector<HostArray> &inputs) {
+        std::vector<double> x = inputs[0].toDouble();
+        const bool last = layout == std::string("nhwc");
+        const auto row = static_cast<std::size_t>(call.extent("W") * (last ? call.extent("C") : 1));
+        for (std::size_t i = 0; i < x.size(); ++i)
+          if (i / row % 8 == 7)
+            x[i] = INFINITY;
+        inputs[0].assign(x);
+      };
+      for (const HostArray &output : expectRight(device, test))
+        for (const double value : output.toDouble())
+          EXPECT_TRUE(std::isfinite(value));
+    }
+}
+
+TEST_P(Conv2d, ConfigurationsOfOneChannelInAGroup) {
+  for (const char *kernel : both)
+    for (const char *layout : {"nchw", "nhwc"})
+      for (const std::int64_t rows : {1, 3, 8}) {
+        KernelCase test = conv(kernel, {{"C", 24}, {"K", 24}, {"H", 11}},
+                               {{"layout", layout}, {"groups", "24"}, {"stride_h", "2"}});
+        test.config = {{"m", 64}, {"n", 8}, {"k", rows}, {"warps", 2}};
+        if (kernel == std::string("conv2d_backward")) {
+          test.config.insert({{"wgrad_m", 32}, {"wgrad_n", 16}, {"wgrad_k", rows}});
+          test.config["wgrad_splits"] = rows;
+        }
+        expectRight(device, test);
+      }
+}
+
 // Bits must not depend on who arrives last.
 TEST_P(Conv2d, SharedSums) {
   KernelCase test = conv("conv2d_backward", {{"N", 5}});
@@ -143,6 +251,16 @@ TEST_P(Conv2d, Strides) {
 TEST(Conv2dGradients, EveryOption) {
   for (const Assignments &options : optionSets)
     expectGradients(conv("conv2d", even, options, "f32"), "conv2d_backward");
+}
+
+TEST(Conv2dGradients, OneChannelInAGroup) {
+  for (const auto &[extents, options] : depthwiseCalls) {
+    KernelCase test = conv("conv2d", extents, options, "f32");
+    test.extents.insert({{"C", 3}, {"K", 6}});
+    test.extents["C"] = 3;
+    test.options.push_back({"groups", "3"});
+    expectGradients(test, "conv2d_backward");
+  }
 }
 
 TEST(Conv2dGradients, RandomOptions) {
