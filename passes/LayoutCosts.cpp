@@ -229,12 +229,21 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
   return result;
 }
 
+// Elements of a thread that may be neighbours. Threads share the core of a shape, of which each has
+// all repeats: vectors longer than its share of one would leave other threads with copies.
+static unsigned shareOf(ArrayRef<int64_t> shape, unsigned threads) {
+  uint64_t core = 1;
+  for (int64_t extent : shape)
+    core *= powerOfTwoIn(extent);
+  return std::max<uint64_t>(1, core / threads);
+}
+
 Layout LayoutCosts::plain(RankedTensorType type) const {
   auto order = llvm::to_vector(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
-  unsigned perThread = std::max<int64_t>(1, type.getNumElements() / (target.warpSize * warps));
+  unsigned perThread = shareOf(type.getShape(), target.warpSize * warps);
   unsigned widest = std::max(1u, target.maxVectorBits / 8 / cta::elementBytes(type));
-  return blockedForAccess(type.getShape(), llvm::bit_floor(std::min(perThread, widest)),
-                          target.warpSize, warps, order);
+  return blockedForAccess(type.getShape(), std::min(perThread, widest), target.warpSize, warps,
+                          order);
 }
 
 // Vectors and lanes along the dimension that is contiguous in memory. The warps go on along it, or
@@ -255,9 +264,7 @@ void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigne
            std::tuple(known[b].contiguity, neighbours(b), b);
   });
   unsigned vector = order.empty() ? 1 : std::min(widest, vectorLength(access, order[0]));
-  unsigned threads = target.warpSize * warps;
-  unsigned perThread =
-      llvm::bit_floor<uint64_t>(std::max<int64_t>(1, type.getNumElements() / threads));
+  unsigned perThread = shareOf(type.getShape(), target.warpSize * warps);
   for (unsigned length : {vector, std::min(vector, perThread)}) {
     proposals.push_back(blockedForAccess(type.getShape(), length, target.warpSize, warps, order));
     if (type.getRank() < 2)

@@ -27,6 +27,25 @@ module attributes {cta.target = "sm_80"} {
 
 // -----
 
+// Threads share the core of 1024, so that each has vectors of four of it, five times: vectors of
+// eight would leave half of the threads with copies.
+// CHECK: #[[L:.+]] = #cta.layout<"5120, register [(1) (2)], lane [(4) (8) (16) (32) (64)], warp [(128) (256) (512)]">
+// CHECK-LABEL: func.func @repeats
+// CHECK: tile.load %{{.*}} -> tensor<5120xf16, #[[L]]>
+module attributes {cta.target = "sm_80"} {
+  func.func @repeats(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 8 : i32} {
+    %i = tile.arange 0 : tensor<5120xi32>
+    %p = tile.splat %x : !tile.ptr<f16> -> tensor<5120x!tile.ptr<f16>>
+    %q = tile.addptr %p, %i : tensor<5120x!tile.ptr<f16>>, tensor<5120xi32>
+    %v = tile.load %q : tensor<5120x!tile.ptr<f16>> -> tensor<5120xf16>
+    %w = arith.negf %v : tensor<5120xf16>
+    tile.store %q, %w : tensor<5120x!tile.ptr<f16>>, tensor<5120xf16>
+    return
+  }
+}
+
+// -----
+
 // A row to a warp: the sums stay within warps. Three repeats of a core of 32 columns.
 // CHECK: #[[L:.+]] = #cta.layout<"4x96, lane [(0,1) (0,2) (0,4) (0,8) (0,16)], warp [(1,0) (2,0)]">
 // CHECK-LABEL: func.func @softmax
