@@ -1,6 +1,6 @@
 // Shapes of programs over rows.
-#include "kernels/norm/Rows.h"
-#include "kernels/InputError.h"
+#include "kernels/RowBlocks.h"
+#include "kernels/Use.h"
 #include <algorithm>
 #include <bit>
 
@@ -8,50 +8,98 @@ using namespace sectile;
 
 namespace {
 
+constexpr std::int64_t factors[] = {1, 3, 5, 7};
+constexpr std::int64_t cacheLine = 128, vectorBytes = 16;
+constexpr std::int64_t narrowest = 32;
+
 std::int64_t powerOfTwo(std::int64_t least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
 }
 
+std::int64_t powerAtMost(std::int64_t most) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+}
+
+std::int64_t bytesOf(DType dtype) {
+  switch (dtype) {
+  case DType::float32:
+  case DType::int32:
+    return 4;
+  default:
+    return 2;
+  }
+}
+
+// Threads of which each has a vector of its own: more would hold copies, or narrower vectors.
+std::int64_t threadsFor(std::int64_t tile, DType dtype) {
+  return (tile & -tile) * bytesOf(dtype) / vectorBytes;
+}
+
+// What a search tries: no block that a narrower one does as well, of the kinds that there are.
+bool isFitting(std::int64_t block, std::int64_t length, DType dtype) {
+  const std::int64_t width = ceilDiv(length, std::max<std::int64_t>(ceilDiv(length, block), 1));
+  return (block >= length || block >= 1024) &&
+         (block == blockFor(width, dtype) || block == std::max(powerOfTwo(width), narrowest));
+}
+
+std::vector<std::int64_t> blocks() {
+  std::vector<std::int64_t> all;
+  for (std::int64_t power = narrowest; power <= 32768; power *= 2)
+    for (const std::int64_t factor : factors)
+      if (factor * power <= 32768)
+        all.push_back(factor * power);
+  std::ranges::sort(all);
+  return all;
+}
+
 } // namespace
+
+std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
+  std::int64_t best = std::max(powerOfTwo(length), narrowest);
+  for (const std::int64_t factor : factors) {
+    const std::int64_t core = powerOfTwo(ceilDiv(length, factor));
+    if (core * bytesOf(dtype) >= cacheLine)
+      best = std::min(best, factor * core);
+  }
+  return best;
+}
+
+RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
+                                DType dtype, const std::string &target) {
+  constexpr std::int64_t together = 2048; // elements of a program that has several rows
+  const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
+  const std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
+  const std::int64_t rows = std::clamp<std::int64_t>(
+      powerOfTwo(count), 1, powerAtMost(std::max<std::int64_t>(together / block, 1)));
+  const std::int64_t tile = block * rows;
+  const std::int64_t threads =
+      std::min(powerAtMost(std::max<std::int64_t>(tile / 16, 1)), threadsFor(tile, dtype));
+  return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, 16)};
+}
 
 void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest) {
   spec.config = {{"block", "elements of a row held at once"},
                  {"rows", "rows held at once"},
                  {"warps", "warps of one program"}};
-  // Short rows share a program, so that there are 16 bytes and more for each thread.
   spec.defaults = [axis, longest](const Invocation &call, const std::string &target) {
-    const std::int64_t most = call.tensors[0].dtype == DType::float32 ? longest : 2 * longest;
-    const std::int64_t block = std::clamp<std::int64_t>(powerOfTwo(call.extent(axis)), 32, most);
-    const std::int64_t rows = std::clamp<std::int64_t>(powerOfTwo(elementCount(call.leading)), 1,
-                                                       std::max<std::int64_t>(1024 / block, 1));
-    const std::int64_t warps =
-        std::clamp<std::int64_t>(rows * block / (16 * warpSize(target)), 1, 16);
+    const DType dtype = call.tensors[0].dtype;
+    const auto [block, rows, warps] =
+        rowBlocksFor(elementCount(call.leading), call.extent(axis),
+                     bytesOf(dtype) == 4 ? longest : 2 * longest, dtype, target);
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {
-      {.axes = {{"block", {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768}},
-                {"rows", {1, 2, 4, 8, 16}},
+      {.axes = {{"block", blocks()},
+                {"rows", {1, 2, 4, 8, 16, 32, 64}},
                 {"warps", {1, 2, 4, 8, 16}}},
        .where = [axis](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t length = call.extent(axis), block = config.at("block"),
-                            rows = config.at("rows"), warps = config.at("warps"),
-                            tile = block * rows, threads = warps * warpSize(target);
+         const std::int64_t block = config.at("block"), rows = config.at("rows"),
+                            warps = config.at("warps"), tile = block * rows,
+                            threads = warps * warpSize(target);
          // Four elements and more for a thread; no rows or columns that there are not.
          return (tile >= 4 * threads || (warps == 1 && tile >= threads)) && tile <= 64 * threads &&
-                (block >= length || block >= 1024) && (block == 32 || block < 2 * length) &&
-                (rows == 1 || rows < 2 * elementCount(call.leading));
+                (warps == 1 || threads <= 2 * threadsFor(tile, call.tensors[0].dtype)) &&
+                isFitting(block, call.extent(axis), call.tensors[0].dtype) &&
+                (rows == 1 || (tile <= 4096 && rows < 2 * elementCount(call.leading)));
        }}};
-}
-
-OptionSpec sectile::epsOption(const char *initial, const char *doc) {
-  return {.name = "eps",
-          .kind = OptionSpec::number,
-          .initial = initial,
-          .samples = {"0.01"},
-          .doc = doc};
-}
-
-void sectile::checkEps(const Invocation &call) {
-  if (call.options.number("eps") < 0)
-    throw InputError(call.kernel->name + ": option 'eps' cannot be negative");
 }

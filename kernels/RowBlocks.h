@@ -1,16 +1,26 @@
-// What kernels over rows share: how many rows a program holds, in how many warps, and the option
-// eps.
+// How kernels over rows cut them: the elements of a row and the rows that a program holds at once,
+// and its warps.
 #pragma once
 #include "kernels/Registry.h"
 
 namespace sectile {
 
+struct RowBlocks {
+  std::int64_t block, rows, warps;
+};
+
+// The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two.
+// Threads share the power of two, which is therefore a cache line or more.
+std::int64_t blockFor(std::int64_t length, DType dtype);
+
+// For `count` rows of `length` elements. A row beyond `longest` goes in equal blocks; short rows
+// share a program, so that each thread has 16 bytes or more.
+RowBlocks rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest, DType dtype,
+                       const std::string &target);
+
 // The configuration of a kernel over rows along this axis, of which a program holds at most
 // `longest` elements of f32 or twice as many of 16 bits at once: its fields, their defaults, and a
 // search space of rows that are whole in the registers of the threads or in large parts.
 void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192);
-
-OptionSpec epsOption(const char *initial, const char *doc);
-void checkEps(const Invocation &call);
 
 } // namespace sectile

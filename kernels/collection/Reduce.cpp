@@ -3,6 +3,7 @@
 // of no elements, the mean of integers. Few long rows are cut into parts that programs share; a
 // second launch puts the parts together, always in the same order.
 #include "kernels/InputError.h"
+#include "kernels/RowBlocks.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
@@ -15,52 +16,57 @@ enum Op { sumOp, meanOp, prodOp, maxOp, minOp, argmaxOp, argminOp };
 const std::vector<std::string> names = {"sum", "mean", "prod", "max", "min", "argmax", "argmin"};
 
 struct ReduceConfig {
-  int block = 1024, warps = 4;
+  int block = 1024, rows = 1, warps = 4;
   int op = sumOp;
-  bool last = true; // what is written are the results, not those of parts
+  bool last = true;  // what is written are the results, not those of parts
+  bool whole = true; // a part fits a block
 };
-SECTILE_CONFIG(ReduceConfig, block, warps, op, last)
+SECTILE_CONFIG(ReduceConfig, block, rows, warps, op, last, whole)
 
-// Part program_id(0) of row program_id(1), of `length` elements but the last.
+// Part program_id(1) of the rows program_id(0), of `length` elements except for the last part.
 template <class T, class A, class Out>
-Kernel fold{
-    "reduce",
-    [](View<const T, 2> x, View<Out, 2> y, Int length, Float count, const ReduceConfig &config) {
-      auto part = program_id(1), row = program_id(0);
-      auto start = part * length;
-      auto own = x.at(row).slice(0, start, minimum(length, x.extent(1) - start));
-      const bool largest = config.op == maxOp, product = config.op == prodOp;
-      auto put = [&](const auto &value) { y.at(row).tile(1).store(part, full<A>(value, 1)); };
-      auto blocks = range(0, cdiv(own.extent(0), config.block));
-      if (config.op == maxOp || config.op == minOp) {
-        if constexpr (std::same_as<T, A>) {
-          auto from = own.tile(config.block).padding(largest ? lowestOf<T>() : highestOf<T>());
-          auto best = full<T>(largest ? lowestOf<T>() : highestOf<T>(), config.block);
-          for (auto block : blocks) {
-            auto values = from.load(block);
-            best = largest ? maximum(best, values, Nan::propagate)
-                           : minimum(best, values, Nan::propagate);
-          }
-          put(largest ? max(best, 0, Nan::propagate) : min(best, 0, Nan::propagate));
-        }
-        return;
-      }
-      auto from = own.tile(config.block).padding(product ? 1 : 0);
-      auto total = full<A>(product ? 1 : 0, config.block);
-      for (auto block : blocks) {
-        auto values = cast<A>(from.load(block));
-        total = product ? total * values : total + values;
-      }
-      if (product) {
-        put(prod(total, 0));
-        return;
-      }
-      Tile<A> result = sum(total, 0);
-      if constexpr (std::same_as<A, float>)
-        if (config.op == meanOp && config.last)
-          result = result / count;
-      put(result);
-    }};
+Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float count,
+                         const ReduceConfig &config) {
+              const int m = config.rows, n = config.block;
+              auto part = program_id(1), row = program_id(0);
+              auto start = part * length;
+              auto own = x.slice(1, start, minimum(length, x.extent(1) - start));
+              const bool largest = config.op == maxOp, product = config.op == prodOp;
+              // A part that fits is loaded without a loop, all of it at once.
+              auto combined = [&](const auto &load, const auto &combine) {
+                auto total = load(0);
+                if (!config.whole)
+                  for (auto block : range(1, cdiv(own.extent(1), n)))
+                    total = combine(total, load(block));
+                return total;
+              };
+              auto put = [&](const Tile<A> &value) { y.fix(1, part).tile(m).store(row, value); };
+              if (config.op == maxOp || config.op == minOp) {
+                if constexpr (std::same_as<T, A>) {
+                  auto from = own.tile(m, n).padding(largest ? lowestOf<T>() : highestOf<T>());
+                  auto best = combined([&](const Int &block) { return from.load(row, block); },
+                                       [&](const Tile<T> &a, const Tile<T> &b) {
+                                         return largest ? maximum(a, b, Nan::propagate)
+                                                        : minimum(a, b, Nan::propagate);
+                                       });
+                  put(largest ? max(best, 1, Nan::propagate) : min(best, 1, Nan::propagate));
+                }
+                return;
+              }
+              auto from = own.tile(m, n).padding(product ? 1 : 0);
+              auto total = combined(
+                  [&](const Int &block) { return cast<A>(from.load(row, block)); },
+                  [&](const Tile<A> &a, const Tile<A> &b) { return product ? a * b : a + b; });
+              if (product) {
+                put(prod(total, 1));
+                return;
+              }
+              Tile<A> result = sum(total, 1);
+              if constexpr (std::same_as<A, float>)
+                if (config.op == meanOp && config.last)
+                  result = result / count;
+              put(result);
+            }};
 
 // The place of the largest or smallest element: NaN before all, of equals the first. `places` says
 // where the elements were, if they are those of parts.
@@ -68,44 +74,52 @@ template <class T>
 Kernel find{
     "reduce_places", [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> best,
                         View<std::int64_t, 2> y, Int length, const ReduceConfig &config) {
+      const int m = config.rows, n = config.block;
       auto part = program_id(1), row = program_id(0);
       auto start = part * length;
-      auto n = minimum(length, x.extent(1) - start);
+      auto own = minimum(length, x.extent(1) - start);
       const bool largest = config.op == argmaxOp;
       const auto worst = largest ? lowestOf<T>() : highestOf<T>();
       constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
-      auto from = x.at(row).slice(0, start, n).tile(config.block).padding(worst);
-      auto fromPlaces = places.at(row).slice(0, start, n).tile(config.block);
-      auto values = full<T>(worst, config.block);
-      auto at = full<std::int64_t>(nowhere, config.block);
+      auto from = x.slice(1, start, own).tile(m, n).padding(worst);
+      auto fromPlaces = places.slice(1, start, own).tile(m, n);
       auto better = [largest](const auto &a, const auto &i, const auto &b, const auto &j) {
         auto aIsNan = a != a, bIsNan = b != b;
         auto equal = a == b || (aIsNan && bIsNan);
         auto ahead = largest ? a > b : a < b;
         return (ahead && !bIsNan) || (aIsNan && !bIsNan) || (equal && i < j);
       };
-      for (auto block : range(0, cdiv(n, config.block))) {
-        auto within = block * config.block + arange(0, config.block);
-        auto next = from.load(block);
-        auto place = config.last ? fromPlaces.load(block) : cast<std::int64_t>(start + within);
-        place = where(within < n, place, nowhere);
-        auto wins = better(next, place, values, at);
-        values = where(wins, next, values);
-        at = where(wins, place, at);
-      }
-      auto [value, place] = reduce(std::tuple(values, at), 0, [&](auto a, auto i, auto b, auto j) {
+      auto placesOf = [&](const Int &block) {
+        auto within = expand(block * n + arange(0, n), 0);
+        auto place = config.last ? fromPlaces.load(row, block) : cast<std::int64_t>(start + within);
+        return where(within < own, place, nowhere);
+      };
+      auto values = from.load(row, 0);
+      auto at = zeros<std::int64_t>(m, n) + placesOf(0);
+      if (!config.whole)
+        for (auto block : range(1, cdiv(own, n))) {
+          auto next = from.load(row, block);
+          auto place = placesOf(block);
+          auto wins = better(next, place, values, at);
+          values = where(wins, next, values);
+          at = where(wins, place, at);
+        }
+      auto [value, place] = reduce(std::tuple(values, at), 1, [&](auto a, auto i, auto b, auto j) {
         auto wins = better(a, i, b, j);
         return std::tuple(where(wins, a, b), where(wins, i, j));
       });
       if (!config.last)
-        best.at(row).tile(1).store(part, full<T>(value, 1));
-      y.at(row).tile(1).store(part, full<std::int64_t>(place, 1));
+        best.fix(1, part).tile(m).store(row, value);
+      y.fix(1, part).tile(m).store(row, place);
     }};
 
 int opOf(const Invocation &call) {
   return static_cast<int>(std::find(names.begin(), names.end(), call.options.choice("op")) -
                           names.begin());
 }
+
+// As many as a large chip runs at once, and what each of them holds of a row that several share.
+constexpr std::int64_t programs = 512, longestPart = 2048;
 
 // [R] as [R, 1].
 template <class T> Tensor<T, 2> column(const Tensor<T, 1> &x) {
@@ -135,7 +149,16 @@ KernelSpec sectile::reduceSpec() {
                    .initial = "sum",
                    .choices = names,
                    .doc = "what is worked out"}};
-  spec.config = blockConfig;
+  configureRows(spec, "N");
+  // Few long rows are cut into parts, for which smaller programs are better.
+  const auto many = spec.defaults;
+  spec.defaults = [many](const Invocation &call, const std::string &target) {
+    const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
+    if (rows >= programs || n <= longestPart)
+      return many(call, target);
+    const RowBlocks part = rowBlocksFor(rows, n, longestPart, call.dtype("x"), target);
+    return Config{{"block", part.block}, {"rows", part.rows}, {"warps", part.warps}};
+  };
   spec.typical = {{"...", 1024}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 200}};
   spec.check = [](const Invocation &call) {
@@ -147,32 +170,38 @@ KernelSpec sectile::reduceSpec() {
                        names[static_cast<std::size_t>(op)]);
   };
   spec.reference = reduceReference;
-  spec.defaults = blockDefaults;
-  spec.spaces = blockSpaces("");
   spec.apply = [](Use &use) {
     const int op = opOf(use.call);
     const std::int64_t n = use.call.extent("N"), rows = elementCount(use.call.leading),
-                       block = use.field("block");
-    // As many programs as a large chip runs at once, each with several blocks.
+                       block = use.field("block"), together = use.field("rows");
+    const std::int64_t grid = ceilDiv(rows, together);
+    // Each with several blocks.
     const std::int64_t wanted = std::clamp<std::int64_t>(
-        std::min(512 / std::max<std::int64_t>(rows, 1), ceilDiv(n, 4 * block)), 1, 512);
+        std::min(programs / std::max<std::int64_t>(grid, 1), ceilDiv(n, 4 * block)), 1, programs);
     const std::int64_t length =
         std::max<std::int64_t>(ceilDiv(ceilDiv(n, wanted), block), 1) * block;
     const std::int64_t parts = std::max<std::int64_t>(ceilDiv(n, length), 1);
-    ReduceConfig chosen{use.field("block"), use.field("warps"), op, true};
+    // Of the rows themselves, or of what their parts came to.
+    const ReduceConfig chosen{.block = use.field("block"),
+                              .rows = use.field("rows"),
+                              .warps = use.field("warps"),
+                              .op = op,
+                              .last = true,
+                              .whole = (parts == 1 ? n : parts) <= block};
+    ReduceConfig first = chosen;
+    first.last = false;
+    first.whole = length <= block;
     const auto count = static_cast<float>(n);
     auto folded = [&]<class T, class A, class Out>(T, A, Out) {
       const auto x = use.rows<T>("x");
       const auto y = column(use.elements<Out>("y"));
       if (parts == 1) {
-        use(fold<T, A, Out>, Grid(rows), x, y, length, count, chosen);
+        use(fold<T, A, Out>, Grid(grid), x, y, length, count, chosen);
         return;
       }
       const auto between = use.workspace<A, 2>({rows, parts});
-      ReduceConfig first = chosen;
-      first.last = false;
-      use(fold<T, A, A>, Grid(rows, parts), x, between, length, count, first);
-      use(fold<A, A, Out>, Grid(rows), between, y, parts, count, chosen);
+      use(fold<T, A, A>, Grid(grid, parts), x, between, length, count, first);
+      use(fold<A, A, Out>, Grid(grid), between, y, parts, count, chosen);
     };
     forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
       using Wide = std::conditional_t<std::integral<T>, std::int64_t, float>;
@@ -180,13 +209,11 @@ KernelSpec sectile::reduceSpec() {
       if (op == argmaxOp || op == argminOp) {
         const auto best = use.workspace<T, 2>({rows, parts});
         const auto places = use.workspace<std::int64_t, 2>({rows, parts});
-        ReduceConfig first = chosen;
-        first.last = false;
         const auto y = column(use.elements<std::int64_t>("y"));
-        use(find<T>, Grid(rows, parts), use.rows<T>("x"), places, best, parts == 1 ? y : places,
+        use(find<T>, Grid(grid, parts), use.rows<T>("x"), places, best, parts == 1 ? y : places,
             length, first);
         if (parts > 1)
-          use(find<T>, Grid(rows), best, places, best, y, parts, chosen);
+          use(find<T>, Grid(grid), best, places, best, y, parts, chosen);
       } else if (op == maxOp || op == minOp) {
         folded(zero, zero, zero);
       } else {

@@ -6,10 +6,10 @@
 // without classes and an s outside 0 to 1 are refused; a target that is neither a class nor
 // ignore_index is an assertion's error.
 #include "kernels/InputError.h"
+#include "kernels/RowBlocks.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
-#include "kernels/norm/Rows.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -4,9 +4,9 @@
 // group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
 #include "kernels/InputError.h"
+#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
-#include "kernels/norm/Rows.h"
 #include "kernels/norm/Spread.h"
 #include <algorithm>
 #include <bit>

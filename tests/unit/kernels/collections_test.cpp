@@ -99,6 +99,15 @@ TEST_P(Collections, ReductionsOfAllLengths) {
     expectRight(device, parts);
     parts.extents["..."] = 1;
     expectRight(device, parts);
+    // Several rows in a program, of which the last is not full.
+    for (std::int64_t n : {1, 40, 96, 300}) {
+      KernelCase many = rowsCase("reduce", n, {{"op", op}}, "f16");
+      many.extents["..."] = 37;
+      expectRight(device, many);
+    }
+    parts.extents["..."] = 5;
+    parts.config = {{"block", 96}, {"rows", 2}, {"warps", 1}};
+    expectRight(device, parts);
     KernelCase none = rowsCase("reduce", 5, {{"op", op}}, "f32");
     none.extents["..."] = 0;
     expectRight(device, none);
@@ -113,7 +122,7 @@ TEST_P(Collections, ReductionsMeetNanAndTies) {
     for (const char *dtype : dtypes)
       for (std::int64_t n : {100, 1000}) {
         KernelCase test = rowsCase("reduce", n, {{"op", op}}, dtype);
-        test.config = {{"block", 64}, {"warps", 1}};
+        test.config = {{"block", 64}, {"rows", n == 100 ? 4 : 1}, {"warps", 1}};
         test.prepare = special;
         expectRight(device, test);
         // Without a NaN: of equals the first.

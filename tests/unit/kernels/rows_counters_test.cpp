@@ -66,6 +66,30 @@ TEST_P(RowCounters, RowsTogetherHaveNoConflicts) {
     }
 }
 
+// Widths that models have: no thread idles, and each moves 16 bytes at once.
+TEST_P(RowCounters, RowsOfAnyWidthFillTheirThreads) {
+  for (const std::int64_t width : {64, 768, 3584, 5120, 12288}) {
+    const std::int64_t together = width == 64 ? 64 : 4;
+    const std::uint64_t bytes = static_cast<std::uint64_t>(2 * together * width);
+    const auto lanes = static_cast<std::uint64_t>(warpSize(device.target()));
+    for (const char *kernel : {"softmax", "rms_norm", "layer_norm", "reduce"}) {
+      const KernelCase test{kernel, {{"...", together}, {"N", width}}, {}, {}, "f16"};
+      SCOPED_TRACE(test.describe());
+      if (std::string_view(kernel) == "reduce" && width > 2048)
+        continue; // few long rows are cut into parts
+      const Counted counters = count(test);
+      expectReadOf(counters, {{"x", bytes}});
+      EXPECT_EQ(counters.globalLoad.requests * 16 * lanes, bytes) << counters.text();
+      EXPECT_EQ(counters.globalLoad.bytes, bytes) << counters.text();
+      expectCoalesced(counters);
+      expectNoConflicts(counters);
+      // Of sums: a number from each warp and all of a row's to each thread, twice at most.
+      const auto warps = static_cast<std::uint64_t>(configOf(test).at("warps"));
+      EXPECT_LE(counters.sharedStore.bytes, 2 * counters.blocks * warps * 4) << counters.text();
+    }
+  }
+}
+
 TEST_P(RowCounters, LongRowsAreReadTwice) {
   const std::map<std::string, std::int64_t> longRows{{"...", 2}, {"N", 2048}};
   const Config small{{"block", 512}, {"rows", 1}, {"warps", 2}};

@@ -1,0 +1,60 @@
+// How kernels over rows cut them by default, and the widths of blocks.
+#include "KernelTest.h"
+#include "kernels/RowBlocks.h"
+#include "kernels/Use.h"
+
+using namespace sectile;
+using namespace sectile::test;
+
+TEST(RowBlocks, AreTheNarrowestThatThreadsShare) {
+  const std::pair<std::int64_t, std::int64_t> expected[] = {
+      {0, 32},      {1, 32},      {33, 64},     {64, 64},     {65, 128},     {129, 192},
+      {193, 256},   {300, 320},   {321, 384},   {385, 448},   {449, 512},    {768, 768},
+      {1000, 1024}, {3584, 3584}, {5000, 5120}, {5120, 5120}, {12288, 12288}};
+  for (const auto &[length, block] : expected)
+    EXPECT_EQ(blockFor(length, DType::float16), block) << length;
+  // Of four bytes half as many are a cache line.
+  EXPECT_EQ(blockFor(65, DType::float32), 96);
+  EXPECT_EQ(blockFor(65, DType::int32), 96);
+}
+
+TEST(RowBlocks, OfEqualSizeCutLongRows) {
+  EXPECT_EQ(rowBlocksFor(1, 12288, 8192, DType::float32, "sm_90").block, 6144);
+  EXPECT_EQ(rowBlocksFor(1, 20001, 16384, DType::float16, "sm_90").block, 10240);
+}
+
+// Each thread has a vector of 16 bytes of its own, and 16 elements or more.
+TEST(RowBlocks, FillThreads) {
+  for (const char *target : {"sm_80", "sm_90", "gfx942", "gfx1100"})
+    for (const DType dtype : {DType::float16, DType::float32})
+      for (const std::int64_t count : {1, 3, 100000})
+        for (const std::int64_t length : {1, 64, 300, 768, 1024, 3584, 5120, 8192, 12288, 50000}) {
+          const auto [block, rows, warps] = rowBlocksFor(count, length, 16384, dtype, target);
+          SCOPED_TRACE(testing::Message() << target << ' ' << name_of(dtype) << ' ' << count
+                                          << " rows of " << length << ": " << block << ' ' << rows
+                                          << ' ' << warps);
+          const std::int64_t tile = block * rows, threads = warps * warpSize(target);
+          EXPECT_LT(rows, 2 * count);
+          EXPECT_LE(tile, std::max<std::int64_t>(block, 2048));
+          if (warps == 1)
+            continue;
+          EXPECT_GE(tile, 16 * threads);
+          EXPECT_EQ((tile & -tile) % (threads * (dtype == DType::float16 ? 8 : 4)), 0);
+        }
+}
+
+// The defaults are in the spaces that a search looks through.
+TEST(RowBlocks, DefaultsAreWorthTrying) {
+  for (const char *target : {"sm_80", "sm_90", "gfx942"})
+    for (const char *kernel : {"reduce", "softmax", "rms_norm", "layer_norm"})
+      for (const char *dtype : {"f16", "f32"})
+        for (const std::int64_t length : {64, 768, 3584, 5120, 8192}) {
+          const KernelCase test{kernel, {{"...", 100000}, {"N", length}}, {}, {}, dtype};
+          SCOPED_TRACE(target + (" " + test.describe()));
+          const Invocation call = resolveCase(test);
+          const Config chosen = completeConfig(call, target, {});
+          EXPECT_TRUE(call.kernel->spaces[0].where(call, target, chosen));
+          for (const auto &[field, values] : call.kernel->spaces[0].axes)
+            EXPECT_TRUE(llvm::is_contained(values, chosen.at(field))) << field;
+        }
+}
