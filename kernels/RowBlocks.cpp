@@ -72,8 +72,11 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   const std::int64_t rows = std::clamp<std::int64_t>(
       powerOfTwo(count), 1, powerAtMost(std::max<std::int64_t>(together / block, 1)));
   const std::int64_t tile = block * rows;
-  const std::int64_t threads =
-      std::min(powerAtMost(std::max<std::int64_t>(tile / 16, 1)), threadsFor(tile, dtype));
+  // Sixteen elements for a thread, or twice as many where that makes many threads: each has its own
+  // registers for addresses and takes part in the row's sum.
+  const std::int64_t wanted =
+      std::max<std::int64_t>({tile / 32, std::min<std::int64_t>(tile / 16, 256), 1});
+  const std::int64_t threads = std::min(powerAtMost(wanted), threadsFor(tile, dtype));
   return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, 16)};
 }
 

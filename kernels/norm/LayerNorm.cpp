@@ -15,9 +15,10 @@ namespace {
 struct LayerNormConfig {
   int block = 1024, rows = 1, warps = 4;
   bool whole = true;                // a row fits a block
+  bool even = false;                // no block goes beyond a row's end
   bool scaled = true, moved = true; // there are w and b
 };
-SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, scaled, moved)
+SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, even, scaled, moved)
 
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
 // with a large mean. A row that does not fit is read twice.
@@ -35,7 +36,8 @@ Kernel layerNorm{
       // Beyond the row's end elements are 0, which must not count as a distance from the mean.
       auto inside = [&](const Int &block) { return expand(block * n + arange(0, n) < length, 0); };
       auto centred = [&](const Tile<float> &values, const Int &block, const Tile<float> &mean) {
-        return where(inside(block), values - expand(mean, 1), 0.0f);
+        auto distance = values - expand(mean, 1);
+        return config.even ? distance : where(inside(block), distance, 0.0f);
       };
       auto keep = [&](const Tile<float> &mean, const Tile<float> &variance) {
         auto rstd = 1.0f / sqrt(variance + eps);
@@ -65,11 +67,12 @@ Kernel layerNorm{
 
       if (config.whole) {
         auto values = load(0);
-        const Weights weights = weightsOf(0); // under way while the sums are made
         auto mean = sum(values, 1) / count;
         auto distance = centred(values, 0, mean);
         auto rstd = keep(mean, sum(distance * distance, 1) / count);
-        write(0, distance * rstd, weights);
+        // Weights come from caches; loaded earlier they would take the registers, and with them the
+        // multiprocessor, of a further row.
+        write(0, distance * rstd, weightsOf(0));
         return;
       }
       auto blocks = cdiv(length, n);
@@ -128,6 +131,7 @@ KernelSpec sectile::layerNormSpec() {
                                  .rows = use.field("rows"),
                                  .warps = use.field("warps"),
                                  .whole = use.call.extent("N") <= use.field("block"),
+                                 .even = use.call.extent("N") % use.field("block") == 0,
                                  .scaled = use.has("w"),
                                  .moved = use.has("b")};
     forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {

@@ -6,6 +6,28 @@
 using namespace sectile;
 using namespace sectile::test;
 
+class Widths : public OnDevice {};
+SECTILE_INSTANTIATE_ON(Widths, "virtual:sm_80,virtual:sm_90,virtual:gfx942");
+
+// Widths that models have, by the default configurations.
+TEST_P(Widths, OfModelsAreRight) {
+  for (const auto &[count, width] :
+       {std::pair{37, 64}, {5, 768}, {2, 5120}, {2, 5000}, {2, 12288}}) {
+    const std::map<std::string, std::int64_t> extents{{"...", count}, {"N", width}};
+    for (const char *kernel :
+         {"softmax", "softmax_backward", "log_softmax", "log_softmax_backward"})
+      expectRight(device, {kernel, extents, {}, {}, "f16"});
+    for (const char *kernel : {"layer_norm", "layer_norm_backward"})
+      expectRight(device, {kernel, extents, {}, {"w", "b"}, "f16"});
+    expectRight(device, {"rms_norm", extents, {}, {"w", "residual"}, "f16"});
+    expectRight(device, {"rms_norm_backward", extents, {}, {"w", "h", "dh"}, "f16"});
+    for (const char *op : {"sum", "max", "argmin"})
+      expectRight(device, {"reduce", extents, {{"op", op}}, {}, "f16"});
+    for (const char *kernel : {"cross_entropy", "cross_entropy_backward"})
+      expectRight(device, {kernel, {{"...", count}, {"V", width}}, {}, {}, "f16"});
+  }
+}
+
 TEST(RowBlocks, AreTheNarrowestThatThreadsShare) {
   const std::pair<std::int64_t, std::int64_t> expected[] = {
       {0, 32},      {1, 32},      {33, 64},     {64, 64},     {65, 128},     {129, 192},
@@ -23,22 +45,22 @@ TEST(RowBlocks, OfEqualSizeCutLongRows) {
   EXPECT_EQ(rowBlocksFor(1, 20001, 16384, DType::float16, "sm_90").block, 10240);
 }
 
-// Each thread has a vector of 16 bytes of its own, and 16 elements or more.
+// Each thread has a vector of 16 bytes of its own, and 16 elements or more, of many threads 32.
 TEST(RowBlocks, FillThreads) {
   for (const char *target : {"sm_80", "sm_90", "gfx942", "gfx1100"})
     for (const DType dtype : {DType::float16, DType::float32})
       for (const std::int64_t count : {1, 3, 100000})
         for (const std::int64_t length : {1, 64, 300, 768, 1024, 3584, 5120, 8192, 12288, 50000}) {
           const auto [block, rows, warps] = rowBlocksFor(count, length, 16384, dtype, target);
-          SCOPED_TRACE(testing::Message() << target << ' ' << name_of(dtype) << ' ' << count
-                                          << " rows of " << length << ": " << block << ' ' << rows
-                                          << ' ' << warps);
+          SCOPED_TRACE(testing::Message()
+                       << target << ' ' << name_of(dtype) << ' ' << count << " rows of " << length
+                       << ": " << block << ' ' << rows << ' ' << warps);
           const std::int64_t tile = block * rows, threads = warps * warpSize(target);
           EXPECT_LT(rows, 2 * count);
           EXPECT_LE(tile, std::max<std::int64_t>(block, 2048));
           if (warps == 1)
             continue;
-          EXPECT_GE(tile, 16 * threads);
+          EXPECT_GE(tile, (threads > 256 ? 32 : 16) * threads);
           EXPECT_EQ((tile & -tile) % (threads * (dtype == DType::float16 ? 8 : 4)), 0);
         }
 }
