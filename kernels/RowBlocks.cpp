@@ -2,7 +2,6 @@
 #include "kernels/RowBlocks.h"
 #include "kernels/Use.h"
 #include <algorithm>
-#include <bit>
 
 using namespace sectile;
 
@@ -11,14 +10,6 @@ namespace {
 constexpr std::int64_t factors[] = {1, 3, 5, 7};
 constexpr std::int64_t cacheLine = 128, vectorBytes = 16;
 constexpr std::int64_t narrowest = 32;
-
-std::int64_t powerOfTwo(std::int64_t least) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
-}
-
-std::int64_t powerAtMost(std::int64_t most) {
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
-}
 
 std::int64_t bytesOf(DType dtype) {
   switch (dtype) {
@@ -35,14 +26,25 @@ std::int64_t threadsFor(std::int64_t tile, DType dtype) {
   return (tile & -tile) * bytesOf(dtype) / vectorBytes;
 }
 
-// What a search tries: no block that a narrower one does as well, of the kinds that there are.
-bool isFitting(std::int64_t block, std::int64_t length, DType dtype) {
-  const std::int64_t width = ceilDiv(length, std::max<std::int64_t>(ceilDiv(length, block), 1));
-  return (block >= length || block >= 1024) &&
-         (block == blockFor(width, dtype) || block == std::max(powerOfTwo(width), narrowest));
+} // namespace
+
+std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
+  std::int64_t best = std::max(powerAtLeast(length), narrowest);
+  for (const std::int64_t factor : factors) {
+    const std::int64_t core = powerAtLeast(ceilDiv(length, factor));
+    if (core * bytesOf(dtype) >= cacheLine)
+      best = std::min(best, factor * core);
+  }
+  return best;
 }
 
-std::vector<std::int64_t> blocks() {
+bool sectile::isFittingBlock(std::int64_t block, std::int64_t length, DType dtype) {
+  const std::int64_t width = ceilDiv(length, std::max<std::int64_t>(ceilDiv(length, block), 1));
+  return (block >= length || block >= 1024) &&
+         (block == blockFor(width, dtype) || block == std::max(powerAtLeast(width), narrowest));
+}
+
+std::vector<std::int64_t> sectile::rowBlocks() {
   std::vector<std::int64_t> all;
   for (std::int64_t power = narrowest; power <= 32768; power *= 2)
     for (const std::int64_t factor : factors)
@@ -52,25 +54,13 @@ std::vector<std::int64_t> blocks() {
   return all;
 }
 
-} // namespace
-
-std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
-  std::int64_t best = std::max(powerOfTwo(length), narrowest);
-  for (const std::int64_t factor : factors) {
-    const std::int64_t core = powerOfTwo(ceilDiv(length, factor));
-    if (core * bytesOf(dtype) >= cacheLine)
-      best = std::min(best, factor * core);
-  }
-  return best;
-}
-
 RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
                                 DType dtype, const std::string &target) {
   constexpr std::int64_t together = 2048; // elements of a program that has several rows
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
   const std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
   const std::int64_t rows = std::clamp<std::int64_t>(
-      powerOfTwo(count), 1, powerAtMost(std::max<std::int64_t>(together / block, 1)));
+      powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(together / block, 1)));
   const std::int64_t tile = block * rows;
   // Sixteen elements for a thread, or twice as many where that makes many threads: each has its own
   // registers for addresses and takes part in the row's sum.
@@ -92,7 +82,7 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {
-      {.axes = {{"block", blocks()},
+      {.axes = {{"block", rowBlocks()},
                 {"rows", {1, 2, 4, 8, 16, 32, 64}},
                 {"warps", {1, 2, 4, 8, 16}}},
        .where = [axis](const Invocation &call, const std::string &target, const Config &config) {
@@ -102,7 +92,7 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
          // Four elements and more for a thread; no rows or columns that there are not.
          return (tile >= 4 * threads || (warps == 1 && tile >= threads)) && tile <= 64 * threads &&
                 (warps == 1 || threads <= 2 * threadsFor(tile, call.tensors[0].dtype)) &&
-                isFitting(block, call.extent(axis), call.tensors[0].dtype) &&
+                isFittingBlock(block, call.extent(axis), call.tensors[0].dtype) &&
                 (rows == 1 || (tile <= 4096 && rows < 2 * elementCount(call.leading)));
        }}};
 }

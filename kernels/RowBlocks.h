@@ -2,8 +2,17 @@
 // and its warps.
 #pragma once
 #include "kernels/Registry.h"
+#include <bit>
 
 namespace sectile {
+
+// Powers of two.
+constexpr std::int64_t powerAtLeast(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
+}
+constexpr std::int64_t powerAtMost(std::int64_t most) { // 0 of 0
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+}
 
 struct RowBlocks {
   std::int64_t block, rows, warps;
@@ -12,6 +21,11 @@ struct RowBlocks {
 // The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two.
 // Threads share the power of two, which is therefore a cache line or more.
 std::int64_t blockFor(std::int64_t length, DType dtype);
+
+// For the spaces of searches: all blocks, and whether a row is worth cutting into this one, because
+// it fits or is much longer, and no narrower one of its kind does as well.
+std::vector<std::int64_t> rowBlocks();
+bool isFittingBlock(std::int64_t block, std::int64_t length, DType dtype);
 
 // For `count` rows of `length` elements. A row beyond `longest` goes in equal blocks; short rows
 // share a program, so that each thread has 16 bytes or more.

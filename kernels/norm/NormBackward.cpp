@@ -4,16 +4,18 @@
 // the forward formulas. That mean and rstd are x's is not checked. A program does many rows, with
 // its part of dw and db in registers; a second launch adds the programs' parts.
 #include "kernels/norm/NormBackward.h"
+#include "kernels/RowBlocks.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
 #include <algorithm>
-#include <bit>
 
 using namespace sectile;
 
 namespace {
 
-constexpr std::int64_t longest = 8192; // row that a program holds at once
+// Row that a program holds at once with its part of dw, and of db where there is one: what 512
+// threads have registers for.
+constexpr std::int64_t longestOf(bool centred) { return centred ? 8192 : 12288; }
 
 struct NormBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -105,29 +107,24 @@ Kernel normBackwardMeans{
       store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
     }};
 
-Config defaultsFor(const Invocation &call, const std::string &target) {
+Config defaultsFor(const Invocation &call, const std::string &target, bool centred) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
-  const bool whole = n <= longest;
-  const std::int64_t block =
-      whole ? std::max<std::int64_t>(
-                  static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n))), 32)
-            : 1024;
   const std::int64_t count = elementCount(call.leading);
+  const std::int64_t block = n <= longestOf(centred) ? blockFor(n, call.dtype("x")) : 1024;
   const std::int64_t rows = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count))), 1,
-      std::max<std::int64_t>(1024 / block, 1));
-  // Sixteen elements of each array for a thread; programs for 512 threads of a multiprocessor, but
-  // each with some rows, that its part of dw and db is little beside them.
-  const std::int64_t warps =
-      std::clamp<std::int64_t>(rows * block / (16 * warpSize(target)), 1, 16);
-  const std::int64_t most =
-      units * std::max<std::int64_t>(16 / warps, 1) / std::max<std::int64_t>(ceilDiv(n, block), 1);
+      powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(1024 / block, 1)));
+  // Sixteen elements of each array for a thread or fewer, unless its vectors would then be short of
+  // four; programs for 512 threads of a multiprocessor, but each with some rows, that its part of
+  // dw and db is little beside them.
+  const std::int64_t tile = rows * block, held = 16 * warpSize(target);
+  const std::int64_t warps = std::clamp<std::int64_t>(
+      std::min((tile & -tile) / (4 * warpSize(target)), powerAtLeast(ceilDiv(tile, held))), 1, 16);
+  const std::int64_t most = units * std::max<std::int64_t>(16 * held / tile, 1) /
+                            std::max<std::int64_t>(ceilDiv(n, block), 1);
   const std::int64_t programs =
       std::clamp<std::int64_t>(ceilDiv(count, 4 * rows), 1, std::max<std::int64_t>(most, 1));
   // Long rows: programs of the second stage enough for each multiprocessor, not many times more.
-  const std::int64_t columns = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n / (4 * units)))), 32,
-      256);
+  const std::int64_t columns = std::clamp<std::int64_t>(powerAtMost(n / (4 * units)), 32, 256);
   return Config{{"block", block},
                 {"rows", rows},
                 {"warps", warps},
@@ -139,8 +136,8 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
   const std::int64_t n = call.extent("N"), block = config.at("block"),
                      tile = block * config.at("rows"),
                      threads = config.at("warps") * warpSize(target);
-  const bool fits = block >= n ? block < 2 * n || block == 64 : n > longest;
-  return fits && tile >= threads && tile <= 32 * threads;
+  return isFittingBlock(block, n, call.dtype("x")) && (block >= n || n > 8192) && tile >= threads &&
+         tile <= 32 * threads;
 }
 
 void launch(Use &use, bool centred) {
@@ -257,9 +254,11 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                  sumColumns};
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.defaults = defaultsFor;
+  spec.defaults = [centred](const Invocation &call, const std::string &target) {
+    return defaultsFor(call, target, centred);
+  };
   spec.spaces = {{.part = "norm_backward",
-                  .axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                  .axes = {{"block", rowBlocks()},
                            {"rows", {1, 2, 4, 8, 16}},
                            {"warps", {1, 2, 4, 8, 16}},
                            {"programs", {64, 128, 256, 512, 1024}}},

@@ -56,6 +56,18 @@ TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
   expectNoConflicts(rms);
 }
 
+// A row of 12288 fits a program with its part of dw: there is no launch ahead for its mean.
+TEST_P(RowCounters, GradientsOfWideRowsReadThemOnce) {
+  constexpr std::uint64_t bytes = 2 * 4 * 12288;
+  const KernelCase test{"rms_norm_backward", {{"...", 4}, {"N", 12288}}, {}, {"w"}, "f16"};
+  const auto launches = countAll(test);
+  ASSERT_EQ(launches.size(), 2u);
+  const Counted &counters = launches[0].second;
+  expectReadOf(counters, {{"x", bytes}, {"dy", bytes}, {"w", 2 * 12288}});
+  expectCoalesced(counters);
+  expectNoConflicts(counters);
+}
+
 // Whatever a program's share of the rows.
 TEST_P(RowCounters, RowsTogetherHaveNoConflicts) {
   for (const std::int64_t together : {1, 2, 4})
