@@ -55,11 +55,6 @@ inline std::vector<SearchSpace> blockSpaces(const char *part) {
            }}};
 }
 
-inline Config blockDefaults(const Invocation &call, const std::string &) {
-  const std::int64_t block = powerFor(call.extent("N"), 64, 2048);
-  return {{"block", block}, {"warps", block <= 512 ? 1 : 4}};
-}
-
 const std::vector<ConfigSpec> blockConfig = {{"block", "elements of a row held at once"},
                                              {"warps", "warps of one program"}};
 

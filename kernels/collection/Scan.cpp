@@ -1,5 +1,6 @@
 // scan: each element of a row combined with all before it, or behind it, as torch.cumsum, cumprod,
 // cummax and cummin: y[i] = x[0] + ... + x[i] and so on. From a NaN on all are NaN.
+#include "kernels/RowBlocks.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
@@ -12,45 +13,47 @@ enum Op { sumOp, prodOp, maxOp, minOp };
 const std::vector<std::string> names = {"cumsum", "cumprod", "cummax", "cummin"};
 
 struct ScanConfig {
-  int block = 1024, warps = 4;
+  int block = 1024, rows = 1, warps = 4;
   int op = sumOp;
   bool reverse = false;
 };
-SECTILE_CONFIG(ScanConfig, block, warps, op, reverse)
+SECTILE_CONFIG(ScanConfig, block, rows, warps, op, reverse)
 
 // Extremes are combined in T, sums and products in A.
 template <class T, class A, class Out, bool extremes>
 Kernel scanRows{
     "scan", [](View<const T, 2> x, View<Out, 2> y, const ScanConfig &config) {
+      const int m = config.rows, n = config.block;
       auto row = program_id(0);
       const bool largest = config.op == maxOp, product = config.op == prodOp;
       const auto worst = largest ? lowestOf<T>() : highestOf<T>();
-      auto from = extremes ? x.at(row).tile(config.block).padding(worst)
-                           : x.at(row).tile(config.block).padding(product ? 1 : 0);
-      auto to = y.at(row).tile(config.block);
-      Tile<A> carried = extremes ? full<A>(worst) : full<A>(product ? 1 : 0);
+      auto from = extremes ? x.tile(m, n).padding(worst) : x.tile(m, n).padding(product ? 1 : 0);
+      auto to = y.tile(m, n);
+      Tile<A> carried = extremes ? full<A>(worst, m) : full<A>(product ? 1 : 0, m);
       auto join = [&](const Tile<A> &a, const Tile<A> &b) {
         if (extremes)
           return largest ? maximum(a, b, Nan::propagate) : minimum(a, b, Nan::propagate);
         return product ? a * b : a + b;
       };
-      auto blocks = cdiv(x.extent(1), config.block);
+      auto blocks = cdiv(x.extent(1), n);
       for (auto step : range(0, blocks)) {
         Int block = step;
         if (config.reverse)
           block = blocks - 1 - step;
-        auto values = cast<A>(from.load(block));
+        auto values = cast<A>(from.load(row, block));
         const bool reverse = config.reverse;
         if constexpr (extremes) {
-          to.store(block, join(largest ? cummax(values, 0, reverse, Nan::propagate)
-                                       : cummin(values, 0, reverse, Nan::propagate),
-                               carried));
+          to.store(row, block,
+                   join(largest ? cummax(values, 1, reverse, Nan::propagate)
+                                : cummin(values, 1, reverse, Nan::propagate),
+                        expand(carried, 1)));
           carried = join(carried,
-                         largest ? max(values, 0, Nan::propagate) : min(values, 0, Nan::propagate));
+                         largest ? max(values, 1, Nan::propagate) : min(values, 1, Nan::propagate));
         } else {
-          to.store(block, join(product ? cumprod(values, 0, reverse) : cumsum(values, 0, reverse),
-                               carried));
-          carried = join(carried, product ? prod(values, 0) : sum(values, 0));
+          to.store(row, block,
+                   join(product ? cumprod(values, 1, reverse) : cumsum(values, 1, reverse),
+                        expand(carried, 1)));
+          carried = join(carried, product ? prod(values, 1) : sum(values, 1));
         }
       }
     }};
@@ -86,21 +89,28 @@ KernelSpec sectile::scanSpec() {
                    .kind = OptionSpec::flag,
                    .initial = "false",
                    .doc = "y[i] combines x[i] to the last"}};
-  spec.config = blockConfig;
+  configureRows(spec, "N");
+  // Longer rows go in blocks: a scan of more takes longer than what they carry.
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const RowBlocks shape =
+        rowBlocksFor(elementCount(call.leading), call.extent("N"), 2048, call.dtype("x"), target);
+    return Config{{"block", shape.block}, {"rows", shape.rows}, {"warps", shape.warps}};
+  };
   spec.typical = {{"...", 1024}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 200}};
   spec.reference = scanReference;
-  spec.defaults = blockDefaults;
-  spec.spaces = blockSpaces("");
   spec.apply = [](Use &use) {
     const int op = opOf(use.call);
-    const ScanConfig chosen{use.field("block"), use.field("warps"), op,
-                            use.call.options.flag("reverse")};
-    const std::int64_t rows = elementCount(use.call.leading);
+    const ScanConfig chosen{.block = use.field("block"),
+                            .rows = use.field("rows"),
+                            .warps = use.field("warps"),
+                            .op = op,
+                            .reverse = use.call.options.flag("reverse")};
+    const std::int64_t programs = ceilDiv(elementCount(use.call.leading), chosen.rows);
     auto scanned = [&]<class T, class A, class Out, bool extremes>(std::tuple<T, A, Out>,
                                                                    std::bool_constant<extremes>) {
-      use(scanRows<T, A, Out, extremes>, Grid(use.call.extent("N") ? rows : 0), use.rows<T>("x"),
-          use.rows<Out>("y"), chosen);
+      use(scanRows<T, A, Out, extremes>, Grid(use.call.extent("N") ? programs : 0),
+          use.rows<T>("x"), use.rows<Out>("y"), chosen);
     };
     forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
       using Wide = std::conditional_t<std::integral<T>, std::int64_t, float>;

@@ -174,6 +174,14 @@ TEST_P(Collections, Scans) {
           expectRight(device, test);
         }
       }
+      // Several rows in a program, of which the last is not full; one block and three.
+      for (std::int64_t n : {40, 300}) {
+        KernelCase many = rowsCase("scan", n, {{"op", op}, {"reverse", reverse}}, "f16");
+        many.extents["..."] = 21;
+        expectRight(device, many);
+        many.config = {{"block", 128}, {"rows", 2}, {"warps", 2}};
+        expectRight(device, many);
+      }
     }
   expectRightWithStrides(device, {"scan"});
 }

@@ -23,6 +23,7 @@ TEST_P(Widths, OfModelsAreRight) {
     expectRight(device, {"rms_norm_backward", extents, {}, {"w", "h", "dh"}, "f16"});
     for (const char *op : {"sum", "max", "argmin"})
       expectRight(device, {"reduce", extents, {{"op", op}}, {}, "f16"});
+    expectRight(device, {"scan", extents, {}, {}, "f16"});
     for (const char *kernel : {"cross_entropy", "cross_entropy_backward"})
       expectRight(device, {kernel, {{"...", count}, {"V", width}}, {}, {}, "f16"});
   }
@@ -68,7 +69,7 @@ TEST(RowBlocks, FillThreads) {
 // The defaults are in the spaces that a search looks through.
 TEST(RowBlocks, DefaultsAreWorthTrying) {
   for (const char *target : {"sm_80", "sm_90", "gfx942"})
-    for (const char *kernel : {"reduce", "softmax", "rms_norm", "layer_norm"})
+    for (const char *kernel : {"reduce", "scan", "softmax", "rms_norm", "layer_norm"})
       for (const char *dtype : {"f16", "f32"})
         for (const std::int64_t length : {64, 768, 3584, 5120, 8192}) {
           const KernelCase test{kernel, {{"...", 100000}, {"N", length}}, {}, {}, dtype};
