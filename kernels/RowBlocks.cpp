@@ -56,11 +56,12 @@ std::vector<std::int64_t> sectile::rowBlocks() {
 
 RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
                                 DType dtype, const std::string &target) {
-  constexpr std::int64_t together = 2048; // elements of a program that has several rows
+  constexpr std::int64_t together = 1024; // elements in several rows of more than a warp
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
   const std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
-  const std::int64_t rows = std::clamp<std::int64_t>(
-      powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(together / block, 1)));
+  const std::int64_t most = std::max(powerAtMost(std::max<std::int64_t>(together / block, 1)),
+                                     warpSize(target) / threadsFor(block, dtype));
+  const std::int64_t rows = std::clamp<std::int64_t>(powerAtLeast(count), 1, most);
   const std::int64_t tile = block * rows;
   // Sixteen elements for a thread, or twice as many where that makes many threads: each has its own
   // registers for addresses and takes part in the row's sum.
