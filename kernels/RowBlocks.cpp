@@ -55,12 +55,14 @@ std::vector<std::int64_t> sectile::rowBlocks() {
 }
 
 RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
-                                DType dtype, const std::string &target) {
-  constexpr std::int64_t together = 1024; // elements in several rows of more than a warp
+                                DType dtype, const std::string &target, std::int64_t together) {
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
   const std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
-  const std::int64_t most = std::max(powerAtMost(std::max<std::int64_t>(together / block, 1)),
-                                     warpSize(target) / threadsFor(block, dtype));
+  // Four programs and more for each multiprocessor come before several rows for each program.
+  const std::int64_t spread = count / (4 * multiprocessors(target));
+  const std::int64_t most =
+      std::max(powerAtMost(std::max<std::int64_t>(std::min(together / block, spread), 1)),
+               warpSize(target) / threadsFor(block, dtype));
   const std::int64_t rows = std::clamp<std::int64_t>(powerAtLeast(count), 1, most);
   const std::int64_t tile = block * rows;
   // Sixteen elements for a thread, or twice as many where that makes many threads: each has its own
@@ -71,15 +73,16 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, 16)};
 }
 
-void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest) {
+void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest,
+                            std::int64_t together) {
   spec.config = {{"block", "elements of a row held at once"},
                  {"rows", "rows held at once"},
                  {"warps", "warps of one program"}};
-  spec.defaults = [axis, longest](const Invocation &call, const std::string &target) {
+  spec.defaults = [axis, longest, together](const Invocation &call, const std::string &target) {
     const DType dtype = call.tensors[0].dtype;
     const auto [block, rows, warps] =
         rowBlocksFor(elementCount(call.leading), call.extent(axis),
-                     bytesOf(dtype) == 4 ? longest : 2 * longest, dtype, target);
+                     bytesOf(dtype) == 4 ? longest : 2 * longest, dtype, target, together);
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {

@@ -27,14 +27,21 @@ std::int64_t blockFor(std::int64_t length, DType dtype);
 std::vector<std::int64_t> rowBlocks();
 bool isFittingBlock(std::int64_t block, std::int64_t length, DType dtype);
 
+// Elements of short rows that share a program. A multiprocessor has room for so many programs only:
+// of one warp each they leave it half empty.
+constexpr std::int64_t elementsTogether = 4096;
+// Where what all rows have in common, such as weights, would be exchanged between many warps.
+constexpr std::int64_t elementsTogetherWithWeights = 1536;
+
 // For `count` rows of `length` elements. A row beyond `longest` goes in equal blocks; short rows
-// share a program, so that each thread has 16 bytes or more.
+// share a program, `together` elements at most or a warp's.
 RowBlocks rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest, DType dtype,
-                       const std::string &target);
+                       const std::string &target, std::int64_t together = elementsTogether);
 
 // The configuration of a kernel over rows along this axis, of which a program holds at most
 // `longest` elements of f32 or twice as many of 16 bits at once: its fields, their defaults, and a
 // search space of rows that are whole in the registers of the threads or in large parts.
-void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192);
+void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192,
+                   std::int64_t together = elementsTogether);
 
 } // namespace sectile

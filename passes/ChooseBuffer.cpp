@@ -22,8 +22,8 @@ unsigned fastestAxis(const Layout &layout) {
   return fastest;
 }
 
-cta::BufferType chooseBuffer(RankedTensorType type, const BufferReaders &tile,
-                             const Target &target, std::optional<unsigned> copied) {
+cta::BufferType chooseBuffer(RankedTensorType type, const BufferReaders &tile, const Target &target,
+                             std::optional<unsigned> copied) {
   const Layout &writer = *cta::layoutOf(type);
   unsigned bits = cta::elementBits(type), fastest = tile.along.value_or(fastestAxis(writer));
   SmallVector<unsigned> order{fastest};

@@ -6,8 +6,8 @@
 //   tensor_store buffer                   for each tile:
 //   tensor_store_wait buffer                tensor_store_wait written  (of the tile before)
 //                                           for each piece:
-//                                             tensor_store_wait        (of the piece before the last)
-//                                             local_store piece; tensor_store
+//                                             tensor_store_wait        (of the piece before the
+//                                             last) local_store piece; tensor_store
 #include "passes/EngineStores.h"
 #include "ir/cta/TensorMap.h"
 #include "ir/layout/TensorBoxes.h"
@@ -67,10 +67,10 @@ Value tileOf(Operation *store) {
 
 /// Whether the loop around a store has iterations.
 Value isEntered(OpBuilder &builder, scf::ForOp loop) {
-  return arith::CmpIOp::create(
-      builder, loop.getLoc(),
-      loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
-      loop.getLowerBound(), loop.getUpperBound());
+  return arith::CmpIOp::create(builder, loop.getLoc(),
+                               loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                     : arith::CmpIPredicate::slt,
+                               loop.getLowerBound(), loop.getUpperBound());
 }
 
 } // namespace
@@ -150,8 +150,7 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
 }
 
 /// The fewest pieces that fit.
-std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store,
-                                                             int64_t room) {
+std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store, int64_t room) {
   for (unsigned count = 1;; count *= 2) {
     std::optional<Pieces> pieces = split(store, count);
     if (!pieces || pieces->bytes() <= room)
@@ -205,7 +204,7 @@ void EngineStores::run() {
       std::optional<Pieces> pieces = split(store, 1);
       if (!pieces)
         why = "its extents are no multiples of eight";
-      else if (pieces = inTurn               ? splitToFit(store, room)
+      else if (pieces = inTurn                    ? splitToFit(store, room)
                         : pieces->bytes() <= room ? pieces
                                                   : std::nullopt;
                !pieces)
@@ -279,8 +278,7 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
     if (i > 0) {
       Value offset = arith::ConstantOp::create(
           builder, loc,
-          builder.getIntegerAttr(at[along].getType(),
-                                 i * pieces.buffer.getShape()[pieces.dim]));
+          builder.getIntegerAttr(at[along].getType(), i * pieces.buffer.getShape()[pieces.dim]));
       at[along] = arith::AddIOp::create(builder, loc, at[along], offset);
     }
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,

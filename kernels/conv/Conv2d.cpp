@@ -54,7 +54,7 @@ KernelSpec sectile::conv2dSpec() {
     }
     addConvDefaults(config, call, target, "",
                     call.extent("N") * call.extent("P") * call.extent("Q"),
-                    call.extent("K") / call.options.integer("groups"));
+                    call.extent("K") / call.options.integer("groups"), call.extent("Cg"));
     return config;
   };
   spec.apply = [](Use &use) {

@@ -214,12 +214,13 @@ Config defaults(const Invocation &call, const std::string &target) {
     addDepthwiseDefaults(config, call, target, "");
   else
     addConvDefaults(config, call, target, "",
-                    call.extent("N") * call.extent("H") * call.extent("W"), own);
+                    call.extent("N") * call.extent("H") * call.extent("W"), own, each);
   if (isDepthwise(call)) {
     addDepthwiseGradientDefaults(config, call, target);
     return config;
   }
-  addConvDefaults(config, call, target, "wgrad_", each, own);
+  addConvDefaults(config, call, target, "wgrad_", each, own,
+                  /*depth=*/1);
   const std::int64_t tiles =
       std::max<std::int64_t>(filterTiles(call, config["wgrad_m"], config["wgrad_n"]), 1);
   const std::int64_t steps = ceilDiv(placesOf(call), config["wgrad_k"]);

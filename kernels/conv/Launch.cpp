@@ -55,13 +55,16 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
 }
 
 void sectile::addConvDefaults(Config &config, const Invocation &call, const std::string &target,
-                              const std::string &prefix, std::int64_t pixels,
-                              std::int64_t columns) {
+                              const std::string &prefix, std::int64_t pixels, std::int64_t columns,
+                              std::int64_t depth) {
+  // A line of shared memory, where warpgroups multiply.
+  const bool line = size_of(call.tensors[0].dtype) == 2 && depth % 64 == 0 &&
+                    hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
   const bool wide = call.tensors[0].dtype == DType::float32,
              matrices = hasMatrixUnits(target, call.tensors[0].dtype);
   config[prefix + "m"] = matrices && pixels >= 128 ? 128 : 64;
   config[prefix + "n"] = columns <= 32 ? 32 : matrices && columns % 128 == 0 ? 128 : 64;
-  config[prefix + "k"] = wide ? 16 : 32;
+  config[prefix + "k"] = line ? 64 : wide ? 16 : 32;
   config[prefix + "warps"] = 4;
   config[prefix + "stages"] = 3;
 }

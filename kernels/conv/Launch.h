@@ -8,10 +8,12 @@ namespace sectile {
 // From the fields m, n, k, warps, stages with this prefix; `own` channels are summed in one tap, of
 // pixels that are read together with those beside them or not.
 ConvConfig convConfig(const Use &use, const std::string &prefix, std::int64_t own, bool together);
-// Fields of a launch, their defaults and what the tuner tries for it.
+// Fields of a launch, their defaults and what the tuner tries for it. The launch has `pixels` rows
+// and `columns` columns, and sums over `depth` neighbours in memory for each tap.
 void addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix);
 void addConvDefaults(Config &config, const Invocation &call, const std::string &target,
-                     const std::string &prefix, std::int64_t pixels, std::int64_t columns);
+                     const std::string &prefix, std::int64_t pixels, std::int64_t columns,
+                     std::int64_t depth);
 
 // w [K, Cg, R, S] as [groups, K / groups, Cg, R, S].
 template <class T> Tensor<T, 5> grouped(const Tensor<T, 4> &w, std::int64_t groups) {

@@ -116,7 +116,7 @@ KernelSpec sectile::layerNormSpec() {
        .doc = "1/sqrt(variance + eps) of each row, with the biased variance"},
   };
   spec.options = {epsOption("1e-5", "added to the variance")};
-  configureRows(spec, "N");
+  configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;

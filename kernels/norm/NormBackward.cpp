@@ -15,7 +15,7 @@ namespace {
 
 // Row that a program holds at once with its part of dw, and of db where there is one: what 512
 // threads have registers for.
-constexpr std::int64_t longestOf(bool centred) { return centred ? 8192 : 12288; }
+constexpr std::int64_t longest = 12288;
 
 struct NormBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -107,10 +107,10 @@ Kernel normBackwardMeans{
       store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
     }};
 
-Config defaultsFor(const Invocation &call, const std::string &target, bool centred) {
+Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
   const std::int64_t count = elementCount(call.leading);
-  const std::int64_t block = n <= longestOf(centred) ? blockFor(n, call.dtype("x")) : 1024;
+  const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x")) : 1024;
   const std::int64_t rows = std::clamp<std::int64_t>(
       powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(1024 / block, 1)));
   // Sixteen elements of each array for a thread or fewer, unless its vectors would then be short of
@@ -254,9 +254,7 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                  sumColumns};
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.defaults = [centred](const Invocation &call, const std::string &target) {
-    return defaultsFor(call, target, centred);
-  };
+  spec.defaults = defaultsFor;
   spec.spaces = {{.part = "norm_backward",
                   .axes = {{"block", rowBlocks()},
                            {"rows", {1, 2, 4, 8, 16}},

@@ -109,7 +109,7 @@ KernelSpec sectile::rmsNormSpec() {
        .doc = "1/sqrt(mean of h^2 + eps) of each row"},
   };
   spec.options = {epsOption("1e-6", "added to the mean of the squares")};
-  configureRows(spec, "N");
+  configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;

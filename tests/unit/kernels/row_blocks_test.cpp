@@ -59,7 +59,7 @@ TEST(RowBlocks, FillThreads) {
                        << ": " << block << ' ' << rows << ' ' << warps);
           const std::int64_t tile = block * rows, threads = warps * warpSize(target);
           EXPECT_LT(rows, 2 * count);
-          EXPECT_TRUE(rows == 1 || warps == 1 || tile <= 1024);
+          EXPECT_TRUE(rows == 1 || warps == 1 || tile <= 4096);
           if (warps == 1)
             continue;
           EXPECT_GE(tile, (threads > 256 ? 32 : 16) * threads);
