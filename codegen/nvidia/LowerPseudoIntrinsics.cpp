@@ -289,9 +289,26 @@ void lowerWgmma(CallInst &call) {
                 ArrayRef(operands).drop_front(count));
 }
 
+/// A wait for all dots comes first in its block, ahead of scalars that were moved there after the
+/// loop: where they stand before it, ptxas takes what reads the sums for a reader of sums in flight
+/// (C7514), and runs all dots one after another.
+void moveToFront(CallInst &wait) {
+  Instruction *before = &wait;
+  while (Instruction *previous = before->getPrevNode()) {
+    if (isa<PHINode>(previous) || previous->mayHaveSideEffects() ||
+        is_contained(wait.args(), previous))
+      break;
+    before = previous;
+  }
+  if (before != &wait)
+    wait.moveBefore(before->getIterator());
+}
+
 void lowerWgmmaWait(CallInst &call) {
   const auto wait = pseudo::WgmmaWait::parse(call.getCalledFunction()->getName());
   assert(wait && wait->registers == call.arg_size() && "the name of a wait for wgmma");
+  if (wait->groups == 0)
+    moveToFront(call);
   changeInPlace(call, "wgmma.wait_group.sync.aligned " + std::to_string(wait->groups) + ";",
                 SmallVector<Value *>(call.args()), "", {});
 }
@@ -368,6 +385,10 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
     if (isMaskedCopy(function.getIntrinsicID()))
       for (User *user : function.users())
         chooseOnce(cast<CallInst>(user)->getArgOperandUse(2));
+    if (function.getIntrinsicID() == Intrinsic::nvvm_wgmma_wait_group_sync_aligned)
+      for (User *user : function.users())
+        if (auto &wait = cast<CallInst>(*user); cast<ConstantInt>(wait.getArgOperand(0))->isZero())
+          moveToFront(wait);
     void (*lower)(CallInst &) = nullptr;
     if (name.starts_with(pseudo::nvLoad))
       lower = lowerLoad;

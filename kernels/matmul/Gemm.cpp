@@ -10,12 +10,12 @@ namespace {
 
 struct GemmConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1, splits = 1;
-  bool batched = false, stream = false, exact = false;
+  bool persistent = false, batched = false, stream = false, exact = false;
   int activation = 0;
   bool scaled = false, bias = false, residual = false, rowScale = false, columnScale = false;
 };
-SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, batched, stream, exact,
-               activation, scaled, bias, residual, rowScale, columnScale)
+SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persistent, batched,
+               stream, exact, activation, scaled, bias, residual, rowScale, columnScale)
 
 // A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
 // `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
@@ -47,7 +47,10 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
     auto left = a.at(at.batch).tile(m, depth);
     auto right = b.at(at.batch).tile(depth, n);
     auto sums = zeros<Sum>(m, n);
-    for (auto step : range(from, to)) {
+    LoopOptions options;
+    if (config.persistent)
+      options.warp_specialize = true;
+    for (auto step : range(from, to, options)) {
       if constexpr (std::is_same_v<Sum, float>)
         sums = dot(left.load(at.i, step), right.load(step, at.j), sums,
                    config.exact ? Precision::ieee : Precision::tf32);
@@ -83,6 +86,13 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   };
 
   const Int program = program_id(0);
+  if (config.persistent) {
+    for (auto tile : range(program, c.extent(0) * area, num_programs(0))) {
+      const Place at = placeOf(tile);
+      finish(at, multiply(at, 0, steps));
+    }
+    return;
+  }
   if (!config.stream) {
     const Int tile = program / config.splits, part = program % config.splits;
     const Place at = placeOf(tile);
@@ -181,7 +191,10 @@ void sectile::launchGemm(Use &use, bool batched) {
                              ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
                              chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(use.call.extent("K"), chosen.k));
-  std::int64_t programs = tiles, slots = 0;
+  chosen.persistent = use.field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
+  std::int64_t programs =
+                   chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles,
+               slots = 0;
   if (chosen.stream) {
     chosen.splits = 1;
     programs = std::min<std::int64_t>(use.field("programs"), tiles * steps);

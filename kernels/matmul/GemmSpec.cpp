@@ -39,15 +39,17 @@ constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
                                             {64, 64, 4, 6, 0.6}};
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
-                             std::int64_t inner, std::int64_t units, std::int64_t bytes) {
+                             std::int64_t inner, std::int64_t units, std::int64_t bytes,
+                             bool mayPersist) {
   const auto [best, tiles] = fastestTile(warpgroupTiles, batches, rows, columns, units);
   constexpr std::int64_t leastSteps = 16, mostSplits = 16;
   const std::int64_t depth = 128 / bytes; // a line of shared memory
   const std::int64_t splits = std::clamp<std::int64_t>(
       std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
       mostSplits);
-  // The next tile's first copies hide behind the store of this one.
-  const bool persists = bytes == 2 && tiles > units;
+  // The next tile's first copies hide behind the store of this one. A residual may be stored over,
+  // so that threads would store, and takes more registers than others leave.
+  const bool persists = mayPersist && bytes == 2 && tiles > units;
   return {{"m", best.m},      {"n", best.n},         {"k", depth},
           {"group", 8},       {"warps", best.warps}, {"stages", best.stages},
           {"cluster", 1},     {"splits", splits},    {"persistent", persists},
@@ -82,8 +84,9 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
                             (!isByPrecision || call.options.choice("precision") == "tf32");
   if (inWarpgroups && std::min(rows, columns) > 32)
-    return defaultsForWarpgroups(batches, rows, columns, inner, units,
-                                 std::int64_t(size_of(call.dtype("a"))));
+    return defaultsForWarpgroups(
+        batches, rows, columns, inner, units, std::int64_t(size_of(call.dtype("a"))),
+        call.options.choice("schedule") == "tiles" && !epilogueParts(call).residual);
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
   if (matrices && !small && rows <= narrowRows && target.starts_with("sm_"))
