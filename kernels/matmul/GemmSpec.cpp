@@ -30,20 +30,12 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
-// Rates are of products of f16 on an H100: the larger a tile, the less is read for each
-// multiplication.
-constexpr WarpgroupTile warpgroupTiles[] = {{128, 256, 8, 3, 1},
-                                            {128, 128, 8, 4, 0.92},
-                                            {64, 128, 4, 4, 0.75},
-                                            {128, 64, 8, 4, 0.75},
-                                            {64, 64, 4, 6, 0.6}};
-
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
                              std::int64_t inner, std::int64_t units, std::int64_t bytes,
                              bool mayPersist) {
-  const auto [best, tiles] = fastestTile(warpgroupTiles, batches, rows, columns, units);
+  const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, units);
   constexpr std::int64_t leastSteps = 16, mostSplits = 16;
-  const std::int64_t depth = 128 / bytes; // a line of shared memory
+  const std::int64_t depth = std::min<std::int64_t>(best.lines * 128 / bytes, 128);
   const std::int64_t splits = std::clamp<std::int64_t>(
       std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
       mostSplits);

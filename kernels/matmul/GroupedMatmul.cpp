@@ -12,6 +12,7 @@
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -167,9 +168,11 @@ KernelSpec grouped(const char *rows, const char *columns) {
     if (std::string(rows) == "M")
       height /= std::max<std::int64_t>(call.extent("G"), 1);
     if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
-      const bool tall = height > 64, wide = call.extent(columns) > 64;
-      return Config{{"m", tall ? 128 : 64}, {"n", wide ? 128 : 64},  {"k", 64},
-                    {"group", 8},           {"warps", tall ? 8 : 4}, {"stages", 4}};
+      const WarpgroupTile tile = fastestTile(halfTiles, call.extent("G"), height,
+                                             call.extent(columns), multiprocessors(target))
+                                     .tile;
+      return Config{{"m", tile.m}, {"n", tile.n},         {"k", 64},
+                    {"group", 8},  {"warps", tile.warps}, {"stages", tile.stages}};
     }
     const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
     return Config{{"m", units && height > 128 ? 128 : 64},
@@ -181,10 +184,10 @@ KernelSpec grouped(const char *rows, const char *columns) {
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
-                {"n", {64, 128, 256}},
+                {"n", {32, 64, 128, 256}},
                 {"k", {16, 32, 64}},
                 {"warps", {4, 8}},
-                {"stages", {2, 3, 4}}},
+                {"stages", {2, 3, 4, 6}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t sums =
              config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
