@@ -18,6 +18,7 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
     "scaled_matmul persistent=1 f8e4m3": 32,
+    "scaled_matmul persistent=1 bias f8e4m3": 40,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
@@ -100,6 +101,8 @@ def cases(kernel):
             yield kernel, *part, *shapes[-1], *options[0], "--dtype", other
         if re.search(r"^  persistent +", text, re.M):
             yield kernel, *part, *shapes[-1], "--config", "persistent=1", *dtype
+            if re.search(r"^  bias +in, optional", text, re.M):
+                yield kernel, *part, *shapes[-1], "--config", "persistent=1", "--with", "bias", *dtype
         for other in along_k:
             yield kernel, *part, *shapes[-1], "--opt", "trans_b=true", "--dtype", other
 
