@@ -116,8 +116,9 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
   builder.setInsertionPointToEnd(entry);
   SmallVector<void *> values;
   for (auto [i, argument] : llvm::enumerate(flat)) {
-    if (specializations[i].divisible16 && (argument.pointer || argument.type.isIntOrIndex()))
-      function.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(16));
+    const int divisor = specializations[i].divisor;
+    if (divisor > 1 && (argument.pointer || argument.type.isIntOrIndex()))
+      function.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(divisor));
     if (specializations[i].below && argument.kind == Kind::index && !argument.pointer)
       function.setArgAttr(i, tile::belowAttr, builder.getI64IntegerAttr(specializations[i].below));
     values.push_back(prologue(trace, loc, argument, specializations[i], entry->getArgument(i))

@@ -71,7 +71,8 @@ LogicalResult checkAttributes(func::FuncOp kernel) {
   if (failed(checkNumber(kernel, kernel->getAttr(cta::warpsAttr), cta::warpsAttr, 1, 64)) ||
       failed(checkNumber(kernel, kernel->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64)) ||
       failed(checkNumber(kernel, kernel->getAttr(cta::sharedBytesAttr), cta::sharedBytesAttr, 0,
-                         INT32_MAX)))
+                         INT32_MAX)) ||
+      failed(checkNumber(kernel, kernel->getAttr(tile::clusterAttr), tile::clusterAttr, 1, 2)))
     return failure();
   if (!llvm::isPowerOf2_32(warpsOf(kernel)))
     return kernel.emitError() << "the number of warps is a power of two, not " << warpsOf(kernel);

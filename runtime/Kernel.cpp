@@ -26,12 +26,12 @@ namespace {
 
 thread_local CompileTimes *timesSink = nullptr;
 
-// What is known of one flattened argument, four bits of a key.
-constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isBelow = 8;
-constexpr unsigned bitsPerArgument = 4, argumentsPerWord = 16;
+// What is known of one flattened argument, five bits of a key.
+constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isBelow = 8, divisible8 = 16;
+constexpr unsigned bitsPerArgument = 5, argumentsPerWord = 64 / bitsPerArgument;
 
 uint64_t knownBits(uint64_t value, uint64_t indexBound) {
-  return (value % 16 == 0 ? divisible16 : 0) |
+  return (value % 16 == 0 ? divisible16 : 0) | (value % 8 == 0 ? divisible8 : 0) |
          (detail::fits_index32(static_cast<int64_t>(value)) ? is32bit : 0) |
          (value == 1 ? isOne : 0) | (value < indexBound ? isBelow : 0);
 }
@@ -46,7 +46,8 @@ BoundKind boundKindOf(int64_t indexBound) {
 // code for nothing: that indices and strides are below a bound where no access has another form for
 // it, and that extents are where they may be anything else but negative.
 std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, BoundKind bound) {
-  constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | isOne;
+  // Eight elements of 16 bits are a vector of the widest accesses, and what the copy engine needs.
+  constexpr uint8_t ofAddress = divisible16, ofInteger = divisible16 | divisible8 | isOne;
   const uint8_t ofIndex = ofInteger | is32bit | (bound != noBound ? isBelow : 0);
   const uint8_t ofExtent = ofInteger | is32bit | (bound == allIndices ? isBelow : 0);
   std::vector<uint8_t> masks;
@@ -124,8 +125,8 @@ std::string describe(const std::vector<detail::ArgSpecialization> &arguments) {
     std::string one;
     if (argument.value)
       one = "=" + std::to_string(*argument.value);
-    else if (argument.divisible16)
-      one = ":16";
+    else if (argument.divisor > 1)
+      one = ":" + std::to_string(argument.divisor);
     if (!argument.is32bit)
       one += ":64bit";
     if (argument.below && !argument.value)
@@ -142,7 +143,7 @@ std::vector<detail::ArgSpecialization> specializations(std::span<const uint8_t> 
   for (size_t i = 0; i < masks.size(); ++i) {
     const uint64_t bits = knownBits(words[i], static_cast<uint64_t>(indexBound)) & masks[i];
     detail::ArgSpecialization argument;
-    argument.divisible16 = bits & divisible16;
+    argument.divisor = bits & divisible16 ? 16 : bits & divisible8 ? 8 : 1;
     argument.is32bit = bits & is32bit || !(masks[i] & is32bit); // only an index can need more
     argument.below = bits & isBelow ? indexBound : 0;
     if (bits & isOne)
@@ -159,8 +160,7 @@ std::vector<ArgumentFacts> factsOf(const std::vector<detail::ArgSpecialization> 
   for (size_t i = 0; i < arguments.size(); ++i) {
     const detail::ArgSpecialization &argument = arguments[i];
     ArgumentFacts &facts = result.emplace_back();
-    if (argument.divisible16)
-      facts.divisor = 16;
+    facts.divisor = argument.divisor;
     if (masks[i] & is32bit && argument.is32bit)
       facts.low = -(facts.high = int64_t(1) << 30);
     if (argument.below)

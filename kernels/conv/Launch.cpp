@@ -58,7 +58,7 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                               const std::string &prefix, std::int64_t pixels, std::int64_t columns,
                               std::int64_t depth) {
   // A line of shared memory, where warpgroups multiply.
-  const bool line = size_of(call.tensors[0].dtype) == 2 && depth % 64 == 0 &&
+  const bool line = size_of(call.tensors[0].dtype) == 2 && depth % 64 == 0 && columns >= 64 &&
                     hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
   const bool wide = call.tensors[0].dtype == DType::float32,
              matrices = hasMatrixUnits(target, call.tensors[0].dtype);

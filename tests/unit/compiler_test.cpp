@@ -30,7 +30,7 @@ mlir::OwningOpRef<mlir::ModuleOp> traceVectorAdd(mlir::MLIRContext *context) {
   using Signature = detail::Signature<decltype(vectorAdd)>;
   std::vector<detail::ArgSpecialization> specializations(4);
   for (auto &specialization : specializations)
-    specialization.divisible16 = true;
+    specialization.divisor = 16;
   Block block;
   return detail::trace(Signature::describe("vector_add", vectorAdd), specializations, &block,
                        context);

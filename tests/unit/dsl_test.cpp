@@ -33,7 +33,7 @@ TEST(Trace, VectorAdd) {
 
 TEST(Trace, SpecializationsOfArguments) {
   // x, y, z, n
-  std::string aligned = traced(vectorAdd, BlockSize{64}, {{.divisible16 = true}, {}, {}, {}});
+  std::string aligned = traced(vectorAdd, BlockSize{64}, {{.divisor = 16}, {}, {}, {}});
   EXPECT_THAT(aligned, HasSubstr("%arg0: !tile.ptr<f32> {tile.divisible = 16 : i64}, %arg1: "
                                  "!tile.ptr<f32>,"));
   std::string wide = traced(vectorAdd, BlockSize{64}, {{}, {}, {}, {.is32bit = false}});

@@ -32,9 +32,9 @@ constexpr int flattenedCount(const ArgSpec &spec) {
 
 // What the compiled function may assume of one flattened argument.
 struct ArgSpecialization {
-  bool divisible16 = false; // the address in bytes, the integer: a multiple of 16
-  bool is32bit = true;      // of index, extent, stride: fits_index32(value)
-  std::int64_t below = 0;   // of index, stride: from 0 to less than this; 0: not known
+  int divisor = 1;        // the address in bytes, the integer: a multiple of this, 1, 8 or 16
+  bool is32bit = true;    // of index, extent, stride: fits_index32(value)
+  std::int64_t below = 0; // of index, stride: from 0 to less than this; 0: not known
   std::optional<std::int64_t> value = std::nullopt; // of integers: known to be this (1, as a rule)
 
   friend bool operator==(const ArgSpecialization &, const ArgSpecialization &) = default;

@@ -1,6 +1,7 @@
 // What passes refuse before they start: properties of a kernel as a whole.
 // RUN: split-file %s %t
 // RUN: not sectile-opt --assign-layouts %t/warps.mlir 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: not sectile-opt --assign-layouts %t/cluster.mlir 2>&1 | FileCheck %s --check-prefix=CLUSTER
 // RUN: not sectile-opt --assign-layouts %t/threads.mlir 2>&1 | FileCheck %s --check-prefix=THREADS
 // RUN: not sectile-opt --lower-debug %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
 // RUN: not sectile-opt --lower-debug %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
@@ -202,6 +203,14 @@ func.func @f(%p: !tile.ptr<f32>, %n: i32) attributes {cta.warps = 2 : i32} {
   %b = cta.alloc : !cta.buffer<64xf32, #shared>
   cta.async_copy_block %v[%c0], %b {layout = #cta.layout<"64, register [(1)], lane [(2) (4) (8) (16) (32)]">}
       : !tile.view<1xf32>, [i32], !cta.buffer<64xf32, #shared>
+  return
+}
+}
+
+//--- cluster.mlir
+// CLUSTER: error: tile.cluster is a number from 1 to 2
+module attributes {cta.target = "sm_90a"} {
+func.func @f() attributes {cta.warps = 4 : i32, tile.cluster = 96 : i32} {
   return
 }
 }

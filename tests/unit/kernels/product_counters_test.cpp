@@ -62,9 +62,10 @@ TEST_P(ProductCounters, TilesAreReadOnce) {
 TEST_P(ProductCounters, SumsBecomeLinesInTheWidestAccesses) {
   if (!device.target().starts_with("sm_"))
     GTEST_SKIP() << "lanes of other chips' sums hold other elements";
-  for (const Config &config : {Config{{"m", 128}, {"n", 256}, {"k", 64}, {"warps", 8}},
-                               Config{{"m", 128}, {"n", 128}, {"k", 32}, {"warps", 4}},
-                               Config{{"m", 64}, {"n", 256}, {"k", 32}, {"warps", 4}}}) {
+  for (Config config : {Config{{"m", 128}, {"n", 256}, {"k", 64}, {"warps", 8}},
+                        Config{{"m", 128}, {"n", 128}, {"k", 32}, {"warps", 4}},
+                        Config{{"m", 64}, {"n", 256}, {"k", 32}, {"warps", 4}}}) {
+    config["stages"] = 3;
     const KernelCase test{"matmul", square, {}, {}, "f16", config};
     SCOPED_TRACE(test.describe());
     const Counters counters = count(test);
@@ -181,7 +182,10 @@ TEST_P(ProductCounters, WeightsAreReadAsTheyArePacked) {
         EXPECT_GE(readBytes(counters), read + scales) << counters.text();
         EXPECT_LE(readBytes(counters), read + scales * (shared ? 2 : 1)) << counters.text();
         EXPECT_EQ(counters.asyncCopy.sectors, counters.asyncCopy.idealSectors) << counters.text();
-        EXPECT_EQ(counters.globalStore.sectors, counters.globalStore.idealSectors);
+        // Of a tile of 16 rows each warp has the sums of eight columns, which are half a sector.
+        const bool narrow = field(test, "m") == 16 && device.target().starts_with("sm_");
+        EXPECT_EQ(counters.globalStore.sectors,
+                  counters.globalStore.idealSectors * (narrow ? 2 : 1));
         // Where wgmma reads what was decoded, its lines are for the instruction: stores of them
         // take up to twice the wavefronts.
         if (device.target() != "sm_90a")
