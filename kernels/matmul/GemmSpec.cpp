@@ -34,10 +34,10 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
                              std::int64_t inner, std::int64_t units, std::int64_t bytes,
                              bool mayPersist) {
   const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, units);
-  constexpr std::int64_t leastSteps = 16, mostSplits = 16;
-  const std::int64_t depth = std::min<std::int64_t>(best.lines * 128 / bytes, 128);
+  constexpr std::int64_t leastLines = 16, mostSplits = 16;
+  const std::int64_t line = 128 / bytes, depth = std::min<std::int64_t>(best.lines * line, 128);
   const std::int64_t splits = std::clamp<std::int64_t>(
-      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, depth) / leastSteps), 1,
+      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, line) / leastLines), 1,
       mostSplits);
   // The next tile's first copies hide behind the store of this one. A residual may be stored over,
   // so that threads would store, and takes more registers than others leave.
