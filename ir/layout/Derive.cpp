@@ -107,8 +107,7 @@ llvm::SmallVector<unsigned, 4> Layout::sliceBits(unsigned dim, unsigned count) c
 }
 
 std::optional<Layout> Layout::slice(unsigned dim, unsigned count) const {
-  assert(isDistributed() && llvm::isPowerOf2_32(count));
-  if (repeats(dim) != 1 || core(dim) < count)
+  if (!isDistributed() || !llvm::isPowerOf2_32(count) || repeats(dim) != 1 || core(dim) < count)
     return std::nullopt;
   const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, count);
   if (dropped.size() != llvm::Log2_32(count))

@@ -224,7 +224,8 @@ TEST(Layout, SlicesThatThreadsDoNotShareAlikeAreRefused) {
   // Lanes hold different halves, or a register moves between them.
   EXPECT_FALSE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 4));
   EXPECT_FALSE(slice("8x4, register [(0,2) (4,2)], lane [(1,0) (2,0) (0,1)]", 1, 2));
-  // Thirds of three times 8.
+  EXPECT_FALSE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 3));
+  // Halves of three times 8.
   EXPECT_FALSE(slice("24, register [(1) (2) (4)]", 0, 2));
 }
 
