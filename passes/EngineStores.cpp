@@ -49,20 +49,32 @@ bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
 }
 
+Value valueOf(Operation *store) {
+  return isa<tile::AtomicBlockOp>(store) ? cast<tile::AtomicBlockOp>(store).getValue()
+                                         : cast<tile::StoreBlockOp>(store).getValue();
+}
+
 /// The conversion through shared memory that a store's tile comes from; null if there is none.
 cta::ConvertLayoutOp conversionOf(Operation *store) {
-  Value value = isa<tile::AtomicBlockOp>(store) ? cast<tile::AtomicBlockOp>(store).getValue()
-                                                : cast<tile::StoreBlockOp>(store).getValue();
-  auto convert = value.getDefiningOp<cta::ConvertLayoutOp>();
+  auto convert = valueOf(store).getDefiningOp<cta::ConvertLayoutOp>();
   return convert && planOf(convert).kind == ConversionPlan::Kind::Scratch ? convert : nullptr;
 }
 
-/// The tile that a store stores, before any conversion for the sake of threads.
+/// The tile that a store stores, or whose lines it does, before any conversion for the sake of
+/// threads.
 Value tileOf(Operation *store) {
-  Value value = isa<tile::AtomicBlockOp>(store) ? cast<tile::AtomicBlockOp>(store).getValue()
-                                                : cast<tile::StoreBlockOp>(store).getValue();
+  const Value value = valueOf(store);
+  if (Value lines = linesOf(value))
+    return lines;
   auto convert = value.getDefiningOp<cta::ConvertLayoutOp>();
   return convert ? convert.getSource() : value;
+}
+
+/// Of what a store stores, where that is the lines of the tile.
+DenseI64ArrayAttr extentsOf(Operation *store) {
+  const Value value = valueOf(store);
+  return linesOf(value) ? extentsOfLines(cast<RankedTensorType>(value.getType()))
+                        : DenseI64ArrayAttr();
 }
 
 /// Whether the loop around a store has iterations.
@@ -107,6 +119,8 @@ std::string EngineStores::whyNot(Operation *store) {
   std::string why = whyNoTensorStore(*blockOf(store), contiguity);
   if (!why.empty())
     return why;
+  if (cast<RankedTensorType>(tileOf(store).getType()).getRank() != 2)
+    return "it has not two dimensions";
   EndedIterations allLoops = 0;
   kernel.walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
   const GlobalAccess written = *addresses.accessOf(store);
@@ -133,7 +147,7 @@ std::string EngineStores::whyNot(Operation *store) {
 std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsigned count) {
   constexpr unsigned widestLineBits = 1024;
   auto type = cast<RankedTensorType>(tileOf(store).getType());
-  Pieces pieces{*denseDimension(blockOf(store)->view), count, {}};
+  Pieces pieces{extentsOf(store) ? 1 : *denseDimension(blockOf(store)->view), count, {}};
   if (count > 1) {
     const std::optional<Layout> part = cta::layoutOf(type)->slice(pieces.dim, count);
     if (!part || part->shape()[pieces.dim] * cta::elementBits(type) < widestLineBits)
@@ -144,9 +158,10 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
   pieces.buffer = isa<tile::AtomicBlockOp>(store)
                       ? engineBuffer(type, pieces.dim)
                       : chooseBuffer(type, {{}, /*byDescriptor=*/true, pieces.dim}, target);
-  return planTensorBoxes(pieces.buffer.getLayout().getLayout(), cta::elementBits(type))
-             ? std::optional(pieces)
-             : std::nullopt;
+  const std::optional<TensorBoxes> boxes =
+      planTensorBoxes(pieces.buffer.getLayout().getLayout(), cta::elementBits(type));
+  return boxes && (!extentsOf(store) || boxes->hasWholeColumns()) ? std::optional(pieces)
+                                                                  : std::nullopt;
 }
 
 /// The fewest pieces that fit.
@@ -233,7 +248,8 @@ void EngineStores::run() {
                                           IntegerAttr());
       cta::TensorStoreBlockOp::create(builder, store->getLoc(), tensor.view,
                                       tensor.coordinatesOf(builder, store->getLoc(), block.offsets),
-                                      buffer, /*adds=*/isa<tile::AtomicBlockOp>(store));
+                                      buffer, /*adds=*/isa<tile::AtomicBlockOp>(store),
+                                      extentsOf(store));
       stored[store->getBlock()].push_back(buffer);
     }
     store->erase();
@@ -282,7 +298,7 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
       at[along] = arith::AddIOp::create(builder, loc, at[along], offset);
     }
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
-                                    /*adds=*/isa<tile::AtomicBlockOp>(store));
+                                    /*adds=*/isa<tile::AtomicBlockOp>(store), extentsOf(store));
   }
   cta::TensorStoreWaitOp::create(after, loc, buffers, isEntered(after, loop), /*later=*/0,
                                  /*written=*/false);

@@ -554,7 +554,9 @@ private:
       isAwaited = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
                                    /*barriers=*/Value(), /*index=*/Value(), isAwaited,
-                                   /*expects=*/0, fetched.isShared);
+                                   /*expects=*/0, fetched.isShared,
+                                   fetched.hasLines() ? extentsOfLines(load.getType())
+                                                      : DenseI64ArrayAttr());
   }
 
   // Says of each group that it has been read, after its last reader.

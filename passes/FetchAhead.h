@@ -22,6 +22,7 @@ void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buff
 /// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.
 struct FetchedLoad {
   mlir::Operation *load;
+  mlir::Value tile; ///< what dots read: what it loads, or the lines of that
   cta::BufferType buffer;
   llvm::SmallVector<BufferUse, 2> uses;
   /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
@@ -37,6 +38,8 @@ struct FetchedLoad {
   bool isReadLonger = false;
 
   bool byEngine() const { return tensor.has_value(); }
+  /// Whether the buffer has the lines of a block of more dimensions.
+  bool hasLines() const { return tile != load->getResult(0); }
 
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;

@@ -296,12 +296,24 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     if constexpr (std::is_same_v<Op, cta::TensorCopyBlockOp>)
       if (access.getShared())
         boxes = boxes.half()->first;
-    // The view's dimensions in the order of the map's.
+    // The view's dimensions in the order of the map's, and what a box has of each.
     SmallVector<unsigned> order;
-    const unsigned leading = access.getOffsets().size() - buffer.getShape().size();
-    llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);
-    for (unsigned d = leading; d-- > 0;)
-      order.push_back(d);
+    SmallVector<int64_t> extents{boxes.line};
+    unsigned leading = access.getOffsets().size();
+    if (std::optional<ArrayRef<int64_t>> lines = access.getLines()) {
+      order.push_back(--leading);
+      for (int64_t extent : llvm::reverse(*lines)) {
+        order.push_back(--leading);
+        extents.push_back(extent);
+      }
+    } else {
+      leading -= 2;
+      llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);
+      extents.push_back(boxes.rows);
+    }
+    while (leading-- > 0)
+      order.push_back(leading);
+    extents.resize(order.size(), 1);
     SmallVector<Value> coordinates;
     for (unsigned d : order)
       coordinates.push_back(access.getOffsets()[d]);
@@ -310,27 +322,25 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     if constexpr (isWritten)
       if (access.getAdds())
         number = *cta::addedAs(buffer.getElement());
-    return {mapOf(block, boxes, order, number, isWritten), coordinates};
+    return {mapOf(block, boxes.swizzle, order, extents, number, isWritten), coordinates};
   }
 
   /// The argument that is the tensor map of a view.
-  Value mapOf(const ViewBlock &block, const TensorBoxes &boxes, ArrayRef<unsigned> order,
-              TensorNumber number, bool isWritten) {
+  Value mapOf(const ViewBlock &block, unsigned swizzle, ArrayRef<unsigned> order,
+              ArrayRef<int64_t> box, TensorNumber number, bool isWritten) {
     func::FuncOp kernel = getOperation();
     tile::MakeViewOp view = block.view;
     cta::TensorMap map;
     map.pointer = cast<BlockArgument>(view.getPtr()).getArgNumber();
     map.elementBytes = cta::elementBytes(block.tile);
     map.number = number;
-    map.swizzle = boxes.swizzle;
+    map.swizzle = swizzle;
     map.isWritten = isWritten;
     for (unsigned d : order)
       map.extents.push_back(*cta::givenToLaunch(view.getExtents()[d]));
     for (unsigned d : order.drop_front())
       map.strides.push_back(*cta::givenToLaunch(view.getStrides()[d]));
-    map.box.assign(order.size(), 1);
-    map.box[0] = boxes.line;
-    map.box[1] = boxes.rows;
+    map.box.assign(box.begin(), box.end());
     Attribute attribute = map.toAttribute(&getContext());
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       if (kernel.getArgAttr(i, cta::tensorMapAttr) == attribute)

@@ -137,6 +137,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     const MmaInstruction *instruction = instructionOf(dot, target);
     if (!instruction || instruction->home(number) == OperandHome::Shared)
       return true;
+    // The engine may fetch a block's lines, whatever becomes of them in registers.
+    if (instruction->home(number) == OperandHome::Either && target.tensorCopy &&
+        blockOfLines(root) && loadOf(root))
+      return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
     unsigned bits = cta::elementBits(root.getType());
     if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits,
@@ -180,11 +184,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         contiguity.emplace(getOperation());
       SmallVector<FetchedLoad> loads;
       for (auto &[root, tile] : staged) {
-        Operation *load = root.getDefiningOp();
-        if (!load || !isLoad(load) || load->getBlock() != loop.getBody())
+        Operation *load = loadOf(root);
+        if (!load || load->getBlock() != loop.getBody())
           continue;
         std::string why;
-        if (producer == Producer::Copies)
+        if (root != load->getResult(0))
+          why = whyNotByEngine(loop, load, root, *contiguity);
+        else if (producer == Producer::Copies)
           why = whyNotAsync(load, *contiguity);
         if (why.empty() && producer == Producer::Copies)
           why = whyTurned(load, tile);
@@ -193,7 +199,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(fetched(load, tile, *contiguity, producer));
+          loads.push_back(fetched(load, root, tile, *contiguity, producer));
         else
           load->emitRemark("goes through registers to shared memory, not ahead of its loop: ")
               << why;
@@ -202,11 +208,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         // Registers hold what they are computed from already.
         if (producer == Producer::Registers)
           break;
+        if (llvm::any_of(loads, [&](const FetchedLoad &other) { return other.load == load; }))
+          continue;
         std::string why = whyNotAsync(load, *contiguity);
         if (why.empty())
           why = whyNotAhead(loop, load, producer, addresses);
         if (why.empty())
-          loads.push_back(fetched(load, tilesOf(load), *contiguity, producer));
+          loads.push_back(fetched(load, load->getResult(0), tilesOf(load), *contiguity, producer));
         else
           load->emitRemark("stays in its loop, not ahead of it: ") << why;
       }
@@ -237,7 +245,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           load.load->emitRemark(
               "goes to shared memory in its own iteration: there is no room to keep its buffer");
       for (const FetchedLoad &load : loads)
-        staged.erase(load.load->getResult(0));
+        staged.erase(load.tile);
       if (!loads.empty()) {
         cta::DotOp first =
             fetchAhead(loop, loads, byOtherWarps ? Producer::OtherWarps : producer, depth, early);
@@ -253,25 +261,27 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
   /// waited for together.
-  void copyByEngine(scf::ForOp loop, MutableArrayRef<FetchedLoad> loads,
+  void copyByEngine(scf::ForOp loop, SmallVector<FetchedLoad> &loads,
                     const ContiguityAnalysis &contiguity) {
     if (!target.tensorCopy || loads.empty())
       return;
     for (const FetchedLoad &load : loads) {
-      auto found = staged.find(load.load->getResult(0));
+      auto found = staged.find(load.tile);
       std::string why =
           found == staged.end() || !found->second.byDescriptor || !found->second.readers.empty()
               ? "threads read it from shared memory"
-              : whyNotByEngine(loop, load.load, contiguity);
+              : whyNotByEngine(loop, load.load, load.tile, contiguity);
       if (!why.empty()) {
         load.load->emitRemark("is copied by threads, not by the copy engine: ") << why;
+        // Threads copy a block to a buffer of its own dimensions only.
+        llvm::erase_if(loads, [](const FetchedLoad &other) { return other.hasLines(); });
         return;
       }
     }
     OpBuilder builder(loop);
     for (FetchedLoad &load : loads) {
       auto block = cast<tile::LoadBlockOp>(load.load);
-      load.buffer = engineBufferOf(block);
+      load.buffer = engineBufferOf(block, load.tile);
       load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
       load.isShared = isSharedInCluster(load);
     }
@@ -281,8 +291,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// run ahead into the next tile of a loop over tiles while the others store this one.
   bool loadsByOtherWarps(scf::ForOp loop, ArrayRef<FetchedLoad> loads) {
     auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-    if (!hint || !hint.getValue() || loads.empty() || !loads.front().byEngine() ||
-        clusterOf(getOperation()) > 1)
+    if (!hint || !hint.getValue() || loads.empty() || !loads.front().byEngine())
       return false;
     const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
       const std::optional<CarriedSums> sums = carriedSums(dot);
@@ -308,7 +317,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// each.
   bool isSharedInCluster(const FetchedLoad &load) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1)
+    if (cluster == 1 || load.hasLines())
       return false;
     const TensorBoxes boxes =
         *planTensorBoxes(load.buffer.getLayout().getLayout(), cta::elementBits(load.buffer));
@@ -320,12 +329,25 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
            values.areAlike(load.tensor->coordinates);
   }
 
-  static cta::BufferType engineBufferOf(tile::LoadBlockOp load) {
-    return engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
+  static cta::BufferType engineBufferOf(tile::LoadBlockOp load, Value tile) {
+    const unsigned dense = *denseDimension(madeView(load.getView()));
+    return engineBuffer(tileType(tile), tile == load.getResult() ? dense : 1);
+  }
+
+  /// The load that a tile is, or whose lines it has; null for other tiles.
+  static Operation *loadOf(Value tile) {
+    Operation *op = tile.getDefiningOp();
+    if (op && isLoad(op))
+      return op;
+    Value block = blockOfLines(tile);
+    return block ? block.getDefiningOp<tile::LoadBlockOp>() : nullptr;
   }
 
   /// Why the copy engine cannot copy a loop's load; empty when it can.
-  std::string whyNotByEngine(scf::ForOp loop, Operation *op, const ContiguityAnalysis &contiguity) {
+  std::string whyNotByEngine(scf::ForOp loop, Operation *op, Value tile,
+                             const ContiguityAnalysis &contiguity) {
+    if (!target.tensorCopy)
+      return "there is no copy engine, and threads copy a block in its own dimensions only";
     auto load = dyn_cast<tile::LoadBlockOp>(op);
     if (!load)
       return "it is by pointers, not from a view";
@@ -346,10 +368,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
     if (!why.empty())
       return why;
-    return planTensorBoxes(engineBufferOf(load).getLayout().getLayout(),
-                           cta::elementBits(load.getType()))
-               ? ""
-               : "its extents are no multiples of eight";
+    const std::optional<TensorBoxes> boxes = planTensorBoxes(
+        engineBufferOf(load, tile).getLayout().getLayout(), cta::elementBits(tile.getType()));
+    if (!boxes)
+      return "its extents are no multiples of eight";
+    return tile == load.getResult() || boxes->hasWholeColumns() ? "" : "it has too many lines";
   }
 
   /// Whether the kernel may write what a loop's load reads, in the outermost loop around it or
@@ -493,7 +516,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     int64_t bytes = 0;
     for (const FetchedLoad &load : loads)
       bytes += (depth + load.isReadLonger) * llvm::alignTo(load.buffer.getBytes(), 16) -
-               bytesOf(load.load->getResult(0));
+               bytesOf(load.tile);
     for (auto &[root, tile] : staged)
       bytes += bytesOf(root);
     getOperation().walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
@@ -516,13 +539,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());
   }
 
-  FetchedLoad fetched(Operation *load, const Staged &tile, const ContiguityAnalysis &contiguity,
-                      Producer producer) {
+  FetchedLoad fetched(Operation *load, Value root, const Staged &tile,
+                      const ContiguityAnalysis &contiguity, Producer producer) {
     if (producer == Producer::Registers)
-      return {load, chooseBuffer(tileType(load->getResult(0)), tile, target), tile.uses};
+      return {load, root, chooseBuffer(tileType(root), tile, target), tile.uses};
     unsigned vector = copiedAtOnce(load, contiguity);
-    return {load, chooseBuffer(tileType(load->getResult(0)), tile, target, vector), tile.uses,
-            vector};
+    return {load, root, chooseBuffer(tileType(root), tile, target, vector), tile.uses, vector};
   }
 
   /// A loop that was given more to carry is another operation, and its results are other values.
@@ -602,7 +624,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     while (!values.empty())
       for (OpOperand &use : values.pop_back_val().getUses()) {
         Operation *user = use.getOwner();
-        if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(user))
+        if (isa<cta::ConvertLayoutOp, tile::PermuteOp, tile::ReshapeOp>(user))
           values.push_back(user->getResult(0));
         else if (llvm::none_of(tile.uses, [&](const BufferUse &b) { return b.operand == &use; }))
           return ("it is also used by " + user->getName().getStringRef()).str();

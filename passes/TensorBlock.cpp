@@ -188,6 +188,38 @@ Value wholeView(OpBuilder &builder, tile::MakeViewOp view, const ViewOrigin &ori
 
 } // namespace
 
+static Value withoutConversions(Value tile) {
+  while (auto convert = tile.getDefiningOp<cta::ConvertLayoutOp>())
+    tile = convert.getSource();
+  return tile;
+}
+
+/// Whether one tile has two dimensions, the other more, and both the same lines.
+static bool haveSameLines(Value lines, Value block) {
+  auto flat = cast<RankedTensorType>(lines.getType()),
+       type = cast<RankedTensorType>(block.getType());
+  return flat.getRank() == 2 && type.getRank() > 2 &&
+         flat.getShape().back() == type.getShape().back();
+}
+
+Value blockOfLines(Value tile) {
+  auto reshape = withoutConversions(tile).getDefiningOp<tile::ReshapeOp>();
+  if (!reshape || !haveSameLines(reshape.getResult(), reshape.getSource()))
+    return {};
+  return withoutConversions(reshape.getSource());
+}
+
+Value linesOf(Value block) {
+  auto reshape = withoutConversions(block).getDefiningOp<tile::ReshapeOp>();
+  if (!reshape || !haveSameLines(reshape.getSource(), reshape.getResult()))
+    return {};
+  return withoutConversions(reshape.getSource());
+}
+
+DenseI64ArrayAttr extentsOfLines(RankedTensorType block) {
+  return DenseI64ArrayAttr::get(block.getContext(), block.getShape().drop_back());
+}
+
 std::optional<unsigned> denseDimension(tile::MakeViewOp view) {
   for (unsigned d = view.getStrides().size(); d-- > 0;)
     if (constantInt(view.getStrides()[d]) == 1)
@@ -199,16 +231,20 @@ std::optional<unsigned> denseDimension(tile::MakeViewOp view) {
 std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
                              const ContiguityAnalysis &contiguity) {
   constexpr int64_t mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
-  if (block.tile.getRank() != 2)
-    return "it has not two dimensions";
+  constexpr int64_t mostOfBox = 256;
+  const unsigned rank = block.tile.getRank();
+  if (rank < 2)
+    return "it has one dimension";
   const BlockContiguity known = block.contiguity(contiguity);
   const int64_t bytes = cta::elementBytes(block.tile);
   tile::MakeViewOp view = block.view;
   std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
   if (!origin || !llvm::all_of(view.getStrides(), given))
     return "its view is not of arguments alone";
-  unsigned dimensions = origin->strides.size() + 2;
-  if (std::optional<unsigned> dim = computedDimension(view))
+  unsigned dimensions = origin->strides.size() + rank;
+  if (std::optional<unsigned> dim = computedDimension(view); dim && rank > 2)
+    return "the kernel computes an extent of its view, and its block has more than two dimensions";
+  else if (dim)
     dimensions += stepAlong(view, *dim, *origin) ? 1 : 2;
   if (dimensions > cta::TensorMap::mostDimensions)
     return "its argument has too many dimensions";
@@ -226,7 +262,11 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
   std::optional<unsigned> dense = denseDimension(view);
   if (!dense)
     return "its rows are not dense";
-  for (unsigned d = 0; d < 2; ++d) {
+  if (rank > 2 && dense != rank - 1)
+    return "its rows do not lie along the last of more than two dimensions";
+  for (unsigned d = 0; d < rank; ++d) {
+    if (rank > 2 && d != *dense && block.shape()[d] > mostOfBox)
+      return "it has more than 256 elements in a dimension";
     if (d != *dense && !isPitch(*known.strides[d]))
       return "its stride is not known to be a multiple of 16 bytes, and not negative";
     if (known.extents[d]->interval.high >= mostExtent)

@@ -43,6 +43,15 @@ std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &c
 TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
                             const ContiguityAnalysis &contiguity);
 
+/// The tile of more dimensions whose lines along the last one are those of a tile of two, in
+/// row-major order, layouts aside; null for other tiles.
+mlir::Value blockOfLines(mlir::Value tile);
+/// The tile of two dimensions that has a block's lines; null for other tiles.
+mlir::Value linesOf(mlir::Value block);
+
+/// The extents of a block's dimensions ahead of the last, where its lines are those of a buffer.
+mlir::DenseI64ArrayAttr extentsOfLines(mlir::RankedTensorType block);
+
 /// The dimension of a view in which neighbours are neighbours in memory.
 std::optional<unsigned> denseDimension(tile::MakeViewOp view);
 

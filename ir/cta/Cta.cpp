@@ -385,6 +385,19 @@ template <typename Op> static LogicalResult verifyTensorBlock(Op op) {
       view.getElement() != buffer.getElement())
     return op.emitOpError("block of ") << view << " at " << op.getOffsets().size()
                                        << " offsets does not fit the buffer " << buffer;
+  const std::optional<ArrayRef<int64_t>> lines = op.getLines();
+  if (!lines)
+    return success();
+  if (buffer.getShape().size() != 2 || lines->size() + 1 > view.getRank())
+    return op.emitOpError("has ") << lines->size() << " extents of lines for " << view << " and "
+                                  << buffer;
+  int64_t count = 1;
+  for (int64_t extent : *lines)
+    count *= extent;
+  const std::optional<TensorBoxes> boxes =
+      planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer));
+  if (count != buffer.getShape()[0] || !boxes || !boxes->hasWholeColumns())
+    return op.emitOpError("cannot move ") << count << " lines of a block by " << buffer;
   return success();
 }
 

@@ -257,17 +257,19 @@ def Cta_TensorCopyBlockOp : Cta_Op<"tensor_copy_block", [AttrSizedOperandSegment
     MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "copy a block of a view to shared memory by the copy engine; beyond its edges the buffer gets zeros";
   let description = [{
-    The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
-    waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
+    The buffer has the view's last dimensions; of those before them it is one position. Or, with `lines`, the buffer's first
+    dimension counts the lines of a block of more dimensions, of these extents ahead of the last. One thread has it done, and
+    nobody waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
     `lower-channels` gives it; `expects`: those of all copies into this use of the channel, which the first of them says.
     `shared`: both blocks of a cluster copy the same, so that each copies one half of it to both.
     `lower-views` turns it into a `tensor_copy`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
                        Optional<Cta_MbarriersType>:$barriers, Optional<I32>:$index, Optional<I1>:$when,
-                       DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared);
+                       DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared,
+                       OptionalAttr<DenseI64ArrayAttr>:$lines);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`shared` $shared^)? (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
+    $view `[` $offsets `]` `,` $buffer (`lines` $lines^)? (`shared` $shared^)? (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
     `:` qualified(type($view)) `,` `[` type($offsets) `]` `,` qualified(type($buffer)) (`,` qualified(type($barriers))^)?
   }];
   let hasVerifier = 1;
@@ -293,15 +295,15 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
 def Cta_TensorStoreBlockOp : Cta_Op<"tensor_store_block", [MemoryEffects<[MemWrite, MemRead<Cta_SharedMemory>]>]> {
   let summary = "store a buffer to a block of a view by the copy engine; what is beyond its edges is not stored";
   let description = [{
-    The buffer has the view's last dimensions; of those before them it is one position. One thread has it done, and nobody
+    The buffer has the view's last dimensions, or `lines`, as that of a `tensor_copy_block`. One thread has it done, and nobody
     waits: until a `tensor_store_wait` the engine may read the buffer. `lower-views` turns it into a `tensor_store`.
 
     Where it `adds`, it adds to memory, as a relaxed `atomic_block` of the device does: f16 and bf16.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
-                       UnitAttr:$adds);
+                       UnitAttr:$adds, OptionalAttr<DenseI64ArrayAttr>:$lines);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`adds` $adds^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
+    $view `[` $offsets `]` `,` $buffer (`lines` $lines^)? (`adds` $adds^)? attr-dict `:` qualified(type($view)) `,` `[` type($offsets) `]` `,`
     qualified(type($buffer))
   }];
   let hasVerifier = 1;

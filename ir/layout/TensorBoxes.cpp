@@ -40,6 +40,10 @@ std::optional<TensorBoxes> planTensorBoxes(const Layout &shared, unsigned elemen
   return std::nullopt;
 }
 
+bool TensorBoxes::hasWholeColumns() const {
+  return fastest == 1 && llvm::all_of(boxes, [](const Box &box) { return box.across == 0; });
+}
+
 std::optional<TensorBoxes::Half> TensorBoxes::half() const {
   constexpr int64_t pattern = 8; // lines until the swizzle repeats, at most
   const size_t count = boxes.size() / 2;

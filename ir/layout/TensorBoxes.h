@@ -22,6 +22,9 @@ struct TensorBoxes {
 
   bool operator==(const TensorBoxes &) const = default;
 
+  /// Whether boxes lie beside each other only, along the last dimension: each has all lines.
+  bool hasWholeColumns() const;
+
   /// The boxes of the first half, and how the second half lies to it; nothing where no half is
   /// whole boxes.
   struct Half;

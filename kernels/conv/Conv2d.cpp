@@ -6,6 +6,7 @@
 // depthwise. Refused: groups that do not divide channels or filters, strides and dilations below 1,
 // negative padding, filters without taps.
 #include "kernels/InputError.h"
+#include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
@@ -15,6 +16,7 @@ using namespace sectile;
 namespace {
 
 template <class T> Kernel conv2d{"conv2d", implicitGemm<T, PlaceAxis, PlaceAxis>};
+template <class T> Kernel conv2dInBoxes{"conv2d", boxGemm<T>};
 
 } // namespace
 
@@ -46,8 +48,9 @@ KernelSpec sectile::conv2dSpec() {
   };
   addConvConfig(spec, "conv2d", "");
   spec.spaces.front().part = "conv2d";
+  addBoxConfig(spec);
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    Config config;
+    Config config{{"programs", 0}};
     if (isDepthwise(call)) {
       addDepthwiseDefaults(config, call, target, "");
       return config;
@@ -55,6 +58,8 @@ KernelSpec sectile::conv2dSpec() {
     addConvDefaults(config, call, target, "",
                     call.extent("N") * call.extent("P") * call.extent("Q"),
                     call.extent("K") / call.options.integer("groups"), call.extent("Cg"));
+    addBoxDefaults(config, call, target, call.extent("N") * call.extent("P") * call.extent("Q"),
+                   call.extent("K"), call.extent("C"));
     return config;
   };
   spec.apply = [](Use &use) {
@@ -69,6 +74,9 @@ KernelSpec sectile::conv2dSpec() {
     const std::int64_t programs =
         groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
     forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+      if constexpr (sizeof(T) == 2)
+        if (launchInBoxes<T>(use, conv2dInBoxes<T>, "x", "y", /*ofImage=*/false))
+          return;
       const std::int64_t each = call.extent("K") / groups;
       const Source<T> x = sourceOf(use, use.tensor<T, 4>("x"), groups, chosen.strideW);
       chosen.unit = x.unit;

@@ -4,6 +4,7 @@
 // That of the image is the convolution read backwards; that of the filters sums over all pixels,
 // which several programs share. A dy of other extents than y's is refused.
 #include "kernels/InputError.h"
+#include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
@@ -15,6 +16,8 @@ using namespace sectile;
 namespace {
 
 template <class T> Kernel conv2dDgrad{"conv2d_dgrad", implicitGemm<T, ElementAxis, ElementAxis>};
+template <class T> Kernel conv2dDgradInBoxes{"conv2d_dgrad", boxGemm<T>};
+template <class T> Kernel conv2dWgradInBoxes{"conv2d_wgrad", boxFilterGradient<T>};
 template <class T> Kernel conv2dDgradFew{"conv2d_dgrad", implicitGemm<T, ElementAxis, PhaseAxis>};
 
 struct SplitConfig {
@@ -209,12 +212,14 @@ std::int64_t filterTiles(const Invocation &call, std::int64_t m, std::int64_t n)
 Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
                      each = call.extent("K") / groups;
-  Config config;
+  Config config{{"programs", 0}, {"wgrad_boxes", 0}};
   if (isDepthwiseImageGradient(call))
     addDepthwiseDefaults(config, call, target, "");
   else
     addConvDefaults(config, call, target, "",
                     call.extent("N") * call.extent("H") * call.extent("W"), own, each);
+  addBoxDefaults(config, call, target, call.extent("N") * call.extent("H") * call.extent("W"),
+                 call.extent("C"), call.extent("K"));
   if (isDepthwise(call)) {
     addDepthwiseGradientDefaults(config, call, target);
     return config;
@@ -226,6 +231,7 @@ Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t steps = ceilDiv(placesOf(call), config["wgrad_k"]);
   config["wgrad_splits"] =
       std::clamp<std::int64_t>(std::min(2 * multiprocessors(target) / tiles, steps / 16), 1, 64);
+  addBoxGradientDefaults(config, call, target);
   return config;
 }
 
@@ -335,11 +341,18 @@ void apply(Use &use) {
   const std::int64_t groups = call.options.integer("groups");
   forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
     const Source<T> dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
-    applyImageGradient(use, dy);
+    bool hasImage = false, hasFilters = depthwise;
+    if constexpr (sizeof(T) == 2) {
+      hasImage = launchInBoxes<T>(use, conv2dDgradInBoxes<T>, "dy", "dx", /*ofImage=*/true);
+      hasFilters = hasFilters || launchFilterGradientInBoxes<T>(use, conv2dWgradInBoxes<T>);
+    }
+    if (!hasImage)
+      applyImageGradient(use, dy);
+    if (!hasFilters)
+      applyFilterGradient(
+          use, sourceOf(use, use.tensor<T, 4>("x"), groups, call.options.integer("stride_w")), dy);
     if (depthwise)
       return;
-    applyFilterGradient(
-        use, sourceOf(use, use.tensor<T, 4>("x"), groups, call.options.integer("stride_w")), dy);
     if (use.has("b"))
       applyBiasGradient(use, dy);
   });
@@ -381,6 +394,8 @@ KernelSpec sectile::conv2dBackwardSpec() {
   addConvConfig(spec, "conv2d_dgrad", "");
   addConvConfig(spec, "conv2d_wgrad", "wgrad_");
   spec.spaces.front().part = "conv2d_dgrad";
+  addBoxConfig(spec);
+  spec.config.push_back({"wgrad_boxes", "1: the copy engine reads both images in boxes", 0, 1});
   spec.config.push_back(
       {"wgrad_splits", "programs that share the sums of one tile of conv2d_wgrad"});
   spec.defaults = defaults;

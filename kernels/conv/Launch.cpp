@@ -1,9 +1,37 @@
 // Configurations of the convolutions' launches.
 #include "kernels/conv/Launch.h"
+#include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
+#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
 using namespace sectile;
+
+namespace {
+
+// Whether the copy engine may read the images in boxes of pixels.
+bool suitsBoxes(const Invocation &call, const std::string &target) {
+  const ConvShape shape(call.options);
+  const DType dtype = call.tensors[0].dtype;
+  const std::int64_t channels = call.extent("C"), filters = call.extent("K");
+  return shape.groups == 1 && shape.h.stride == 1 && shape.w.stride == 1 &&
+         call.options.choice("layout") == "nhwc" && channels % 8 == 0 && filters % 8 == 0 &&
+         std::min(channels, filters) >= 32 && size_of(dtype) == 2 &&
+         hasWarpgroupUnits(target, dtype);
+}
+
+// Steps of the filters' gradient in boxes, 64 pixels each; 0 where they are not whole.
+constexpr std::int64_t gradientDepth = 64;
+std::int64_t wholeBoxes(const Invocation &call) {
+  const std::int64_t images = call.extent("N"), rows = call.extent("P"), columns = call.extent("Q");
+  const PixelBox box = pixelBox(gradientDepth, images, rows, columns);
+  return box.tiles * gradientDepth == images * rows * columns ? box.tiles : 0;
+}
+bool suitsWholeBoxes(const Invocation &call, const std::string &target) {
+  return suitsBoxes(call, target) && wholeBoxes(call) > 0;
+}
+
+} // namespace
 
 ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::int64_t own,
                                bool together) {
@@ -37,7 +65,7 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
   spec.spaces.push_back(
       {.part = prefix.empty() ? "" : part,
        .axes = {{prefix + "m", {32, 64, 128, 256, 512, 1024}},
-                {prefix + "n", {1, 2, 4, 8, 16, 32, 64, 128}},
+                {prefix + "n", {1, 2, 4, 8, 16, 32, 64, 128, 256}},
                 {prefix + "k", {1, 2, 4, 8, 16, 32, 64}},
                 {prefix + "warps", {4, 8}},
                 {prefix + "stages", {2, 3, 4}}},
@@ -45,12 +73,14 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
          const bool ofImage = prefix.empty() && call.kernel->name != "conv2d";
          if (ofImage ? isDepthwiseImageGradient(call) : isDepthwise(call))
            return isDepthwiseCandidate(config, call, target, prefix);
-         if (config.at(prefix + "m") > 128 || config.at(prefix + "n") < 32 ||
-             config.at(prefix + "k") < 16)
+         const bool inBoxes =
+             ofImage || prefix.empty() ? suitsBoxes(call, target) : suitsWholeBoxes(call, target);
+         if (config.at(prefix + "m") > (inBoxes ? 256 : 128) || config.at(prefix + "n") < 32 ||
+             config.at(prefix + "n") > (inBoxes ? 256 : 128) || config.at(prefix + "k") < 16)
            return false;
          const std::int64_t sums = config.at(prefix + "m") * config.at(prefix + "n") /
                                    (config.at(prefix + "warps") * warpSize(target));
-         return sums >= 8 && sums <= 64;
+         return sums >= 8 && sums <= (inBoxes ? 128 : 64);
        }});
 }
 
@@ -67,4 +97,66 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
   config[prefix + "k"] = line ? 64 : wide ? 16 : 32;
   config[prefix + "warps"] = 4;
   config[prefix + "stages"] = 3;
+}
+
+void sectile::addBoxConfig(KernelSpec &spec) {
+  spec.config.push_back({"programs",
+                         "that do tiles one after another where the copy engine reads "
+                         "the image in boxes; 0: threads read it",
+                         0});
+}
+
+void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::string &target,
+                             std::int64_t pixels, std::int64_t columns, std::int64_t depth) {
+  config["programs"] = 0;
+  if (!suitsBoxes(call, target))
+    return;
+  const std::int64_t units = multiprocessors(target);
+  WarpgroupTile tile = fastestTile(halfTiles, 1, pixels, columns, units).tile;
+  // Of few channels all: a filter's taps are read as often as there are tiles of pixels.
+  if (columns <= 64 && pixels >= 256 * units)
+    tile = {.m = 256, .n = 64, .warps = 8, .stages = 4, .rate = 1};
+  config["m"] = tile.m;
+  config["n"] = tile.n;
+  config["k"] = depth <= 32 ? 32 : 64;
+  config["warps"] = tile.n <= 64 ? 4 : tile.warps;
+  config["stages"] = tile.stages;
+  config["programs"] = units;
+}
+
+void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
+                                     const std::string &target) {
+  const std::int64_t filters = call.extent("K"), channels = call.extent("C"),
+                     taps = call.extent("R") * call.extent("S");
+  config["wgrad_boxes"] = 0;
+  if (!suitsWholeBoxes(call, target))
+    return;
+  constexpr std::int64_t leastSteps = 16;
+  // Of an H100, measured: operations of a multiprocessor in a second with the best tile, and bytes
+  // of sums that the last program of a tile adds up.
+  constexpr double operations = 5e12, bytesAdded = 2.5e10;
+  const std::int64_t units = multiprocessors(target), all = wholeBoxes(call);
+  double least = 0;
+  std::vector<WarpgroupTile> candidates(std::begin(halfTiles), std::end(halfTiles));
+  candidates.push_back({64, 256, 4, 4, 0.95});
+  for (const WarpgroupTile &tile : candidates) {
+    const std::int64_t tiles = ceilDiv(filters, tile.m) * taps * ceilDiv(channels, tile.n);
+    const std::int64_t splits =
+        std::max<std::int64_t>(1, std::min(units / tiles, all / leastSteps));
+    const double sums = double(tile.m * tile.n), waves = double(ceilDiv(tiles * splits, units)),
+                 steps = double(ceilDiv(all, splits));
+    const double time =
+        waves * steps * 2 * sums * double(gradientDepth) / (operations * tile.rate) +
+        (splits > 1 ? double(splits) * sums * sizeof(float) / bytesAdded : 0);
+    if (least > 0 && time >= least)
+      continue;
+    least = time;
+    config["wgrad_m"] = tile.m;
+    config["wgrad_n"] = tile.n;
+    config["wgrad_k"] = gradientDepth;
+    config["wgrad_warps"] = tile.warps;
+    config["wgrad_stages"] = tile.stages;
+    config["wgrad_splits"] = splits;
+    config["wgrad_boxes"] = 1;
+  }
 }

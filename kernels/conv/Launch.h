@@ -14,6 +14,13 @@ void addConvConfig(KernelSpec &spec, const std::string &part, const std::string 
 void addConvDefaults(Config &config, const Invocation &call, const std::string &target,
                      const std::string &prefix, std::int64_t pixels, std::int64_t columns,
                      std::int64_t depth);
+// Whether images are read and written in boxes of pixels, and by how many programs; the tile then,
+// for so many pixels and channels of the destination and channels of the source.
+void addBoxConfig(KernelSpec &spec);
+void addBoxDefaults(Config &config, const Invocation &call, const std::string &target,
+                    std::int64_t pixels, std::int64_t columns, std::int64_t depth);
+// The same of the filters' gradient, where its images' pixels are whole boxes.
+void addBoxGradientDefaults(Config &config, const Invocation &call, const std::string &target);
 
 // w [K, Cg, R, S] as [groups, K / groups, Cg, R, S].
 template <class T> Tensor<T, 5> grouped(const Tensor<T, 4> &w, std::int64_t groups) {

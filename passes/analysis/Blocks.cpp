@@ -44,8 +44,13 @@ std::optional<ViewBlock> blockOf(Operation *op) {
       })
       .Case<cta::TensorCopyBlockOp, cta::TensorStoreBlockOp>([&](auto access) {
         cta::BufferType buffer = access.getBuffer().getType();
-        SmallVector<int64_t> shape(access.getOffsets().size() - buffer.getShape().size(), 1);
-        llvm::append_range(shape, buffer.getShape());
+        SmallVector<int64_t> last(buffer.getShape());
+        if (std::optional<ArrayRef<int64_t>> lines = access.getLines()) {
+          last.assign(lines->begin(), lines->end());
+          last.push_back(buffer.getShape().back());
+        }
+        SmallVector<int64_t> shape(access.getOffsets().size() - last.size(), 1);
+        llvm::append_range(shape, last);
         Value when;
         if constexpr (std::is_same_v<decltype(access), cta::TensorCopyBlockOp>)
           when = access.getWhen();

@@ -95,6 +95,46 @@ TEST_P(Conv2d, WholeNumbersAreExact) {
     }
 }
 
+const Extents boxes{{"C", 64}, {"K", 64}, {"N", 2}, {"H", 8}, {"W", 12}, {"R", 3}, {"S", 3}};
+
+// Channels last, no stride: the copy engine reads boxes of pixels, in gradients of filters where
+// these are whole.
+TEST_P(Conv2d, BoxesOfPixels) {
+  struct Boxes {
+    Extents extents;
+    Assignments options;
+  };
+  for (const auto &[extents, options] :
+       {Boxes{{}, {{"pad_h", "1"}, {"pad_w", "1"}}}, Boxes{{{"R", 1}, {"S", 1}}, {}},
+        Boxes{{{"C", 40}, {"K", 72}, {"W", 13}, {"S", 2}}, {{"pad_h", "2"}, {"dilation_w", "3"}}},
+        Boxes{{{"N", 1}, {"H", 3}, {"W", 71}, {"C", 136}, {"K", 32}}, {{"pad_w", "3"}}},
+        Boxes{{{"N", 64}, {"H", 3}, {"W", 3}}, {}},
+        Boxes{{{"H", 2}, {"W", 2}}, {{"pad_h", "4"}, {"pad_w", "5"}, {"dilation_h", "2"}}}}) {
+    Assignments all = options;
+    all.emplace_back("layout", "nhwc");
+    Extents given = extents;
+    given.insert(boxes.begin(), boxes.end());
+    for (const char *kernel : both)
+      for (const char *dtype : {"f16", "bf16"})
+        expectRight(device, conv(kernel, given, all, dtype));
+  }
+}
+
+// Few programs, which do one tile after another, and sums that programs share.
+TEST_P(Conv2d, BoxesInTurn) {
+  const Assignments options{{"layout", "nhwc"}, {"pad_h", "1"}, {"pad_w", "1"}};
+  Extents given = boxes;
+  given["N"] = 8;
+  for (const std::int64_t m : {64, 128}) {
+    KernelCase test = conv("conv2d", given, options);
+    test.config = {{"programs", 3}, {"m", m}};
+    expectRight(device, test);
+    test.kernel = "conv2d_backward";
+    test.config.insert({{"wgrad_splits", m / 32}, {"wgrad_boxes", 1}, {"wgrad_k", 64}});
+    expectRight(device, test);
+  }
+}
+
 // Few channels: a program of dx has the pixels between two of a stride as columns, or some of them.
 TEST_P(Conv2d, FewChannelsOfAnyStride) {
   for (const char *stride : {"2", "5", "9", "35", "100"})
