@@ -738,7 +738,7 @@ private:
 
   /// In each block of the cluster, which has cells and mbarriers of its own.
   void happen(const Template &from, const Event &event) {
-    if (event.kind == Event::Meet && !hasParted) {
+    if ((event.kind == Event::Meet || event.kind == Event::MeetCluster) && !hasParted) {
       for (ChannelRun::Party &party : parties)
         party.program.push_back(event);
       return;

@@ -148,7 +148,14 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
           last = op;
       }
       OpBuilder builder(&getContext());
+      const bool isOfCluster = llvm::any_of(commit.getChannels(), isShared);
       Operation *top = getOperation().getBody().findAncestorOpInRegion(*last);
+      // The cluster's other block writes to them whatever this one is doing.
+      if (isOfCluster && top != last) {
+        for (Value channel : commit.getChannels())
+          channel.getDefiningOp()->moveBefore(top);
+        top = last;
+      }
       if (top == last)
         builder.setInsertionPointAfter(last);
       else
@@ -162,7 +169,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       Value made = make(1);
       if (last.getBetweenWarps())
         emptied[made] = make(warpsOf(getOperation()));
-      if (llvm::any_of(commit.getChannels(), isShared)) {
+      if (isOfCluster) {
         freed[made] = make(1);
         filledTogether[made].assign(commit.getChannels().begin(), commit.getChannels().end());
         cta::ClusterBarrierOp::create(builder, commit.getLoc(), commit.getChannels());
@@ -187,10 +194,11 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
                                               acquire.getChannel().getType().getDepth()));
       if (begun.insert({signalled, acquire.getSlot()}).second) {
         copy.setExpects(bytes.lookup(signalled));
-        if (freed.contains(signalled))
-          acquireInCluster(copy, acquire.getSlot());
+        // The own block's readers first: for them the block says so to the other one.
         if (Value empty = emptied.lookup(signalled))
           waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*turns=*/1);
+        if (freed.contains(signalled))
+          acquireInCluster(copy, acquire.getSlot());
       }
     });
   }

@@ -179,6 +179,11 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       } else if (auto wait = dyn_cast<cta::MbarrierWaitOp>(op)) {
         if (empties.contains(wait.getBarriers()))
           moved.push_back(op);
+      } else if (auto acquire = dyn_cast<cta::ClusterAcquireOp>(op)) {
+        auto channel =
+            dyn_cast_if_present<cta::ChannelOp>(originOf(acquire.getBuffers().front()).owner);
+        if (channel && channel.getBetweenWarps())
+          moved.push_back(op);
       }
     });
     if (moved.empty())
@@ -214,14 +219,22 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       if (isa<cta::ChannelOp, cta::MbarriersOp>(op) && slice.has(op))
         made.push_back(op);
     });
+    SmallVector<Value> ofCluster; // channels that the cluster's other block writes to
     for (Operation *op : made) {
       // The last mbarriers of a ring have a barrier behind them.
-      if (auto barrier = dyn_cast_if_present<cta::BarrierOp>(op->getNextNode());
-          barrier && isa<cta::MbarriersOp>(op))
-        barrier.erase();
+      Operation *next = op->getNextNode();
+      if (isa<cta::MbarriersOp>(op) &&
+          isa_and_present<cta::BarrierOp, cta::ClusterBarrierOp>(next)) {
+        if (auto barrier = dyn_cast<cta::ClusterBarrierOp>(next))
+          llvm::append_range(ofCluster, barrier.getChannels());
+        next->erase();
+      }
       op->moveBefore(builder.getBlock(), builder.getInsertionPoint());
     }
-    cta::BarrierOp::create(builder, getOperation().getLoc());
+    if (ofCluster.empty())
+      cta::BarrierOp::create(builder, getOperation().getLoc());
+    else
+      cta::ClusterBarrierOp::create(builder, getOperation().getLoc(), ofCluster);
   }
 
   /// What no loop has a part in is computed once, before the partition: check-channels sees then

@@ -2,6 +2,7 @@
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/SharedSums.h"
+#include "kernels/matmul/TileOrder.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -29,8 +30,8 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   using Sum = SumOf<T>;
   program_clusters(config.cluster);
   const int m = config.m, n = config.n, depth = config.k;
-  const Int rowTiles = cdiv(c.extent(1), m), columnTiles = cdiv(c.extent(2), n);
-  const Int area = rowTiles * columnTiles;
+  const TileOrder order(cdiv(c.extent(1), m), cdiv(c.extent(2), n), config.group, config.cluster);
+  const Int area = order.count();
   // One at least: with K = 0 it adds nothing.
   const Int steps = maximum(cdiv(a.extent(2), depth), 1);
 
@@ -39,8 +40,7 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   };
   // One matrix begins where its argument does, which the copy engine has to know.
   auto placeOf = [&](const Int &tile) {
-    auto [i, j] = grouped_order(config.batched ? tile % area : tile, {rowTiles, columnTiles},
-                                config.group, config.cluster);
+    auto [i, j] = order.at(config.batched ? tile % area : tile);
     return Place{config.batched ? tile / area : Int(0), i, j};
   };
   auto multiply = [&](const Place &at, const Int &from, const Int &to) {
@@ -85,9 +85,9 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
               [&](const Tile<Sum> &total) { finish(at, total); });
   };
 
-  const Int program = program_id(0);
+  const Int program = order.first();
   if (config.persistent) {
-    for (auto tile : range(program, c.extent(0) * area, num_programs(0))) {
+    for (auto tile : range(program, c.extent(0) * area, order.step())) {
       const Place at = placeOf(tile);
       finish(at, multiply(at, 0, steps));
     }
@@ -192,8 +192,9 @@ void sectile::launchGemm(Use &use, bool batched) {
                              chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(use.call.extent("K"), chosen.k));
   chosen.persistent = use.field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
-  std::int64_t programs =
-                   chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles,
+  std::int64_t programs = chosen.persistent
+                              ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
+                              : tiles,
                slots = 0;
   if (chosen.stream) {
     chosen.splits = 1;

@@ -32,7 +32,7 @@ DType addendType(const Invocation &call) { return outputType(call.dtype("a"), ca
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
                              std::int64_t inner, std::int64_t units, std::int64_t bytes,
-                             bool mayPersist) {
+                             bool mayPersist, bool isAligned) {
   const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, units);
   constexpr std::int64_t leastLines = 16, mostSplits = 16;
   const std::int64_t line = 128 / bytes, depth = std::min<std::int64_t>(best.lines * line, 128);
@@ -41,10 +41,20 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
       mostSplits);
   // The next tile's first copies hide behind the store of this one. A residual may be stored over,
   // so that threads would store, and takes more registers than others leave.
-  const bool persists = mayPersist && bytes == 2 && tiles > units;
-  return {{"m", best.m},      {"n", best.n},         {"k", depth},
-          {"group", 8},       {"warps", best.warps}, {"stages", best.stages},
-          {"cluster", 1},     {"splits", splits},    {"persistent", persists},
+  const bool persists = mayPersist && bytes == 2 && splits == 1 &&
+                        (tiles > units || (!isAligned && 2 * tiles > units));
+  // Two programs that fetch b once take less of the L2 cache, which bounds long sums, and lines of
+  // b that begin within one of its own. The two wait for each other, which short sums feel.
+  const bool shares = persists && batches == 1 && (!isAligned || inner >= 4096);
+  return {{"m", best.m},
+          {"n", best.n},
+          {"k", depth},
+          {"group", 8},
+          {"warps", best.warps},
+          {"stages", best.stages},
+          {"cluster", shares ? 2 : 1},
+          {"splits", splits},
+          {"persistent", persists},
           {"programs", units}};
 }
 
@@ -78,7 +88,10 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   if (inWarpgroups && std::min(rows, columns) > 32)
     return defaultsForWarpgroups(
         batches, rows, columns, inner, units, std::int64_t(size_of(call.dtype("a"))),
-        call.options.choice("schedule") == "tiles" && !epilogueParts(call).residual);
+        call.options.choice("schedule") == "tiles" && !epilogueParts(call).residual,
+        (call.options.flag("trans_b") ? inner : columns) * std::int64_t(size_of(call.dtype("a"))) %
+                128 ==
+            0);
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
   if (matrices && !small && rows <= narrowRows && target.starts_with("sm_"))

@@ -3,6 +3,7 @@
 // K = 0 the epilogue remains; with beta = 0 the residual is not read.
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/TileOrder.h"
 
 using namespace sectile;
 
@@ -18,9 +19,10 @@ template <class T>
 Kernel matmul{"matmul",
               [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
                 program_clusters(config.cluster);
-                const auto tiles = c.tiles(config.m, config.n);
+                const auto [rows, columns] = c.tiles(config.m, config.n);
+                const TileOrder order(rows, columns, config.group, config.cluster);
                 auto multiply = [&](const Int &tile) {
-                  auto [i, j] = grouped_order(tile, tiles, config.group, config.cluster);
+                  auto [i, j] = order.at(tile);
                   auto left = a.tile(config.m, config.k);
                   auto right = b.tile(config.k, config.n);
                   auto sums = zeros<float>(config.m, config.n);
@@ -33,10 +35,10 @@ Kernel matmul{"matmul",
                   c.tile(config.m, config.n).store(i, j, sums);
                 };
                 if (config.persistent)
-                  for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0)))
+                  for (auto tile : range(order.first(), order.count(), order.step()))
                     multiply(tile);
                 else
-                  multiply(program_id(0));
+                  multiply(order.first());
               }};
 
 // The kernel above takes nothing but matrices of one dtype of floats.
@@ -72,7 +74,8 @@ KernelSpec sectile::matmulSpec() {
     const std::int64_t tiles = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
                                chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
     const std::int64_t programs =
-        chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles;
+        chosen.persistent ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
+                          : tiles;
     forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
       use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
           chosen);

@@ -11,14 +11,18 @@ namespace {
 
 constexpr int tile = 64, step = 32;
 
-/// c = a b, where the programs of a cluster share the columns of b.
-auto product(int cluster, bool transposed = false) {
+/// c = a b, where the programs of a cluster share the columns of b. `partitioned`: warps of their
+/// own make the copies.
+auto product(int cluster, bool transposed = false, bool partitioned = false) {
   return Kernel{"product",
                 [=](View<const half, 2> a, View<const half, 2> b, View<half, 2> c) {
                   program_clusters(cluster);
                   auto i = program_id(0), j = program_id(1);
                   auto acc = zeros<float>(tile, 2 * tile);
-                  for (auto k : range(cdiv(a.extent(1), step))) {
+                  LoopOptions options;
+                  if (partitioned)
+                    options.warp_specialize = true;
+                  for (auto k : range(0, cdiv(a.extent(1), step), options)) {
                     auto right = transposed ? trans(b.tile(2 * tile, step).load(j, k))
                                             : b.tile(step, 2 * tile).load(k, j);
                     acc = dot(a.tile(tile, step).load(i, k), right, acc);
@@ -44,14 +48,15 @@ SECTILE_INSTANTIATE_ON(Clusters,
 // Of no steps, of fewer than the ring has slots, and of several turns of it, with a tail.
 TEST_P(Clusters, ProductsOfAllTripCounts) {
   constexpr int columns = 136;
-  for (bool transposed : {false, true})
+  for (auto [transposed, partitioned] :
+       {std::pair(false, false), {true, false}, {false, true}, {true, true}})
     for (int depth : {8, 32, 72, 136, 328})
       for (int rows : {64, 200, 256}) {
         auto a = device.upload(operandOf(rows * depth));
         auto b = device.upload(operandOf(depth * columns));
         auto c = device.allocate<half>(size_t(rows * columns));
         const std::int64_t stride = transposed ? depth : columns;
-        product(2, transposed)
+        product(2, transposed, partitioned)
             .launch(device.stream(), {(rows + 2 * tile - 1) / (2 * tile) * 2, 2},
                     Tensor<const half, 2>(a.data(), {rows, depth}, {depth, 1}),
                     Tensor<const half, 2>(
@@ -71,16 +76,17 @@ TEST_P(Clusters, ProductsOfAllTripCounts) {
       }
 }
 
-std::string codeOf(const char *target, int cluster) {
+std::string codeOf(const char *target, int cluster, bool partitioned = false) {
   half *memory = nullptr;
   const Tensor<const half, 2> operand(memory, {256, 256}, {256, 1});
-  return product(cluster).emit(target, "ptx", operand, operand,
-                               Tensor<half, 2>(memory, {256, 256}, {256, 1}));
+  return product(cluster, false, partitioned)
+      .emit(target, "ptx", operand, operand, Tensor<half, 2>(memory, {256, 256}, {256, 1}));
 }
 
 TEST(Cluster, IsThereWhereTheTargetHasTheEngine) {
   EXPECT_THAT(codeOf("sm_90a", 2), HasSubstr(".reqnctapercluster 2, 1, 1"));
-  EXPECT_THAT(codeOf("sm_90a", 2), HasSubstr(".multicast::cluster"));
+  for (bool partitioned : {false, true})
+    EXPECT_THAT(codeOf("sm_90a", 2, partitioned), HasSubstr(".multicast::cluster"));
   for (const std::string &code : {codeOf("sm_90a", 1), codeOf("sm_90", 2), codeOf("sm_80", 2)}) {
     EXPECT_THAT(code, testing::Not(HasSubstr("cluster 2")));
     EXPECT_THAT(code, testing::Not(HasSubstr("multicast")));

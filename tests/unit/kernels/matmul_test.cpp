@@ -180,6 +180,25 @@ TEST_P(Matmul, PersistentPrograms) {
                               {"stages", 3}}});
 }
 
+// Clusters that do several tiles, with rows of tiles that are no multiple of their programs.
+TEST_P(Matmul, PersistentClusters) {
+  for (const std::int64_t programs : {1, 4, 7, 64})
+    for (const char *activation : {"none", "relu"})
+      expectRight(device, {"matmul",
+                           matrix(150, 144, 104),
+                           {{"activation", activation}},
+                           {},
+                           "f16",
+                           {{"persistent", 1},
+                            {"cluster", 2},
+                            {"programs", programs},
+                            {"m", 64},
+                            {"n", 64},
+                            {"k", 32},
+                            {"warps", 4},
+                            {"stages", 3}}});
+}
+
 // Bits must not depend on who arrives last: expectRight compares two runs.
 TEST_P(MatmulEverywhere, SharedSums) {
   for (const char *dtype : {"f16", "f32", "i8"}) {

@@ -1,0 +1,35 @@
+// In which order the programs of a product do its tiles.
+#pragma once
+#include <algorithm>
+#include <sectile/sectile.h>
+
+namespace sectile {
+
+// Tiles as grouped_order has them. Those of a cluster's programs, below each other, are counted as
+// one: a program may do several in turn.
+class TileOrder {
+public:
+  TileOrder(const Int &rows, const Int &columns, int group, int cluster)
+      : columns(columns), rows(cdiv(rows, cluster)), group(std::max(group / cluster, 1)),
+        cluster(cluster) {}
+
+  Int first() const { return program_id(0) / cluster; }
+  Int step() const { return num_programs(0) / cluster; }
+  Int count() const { return rows * columns; }
+  // Of this program: the tile's row, which may lie beyond the last, and column.
+  std::array<Int, 2> at(const Int &number) const {
+    auto [i, j] = grouped_order(number, {rows, columns}, group);
+    return {i * cluster + program_id(0) % cluster, j};
+  }
+
+private:
+  Int columns, rows;
+  int group, cluster;
+};
+
+// Programs for so many tiles, of which `most` run side by side: whole clusters.
+constexpr std::int64_t persistentPrograms(std::int64_t tiles, std::int64_t most, int cluster) {
+  return std::min(tiles, std::max<std::int64_t>(most / cluster, 1) * cluster);
+}
+
+} // namespace sectile
