@@ -7,6 +7,7 @@ namespace sectile {
 std::vector<KernelSpec> elementwiseKernels();
 std::vector<KernelSpec> normKernels();
 std::vector<KernelSpec> matmulKernels();
+std::vector<KernelSpec> quantizeKernels();
 std::vector<KernelSpec> convKernels();
 std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();

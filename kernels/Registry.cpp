@@ -13,8 +13,8 @@ using namespace sectile;
 const std::vector<KernelSpec> &sectile::kernelRegistry() {
   static const std::vector<KernelSpec> kernels = [] {
     std::vector<KernelSpec> all;
-    for (auto family : {elementwiseKernels, normKernels, matmulKernels, convKernels,
-                        attentionKernels, servingKernels, ringKernels, positionKernels,
+    for (auto family : {elementwiseKernels, normKernels, matmulKernels, quantizeKernels,
+                        convKernels, attentionKernels, servingKernels, ringKernels, positionKernels,
                         poolingKernels, recurrentKernels, collectionKernels})
       for (KernelSpec &kernel : family())
         all.push_back(std::move(kernel));

@@ -1,0 +1,10 @@
+// The specifications of this family, each defined beside its kernel.
+#pragma once
+#include "kernels/Families.h"
+
+namespace sectile {
+
+KernelSpec quantizeSpec();
+KernelSpec siluMulQuantizeSpec();
+
+} // namespace sectile

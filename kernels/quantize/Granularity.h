@@ -1,0 +1,45 @@
+// Which elements of a matrix share a scale.
+#pragma once
+#include "kernels/Use.h"
+
+namespace sectile {
+
+enum class Granularity : int { tensor, row, group, block };
+
+inline std::vector<std::string> granularities() { return {"tensor", "row", "group", "block"}; }
+inline Granularity granularityOf(const OptionValues &options) {
+  const std::vector<std::string> names = granularities();
+  return static_cast<Granularity>(
+      std::find(names.begin(), names.end(), options.choice("granularity")) - names.begin());
+}
+
+// The rows and columns that share a scale; of an empty axis one scale, where it is shared whole.
+struct ScaleBlock {
+  std::int64_t rows, columns;
+};
+inline ScaleBlock scaleBlockOf(const Invocation &call) {
+  const std::int64_t m = std::max<std::int64_t>(call.extent("M"), 1),
+                     k = std::max<std::int64_t>(call.extent("K"), 1),
+                     block = std::max<std::int64_t>(call.options.integer("block"), 1);
+  switch (granularityOf(call.options)) {
+  case Granularity::tensor:
+    return {m, k};
+  case Granularity::row:
+    return {1, k};
+  case Granularity::group:
+    return {1, block};
+  case Granularity::block:
+    break;
+  }
+  return {block, block};
+}
+
+// What quantize and, of silu(gate) * up, silu_mul_quantize compute: y and the scales.
+std::vector<HostArray> quantizeReference(const Invocation &call, std::span<const HostArray> inputs,
+                                         Arithmetic arithmetic);
+
+// Smaller scales, those of zeros among them, become this one. It is a normal number, and so is its
+// reciprocal.
+constexpr double leastScale = 0x1p-126;
+
+} // namespace sectile

@@ -1,0 +1,337 @@
+// quantize and silu_mul_quantize: matrices as fp8 or int8 codes with scales, as scaled_matmul reads
+// them. Of the elements v that share a scale,
+//   scale = max(largest |v| / largest code, 2^-126), y = v / scale, rounded to nearest even,
+// with v = x, or v = silu(gate) * up (Shazeer, arXiv 2002.05202) in f32. Scales of 1 x 128 and
+// 128 x 128 elements are those of DeepSeek-V3 (arXiv 2412.19437); powers of two fit UE8M0 (OCP
+// Microscaling Formats 1.0). A NaN or an infinity makes its scale NaN, and its block NaN, or 0 in
+// int8. Refused: blocks other than 32, 64 and 128.
+#include "kernels/InputError.h"
+#include "kernels/RoundedActivations.h"
+#include "kernels/RowBlocks.h"
+#include "kernels/quantize/Family.h"
+#include "kernels/quantize/Granularity.h"
+#include <limits>
+
+using namespace sectile;
+
+namespace {
+
+struct QuantizeConfig {
+  int rows = 8, columns = 512, warps = 8;
+  int granularity = 0;
+  int block = 128;        // elements of a group, or of a block's side
+  bool whole = true;      // a row fits the columns
+  bool gated = false;     // silu(gate) * up instead of x
+  bool powerOfTwo = false;
+  int partial = 1;        // results of the first of two launches
+};
+SECTILE_CONFIG(QuantizeConfig, rows, columns, warps, granularity, block, whole, gated, powerOfTwo,
+               partial)
+
+template <class T>
+Tile<float> valuesOf(const View<const T, 2> &x, const View<const T, 2> &up, const Int &row,
+                     const Int &column, const QuantizeConfig &config) {
+  auto load = [&](const View<const T, 2> &from) {
+    return cast<float>(from.tile(config.rows, config.columns).load(row, column));
+  };
+  if (!config.gated)
+    return load(x);
+  return activateFor<T>(Activation::silu, load(x)) * load(up);
+}
+
+template <class Q>
+Tile<float> scaleFor(const Tile<float> &largest, const QuantizeConfig &config) {
+  constexpr auto most = static_cast<float>(std::numeric_limits<Q>::max());
+  auto scale = maximum(largest / most, static_cast<float>(leastScale));
+  if (config.powerOfTwo) // rounded up, which is the exponent's part of the bits
+    scale = bitcast<float>((bitcast<std::uint32_t>(scale) + 0x7fffffu) & 0xff800000u);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  return where(largest < infinity, scale, std::numeric_limits<float>::quiet_NaN());
+}
+
+template <class Q> Tile<Q> codesOf(const Tile<float> &values, const Tile<float> &scale) {
+  const auto scaled = values * (1.0f / scale);
+  if constexpr (std::same_as<Q, std::int8_t>)
+    return cast<Q>(rint(scaled));
+  else
+    return cast<Q>(scaled);
+}
+
+// Scales that one program can settle: those of rows, groups and blocks.
+template <class T, class Q>
+Kernel quantizeKernel{
+    "quantize", [](View<const T, 2> x, View<const T, 2> up, View<Q, 2> y, View<float, 2> scales,
+                   const QuantizeConfig &config) {
+      const int m = config.rows, n = config.columns;
+      const auto granularity = static_cast<Granularity>(config.granularity);
+      auto take = [&](const Int &i, const Int &j) { return valuesOf(x, up, i, j, config); };
+      auto to = y.tile(m, n);
+      if (granularity == Granularity::row) {
+        auto row = program_id(0);
+        auto finish = [&](const Tile<float> &largest) {
+          auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config), 1);
+          scales.tile(m, 1).store(row, 0, scale);
+          return scale;
+        };
+        if (config.whole) {
+          auto values = take(row, 0);
+          to.store(row, 0, codesOf<Q>(values, finish(abs(values))));
+          return;
+        }
+        auto parts = cdiv(x.extent(1), n);
+        auto largest = zeros<float>(m, n);
+        for (auto part : range(0, parts))
+          largest = maximum(largest, abs(take(row, part)), Nan::propagate);
+        auto scale = finish(largest);
+        for (auto part : range(0, parts))
+          to.store(row, part, codesOf<Q>(take(row, part), scale));
+        return;
+      }
+      auto across = cdiv(x.extent(1), n);
+      auto i = program_id(0) / across, j = program_id(0) % across;
+      auto values = take(i, j);
+      if (granularity == Granularity::group) {
+        const int groups = n / config.block;
+        auto grouped = reshape(values, m, groups, config.block);
+        auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config);
+        scales.tile(m, groups).store(i, j, scale);
+        to.store(i, j, reshape(codesOf<Q>(grouped, expand(scale, 2)), m, n));
+        return;
+      }
+      auto scale = scaleFor<Q>(max(abs(values), {0, 1}, Nan::propagate), config);
+      scales.tile(1, 1).store(i, j, broadcast_to(scale, 1, 1));
+      to.store(i, j, codesOf<Q>(values, scale));
+    }};
+
+// One scale for all takes two launches. The largest magnitude does not depend on the order in which
+// elements are compared, so that programs may share the work in any way.
+template <class T>
+Kernel largestMagnitude{
+    "quantize_largest", [](View<const T, 2> x, View<const T, 2> up, View<float, 1> partial,
+                           const QuantizeConfig &config) {
+      auto across = cdiv(x.extent(1), config.columns);
+      auto tiles = across * cdiv(x.extent(0), config.rows);
+      auto largest = zeros<float>(config.rows, config.columns);
+      for (auto tile : range(program_id(0), tiles, num_programs(0)))
+        largest = maximum(largest, abs(valuesOf(x, up, tile / across, tile % across, config)),
+                          Nan::propagate);
+      store(partial.ptr() + program_id(0), max(largest, {0, 1}, Nan::propagate));
+    }};
+
+template <class T, class Q>
+Kernel quantizeAll{
+    "quantize_all", [](View<const T, 2> x, View<const T, 2> up, View<const float, 1> partial,
+                       View<Q, 2> y, View<float, 2> scales, const QuantizeConfig &config) {
+      auto across = maximum(cdiv(x.extent(1), config.columns), 1);
+      auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
+      auto scale = scaleFor<Q>(largest, config);
+      auto program = program_id(0);
+      store(scales.ptr(), scale, program == 0);
+      auto i = program / across, j = program % across;
+      y.tile(config.rows, config.columns)
+          .store(i, j, codesOf<Q>(valuesOf(x, up, i, j, config), scale));
+    }};
+
+constexpr std::int64_t widest = 512; // a warp's load of f16 by 16 bytes, twice
+
+Config defaultsOf(const Invocation &call, const std::string &target) {
+  const std::int64_t m = call.extent("M"), k = call.extent("K"),
+                     block = call.options.integer("block"), units = multiprocessors(target),
+                     programs = std::min<std::int64_t>(2 * units, 1024);
+  auto config = [&](std::int64_t rows, std::int64_t columns, std::int64_t warps) {
+    return Config{
+        {"rows", rows}, {"columns", columns}, {"warps", warps}, {"programs", programs}};
+  };
+  const DType dtype = call.tensors[0].dtype;
+  const Granularity granularity = granularityOf(call.options);
+  if (granularity == Granularity::row) {
+    const auto [columns, rows, warps] =
+        rowBlocksFor(m, k, dtype == DType::float32 ? 8192 : 16384, dtype, target);
+    return config(rows, columns, warps);
+  }
+  if (granularity == Granularity::block)
+    return config(block, block,
+                  std::clamp<std::int64_t>(block * block / (32 * warpSize(target)), 1, 16));
+  const std::int64_t least = granularity == Granularity::group ? block : 32,
+                     columns = std::clamp(powerAtLeast(std::max<std::int64_t>(k, 1)), least, widest);
+  // Four programs and more for each multiprocessor come before large ones.
+  const std::int64_t spread = powerAtMost(m * k / (4 * units)),
+                     tile = std::clamp<std::int64_t>(spread, columns, 4096),
+                     rows = std::min(tile / columns, powerAtLeast(std::max<std::int64_t>(m, 1)));
+  return config(rows, columns,
+                std::clamp<std::int64_t>(rows * columns / (16 * warpSize(target)), 1, 8));
+}
+
+// Why a program cannot have these tiles; empty if it can.
+std::string reasonToReject(const Invocation &call, const Config &config) {
+  const std::int64_t block = call.options.integer("block"), rows = config.at("rows"),
+                     columns = config.at("columns");
+  switch (granularityOf(call.options)) {
+  case Granularity::group:
+    if (columns % block)
+      return "configuration field 'columns' is " + std::to_string(columns) +
+             ", which is no multiple of block, " + std::to_string(block);
+    break;
+  case Granularity::block:
+    if (rows != block || columns != block)
+      return "configuration fields 'rows' and 'columns' are " + std::to_string(rows) + " and " +
+             std::to_string(columns) + ", but a block is " + std::to_string(block) + " of each";
+    break;
+  case Granularity::tensor:
+  case Granularity::row:
+    break;
+  }
+  return "";
+}
+
+bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config) {
+  const std::int64_t rows = config.at("rows"), columns = config.at("columns"),
+                     tile = rows * columns, threads = config.at("warps") * warpSize(target);
+  if (!reasonToReject(call, config).empty() || tile < 4 * threads || tile > 64 * threads)
+    return false;
+  switch (granularityOf(call.options)) {
+  case Granularity::block:
+    return true;
+  case Granularity::row:
+    return isFittingBlock(columns, call.extent("K"), call.tensors[0].dtype) &&
+           (rows == 1 || (tile <= 4096 && rows < 2 * call.extent("M")));
+  case Granularity::group:
+  case Granularity::tensor:
+    break;
+  }
+  return std::has_single_bit(static_cast<std::uint64_t>(columns)) && tile <= 8192 &&
+         columns <= std::max<std::int64_t>(1024, call.options.integer("block")) &&
+         columns < 2 * std::max<std::int64_t>(call.extent("K"), 128);
+}
+
+void launch(Use &use, const char *first, const char *second) {
+  const OptionValues &options = use.call.options;
+  if (const std::string reason = reasonToReject(use.call, use.config); !reason.empty())
+    throw InputError(use.call.kernel->name + ": " + reason);
+  const Granularity granularity = granularityOf(options);
+  const std::int64_t m = use.call.extent("M"), k = use.call.extent("K");
+  QuantizeConfig chosen{.rows = use.field("rows"),
+                        .columns = use.field("columns"),
+                        .warps = use.field("warps"),
+                        .granularity = static_cast<int>(granularity),
+                        .block = static_cast<int>(options.integer("block")),
+                        .whole = k <= use.field("columns"),
+                        .gated = second != nullptr,
+                        .powerOfTwo = options.flag("power_of_two")};
+  const std::int64_t down = ceilDiv(m, chosen.rows), tiles = down * ceilDiv(k, chosen.columns);
+  forDType<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
+    const auto x = use.tensor<T, 2>(first);
+    const auto up = second ? use.tensor<T, 2>(second) : noTensor<T, 2>();
+    const auto scales = use.tensor<float, 2>("scales");
+    forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
+      const auto y = use.tensor<Q, 2>("y");
+      if (granularity != Granularity::tensor) {
+        use(quantizeKernel<T, Q>, granularity == Granularity::row ? down : tiles, x, up, y, scales,
+            chosen);
+        return;
+      }
+      // Of nothing there is a scale, too.
+      const std::int64_t programs =
+          std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
+      chosen.partial = static_cast<int>(powerAtLeast(programs));
+      const auto partial = use.workspace<float, 1>({programs});
+      use(largestMagnitude<T>, programs, x, up, partial, chosen);
+      use(quantizeAll<T, Q>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales, chosen);
+    });
+  });
+}
+
+KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpec> inputs) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.arguments = std::move(inputs);
+  spec.arguments.push_back({.name = "y",
+                            .output = true,
+                            .axes = {"M", "K"},
+                            .dtypeBy =
+                                [](const Invocation &call) {
+                                  return *parseDType(call.options.choice("out"));
+                                },
+                            .doc = "codes; a value is its code times its scale"});
+  spec.arguments.push_back({.name = "scales",
+                            .output = true,
+                            .axes = {"Sm", "Sk"},
+                            .dtypes = {DType::float32},
+                            .doc = "[1, 1] of a tensor, [M, 1] of rows, [M, K / block] of groups, "
+                                   "[M / block, K / block] of blocks, rounded up"});
+  spec.options = {{.name = "granularity",
+                   .kind = OptionSpec::choice,
+                   .initial = "group",
+                   .choices = granularities(),
+                   .doc = "what has one scale: all, a row, `block` neighbours in a row, or "
+                          "`block` by `block` elements"},
+                  {.name = "block",
+                   .kind = OptionSpec::integer,
+                   .initial = "128",
+                   .samples = {"32", "64"},
+                   .doc = "extent of a group, and of a block's sides: 32, 64 or 128"},
+                  {.name = "out",
+                   .kind = OptionSpec::choice,
+                   .initial = "f8e4m3",
+                   .choices = {"f8e4m3", "f8e5m2", "i8"},
+                   .doc = "y's dtype"},
+                  {.name = "power_of_two",
+                   .kind = OptionSpec::flag,
+                   .initial = "false",
+                   .doc = "scales are rounded up to powers of two"}};
+  spec.config = {{"rows", "rows of one program's tile"},
+                 {"columns", "columns of one program's tile"},
+                 {"warps", "warps of one program"},
+                 {"programs", "programs that look for the largest magnitude of a tensor", 1, 4096}};
+  spec.typical = {{"M", 4096}, {"K", 4096}};
+  spec.small = {{"M", 33}, {"K", 200}};
+  spec.derive = [](Invocation &call) {
+    const ScaleBlock block = scaleBlockOf(call);
+    const Granularity granularity = granularityOf(call.options);
+    const std::int64_t m = call.extent("M"), k = call.extent("K");
+    call.extents["Sm"] = granularity == Granularity::tensor ? 1 : ceilDiv(m, block.rows);
+    const bool across = granularity == Granularity::tensor || granularity == Granularity::row;
+    call.extents["Sk"] = across ? 1 : ceilDiv(k, block.columns);
+  };
+  spec.check = [](const Invocation &call) {
+    const std::int64_t block = call.options.integer("block");
+    if (block != 32 && block != 64 && block != 128)
+      throw InputError(call.kernel->name + ": option 'block' is 32, 64 or 128, not " +
+                       std::to_string(block));
+  };
+  spec.reference = quantizeReference;
+  spec.defaults = defaultsOf;
+  spec.spaces = {{.axes = {{"rows", {1, 2, 4, 8, 16, 32, 64, 128}},
+                           {"columns", rowBlocks()},
+                           {"warps", {1, 2, 4, 8, 16}}},
+                  .where = isWorthTrying}};
+  return spec;
+}
+
+ArgumentSpec input(const char *name, const char *doc) {
+  return {.name = name,
+          .axes = {"M", "K"},
+          .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+          .doc = doc};
+}
+
+} // namespace
+
+KernelSpec sectile::quantizeSpec() {
+  KernelSpec spec = specOf("quantize", "y = x / scales as fp8 or int8, with the scales that fit x",
+                           {input("x", "any matrix")});
+  spec.apply = [](Use &use) { launch(use, "x", nullptr); };
+  return spec;
+}
+
+KernelSpec sectile::siluMulQuantizeSpec() {
+  ArgumentSpec up = input("up", "the same shape");
+  up.dtypes = {};
+  up.like = "gate";
+  KernelSpec spec =
+      specOf("silu_mul_quantize", "y = silu(gate) * up / scales as fp8 or int8, and the scales",
+             {input("gate", "any matrix; the halves of one array may be gate and up"), up});
+  spec.apply = [](Use &use) { launch(use, "gate", "up"); };
+  return spec;
+}

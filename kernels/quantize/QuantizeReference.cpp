@@ -1,0 +1,66 @@
+// Quantization on the host.
+#include "kernels/Activations.h"
+#include "kernels/ReferenceArithmetic.h"
+#include "kernels/quantize/Granularity.h"
+#include <limits>
+
+using namespace sectile;
+
+namespace {
+
+template <class Number> Number powerOfTwoAtLeast(Number value) {
+  int exponent = 0;
+  const Number fraction = std::frexp(value, &exponent); // in [0.5, 1)
+  return std::ldexp(Number(1), fraction == Number(0.5) ? exponent - 1 : exponent);
+}
+
+} // namespace
+
+std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
+                                                  std::span<const HostArray> inputs,
+                                                  Arithmetic arithmetic) {
+  const std::int64_t m = call.extent("M"), k = call.extent("K"), down = call.extent("Sm"),
+                     across = call.extent("Sk");
+  const ScaleBlock block = scaleBlockOf(call);
+  const DType code = call.dtype("y");
+  const double most = withType(code, [](auto zero) {
+    return static_cast<double>(std::numeric_limits<decltype(zero)>::max());
+  });
+  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    auto values = numbers.load(inputs[0]);
+    if (call.kernel->name == "silu_mul_quantize") {
+      const auto ups = numbers.load(inputs[1]);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = numbers.store(numbers.store(activate(Activation::silu, values[i])) * ups[i]);
+    }
+    auto scaleAt = [&](std::int64_t i, std::int64_t j) {
+      return static_cast<std::size_t>(i / block.rows * across + j / block.columns);
+    };
+    std::vector<Number> scales(static_cast<std::size_t>(down * across));
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < k; ++j) {
+        Number &largest = scales[scaleAt(i, j)];
+        largest = largerOrNan(largest, std::abs(values[static_cast<std::size_t>(i * k + j)]));
+      }
+    for (Number &scale : scales) {
+      if (!std::isfinite(scale)) {
+        scale = std::numeric_limits<Number>::quiet_NaN();
+        continue;
+      }
+      scale = std::max(scale / static_cast<Number>(most), static_cast<Number>(leastScale));
+      if (call.options.flag("power_of_two"))
+        scale = powerOfTwoAtLeast(scale);
+    }
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < k; ++j) {
+        Number &value = values[static_cast<std::size_t>(i * k + j)];
+        value *= 1 / scales[scaleAt(i, j)];
+        if (code == DType::int8 && std::isnan(value))
+          value = 0;
+      }
+    return std::vector{
+        numbers.pack(arithmetic == Arithmetic::exact ? DType::float64 : code, {m, k}, values),
+        numbers.pack(numbers.statistics, {down, across}, scales)};
+  });
+}
