@@ -56,7 +56,8 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
                      depth = call.options.integer("block_k"),
                      width = call.options.integer("block_n");
   const Activation activation = activationOf(call.options.choice("activation"));
-  const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype);
+  const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype),
+             shared = inputs[2].shape[0] == 1;
   return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
@@ -69,7 +70,7 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
       for (std::int64_t j = 0; j < n; ++j) {
         Number sum = 0;
         auto rowScale = [&](std::int64_t run) {
-          return rows[static_cast<std::size_t>(i * runs + run)];
+          return rows[static_cast<std::size_t>((shared ? 0 : i) * runs + run)];
         };
         auto columnScale = [&](std::int64_t run) {
           return columns[static_cast<std::size_t>(run * blocks + j / width)];

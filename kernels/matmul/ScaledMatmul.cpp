@@ -136,10 +136,10 @@ KernelSpec sectile::scaledMatmulSpec() {
        .sample = sampleOperand,
        .doc = "[N, K] with trans_b"},
       {.name = "a_scales",
-       .axes = {"M", "Sk"},
+       .axes = {"1|M", "Sk"},
        .dtypes = {DType::float32},
        .sample = sampleScales,
-       .doc = "of block_k neighbours in a row of a; Sk = K / block_k, rounded up"},
+       .doc = "of block_k neighbours in a row of a, or in all rows; Sk = K / block_k, rounded up"},
       {.name = "b_scales",
        .axes = {"Sk", "Sn"},
        .stored = swappedBy("trans_b"),
@@ -252,11 +252,14 @@ KernelSpec sectile::scaledMatmulSpec() {
         ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
     const std::int64_t programs =
         chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles;
+    auto aScales = use.tensor<float, 2>("a_scales");
+    if (const std::int64_t m = use.call.extent("M"); aScales.extent(0) != m) // shared by all rows
+      aScales = {aScales.data(), {m, aScales.extent(1)}, {0, aScales.stride(1)}, aScales.memory()};
     forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
       forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
-        use(scaledMatmul<T, Out>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"),
-            use.tensor<float, 2>("a_scales"), use.tensor<float, 2>("b_scales"),
-            use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"), chosen);
+        use(scaledMatmul<T, Out>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), aScales,
+            use.tensor<float, 2>("b_scales"), use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"),
+            chosen);
       });
     });
   };

@@ -19,11 +19,11 @@ namespace {
 struct QuantizeConfig {
   int rows = 8, columns = 512, warps = 8;
   int granularity = 0;
-  int block = 128;        // elements of a group, or of a block's side
-  bool whole = true;      // a row fits the columns
-  bool gated = false;     // silu(gate) * up instead of x
+  int block = 128;    // elements of a group, or of a block's side
+  bool whole = true;  // a row fits the columns
+  bool gated = false; // silu(gate) * up instead of x
   bool powerOfTwo = false;
-  int partial = 1;        // results of the first of two launches
+  int partial = 1; // results of the first of two launches
 };
 SECTILE_CONFIG(QuantizeConfig, rows, columns, warps, granularity, block, whole, gated, powerOfTwo,
                partial)
@@ -39,8 +39,7 @@ Tile<float> valuesOf(const View<const T, 2> &x, const View<const T, 2> &up, cons
   return activateFor<T>(Activation::silu, load(x)) * load(up);
 }
 
-template <class Q>
-Tile<float> scaleFor(const Tile<float> &largest, const QuantizeConfig &config) {
+template <class Q> Tile<float> scaleFor(const Tile<float> &largest, const QuantizeConfig &config) {
   constexpr auto most = static_cast<float>(std::numeric_limits<Q>::max());
   auto scale = maximum(largest / most, static_cast<float>(leastScale));
   if (config.powerOfTwo) // rounded up, which is the exponent's part of the bits
@@ -119,18 +118,18 @@ Kernel largestMagnitude{
     }};
 
 template <class T, class Q>
-Kernel quantizeAll{
-    "quantize_all", [](View<const T, 2> x, View<const T, 2> up, View<const float, 1> partial,
-                       View<Q, 2> y, View<float, 2> scales, const QuantizeConfig &config) {
-      auto across = maximum(cdiv(x.extent(1), config.columns), 1);
-      auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
-      auto scale = scaleFor<Q>(largest, config);
-      auto program = program_id(0);
-      store(scales.ptr(), scale, program == 0);
-      auto i = program / across, j = program % across;
-      y.tile(config.rows, config.columns)
-          .store(i, j, codesOf<Q>(valuesOf(x, up, i, j, config), scale));
-    }};
+Kernel quantizeAll{"quantize_all",
+                   [](View<const T, 2> x, View<const T, 2> up, View<const float, 1> partial,
+                      View<Q, 2> y, View<float, 2> scales, const QuantizeConfig &config) {
+                     auto across = maximum(cdiv(x.extent(1), config.columns), 1);
+                     auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
+                     auto scale = scaleFor<Q>(largest, config);
+                     auto program = program_id(0);
+                     store(scales.ptr(), scale, program == 0);
+                     auto i = program / across, j = program % across;
+                     y.tile(config.rows, config.columns)
+                         .store(i, j, codesOf<Q>(valuesOf(x, up, i, j, config), scale));
+                   }};
 
 constexpr std::int64_t widest = 512; // a warp's load of f16 by 16 bytes, twice
 
@@ -139,8 +138,7 @@ Config defaultsOf(const Invocation &call, const std::string &target) {
                      block = call.options.integer("block"), units = multiprocessors(target),
                      programs = std::min<std::int64_t>(2 * units, 1024);
   auto config = [&](std::int64_t rows, std::int64_t columns, std::int64_t warps) {
-    return Config{
-        {"rows", rows}, {"columns", columns}, {"warps", warps}, {"programs", programs}};
+    return Config{{"rows", rows}, {"columns", columns}, {"warps", warps}, {"programs", programs}};
   };
   const DType dtype = call.tensors[0].dtype;
   const Granularity granularity = granularityOf(call.options);
@@ -153,7 +151,8 @@ Config defaultsOf(const Invocation &call, const std::string &target) {
     return config(block, block,
                   std::clamp<std::int64_t>(block * block / (32 * warpSize(target)), 1, 16));
   const std::int64_t least = granularity == Granularity::group ? block : 32,
-                     columns = std::clamp(powerAtLeast(std::max<std::int64_t>(k, 1)), least, widest);
+                     columns =
+                         std::clamp(powerAtLeast(std::max<std::int64_t>(k, 1)), least, widest);
   // Four programs and more for each multiprocessor come before large ones.
   const std::int64_t spread = powerAtMost(m * k / (4 * units)),
                      tile = std::clamp<std::int64_t>(spread, columns, 4096),
@@ -231,8 +230,7 @@ void launch(Use &use, const char *first, const char *second) {
         return;
       }
       // Of nothing there is a scale, too.
-      const std::int64_t programs =
-          std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
+      const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
       chosen.partial = static_cast<int>(powerAtLeast(programs));
       const auto partial = use.workspace<float, 1>({programs});
       use(largestMagnitude<T>, programs, x, up, partial, chosen);
@@ -246,14 +244,12 @@ KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpe
   spec.name = name;
   spec.summary = summary;
   spec.arguments = std::move(inputs);
-  spec.arguments.push_back({.name = "y",
-                            .output = true,
-                            .axes = {"M", "K"},
-                            .dtypeBy =
-                                [](const Invocation &call) {
-                                  return *parseDType(call.options.choice("out"));
-                                },
-                            .doc = "codes; a value is its code times its scale"});
+  spec.arguments.push_back(
+      {.name = "y",
+       .output = true,
+       .axes = {"M", "K"},
+       .dtypeBy = [](const Invocation &call) { return *parseDType(call.options.choice("out")); },
+       .doc = "codes; a value is its code times its scale"});
   spec.arguments.push_back({.name = "scales",
                             .output = true,
                             .axes = {"Sm", "Sk"},

@@ -1,6 +1,7 @@
-// quantize and silu_mul_quantize: codes and scales by hand, at the edges, and as scaled_matmul takes
-// them.
+// quantize and silu_mul_quantize: codes and scales by hand, at the edges, and as scaled_matmul
+// takes them.
 #include "KernelTest.h"
+#include "kernels/Use.h"
 #include <cmath>
 #include <limits>
 #include <sectile/library.h>
@@ -21,11 +22,7 @@ constexpr const char *codes[] = {"f8e4m3", "f8e5m2", "i8"};
 
 KernelCase quantized(const char *kernel, std::int64_t m, std::int64_t k, const char *granularity,
                      const char *out = "f8e4m3", const char *dtype = "f16") {
-  return {kernel,
-          {{"M", m}, {"K", k}},
-          {{"granularity", granularity}, {"out", out}},
-          {},
-          dtype};
+  return {kernel, {{"M", m}, {"K", k}}, {{"granularity", granularity}, {"out", out}}, {}, dtype};
 }
 
 double largestCode(DType dtype) {
@@ -237,7 +234,7 @@ TEST_P(Quantize, NanAndInfinities) {
 /// A product by way of codes, against that of the numbers in float64. A code is off by at most half
 /// of its last place, 2^-4 of its value or 2^-10 of its scale for e4m3, half a scale for int8.
 struct Product {
-  const char *left, *right; // granularities
+  const char *left, *right;  // granularities
   std::int64_t depth, width; // block_k, block_n
   const char *out = "f8e4m3";
 };
@@ -260,7 +257,7 @@ TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
   };
   const auto x = upload(a, m), w = upload(b, n);
   auto downloaded = [&](const AnyTensor &tensor) {
-    return device.download(tensor.as<float, 2>());
+    return Buffer<float>(tensor.memory).download();
   };
   for (const Product &each : {Product{"group", "block", 128, 128},
                               {"group", "block", 64, 64},
@@ -275,9 +272,8 @@ TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
                  std::to_string(each.depth));
     auto quantizedBy = [&](const Tensor<float, 2> &of, const char *granularity) {
       const std::string block = std::to_string(each.depth == 224 ? 128 : each.depth);
-      return run_kernel(
-          stream, "quantize", {{"x", of}},
-          {{"granularity", granularity}, {"block", block}, {"out", each.out}});
+      return run_kernel(stream, "quantize", {{"x", of}},
+                        {{"granularity", granularity}, {"block", block}, {"out", each.out}});
     };
     const auto left = quantizedBy(x, each.left), right = quantizedBy(w, each.right);
     const auto c = run_kernel(stream, "scaled_matmul",
@@ -294,25 +290,37 @@ TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
                rightScales = downloaded(right.at("scales"));
     const bool integer = std::string_view(each.out) == "i8";
     const double relative = integer ? 0 : each.out[3] == '4' ? 0x1p-4 : 0x1p-3;
-    auto largest = [](const std::vector<float> &values) {
-      return static_cast<double>(*std::max_element(values.begin(), values.end()));
-    };
     const double absolute = integer ? 0.5 : each.out[3] == '4' ? 0x1p-10 : 0x1p-17;
-    const double ofA = absolute * largest(leftScales), ofB = absolute * largest(rightScales);
+    auto scaleOf = [&](const std::vector<float> &scales, const char *granularity, std::int64_t line,
+                       std::int64_t p) {
+      const std::int64_t shared = std::string_view(granularity) == "tensor"  ? 1 << 20
+                                  : std::string_view(granularity) == "block" ? each.width
+                                                                             : 1,
+                         across = (k + each.depth - 1) / each.depth;
+      return scales.at(static_cast<std::size_t>(line / shared * across + p / each.depth));
+    };
+    double squares = 0, expected = 0;
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t j = 0; j < n; ++j) {
         double exact = 0, bound = 0;
         for (std::int64_t p = 0; p < k; ++p) {
           const double u = a[static_cast<std::size_t>(i * k + p)],
                        v = b[static_cast<std::size_t>(j * k + p)];
-          const double du = std::max(relative * std::abs(u), ofA),
-                       dv = std::max(relative * std::abs(v), ofB);
+          const double du = std::max(relative * std::abs(u),
+                                     absolute * scaleOf(leftScales, each.left, i, p)),
+                       dv = std::max(relative * std::abs(v),
+                                     absolute * scaleOf(rightScales, each.right, j, p));
           exact += u * v;
           // Sums of fp8 products keep 13 bits of the largest.
-          bound += du * std::abs(v) + dv * std::abs(u) + du * dv + 0x1p-6 * std::abs(u * v);
+          bound += du * std::abs(v) + dv * std::abs(u) + du * dv + 135 * 0x1p-13 * std::abs(u * v);
+          expected += du * du * v * v + dv * dv * u * u;
         }
-        ASSERT_NEAR(result[static_cast<std::size_t>(i * n + j)], exact, bound) << i << " " << j;
+        const double error = result[static_cast<std::size_t>(i * n + j)] - exact;
+        ASSERT_LE(std::abs(error), bound) << i << " " << j;
+        squares += error * error;
       }
+    // Errors are independent, so that their squares add up.
+    EXPECT_LE(squares, expected);
   }
 }
 

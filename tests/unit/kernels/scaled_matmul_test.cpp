@@ -62,6 +62,15 @@ TEST_P(ScaledMatmulEverywhere, Right) {
     expectRight(device, scaled(33, 70, 100, 64, 32, dtype, {"bias"}));
 }
 
+TEST_P(ScaledMatmulEverywhere, RowsThatShareScales) {
+  for (const char *dtype : {"f8e4m3", "i8"})
+    for (const std::int64_t m : {1, 33}) {
+      KernelCase test = scaled(m, 70, 100, 64, 32, dtype);
+      test.single = {"a_scales"};
+      expectRight(device, test);
+    }
+}
+
 TEST_P(ScaledMatmul, Strides) {
   KernelCase test = scaled(33, 70, 100, 64, 32, "f8e4m3", {"bias"});
   expectRightWithStrides(device, test);
