@@ -290,6 +290,7 @@ const std::vector<Expectation> &matrices() {
        [](const Plan &p) {
          return p.bytes("a_scales") * p.tiles("N", "n") * p.extent("Sk") * p.field("warps");
        }},
+      {{"quantize", "silu_mul_quantize"}, {{"M", 64}, {"K", 512}}},
       // A tap reads the pixels under it.
       {{"conv2d"},
        image,

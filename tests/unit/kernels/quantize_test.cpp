@@ -324,6 +324,27 @@ TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
   }
 }
 
+TEST_P(QuantizeEverywhere, Example) {
+  const std::vector<float> ones(2 * 256, 1), halves(3 * 256, 0.5f);
+  auto left = device.upload(ones), right = device.upload(halves);
+  const Stream stream = device.stream();
+  const Tensor<float, 2> x(left.data(), {2, 256}, {256, 1}, left.memory()),
+      w(right.data(), {3, 256}, {256, 1}, right.memory());
+  // [example]
+  auto activations = run_kernel(stream, "quantize", {{"x", x}});
+  auto weights = run_kernel(stream, "quantize", {{"x", w}}, {{"granularity", "block"}});
+  auto out = run_kernel(stream, "scaled_matmul",
+                        {{"a", activations.at("y")},
+                         {"b", weights.at("y")},
+                         {"a_scales", activations.at("scales")},
+                         {"b_scales", weights.at("scales")}},
+                        {{"trans_b", "true"}, {"out", "f32"}});
+  auto c = out.at("c").as<float, 2>(); // x wᵀ
+  // [/example]
+  for (float each : Buffer<float>(c.memory()).download())
+    EXPECT_NEAR(each, 128, 128 * 0x1p-13);
+}
+
 TEST(QuantizeReference, ByHand) {
   KernelCase test = quantized("quantize", 2, 130, "group", "i8", "f32");
   const Invocation call = resolveCase(test);

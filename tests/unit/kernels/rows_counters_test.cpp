@@ -110,6 +110,24 @@ TEST_P(RowCounters, LongRowsAreReadTwice) {
   expectMoved(count({"softmax_backward", longRows, {}, {}, "", small}), 4 * bytes, bytes);
 }
 
+// One scale for a tensor takes a look at all of it before.
+TEST_P(RowCounters, QuantizedMatricesAreReadOnce) {
+  constexpr std::uint64_t m = 128, k = 1024, bytes = m * k * 2;
+  for (const auto &[granularity, scales] :
+       {std::pair{"row", m}, {"group", m * k / 128}, {"block", k / 128}}) {
+    const Counted counters =
+        count({"quantize", {{"M", m}, {"K", k}}, {{"granularity", granularity}}, {}, "f16"});
+    expectReadOf(counters, {{"x", bytes}});
+    EXPECT_EQ(counters.globalStore.bytes, m * k + 4 * scales) << counters.text();
+    EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors) << counters.text();
+  }
+  const KernelCase whole{"quantize", {{"M", m}, {"K", k}}, {{"granularity", "tensor"}}, {}, "f16"};
+  expectReadOf(count(whole, "quantize_largest"), {{"x", bytes}});
+  const Counted second = count(whole, "quantize_all");
+  expectReadOf(second, {{"x", bytes}});
+  EXPECT_EQ(second.globalStore.bytes, m * k + 4) << second.text();
+}
+
 TEST_P(RowCounters, LogitsAreReadOnce) {
   const std::map<std::string, std::int64_t> classes{{"...", 4}, {"V", 8192}};
   constexpr std::uint64_t bytes = 4 * 8192 * 2,

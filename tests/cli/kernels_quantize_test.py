@@ -1,0 +1,23 @@
+# `sectile run` of the kernels that quantize, held against their references.
+from cli import main, read_npy, run, write_floats
+
+BLOCK = ("--opt", "granularity=block", "block=32", "out=i8")
+
+
+def test_quantize():
+    write_floats("x", "<f4", 70, 50)
+    run("quantize", ("x",), *BLOCK, outputs=("y", "scales"))
+    assert read_npy("y")[:2] == ("|i1", (70, 50)) and read_npy("scales")[:2] == ("<f4", (3, 2))
+    run("quantize", ("x",), "--opt", "granularity=tensor", "power_of_two=true", outputs=("y", "scales"))
+    assert read_npy("scales")[1] == (1, 1)
+
+
+def test_silu_mul_quantize():
+    for name in ("gate", "up"):
+        write_floats(name, "<f2", 7, 300)
+    run("silu_mul_quantize", ("gate", "up"), outputs=("y", "scales"))
+    assert read_npy("y")[1] == (7, 300) and read_npy("scales")[:2] == ("<f4", (7, 3))
+
+
+if __name__ == "__main__":
+    main(globals())
