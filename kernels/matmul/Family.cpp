@@ -3,5 +3,5 @@
 
 std::vector<sectile::KernelSpec> sectile::matmulKernels() {
   return {matmulSpec(),          batchedMatmulSpec(), groupedMatmulSpec(), groupedMatmulDrhsSpec(),
-          quantizedMatmulSpec(), scaledMatmulSpec()};
+          quantizedMatmulSpec(), scaledMatmulSpec(),  mxMatmulSpec()};
 }

@@ -10,5 +10,6 @@ KernelSpec groupedMatmulSpec();
 KernelSpec groupedMatmulDrhsSpec();
 KernelSpec quantizedMatmulSpec();
 KernelSpec scaledMatmulSpec();
+KernelSpec mxMatmulSpec();
 
 } // namespace sectile

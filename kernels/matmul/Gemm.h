@@ -55,6 +55,8 @@ HostArray groupedMatmulDrhsReference(const Invocation &call, std::span<const Hos
                                      Arithmetic arithmetic);
 HostArray scaledMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
                                 Arithmetic arithmetic);
+HostArray mxMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                            Arithmetic arithmetic);
 HostArray quantizedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
                                    Arithmetic arithmetic);
 

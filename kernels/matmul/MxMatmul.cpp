@@ -1,0 +1,191 @@
+// mx_matmul: products of operands in the microscaling formats (OCP Microscaling Formats 1.0, arXiv
+// 2310.10537): fp8 or pairs of e2m1, of which 32 neighbours along K share a power of two as e8m0
+// code. c[i, j] = act(sum over p of a[i, p] 2^(a_scales[i, p / 32] - 127) *
+// b[j, p] 2^(b_scales[j, p / 32] - 127) + bias[j]); the code 255 is NaN. Refused: operands whose
+// lengths along K differ.
+#include "kernels/InputError.h"
+#include "kernels/Use.h"
+#include "kernels/matmul/Epilogue.h"
+#include "kernels/matmul/Family.h"
+#include "kernels/matmul/Gemm.h"
+#include <sectile/dot_scaled.h>
+
+using namespace sectile;
+
+namespace {
+
+constexpr int sharing = 32; // neighbours along K that have one scale
+
+struct MxConfig {
+  int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
+  int activation = 0;
+  bool bias = false;
+};
+SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, activation, bias)
+
+// Numbers in one element of memory.
+template <class T> constexpr int packing = std::is_same_v<T, std::uint8_t> ? 2 : 1;
+std::int64_t packingOf(DType dtype) { return dtype == DType::uint8 ? 2 : 1; }
+std::int64_t depthOf(const Invocation &call) { return call.extent("Ka") * packingOf(call.dtype("a")); }
+
+template <class A, class B, class Out>
+Kernel mxMatmul{
+    "mx_matmul",
+    [](View<const A, 2> a, View<const B, 2> b, View<const std::uint8_t, 2> aScales,
+       View<const std::uint8_t, 2> bScales, View<const Out, 1> bias, View<Out, 2> c,
+       const MxConfig &config) {
+      const int m = config.m, n = config.n, k = config.k;
+      auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
+      auto left = a.tile(m, k / packing<A>);
+      auto right = b.tile(n, k / packing<B>);
+      auto leftScales = aScales.tile(m, k / sharing), rightScales = bScales.tile(n, k / sharing);
+      auto sums = zeros<float>(m, n);
+      for (auto step : range(0, cdiv(aScales.extent(1), k / sharing)))
+        sums = dot_scaled(left.load(i, step), leftScales.load(i, step),
+                          trans(right.load(j, step)), rightScales.load(j, step), sums);
+      if (config.bias)
+        sums = sums + expand(cast<float>(bias.tile(n).load(j)), 0);
+      c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), sums));
+    }};
+
+void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int> pairs(0, 255);
+  for (double &value : values)
+    value = array.dtype == DType::uint8 ? pairs(random) : 16 * normal(random);
+  array.assign(values);
+}
+
+void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  std::vector<double> values(static_cast<std::size_t>(array.count()));
+  std::uniform_int_distribution<int> codes(120, 130);
+  for (double &value : values)
+    value = codes(random);
+  array.assign(values);
+}
+
+void check(const Invocation &call) {
+  auto fail = [](const std::string &what) { throw InputError("mx_matmul: " + what); };
+  const std::int64_t k = depthOf(call), other = call.extent("Kb") * packingOf(call.dtype("b"));
+  if (k != other)
+    fail("K is " + std::to_string(k) + " in a, but " + std::to_string(other) +
+         " in b; u8 holds two numbers");
+  if (const std::int64_t blocks = ceilDiv(k, sharing); call.extent("Sk") != blocks)
+    fail("Sk is " + std::to_string(call.extent("Sk")) + ", but K has " + std::to_string(blocks) +
+         " blocks of 32");
+}
+
+DType resultType(const Invocation &call) { return *parseDType(call.options.choice("out")); }
+
+} // namespace
+
+KernelSpec sectile::mxMatmulSpec() {
+  const std::vector<DType> numbers{DType::float8_e4m3, DType::float8_e5m2, DType::uint8};
+  KernelSpec spec;
+  spec.name = "mx_matmul";
+  spec.summary = "c = act(a b^T + bias), fp8 or fp4 with an e8m0 scale for 32 neighbours along K";
+  spec.arguments = {
+      {.name = "a",
+       .axes = {"M", "Ka"},
+       .dtypes = numbers,
+       .sample = sampleOperand,
+       .doc = "u8: two e2m1 in a byte, neighbours along K, the first in the low half, Ka = K / 2; "
+              "else Ka = K"},
+      {.name = "b",
+       .axes = {"N", "Kb"},
+       .dtypes = numbers,
+       .sample = sampleOperand,
+       .doc = "as a; its dtype may be another"},
+      {.name = "a_scales",
+       .axes = {"M", "Sk"},
+       .dtypes = {DType::uint8},
+       .sample = sampleScales,
+       .doc = "e8m0: 2 to the code less 127, 255 is NaN; Sk = K / 32, rounded up"},
+      {.name = "b_scales",
+       .axes = {"N", "Sk"},
+       .dtypes = {DType::uint8},
+       .sample = sampleScales,
+       .doc = "the same"},
+      {.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = resultType, .doc = "c's dtype"},
+      {.name = "c",
+       .output = true,
+       .axes = {"M", "N"},
+       .dtypeBy = resultType,
+       .doc = "accumulated in f32"},
+  };
+  spec.flops = [](const Invocation &call) {
+    return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(depthOf(call));
+  };
+  spec.options = {{.name = "activation",
+                   .kind = OptionSpec::choice,
+                   .initial = "none",
+                   .choices = epilogueActivations(),
+                   .doc = "the last step; gelu is the exact one"},
+                  {.name = "out",
+                   .kind = OptionSpec::choice,
+                   .initial = "bf16",
+                   .choices = {"bf16", "f16", "f32"},
+                   .doc = "c's dtype"}};
+  spec.config = {{"m", "rows of one program's tile"},
+                 {"n", "columns of one program's tile"},
+                 {"k", "depth of one step; a multiple of 32"},
+                 {"order", "tile rows that neighbouring programs share"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"}};
+  spec.typical = {{"M", 4096}, {"N", 4096}, {"Ka", 4096}};
+  spec.small = {{"M", 33}, {"N", 70}, {"Ka", 100}};
+  spec.follow = [](Invocation &call) {
+    const std::int64_t k = depthOf(call);
+    call.extents["Kb"] = k / packingOf(call.dtype("b"));
+    call.extents["Sk"] = ceilDiv(k, sharing);
+  };
+  spec.check = check;
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return std::vector{mxMatmulReference(call, inputs, arithmetic)};
+  };
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const bool units = hasMatrixUnits(target, DType::bfloat16), few = call.extent("M") <= 16;
+    return Config{{"m", few ? 16 : 64}, {"n", units && call.extent("N") > 64 ? 128 : 64},
+                  {"k", 64},            {"order", 8},
+                  {"warps", 4},         {"stages", 3}};
+  };
+  spec.spaces = {
+      {.axes = {{"m", {16, 32, 64, 128}},
+                {"n", {32, 64, 128}},
+                {"k", {32, 64, 128}},
+                {"warps", {4, 8}},
+                {"stages", {2, 3, 4}}},
+       .where = [](const Invocation &, const std::string &target, const Config &config) {
+         const std::int64_t sums =
+             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+         return sums >= 4 && sums <= 128;
+       }}};
+  spec.apply = [](Use &use) {
+    const MxConfig chosen{
+        .m = use.field("m"),
+        .n = use.field("n"),
+        .k = use.field("k"),
+        .order = use.field("order"),
+        .warps = use.field("warps"),
+        .stages = use.field("stages"),
+        .activation = static_cast<int>(activationOf(use.call.options.choice("activation"))),
+        .bias = use.has("bias")};
+    if (chosen.k % sharing)
+      throw InputError("mx_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
+                       ", which is no multiple of 32");
+    const std::int64_t programs =
+        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    forDType<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("a"), [&]<class A>(A) {
+      forDType<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("b"), [&]<class B>(B) {
+        forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
+          use(mxMatmul<A, B, Out>, programs, use.tensor<A, 2>("a"), use.tensor<B, 2>("b"),
+              use.tensor<std::uint8_t, 2>("a_scales"), use.tensor<std::uint8_t, 2>("b_scales"),
+              use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"), chosen);
+        });
+      });
+    });
+  };
+  return spec;
+}
