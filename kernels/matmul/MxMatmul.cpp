@@ -26,14 +26,15 @@ SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, activation, bias)
 // Numbers in one element of memory.
 template <class T> constexpr int packing = std::is_same_v<T, std::uint8_t> ? 2 : 1;
 std::int64_t packingOf(DType dtype) { return dtype == DType::uint8 ? 2 : 1; }
-std::int64_t depthOf(const Invocation &call) { return call.extent("Ka") * packingOf(call.dtype("a")); }
+std::int64_t depthOf(const Invocation &call) {
+  return call.extent("Ka") * packingOf(call.dtype("a"));
+}
 
 template <class A, class B, class Out>
 Kernel mxMatmul{
-    "mx_matmul",
-    [](View<const A, 2> a, View<const B, 2> b, View<const std::uint8_t, 2> aScales,
-       View<const std::uint8_t, 2> bScales, View<const Out, 1> bias, View<Out, 2> c,
-       const MxConfig &config) {
+    "mx_matmul", [](View<const A, 2> a, View<const B, 2> b, View<const std::uint8_t, 2> aScales,
+                    View<const std::uint8_t, 2> bScales, View<const Out, 1> bias, View<Out, 2> c,
+                    const MxConfig &config) {
       const int m = config.m, n = config.n, k = config.k;
       auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
       auto left = a.tile(m, k / packing<A>);
@@ -41,8 +42,8 @@ Kernel mxMatmul{
       auto leftScales = aScales.tile(m, k / sharing), rightScales = bScales.tile(n, k / sharing);
       auto sums = zeros<float>(m, n);
       for (auto step : range(0, cdiv(aScales.extent(1), k / sharing)))
-        sums = dot_scaled(left.load(i, step), leftScales.load(i, step),
-                          trans(right.load(j, step)), rightScales.load(j, step), sums);
+        sums = dot_scaled(left.load(i, step), leftScales.load(i, step), trans(right.load(j, step)),
+                          rightScales.load(j, step), sums);
       if (config.bias)
         sums = sums + expand(cast<float>(bias.tile(n).load(j)), 0);
       c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), sums));
@@ -147,31 +148,33 @@ KernelSpec sectile::mxMatmulSpec() {
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const bool units = hasMatrixUnits(target, DType::bfloat16), few = call.extent("M") <= 16;
-    return Config{{"m", few ? 16 : 64}, {"n", units && call.extent("N") > 64 ? 128 : 64},
-                  {"k", 64},            {"order", 8},
-                  {"warps", 4},         {"stages", 3}};
+    return Config{{"m", few ? 16 : 64},
+                  {"n", units && call.extent("N") > 64 ? 128 : 64},
+                  {"k", 64},
+                  {"order", 8},
+                  {"warps", 4},
+                  {"stages", 3}};
   };
-  spec.spaces = {
-      {.axes = {{"m", {16, 32, 64, 128}},
-                {"n", {32, 64, 128}},
-                {"k", {32, 64, 128}},
-                {"warps", {4, 8}},
-                {"stages", {2, 3, 4}}},
-       .where = [](const Invocation &, const std::string &target, const Config &config) {
-         const std::int64_t sums =
-             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-         return sums >= 4 && sums <= 128;
-       }}};
+  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
+                           {"n", {32, 64, 128}},
+                           {"k", {32, 64, 128}},
+                           {"warps", {4, 8}},
+                           {"stages", {2, 3, 4}}},
+                  .where = [](const Invocation &, const std::string &target, const Config &config) {
+                    const std::int64_t sums =
+                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+                    return sums >= 4 && sums <= 128;
+                  }}};
   spec.apply = [](Use &use) {
-    const MxConfig chosen{
-        .m = use.field("m"),
-        .n = use.field("n"),
-        .k = use.field("k"),
-        .order = use.field("order"),
-        .warps = use.field("warps"),
-        .stages = use.field("stages"),
-        .activation = static_cast<int>(activationOf(use.call.options.choice("activation"))),
-        .bias = use.has("bias")};
+    const MxConfig chosen{.m = use.field("m"),
+                          .n = use.field("n"),
+                          .k = use.field("k"),
+                          .order = use.field("order"),
+                          .warps = use.field("warps"),
+                          .stages = use.field("stages"),
+                          .activation =
+                              static_cast<int>(activationOf(use.call.options.choice("activation"))),
+                          .bias = use.has("bias")};
     if (chosen.k % sharing)
       throw InputError("mx_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
                        ", which is no multiple of 32");

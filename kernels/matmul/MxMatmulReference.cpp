@@ -25,12 +25,13 @@ std::vector<double> decoded(const HostArray &codes, const HostArray &scales) {
   else
     numbers = codes.toDouble();
   const auto blocks = static_cast<std::size_t>(scales.shape[1]);
-  const std::size_t k = codes.shape[0] ? numbers.size() / static_cast<std::size_t>(codes.shape[0]) : 0;
+  const std::size_t k =
+      codes.shape[0] ? numbers.size() / static_cast<std::size_t>(codes.shape[0]) : 0;
   const auto exponents = scales.as<std::uint8_t>();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const int code = exponents[i / k * blocks + i % k / 32];
-    numbers[i] = code == 255 ? std::numeric_limits<double>::quiet_NaN()
-                             : std::ldexp(numbers[i], code - 127);
+    numbers[i] =
+        code == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(numbers[i], code - 127);
   }
   return numbers;
 }

@@ -2,9 +2,9 @@
 // them. Of the elements v that share a scale,
 //   scale = max(largest |v| / largest code, 2^-126), y = v / scale, rounded to nearest even,
 // with v = x, or v = silu(gate) * up (Shazeer, arXiv 2002.05202) in f32. Scales of 1 x 128 and
-// 128 x 128 elements are those of DeepSeek-V3 (arXiv 2412.19437); powers of two fit UE8M0 (OCP
-// Microscaling Formats 1.0). A NaN or an infinity makes its scale NaN, and its block NaN, or 0 in
-// int8. Refused: blocks other than 32, 64 and 128.
+// 128 x 128 elements are those of DeepSeek-V3 (arXiv 2412.19437); e8m0 scales are those of
+// mx_matmul (OCP Microscaling Formats 1.0, arXiv 2310.10537), rounded up. A NaN or an infinity
+// makes its scale NaN, and its block NaN, or 0 in int8. Refused: blocks other than 32, 64 and 128.
 #include "kernels/InputError.h"
 #include "kernels/RoundedActivations.h"
 #include "kernels/RowBlocks.h"
@@ -48,6 +48,14 @@ template <class Q> Tile<float> scaleFor(const Tile<float> &largest, const Quanti
   return where(largest < infinity, scale, std::numeric_limits<float>::quiet_NaN());
 }
 
+// As memory holds it: e8m0 is the exponent's part of the bits, 255 of NaN.
+template <class S> Tile<S> storedScale(const Tile<float> &scale) {
+  if constexpr (std::same_as<S, std::uint8_t>)
+    return cast<S>(bitcast<std::uint32_t>(scale) >> 23);
+  else
+    return scale;
+}
+
 template <class Q> Tile<Q> codesOf(const Tile<float> &values, const Tile<float> &scale) {
   const auto scaled = values * (1.0f / scale);
   if constexpr (std::same_as<Q, std::int8_t>)
@@ -57,9 +65,9 @@ template <class Q> Tile<Q> codesOf(const Tile<float> &values, const Tile<float> 
 }
 
 // Scales that one program can settle: those of rows, groups and blocks.
-template <class T, class Q>
+template <class T, class Q, class S>
 Kernel quantizeKernel{
-    "quantize", [](View<const T, 2> x, View<const T, 2> up, View<Q, 2> y, View<float, 2> scales,
+    "quantize", [](View<const T, 2> x, View<const T, 2> up, View<Q, 2> y, View<S, 2> scales,
                    const QuantizeConfig &config) {
       const int m = config.rows, n = config.columns;
       const auto granularity = static_cast<Granularity>(config.granularity);
@@ -69,7 +77,7 @@ Kernel quantizeKernel{
         auto row = program_id(0);
         auto finish = [&](const Tile<float> &largest) {
           auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config), 1);
-          scales.tile(m, 1).store(row, 0, scale);
+          scales.tile(m, 1).store(row, 0, storedScale<S>(scale));
           return scale;
         };
         if (config.whole) {
@@ -93,12 +101,12 @@ Kernel quantizeKernel{
         const int groups = n / config.block;
         auto grouped = reshape(values, m, groups, config.block);
         auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config);
-        scales.tile(m, groups).store(i, j, scale);
+        scales.tile(m, groups).store(i, j, storedScale<S>(scale));
         to.store(i, j, reshape(codesOf<Q>(grouped, expand(scale, 2)), m, n));
         return;
       }
       auto scale = scaleFor<Q>(max(abs(values), {0, 1}, Nan::propagate), config);
-      scales.tile(1, 1).store(i, j, broadcast_to(scale, 1, 1));
+      scales.tile(1, 1).store(i, j, storedScale<S>(broadcast_to(scale, 1, 1)));
       to.store(i, j, codesOf<Q>(values, scale));
     }};
 
@@ -117,15 +125,15 @@ Kernel largestMagnitude{
       store(partial.ptr() + program_id(0), max(largest, {0, 1}, Nan::propagate));
     }};
 
-template <class T, class Q>
+template <class T, class Q, class S>
 Kernel quantizeAll{"quantize_all",
                    [](View<const T, 2> x, View<const T, 2> up, View<const float, 1> partial,
-                      View<Q, 2> y, View<float, 2> scales, const QuantizeConfig &config) {
+                      View<Q, 2> y, View<S, 2> scales, const QuantizeConfig &config) {
                      auto across = maximum(cdiv(x.extent(1), config.columns), 1);
                      auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
                      auto scale = scaleFor<Q>(largest, config);
                      auto program = program_id(0);
-                     store(scales.ptr(), scale, program == 0);
+                     store(scales.ptr(), storedScale<S>(scale), program == 0);
                      auto i = program / across, j = program % across;
                      y.tile(config.rows, config.columns)
                          .store(i, j, codesOf<Q>(valuesOf(x, up, i, j, config), scale));
@@ -216,25 +224,28 @@ void launch(Use &use, const char *first, const char *second) {
                         .block = static_cast<int>(options.integer("block")),
                         .whole = k <= use.field("columns"),
                         .gated = second != nullptr,
-                        .powerOfTwo = options.flag("power_of_two")};
+                        .powerOfTwo = options.choice("scale_format") != "f32"};
   const std::int64_t down = ceilDiv(m, chosen.rows), tiles = down * ceilDiv(k, chosen.columns);
   forDType<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
     const auto x = use.tensor<T, 2>(first);
     const auto up = second ? use.tensor<T, 2>(second) : noTensor<T, 2>();
-    const auto scales = use.tensor<float, 2>("scales");
     forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
-      const auto y = use.tensor<Q, 2>("y");
-      if (granularity != Granularity::tensor) {
-        use(quantizeKernel<T, Q>, granularity == Granularity::row ? down : tiles, x, up, y, scales,
+      forDType<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
+        const auto y = use.tensor<Q, 2>("y");
+        const auto scales = use.tensor<S, 2>("scales");
+        if (granularity != Granularity::tensor) {
+          use(quantizeKernel<T, Q, S>, granularity == Granularity::row ? down : tiles, x, up, y,
+              scales, chosen);
+          return;
+        }
+        // Of nothing there is a scale, too.
+        const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
+        chosen.partial = static_cast<int>(powerAtLeast(programs));
+        const auto partial = use.workspace<float, 1>({programs});
+        use(largestMagnitude<T>, programs, x, up, partial, chosen);
+        use(quantizeAll<T, Q, S>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales,
             chosen);
-        return;
-      }
-      // Of nothing there is a scale, too.
-      const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
-      chosen.partial = static_cast<int>(powerAtLeast(programs));
-      const auto partial = use.workspace<float, 1>({programs});
-      use(largestMagnitude<T>, programs, x, up, partial, chosen);
-      use(quantizeAll<T, Q>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales, chosen);
+      });
     });
   });
 }
@@ -253,29 +264,36 @@ KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpe
   spec.arguments.push_back({.name = "scales",
                             .output = true,
                             .axes = {"Sm", "Sk"},
-                            .dtypes = {DType::float32},
+                            .dtypeBy =
+                                [](const Invocation &call) {
+                                  return call.options.choice("scale_format") == "e8m0"
+                                             ? DType::uint8
+                                             : DType::float32;
+                                },
                             .doc = "[1, 1] of a tensor, [M, 1] of rows, [M, K / block] of groups, "
                                    "[M / block, K / block] of blocks, rounded up"});
-  spec.options = {{.name = "granularity",
-                   .kind = OptionSpec::choice,
-                   .initial = "group",
-                   .choices = granularities(),
-                   .doc = "what has one scale: all, a row, `block` neighbours in a row, or "
-                          "`block` by `block` elements"},
-                  {.name = "block",
-                   .kind = OptionSpec::integer,
-                   .initial = "128",
-                   .samples = {"32", "64"},
-                   .doc = "extent of a group, and of a block's sides: 32, 64 or 128"},
-                  {.name = "out",
-                   .kind = OptionSpec::choice,
-                   .initial = "f8e4m3",
-                   .choices = {"f8e4m3", "f8e5m2", "i8"},
-                   .doc = "y's dtype"},
-                  {.name = "power_of_two",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "scales are rounded up to powers of two"}};
+  spec.options = {
+      {.name = "granularity",
+       .kind = OptionSpec::choice,
+       .initial = "group",
+       .choices = granularities(),
+       .doc = "what has one scale: all, a row, `block` neighbours in a row, or "
+              "`block` by `block` elements"},
+      {.name = "block",
+       .kind = OptionSpec::integer,
+       .initial = "128",
+       .samples = {"32", "64"},
+       .doc = "extent of a group, and of a block's sides: 32, 64 or 128"},
+      {.name = "out",
+       .kind = OptionSpec::choice,
+       .initial = "f8e4m3",
+       .choices = {"f8e4m3", "f8e5m2", "i8"},
+       .doc = "y's dtype"},
+      {.name = "scale_format",
+       .kind = OptionSpec::choice,
+       .initial = "f32",
+       .choices = {"f32", "power_of_two", "e8m0"},
+       .doc = "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"}};
   spec.config = {{"rows", "rows of one program's tile"},
                  {"columns", "columns of one program's tile"},
                  {"warps", "warps of one program"},

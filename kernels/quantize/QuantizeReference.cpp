@@ -49,7 +49,7 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
         continue;
       }
       scale = std::max(scale / static_cast<Number>(most), static_cast<Number>(leastScale));
-      if (call.options.flag("power_of_two"))
+      if (call.options.choice("scale_format") != "f32")
         scale = powerOfTwoAtLeast(scale);
     }
     for (std::int64_t i = 0; i < m; ++i)
@@ -59,8 +59,14 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
         if (code == DType::int8 && std::isnan(value))
           value = 0;
       }
+    DType stored = numbers.statistics;
+    if (call.options.choice("scale_format") == "e8m0") {
+      stored = DType::uint8;
+      for (Number &scale : scales)
+        scale = std::isnan(scale) ? Number(255) : Number(std::ilogb(scale) + 127);
+    }
     return std::vector{
         numbers.pack(arithmetic == Arithmetic::exact ? DType::float64 : code, {m, k}, values),
-        numbers.pack(numbers.statistics, {down, across}, scales)};
+        numbers.pack(stored, {down, across}, scales)};
   });
 }

@@ -14,6 +14,11 @@ def file(name, shape, descr="<f4"):
     return name
 
 
+def mx_scales(name, shape):
+    write_npy(name, "|u1", shape, [random.randint(120, 130) for _ in range(math.prod(shape))])
+    return name
+
+
 def run(kernel, inputs, *options, out="c"):
     cli.run(kernel, inputs, *(("--opt", *options) if options else ()), outputs=[out])
     return read_npy(out)
@@ -47,6 +52,11 @@ def test_quantized_matmul():
 def test_scaled_matmul():
     run("scaled_matmul", [file("a", (5, 70), "|i1"), file("b", (70, 9), "|i1"), file("a_scales", (5, 3)),
                           file("b_scales", (3, 2)), file("bias", (9,))], "block_k=32", "block_n=8", "out=f32")
+
+
+def test_mx_matmul():
+    run("mx_matmul", [file("a", (5, 35), "|u1"), file("b", (9, 35), "|u1"), mx_scales("a_scales", (5, 3)),
+                      mx_scales("b_scales", (9, 3)), file("bias", (9,))], "out=f32")
 
 
 if __name__ == "__main__":

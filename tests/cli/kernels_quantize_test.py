@@ -8,8 +8,10 @@ def test_quantize():
     write_floats("x", "<f4", 70, 50)
     run("quantize", ("x",), *BLOCK, outputs=("y", "scales"))
     assert read_npy("y")[:2] == ("|i1", (70, 50)) and read_npy("scales")[:2] == ("<f4", (3, 2))
-    run("quantize", ("x",), "--opt", "granularity=tensor", "power_of_two=true", outputs=("y", "scales"))
+    run("quantize", ("x",), "--opt", "granularity=tensor", "scale_format=power_of_two", outputs=("y", "scales"))
     assert read_npy("scales")[1] == (1, 1)
+    run("quantize", ("x",), "--opt", "block=32", "scale_format=e8m0", outputs=("y", "scales"))
+    assert read_npy("scales")[:2] == ("|u1", (70, 2))
 
 
 def test_silu_mul_quantize():

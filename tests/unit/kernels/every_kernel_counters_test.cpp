@@ -223,6 +223,14 @@ Reads with(Reads reads, const Reads &others) {
   return reads;
 }
 
+/// Bytes of the sectors in which a program's rows and columns have their scales, once for each
+/// step.
+std::pair<double, double> mxScaleSectors(const Plan &p) {
+  const double steps = p.tiles("Ka", "k");
+  return {p.bytes("a_scales") * p.tiles("N", "n") * steps,
+          p.bytes("b_scales") * p.tiles("M", "m") * steps};
+}
+
 const std::vector<Expectation> &matrices() {
   const std::map<std::string, std::int64_t> image{{"N", 2},  {"C", 64}, {"H", 18}, {"W", 18},
                                                   {"K", 64}, {"R", 3},  {"S", 3}};
@@ -289,6 +297,24 @@ const std::vector<Expectation> &matrices() {
        {},
        [](const Plan &p) {
          return p.bytes("a_scales") * p.tiles("N", "n") * p.extent("Sk") * p.field("warps");
+       }},
+      // A step needs two of the scales of each row, by each warp that has the row: a quarter of a
+      // sector, as a row has eight.
+      {{"mx_matmul"},
+       {{"M", 128}, {"N", 256}, {"Ka", 256}},
+       [](const Plan &p) {
+         auto scales = [&](double once) { return Bytes(once, once * p.field("warps")); };
+         const auto [left, right] = mxScaleSectors(p);
+         return with(products(p, "a", "b"),
+                     {{"a_scales", scales(left)}, {"b_scales", scales(right)}});
+       },
+       {},
+       nullptr,
+       "f8e4m3",
+       {},
+       [](const Plan &p) {
+         const auto [left, right] = mxScaleSectors(p);
+         return left + right;
        }},
       {{"quantize", "silu_mul_quantize"}, {{"M", 64}, {"K", 512}}},
       // A tap reads the pixels under it.

@@ -18,11 +18,21 @@ class QuantizeEverywhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(QuantizeEverywhere, "interpreter,virtual:sm_90a,virtual:gfx942");
 
 constexpr const char *granularities[] = {"tensor", "row", "group", "block"};
+constexpr const char *formats[] = {"f32", "power_of_two", "e8m0"};
 constexpr const char *codes[] = {"f8e4m3", "f8e5m2", "i8"};
 
 KernelCase quantized(const char *kernel, std::int64_t m, std::int64_t k, const char *granularity,
                      const char *out = "f8e4m3", const char *dtype = "f16") {
   return {kernel, {{"M", m}, {"K", k}}, {{"granularity", granularity}, {"out", out}}, {}, dtype};
+}
+
+/// As numbers.
+std::vector<double> scalesOf(const HostArray &scales) {
+  std::vector<double> values = scales.toDouble();
+  if (scales.dtype == DType::uint8)
+    for (double &value : values)
+      value = value == 255 ? std::nan("") : std::exp2(value - 127);
+  return values;
 }
 
 double largestCode(DType dtype) {
@@ -46,7 +56,7 @@ std::pair<std::int64_t, std::int64_t> sharing(const Invocation &call) {
 void expectNearest(const FilledCall &filled, const std::vector<HostArray> &outputs) {
   const Invocation &call = filled.call;
   const auto x = filled.inputs[0].toDouble(), y = outputs[0].toDouble(),
-             scales = outputs[1].toDouble();
+             scales = scalesOf(outputs[1]);
   const std::int64_t m = call.extent("M"), k = call.extent("K"), across = call.extent("Sk");
   const auto [rows, columns] = sharing(call);
   std::vector<double> largest(scales.size());
@@ -60,7 +70,7 @@ void expectNearest(const FilledCall &filled, const std::vector<HostArray> &outpu
   const DType code = outputs[0].dtype;
   for (std::size_t s = 0; s < scales.size(); ++s) {
     const double wanted = std::max(largest[s] / largestCode(code), 0x1p-126);
-    if (call.options.flag("power_of_two"))
+    if (call.options.choice("scale_format") != "f32")
       EXPECT_EQ(scales[s], std::exp2(std::ceil(std::log2(wanted))));
     else
       EXPECT_EQ(scales[s], static_cast<double>(static_cast<float>(wanted)));
@@ -100,9 +110,9 @@ TEST_P(Quantize, EveryCodeIsTheNearest) {
   for (const char *granularity : granularities)
     for (const char *out : codes)
       for (const char *dtype : {"f32", "f16", "bf16"})
-        for (const char *powers : {"false", "true"}) {
+        for (const char *format : formats) {
           KernelCase test = quantized("quantize", 67, 203, granularity, out, dtype);
-          test.options.emplace_back("power_of_two", powers);
+          test.options.emplace_back("scale_format", format);
           test.options.emplace_back("block", "64");
           expectNearest(fill(test), expectRight(device, test));
         }
@@ -153,9 +163,9 @@ TEST_P(Quantize, Strides) {
 TEST_P(Quantize, WholeNumbersAreExact) {
   for (const char *granularity : granularities)
     for (const char *out : codes)
-      for (const char *powers : {"false", "true"}) {
+      for (const char *format : formats) {
         KernelCase test = quantized("quantize", 64, 256, granularity, out, "f32");
-        test.options.emplace_back("power_of_two", powers);
+        test.options.emplace_back("scale_format", format);
         test.prepare = [&](const Invocation &call, std::vector<HostArray> &inputs) {
           fillIntegers(inputs[0], 4, 1);
           auto values = inputs[0].as<float>();
@@ -169,10 +179,10 @@ TEST_P(Quantize, WholeNumbersAreExact) {
 TEST_P(Quantize, ZerosAndTheSmallestNumbers) {
   for (const char *granularity : granularities)
     for (const char *out : codes)
-      for (const char *powers : {"false", "true"})
+      for (const char *format : formats)
         for (double value : {0.0, -0.0, 0x1p-149, -0x1p-126, 0x1p-120}) {
           KernelCase test = quantized("quantize", 5, 200, granularity, out, "f32");
-          test.options.emplace_back("power_of_two", powers);
+          test.options.emplace_back("scale_format", format);
           test.prepare = [&](const Invocation &, std::vector<HostArray> &inputs) {
             inputs[0].assign(std::vector<double>(5 * 200, value));
           };
@@ -203,10 +213,10 @@ TEST_P(Quantize, NanAndInfinities) {
                    nan = std::numeric_limits<double>::quiet_NaN();
   for (const char *granularity : granularities)
     for (const char *out : codes)
-      for (const char *powers : {"false", "true"})
+      for (const char *format : formats)
         for (double special : {nan, infinity, -infinity}) {
           KernelCase test = quantized("quantize", 150, 300, granularity, out, "f16");
-          test.options.emplace_back("power_of_two", powers);
+          test.options.emplace_back("scale_format", format);
           test.prepare = [&](const Invocation &, std::vector<HostArray> &inputs) {
             auto values = inputs[0].toDouble();
             values[130 * 300 + 140] = special;
@@ -215,7 +225,7 @@ TEST_P(Quantize, NanAndInfinities) {
           const auto outputs = expectRight(device, test);
           const Invocation call = resolveCase(test);
           const auto [rows, columns] = sharing(call);
-          const auto y = outputs[0].toDouble(), scales = outputs[1].toDouble();
+          const auto y = outputs[0].toDouble(), scales = scalesOf(outputs[1]);
           for (std::int64_t i = 0; i < 150; ++i)
             for (std::int64_t j = 0; j < 300; ++j) {
               const bool spoiled = i / rows == 130 / rows && j / columns == 140 / columns;
@@ -343,6 +353,48 @@ TEST_P(QuantizeEverywhere, Example) {
   // [/example]
   for (float each : Buffer<float>(c.memory()).download())
     EXPECT_NEAR(each, 128, 128 * 0x1p-13);
+}
+
+// A code of e4m3 is off by 2^-4 of its value at most, and errors are independent.
+TEST_P(QuantizeEverywhere, MxMatmulTakesCodesAndScales) {
+  constexpr std::int64_t m = 40, n = 70, k = 200;
+  auto numbers = [](std::int64_t count, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float &value : values)
+      value = normal(random) * std::exp(normal(random));
+    return values;
+  };
+  const auto a = numbers(m * k, 1), b = numbers(n * k, 2);
+  const Stream stream = device.stream();
+  auto quantizedRows = [&](const std::vector<float> &values, std::int64_t rows) {
+    auto all = device.upload(values);
+    return run_kernel(stream, "quantize",
+                      {{"x", Tensor<float, 2>(all.data(), {rows, k}, {k, 1}, all.memory())}},
+                      {{"block", "32"}, {"scale_format", "e8m0"}});
+  };
+  const auto left = quantizedRows(a, m), right = quantizedRows(b, n);
+  const auto c = run_kernel(stream, "mx_matmul",
+                            {{"a", left.at("y")},
+                             {"b", right.at("y")},
+                             {"a_scales", left.at("scales")},
+                             {"b_scales", right.at("scales")}},
+                            {{"out", "f32"}});
+  const auto result = Buffer<float>(c.at("c").memory).download();
+  double squares = 0, expected = 0;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double exact = 0;
+      for (std::int64_t p = 0; p < k; ++p) {
+        const double product =
+            double(a[static_cast<std::size_t>(i * k + p)]) * b[static_cast<std::size_t>(j * k + p)];
+        exact += product;
+        expected += 2 * 0x1p-8 * product * product;
+      }
+      squares += std::pow(result[static_cast<std::size_t>(i * n + j)] - exact, 2);
+    }
+  EXPECT_LE(squares, expected);
 }
 
 TEST(QuantizeReference, ByHand) {
