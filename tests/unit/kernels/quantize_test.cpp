@@ -188,9 +188,10 @@ TEST_P(Quantize, ZerosAndTheSmallestNumbers) {
           };
           const auto outputs = expectRight(device, test);
           expectNearest(fill(test), outputs);
-          if (value == 0)
+          if (value == 0) {
             for (double code : outputs[0].toDouble())
               EXPECT_EQ(code, 0);
+          }
         }
 }
 
