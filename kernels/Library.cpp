@@ -32,10 +32,12 @@ AnyTensor allocate(const Device &device, const TensorType &type) {
   return tensor;
 }
 
-// What is known of a call's best configuration is asked for once.
-Config configFor(const Invocation &call, const Device &device) {
+} // namespace
+
+Config sectile::configFor(const Invocation &call, const Device &device) {
   if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
     return call.kernel->defaults(call, device.target());
+  // The database is asked once.
   static std::mutex mutex;
   static std::unordered_map<std::string, Config> known;
   std::string key = call.kernel->name + "\n" + device.name();
@@ -53,8 +55,6 @@ Config configFor(const Invocation &call, const Device &device) {
   std::lock_guard lock(mutex);
   return known.emplace(std::move(key), std::move(config)).first->second;
 }
-
-} // namespace
 
 NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
                                  const NamedTensors &inputs, const KernelOptions &options,

@@ -24,5 +24,7 @@ std::vector<TuneReport> tuneKernel(const Invocation &call, const Device &device,
 
 // The best that is known, without tuning: of the call's bucket, else of the nearest.
 std::optional<Config> bestKnown(const Invocation &call, const Device &device);
+// That, else the kernel's own choice; its own choice in any case where autotuning is off.
+Config configFor(const Invocation &call, const Device &device);
 
 } // namespace sectile

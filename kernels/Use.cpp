@@ -66,16 +66,23 @@ PlacedCall sectile::placeCall(const KernelSpec &kernel, const NamedTensors &inpu
   return placed;
 }
 
-void sectile::launchKernel(const Invocation &call, const Config &config,
-                           std::span<const detail::Memory> memory, const Stream &stream,
-                           std::span<const std::uint64_t> addresses) {
+void sectile::withUse(const Invocation &call, const Config &config, const Stream &stream,
+                      const std::function<void(Use &)> &launch,
+                      std::span<const detail::Memory> memory,
+                      std::span<const std::uint64_t> addresses) {
   const std::shared_ptr<Workspace> workspace = Workspace::of(stream);
   const std::unique_lock lock = workspace->begin();
   Use use(call, config, memory);
   use.addresses = addresses;
   use.stream = &stream;
   use.arena = workspace.get();
-  call.kernel->apply(use);
+  launch(use);
+}
+
+void sectile::launchKernel(const Invocation &call, const Config &config,
+                           std::span<const detail::Memory> memory, const Stream &stream,
+                           std::span<const std::uint64_t> addresses) {
+  withUse(call, config, stream, call.kernel->apply, memory, addresses);
 }
 
 BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,

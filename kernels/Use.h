@@ -30,6 +30,10 @@ struct BoundKernel {
 void launchKernel(const Invocation &call, const Config &config,
                   std::span<const detail::Memory> memory, const Stream &stream,
                   std::span<const std::uint64_t> addresses = {});
+// Calls `launch` with what launches in the stream. Scratch memory is its own until it returns.
+void withUse(const Invocation &call, const Config &config, const Stream &stream,
+             const std::function<void(Use &)> &launch, std::span<const detail::Memory> memory = {},
+             std::span<const std::uint64_t> addresses = {});
 // A call with the memory of its arguments, in order.
 struct PlacedCall {
   Invocation call;
@@ -128,8 +132,9 @@ public:
            NamedTensors outputs, const Config &chosen);
 
 private:
-  friend void launchKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
-                           const Stream &, std::span<const std::uint64_t>);
+  friend void withUse(const Invocation &, const Config &, const Stream &,
+                      const std::function<void(Use &)> &, std::span<const detail::Memory>,
+                      std::span<const std::uint64_t>);
   friend BoundKernel bindKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
                                 std::span<const detail::Memory>);
   friend std::vector<KernelCode> emitKernel(const Invocation &, const Config &, const std::string &,

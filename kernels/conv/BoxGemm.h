@@ -25,8 +25,9 @@ SECTILE_CONFIG(BoxConfig, m, n, k, order, warps, stages, images, rows, columns, 
 
 // source [N, H, W, channels], filters [K, R * S, C], destination [N, P, Q, columns].
 template <class T>
-constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters, View<const T, 1> bias,
-                            View<T, 4> destination, Int width, const BoxConfig &config) {
+constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters,
+                            View<const T, 1> bias, View<T, 4> destination, Int width,
+                            const BoxConfig &config) {
   const int m = config.m, n = config.n, depth = config.k;
   const auto [images, rows, columns, columnTiles] =
       destination.tiles(config.images, config.rows, config.columns, n);
@@ -41,12 +42,10 @@ constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters, V
     // Counted, as one thread divides longer than the others multiply.
     Int block = 0, s = 0, r = 0, tap = 0;
     for ([[maybe_unused]] auto step : range(0, filters.extent(1) * blocks, options)) {
-      const auto pixels =
-          reshape(boxes.load_at(image * config.images,
-                                row * config.rows + config.startH + r * config.stepH,
-                                column * config.columns + config.startW + s * config.stepW,
-                                block * depth),
-                  m, depth);
+      const auto pixels = reshape(
+          boxes.load_at(image * config.images, row * config.rows + config.startH + r * config.stepH,
+                        column * config.columns + config.startW + s * config.stepW, block * depth),
+          m, depth);
       if (config.ofImage)
         sums = dot(pixels, reshape(filters.tile(depth, 1, n).load(block, tap, j), depth, n), sums);
       else
@@ -78,9 +77,9 @@ constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters, V
     program(tile);
 };
 
-// x [N, H, W, C], dy [N, P, Q, K], dw [K, R * S, C]: rows are filters, columns channels under a tap,
-// and the inner extent boxes of dy's pixels, which have none beyond the images' edges: what is read
-// of x there may be no number.
+// x [N, H, W, C], dy [N, P, Q, K], dw [K, R * S, C]: rows are filters, columns channels under a
+// tap, and the inner extent boxes of dy's pixels, which have none beyond the images' edges: what is
+// read of x there may be no number.
 template <class T>
 constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, View<T, 3> dw,
                                       View<float, 3> parts, Ptr<std::int32_t> arrived, Int width,

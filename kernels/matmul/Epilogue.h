@@ -2,7 +2,7 @@
 // act(alpha * row_scale * column_scale * sums + beta * residual + bias).
 #pragma once
 #include "kernels/Activations.h"
-#include <sectile/sectile.h>
+#include <sectile/gemm.h>
 
 namespace sectile {
 
@@ -16,6 +16,7 @@ struct EpilogueParts {
     return activation != Activation::none || scaled || bias || residual || rowScale || columnScale;
   }
 };
+SECTILE_CONFIG(EpilogueParts, activation, scaled, bias, residual, rowScale, columnScale)
 
 // Of one matrix [M, N].
 template <class Out> struct EpilogueOperands {
@@ -26,21 +27,19 @@ template <class Out> struct EpilogueOperands {
   Float alpha, beta;
 };
 
-// For the tile at (i, j) in tiles of the sums' shape.
 template <class Out>
 Tile<float> finishSums(Tile<float> x, const EpilogueOperands<Out> &operands,
-                       const EpilogueParts &parts, const Int &i, const Int &j) {
-  const int m = static_cast<int>(x.extent(0)), n = static_cast<int>(x.extent(1));
+                       const EpilogueParts &parts, const GemmPosition &at) {
   if (parts.rowScale)
-    x = x * expand(operands.rowScale.tile(m).load(i), 1);
+    x = x * at.per_row(operands.rowScale);
   if (parts.columnScale)
-    x = x * expand(operands.columnScale.tile(n).load(j), 0);
+    x = x * at.per_column(operands.columnScale);
   if (parts.scaled)
     x = x * operands.alpha;
   if (parts.residual)
-    x = x + operands.beta * cast<float>(operands.residual.tile(m, n).load(i, j));
+    x = x + operands.beta * cast<float>(at.load(operands.residual));
   if (parts.bias)
-    x = x + expand(cast<float>(operands.bias.tile(n).load(j)), 0);
+    x = x + expand(cast<float>(operands.bias.tile(at.n).load(at.j)), 0);
   return activate(parts.activation, x);
 }
 

@@ -1,49 +1,37 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share, split
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
+#include "kernels/InputError.h"
+#include "kernels/Tune.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
 
 using namespace sectile;
-
-namespace {
-
-struct GemmConfig {
-  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1, splits = 1;
-  bool persistent = false, batched = false, stream = false, exact = false;
-  int activation = 0;
-  bool scaled = false, bias = false, residual = false, rowScale = false, columnScale = false;
-};
-SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persistent, batched,
-               stream, exact, activation, scaled, bias, residual, rowScale, columnScale)
+using detail::GemmConfig, detail::GemmKernel, detail::GemmSum;
 
 // A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
 // `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
 // tiles.
-template <class T, class Out>
-constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
-                         View<const Out, 2> bias, View<const Out, 3> residual,
-                         View<const float, 2> rowScale, View<const float, 2> columnScale,
-                         Float alpha, Float beta, View<SumOf<T>, 3> parts,
-                         Ptr<std::int32_t> arrived, const GemmConfig &config) {
-  using Sum = SumOf<T>;
+template <class T>
+void detail::traceGemm(
+    const GemmArguments<T> &arguments,
+    const std::function<void(const GemmPosition &, const Tile<GemmSum<T>> &)> &finish) {
+  using Sum = GemmSum<T>;
+  const auto &[a, b, extents, parts, arrived, config] = arguments;
   program_clusters(config.cluster);
   const int m = config.m, n = config.n, depth = config.k;
-  const TileOrder order(cdiv(c.extent(1), m), cdiv(c.extent(2), n), config.group, config.cluster);
+  const TileOrder order(cdiv(extents[1], m), cdiv(extents[2], n), config.group, config.cluster);
   const Int area = order.count();
   // One at least: with K = 0 it adds nothing.
   const Int steps = maximum(cdiv(a.extent(2), depth), 1);
 
-  struct Place {
-    Int batch, i, j;
-  };
   // One matrix begins where its argument does, which the copy engine has to know.
   auto placeOf = [&](const Int &tile) {
     auto [i, j] = order.at(config.batched ? tile % area : tile);
-    return Place{config.batched ? tile / area : Int(0), i, j};
+    return GemmPosition{config.batched ? tile / area : Int(0), i, j, m, n};
   };
-  auto multiply = [&](const Place &at, const Int &from, const Int &to) {
+  auto multiply = [&](const GemmPosition &at, const Int &from, const Int &to) {
     auto left = a.at(at.batch).tile(m, depth);
     auto right = b.at(at.batch).tile(depth, n);
     auto sums = zeros<Sum>(m, n);
@@ -59,27 +47,7 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
     }
     return sums;
   };
-  auto finish = [&](const Place &at, const Tile<Sum> &sums) {
-    auto to = c.at(at.batch).tile(m, n);
-    if constexpr (std::is_same_v<Out, std::int32_t>) {
-      to.store(at.i, at.j, sums);
-    } else {
-      const EpilogueOperands<Out> operands{bias.at(at.batch),
-                                           residual.at(at.batch),
-                                           rowScale.at(at.batch),
-                                           columnScale.at(at.batch),
-                                           alpha,
-                                           beta};
-      const EpilogueParts chosen{static_cast<Activation>(config.activation),
-                                 config.scaled,
-                                 config.bias,
-                                 config.residual,
-                                 config.rowScale,
-                                 config.columnScale};
-      to.store(at.i, at.j, finishSums(cast<float>(sums), operands, chosen, at.i, at.j));
-    }
-  };
-  auto share = [&](const Int &tile, const Place &at, const Tile<Sum> &sums, const Int &slot,
+  auto share = [&](const Int &tile, const GemmPosition &at, const Tile<Sum> &sums, const Int &slot,
                    const Int &count, const auto &slotOf) {
     shareSums(parts, arrived, tile, sums, slot, count, slotOf,
               [&](const Tile<Sum> &total) { finish(at, total); });
@@ -87,15 +55,15 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
 
   const Int program = order.first();
   if (config.persistent) {
-    for (auto tile : range(program, c.extent(0) * area, order.step())) {
-      const Place at = placeOf(tile);
+    for (auto tile : range(program, extents[0] * area, order.step())) {
+      const GemmPosition at = placeOf(tile);
       finish(at, multiply(at, 0, steps));
     }
     return;
   }
   if (!config.stream) {
     const Int tile = program / config.splits, part = program % config.splits;
-    const Place at = placeOf(tile);
+    const GemmPosition at = placeOf(tile);
     if (config.splits == 1) {
       finish(at, multiply(at, 0, steps));
       return;
@@ -107,7 +75,7 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
   }
 
   // The first `more` programs have one step more than the others.
-  const Int programs = num_programs(0), total = c.extent(0) * area * steps;
+  const Int programs = num_programs(0), total = extents[0] * area * steps;
   const Int each = total / programs, more = total % programs;
   auto ownerOf = [&](const Int &step) {
     const Int behind = step - more * (each + 1);
@@ -119,7 +87,7 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
              [&] {
                const Int tile = now / steps, from = now % steps;
                const Int to = minimum(steps, from + end - now);
-               const Place at = placeOf(tile);
+               const GemmPosition at = placeOf(tile);
                auto sums = multiply(at, from, to);
                when(
                    to - from == steps, [&] { finish(at, sums); },
@@ -135,28 +103,93 @@ constexpr auto gemm = [](View<const T, 3> a, View<const T, 3> b, View<Out, 3> c,
                    });
                now += to - from;
              });
+}
+
+// The sums of each kind of operand, for epilogues of other libraries and programs too.
+#define SECTILE_TRACE_GEMM(T)                                                                      \
+  template void detail::traceGemm(                                                                 \
+      const GemmArguments<T> &,                                                                    \
+      const std::function<void(const GemmPosition &, const Tile<GemmSum<T>> &)> &);
+SECTILE_TRACE_GEMM(half)
+SECTILE_TRACE_GEMM(bfloat16)
+SECTILE_TRACE_GEMM(float)
+SECTILE_TRACE_GEMM(float8_e4m3)
+SECTILE_TRACE_GEMM(float8_e5m2)
+SECTILE_TRACE_GEMM(std::int8_t)
+#undef SECTILE_TRACE_GEMM
+
+namespace {
+
+// What the options and optional inputs of the command line's names make of the sums.
+template <class T, class Out> struct NamedEpilogue {
+  auto operator()(const Tile<GemmSum<T>> &sums, const GemmPosition &at, View<const Out, 2> bias,
+                  View<const Out, 3> residual, View<const float, 2> rowScale,
+                  View<const float, 2> columnScale, Float alpha, Float beta,
+                  const EpilogueParts &parts) const {
+    if constexpr (std::is_same_v<Out, std::int32_t>) {
+      return sums;
+    } else {
+      const EpilogueOperands<Out> operands{bias.at(at.batch),
+                                           residual.at(at.batch),
+                                           rowScale.at(at.batch),
+                                           columnScale.at(at.batch),
+                                           alpha,
+                                           beta};
+      return finishSums(cast<float>(sums), operands, parts, at);
+    }
+  }
 };
 
-template <class T, class Out> Kernel matmul{"matmul", gemm<T, Out>};
-template <class T, class Out> Kernel batchedMatmul{"batched_matmul", gemm<T, Out>};
+template <class T, class Out>
+using NamedKernel = GemmKernel<T, NamedEpilogue<T, Out>, View<Out, 3>>;
+template <class T, class Out> NamedKernel<T, Out> matmul{"matmul", {}};
+template <class T, class Out> NamedKernel<T, Out> batchedMatmul{"batched_matmul", {}};
 
-// With an axis of matrices in front. One matrix for all is found at the same place each time.
+// The programs of a call, and how they share sums.
+struct Schedule {
+  GemmConfig config;
+  std::int64_t programs = 0, tiles = 0, slots = 0;
+};
+
+Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) {
+  auto field = [&](const char *name) { return static_cast<int>(fields.at(name)); };
+  Schedule result{{.m = field("m"),
+                   .n = field("n"),
+                   .k = field("k"),
+                   .group = field("group"),
+                   .warps = field("warps"),
+                   .stages = field("stages"),
+                   .cluster = field("cluster"),
+                   .splits = field("splits"),
+                   .batched = batched,
+                   .stream = call.options.choice("schedule") == "stream_k",
+                   .exact = call.options.choice("precision") == "exact"}};
+  GemmConfig &chosen = result.config;
+  // Of programs that begin at different depths, or in different matrices, none share their loads.
+  if (batched || chosen.stream || chosen.splits > 1)
+    chosen.cluster = 1;
+  const std::int64_t tiles = result.tiles = (batched ? call.extent("B") : 1) *
+                                            ceilDiv(call.extent("M"), chosen.m * chosen.cluster) *
+                                            chosen.cluster * ceilDiv(call.extent("N"), chosen.n);
+  const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(call.extent("K"), chosen.k));
+  chosen.persistent = field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
+  result.programs = chosen.persistent
+                        ? persistentPrograms(tiles, field("programs"), chosen.cluster)
+                        : tiles;
+  if (chosen.stream) {
+    chosen.splits = 1;
+    result.programs = std::min<std::int64_t>(field("programs"), tiles * steps);
+    result.slots = 2 * result.programs;
+  } else if (chosen.splits > 1) {
+    result.programs = result.slots = tiles * chosen.splits;
+  }
+  return result;
+}
+
 template <class T, int N>
 Tensor<T, N> stacked(const Use &use, std::string_view name, bool batched) {
-  if (batched) {
-    const auto tensor = use.tensor<T, N>(name);
-    auto strides = tensor.strides();
-    if (tensor.extent(0) == 1)
-      strides[0] = 0;
-    return {tensor.data(), tensor.extents(), strides, tensor.memory()};
-  }
-  const auto tensor = use.tensor<T, N - 1>(name);
-  std::array<std::int64_t, N> extents{1}, strides{0};
-  for (int i = 1; i < N; ++i) {
-    extents[static_cast<std::size_t>(i)] = tensor.extent(i - 1);
-    strides[static_cast<std::size_t>(i)] = tensor.stride(i - 1);
-  }
-  return {tensor.data(), extents, strides, tensor.memory()};
+  return batched ? detail::asBatch<N>(use.tensor<T, N>(name))
+                 : detail::asBatch<N>(use.tensor<T, N - 1>(name));
 }
 
 template <class Function> void forOutput(DType dtype, Function &&function) {
@@ -167,46 +200,12 @@ template <class Function> void forOutput(DType dtype, Function &&function) {
 
 void sectile::launchGemm(Use &use, bool batched) {
   const EpilogueParts parts = epilogueParts(use.call);
-  GemmConfig chosen{.m = use.field("m"),
-                    .n = use.field("n"),
-                    .k = use.field("k"),
-                    .group = use.field("group"),
-                    .warps = use.field("warps"),
-                    .stages = use.field("stages"),
-                    .cluster = use.field("cluster"),
-                    .splits = use.field("splits"),
-                    .batched = batched,
-                    .stream = use.call.options.choice("schedule") == "stream_k",
-                    .exact = use.call.options.choice("precision") == "exact",
-                    .activation = static_cast<int>(parts.activation),
-                    .scaled = parts.scaled,
-                    .bias = parts.bias,
-                    .residual = parts.residual,
-                    .rowScale = parts.rowScale,
-                    .columnScale = parts.columnScale};
-  // Of programs that begin at different depths, or in different matrices, none share their loads.
-  if (batched || chosen.stream || chosen.splits > 1)
-    chosen.cluster = 1;
-  const std::int64_t tiles = (batched ? use.call.extent("B") : 1) *
-                             ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
-                             chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
-  const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(use.call.extent("K"), chosen.k));
-  chosen.persistent = use.field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
-  std::int64_t programs = chosen.persistent
-                              ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
-                              : tiles,
-               slots = 0;
-  if (chosen.stream) {
-    chosen.splits = 1;
-    programs = std::min<std::int64_t>(use.field("programs"), tiles * steps);
-    slots = 2 * programs;
-  } else if (chosen.splits > 1) {
-    programs = slots = tiles * chosen.splits;
-  }
+  const Schedule schedule = scheduleOf(use.call, use.config, batched);
   auto launch = [&]<class T, class Out>(T, Out) {
-    const auto partial = use.workspace<SumOf<T>, 3>({slots, chosen.m, chosen.n});
-    const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-    use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, programs,
+    const detail::GemmConfigWith<EpilogueParts> chosen{schedule.config, parts};
+    const auto partial = use.workspace<GemmSum<T>, 3>({schedule.slots, chosen.m, chosen.n});
+    const auto arrived = use.zeroed<std::int32_t, 1>({schedule.slots ? schedule.tiles : 0});
+    use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, schedule.programs,
         stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
         stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
         stacked<Out, 3>(use, "residual", batched), stacked<float, 2>(use, "row_scale", batched),
@@ -226,4 +225,74 @@ void sectile::launchGemm(Use &use, bool batched) {
     forOutput(out, [&](auto result) { launch(operand, result); });
     forDType<std::int32_t>(out, [&](auto result) { launch(operand, result); });
   });
+}
+
+namespace {
+
+// `matmul` under the name that messages to callers of gemm() have.
+const KernelSpec &specOf(bool batched) {
+  static const auto named = [](const char *kernel) {
+    KernelSpec spec = findKernel(kernel);
+    spec.name = "gemm";
+    return spec;
+  };
+  static const KernelSpec matrices = named("matmul"), batches = named("batched_matmul");
+  return batched ? batches : matrices;
+}
+
+Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
+  const GemmOptions &options = given.options;
+  Invocation call =
+      resolve(specOf(batched),
+              {{"a", {{given.a.dtype, given.a.extents}, ""}},
+               {"b", {{given.b.dtype, given.b.extents}, ""}}},
+              {{"precision", options.exact ? "exact" : "tf32"},
+               {"schedule", options.schedule == GemmSchedule::stream_k ? "stream_k" : "tiles"}});
+  if (given.hasResult) {
+    Shape wanted{call.extent("M"), call.extent("N")};
+    if (batched)
+      wanted.insert(wanted.begin(), call.extent("B"));
+    if (given.c.extents != wanted)
+      throw InputError("gemm: c is " + toString(given.c.extents) + ", but a " +
+                       toString(given.a.extents) + " times b " + toString(given.b.extents) +
+                       " is " + toString(wanted));
+  }
+  // How an operand is stored shows in its strides, and settles what suits it.
+  auto isTransposed = [](const AnyTensor &matrix) {
+    const std::size_t rank = matrix.strides.size();
+    return matrix.strides[rank - 1] != 1 && matrix.strides[rank - 2] == 1;
+  };
+  call.options.values["trans_a"] = isTransposed(given.a) ? "true" : "false";
+  call.options.values["trans_b"] = isTransposed(given.b) ? "true" : "false";
+  return call;
+}
+
+} // namespace
+
+void detail::launchGemm(const Stream &stream, const GemmCall &given,
+                        const std::function<void(const GemmLaunch &)> &launch) {
+  try {
+    const bool batched = given.a.extents.size() == 3;
+    Invocation call = resolveGemm(given, batched);
+    Assignments fields;
+    for (const auto &[name, value] : given.options.config)
+      fields.emplace_back(name, std::to_string(value));
+    const Config own = parseConfig(specOf(batched), fields);
+    // What was measured of the products is kept under their own names.
+    call.kernel = &findKernel(batched ? "batched_matmul" : "matmul");
+    Config config = configFor(call, stream.device());
+    if (!given.mayPersist)
+      config["persistent"] = 0;
+    for (const auto &[name, value] : own)
+      config[name] = value;
+    const Schedule schedule = scheduleOf(call, config, batched);
+    withUse(call, config, stream, [&](Use &use) {
+      const GemmConfig &chosen = schedule.config;
+      const auto parts = use.workspace<float, 3>({schedule.slots, chosen.m, chosen.n});
+      const auto arrived = use.zeroed<std::int32_t, 1>({schedule.slots ? schedule.tiles : 0});
+      launch({schedule.programs, chosen, schedule.slots, parts.memory(), arrived.memory()});
+    });
+  } catch (const InputError &error) {
+    throw LaunchError(error.what());
+  }
 }

@@ -8,8 +8,7 @@
 namespace sectile {
 
 // What products of T are summed in.
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
+template <class T> using SumOf = detail::GemmSum<T>;
 
 // The optional inputs of the epilogue, for outputs of these axes ({"M", "N"}, {"B", "M", "N"}).
 std::vector<ArgumentSpec> epilogueInputs(const std::vector<std::string> &axes);

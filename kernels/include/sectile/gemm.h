@@ -1,0 +1,327 @@
+// gemm(stream, a, b, c, epilogue, operands...): a matrix product whose epilogue is the caller's
+// lambda over the tile of sums. The kernels `matmul` and `batched_matmul` are made of the same.
+#pragma once
+#include <functional>
+#include <map>
+#include <sectile/library.h>
+#include <sectile/sectile.h>
+#include <tuple>
+
+namespace sectile {
+
+// Where a tile of sums lies in the result.
+struct GemmPosition {
+  Int batch;        // the matrix of the batch; 0 where there is only one
+  Int i, j;         // the tile's row and column, counted in tiles
+  int m = 0, n = 0; // rows and columns of a tile
+
+  // The indices of the tile's rows, [m, 1], and of its columns, [1, n]. The last tiles reach beyond
+  // the matrix: what is stored there is dropped.
+  Int rows() const { return expand(i * m + arange(0, m), 1); }
+  Int columns() const { return expand(j * n + arange(0, n), 0); }
+
+  // The tile [m, n] of a matrix of the result's shape, the values of its rows, [m, 1], and of its
+  // columns, [1, n]; 0 beyond the view's edge. A view with an axis more has one of them for each
+  // matrix of the batch.
+  template <class T> Tile<std::remove_const_t<T>> load(const View<T, 2> &matrix) const {
+    return matrix.tile(m, n).load(i, j);
+  }
+  template <class T> Tile<std::remove_const_t<T>> load(const View<T, 3> &matrices) const {
+    return load(matrices.at(batch));
+  }
+  template <class T> Tile<std::remove_const_t<T>> per_row(const View<T, 1> &values) const {
+    return expand(values.tile(m).load(i), 1);
+  }
+  template <class T> Tile<std::remove_const_t<T>> per_row(const View<T, 2> &values) const {
+    return per_row(values.at(batch));
+  }
+  template <class T> Tile<std::remove_const_t<T>> per_column(const View<T, 1> &values) const {
+    return expand(values.tile(n).load(j), 0);
+  }
+  template <class T> Tile<std::remove_const_t<T>> per_column(const View<T, 2> &values) const {
+    return per_column(values.at(batch));
+  }
+
+  template <class T, class U> void store(const View<T, 2> &matrix, const Tile<U> &tile) const {
+    matrix.tile(m, n).store(i, j, tile);
+  }
+  template <class T, class U> void store(const View<T, 3> &matrices, const Tile<U> &tile) const {
+    store(matrices.at(batch), tile);
+  }
+};
+
+// A program for each tile of the result (and split of K), or an even share of all steps for each of
+// a fixed number of programs.
+enum class GemmSchedule { tiles, stream_k };
+
+struct GemmOptions {
+  GemmSchedule schedule = GemmSchedule::tiles;
+  bool exact = false; // f32 products are not rounded to tf32, sums of fp8 products are f32
+  // Fields of the configuration (`sectile list matmul` shows them) that are not left to the
+  // library.
+  std::map<std::string, std::int64_t> config = {};
+};
+
+namespace detail {
+
+template <class T> using GemmSum = Accumulator<T, T>;
+
+// The configuration of the loop over K and of what is around it.
+struct GemmConfig {
+  int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1, splits = 1;
+  bool persistent = false, batched = false, stream = false, exact = false;
+};
+SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persistent, batched,
+               stream, exact)
+
+// And that of an epilogue.
+template <class C> struct GemmConfigWith : GemmConfig, C {};
+template <class C> constexpr auto sectileConfigFields(const GemmConfigWith<C> *) {
+  return std::tuple_cat(config_fields<GemmConfig>, config_fields<C>);
+}
+
+// All that the kernel is given, apart from what only the epilogue uses. Extents: matrices, rows and
+// columns of the result.
+template <class T> struct GemmArguments {
+  View<const T, 3> a, b;
+  std::array<Int, 3> extents;
+  View<GemmSum<T>, 3> parts;
+  Ptr<std::int32_t> arrived;
+  const GemmConfig &config;
+};
+
+// Traces the kernel. It calls `finish` wherever a tile's sum is complete, which may be at more than
+// one place of the kernel.
+template <class T>
+void traceGemm(const GemmArguments<T> &arguments,
+               const std::function<void(const GemmPosition &, const Tile<GemmSum<T>> &)> &finish);
+
+template <class... T> struct TypeList {};
+
+// The parameters of an epilogue's lambda after the sums and their position.
+template <class List, class Indices> struct EpilogueParameters;
+template <class List, std::size_t... I>
+struct EpilogueParameters<List, std::index_sequence<I...>> {
+  using Operands = TypeList<typename List::template Type<I>...>;
+  using Config = typename decltype(List::configType())::type;
+  using KernelConfig = std::conditional_t<List::has_config, GemmConfigWith<Config>, GemmConfig>;
+  static constexpr bool has_config = List::has_config;
+  static constexpr std::size_t count = sizeof...(I);
+  static_assert(!requires { &Config::warps; } && !requires { &Config::stages; },
+                "warps and stages of a gemm are fields of GemmOptions::config, not of the "
+                "epilogue's configuration");
+};
+
+template <class M> struct EpilogueSignature {
+  static_assert(always_false<M>,
+                "a gemm's epilogue is a lambda (const Tile<float> &sums, const GemmPosition &at, "
+                "operands...), not mutable");
+};
+template <class R, class C, class Sums, class At, class... P>
+  requires std::same_as<std::remove_cvref_t<At>, GemmPosition>
+struct EpilogueSignature<R (C::*)(Sums, At, P...) const>
+    : EpilogueParameters<ParameterList<std::remove_cvref_t<P>...>,
+                         std::make_index_sequence<
+                             ParameterList<std::remove_cvref_t<P>...>::args_count>> {
+  using SumTile = std::remove_cvref_t<Sums>;
+  static constexpr bool stores = std::is_void_v<R>;
+};
+template <class R, class C, class... P>
+struct EpilogueSignature<R (C::*)(P...) const noexcept> : EpilogueSignature<R (C::*)(P...) const> {
+};
+
+template <class E> constexpr auto epilogueSignature() {
+  static_assert(std::is_empty_v<E> && std::is_default_constructible_v<E>,
+                "a gemm's epilogue captures nothing, because its kernel is compiled once: pass "
+                "what it needs as operands");
+  if constexpr (requires { &E::operator(); })
+    return TypeBox<EpilogueSignature<decltype(&E::operator())>>{};
+  else
+    static_assert(always_false<E>,
+                  "a gemm's epilogue is a lambda with typed parameters, not a generic one");
+}
+template <class E> using Epilogue = typename decltype(epilogueSignature<E>())::type;
+
+// The kernel's function. C: the view of c, or nothing where the epilogue stores.
+template <class T, class E, class C, class Operands> class GemmFunction;
+template <class T, class E, class... C, class... P>
+class GemmFunction<T, E, TypeList<C...>, TypeList<P...>> {
+  using Config = typename Epilogue<E>::KernelConfig;
+  using Sums = Tile<GemmSum<T>>;
+
+public:
+  void operator()(View<const T, 3> a, View<const T, 3> b, C... c, P... operands,
+                  View<GemmSum<T>, 3> parts, Ptr<std::int32_t> arrived,
+                  const Config &config) const {
+    std::array<Int, 3> extents{a.extent(0), a.extent(1), b.extent(2)};
+    ((extents = {c.extent(0), c.extent(1), c.extent(2)}), ...);
+    traceGemm<T>({a, b, extents, parts, arrived, config},
+                 [&](const GemmPosition &at, const Sums &sums) {
+                   if constexpr (sizeof...(C) == 0)
+                     call(sums, at, config, operands...);
+                   else
+                     (store(c.at(at.batch).tile(at.m, at.n), sums, at, config, operands...), ...);
+                 });
+  }
+
+private:
+  template <class To>
+  static void store(const To &to, const Sums &sums, const GemmPosition &at, const Config &config,
+                    const P &...operands) {
+    to.store(at.i, at.j, call(sums, at, config, operands...));
+  }
+  static auto call(const Sums &sums, const GemmPosition &at, const Config &config,
+                   const P &...operands) {
+    if constexpr (Epilogue<E>::has_config)
+      return E{}(asWanted(sums), at, operands...,
+                 static_cast<const typename Epilogue<E>::Config &>(config));
+    else
+      return E{}(asWanted(sums), at, operands...);
+  }
+  // The sums of int8 as floats, where the epilogue takes those.
+  static auto asWanted(const Sums &sums) {
+    using Wanted = typename Epilogue<E>::SumTile;
+    static_assert(std::same_as<Wanted, Sums> || std::same_as<Wanted, Tile<float>>,
+                  "the sums that a gemm's epilogue takes are a Tile<float>; of int8 operands a "
+                  "Tile<std::int32_t> or a Tile<float>");
+    return cast<typename Wanted::value_type>(sums);
+  }
+};
+
+template <class T, class E, class... C>
+using GemmKernel = Kernel<GemmFunction<T, E, TypeList<C...>, typename Epilogue<E>::Operands>>;
+
+// One for each type of an epilogue, whatever the calls.
+template <class T, class E, class... C> const GemmKernel<T, E, C...> &gemmKernel() {
+  static const GemmKernel<T, E, C...> kernel{"gemm", {}};
+  return kernel;
+}
+
+// With an axis for the batch in front, if it has none. One matrix for all is found at the same
+// place each time.
+template <int Rank, class T, int N> Tensor<T, Rank> asBatch(const Tensor<T, N> &tensor) {
+  static_assert(N == Rank || N + 1 == Rank,
+                "a gemm multiplies matrices, [M, K] and [K, N], or batches of them, [B, M, K] and "
+                "[B, K, N]");
+  std::array<std::int64_t, Rank> extents{1}, strides{0};
+  for (int i = 0; i < N; ++i) {
+    const auto axis = static_cast<std::size_t>(Rank - N + i);
+    extents[axis] = tensor.extent(i);
+    strides[axis] = tensor.stride(i);
+  }
+  if (extents[0] == 1)
+    strides[0] = 0;
+  return {tensor.data(), extents, strides, tensor.memory()};
+}
+
+// What decides about a launch.
+struct GemmCall {
+  AnyTensor a, b, c;
+  bool hasResult = true;   // c is given
+  bool mayPersist = true;  // the epilogue reads no matrices
+  GemmOptions options = {};
+};
+struct GemmLaunch {
+  std::int64_t programs = 0;
+  GemmConfig config;
+  std::int64_t slots = 0; // of partial sums, each a tile
+  Memory parts, arrived;
+};
+// Throws LaunchError for what does not fit. Calls `launch` with what is chosen for the call.
+void launchGemm(const Stream &stream, const GemmCall &call,
+                const std::function<void(const GemmLaunch &)> &launch);
+
+// Vectors and numbers leave a thread room for the sums of a tile while the next is multiplied;
+// matrices do not, and what the epilogue stores by itself is in nobody's way.
+template <int N, class P> constexpr bool isSmallOperand = true;
+template <int N, class T, int R> constexpr bool isSmallOperand<N, View<T, R>> =
+    std::is_const_v<T> && R < N;
+template <int N, class T> constexpr bool isSmallOperand<N, Ptr<T>> = false;
+template <int N, class... P> constexpr bool areSmallOperands(TypeList<P...>) {
+  return (isSmallOperand<N, P> && ...);
+}
+
+template <class T> constexpr bool isGemmOperand =
+    std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float> ||
+    std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2> || std::same_as<T, std::int8_t>;
+
+// C: nothing, or the tensor c.
+template <class E, class A, class B, int N, class Operands, class... C>
+void runGemm(const Stream &stream, GemmCall call, const Tensor<A, N> &a, const Tensor<B, N> &b,
+             const Operands &operands, const Tensor<C, N> &...c) {
+  using T = std::remove_const_t<A>;
+  using Own = Epilogue<E>;
+  static_assert(std::same_as<T, std::remove_const_t<B>>,
+                "a and b of a gemm have elements of one type");
+  static_assert(isGemmOperand<T>, "a gemm multiplies half, bfloat16, float, float8_e4m3, "
+                                  "float8_e5m2 or std::int8_t");
+  constexpr std::size_t given = std::tuple_size_v<Operands>;
+  static_assert(given == Own::count || (Own::has_config && given == Own::count + 1),
+                "a gemm is given one operand for each parameter of its epilogue after the sums and "
+                "the position");
+  call.a = a, call.b = b;
+  ((call.c = c), ...);
+  call.hasResult = sizeof...(C) == 1;
+  call.mayPersist = call.hasResult && areSmallOperands<N>(typename Own::Operands{});
+  launchGemm(stream, call, [&](const GemmLaunch &chosen) {
+    typename Own::KernelConfig config{};
+    static_cast<GemmConfig &>(config) = chosen.config;
+    if constexpr (given > Own::count)
+      static_cast<typename Own::Config &>(config) = std::get<Own::count>(operands);
+    const std::array<std::int64_t, 3> extents{chosen.slots, config.m, config.n};
+    const Tensor<GemmSum<T>, 3> parts(
+        reinterpret_cast<GemmSum<T> *>(chosen.parts.address()), extents,
+        {std::int64_t{config.m} * config.n, config.n, 1}, chosen.parts);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      gemmKernel<T, E, View<C, 3>...>().launch(stream, chosen.programs, asBatch<3>(a), asBatch<3>(b),
+                                               asBatch<3>(c)..., std::get<I>(operands)..., parts,
+                                               Buffer<std::int32_t>(chosen.arrived), config);
+    }(std::make_index_sequence<Own::count>{});
+  });
+}
+
+} // namespace detail
+
+// c = epilogue(a b, position, operands...), tile by tile: a is [M, K], b [K, N] and c [M, N], or
+// [B, M, K], [B or 1, K, N] and [B, M, N], of any strides. The epilogue is a lambda that captures
+// nothing; a kernel's lambda could be written in the same way:
+//
+//   gemm(stream, a, b, c,
+//        [](const Tile<float> &sums, const GemmPosition &at, View<const half, 1> bias) {
+//          return maximum(sums + at.per_column(bias), 0);
+//        },
+//        bias);
+//
+// What it returns goes to c as by a store. Each further parameter is given an operand after the
+// lambda, as a kernel's is by launch(); a configuration comes last. Launches and does not wait.
+// Throws LaunchError for what does not fit.
+template <class A, class B, class C, int N, class E, class... Operands>
+void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
+          const Tensor<B, N> &b, const Tensor<C, N> &c, E, const Operands &...operands) {
+  static_assert(!detail::Epilogue<E>::stores,
+                "a gemm with a result needs an epilogue that returns it: leave c out where the "
+                "epilogue stores");
+  static_assert(!std::is_const_v<C>, "a gemm's result is no Tensor of const elements");
+  detail::runGemm<E>(stream, {.options = options}, a, b, std::tie(operands...), c);
+}
+template <class A, class B, class C, int N, class E, class... Operands>
+void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b,
+          const Tensor<C, N> &c, E epilogue, const Operands &...operands) {
+  gemm(stream, GemmOptions(), a, b, c, epilogue, operands...);
+}
+
+// The same for an epilogue that returns nothing and stores what it makes, as by at.store(view, x).
+template <class A, class B, int N, class E, class... Operands>
+void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
+          const Tensor<B, N> &b, E, const Operands &...operands) {
+  static_assert(detail::Epilogue<E>::stores,
+                "a gemm without a result needs an epilogue that returns nothing");
+  detail::runGemm<E>(stream, {.options = options}, a, b, std::tie(operands...));
+}
+template <class A, class B, int N, class E, class... Operands>
+void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, E epilogue,
+          const Operands &...operands) {
+  gemm(stream, GemmOptions(), a, b, epilogue, operands...);
+}
+
+} // namespace sectile
