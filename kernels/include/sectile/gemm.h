@@ -100,16 +100,16 @@ template <class... T> struct TypeList {};
 
 // The parameters of an epilogue's lambda after the sums and their position.
 template <class List, class Indices> struct EpilogueParameters;
-template <class List, std::size_t... I>
-struct EpilogueParameters<List, std::index_sequence<I...>> {
+template <class List, std::size_t... I> struct EpilogueParameters<List, std::index_sequence<I...>> {
   using Operands = TypeList<typename List::template Type<I>...>;
   using Config = typename decltype(List::configType())::type;
   using KernelConfig = std::conditional_t<List::has_config, GemmConfigWith<Config>, GemmConfig>;
   static constexpr bool has_config = List::has_config;
   static constexpr std::size_t count = sizeof...(I);
-  static_assert(!requires { &Config::warps; } && !requires { &Config::stages; },
-                "warps and stages of a gemm are fields of GemmOptions::config, not of the "
-                "epilogue's configuration");
+  static_assert(
+      !requires { &Config::warps; } && !requires { &Config::stages; },
+      "warps and stages of a gemm are fields of GemmOptions::config, not of the "
+      "epilogue's configuration");
 };
 
 template <class M> struct EpilogueSignature {
@@ -120,9 +120,9 @@ template <class M> struct EpilogueSignature {
 template <class R, class C, class Sums, class At, class... P>
   requires std::same_as<std::remove_cvref_t<At>, GemmPosition>
 struct EpilogueSignature<R (C::*)(Sums, At, P...) const>
-    : EpilogueParameters<ParameterList<std::remove_cvref_t<P>...>,
-                         std::make_index_sequence<
-                             ParameterList<std::remove_cvref_t<P>...>::args_count>> {
+    : EpilogueParameters<
+          ParameterList<std::remove_cvref_t<P>...>,
+          std::make_index_sequence<ParameterList<std::remove_cvref_t<P>...>::args_count>> {
   using SumTile = std::remove_cvref_t<Sums>;
   static constexpr bool stores = std::is_void_v<R>;
 };
@@ -217,8 +217,8 @@ template <int Rank, class T, int N> Tensor<T, Rank> asBatch(const Tensor<T, N> &
 // What decides about a launch.
 struct GemmCall {
   AnyTensor a, b, c;
-  bool hasResult = true;   // c is given
-  bool mayPersist = true;  // the epilogue reads no matrices
+  bool hasResult = true;  // c is given
+  bool mayPersist = true; // the epilogue reads no matrices
   GemmOptions options = {};
 };
 struct GemmLaunch {
@@ -234,21 +234,22 @@ void launchGemm(const Stream &stream, const GemmCall &call,
 // Vectors and numbers leave a thread room for the sums of a tile while the next is multiplied;
 // matrices do not, and what the epilogue stores by itself is in nobody's way.
 template <int N, class P> constexpr bool isSmallOperand = true;
-template <int N, class T, int R> constexpr bool isSmallOperand<N, View<T, R>> =
-    std::is_const_v<T> && R < N;
+template <int N, class T, int R>
+constexpr bool isSmallOperand<N, View<T, R>> = std::is_const_v<T> && R < N;
 template <int N, class T> constexpr bool isSmallOperand<N, Ptr<T>> = false;
 template <int N, class... P> constexpr bool areSmallOperands(TypeList<P...>) {
   return (isSmallOperand<N, P> && ...);
 }
 
-template <class T> constexpr bool isGemmOperand =
+template <class T>
+constexpr bool isGemmOperand =
     std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float> ||
     std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2> || std::same_as<T, std::int8_t>;
 
 // C: nothing, or the tensor c.
 template <class E, class A, class B, int N, class Operands, class... C>
-void runGemm(const Stream &stream, GemmCall call, const Tensor<A, N> &a, const Tensor<B, N> &b,
-             const Operands &operands, const Tensor<C, N> &...c) {
+void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
+             const Tensor<B, N> &b, const Operands &operands, const Tensor<C, N> &...c) {
   using T = std::remove_const_t<A>;
   using Own = Epilogue<E>;
   static_assert(std::same_as<T, std::remove_const_t<B>>,
@@ -259,6 +260,8 @@ void runGemm(const Stream &stream, GemmCall call, const Tensor<A, N> &a, const T
   static_assert(given == Own::count || (Own::has_config && given == Own::count + 1),
                 "a gemm is given one operand for each parameter of its epilogue after the sums and "
                 "the position");
+  GemmCall call;
+  call.options = options;
   call.a = a, call.b = b;
   ((call.c = c), ...);
   call.hasResult = sizeof...(C) == 1;
@@ -269,13 +272,13 @@ void runGemm(const Stream &stream, GemmCall call, const Tensor<A, N> &a, const T
     if constexpr (given > Own::count)
       static_cast<typename Own::Config &>(config) = std::get<Own::count>(operands);
     const std::array<std::int64_t, 3> extents{chosen.slots, config.m, config.n};
-    const Tensor<GemmSum<T>, 3> parts(
-        reinterpret_cast<GemmSum<T> *>(chosen.parts.address()), extents,
-        {std::int64_t{config.m} * config.n, config.n, 1}, chosen.parts);
+    const Tensor<GemmSum<T>, 3> parts(reinterpret_cast<GemmSum<T> *>(chosen.parts.address()),
+                                      extents, {std::int64_t{config.m} * config.n, config.n, 1},
+                                      chosen.parts);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      gemmKernel<T, E, View<C, 3>...>().launch(stream, chosen.programs, asBatch<3>(a), asBatch<3>(b),
-                                               asBatch<3>(c)..., std::get<I>(operands)..., parts,
-                                               Buffer<std::int32_t>(chosen.arrived), config);
+      gemmKernel<T, E, View<C, 3>...>().launch(
+          stream, chosen.programs, asBatch<3>(a), asBatch<3>(b), asBatch<3>(c)...,
+          std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived), config);
     }(std::make_index_sequence<Own::count>{});
   });
 }
@@ -302,11 +305,11 @@ void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &
                 "a gemm with a result needs an epilogue that returns it: leave c out where the "
                 "epilogue stores");
   static_assert(!std::is_const_v<C>, "a gemm's result is no Tensor of const elements");
-  detail::runGemm<E>(stream, {.options = options}, a, b, std::tie(operands...), c);
+  detail::runGemm<E>(stream, options, a, b, std::tie(operands...), c);
 }
 template <class A, class B, class C, int N, class E, class... Operands>
-void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b,
-          const Tensor<C, N> &c, E epilogue, const Operands &...operands) {
+void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, const Tensor<C, N> &c,
+          E epilogue, const Operands &...operands) {
   gemm(stream, GemmOptions(), a, b, c, epilogue, operands...);
 }
 
@@ -316,7 +319,7 @@ void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &
           const Tensor<B, N> &b, E, const Operands &...operands) {
   static_assert(detail::Epilogue<E>::stores,
                 "a gemm without a result needs an epilogue that returns nothing");
-  detail::runGemm<E>(stream, {.options = options}, a, b, std::tie(operands...));
+  detail::runGemm<E>(stream, options, a, b, std::tie(operands...));
 }
 template <class A, class B, int N, class E, class... Operands>
 void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, E epilogue,
