@@ -64,10 +64,9 @@ int main() {
           host_residual[i * n + j] + scale * 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
       worst = std::fmax(worst, std::fabs(host_y[i * n + j] - exact));
       worst_stored = std::fmax(worst_stored, std::fabs(host_before[i * n + j] - sum));
-      worst_stored =
-          std::fmax(worst_stored, std::fabs(host_after[i * n + j] - std::fmax(sum, 0)));
+      worst_stored = std::fmax(worst_stored, std::fabs(host_after[i * n + j] - std::fmax(sum, 0)));
     }
-  std::printf("gemm on %s: largest error %.1e, of what is stored %.1e\n", device.name().c_str(), worst,
-              worst_stored);
+  std::printf("gemm on %s: largest error %.1e, of what is stored %.1e\n", device.name().c_str(),
+              worst, worst_stored);
   return worst > 2e-2 || worst_stored > 2e-2;
 }

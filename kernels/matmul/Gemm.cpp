@@ -173,9 +173,8 @@ Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) 
                                             chosen.cluster * ceilDiv(call.extent("N"), chosen.n);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(call.extent("K"), chosen.k));
   chosen.persistent = field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
-  result.programs = chosen.persistent
-                        ? persistentPrograms(tiles, field("programs"), chosen.cluster)
-                        : tiles;
+  result.programs =
+      chosen.persistent ? persistentPrograms(tiles, field("programs"), chosen.cluster) : tiles;
   if (chosen.stream) {
     chosen.splits = 1;
     result.programs = std::min<std::int64_t>(field("programs"), tiles * steps);

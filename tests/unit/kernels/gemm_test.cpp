@@ -60,8 +60,8 @@ void expectNear(const Tensor<T, 2> &c, const Want &want, const std::string &what
   for (std::int64_t i = 0; i < c.extent(0); ++i)
     for (std::int64_t j = 0; j < c.extent(1); ++j) {
       const double exact = want(i, j);
-      const auto value =
-          static_cast<double>(static_cast<float>(got[static_cast<std::size_t>(i * c.extent(1) + j)]));
+      const auto value = static_cast<double>(
+          static_cast<float>(got[static_cast<std::size_t>(i * c.extent(1) + j)]));
       ASSERT_NEAR(value, exact, std::fabs(exact) * half_unit + 2e-5)
           << what << " at (" << i << ", " << j << ")";
     }
@@ -75,8 +75,8 @@ struct Way {
 // library chooses.
 const std::vector<Way> &ways() {
   static const std::vector<Way> all = [] {
-    std::map<std::string, std::int64_t> tile{{"m", 64},     {"n", 64},       {"k", 32},
-                                             {"warps", 4},  {"stages", 3},   {"splits", 1},
+    std::map<std::string, std::int64_t> tile{{"m", 64},       {"n", 32},        {"k", 32},
+                                             {"warps", 4},    {"stages", 3},    {"splits", 1},
                                              {"programs", 4}, {"persistent", 0}};
     auto with = [&](const char *field, std::int64_t value) {
       auto config = tile;
@@ -143,8 +143,7 @@ TEST_P(Gemm, MaskByIndices) {
         },
         5);
     expectNear(
-        c,
-        [&](std::int64_t i, std::int64_t j) { return j <= i + 5 ? sumAt(odd, i, j) : -1; },
+        c, [&](std::int64_t i, std::int64_t j) { return j <= i + 5 ? sumAt(odd, i, j) : -1; },
         way.name);
   }
 }
@@ -153,8 +152,7 @@ TEST_P(Gemm, MaskByIndices) {
 TEST_P(Gemm, Residual) {
   for (const bool inPlace : {false, true})
     for (const Way &way : ways()) {
-      const auto residual =
-          tensor(device.upload(numbers<half>(odd.m * odd.n, 5)), {odd.m, odd.n});
+      const auto residual = tensor(device.upload(numbers<half>(odd.m * odd.n, 5)), {odd.m, odd.n});
       const auto c = inPlace ? residual : poisoned<half>(device, odd);
       gemm(
           device.stream(), way.options, left<half>(device, odd), right<half>(device, odd), c,
@@ -186,8 +184,8 @@ TEST_P(Gemm, EpilogueThatStores) {
         },
         positive, squares.data());
     expectNear(
-        positive,
-        [&](std::int64_t i, std::int64_t j) { return std::fmax(sumAt(odd, i, j), 0); }, way.name);
+        positive, [&](std::int64_t i, std::int64_t j) { return std::fmax(sumAt(odd, i, j), 0); },
+        way.name);
     expectNear(
         squares,
         [&](std::int64_t i, std::int64_t j) { return sumAt(odd, i, j) * sumAt(odd, i, j); },
@@ -214,8 +212,7 @@ TEST_P(Gemm, ConfigurationOfTheEpilogue) {
     const auto c = poisoned<float>(device, of);
     gemm(device.stream(), left<half>(device, of), right<half>(device, of), c, epilogue,
          operands...);
-    expectNear(
-        c, [&](std::int64_t i, std::int64_t j) { return factor * sumAt(of, i, j); }, "");
+    expectNear(c, [&](std::int64_t i, std::int64_t j) { return factor * sumAt(of, i, j); }, "");
   };
   expect(2, 2.0f);
   expect(8, 2.0f, Steps{.count = 3});
@@ -257,8 +254,8 @@ TEST_P(Gemm, IntegersToIntegers) {
   for (const Way &way : ways()) {
     const auto c = poisoned<std::int8_t>(device, of);
     gemm(
-        device.stream(), way.options, left<std::int8_t>(device, of),
-        right<std::int8_t>(device, of), c,
+        device.stream(), way.options, left<std::int8_t>(device, of), right<std::int8_t>(device, of),
+        c,
         [](const Tile<std::int32_t> &sums, const GemmPosition &at,
            View<const std::int32_t, 1> offsets) {
           return minimum(maximum((sums + at.per_column(offsets)) >> 2, -128), 127);
@@ -297,8 +294,8 @@ TEST_P(Gemm, Batches) {
     const std::vector<float> got = buffer.download();
     for (std::int64_t at = 0; at < count * of.m * of.n; ++at) {
       const std::int64_t batch = at / (of.m * of.n), i = at / of.n % of.m, j = at % of.n;
-      double sum = number(batch * of.n + j, 3) +
-                   number(at, 4) * number(i * of.n + j, 5) + static_cast<double>(batch) * 1000;
+      double sum = number(batch * of.n + j, 3) + number(at, 4) * number(i * of.n + j, 5) +
+                   static_cast<double>(batch) * 1000;
       for (std::int64_t k = 0; k < of.k; ++k)
         sum += number((batch * of.m + i) * of.k + k, 1) * number(k * of.n + j, 2);
       ASSERT_EQ(got[static_cast<std::size_t>(at)], sum) << way.name << " " << at;
@@ -329,8 +326,7 @@ TEST_P(Gemm, EachLambdaIsItsOwn) {
   auto expect = [&](double factor, auto epilogue) {
     const auto c = poisoned<float>(device, of);
     gemm(device.stream(), left<half>(device, of), right<half>(device, of), c, epilogue);
-    expectNear(
-        c, [&](std::int64_t i, std::int64_t j) { return factor * sumAt(of, i, j); }, "");
+    expectNear(c, [&](std::int64_t i, std::int64_t j) { return factor * sumAt(of, i, j); }, "");
   };
   expect(2, [](const Tile<float> &sums, const GemmPosition &) { return sums * 2; });
   expect(3, [](const Tile<float> &sums, const GemmPosition &) { return sums * 3; });
@@ -343,7 +339,8 @@ detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &o
   call.a.dtype = call.b.dtype = dtype;
   call.a.extents = {of.m, of.k}, call.a.strides = {of.k, 1};
   call.b.extents = {of.k, of.n};
-  call.b.strides = bAlongK ? std::vector<std::int64_t>{1, of.k} : std::vector{of.n, std::int64_t{1}};
+  call.b.strides =
+      bAlongK ? std::vector<std::int64_t>{1, of.k} : std::vector{of.n, std::int64_t{1}};
   call.c.extents = {of.m, of.n};
   call.mayPersist = mayPersist;
   detail::GemmLaunch launch;
@@ -358,10 +355,9 @@ TEST(GemmDefaults, AreThoseOfMatmul) {
     for (const Extents &of : {Extents{4096, 4096, 1024}, Extents{64, 64, 8192},
                               Extents{1, 4096, 4096}, Extents{300, 5000, 64}})
       for (const bool alongK : {false, true}) {
-        const Invocation call =
-            resolveTypical(findKernel("matmul"), std::string(name_of(dtype)),
-                           {{"M", of.m}, {"N", of.n}, {"K", of.k}},
-                           {{"trans_b", alongK ? "true" : "false"}});
+        const Invocation call = resolveTypical(findKernel("matmul"), std::string(name_of(dtype)),
+                                               {{"M", of.m}, {"N", of.n}, {"K", of.k}},
+                                               {{"trans_b", alongK ? "true" : "false"}});
         const Config want = call.kernel->defaults(call, device.target());
         const detail::GemmLaunch got = chosenFor(device, dtype, of, alongK);
         EXPECT_EQ((Config{{"m", got.config.m},
@@ -377,8 +373,7 @@ TEST(GemmDefaults, AreThoseOfMatmul) {
                   want);
         EXPECT_FALSE(chosenFor(device, dtype, of, alongK, false).config.persistent);
       }
-  EXPECT_TRUE(
-      chosenFor(device, DType::float16, {4096, 4096, 1024}, false).config.persistent);
+  EXPECT_TRUE(chosenFor(device, DType::float16, {4096, 4096, 1024}, false).config.persistent);
 }
 
 // The tiles of a persistent program go to c by the copy engine, whatever vectors the epilogue
@@ -390,11 +385,10 @@ TEST(GemmCode, PersistentProgramsStoreByTheEngine) {
   detail::GemmConfig config{.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 3};
   config.persistent = true;
   const Tensor<half, 3> x(nullptr, {1, 4096, 4096}, {0, 4096, 1});
-  const std::string code =
-      detail::gemmKernel<half, decltype(epilogue), View<half, 3>>().emit(
-          "sm_90a", "ptx", x, x, x, Tensor<half, 1>(nullptr, {4096}, {1}),
-          Tensor<float, 3>(nullptr, {0, 128, 256}, {1, 256, 1}),
-          static_cast<std::int32_t *>(nullptr), config);
+  const std::string code = detail::gemmKernel<half, decltype(epilogue), View<half, 3>>().emit(
+      "sm_90a", "ptx", x, x, x, Tensor<half, 1>(nullptr, {4096}, {1}),
+      Tensor<float, 3>(nullptr, {0, 128, 256}, {1, 256, 1}), static_cast<std::int32_t *>(nullptr),
+      config);
   EXPECT_THAT(code, AllOf(HasSubstr("wgmma.mma_async"), HasSubstr("setmaxnreg"),
                           HasSubstr("global.shared::cta.tile.bulk_group")));
 }
@@ -424,13 +418,10 @@ TEST(GemmErrors, SaySo) {
               HasSubstr("gemm: B is 3 in b [3, 2, 2], but 2 in a [2, 2, 2]"));
   EXPECT_THAT(refusal([&] { gemm(stream, cubes, cubes, three, epilogue); }),
               HasSubstr("gemm: c is [3, 2, 2], but"));
-  EXPECT_THAT(refusal([&] {
-                gemm(stream, {.config = {{"tile", 64}}}, x, x.transpose(), c, epilogue);
-              }),
-              HasSubstr("gemm: there is no configuration field 'tile'"));
-  EXPECT_THAT(refusal([&] {
-                gemm(stream, {.config = {{"m", 0}}}, x, x.transpose(), c, epilogue);
-              }),
+  EXPECT_THAT(
+      refusal([&] { gemm(stream, {.config = {{"tile", 64}}}, x, x.transpose(), c, epilogue); }),
+      HasSubstr("gemm: there is no configuration field 'tile'"));
+  EXPECT_THAT(refusal([&] { gemm(stream, {.config = {{"m", 0}}}, x, x.transpose(), c, epilogue); }),
               HasSubstr("gemm: configuration field 'm' is a whole number from 1 to"));
   EXPECT_THAT(refusal([&] {
                 gemm(stream, x, x.transpose(), c,
