@@ -320,6 +320,30 @@ TEST_P(Gemm, EmptyExtents) {
   }
 }
 
+// A graph keeps the scratch memory of shared sums.
+TEST_P(Gemm, InAGraph) {
+  const Stream stream = device.new_stream();
+  for (const Way &way : ways()) {
+    const auto a = left<half>(device, odd), b = right<half>(device, odd);
+    const auto c = poisoned<float>(device, odd);
+    auto call = [&] {
+      gemm(stream, way.options, a, b, c,
+           [](const Tile<float> &sums, const GemmPosition &) noexcept { return -sums; });
+    };
+    call();
+    device.synchronize();
+    stream.begin_capture();
+    call();
+    const Graph graph = stream.end_capture();
+    for (int i = 0; i < 2; ++i) {
+      Buffer<float>(c.memory()).poison();
+      device.synchronize();
+      graph.launch(stream);
+      expectNear(c, [&](std::int64_t i, std::int64_t j) { return -sumAt(odd, i, j); }, way.name);
+    }
+  }
+}
+
 // Two lambdas of one signature are two kernels.
 TEST_P(Gemm, EachLambdaIsItsOwn) {
   const Extents of{33, 20, 40};
