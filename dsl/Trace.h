@@ -70,6 +70,7 @@ public:
     mlir::OpBuilder::InsertPoint outside;
     std::vector<Entry> entries;
     std::unique_ptr<mlir::Region> region = std::make_unique<mlir::Region>();
+    bool isPartition = false;
   };
   /// Opens a frame with a snapshot of every live handle and an empty block to build in.
   void open(Frame &frame, Location where);
@@ -93,6 +94,7 @@ public:
   void poison(std::exception_ptr fault);
   void rethrowPoison() const;
   size_t depth() const { return frames.size(); }
+  bool isInPartition() const { return !frames.empty() && frames.front()->isPartition; }
 
 private:
   friend class Value;

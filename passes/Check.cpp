@@ -47,6 +47,14 @@ std::string refusalOf(Type type) {
     }
     return "";
   }
+  if (auto slot = dyn_cast<tile::SlotType>(type))
+    return refusalOf(slot.getTile());
+  if (auto channel = dyn_cast<tile::ChannelType>(type)) {
+    for (RankedTensorType tile : channel.getTiles())
+      if (std::string refusal = refusalOf(tile); !refusal.empty())
+        return refusal;
+    return "";
+  }
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
   bool known = isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType,

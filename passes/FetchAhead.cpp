@@ -250,7 +250,8 @@ private:
         auto type =
             cta::ChannelType::get(builder.getContext(), depth + load->isReadLonger, load->buffer);
         group.channels.push_back(cta::ChannelOp::create(
-            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps));
+            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps,
+            /*by_hand=*/false));
       }
   }
 

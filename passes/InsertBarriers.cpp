@@ -504,7 +504,7 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     Flow flow(kernel, *target);
     flow.insert();
     if (flow.overwritten) {
-      flow.overwritten->emitOpError("overwrites what a dot in flight reads");
+      channelError(flow.overwritten) << "overwrites what a dot in flight reads";
       return signalPassFailure();
     }
     thinOut(flow, kernel);

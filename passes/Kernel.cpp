@@ -59,6 +59,19 @@ Operation *outermostAround(Operation *op) {
   return op;
 }
 
+InFlightDiagnostic channelError(Operation *op) {
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  const bool byHand =
+      kernel
+          .walk([](cta::ChannelOp channel) {
+            return channel.getByHand() ? WalkResult::interrupt() : WalkResult::advance();
+          })
+          .wasInterrupted();
+  if (byHand)
+    return op->emitError("this ");
+  return op->emitOpError();
+}
+
 unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, 3); }
 
 } // namespace sectile

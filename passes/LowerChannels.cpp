@@ -56,12 +56,17 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     eraseDeadCode(getOperation());
   }
 
+  static bool isByHand(Value channel) {
+    return channel.getDefiningOp<cta::ChannelOp>().getByHand();
+  }
+
   // The phases of mbarriers go on for the kernel's life. Where the loop that fills a channel is run
   // many times, its uses are numbered from where the run before ended.
   void countOn(const ChannelUses &uses) {
     SmallVector<cta::WaitOp> waits;
     getOperation().walk([&](cta::WaitOp wait) {
-      if (uses.isByEngine(wait.getChannels()))
+      // Those of channels by hand are numbered for the kernel's life already.
+      if (uses.isByEngine(wait.getChannels()) && !isByHand(wait.getChannels().front()))
         waits.push_back(wait);
     });
     DenseSet<Value> done; // where the uses of a loop begin
@@ -283,6 +288,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
         value.setType(type.getTile());
     };
+    bool byHand = false;
+    getOperation().walk([&](cta::ChannelOp channel) { byHand |= channel.getByHand(); });
+    if (byHand) // they wait themselves
+      return;
     getOperation().walk([&](Operation *op) {
       if (auto start = dyn_cast<cta::DotStartOp>(op))
         starts.push_back(start);

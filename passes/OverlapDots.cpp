@@ -158,9 +158,19 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     llvm::for_each(loops, [&](scf::ForOp loop) { overlap(loop); });
   }
 
+  /// Whether the program itself says when what a dot reads is handed back.
+  static bool readsByHand(cta::DotOp dot) {
+    return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
+      if (!isa<cta::BufferType>(operand.getType()))
+        return false;
+      auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner);
+      return channel && channel.getByHand();
+    });
+  }
+
   std::optional<Flight> flightOf(cta::DotOp dot) const {
     const std::optional<unsigned> number = carriedNumber(dot);
-    if (!number || !isAsynchronous(dot, target))
+    if (!number || !isAsynchronous(dot, target) || readsByHand(dot))
       return std::nullopt;
     Flight flight{dot, carriedSums(dot), *number};
     auto loop = cast<scf::ForOp>(dot->getParentOp());

@@ -43,6 +43,15 @@ public:
     llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
   }
 
+  /// Adds what a region takes from around it.
+  void addAround(Region &region) {
+    region.walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (!region.isAncestor(operand.getParentRegion()))
+          need(operand);
+    });
+  }
+
   /// Why it cannot be done by another thread; empty when it can.
   std::string whyNot() const { return refusal; }
 
@@ -167,6 +176,12 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     FailureOr<Target> target = targetOf(kernel);
     if (failed(target))
       return signalPassFailure();
+    const auto stated = kernel.getBody().getOps<cta::PartitionOp>();
+    if (!stated.empty()) {
+      if (failed(moveAhead(*stated.begin())))
+        signalPassFailure();
+      return;
+    }
     // Readers arrive where producers wait.
     DenseSet<Value> empties;
     kernel.walk([&](cta::MbarrierArriveOp arrive) { empties.insert(arrive.getBarriers()); });
@@ -209,6 +224,31 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     for (Operation *op : moved)
       op->erase();
     eraseDeadCode(kernel);
+  }
+
+  /// Before a partition that the kernel states its own warps do what all warps do: nothing but what
+  /// the partition takes from around it.
+  LogicalResult moveAhead(cta::PartitionOp partition) {
+    Slice slice(getOperation());
+    slice.addAround(partition.getBody());
+    if (std::string why = slice.whyNot(); !why.empty())
+      return partition.emitError(
+                 "a partition computes with scalars that other warps can compute as "
+                 "well: ")
+             << why;
+    Block &body = getOperation().getBody().front();
+    // Where all of it goes; channels may be first themselves.
+    OpBuilder builder(&body, body.begin());
+    Operation *place = cta::BarrierOp::create(builder, partition.getLoc());
+    builder.setInsertionPoint(place);
+    makeFirst(builder, slice);
+    for (Operation &op : llvm::make_early_inc_range(
+             llvm::make_range(std::next(place->getIterator()), partition->getIterator())))
+      if (slice.has(&op))
+        op.moveBefore(place);
+    partition->moveBefore(place);
+    place->erase();
+    return success();
   }
 
   /// Channels and mbarriers come before the partition, and so does the barrier after which all see

@@ -83,6 +83,16 @@ def SelectVectors : Pass<"select-vectors", "::mlir::func::FuncOp"> {
   }];
 }
 
+def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
+  let summary = "turn the channels, partitions and dots in flight that a kernel states into those of `cta`";
+  let description = [{
+    Chooses who carries what is copied to slots, which is the copy engine where it can, and the layout of each slot by
+    who reads it: dots read slots in place. Expects layouts on all tiles. Refuses uses of channels in branches, copies of
+    a partition that the engine cannot make, and registers beyond the register file.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
   let description = [{

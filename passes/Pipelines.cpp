@@ -30,6 +30,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSelectMma());
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());
+  kernel.addPass(createExplicitChannels());
   kernel.addPass(createStageOperands());
   kernel.addPass(createLowerChannels());
   kernel.addPass(createOverlapDots());

@@ -2,6 +2,7 @@
 // multiply-adds.
 #include "ir/MmaElements.h"
 #include "passes/Check.h"
+#include "passes/ExplicitChannels.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
@@ -64,6 +65,9 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
         const Contiguity pointers = contiguityOf(*contiguity, op).pointers;
         if (pointers[along].contiguity > pointers[1 - along].contiguity)
           return true;
+      } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
+        for (tile::FillOp fill : fillsOf(read))
+          reached.insert({fill.getTile(), along});
       } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
         reached.insert({permute.getSource(), unsigned(permute.getOrder()[along])});
       } else if (op->hasTrait<OpTrait::Elementwise>()) {
@@ -159,8 +163,10 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     DenseI32ArrayAttr instruction;
     if (shape)
       instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
-    Value result =
+    auto result =
         cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
+    if (dot->hasAttr(tile::inFlightAttr))
+      result->setAttr(tile::inFlightAttr, builder.getUnitAttr());
     dot.replaceAllUsesWith(cast(builder, loc, result, sum));
     dot.erase();
   }

@@ -454,8 +454,10 @@ def Cta_ChannelOp : Cta_Op<"channel", [MemoryEffects<[MemAlloc<Cta_SharedMemory>
   let description = [{
     `between_warps`: other warps may fill it than read it. Each use is handed back at an mbarrier then, where a producer
     waits that acquires the slot again. The engine fills such channels.
+
+    `by_hand`: the program itself says when it is filled and read. Mistakes are the user's, and no pass moves its uses.
   }];
-  let arguments = (ins OptionalAttr<I32Attr>:$offset, UnitAttr:$between_warps);
+  let arguments = (ins OptionalAttr<I32Attr>:$offset, UnitAttr:$between_warps, UnitAttr:$by_hand);
   let results = (outs Cta_ChannelType:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }

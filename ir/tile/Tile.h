@@ -20,6 +20,10 @@ namespace sectile::tile {
 struct DebugResource : mlir::SideEffects::Resource::Base<DebugResource> {
   llvm::StringRef getName() final { return "tile.debug"; }
 };
+/// What operations on channels and on dots in flight read and write: it keeps them in order.
+struct ChannelMemory : mlir::SideEffects::Resource::Base<ChannelMemory> {
+  llvm::StringRef getName() final { return "tile.channel"; }
+};
 } // namespace sectile::tile
 
 #define GET_TYPEDEF_CLASSES
@@ -38,6 +42,9 @@ inline constexpr llvm::StringLiteral clusterAttr = "tile.cluster";
 inline constexpr llvm::StringLiteral divisibleAttr = "tile.divisible";
 /// On a kernel's integer argument: its value is from zero to less than this i64.
 inline constexpr llvm::StringLiteral belowAttr = "tile.below";
+
+/// On a dot: its sums are in flight until a `tile.dot_wait`.
+inline constexpr llvm::StringLiteral inFlightAttr = "tile.in_flight";
 
 /// The element type of a tile, or a scalar's own type.
 inline mlir::Type elementType(mlir::Type type) { return mlir::getElementTypeOrSelf(type); }

@@ -7,6 +7,7 @@ include "ir/tile/TileShapeOps.td"
 include "ir/tile/TileMemoryOps.td"
 include "ir/tile/TileComputeOps.td"
 include "ir/tile/TileEscapeOps.td"
+include "ir/tile/TileChannelOps.td"
 
 def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let summary = "index of this program along an axis of the grid";

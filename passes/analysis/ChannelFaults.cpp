@@ -1,6 +1,7 @@
 // What a fault of channels is, in words.
 #include "passes/analysis/ChannelFaults.h"
 #include "mlir/IR/Diagnostics.h"
+#include "passes/Kernel.h"
 
 using namespace mlir;
 
@@ -27,7 +28,7 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
     const int64_t number = int64_t(fault.turn) * ring + std::max(at.position, 0);
     return at.position < 0 ? std::string() : " (use " + std::to_string(number) + ")";
   };
-  InFlightDiagnostic error = operationOf(at)->emitOpError();
+  InFlightDiagnostic error = channelError(operationOf(at));
   const char *other = "here";
   switch (fault.kind) {
   case Fault::Deadlock:

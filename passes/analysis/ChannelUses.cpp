@@ -5,6 +5,7 @@
 // groups.
 #include "passes/analysis/ChannelUses.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -63,11 +64,20 @@ private:
   /// A use that was waited for: how many of its channel, also not released yet, came before it; -1
   /// once it is released.
   using Use = std::pair<Value, int>;
+  /// A use that a dot in flight reads, and how many dots were started since.
+  struct ReadInFlight {
+    Use use;
+    unsigned later = 0;
+    bool operator==(const ReadInFlight &) const = default;
+  };
+  using Flight = SmallVector<ReadInFlight>;
+  /// Dots beyond which nobody counts.
+  static constexpr unsigned mostDots = 16;
   /// What is in scope.
   struct State {
     llvm::MapVector<Value, Ring> rings;
-    llvm::MapVector<Value, Use> buffers;               ///< that a wait gave
-    llvm::MapVector<Value, SmallVector<Use>> inFlight; ///< what the dot reads
+    llvm::MapVector<Value, Use> buffers;     ///< that a wait gave
+    llvm::MapVector<Value, Flight> inFlight; ///< what the dot reads
 
     bool operator==(const State &other) const {
       auto same = [](const auto &a, const auto &b) {
@@ -81,7 +91,8 @@ private:
   };
 
   static LogicalResult fail(Operation *op, Value channel, const Twine &what) {
-    InFlightDiagnostic error = op->emitOpError(what);
+    InFlightDiagnostic error = channelError(op);
+    error << what;
     error.attachNote(channel.getLoc()) << "of this channel";
     return error;
   }
@@ -111,8 +122,20 @@ private:
       return visit(release, state);
     if (auto start = dyn_cast<cta::DotStartOp>(op))
       return visit(start, state);
-    if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+    if (auto begin = dyn_cast<cta::DotBeginOp>(op)) {
+      state.inFlight[begin] = {};
+      return success();
+    }
+    if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
+      land(state, 0);
       return LogicalResult(take(op, wait.getDot(), state));
+    }
+    if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
+      land(state, wait.getPending());
+      return success();
+    }
+    if (auto partition = dyn_cast<cta::PartitionOp>(op))
+      return visit(partition, state);
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return visitFor(loop, state);
     if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -140,7 +163,9 @@ private:
   LogicalResult visit(cta::AcquireOp acquire, State &state) {
     Value channel = acquire.getChannel();
     Ring &ring = state.rings[channel];
-    if (unsigned depth = acquire.getChannel().getType().getDepth(); ring.slots() >= depth)
+    // Other warps may hand slots back meanwhile.
+    const unsigned taken = isBetweenPartitions(channel) ? ring.acquired : ring.slots();
+    if (unsigned depth = acquire.getChannel().getType().getDepth(); taken >= depth)
       return fail(acquire, channel, "acquires a slot while all " + Twine(depth) + " are in use");
     const unsigned after = ring.slots();
     ++ring.acquired;
@@ -159,7 +184,10 @@ private:
       if (failed(check(commit, channel, ring, commit.getSlot(), ring.read + ring.committed.size())))
         return failure();
       --ring.acquired;
-      ring.committed.push_back(0);
+      if (isBetweenPartitions(channel))
+        ++ring.first->offset;
+      else
+        ring.committed.push_back(0);
     }
     return success();
   }
@@ -167,12 +195,18 @@ private:
   LogicalResult visit(cta::WaitOp wait, State &state) {
     for (auto [channel, buffer] : llvm::zip_equal(wait.getChannels(), wait.getBuffers())) {
       Ring &ring = state.rings[channel];
-      if (ring.committed.empty())
+      const bool byOthers = isBetweenPartitions(channel);
+      if (byOthers && ring.read >= cast<cta::ChannelType>(channel.getType()).getDepth())
+        return fail(wait, channel, "waits for a use while all slots are being read");
+      if (!byOthers && ring.committed.empty())
         return fail(wait, channel, "waits for a use that was not committed");
       if (failed(check(wait, channel, ring, wait.getSlot(), ring.read)))
         return failure();
-      unsigned closed = ring.committed.front();
-      ring.committed.erase(ring.committed.begin());
+      unsigned closed = 0;
+      if (!byOthers) {
+        closed = ring.committed.front();
+        ring.committed.erase(ring.committed.begin());
+      }
       state.buffers[buffer] = {channel, int(ring.read++)};
       auto [at, isNew] = uses.groups.try_emplace(wait, closed);
       at->second = std::min(at->second, closed);
@@ -193,8 +227,8 @@ private:
         if (use.first == channel && use.second >= 0)
           --use.second;
       for (auto &[dot, read] : state.inFlight)
-        for (Use &use : read)
-          if (use.first == channel && --use.second < 0)
+        for (ReadInFlight &each : read)
+          if (each.use.first == channel && --each.use.second < 0)
             return fail(release, channel, "releases a use that a dot in flight reads");
     }
     return success();
@@ -208,26 +242,52 @@ private:
   }
 
   static LogicalResult visit(cta::DotStartOp start, State &state) {
-    SmallVector<Use> read;
+    Flight read;
+    for (auto &[dot, others] : state.inFlight)
+      for (ReadInFlight &each : others)
+        each.later = std::min(each.later + 1, mostDots);
     if (isa<cta::InFlightType>(start.getAcc().getType())) {
-      FailureOr<SmallVector<Use>> before = take(start, start.getAcc(), state);
+      FailureOr<Flight> before = take(start, start.getAcc(), state);
       if (failed(before))
         return failure();
       read = std::move(*before); // in flight as long as it is
     }
     for (const BufferAccess &access : bufferAccesses(start))
       if (auto use = state.buffers.find(access.origin.buffer); use != state.buffers.end())
-        read.push_back(use->second);
+        read.push_back({use->second});
     state.inFlight[start] = std::move(read);
     return success();
   }
 
+  // Dots with so many started since have read their operands.
+  static void land(State &state, unsigned pending) {
+    for (auto &[dot, read] : state.inFlight)
+      llvm::erase_if(read, [&](const ReadInFlight &each) { return each.later >= pending; });
+  }
+
+  // Each side counts the uses of its own: mbarriers keep one from overtaking the other, which
+  // check-channels sees.
+  LogicalResult visit(cta::PartitionOp partition, State &state) {
+    State own = state;
+    Block &body = partition.getBody().front();
+    if (failed(visit(body, own)))
+      return failure();
+    for (auto &[channel, ring] : own.rings)
+      if (ring.acquired)
+        return fail(partition, channel, "ends with a use that was acquired and not committed");
+    return success();
+  }
+  static bool isBetweenPartitions(Value channel) {
+    auto op = channel.getDefiningOp<cta::ChannelOp>();
+    return op && op.getBetweenWarps() && op.getByHand();
+  }
+
   // What a dot in flight reads, which is in flight no longer, or under another name.
-  static FailureOr<SmallVector<Use>> take(Operation *op, Value dot, State &state) {
+  static FailureOr<Flight> take(Operation *op, Value dot, State &state) {
     auto entry = state.inFlight.find(dot);
     if (entry == state.inFlight.end())
-      return op->emitOpError("has a dot that is not in flight on every path");
-    SmallVector<Use> read = std::move(entry->second);
+      return channelError(op) << "has a dot that is not in flight on every path";
+    Flight read = std::move(entry->second);
     state.inFlight.erase(entry);
     return read;
   }
@@ -237,7 +297,8 @@ private:
     auto isLocal = [&](auto &entry) { return entry.first.getParentBlock() == &block; };
     for (auto &[dot, read] : state.inFlight)
       if (dot.getParentBlock() == &block)
-        return block.getTerminator()->emitOpError("leaves a dot in flight that nobody waits for");
+        return channelError(block.getTerminator())
+               << "leaves a dot in flight that nobody waits for";
     state.rings.remove_if(isLocal);
     state.buffers.remove_if(isLocal);
     return success();
@@ -247,11 +308,11 @@ private:
   // values of the block that ends, if any does.
   LogicalResult rename(Operation *op, State &state, ValueRange from, ValueRange to,
                        Block *ends = nullptr) {
-    SmallVector<std::pair<Value, SmallVector<Use>>> dots;
+    SmallVector<std::pair<Value, Flight>> dots;
     for (auto [source, target] : llvm::zip_equal(from, to)) {
       if (!isa<cta::InFlightType>(source.getType()))
         continue;
-      FailureOr<SmallVector<Use>> read = take(op, source, state);
+      FailureOr<Flight> read = take(op, source, state);
       if (failed(read))
         return failure();
       dots.push_back({target, std::move(*read)});
@@ -301,14 +362,19 @@ private:
       if (auto others = other.buffers.find(buffer); others != other.buffers.end())
         use.second = std::min(use.second, others->second.second);
     if (state.inFlight.size() != other.inFlight.size())
-      return op->emitOpError("leaves a dot in flight by one path and not by another");
+      return channelError(op) << "leaves a dot in flight by one path and not by another";
     for (const auto &[dot, read] : other.inFlight) {
       auto own = state.inFlight.find(dot);
       if (own == state.inFlight.end())
-        return op->emitOpError("leaves a dot in flight by one path and not by another");
-      for (const Use &use : read)
-        if (!llvm::is_contained(own->second, use))
-          own->second.push_back(use);
+        return channelError(op) << "leaves a dot in flight by one path and not by another";
+      for (const ReadInFlight &each : read) {
+        auto same = llvm::find_if(own->second,
+                                  [&](const ReadInFlight &mine) { return mine.use == each.use; });
+        if (same == own->second.end())
+          own->second.push_back(each);
+        else
+          same->later = std::min(same->later, each.later);
+      }
     }
     return success();
   }

@@ -337,7 +337,8 @@ void addBounds(Run &run, Operation &op) {
       isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
           tile::JoinOp, tile::SplitOp, tile::GatherOp, tile::LoadOp, tile::LoadBlockOp, tile::DotOp,
           tile::DotScaledOp, tile::HintOp, tile::AtomicRMWOp, tile::AtomicCasOp,
-          tile::AtomicBlockOp, tile::StoreOp, tile::StoreBlockOp>(op) ||
+          tile::AtomicBlockOp, tile::StoreOp, tile::StoreBlockOp, tile::ChannelOp, tile::AcquireOp,
+          tile::WaitOp, tile::ReadSlotOp, tile::DotWaitOp>(op) ||
       op.getName().getStringRef() == "func.call" || op.getNumResults() == 0)
     return;
   auto found = floatBounds().find(op.getName().getStringRef());

@@ -18,7 +18,7 @@ const Table &allOperations() {
   static const Table table = [] {
     Table all;
     for (auto add : {addIntegers, addFloats, addConversions, addShapes, addMemory, addAtomics,
-                     addDots, addCombining, addControl, addEscapes})
+                     addDots, addCombining, addControl, addEscapes, addChannels})
       add(all);
     return all;
   }();
@@ -31,7 +31,7 @@ ElementType ElementType::of(mlir::Type type) {
   type = tile::elementType(type);
   if (llvm::isa<tile::PtrType>(type))
     return {64, nullptr, true};
-  if (type.isIndex() || llvm::isa<tile::ViewType>(type))
+  if (type.isIndex() || llvm::isa<tile::ViewType, tile::ChannelType, tile::SlotType>(type))
     return {64, nullptr};
   return {type.getIntOrFloatBitWidth(), FloatFormat::of(type)};
 }
@@ -139,6 +139,13 @@ void Run::run(Operation &op) {
 void Run::requireCertain(Operation &op, Value value) const {
   if (llvm::any_of(get(value).bounds, [](double bound) { return bound != 0; }))
     throw Uncertain{&op};
+}
+
+void Run::runAll(Block &block) {
+  for (Operation &op : block)
+    run(op);
+  if (watch)
+    watch->leave();
 }
 
 Operation &Run::runBlock(Block &block) {

@@ -6,6 +6,7 @@
 #include "runtime/interpreter/Elements.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace sectile::interpreter {
 
@@ -35,6 +36,7 @@ void addDots(Table &table);
 void addCombining(Table &table);
 void addControl(Table &table);
 void addEscapes(Table &table);
+void addChannels(Table &table);
 
 /// The allocations of the device, at the start of the launch.
 class Allocations {
@@ -75,6 +77,8 @@ public:
 
   /// Runs a block but for its terminator, which it gives.
   mlir::Operation &runBlock(mlir::Block &block);
+  /// Runs a block that has no terminator.
+  void runAll(mlir::Block &block);
   /// What the terminator passes on.
   llvm::SmallVector<ElementsRef> passedBy(mlir::OperandRange operands) const;
   llvm::SmallVector<ElementsRef> call(mlir::Block &block, llvm::ArrayRef<ElementsRef> arguments);
@@ -101,6 +105,11 @@ public:
   const Launch &launch;
   const Options &options;
   GridExtents id{0, 0, 0};
+
+  /// The channels' tiles that were filled and not released, and the uses that were committed, by
+  /// what slotOf gives.
+  llvm::DenseMap<uint64_t, ElementsRef> slots;
+  llvm::DenseSet<uint64_t> committed;
 
 private:
   void check(mlir::Operation &op, const char *verb, uint64_t address, uint64_t bytes,

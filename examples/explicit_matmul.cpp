@@ -1,0 +1,117 @@
+// The explicit level: a matrix product that says itself when its tiles are copied, multiplied and
+// handed back, by warps of one kind and with a partition for the copies.
+#include <cmath>
+#include <cstdio>
+#include <sectile/cta.h>
+#include <sectile/sectile.h>
+
+namespace sc = sectile;
+
+struct Tiles {
+  int m = 128, n = 128, k = 64, depth = 4;
+  int warps = 8;
+};
+SECTILE_CONFIG(Tiles, m, n, k, depth, warps)
+
+// [partition]
+sc::Kernel partitioned{
+    "partitioned",
+    [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b, sc::View<sc::half, 2> c,
+       const Tiles &tile) {
+      sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                            sc::cta::TileOf<sc::half>{tile.k, tile.n});
+      auto i = sc::program_id(0), j = sc::program_id(1);
+      auto steps = sc::cdiv(a.extent(1), tile.k);
+
+      sc::cta::partition({.warps = 4, .registers = 24, .others = 240}, [&] {
+        for (auto k : sc::range(0, steps)) {
+          auto [left, right] = ring.acquire(); // waits until the slot was handed back
+          left.copy(a.tile(tile.m, tile.k), i, k);
+          right.copy(b.tile(tile.k, tile.n), k, j);
+          ring.commit();
+        }
+      });
+
+      sc::cta::InFlight sums{sc::zeros<float>(tile.m, tile.n)};
+      auto [left, right] = ring.wait();
+      sums = sc::cta::dot_async(left.read(), right.read(), sums);
+      for (auto k : sc::range(1, steps)) {
+        auto [left, right] = ring.wait();
+        sums = sc::cta::dot_async(left.read(), right.read(), sums);
+        sc::cta::wait_for_dots(1); // the dot before has read its slot
+        ring.release();
+      }
+      auto acc = sc::cta::wait(sums);
+      ring.release();
+      c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
+    }};
+// [/partition]
+
+// [pipelined]
+sc::Kernel pipelined{
+    "pipelined",
+    [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b, sc::View<sc::half, 2> c,
+       const Tiles &tile) {
+      sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                            sc::cta::TileOf<sc::half>{tile.k, tile.n});
+      auto i = sc::program_id(0), j = sc::program_id(1);
+      auto steps = sc::cdiv(a.extent(1), tile.k);
+      auto fetch = [&](sc::Int k) {
+        auto [left, right] = ring.acquire();
+        left.copy(a.tile(tile.m, tile.k), i, k, k < steps);
+        right.copy(b.tile(tile.k, tile.n), k, j, k < steps);
+        ring.commit();
+      };
+
+      for (int k = 0; k < tile.depth - 1; ++k)
+        fetch(k);
+      auto acc = sc::zeros<float>(tile.m, tile.n);
+      for (auto k : sc::range(0, steps)) {
+        auto [left, right] = ring.wait();
+        fetch(k + (tile.depth - 1));
+        acc = sc::dot(left.read(), right.read(), acc);
+        ring.release();
+      }
+      c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
+    }};
+// [/pipelined]
+
+/// How many elements of a · b differ from those of small integers, which are exact.
+template <class Kernel>
+int wrong(const char *name, Kernel &kernel, sc::Device &device, int m, int n, int k,
+          const Tiles &tile) {
+  std::vector<sc::half> host_a(m * k), host_b(k * n);
+  for (int i = 0; i < m * k; ++i)
+    host_a[i] = static_cast<sc::half>(float(i % 7 - 3));
+  for (int i = 0; i < k * n; ++i)
+    host_b[i] = static_cast<sc::half>(float(i % 5 - 2));
+  auto a = device.upload(host_a), b = device.upload(host_b);
+  auto c = device.allocate<sc::half>(m * n);
+  const sc::Grid grid{unsigned((m + tile.m - 1) / tile.m), unsigned((n + tile.n - 1) / tile.n)};
+  kernel.launch(device.stream(), grid, sc::tensor(a, {m, k}), sc::tensor(b, {k, n}),
+                sc::tensor(c, {m, n}), tile);
+  const auto host_c = c.download();
+  int count = 0;
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int p = 0; p < k; ++p)
+        sum += double(float(host_a[i * k + p])) * double(float(host_b[p * n + j]));
+      count += std::fabs(double(float(host_c[i * n + j])) - sum) > 0;
+    }
+  std::printf("%s on %s: %d of %d elements wrong\n", name, device.name().c_str(), count, m * n);
+  return count;
+}
+
+int main() {
+  int count = 0;
+  // A chip without a copy engine runs the second kernel alone.
+  auto hopper = sc::Device::open("virtual:sm_90a");
+  count += wrong("partitioned", partitioned, hopper, 256, 256, 256, {});
+  for (const char *name : {"virtual:sm_90a", "virtual:sm_80"}) {
+    auto device = sc::Device::open(name);
+    count += wrong("pipelined", pipelined, device, 200, 152, 104,
+                   {.m = 64, .n = 64, .k = 32, .depth = 3, .warps = 4});
+  }
+  return count != 0;
+}
