@@ -25,10 +25,10 @@ std::vector<Value> wrapAll(Trace &trace, ValueRange values) {
 }
 
 SmallVector<mlir::Type> slotTypes(mlir::Value channel) {
-  return llvm::map_to_vector(
-      cast<tile::ChannelType>(channel.getType()).getTiles(), [](RankedTensorType tile) {
-        return mlir::Type(tile::SlotType::get(tile.getContext(), tile));
-      });
+  return llvm::map_to_vector(cast<tile::ChannelType>(channel.getType()).getTiles(),
+                             [](RankedTensorType tile) {
+                               return mlir::Type(tile::SlotType::get(tile.getContext(), tile));
+                             });
 }
 
 } // namespace
@@ -49,8 +49,7 @@ Ring::Ring(const Extent &depth, std::span<const SlotShape> tiles) {
   }
   mlir::Location loc = trace.location(where);
   channel_ = trace.wrap(tile::ChannelOp::create(
-      trace.builder, loc,
-      tile::ChannelType::get(trace.builder.getContext(), depth.number, types)));
+      trace.builder, loc, tile::ChannelType::get(trace.builder.getContext(), depth.number, types)));
   oldest_ = trace.wrap(constantOf(trace, loc, trace.builder.getI32Type(), 0));
 }
 
@@ -104,10 +103,10 @@ void Ring::wait(Location where) {
     fail(where, "a partition that waits for a channel waits for itself: it acquires, copies and "
                 "commits, and the rest of the kernel waits and releases");
   mlir::Value channel = trace.get(channel_, where);
-  read_ = wrapAll(trace, tile::WaitOp::create(trace.builder, trace.location(where),
-                                              slotTypes(channel), channel,
-                                              trace.get(use(waited_, where), where))
-                             .getSlots());
+  read_ =
+      wrapAll(trace, tile::WaitOp::create(trace.builder, trace.location(where), slotTypes(channel),
+                                          channel, trace.get(use(waited_, where), where))
+                         .getSlots());
   ++waited_;
   if (!betweenWarps_)
     --committed_;
@@ -161,15 +160,15 @@ Value dotInFlight(Kind a, const Value &left, Kind b, const Value &right, Kind ac
 
 Value waitForDot(const Value &sums, Location where) {
   Trace &trace = Trace::current(where);
-  return trace.wrap(tile::DotWaitOp::create(trace.builder, trace.location(where),
-                                            trace.get(sums, where)));
+  return trace.wrap(
+      tile::DotWaitOp::create(trace.builder, trace.location(where), trace.get(sums, where)));
 }
 
 void waitForDots(const Extent &pending) {
   Trace &trace = Trace::current(pending.where);
   if (pending.number < 0 || pending.number > 8)
-    fail(pending.where, "sc::cta::wait_for_dots leaves 0 to 8 dots in flight, not " +
-                            Twine(pending.number));
+    fail(pending.where,
+         "sc::cta::wait_for_dots leaves 0 to 8 dots in flight, not " + Twine(pending.number));
   tile::DotsWaitOp::create(trace.builder, trace.location(pending.where), pending.number);
 }
 
@@ -198,8 +197,8 @@ void partition(const cta::PartitionOptions &options, const Callback &body, Locat
   trace.restore(open.frame);
   Block &traced = open.frame.region->front();
   trace.builder.restoreInsertionPoint(open.frame.outside);
-  auto made = tile::PartitionOp::create(trace.builder, trace.location(where), options.warps,
-                                        registers);
+  auto made =
+      tile::PartitionOp::create(trace.builder, trace.location(where), options.warps, registers);
   Block *block = &made.getBody().emplaceBlock();
   block->getOperations().splice(block->end(), traced.getOperations());
   open.closed();

@@ -15,13 +15,13 @@ SECTILE_CONFIG(Tiles, m, n, k, depth, warps)
 
 // [partition]
 sc::Kernel partitioned{
-    "partitioned",
-    [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b, sc::View<sc::half, 2> c,
-       const Tiles &tile) {
+    "partitioned", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
+                      sc::View<sc::half, 2> c, const Tiles &tile) {
       sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
                             sc::cta::TileOf<sc::half>{tile.k, tile.n});
       auto i = sc::program_id(0), j = sc::program_id(1);
-      auto steps = sc::cdiv(a.extent(1), tile.k);
+      // The first product stands before the loop: of an empty K it is one of zeros.
+      auto steps = sc::maximum(sc::cdiv(a.extent(1), tile.k), 1);
 
       sc::cta::partition({.warps = 4, .registers = 24, .others = 240}, [&] {
         for (auto k : sc::range(0, steps)) {
@@ -48,32 +48,30 @@ sc::Kernel partitioned{
 // [/partition]
 
 // [pipelined]
-sc::Kernel pipelined{
-    "pipelined",
-    [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b, sc::View<sc::half, 2> c,
-       const Tiles &tile) {
-      sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
-                            sc::cta::TileOf<sc::half>{tile.k, tile.n});
-      auto i = sc::program_id(0), j = sc::program_id(1);
-      auto steps = sc::cdiv(a.extent(1), tile.k);
-      auto fetch = [&](sc::Int k) {
-        auto [left, right] = ring.acquire();
-        left.copy(a.tile(tile.m, tile.k), i, k, k < steps);
-        right.copy(b.tile(tile.k, tile.n), k, j, k < steps);
-        ring.commit();
-      };
+sc::Kernel pipelined{"pipelined", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
+                                     sc::View<sc::half, 2> c, const Tiles &tile) {
+                       sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                                             sc::cta::TileOf<sc::half>{tile.k, tile.n});
+                       auto i = sc::program_id(0), j = sc::program_id(1);
+                       auto steps = sc::cdiv(a.extent(1), tile.k);
+                       auto fetch = [&](sc::Int k) {
+                         auto [left, right] = ring.acquire();
+                         left.copy(a.tile(tile.m, tile.k), i, k, k < steps);
+                         right.copy(b.tile(tile.k, tile.n), k, j, k < steps);
+                         ring.commit();
+                       };
 
-      for (int k = 0; k < tile.depth - 1; ++k)
-        fetch(k);
-      auto acc = sc::zeros<float>(tile.m, tile.n);
-      for (auto k : sc::range(0, steps)) {
-        auto [left, right] = ring.wait();
-        fetch(k + (tile.depth - 1));
-        acc = sc::dot(left.read(), right.read(), acc);
-        ring.release();
-      }
-      c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
-    }};
+                       for (int k = 0; k < tile.depth - 1; ++k)
+                         fetch(k);
+                       auto acc = sc::zeros<float>(tile.m, tile.n);
+                       for (auto k : sc::range(0, steps)) {
+                         auto [left, right] = ring.wait();
+                         fetch(k + (tile.depth - 1));
+                         acc = sc::dot(left.read(), right.read(), acc);
+                         ring.release();
+                       }
+                       c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
+                     }};
 // [/pipelined]
 
 /// How many elements of a · b differ from those of small integers, which are exact.

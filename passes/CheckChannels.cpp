@@ -375,6 +375,22 @@ private:
     }
   }
 
+  static bool isMadeAround(cta::PartitionOp parted, scf::ForOp loop) {
+    return llvm::none_of(
+        ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()},
+        [&](Value bound) { return parted.getBody().isAncestor(bound.getParentRegion()); });
+  }
+  /// The number of the partition that a loop is in.
+  uint32_t partitionOf(scf::ForOp loop) {
+    uint32_t number = 0;
+    for (auto parted : kernel.getBody().getOps<cta::PartitionOp>()) {
+      ++number;
+      if (parted->isAncestor(loop))
+        return number;
+    }
+    return 0;
+  }
+
   void makeSteps(Block &block) {
     Steps own;
     for (Operation &op : block) {
@@ -388,6 +404,12 @@ private:
           own.steps.back().events = events->second;
         if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop))
           own.loops.push_back(loop);
+        // How often a partition fills a channel and how often others read it follows from the same
+        // values: those that are the least for one of them are tried, too.
+        if (auto parted = dyn_cast<cta::PartitionOp>(op))
+          for (auto loop : parted.getBody().getOps<scf::ForOp>())
+            if (controls.contains(loop) && isMadeAround(parted, loop))
+              own.loops.push_back(loop);
       } else if (isScalarArithmetic(&op) && valueNumbers.contains(op.getResult(0))) {
         own.steps.push_back({&op, true, valueNumbers.at(op.getResult(0)), {}, {}});
         for (Value operand : op.getOperands())
@@ -550,7 +572,11 @@ private:
     }
     ++choices;
     // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
-    llvm::for_each(own.loops, [&](scf::ForOp loop) { chooseBounds(loop); });
+    for (scf::ForOp loop : own.loops) {
+      const uint32_t here = std::exchange(partition, partitionOf(loop));
+      chooseBounds(loop);
+      partition = here;
+    }
     SmallVector<Number, 3> operands;
     for (const Step &step : own.steps) {
       if (step.isComputed) {

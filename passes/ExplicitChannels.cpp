@@ -207,13 +207,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (OpOperand &use : values.pop_back_val().getUses()) {
         if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(use.getOwner()))
           values.push_back(use.getOwner()->getResult(0));
-        else if (llvm::none_of(tile.dots, [&](const BufferUse &dot) { return dot.operand == &use; }))
+        else if (llvm::none_of(tile.dots,
+                               [&](const BufferUse &dot) { return dot.operand == &use; }))
           return true;
       }
     return false;
   }
 
-  //===-- Who carries what is copied -----------------------------------------------------------===//
+  //===-- Who carries what is copied
+  //-----------------------------------------------------------===//
 
   LogicalResult chooseCarrier() {
     if (channels.empty())
@@ -260,8 +262,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
             blocks[fill] = makeTensorBlock(builder, *blockOf(blockIn(fill)), contiguity);
           }
         } else if (carrier == Carrier::Copies) {
-          tile.buffer = chooseBuffer(load.getType(), tile.readers, target,
-                                     copiedAtOnce(load, contiguity));
+          tile.buffer =
+              chooseBuffer(load.getType(), tile.readers, target, copiedAtOnce(load, contiguity));
           for (tile::FillOp fill : tile.fills)
             vectors[fill] = copiedAtOnce(blockIn(fill), contiguity);
         } else {
@@ -296,7 +298,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return why;
     const unsigned dense = *denseDimension(madeView(load.getView()));
     if (tile.readers.along && tile.readers.along != dense)
-      return "the dot's instruction reads neighbours along the inner dimension, and those in memory "
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory "
              "lie across it";
     if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
       return "its view is dense along another dimension than that of another copy to this channel";
@@ -316,7 +319,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     if (tile.readers.along && tile.readers.along != fastestAxis(*cta::layoutOf(load.getType())))
-      return "the dot's instruction reads neighbours along the inner dimension, and those in memory "
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory "
              "lie across it";
     return {};
   }
@@ -338,7 +342,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         .wasInterrupted();
   }
 
-  //===-- Partitions ---------------------------------------------------------------------------===//
+  //===-- Partitions
+  //---------------------------------------------------------------------------===//
 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
@@ -348,8 +353,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return partitions[1].emitError("a kernel has one partition beside its own warps");
     tile::PartitionOp partition = partitions.front();
     if (!target.tensorCopy)
-      return partition.emitError("a partition copies by the copy engine, and ") << target.name
-                                                                                << " has none";
+      return partition.emitError("a partition copies by the copy engine, and ")
+             << target.name << " has none";
     SmallVector<int32_t, 2> registers(partition.getRegisters());
     if (failed(checkThreads(partition, registers)))
       return failure();
@@ -371,13 +376,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (registers.empty())
       return success();
     if (own % warpgroup || more % warpgroup)
-      return partition.emitError("registers are moved between groups of four warps: a partition of ")
+      return partition.emitError(
+                 "registers are moved between groups of four warps: a partition of ")
              << more << " and a kernel of " << own << " are not such groups";
     const unsigned all = target.registersPerUnit / target.warpSize;
     const unsigned taken = more * registers[0];
     if (!registers[1])
       registers[1] = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
-    const unsigned launched = std::min(all / (own + more), target.maxRegistersPerThread) / step * step;
+    const unsigned launched =
+        std::min(all / (own + more), target.maxRegistersPerThread) / step * step;
     if (taken + own * registers[1] > all)
       return partition.emitError("the register file has ")
              << all * target.warpSize << " registers: " << more << " warps with " << registers[0]
@@ -390,7 +397,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return success();
   }
 
-  //===-- Channels -----------------------------------------------------------------------------===//
+  //===-- Channels
+  //-----------------------------------------------------------------------------===//
 
   void lower(tile::ChannelOp channel, ArrayRef<SlotTile> tiles) {
     SmallVector<Operation *> users(channel->getUsers());
@@ -410,8 +418,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       const Location loc = user->getLoc();
       if (auto acquire = dyn_cast<tile::AcquireOp>(user)) {
         for (auto [slot, ring, tile] : llvm::zip(acquire.getSlots(), made, tiles))
-          buffers[slot] =
-              cta::AcquireOp::create(builder, loc, tile.buffer, ring, acquire.getUse());
+          buffers[slot] = cta::AcquireOp::create(builder, loc, tile.buffer, ring, acquire.getUse());
       } else if (auto commit = dyn_cast<tile::CommitOp>(user)) {
         cta::CommitOp::create(builder, loc, made, commit.getUse());
       } else if (auto release = dyn_cast<tile::ReleaseOp>(user)) {
@@ -458,18 +465,18 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                                      /*barriers=*/Value(), /*index=*/Value(), load.getWhen(),
                                      /*expects=*/0, /*shared=*/false);
     } else if (carrier == Carrier::Copies) {
-      cta::AsyncCopyBlockOp::create(builder, loc, load.getView(), load.getOffsets(), buffer,
-                                    load.getWhen(),
-                                    cast<cta::LayoutAttr>(load.getType().getEncoding()),
-                                    load.getCache(), load.getEviction(),
-                                    builder.getI32IntegerAttr(vectors[fill]));
+      cta::AsyncCopyBlockOp::create(
+          builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),
+          cast<cta::LayoutAttr>(load.getType().getEncoding()), load.getCache(), load.getEviction(),
+          builder.getI32IntegerAttr(vectors[fill]));
     } else {
       cta::LocalStoreOp::create(builder, loc, fill.getTile(), buffer);
     }
     fill.erase();
   }
 
-  //===-- Dots in flight -----------------------------------------------------------------------===//
+  //===-- Dots in flight
+  //-----------------------------------------------------------------------===//
 
   /// Where some instruction is complete when its threads go on, there is nothing to wait for.
   void makeDots() {
@@ -485,7 +492,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     });
     if (isAsynchronous)
       return;
-    started.front().emitRemark("is complete where it stands: its instruction runs beside no others");
+    started.front().emitRemark(
+        "is complete where it stands: its instruction runs beside no others");
     for (cta::DotOp dot : started)
       dot->removeAttr(tile::inFlightAttr);
     started.clear();
@@ -507,8 +515,9 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       } else {
         Value sums = op->getOperand(0); // no tile any more
         if (auto type = dyn_cast<cta::InFlightType>(sums.getType()))
-          sums = cta::DotWaitOp::create(builder, op->getLoc(), type.getTile(), Type(), sums, Value())
-                     .getSums();
+          sums =
+              cta::DotWaitOp::create(builder, op->getLoc(), type.getTile(), Type(), sums, Value())
+                  .getSums();
         op->getResult(0).replaceAllUsesWith(sums);
       }
       op->erase();

@@ -34,6 +34,4 @@ static LogicalResult verifySlotTile(Operation *op, SlotType slot, Type type) {
 LogicalResult FillOp::verify() {
   return verifySlotTile(*this, getSlot().getType(), getTile().getType());
 }
-LogicalResult ReadSlotOp::verify() {
-  return verifySlotTile(*this, getSlot().getType(), getType());
-}
+LogicalResult ReadSlotOp::verify() { return verifySlotTile(*this, getSlot().getType(), getType()); }

@@ -1,5 +1,5 @@
-// Channels, partitions and dots in flight, one after the other: a partition runs to its end where it
-// stands, so that a channel holds as many uses as it commits. Dots are done where they begin.
+// Channels, partitions and dots in flight, one after the other: a partition runs to its end where
+// it stands, so that a channel holds as many uses as it commits. Dots are done where they begin.
 #include "ir/tile/Tile.h"
 #include "runtime/interpreter/Run.h"
 
@@ -59,7 +59,9 @@ void release(Run &run, Operation &op) {
     run.slots.erase(slotOf(run, op, use, tile));
 }
 
-void fill(Run &run, Operation &op) { run.slots[run.word(op.getOperand(1))] = run.share(op.getOperand(0)); }
+void fill(Run &run, Operation &op) {
+  run.slots[run.word(op.getOperand(1))] = run.share(op.getOperand(0));
+}
 
 void readSlot(Run &run, Operation &op) {
   auto found = run.slots.find(run.word(op.getOperand(0)));

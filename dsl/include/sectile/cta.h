@@ -1,5 +1,6 @@
-// The explicit level, which a kernel's source includes itself: kernels that schedule their own copies and dots. Channels are rings of shared
-// memory, a partition is warps of its own that fill them, and dots run until the kernel waits.
+// The explicit level, which a kernel's source includes itself: kernels that schedule their own
+// copies and dots. Channels are rings of shared memory, a partition is warps of its own that fill
+// them, and dots run until the kernel waits.
 #pragma once
 #include <sectile/control.h>
 #include <sectile/shape.h>

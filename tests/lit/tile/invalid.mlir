@@ -517,3 +517,28 @@ func.func @atomic_block_result(%v: !tile.view<1xf32>, %o: i32, %x: tensor<32xf32
   %0 = tile.atomic_block fadd, %v[%o], %x : !tile.view<1xf32>, [i32], tensor<32xf32> -> tensor<16xf32>
   return
 }
+
+// -----
+
+func.func @channel_without_slots() {
+  // expected-error @+1 {{'tile.channel' op has no slot, or slots without a tile}}
+  %0 = tile.channel : !tile.channel<0, tensor<64x64xf16>>
+  return
+}
+
+// -----
+
+func.func @slots_of_another_channel(%use: i32) {
+  %0 = tile.channel : !tile.channel<2, tensor<64x64xf16>>
+  // expected-error @+1 {{'tile.wait' op gives other slots than its channel has}}
+  %1 = tile.wait %0[%use] : !tile.channel<2, tensor<64x64xf16>> -> !tile.slot<tensor<64x32xf16>>
+  return
+}
+
+// -----
+
+func.func @tile_of_another_slot(%slot: !tile.slot<tensor<64x64xf16>>) {
+  // expected-error @+1 {{'tile.read_slot' op has another tile than its slot}}
+  %0 = tile.read_slot %slot : !tile.slot<tensor<64x64xf16>> -> tensor<64x64xf32>
+  return
+}

@@ -179,3 +179,32 @@ func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64
   tile.print "here"
   return
 }
+
+// CHECK-LABEL: func.func @channels
+func.func @channels(%view: !tile.view<2xf16>, %i: i32, %sums: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {tile.kernel} {
+  // CHECK: %[[RING:.*]] = tile.channel : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
+  %ring = tile.channel : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
+  // CHECK: tile.partition warps 4 registers [24, 240] {
+  tile.partition warps 4 registers [24, 240] {
+    // CHECK: %[[FREE:.*]]:2 = tile.acquire %[[RING]][%{{.*}}] : !tile.channel<{{.*}}> -> !tile.slot<tensor<64x64xf16>>, !tile.slot<tensor<64x64xf16>>
+    %free:2 = tile.acquire %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>> -> !tile.slot<tensor<64x64xf16>>, !tile.slot<tensor<64x64xf16>>
+    %block = tile.load_block %view[%i, %i] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    // CHECK: tile.fill %{{.*}}, %[[FREE]]#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
+    tile.fill %block, %free#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
+    // CHECK: tile.commit %[[RING]][%{{.*}}] : !tile.channel<
+    tile.commit %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
+  }
+  // CHECK: %[[SLOTS:.*]]:2 = tile.wait %[[RING]][%{{.*}}]
+  %slots:2 = tile.wait %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>> -> !tile.slot<tensor<64x64xf16>>, !tile.slot<tensor<64x64xf16>>
+  // CHECK: tile.read_slot %[[SLOTS]]#0 : !tile.slot<tensor<64x64xf16>> -> tensor<64x64xf16>
+  %a = tile.read_slot %slots#0 : !tile.slot<tensor<64x64xf16>> -> tensor<64x64xf16>
+  // CHECK: tile.dot {{.*}} {tile.in_flight}
+  %dot = tile.dot %a, %a, %sums {tile.in_flight} : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+  // CHECK: tile.dots_wait 1
+  tile.dots_wait 1
+  // CHECK: tile.dot_wait %{{.*}} : tensor<64x64xf32>
+  %done = tile.dot_wait %dot : tensor<64x64xf32>
+  // CHECK: tile.release %[[RING]][%{{.*}}] : !tile.channel<
+  tile.release %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
+  return %done : tensor<64x64xf32>
+}
