@@ -53,8 +53,12 @@ struct SlotTile {
   cta::BufferType buffer;
 };
 
+/// What a slot is filled with. A tile that layouts were assigned to may be converted on its way.
 tile::LoadBlockOp blockIn(tile::FillOp fill) {
-  return fill.getTile().getDefiningOp<tile::LoadBlockOp>();
+  Value tile = fill.getTile();
+  while (auto convert = tile.getDefiningOp<cta::ConvertLayoutOp>())
+    tile = convert.getSource();
+  return tile.getDefiningOp<tile::LoadBlockOp>();
 }
 
 /// The operand of a dot as axes of the slot's tile that it is read from: looks through conversions
@@ -470,7 +474,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
           cast<cta::LayoutAttr>(load.getType().getEncoding()), load.getCache(), load.getEviction(),
           builder.getI32IntegerAttr(vectors[fill]));
     } else {
-      cta::LocalStoreOp::create(builder, loc, fill.getTile(), buffer);
+      cta::LocalStoreOp::create(builder, loc, load, buffer);
     }
     fill.erase();
   }

@@ -116,13 +116,14 @@ protected:
         base.push_back(float(half(plain)));
       }
     const Shape shape{m, n};
-    const Accuracy accuracy = judge(HostArray(DType::float16, shape, output),
-                                    HostArray(DType::float64, shape, exact),
-                                    HostArray(DType::float16, shape, base));
+    const Accuracy accuracy =
+        judge(HostArray(DType::float16, shape, output), HostArray(DType::float64, shape, exact),
+              HostArray(DType::float16, shape, base));
     EXPECT_TRUE(accuracy.ok()) << m << " x " << n << ", depth " << k << ": " << accuracy.describe();
   }
 };
-SECTILE_INSTANTIATE_ON(Explicit, "interpreter,virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942");
+SECTILE_INSTANTIATE_ON(Explicit,
+                       "interpreter,virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942");
 
 TEST_P(Explicit, Pipelined) {
   expectProduct(pipelined(64, 64, 64, 3), {4, 4}, 256, 256, 256, false);
@@ -181,8 +182,7 @@ TEST_P(ExplicitPartition, Products) {
 template <class K> std::string codeOf(const K &kernel, const char *target, const char *form) {
   half *memory = nullptr;
   const Tensor<const half, 2> operand(memory, {256, 256}, {256, 1});
-  return kernel.emit(target, form, operand, operand,
-                     Tensor<half, 2>(memory, {256, 256}, {256, 1}));
+  return kernel.emit(target, form, operand, operand, Tensor<half, 2>(memory, {256, 256}, {256, 1}));
 }
 
 TEST(ExplicitCode, UsesTheEngineWhereThereIsOne) {
@@ -194,10 +194,11 @@ TEST(ExplicitCode, UsesTheEngineWhereThereIsOne) {
 }
 
 TEST(ExplicitCode, MovesRegisters) {
-  const std::string moved = codeOf(partitioned(128, 64, 64, 4, 8, {.registers = 24}), "sm_90a", "ptx");
-  EXPECT_THAT(moved, AllOf(HasSubstr("setmaxnreg.dec.sync.aligned.u32 \t24"),
-                           HasSubstr("setmaxnreg.inc.sync.aligned.u32 \t240"),
-                           HasSubstr(".reqntid 384")));
+  const std::string moved =
+      codeOf(partitioned(128, 64, 64, 4, 8, {.registers = 24}), "sm_90a", "ptx");
+  EXPECT_THAT(moved,
+              AllOf(HasSubstr("setmaxnreg.dec.sync.aligned.u32 \t24"),
+                    HasSubstr("setmaxnreg.inc.sync.aligned.u32 \t240"), HasSubstr(".reqntid 384")));
   const std::string kept = codeOf(partitioned(128, 64, 64, 4, 8, {.warps = 1}), "sm_90a", "ptx");
   EXPECT_THAT(kept, AllOf(Not(HasSubstr("setmaxnreg")), HasSubstr(".reqntid 288"),
                           HasSubstr("wgmma.wait_group.sync.aligned \t1")));
@@ -206,9 +207,11 @@ TEST(ExplicitCode, MovesRegisters) {
 //===-- Mistakes ------------------------------------------------------------------------------===//
 
 /// The error that ends the compilation of a kernel with this body.
-template <class Body> std::string errorOf(Body body, const char *target = "sm_90a", unsigned warps = 4) {
+template <class Body>
+std::string errorOf(Body body, const char *target = "sm_90a", unsigned warps = 4) {
   try {
-    codeOf(Kernel{"mistaken", [=](In a, In b, Out c) { body(a, b, c); }, {.warps = warps}}, target, "cta");
+    codeOf(Kernel{"mistaken", [=](In a, In b, Out c) { body(a, b, c); }, {.warps = warps}}, target,
+           "cta");
   } catch (const CompileError &error) {
     return error.what();
   }
@@ -270,11 +273,13 @@ TEST(ExplicitErrors, OtherNumbersOfUses) {
   EXPECT_EQ(product(0), "no error");
   EXPECT_THAT(product(1), AllOf(HasSubstr("explicit_test.cpp"), HasSubstr("this waits for ever"),
                                 HasSubstr("nobody completes the phase")));
-  EXPECT_THAT(product(-1), AllOf(HasSubstr("this overwrites its bytes"), HasSubstr("while this may still write it")));
+  EXPECT_THAT(product(-1), AllOf(HasSubstr("this overwrites its bytes"),
+                                 HasSubstr("while this may still write it")));
 }
 
 /// In one partition, where each step has to leave as many uses as it found.
-std::string errorOfStep(std::function<void(Ring &, cta::Slot<half>, cta::Slot<half>, In, In)> step) {
+std::string
+errorOfStep(std::function<void(Ring &, cta::Slot<half>, cta::Slot<half>, In, In)> step) {
   return errorOf([=](In a, In b, Out c) {
     Ring ring(2, tileOf(), tileOf());
     auto acc = zeros<float>(64, 64);
@@ -331,12 +336,13 @@ TEST(ExplicitErrors, UsesOfARing) {
 }
 
 TEST(ExplicitErrors, BytesOfASlot) {
-  EXPECT_THAT(errorOfStep([](Ring &ring, auto left, auto right, In a, In b) {
-                right.copy(b.tile(64, 64), 0, 0);
-                left.copy(a.tile(64, 64), 0, 0);
-                ring.commit();
-              }),
-              AllOf(HasSubstr("this overwrites slot 0"), HasSubstr("while this may still write it")));
+  EXPECT_THAT(
+      errorOfStep([](Ring &ring, auto left, auto right, In a, In b) {
+        right.copy(b.tile(64, 64), 0, 0);
+        left.copy(a.tile(64, 64), 0, 0);
+        ring.commit();
+      }),
+      AllOf(HasSubstr("this overwrites slot 0"), HasSubstr("while this may still write it")));
   EXPECT_THAT(errorOf([](In a, In b, Out c) {
                 Ring ring(2, tileOf(), tileOf());
                 fill(ring, a, b, 0);
@@ -417,14 +423,16 @@ TEST(ExplicitErrors, Partitions) {
   EXPECT_THAT(errorOfPartition({}, "sm_80"), HasSubstr("sm_80 has none"));
   EXPECT_THAT(errorOfPartition({}, "gfx942"), HasSubstr("gfx942 has none"));
   // 4 · 32 · 24 + 16 · 32 · 240.
-  EXPECT_THAT(errorOfPartition({.registers = 24, .others = 240}, "sm_90a", 16),
-              HasSubstr("the register file has 65536 registers: 4 warps with 24 for each thread and "
-                        "16 with 240 take 125952"));
+  EXPECT_THAT(
+      errorOfPartition({.registers = 24, .others = 240}, "sm_90a", 16),
+      HasSubstr("the register file has 65536 registers: 4 warps with 24 for each thread and "
+                "16 with 240 take 125952"));
   EXPECT_THAT(errorOfPartition({.registers = 24, .others = 160}, "sm_90a", 8),
               HasSubstr("all threads are launched with 168 registers"));
   EXPECT_THAT(errorOfPartition({.warps = 2, .registers = 24}),
               HasSubstr("registers are moved between groups of four warps"));
-  EXPECT_THAT(errorOfPartition({.registers = 25}), HasSubstr("24 to 240 registers, a multiple of 8"));
+  EXPECT_THAT(errorOfPartition({.registers = 25}),
+              HasSubstr("24 to 240 registers, a multiple of 8"));
   EXPECT_THAT(errorOfPartition({.others = 240}),
               HasSubstr("has registers for the others but none for itself"));
   EXPECT_THAT(errorOfPartition({.warps = 0}), HasSubstr("a partition has 1 to 32 warps, not 0"));
