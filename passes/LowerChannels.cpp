@@ -284,6 +284,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   void finishDots() {
     SmallVector<cta::DotStartOp> starts;
     SmallVector<cta::DotWaitOp> waits;
+    SmallVector<cta::DotBeginOp> begins;
     auto finish = [](Value value) {
       if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
         value.setType(type.getTile());
@@ -297,6 +298,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         starts.push_back(start);
       if (auto wait = dyn_cast<cta::DotWaitOp>(op))
         waits.push_back(wait);
+      if (auto begin = dyn_cast<cta::DotBeginOp>(op))
+        begins.push_back(begin);
       llvm::for_each(op->getResults(), finish);
       for (Region &region : op->getRegions())
         for (Block &block : region)
@@ -313,6 +316,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     for (cta::DotWaitOp wait : waits) {
       wait->replaceAllUsesWith(wait->getOperands());
       wait.erase();
+    }
+    for (cta::DotBeginOp begin : begins) {
+      begin->replaceAllUsesWith(begin->getOperands());
+      begin.erase();
     }
   }
 
