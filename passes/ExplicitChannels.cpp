@@ -61,6 +61,11 @@ tile::LoadBlockOp blockIn(tile::FillOp fill) {
   return tile.getDefiningOp<tile::LoadBlockOp>();
 }
 
+/// Whether a buffer can be read through other axes: a layout says repeats along one axis alone.
+bool canPermute(ArrayRef<int64_t> shape) {
+  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
+}
+
 /// The operand of a dot as axes of the slot's tile that it is read from: looks through conversions
 /// and permutes. Null where it is read from elsewhere.
 tile::ReadSlotOp readBy(OpOperand &operand, SmallVectorImpl<int32_t> &order) {
@@ -72,7 +77,8 @@ tile::ReadSlotOp readBy(OpOperand &operand, SmallVectorImpl<int32_t> &order) {
   for (;;) {
     if (auto convert = root.getDefiningOp<cta::ConvertLayoutOp>()) {
       root = convert.getSource();
-    } else if (auto permute = root.getDefiningOp<tile::PermuteOp>()) {
+    } else if (auto permute = root.getDefiningOp<tile::PermuteOp>();
+               permute && canPermute(permute.getType().getShape())) {
       for (int32_t &axis : order)
         axis = permute.getOrder()[axis];
       root = permute.getSource();
@@ -95,7 +101,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (failed(checkUses()) || failed(collect()) || failed(chooseCarrier()) ||
         failed(makePartitions()))
       return signalPassFailure();
-    makeDots();
+    if (failed(findDots()))
+      return signalPassFailure();
     for (auto &[channel, tiles] : channels)
       lower(cast<tile::ChannelOp>(channel), tiles);
     if (failed(startDots()))
@@ -359,6 +366,12 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (!target.tensorCopy)
       return partition.emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
+    const bool waits = getOperation()
+                           .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
+                           .wasInterrupted();
+    if (waits)
+      return partition.emitError("the kernel says where it waits for the launch ahead, which a "
+                                 "partition would not wait for");
     SmallVector<int32_t, 2> registers(partition.getRegisters());
     if (failed(checkThreads(partition, registers)))
       return failure();
@@ -482,8 +495,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   //===-- Dots in flight
   //-----------------------------------------------------------------------===//
 
-  /// Where some instruction is complete when its threads go on, there is nothing to wait for.
-  void makeDots() {
+  /// The dots to be in flight: none where some instruction is complete when its threads go on.
+  LogicalResult findDots() {
     started.clear();
     bool isAsynchronous = true;
     getOperation().walk([&](cta::DotOp dot) {
@@ -494,13 +507,22 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
                         !instruction->promotionInterval;
     });
-    if (isAsynchronous)
-      return;
+    // Registers may be written while an instruction in flight reads them.
+    SmallVector<int32_t> order;
+    for (cta::DotOp dot : started)
+      for (unsigned i = 0; i < 2; ++i)
+        if (!readBy(dot->getOpOperand(i), order))
+          return dot.emitError(
+              "a dot in flight reads both operands from slots of channels: sc::dot "
+              "takes other tiles");
+    if (isAsynchronous || started.empty())
+      return success();
     started.front().emitRemark(
         "is complete where it stands: its instruction runs beside no others");
     for (cta::DotOp dot : started)
       dot->removeAttr(tile::inFlightAttr);
     started.clear();
+    return success();
   }
 
   LogicalResult startDots() {

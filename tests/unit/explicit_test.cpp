@@ -456,6 +456,24 @@ TEST(ExplicitErrors, Partitions) {
               HasSubstr("a partition computes with scalars that other warps can compute as well"));
 }
 
+TEST(ExplicitErrors, DotsInFlight) {
+  EXPECT_THAT(errorOf([](In a, In b, Out c) {
+                cta::InFlight sums{zeros<float>(64, 64)};
+                sums = cta::dot_async(a.tile(64, 64).load(0, 0), b.tile(64, 64).load(0, 0), sums);
+                c.tile(64, 64).store(0, 0, cast<half>(cta::wait(sums)));
+              }),
+              HasSubstr("a dot in flight reads both operands from slots of channels"));
+  // A partition goes on while the others wait for the launch ahead.
+  EXPECT_THAT(errorOf([](In a, In b, Out) {
+                Ring ring(2, tileOf(), tileOf());
+                cta::partition({}, [&] { fill(ring, a, b, 0); });
+                wait_dependencies();
+                ring.wait();
+                ring.release();
+              }),
+              HasSubstr("which a partition would not wait for"));
+}
+
 TEST(ExplicitErrors, PlacesOfChannels) {
   EXPECT_THAT(errorOf([](In a, In, Out) {
                 for (auto step : range(0, cdiv(a.extent(1), 64))) {
