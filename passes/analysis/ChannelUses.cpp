@@ -448,6 +448,8 @@ private:
 
 FailureOr<ChannelUses> ChannelUses::of(func::FuncOp kernel) {
   ChannelUses uses;
+  if (kernel.isDeclaration())
+    return uses;
   kernel.walk([&](Operation *op) {
     for (const BufferAccess &access : bufferAccesses(op))
       if (isa_and_present<cta::ChannelOp>(access.origin.owner)) {
