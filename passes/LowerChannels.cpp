@@ -57,7 +57,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
 
   static bool isByHand(Value channel) {
-    return channel.getDefiningOp<cta::ChannelOp>().getByHand();
+    auto made = channel.getDefiningOp<cta::ChannelOp>();
+    return made && made.getByHand();
   }
 
   // The phases of mbarriers go on for the kernel's life. Where the loop that fills a channel is run
