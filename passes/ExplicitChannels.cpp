@@ -304,14 +304,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "it has a hint for the cache";
     if (mayBeWritten(load, addresses))
       return "the kernel may write what it reads";
+    if (load.getType().getRank() != 2)
+      return "it has not two dimensions";
     std::string why = whyNoTensorBlock(*blockOf(load), nullptr, contiguity);
     if (!why.empty())
       return why;
     const unsigned dense = *denseDimension(madeView(load.getView()));
     if (tile.readers.along && tile.readers.along != dense)
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
-             "memory "
-             "lie across it";
+             "memory lie across it";
     if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
       return "its view is dense along another dimension than that of another copy to this channel";
     return planTensorBoxes(engineBuffer(load.getType(), dense).getLayout().getLayout(),
@@ -331,8 +332,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "neighbours in memory that one thread copies have less than 4 bytes";
     if (tile.readers.along && tile.readers.along != fastestAxis(*cta::layoutOf(load.getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
-             "memory "
-             "lie across it";
+             "memory lie across it";
     return {};
   }
 
@@ -480,7 +480,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       cta::TensorCopyBlockOp::create(builder, loc, block.view,
                                      block.coordinatesOf(builder, loc, load.getOffsets()), buffer,
                                      /*barriers=*/Value(), /*index=*/Value(), load.getWhen(),
-                                     /*expects=*/0, /*shared=*/false);
+                                     /*expects=*/0, /*shared=*/false,
+                                     /*lines=*/DenseI64ArrayAttr());
     } else if (carrier == Carrier::Copies) {
       cta::AsyncCopyBlockOp::create(
           builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),
