@@ -236,7 +236,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (byOtherWarps) {
         depth = ringDepth;
         loop->removeAttr(hints::warpSpecialize);
-      } else if (!early && canOverlap(loop) && depthThatFits(loads, stages + 1, loop) > stages) {
+      } else if (const unsigned fits =
+                     !early && canOverlap(loop) ? depthThatFits(loads, stages + 1, loop) : 0;
+                 fits > 2) {
+        // Where there is no room for it, a step less is fetched ahead.
+        depth = std::min(depth, fits - 1);
         for (FetchedLoad &load : loads)
           load.isReadLonger = true;
       }

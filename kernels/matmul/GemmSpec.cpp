@@ -39,10 +39,17 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
   const std::int64_t splits = std::clamp<std::int64_t>(
       std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, line) / leastLines), 1,
       mostSplits);
-  // The next tile's first copies hide behind the store of this one. A residual may be stored over,
-  // so that threads would store, and takes more registers than others leave.
+  // The next tile's first copies hide behind the store of this one, and warps of their own keep
+  // more of the largest tiles' copies under way. A residual may be stored over, so that threads
+  // would store, and takes more registers than others leave.
   const bool persists = mayPersist && bytes == 2 && splits == 1 &&
-                        (tiles > units || (!isAligned && 2 * tiles > units));
+                        (tiles > units || (best.n == 256 && 2 * tiles > units));
+  // A program that has a multiprocessor to itself has room for more steps, and a dot in flight.
+  constexpr std::int64_t room = 226 * 1024, mostStages = 6;
+  const std::int64_t stepBytes = (best.m + best.n) * depth * bytes,
+                     stages = tiles <= units
+                                  ? std::clamp(room / stepBytes - 1, best.stages, mostStages)
+                                  : best.stages;
   // Two programs that fetch b once take less of the L2 cache, which bounds long sums, and lines of
   // b that begin within one of its own. The two wait for each other, which short sums feel.
   const bool shares = persists && batches == 1 && (!isAligned || inner >= 4096);
@@ -51,7 +58,7 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
           {"k", depth},
           {"group", 8},
           {"warps", best.warps},
-          {"stages", best.stages},
+          {"stages", stages},
           {"cluster", shares ? 2 : 1},
           {"splits", splits},
           {"persistent", persists},

@@ -3,6 +3,7 @@
 // test. What options and optional inputs add is in the families' tests of counters.
 #include "CountersTest.h"
 #include "PagedTest.h"
+#include "kernels/conv/BoxGemm.h"
 #include <set>
 
 using namespace sectile;
@@ -214,6 +215,16 @@ const std::vector<Expectation> &rows() {
   return all;
 }
 
+// Tiles of a convolution's pixels: so many in a row, or boxes of them.
+double pixelTiles(const Plan &p, const char *rows, const char *columns) {
+  const auto images = static_cast<std::int64_t>(p.extent("N")),
+             down = static_cast<std::int64_t>(p.extent(rows)),
+             across = static_cast<std::int64_t>(p.extent(columns)),
+             m = static_cast<std::int64_t>(p.field("m"));
+  return static_cast<double>(p.field("programs") > 0 ? pixelBox(m, images, down, across).tiles
+                                                     : ceilDiv(images * down * across, m));
+}
+
 /// Each tile of the result reads its rows of the one operand and its columns of the other.
 Reads products(const Plan &p, const char *a, const char *b) {
   return {{a, p.bytes(a) * p.tiles("N", "n")}, {b, p.bytes(b) * p.tiles("M", "m")}};
@@ -324,7 +335,7 @@ const std::vector<Expectation> &matrices() {
          const double pixels = p.extent("N") * p.extent("P") * p.extent("Q");
          return Reads{
              {"x", p.extent("R") * p.extent("S") * pixels * p.extent("C") * 2 * p.tiles("K", "n")},
-             {"w", p.bytes("w") * std::ceil(pixels / p.field("m"))}};
+             {"w", p.bytes("w") * pixelTiles(p, "P", "Q")}};
        },
        {{"layout", "nhwc"}}},
       // So do dx, the other way round, and dw, whose tiles are of a tap each.
@@ -332,10 +343,9 @@ const std::vector<Expectation> &matrices() {
        image,
        [](const Plan &p) {
          const double taps = p.extent("R") * p.extent("S"),
-                      pixels = p.extent("N") * p.extent("H") * p.extent("W"),
                       places = p.extent("N") * p.extent("P") * p.extent("Q");
          return Reads{{"dy", taps * p.bytes("dy") * (p.tiles("C", "n") + p.tiles("C", "wgrad_n"))},
-                      {"w", p.bytes("w") * std::ceil(pixels / p.field("m"))},
+                      {"w", p.bytes("w") * pixelTiles(p, "H", "W")},
                       {"x", taps * places * p.extent("C") * 2 * p.tiles("K", "wgrad_m")}};
        },
        {{"layout", "nhwc"}}},
