@@ -281,7 +281,7 @@ void detail::launchGemm(const Stream &stream, const GemmCall &given,
     call.kernel = &findKernel(batched ? "batched_matmul" : "matmul");
     Config config = configFor(call, stream.device());
     if (!given.mayPersist)
-      config["persistent"] = 0;
+      config["persistent"] = 0, config["cluster"] = 1;
     for (const auto &[name, value] : own)
       config[name] = value;
     const Schedule schedule = scheduleOf(call, config, batched);
