@@ -140,6 +140,8 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
   std::vector<WarpgroupTile> candidates(std::begin(halfTiles), std::end(halfTiles));
   candidates.push_back({64, 256, 4, 4, 0.95});
   for (const WarpgroupTile &tile : candidates) {
+    if (tile.lines > 1) // for few rows
+      continue;
     const std::int64_t tiles = ceilDiv(filters, tile.m) * taps * ceilDiv(channels, tile.n);
     const std::int64_t splits =
         std::max<std::int64_t>(1, std::min(units / tiles, all / leastSteps));

@@ -1,6 +1,7 @@
 // What matrix products and convolutions read, and how, by the virtual GPU's counters: a tile of the
 // result reads its rows of the one operand and its columns of the other once.
 #include "CountersTest.h"
+#include "kernels/conv/BoxGemm.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -346,7 +347,12 @@ TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
           const std::uint64_t pixels =
               images * edge * edge / static_cast<std::uint64_t>(stride * stride);
           const std::uint64_t tile = 64 * channels * filters;
-          expectProducts(counters, (pixels + 63) / 64 * tile * taps);
+          // By the copy engine in boxes, some of which reach beyond the images' edges.
+          const bool inBoxes = device.target() == "sm_90a" && !first && stride == 1;
+          const auto rowTiles =
+              inBoxes ? static_cast<std::uint64_t>(pixelBox(64, images, edge, edge).tiles)
+                      : (pixels + 63) / 64;
+          expectProducts(counters, rowTiles * tile * taps);
         } else if (name == "conv2d_wgrad") {
           EXPECT_EQ(counters.globalStore.bytes, filterBytes);
           // Both operands for each column of tiles: 64 channels of a tap.
