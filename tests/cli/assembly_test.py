@@ -183,11 +183,11 @@ COUNTED = {
 #   words of `sectile compile`; then one number for each of COUNTED
 PLANNED = {
     "matmul 128x128x32, 4 warps": (
-        ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3 persistent=0")),
+        ("matmul", *tile("m=128 n=128 k=32 warps=4 stages=3 persistent=0 cluster=1")),
         *(4, 1, 1, 1, 1, 0, 0, 3, 1, 0, 0, 0),
     ),
     "matmul 128x256x64, 8 warps": (
-        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=0")),
+        ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=0 cluster=1")),
         *(4, 1, 1, 1, 1, 0, 0, 5, 1, 0, 0, 0),
     ),
     # Sums of fp8 are promoted, 128 columns at once: none is in flight.
