@@ -57,6 +57,9 @@
 // BYTES: error: 'cta.tensor_copy' op copies 8192 bytes more than are expected
 // RUN: sed 's/arrivals = 8/arrivals = 1/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=FEWER
 // FEWER: error: 'cta.mbarrier_arrive' op
+// What the tile is stored from shares bytes with the ring, which is filled meanwhile.
+// RUN: sed 's/cta.alloc {offset = [0-9]*/cta.alloc {offset = 0/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=SHARED
+// SHARED: error: 'cta.local_store' op overwrites
 
 module attributes {cta.target = "sm_90a"} {
   func.func @tiles(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
