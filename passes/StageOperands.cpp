@@ -238,9 +238,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         loop->removeAttr(hints::warpSpecialize);
       } else if (const unsigned fits =
                      !early && canOverlap(loop) ? depthThatFits(loads, stages + 1, loop) : 0;
-                 fits > 2) {
+                 fits >= std::max(stages, 3u)) {
         // Where there is no room for it, a step less is fetched ahead.
-        depth = std::min(depth, fits - 1);
+        depth = fits - 1;
         for (FetchedLoad &load : loads)
           load.isReadLonger = true;
       }
