@@ -1,6 +1,7 @@
 // Which matrix instructions multiply tiles of which types.
 #include "ir/MmaElements.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -85,6 +86,19 @@ const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target) {
 const MmaInstruction *instructionOf(cta::DotStartOp dot, const Target &target) {
   return instructionOf(dot.getInstruction(), dot.getA(), dot.getB(),
                        dot.getType().getTile().getElementType(), dot.getPrecision(), target);
+}
+
+bool isPromoted(const MmaInstruction &instruction, Value a, Value acc) {
+  if (!instruction.promotionInterval)
+    return false;
+  const bool isOneGroup = cta::shapeOf(a.getType()).back() <= instruction.promotionInterval;
+  return !isOneGroup || !(matchPattern(acc, m_AnyZeroFloat()) || matchPattern(acc, m_Zero()));
+}
+
+bool isAsynchronous(cta::DotOp dot, const Target &target) {
+  const MmaInstruction *instruction = instructionOf(dot, target);
+  return instruction && instruction->bHome == OperandHome::Shared &&
+         !isPromoted(*instruction, dot.getA(), dot.getAcc());
 }
 
 } // namespace sectile

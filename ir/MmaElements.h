@@ -18,6 +18,13 @@ llvm::SmallVector<const MmaInstruction *, 4> mmasFor(const Target &target, mlir:
 const MmaInstruction *instructionOf(cta::DotOp dot, const Target &target);
 const MmaInstruction *instructionOf(cta::DotStartOp dot, const Target &target);
 
+/// Whether threads add up what the instruction sums for each group along K. Not where one group of
+/// zeros is all that there is.
+bool isPromoted(const MmaInstruction &instruction, mlir::Value a, mlir::Value acc);
+
+/// Whether the dot's instruction runs beside its threads.
+bool isAsynchronous(cta::DotOp dot, const Target &target);
+
 } // namespace sectile
 
 #endif

@@ -62,13 +62,6 @@ std::optional<CarriedSums> carriedSums(cta::DotOp dot) {
                                                                                : std::nullopt;
 }
 
-/// Whether an instruction of the target does the dot beside the threads.
-static bool isAsynchronous(cta::DotOp dot, const Target &target) {
-  const MmaInstruction *instruction = instructionOf(dot, target);
-  return instruction && instruction->bHome == OperandHome::Shared &&
-         !instruction->promotionInterval;
-}
-
 static bool beginsAsZeros(cta::DotOp dot) {
   return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
 }
@@ -296,11 +289,30 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     OpBuilder builder(terminator);
     if (behind)
       builder.setInsertionPointAfter(behind);
+    Value beside = behind ? Value() : computedBeside(loop, flight);
     auto wait =
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
-                               Type(), flight.start, Value());
+                               beside ? beside.getType() : Type(), flight.start, beside);
     terminator->setOperand(flight.number, wait.getSums());
+    if (beside)
+      terminator->replaceUsesOfWith(beside, wait.getAfter());
+    for (auto arrive : llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>()))
+      if (reads(flight.start, arrive) && arrive->isBeforeInBlock(wait))
+        arrive->moveAfter(wait);
     useFirst(loop, flight.number);
+  }
+
+  // What is carried on beside the result, and computed by then: nothing may put it off until the
+  // dot is done.
+  static Value computedBeside(scf::ForOp loop, Flight &flight) {
+    const unsigned bits = cta::elementBits(flight.start.getType().getTile());
+    for (Value value : loop.getYieldedValues())
+      if (Operation *op = value.getDefiningOp();
+          op && op->getBlock() == loop.getBody() && flight.start->isBeforeInBlock(op) &&
+          isa<RankedTensorType>(value.getType()) && op->hasTrait<OpTrait::Elementwise>() &&
+          op->hasOneUse() && cta::elementBits(value.getType()) == bits)
+        return value;
+    return {};
   }
 
   // What an iteration first computes from the result, it does before all else, if it takes no

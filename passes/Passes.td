@@ -93,6 +93,17 @@ def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
+def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
+  let summary = "scale and add what a dot gives an iteration later, beside the next dot";
+  let description = [{
+    Takes loops with one dot whose instruction runs beside its threads and begins with zeros, and whose result is only cast, multiplied
+    and added to what the loop carries. What is multiplied is carried to the next iteration, the first of which adds
+    zeros, and the last result is added after the loop. A dot whose instruction sums too coarsely is made one of these. Asks for two iterations
+    at once, so that results change places without moves. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
   let description = [{

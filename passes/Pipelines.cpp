@@ -31,6 +31,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());
   kernel.addPass(createExplicitChannels());
+  kernel.addPass(createPromoteLate());
   kernel.addPass(createStageOperands());
   kernel.addPass(createLowerChannels());
   kernel.addPass(createOverlapDots());

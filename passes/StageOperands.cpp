@@ -496,9 +496,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return found != staged.end() && found->second.byDescriptor;
     };
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
-      const MmaInstruction *instruction = instructionOf(dot, target);
       const std::optional<CarriedSums> sums = carriedSums(dot);
-      return instruction && !instruction->promotionInterval && sums && sums->rescaling.empty() &&
+      return isAsynchronous(dot, target) && sums && sums->rescaling.empty() &&
              isStaged(dot.getA()) && isStaged(dot.getB());
     });
   }

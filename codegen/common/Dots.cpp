@@ -117,7 +117,7 @@ public:
       }
     };
     Registers values = emitter.registers(op.getAcc());
-    if (instruction.promotionInterval)
+    if (isPromoted(instruction, op.getA(), op.getAcc()))
       addPromoted(tiles, values, multiply);
     else
       addInPlace(tiles, values, multiply);
@@ -410,7 +410,8 @@ private:
 
 LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
-  if (!instruction || instruction->bHome != OperandHome::Shared || instruction->promotionInterval)
+  if (!instruction || instruction->bHome != OperandHome::Shared ||
+      isPromoted(*instruction, op.getA(), op.getAcc()))
     return op.emitError("is of an instruction that is complete when the threads go on");
   return WarpgroupDot<cta::DotStartOp>(emitter, op, *instruction).run();
 }

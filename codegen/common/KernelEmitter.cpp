@@ -502,10 +502,16 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
         Registers known = registers(wait.getDot());
         const size_t count = known.size();
         if (wait.getBefore())
-          llvm::append_range(known, registers(wait.getBefore()));
+          for (llvm::Value *value : registers(wait.getBefore()))
+            known.push_back(b.CreateBitCast(value, known.front()->getType()));
         hooks.warpgroupWait(b, 0, known);
-        if (wait.getAfter())
-          define(wait.getAfter(), Registers(known.begin() + count, known.end()));
+        if (wait.getAfter()) {
+          llvm::Type *type = registers(wait.getBefore()).front()->getType();
+          Registers after;
+          for (llvm::Value *value : ArrayRef<llvm::Value *>(known).drop_front(count))
+            after.push_back(b.CreateBitCast(value, type));
+          define(wait.getAfter(), std::move(after));
+        }
         known.resize(count);
         define(wait.getSums(), std::move(known));
       })

@@ -276,7 +276,7 @@ LogicalResult DotWaitOp::verify() {
   const Value before = getBefore(), after = getAfter();
   if (bool(before) != bool(after) || (before && before.getType() != after.getType()))
     return emitOpError("gives other tiles behind the wait than it takes before it");
-  if (before && elementOf(before.getType()) != elementOf(getSums().getType()))
+  if (before && elementBits(before.getType()) != elementBits(getSums().getType()))
     return emitOpError("takes tiles of ")
            << elementOf(before.getType()) << " with sums of " << elementOf(getSums().getType());
   return verifyOneUser(*this, getDot());
