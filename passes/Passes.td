@@ -161,6 +161,16 @@ def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect", "::mlir::scf::SCFDialect"];
 }
 
+def TakeTurns : Pass<"take-turns", "::mlir::func::FuncOp"> {
+  let summary = "have warpgroups that compute beside their dots start these in turn";
+  let description = [{
+    Takes loops of kernels with a partition, whose dot is started and waited for in one iteration. Without turns nothing but a
+    partition's copies holds the warpgroups together, but these do: both start when a slot is full, share the matrix unit, and then
+    leave it idle together. Of kernels with one warpgroup nothing is left to do.
+  }];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
 def PlaceShared : Pass<"place-shared", "::mlir::func::FuncOp"> {
   let summary = "place buffers, channels and scratch in shared memory by liveness";
   let description = [{

@@ -38,6 +38,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   kernel.addPass(createPartitionWarps());
+  kernel.addPass(createTakeTurns());
   kernel.addPass(createSelectVectors());
   kernel.addPass(createPlaceShared());
   if (last != Stage::Placed)

@@ -147,34 +147,50 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
   /// zeros might not make zeros.
   static bool takeOther(scf::ForOp loop, Operation *op, Value value, Promotion &promotion) {
     Value other = op->getOperand(0) == value ? op->getOperand(1) : op->getOperand(0);
-    SmallVector<Operation *> ops;
-    if (other == value || !take(loop, other, ops, promotion.others))
+    if (other == value)
       return false;
-    promotion.ops.insert(std::prev(promotion.ops.end()), ops.begin(), ops.end());
+    Carried carried = carriedFor(loop, other);
+    if (llvm::any_of(carried.values, [&](Value each) {
+          return loop.isDefinedOutsideOfLoop(each) ||
+                 !getElementTypeOrSelf(each.getType()).isIntOrFloat();
+        }))
+      return false;
+    promotion.ops.insert(std::prev(promotion.ops.end()), carried.ops.begin(), carried.ops.end());
+    promotion.others.insert(carried.values.begin(), carried.values.end());
     return true;
   }
 
-  /// A value, or what it is computed from where that takes fewer registers.
-  static bool take(scf::ForOp loop, Value value, SmallVectorImpl<Operation *> &ops,
-                   llvm::SetVector<Value> &others) {
-    if (loop.isDefinedOutsideOfLoop(value))
-      return false;
-    Operation *op = value.getDefiningOp();
-    unsigned registers = 0;
-    if (op)
-      for (Value operand : llvm::SmallDenseSet<Value>(op->operand_begin(), op->operand_end()))
-        registers += registersOf(operand.getType());
-    if (!op || op->getBlock() != loop.getBody() || !keepsZero(op) ||
-        registers >= registersOf(value.getType())) {
-      others.insert(value);
-      return getElementTypeOrSelf(value.getType()).isIntOrFloat();
+  /// What a value is computed from, and how, an iteration later.
+  struct Carried {
+    llvm::SetVector<Value> values;
+    llvm::SetVector<Operation *> ops;
+
+    unsigned registers() const {
+      unsigned sum = 0;
+      for (Value value : values)
+        sum += registersOf(value.getType());
+      return sum;
     }
-    for (Value operand : op->getOperands())
-      if (!take(loop, operand, ops, others))
-        return false;
-    if (!llvm::is_contained(ops, op))
-      ops.push_back(op);
-    return true;
+  };
+
+  /// A few more registers are well spent: what is loaded is not waited for in its own iteration.
+  static Carried carriedFor(scf::ForOp loop, Value value) {
+    constexpr unsigned few = 2;
+    Operation *op = value.getDefiningOp();
+    if (op && op->getBlock() == loop.getBody() && keepsZero(op)) {
+      Carried found;
+      for (Value operand : op->getOperands()) {
+        Carried of = carriedFor(loop, operand);
+        found.values.insert(of.values.begin(), of.values.end());
+        found.ops.insert(of.ops.begin(), of.ops.end());
+      }
+      found.ops.insert(op);
+      if (found.registers() <= registersOf(value.getType()) + few)
+        return found;
+    }
+    Carried itself;
+    itself.values.insert(value);
+    return itself;
   }
 
   /// Two results of the dot and the sums, and what else a loop needs.

@@ -246,9 +246,8 @@ private:
       images.push_back(inverse(place)[In::Offset] * bytes);
     }
     llvm::Value *start = b.CreatePtrToInt(emitter.scalar(op->getOperand(operand)), b.getInt32Ty());
-    // The same in all lanes, which the assembler does not see.
-    if (llvm::Value *group = emitter.threadPart({}, images).value)
-      start = b.CreateAdd(start, emitter.hooks.shuffle(b, group, b.getInt32(0)));
+    if (llvm::Value *group = emitter.warpPart(images))
+      start = b.CreateAdd(start, group);
     return start;
   }
 
@@ -426,6 +425,23 @@ LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
     return op.emitError("by multiply-adds needs both operands in shared buffers");
   MultiplyAdds(emitter, op).run();
   return success();
+}
+
+/// Each warpgroup has a barrier, at which it waits and the one before it arrives.
+void emitTurn(KernelEmitter &emitter, bool outside, bool waits) {
+  constexpr unsigned firstBarrier = 2; // behind those of all threads and of all but a partition's
+  constexpr unsigned warps = 4;
+  llvm::IRBuilder<> &b = emitter.b;
+  const unsigned threads = warps * emitter.target.warpSize, groups = emitter.numThreads() / threads;
+  SmallVector<uint32_t> images;
+  for (unsigned bit = 1; bit < warps * groups; bit *= 2)
+    images.push_back(bit / warps);
+  llvm::Value *group = emitter.warpPart(images);
+  llvm::Value *whose = waits ? group : b.CreateAnd(b.CreateAdd(group, b.getInt32(1)), groups - 1);
+  llvm::Value *condition = outside ? b.CreateIsNull(whose) : nullptr;
+  emitter.under(condition, [&] {
+    emitter.hooks.namedBarrier(b, b.CreateAdd(whose, b.getInt32(firstBarrier)), 2 * threads, waits);
+  });
 }
 
 } // namespace sectile

@@ -272,6 +272,16 @@ ThreadPart KernelEmitter::threadPart(ArrayRef<uint32_t> laneImages, ArrayRef<uin
   return known->second;
 }
 
+llvm::Value *KernelEmitter::warpPart(ArrayRef<uint32_t> warpImages) {
+  llvm::Value *part = threadPart({}, warpImages).value;
+  if (!part)
+    return nullptr;
+  llvm::Value *&value = combined[{part, 0}];
+  if (!value)
+    value = hooks.shuffle(entry, part, entry.getInt32(0));
+  return value;
+}
+
 std::pair<llvm::Value *, uint32_t> KernelEmitter::combine(const ThreadPart &part,
                                                           uint32_t constant) {
   uint32_t shared = constant & part.bits;
@@ -479,6 +489,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
   LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](cta::BarrierOp) { barrier(); })
+      .Case([&](cta::TurnWaitOp wait) { emitTurn(*this, wait.getOutside(), /*waits=*/true); })
+      .Case([&](cta::TurnPassOp pass) { emitTurn(*this, pass.getOutside(), /*waits=*/false); })
       .Case([&](cta::ProxyFenceOp) { hooks.proxyFence(b); })
       .Case([&](cta::AddressOp address) {
         Registers numbers;

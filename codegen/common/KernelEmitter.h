@@ -66,6 +66,9 @@ public:
 
   /// The xor of the images of the lane and warp bits that are set; emitted once, in the entry.
   ThreadPart threadPart(llvm::ArrayRef<uint32_t> laneImages, llvm::ArrayRef<uint32_t> warpImages);
+  /// The same of the warp bits alone, from one lane, so that the assembler may see that it is the
+  /// same in all; nullptr for zero.
+  llvm::Value *warpPart(llvm::ArrayRef<uint32_t> warpImages);
   /// part ^ constant, as an i32 emitted in the entry plus a constant: as much as possible goes to
   /// the latter, which addresses take for free. The first is nullptr for zero.
   std::pair<llvm::Value *, uint32_t> combine(const ThreadPart &part, uint32_t constant);

@@ -33,6 +33,9 @@ SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned
 void TargetHooks::matrixStore(IRBuilder<> &, Value *, ArrayRef<Value *>, bool) const {
   llvm_unreachable("matrix stores on a target that has none");
 }
+void TargetHooks::namedBarrier(IRBuilder<> &, Value *, unsigned, bool) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
 void TargetHooks::proxyFence(IRBuilder<> &) const {
   llvm_unreachable("a fence on a target whose instructions read registers");
 }

@@ -67,6 +67,10 @@ public:
   virtual void barrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
   /// The same for shared and global memory.
   virtual void memoryBarrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
+  /// A barrier of this number, of `threads` threads, at which a warp waits or only arrives. For
+  /// targets with warpgroups.
+  virtual void namedBarrier(llvm::IRBuilder<> &b, llvm::Value *number, unsigned threads,
+                            bool waits) const;
   /// Orders shared memory among the lanes of a warp.
   virtual void warpBarrier(llvm::IRBuilder<> &b) const = 0;
   /// The i32 that lane `lane ^ mask` of the warp has.

@@ -64,6 +64,12 @@ public:
   // It orders all memory.
   void memoryBarrier(IRBuilder<> &b, unsigned threads) const override { barrier(b, threads); }
 
+  void namedBarrier(IRBuilder<> &b, Value *number, unsigned threads, bool waits) const override {
+    b.CreateIntrinsic(waits ? Intrinsic::nvvm_barrier_cta_sync_aligned_count
+                            : Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
+                      {number, b.getInt32(threads)});
+  }
+
   void warpBarrier(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_bar_warp_sync, {b.getInt32(~0u)});
   }

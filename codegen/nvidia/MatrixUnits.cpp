@@ -110,14 +110,15 @@ static StringRef ptxName(MmaElement element) {
 static Value *descriptor(IRBuilder<> &b, const TargetHooks::SharedOperand &operand) {
   const MatrixDescriptor &place = operand.place;
   const uint64_t kind = place.swizzle == 128 ? 1 : place.swizzle == 64 ? 2 : 3;
-  const uint64_t fixed = place.start / 16 | uint64_t(place.leading / 16) << 16 |
-                         uint64_t(place.stride / 16) << 32 | kind << 62;
+  const uint32_t fixed = place.start / 16 | place.leading / 16 << 16;
+  const uint64_t upper = uint64_t(place.stride / 16) << 32 | kind << 62;
   // In a cluster, addresses have the block's rank in their upper bits. What is left of one ends
   // before 256 KiB, so that the first field does not overflow.
   constexpr uint32_t addressMask = 0x3ffff;
-  Value *buffer =
-      b.CreateZExt(b.CreateLShr(b.CreateAnd(operand.buffer, addressMask), 4), b.getInt64Ty());
-  return b.CreateAdd(buffer, b.getInt64(fixed));
+  Value *lower =
+      b.CreateAdd(b.CreateLShr(b.CreateAnd(operand.buffer, addressMask), 4), b.getInt32(fixed));
+  // The upper half is the same for all: an addition of 64 bits would carry into it.
+  return b.CreateOr(b.CreateZExt(lower, b.getInt64Ty()), upper);
 }
 
 /// A call that all threads of a warpgroup make together.

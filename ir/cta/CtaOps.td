@@ -443,6 +443,23 @@ def Cta_BarrierOp : Cta_Op<"barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>,
   let assemblyFormat = "attr-dict";
 }
 
+def Cta_TurnWaitOp : Cta_Op<"turn_wait", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "a warpgroup waits until the one before it has passed the turn on";
+  let description = [{
+    The first one waits for the last. `outside`: the first one alone waits, which takes the turn that is left when all have had the
+    same number of them.
+  }];
+  let arguments = (ins UnitAttr:$outside);
+  let assemblyFormat = "(`outside` $outside^)? attr-dict";
+}
+
+def Cta_TurnPassOp : Cta_Op<"turn_pass", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "a warpgroup passes the turn on to the next one, and does not wait";
+  let description = "`outside`: the last one alone passes, so that the first may begin.";
+  let arguments = (ins UnitAttr:$outside);
+  let assemblyFormat = "(`outside` $outside^)? attr-dict";
+}
+
 def Cta_ProxyFenceOp : Cta_Op<"proxy_fence", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "what this thread wrote to shared memory is there for instructions that read it themselves";
   let description = "After the next barrier, that is: it orders the writes of each thread, not of all.";

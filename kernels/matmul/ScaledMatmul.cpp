@@ -7,6 +7,7 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/TileOrder.h"
 #include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
@@ -15,14 +16,14 @@ using namespace sectile;
 namespace {
 
 struct ScaledConfig {
-  int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
+  int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3, cluster = 1;
   bool persistent = false;
   int depth = 128, width = 128; // of a block of b
   int activation = 0;
   bool bias = false;
 };
-SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, persistent, depth, width, activation,
-               bias)
+SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, cluster, persistent, depth, width,
+               activation, bias)
 
 // Within a block of K the sums are those of the codes; each block's are scaled once.
 template <class T, class Out>
@@ -32,22 +33,32 @@ Kernel scaledMatmul{
                         const ScaledConfig &config) {
       using Sum = SumOf<T>;
       const int m = config.m, n = config.n, steps = config.depth / config.k;
-      const auto tiles = c.tiles(m, n);
+      program_clusters(config.cluster);
+      const TileOrder order(cdiv(c.extent(0), m), cdiv(c.extent(1), n), config.order,
+                            config.cluster);
       auto multiply = [&](const Int &tile) {
-        auto [i, j] = grouped_order(tile, tiles, config.order);
+        auto [i, j] = order.at(tile);
         auto left = a.tile(m, config.k);
         auto right = b.tile(config.k, n);
         // A tile whose columns lie in one block has one scale for all of them. There are none
         // beyond the last block of K.
         const bool same = config.width % n == 0;
         const Int blocks = aScales.extent(1);
-        const Int column = same ? j * n : j * n + arange(0, n);
         auto rowScales = [&](const Int &block) { return aScales.tile(m, 1).load(i, block); };
-        auto columnScales = [&](const Int &block) {
+        auto scaleAt = [&](const Int &block, const auto &column, const auto &isThere) {
           return load(bScales.ptr() +
                           (cast<std::int64_t>(block) * bScales.stride(0) +
                            cast<std::int64_t>(column / config.width) * bScales.stride(1)),
-                      column < c.extent(1) && block < blocks);
+                      isThere && block < blocks);
+        };
+        // One scale for all columns is loaded for each row nevertheless: as a scalar it would be
+        // moved to a uniform register, which waits for it.
+        auto columnScales = [&](const Int &block) {
+          if (same)
+            return expand(
+                scaleAt(block, j * n + zeros<Index>(m), i * m + arange(0, m) < c.extent(0)), 1);
+          const auto column = j * n + arange(0, n);
+          return expand(scaleAt(block, column, column < c.extent(1)), 0);
         };
         auto total = zeros<float>(m, n);
         // With copies by other warps nothing holds the warpgroups together: one scales while
@@ -55,13 +66,22 @@ Kernel scaledMatmul{
         LoopOptions options;
         if (config.persistent)
           options.warp_specialize = true;
-        // The scales are loaded a block ahead, so that nobody waits for them.
-        auto rows = rowScales(0);
-        auto columns = columnScales(0);
+        // The scales are loaded blocks ahead: behind the copies that are under way, they take
+        // longer than a block does.
+        const int ahead = config.persistent ? 2 : 1;
+        std::vector<Tile<float>> rows, columns;
+        for (int block = 0; block < ahead; ++block) {
+          rows.push_back(rowScales(block));
+          columns.push_back(columnScales(block));
+        }
         for (auto block : range(0, blocks, options)) {
-          auto scales = rows * (same ? columns : expand(columns, 0));
-          rows = rowScales(block + 1);
-          columns = columnScales(block + 1);
+          auto scales = rows[0] * columns[0];
+          for (int next = 1; next < ahead; ++next) {
+            rows[next - 1] = rows[next];
+            columns[next - 1] = columns[next];
+          }
+          rows.back() = rowScales(block + ahead);
+          columns.back() = columnScales(block + ahead);
           auto sums = zeros<Sum>(m, n);
           for (auto step : range(block * steps, (block + 1) * steps))
             sums = dot(left.load(i, step), right.load(step, j), sums);
@@ -72,10 +92,10 @@ Kernel scaledMatmul{
         c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), total));
       };
       if (config.persistent)
-        for (auto tile : range(program_id(0), tiles[0] * tiles[1], num_programs(0)))
+        for (auto tile : range(order.first(), order.count(), order.step()))
           multiply(tile);
       else
-        multiply(program_id(0));
+        multiply(order.first());
     }};
 
 // Two sets of sums leave no room for larger ones. Rates are of fp8 on an H100.
@@ -183,6 +203,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"},
+                 {"cluster", "programs that share what they load of b: 1 or 2", 1, 2},
                  {"persistent", "1: each program does one tile after another", 0, 1},
                  {"programs", "programs where they are persistent"}};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
@@ -206,9 +227,9 @@ KernelSpec sectile::scaledMatmulSpec() {
         hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/call.options.flag("trans_b"))) {
       const WarpgroupTile tile =
           fastestTile(warpgroupTiles, 1, call.extent("M"), call.extent("N"), units).tile;
-      return Config{{"m", tile.m},     {"n", tile.n},         {"k", 128},
-                    {"order", 8},      {"warps", tile.warps}, {"stages", tile.stages},
-                    {"persistent", 1}, {"programs", units}};
+      return Config{{"m", tile.m},  {"n", tile.n},         {"k", 128},
+                    {"order", 8},   {"warps", tile.warps}, {"stages", tile.stages},
+                    {"cluster", 1}, {"persistent", 1},     {"programs", units}};
     }
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},
@@ -216,6 +237,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                   {"order", 8},
                   {"warps", 4},
                   {"stages", 3},
+                  {"cluster", 1},
                   {"persistent", 0},
                   {"programs", units}};
   };
@@ -239,6 +261,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                               .order = use.field("order"),
                               .warps = use.field("warps"),
                               .stages = use.field("stages"),
+                              .cluster = use.field("cluster"),
                               .persistent = use.field("persistent") != 0,
                               .depth = static_cast<int>(options.integer("block_k")),
                               .width = static_cast<int>(options.integer("block_n")),
@@ -248,10 +271,11 @@ KernelSpec sectile::scaledMatmulSpec() {
     if (chosen.depth % chosen.k)
       throw InputError("scaled_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
                        ", which does not divide block_k, " + std::to_string(chosen.depth));
-    const std::int64_t tiles =
-        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+    const std::int64_t tiles = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
+                               chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
     const std::int64_t programs =
-        chosen.persistent ? std::min<std::int64_t>(tiles, use.field("programs")) : tiles;
+        chosen.persistent ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
+                          : tiles;
     auto aScales = use.tensor<float, 2>("a_scales");
     if (const std::int64_t m = use.call.extent("M"); aScales.extent(0) != m) // shared by all rows
       aScales = {aScales.data(), {m, aScales.extent(1)}, {0, aScales.stride(1)}, aScales.memory()};
