@@ -1,8 +1,8 @@
 // Replaces stores of threads by stores of the copy engine, and finds buffers for them.
 //
-// After a loop, where its ring was:     In a loop over tiles, while other warps fill the ring:
+// After a loop, where its ring was:     In loops over tiles, while other warps fill the ring:
 //
-//   buffer = alloc tile                   buffers = alloc, alloc       (before the loop)
+//   buffer = alloc tile                   buffers = alloc, alloc       (before the loops)
 //   tensor_store buffer                   for each tile:
 //   tensor_store_wait buffer                tensor_store_wait written  (of the tile before)
 //                                           for each piece:
@@ -12,6 +12,7 @@
 #include "ir/cta/TensorMap.h"
 #include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/CarriedValues.h"
 #include "passes/ChooseBuffer.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/SharedMemory.h"
@@ -30,9 +31,12 @@ constexpr int64_t alignment = 1024;
 
 bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
 
-/// Whether an operation is in the body of an outermost loop with a count.
+/// Whether an operation is in the innermost of loops with counts, and in nothing else.
 bool isInTileLoop(Operation *op) {
-  return isa<scf::ForOp>(op->getParentOp()) && op->getParentOp() == outermostAround(op);
+  do
+    op = op->getParentOp();
+  while (isa<scf::ForOp>(op->getParentOp()));
+  return isa<scf::ForOp>(op) && isa<func::FuncOp>(op->getParentOp());
 }
 
 /// Whether warps of their own fill some ring.
@@ -77,14 +81,6 @@ DenseI64ArrayAttr extentsOf(Operation *store) {
                         : DenseI64ArrayAttr();
 }
 
-/// Whether the loop around a store has iterations.
-Value isEntered(OpBuilder &builder, scf::ForOp loop) {
-  return arith::CmpIOp::create(builder, loop.getLoc(),
-                               loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
-                                                     : arith::CmpIPredicate::slt,
-                               loop.getLowerBound(), loop.getUpperBound());
-}
-
 } // namespace
 
 int64_t EngineStores::Pieces::bytes() const {
@@ -121,8 +117,6 @@ std::string EngineStores::whyNot(Operation *store) {
     return why;
   if (cast<RankedTensorType>(tileOf(store).getType()).getRank() != 2)
     return "it has not two dimensions";
-  EndedIterations allLoops = 0;
-  kernel.walk([&](scf::ForOp loop) { allLoops |= addresses.bitOf(loop); });
   const GlobalAccess written = *addresses.accessOf(store);
   kernel.walk([&](Operation *op) {
     if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
@@ -131,9 +125,7 @@ std::string EngineStores::whyNot(Operation *store) {
       return WalkResult::interrupt();
     }
     std::optional<GlobalAccess> access = addresses.accessOf(op);
-    if (op != store && access &&
-        (addresses.mayOverlap(*access, written, allLoops) ||
-         addresses.mayOverlap(written, *access, allLoops))) {
+    if (op != store && access && addresses.mayEverOverlap(*access, written)) {
       why = "the kernel may read or write it elsewhere";
       return WalkResult::interrupt();
     }
@@ -237,9 +229,10 @@ void EngineStores::run() {
         << why;
   }
   llvm::MapVector<Block *, SmallVector<Value>> stored;
+  SmallVector<std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp>> waits;
   for (auto &[store, pieces] : planned) {
     if (isInLoop(store)) {
-      storeInTurn(store, pieces);
+      waits.push_back(storeInTurn(store, pieces));
     } else {
       OpBuilder builder(store);
       const ViewBlock block = *blockOf(store);
@@ -259,13 +252,23 @@ void EngineStores::run() {
     cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
                                    /*when=*/Value(), /*later=*/0, /*written=*/false);
   }
+  // Only now, as the loops become others, of which nothing is known.
+  for (auto [again, last] : waits) {
+    OpBuilder builder(again);
+    const CarriedValue isStored = carryThroughLoops(
+        again, builder.getBoolAttr(false),
+        arith::ConstantIntOp::create(builder, again.getLoc(), /*value=*/1, /*width=*/1));
+    again.getWhenMutable().assign(isStored.before);
+    last.getWhenMutable().assign(isStored.after);
+  }
 }
 
-/// Stores a tile in each iteration of a loop. Those of the iteration before have to be done: both
-/// may be of the same bytes.
-void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
+/// Stores a tile in each iteration of some loops. The one before has to be done: both may be of the
+/// same bytes. Gives the wait for it, and that behind the loops.
+std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp>
+EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   const Location loc = store->getLoc();
-  auto loop = cast<scf::ForOp>(store->getParentOp());
+  Operation *loop = outermostAround(store);
   OpBuilder before(loop), builder(store), after(loop->getContext());
   after.setInsertionPointAfter(loop);
   const ViewBlock block = *blockOf(store);
@@ -277,9 +280,8 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   SmallVector<Value> buffers;
   for (unsigned i = 0; i < pieces.buffers(); ++i)
     buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
-  Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                                        loop.getInductionVar(), loop.getLowerBound());
-  cta::TensorStoreWaitOp::create(builder, loc, buffers, isLater, /*later=*/0, /*written=*/true);
+  auto again = cta::TensorStoreWaitOp::create(builder, loc, buffers, /*when=*/Value(), /*later=*/0,
+                                              /*written=*/true);
   for (unsigned i = 0; i < pieces.count; ++i) {
     const Value buffer = buffers[i % buffers.size()];
     if (i >= buffers.size())
@@ -300,8 +302,9 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
                                     /*adds=*/isa<tile::AtomicBlockOp>(store), extentsOf(store));
   }
-  cta::TensorStoreWaitOp::create(after, loc, buffers, isEntered(after, loop), /*later=*/0,
-                                 /*written=*/false);
+  auto last = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(), /*later=*/0,
+                                             /*written=*/false);
+  return {again, last};
 }
 
 } // namespace sectile

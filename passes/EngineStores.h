@@ -41,7 +41,8 @@ private:
   std::string whyNot(mlir::Operation *store);
   std::optional<Pieces> split(mlir::Operation *store, unsigned count);
   std::optional<Pieces> splitToFit(mlir::Operation *store, int64_t room);
-  void storeInTurn(mlir::Operation *store, const Pieces &pieces);
+  std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp> storeInTurn(mlir::Operation *store,
+                                                                        const Pieces &pieces);
 
   mlir::func::FuncOp kernel;
   const Target &target;

@@ -302,7 +302,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "it pads with something else than zeros";
     if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
-    if (mayBeWritten(load, addresses))
+    // Neither the engine nor other warps would see when.
+    if (addresses.mayBeWritten(load))
       return "the kernel may write what it reads";
     if (load.getType().getRank() != 2)
       return "it has not two dimensions";
@@ -334,23 +335,6 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
     return {};
-  }
-
-  /// Whether the kernel writes what is copied: neither the engine nor other warps see when.
-  bool mayBeWritten(Operation *load, AddressAnalysis &addresses) {
-    const std::optional<GlobalAccess> read = addresses.accessOf(load);
-    EndedIterations all = 0;
-    getOperation().walk([&](scf::ForOp loop) { all |= addresses.bitOf(loop); });
-    return getOperation()
-        .walk([&](Operation *op) {
-          std::optional<GlobalAccess> access = addresses.accessOf(op);
-          return access && access->writes &&
-                         (!read || addresses.mayOverlap(*access, *read, all) ||
-                          addresses.mayOverlap(*read, *access, all))
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        })
-        .wasInterrupted();
   }
 
   //===-- Partitions

@@ -2,6 +2,7 @@
 // group and wait leaves those under way that were closed after its own. Where registers do, these
 // two need nothing. Acquire and release need something between warps alone, where readers arrive at
 // an mbarrier that producers wait for. Elsewhere insert-barriers keeps producers from overtaking.
+#include "passes/CarriedValues.h"
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -86,24 +87,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   /// Has the loops around one carry the number of its uses on. Gives the number at its beginning.
   Value carryOn(scf::ForOp loop, BlockArgument use) {
     const unsigned number = use.getArgNumber() - loop.getNumInductionVars();
-    Value begin;
-    IRRewriter rewriter(&getContext());
-    for (auto inner = loop; auto outer = dyn_cast<scf::ForOp>(inner->getParentOp());) {
-      const unsigned carried = inner == loop ? number : inner.getNumRegionIterArgs() - 1;
-      Value ended = inner.getResult(carried);
-      rewriter.setInsertionPoint(outer);
-      Value zero = arith::ConstantIntOp::create(rewriter, outer.getLoc(), 0, 32);
-      auto yielded = [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
-        return SmallVector<Value>{ended};
-      };
-      auto wider = cast<scf::ForOp>(
-          *outer.replaceWithAdditionalYields(rewriter, zero, /*inLoop=*/false, yielded));
-      Value inside = wider.getRegionIterArgs().back();
-      inner.getInitArgsMutable()[carried].assign(inside);
-      if (!begin)
-        begin = inside;
-      inner = wider;
-    }
+    const Value begin =
+        carryThroughLoops(loop, Builder(&getContext()).getI32IntegerAttr(0), loop.getResult(number))
+            .before;
+    loop.getInitArgsMutable()[number].assign(begin);
     return begin;
   }
 

@@ -383,20 +383,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// before: the engine reads memory through a proxy of its own, which does not see that.
   bool mayBeWrittenBefore(scf::ForOp loop, Operation *load) {
     AddressAnalysis addresses(getOperation());
-    Operation *outermost = loop;
-    EndedIterations ended = addresses.bitOf(loop);
-    while (!isa<func::FuncOp>(outermost->getParentOp())) {
-      outermost = outermost->getParentOp();
-      if (isa<scf::ForOp>(outermost))
-        ended |= addresses.bitOf(outermost);
-    }
+    Operation *outermost = outermostAround(loop);
     const GlobalAccess read = *addresses.accessOf(load);
     WalkResult result = getOperation().walk([&](Operation *op) {
       std::optional<GlobalAccess> access = addresses.accessOf(op);
       Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
       return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
-                     (addresses.mayOverlap(*access, read, ended) ||
-                      addresses.mayOverlap(read, *access, ended))
+                     addresses.mayEverOverlap(*access, read)
                  ? WalkResult::interrupt()
                  : WalkResult::advance();
     });

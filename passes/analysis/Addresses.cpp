@@ -116,6 +116,11 @@ AddressAnalysis::AddressAnalysis(func::FuncOp kernel) : kernel(kernel) {
     if (isa<LoopLikeOpInterface>(op))
       loopNumbers.try_emplace(op, std::min<unsigned>(loopNumbers.size(), lastLoop));
   });
+  kernel.walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
+    EndedIterations ended = 0;
+    loop->walk([&](LoopLikeOpInterface inner) { ended |= bitOf(inner); });
+    times.push_back(ended);
+  });
 }
 
 EndedIterations AddressAnalysis::bitOf(Operation *loop) const {
@@ -532,6 +537,38 @@ bool AddressAnalysis::mayOverlap(const GlobalAccess &first, const GlobalAccess &
   Distance apart = distance(first, second, ended);
   return !apart.bounded ||
          apart.canBeIn(-apart.most - second.bytes + 1, -apart.least + first.bytes - 1);
+}
+
+bool AddressAnalysis::mayEverOverlap(const GlobalAccess &first, const GlobalAccess &second) {
+  return llvm::any_of(times, [&](EndedIterations ended) {
+    return mayOverlap(first, second, ended) || mayOverlap(second, first, ended);
+  });
+}
+
+bool AddressAnalysis::mayBeWritten(Operation *load) {
+  const std::optional<GlobalAccess> read = accessOf(load);
+  return kernel
+      .walk([&](Operation *op) {
+        const std::optional<GlobalAccess> access = accessOf(op);
+        return access && access->writes && (!read || mayEverOverlap(*access, *read))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+std::optional<ScalarPlace> scalarPlaceOf(Operation *op) {
+  auto load = dyn_cast_if_present<tile::LoadOp>(op);
+  if (!load || isa<RankedTensorType>(load.getResult().getType()))
+    return std::nullopt;
+  ScalarPlace place{load.getPtr(), {}};
+  while (auto add = place.argument.getDefiningOp<tile::AddPtrOp>()) {
+    place.steps.push_back(add.getOffset());
+    place.argument = add.getPtr();
+  }
+  auto argument = dyn_cast<BlockArgument>(place.argument);
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? std::optional(place)
+                                                                           : std::nullopt;
 }
 
 /// Whether no two elements of a tile of pointers share a byte; its indices' reach is bounded.

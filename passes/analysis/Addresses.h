@@ -65,6 +65,14 @@ struct GlobalAccess {
   EndedIterations loops = 0; ///< those that the address changes in
 };
 
+/// Where a load of one number reads: an argument of the kernel, and steps from it in elements.
+struct ScalarPlace {
+  mlir::Value argument;
+  llvm::SmallVector<mlir::Value, 2> steps;
+};
+/// Nothing for other operations, and for other pointers.
+std::optional<ScalarPlace> scalarPlaceOf(mlir::Operation *load);
+
 class AddressAnalysis {
 public:
   explicit AddressAnalysis(mlir::func::FuncOp kernel);
@@ -79,6 +87,12 @@ public:
 
   /// Whether some byte may be touched by both, whoever does it.
   bool mayOverlap(const GlobalAccess &first, const GlobalAccess &second, EndedIterations ended);
+
+  /// The same at any two times, whichever comes first.
+  bool mayEverOverlap(const GlobalAccess &first, const GlobalAccess &second);
+
+  /// Whether the kernel may write what a load reads, ahead of it or at any time after it.
+  bool mayBeWritten(mlir::Operation *load);
 
   /// The bit of a loop.
   EndedIterations bitOf(mlir::Operation *loop) const;
@@ -99,6 +113,8 @@ private:
 
   mlir::func::FuncOp kernel;
   llvm::DenseMap<mlir::Operation *, unsigned> loopNumbers;
+  /// What may have ended between two times: nothing, or an iteration of a loop, with those in it.
+  llvm::SmallVector<EndedIterations> times{0};
   std::map<void *, Address> addresses;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value, 2>> roots;
   std::unique_ptr<ContiguityAnalysis> contiguity; ///< once something asks
