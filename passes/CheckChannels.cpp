@@ -6,13 +6,14 @@
 // loop's bound is computed from is chosen so that the loop does as many iterations as the run asks
 // for. What remains unknown is a condition that no number was chosen for: it is false in one run,
 // true in another, and changes from one time to the next in a third.
+//
+// What partitions load in loops of their own they all load: the same number for each address.
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelFaults.h"
 #include "passes/analysis/Clusters.h"
-#include "passes/analysis/Contiguity.h"
-#include "passes/analysis/Scalars.h"
+#include "passes/analysis/LaunchNumbers.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
@@ -46,7 +47,7 @@ struct Cells {
 class Programs {
 public:
   Programs(func::FuncOp kernel, const Target &target)
-      : kernel(kernel), target(target), blockCount(clusterOf(kernel)) {
+      : kernel(kernel), target(target), numbers(kernel), blockCount(clusterOf(kernel)) {
     const auto partitions = kernel.getBody().getOps<cta::PartitionOp>();
     partitionCount = 1 + std::distance(partitions.begin(), partitions.end());
     parties.resize(blockCount * partitionCount);
@@ -55,6 +56,8 @@ public:
       party.alone = i % partitionCount != 0;
     }
     placeCells();
+    if (partitionCount > 1)
+      numbers.findMemory();
     kernel.walk([&](Operation *op) {
       SmallVector<Template, 3> found = templatesOf(op);
       if (found.empty())
@@ -95,10 +98,7 @@ public:
   /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
   /// Fails, having said so, where a slot or a parity cannot be told.
   FailureOr<ArrayRef<ChannelRun::Party>> run(unsigned trips, unsigned pattern) {
-    numbers.assign(valueNumbers.size(), std::nullopt);
-    isFixed.assign(valueNumbers.size(), false);
-    openSince.assign(valueNumbers.size(), 0);
-    choices = 1;
+    numbers.begin();
     for (ChannelRun::Party &party : parties)
       party.program.clear();
     wanted = trips;
@@ -148,7 +148,6 @@ private:
     SmallVector<unsigned> made; ///< values of the block
     SmallVector<scf::ForOp, 2> loops;
   };
-  static constexpr unsigned deepestExpression = 12;
 
   unsigned numbersOfTrips() const { return 3 * depth + 1; }
 
@@ -339,12 +338,15 @@ private:
 
   /// Gives a value a number to be computed, with all that it is computed from.
   void need(Value value) {
-    if (!value || !value.getType().isIntOrIndex() ||
-        !valueNumbers.try_emplace(value, valueNumbers.size()).second)
+    if (!numbers.add(value))
       return;
     Operation *op = value.getDefiningOp();
     if (isScalarArithmetic(op)) {
       llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
+      return;
+    }
+    if (numbers.isOfMemory(op)) {
+      llvm::for_each(numbers.stepsTo(op), [&](Value step) { need(step); });
       return;
     }
     auto argument = dyn_cast<BlockArgument>(value);
@@ -375,10 +377,9 @@ private:
     }
   }
 
-  static bool isMadeAround(cta::PartitionOp parted, scf::ForOp loop) {
-    return llvm::none_of(
-        ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()},
-        [&](Value bound) { return parted.getBody().isAncestor(bound.getParentRegion()); });
+  static bool isMadeAround(Region &region, scf::ForOp loop) {
+    return llvm::none_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()},
+                         [&](Value bound) { return region.isAncestor(bound.getParentRegion()); });
   }
   /// The number of the partition that a loop is in.
   uint32_t partitionOf(scf::ForOp loop) {
@@ -395,25 +396,33 @@ private:
     Steps own;
     for (Operation &op : block) {
       for (Value result : op.getResults())
-        if (auto known = valueNumbers.find(result); known != valueNumbers.end())
-          own.made.push_back(known->second);
+        if (numbers.has(result))
+          own.made.push_back(numbers.indexOf(result));
       auto events = templates.find(&op);
       if (controls.contains(&op) || events != templates.end()) {
         own.steps.push_back({&op, false, 0, {}, {}});
         if (events != templates.end())
           own.steps.back().events = events->second;
-        if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop))
+        if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop)) {
           own.loops.push_back(loop);
+          // What is loaded here settles their bounds as well.
+          for (auto inner : loop.getBody()->getOps<scf::ForOp>())
+            if (controls.contains(inner) && isMadeAround(loop.getRegion(), inner) &&
+                numbers.readsMemory(inner.getUpperBound(), /*carry=*/false))
+              own.loops.push_back(inner);
+        }
         // How often a partition fills a channel and how often others read it follows from the same
         // values: those that are the least for one of them are tried, too.
         if (auto parted = dyn_cast<cta::PartitionOp>(op))
           for (auto loop : parted.getBody().getOps<scf::ForOp>())
-            if (controls.contains(loop) && isMadeAround(parted, loop))
+            if (controls.contains(loop) && isMadeAround(parted.getBody(), loop))
               own.loops.push_back(loop);
-      } else if (isScalarArithmetic(&op) && valueNumbers.contains(op.getResult(0))) {
-        own.steps.push_back({&op, true, valueNumbers.at(op.getResult(0)), {}, {}});
+      } else if (isScalarArithmetic(&op) && numbers.has(op.getResult(0))) {
+        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
         for (Value operand : op.getOperands())
-          own.steps.back().operands.push_back(valueNumbers.at(operand));
+          own.steps.back().operands.push_back(numbers.indexOf(operand));
+      } else if (numbers.isOfMemory(&op) && numbers.has(op.getResult(0))) {
+        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
       }
     }
     for (const Step &step : own.steps)
@@ -424,94 +433,20 @@ private:
     blocks[&block] = std::move(own);
   }
 
-  /// What is known of a value; nothing where it was not needed.
-  Number numberOf(Value value) {
-    auto known = valueNumbers.find(value);
-    if (known == valueNumbers.end())
-      return std::nullopt;
-    const unsigned at = known->second;
-    Operation *op = value.getDefiningOp();
-    if (numbers[at] || openSince[at] == choices || !isScalarArithmetic(op))
-      return numbers[at];
-    SmallVector<Number, 3> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(numberOf(operand));
-    numbers[at] = evaluate(op, operands);
-    openSince[at] = choices;
-    return numbers[at];
-  }
-  SmallVector<Number> numbersOf(ValueRange values) {
-    return llvm::map_to_vector(values, [&](Value value) { return numberOf(value); });
-  }
-  void set(Value value, Number number) {
-    if (auto known = valueNumbers.find(value); known != valueNumbers.end())
-      numbers[known->second] = number;
-    ++choices;
-  }
-  void set(ValueRange values, ValueRange from) {
-    for (auto [value, number] : llvm::zip_equal(values, numbersOf(from)))
-      set(value, number);
-  }
-
-  /// Makes a value that is open this number, by what it is computed from.
-  void choose(Value value, int64_t number, unsigned nesting = 0) {
-    if (numberOf(value) || nesting == deepestExpression)
-      return;
-    Operation *op = value.getDefiningOp();
-    if (!isScalarArithmetic(op))
-      return set(value, number);
-    auto isOpen = [&](unsigned i) { return !numberOf(op->getOperand(i)); };
-    auto operand = [&](unsigned i, int64_t otherwise) {
-      choose(op->getOperand(i), otherwise, nesting + 1);
-      return numberOf(op->getOperand(i)).value_or(otherwise);
-    };
-    llvm::TypeSwitch<Operation *>(op)
-        .Case([&](arith::AddIOp) {
-          const unsigned last = isOpen(0) ? 0 : 1;
-          operand(last, number - operand(1 - last, 0));
-        })
-        .Case([&](arith::SubIOp) {
-          if (isOpen(0))
-            operand(0, number + operand(1, 0));
-          else
-            operand(1, operand(0, 0) - number);
-        })
-        .Case([&](arith::MulIOp) {
-          const unsigned last = isOpen(0) ? 0 : 1;
-          const int64_t factor = operand(1 - last, 1);
-          operand(last, factor ? number / factor : 0);
-        })
-        .Case<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-              arith::FloorDivSIOp>([&](auto) { operand(0, number * operand(1, 1)); })
-        .Case<arith::ShRUIOp, arith::ShRSIOp>(
-            [&](auto) { operand(0, number << (operand(1, 0) & 31)); })
-        .Case<arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>([&](auto) {
-          operand(0, number);
-          operand(1, number);
-        })
-        .Case([&](arith::SelectOp) {
-          operand(1, number);
-          operand(2, number);
-        })
-        .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
-              arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>(
-            [&](auto) { operand(0, number); });
-  }
-
   /// How a condition comes out. What it is combined from comes out first, so that a condition and
   /// its negation stay that.
   bool decide(Value condition) {
-    if (Number known = numberOf(condition))
+    if (Number known = numbers.of(condition))
       return *known;
     if (Operation *op = condition.getDefiningOp();
         isa_and_present<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
       for (Value operand : op->getOperands())
         decide(operand);
-      return numberOf(condition).value_or(0);
+      return numbers.of(condition).value_or(0);
     }
     const unsigned time = openConditions++;
     const bool comesOut = pattern == 2 ? time % 2 : pattern;
-    set(condition, comesOut ? -1 : 0);
+    numbers.set(condition, comesOut ? -1 : 0);
     return comesOut;
   }
 
@@ -525,8 +460,8 @@ private:
   }
 
   Number tripsOf(scf::ForOp loop) {
-    const Number lower = numberOf(loop.getLowerBound()), upper = numberOf(loop.getUpperBound()),
-                 step = numberOf(loop.getStep());
+    const Number lower = numbers.of(loop.getLowerBound()), upper = numbers.of(loop.getUpperBound()),
+                 step = numbers.of(loop.getStep());
     if (!lower || !upper || !step || *step == 0)
       return std::nullopt;
     const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
@@ -537,40 +472,29 @@ private:
     return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
   }
 
-  /// Of what a value can be, what is next to a number.
-  int64_t nearest(Value value, int64_t number) {
-    if (!contiguity)
-      contiguity.emplace(kernel);
-    const Interval known = (*contiguity)[value].interval;
-    return int64_t(std::clamp<Interval::Number>(number, known.low, known.high));
-  }
-
   void chooseBounds(scf::ForOp loop) {
     if (tripsOf(loop))
       return;
-    choose(loop.getLowerBound(), 0);
-    choose(loop.getStep(), 1);
-    const Number lower = numberOf(loop.getLowerBound()), step = numberOf(loop.getStep());
+    numbers.choose(loop.getLowerBound(), 0);
+    numbers.choose(loop.getStep(), 1);
+    const Number lower = numbers.of(loop.getLowerBound()), step = numbers.of(loop.getStep());
     if (!lower || !step)
       return;
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
-    choose(loop.getUpperBound(), upper);
+    numbers.choose(loop.getUpperBound(), upper);
     if (const Number now = tripsOf(loop); now && (trips == 0 || *now))
+      return;
+    // Who else computes it from memory has to come to the same.
+    if (numbers.readsMemory(loop.getUpperBound(), /*carry=*/true))
       return;
     // Something else that it is computed from is in the way. Conditions may have been folded for
     // what it can never be.
-    const unsigned number = valueNumbers.at(loop.getUpperBound());
-    isFixed[number] = true;
-    set(loop.getUpperBound(), nearest(loop.getUpperBound(), upper));
+    numbers.fix(loop.getUpperBound(), upper);
   }
 
   LogicalResult visit(Block &block) {
     const Steps &own = blocks.find(&block)->second;
-    for (unsigned value : own.made) {
-      numbers[value].reset();
-      isFixed[value] = false;
-    }
-    ++choices;
+    numbers.forget(own.made);
     // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
     for (scf::ForOp loop : own.loops) {
       const uint32_t here = std::exchange(partition, partitionOf(loop));
@@ -580,16 +504,19 @@ private:
     SmallVector<Number, 3> operands;
     for (const Step &step : own.steps) {
       if (step.isComputed) {
-        if (isFixed[step.result])
+        if (numbers.isFixed(step.result))
           continue;
+        if (numbers.isOfMemory(step.op)) {
+          if (const Value loaded = step.op->getResult(0); !numbers.of(loaded))
+            numbers.choose(loaded, furtherTrips++ % numbersOfTrips());
+          continue;
+        }
         operands.clear();
         for (unsigned operand : step.operands)
-          operands.push_back(numbers[operand]);
+          operands.push_back(numbers.at(operand));
         // What was chosen stays.
-        if (Number number = evaluate(step.op, operands)) {
-          numbers[step.result] = number;
-          ++choices;
-        }
+        if (Number number = evaluate(step.op, operands))
+          numbers.setAt(step.result, number);
         continue;
       }
       if (isCutShort())
@@ -630,43 +557,50 @@ private:
       marked[partition] = loop;
     const auto around = std::pair(iteration, tripsHere);
     const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
-    set(loop.getRegionIterArgs(), loop.getInitArgs());
+    // Where loops in this one begin is the same for all partitions, also at first.
+    for (auto [argument, init] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs()))
+      if (partitionCount > 1 && llvm::any_of(argument.getUsers(), [&](Operation *user) {
+            auto inner = dyn_cast<scf::ForOp>(user);
+            return inner && inner.getLowerBound() == argument;
+          }))
+        numbers.choose(init, 0);
+    numbers.set(loop.getRegionIterArgs(), loop.getInitArgs());
     SmallVector<Number> before;
     for (int64_t i = 0; i < trips && !isCutShort(); ++i) {
       // Of many iterations those in the middle are alike: some periods of the rings are left out.
       if (i == period)
-        before = numbersOf(loop.getRegionIterArgs());
+        before = numbers.of(loop.getRegionIterArgs());
       if (i == 2 * period)
         if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
           for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
-            if (Number now = numberOf(value); now && from)
-              set(value,
-                  signExtended(*now + periods * (*now - *from), bitsOfScalar(value.getType())));
+            if (Number now = numbers.of(value); now && from)
+              numbers.set(value, signExtended(*now + periods * (*now - *from),
+                                              bitsOfScalar(value.getType())));
           i += periods * period;
         }
       Number induction;
       if (known)
-        induction = signExtended(uint64_t(*numberOf(loop.getLowerBound())) +
-                                     uint64_t(i) * uint64_t(*numberOf(loop.getStep())),
+        induction = signExtended(uint64_t(*numbers.of(loop.getLowerBound())) +
+                                     uint64_t(i) * uint64_t(*numbers.of(loop.getStep())),
                                  bits);
-      set(loop.getInductionVar(), induction);
+      numbers.set(loop.getInductionVar(), induction);
       if (failed(iterate(loop, *loop.getBody(), i, trips)))
         return failure();
-      set(loop.getRegionIterArgs(), loop.getYieldedValues());
+      numbers.set(loop.getRegionIterArgs(), loop.getYieldedValues());
     }
     std::tie(iteration, tripsHere) = around;
-    set(loop.getResults(), loop.getRegionIterArgs());
+    numbers.set(loop.getResults(), loop.getRegionIterArgs());
     return success();
   }
 
   LogicalResult visit(scf::WhileOp loop) {
     const auto around = std::pair(iteration, tripsHere);
     std::optional<int64_t> trips;
-    set(loop.getBeforeArguments(), loop.getInits());
+    numbers.set(loop.getBeforeArguments(), loop.getInits());
     for (int64_t i = 0;; ++i) {
       if (failed(visit(*loop.getBeforeBody())))
         return failure();
-      Number again = numberOf(loop.getConditionOp().getCondition());
+      Number again = numbers.of(loop.getConditionOp().getCondition());
       if (!again) {
         if (!trips)
           trips = chooseTrips(loop);
@@ -674,13 +608,13 @@ private:
       }
       if (!*again || isCutShort())
         break;
-      set(loop.getAfterArguments(), loop.getConditionOp().getArgs());
+      numbers.set(loop.getAfterArguments(), loop.getConditionOp().getArgs());
       if (failed(iterate(loop, *loop.getAfterBody(), i, trips.value_or(0))))
         return failure();
-      set(loop.getBeforeArguments(), loop.getYieldedValues());
+      numbers.set(loop.getBeforeArguments(), loop.getYieldedValues());
     }
     std::tie(iteration, tripsHere) = around;
-    set(loop.getResults(), loop.getConditionOp().getArgs());
+    numbers.set(loop.getResults(), loop.getConditionOp().getArgs());
     return success();
   }
 
@@ -698,13 +632,13 @@ private:
       return success();
     if (failed(visit(*block)))
       return failure();
-    set(branch.getResults(), block->getTerminator()->getOperands());
+    numbers.set(branch.getResults(), block->getTerminator()->getOperands());
     return success();
   }
 
   /// The number of one of `count` things; an error where it is none.
   FailureOr<int64_t> numberIn(Operation *op, Value value, int64_t count, const char *what) {
-    const Number number = numberOf(value);
+    const Number number = numbers.of(value);
     if (!number)
       return op->emitOpError("has ") << what << " that is not known when it is compiled";
     if (*number < 0 || *number >= count)
@@ -788,7 +722,7 @@ private:
   const Target &target;
   DenseMap<Operation *, SmallVector<Template, 3>> templates;
   DenseSet<Operation *> controls;
-  DenseMap<Value, unsigned> valueNumbers;
+  LaunchNumbers numbers;
   DenseMap<Block *, Steps> blocks;
   DenseMap<const Operation *, SmallVector<Cells, 4>> cells; ///< by position
   DenseMap<Operation *, Scratch> scratches;
@@ -800,11 +734,6 @@ private:
   std::vector<ChannelRun::Party> parties; ///< their programs: of a run
 
   // Of a run.
-  std::vector<Number> numbers;     ///< by the number of the value
-  std::vector<bool> isFixed;       ///< whatever it is computed from
-  std::vector<unsigned> openSince; ///< how many choices did not tell its number
-  unsigned choices = 0;
-  std::optional<ContiguityAnalysis> contiguity; ///< once something asks
   unsigned wanted = 0, pattern = 0;
   /// The first loop with an open number of iterations, by the partition.
   SmallVector<Operation *, 2> marked;

@@ -1,6 +1,6 @@
 // Moves copies into channels between warps to warps of their own, with what they need: loops, and
-// the scalars that their coordinates are computed from. What is left waits for them, and nobody
-// else.
+// the scalars that their coordinates are computed from, loads of what the kernel never writes
+// included. What is left waits for them, and nobody else.
 //
 //   for use i:  wait until slot i is empty     partition:  for use i:  wait until slot i is empty
 //               copy to slot i                                         copy to slot i
@@ -96,8 +96,7 @@ private:
     // They are made ahead of everything.
     if (isa<cta::ChannelOp, cta::MbarriersOp>(op))
       return;
-    // A load is made once, ahead of all.
-    if (isLoad(op) ? op->getParentOp() != kernel || mayChange(op) : !isMemoryEffectFree(op))
+    if (isLoad(op) ? !canRepeat(op) : !isMemoryEffectFree(op))
       return refuse("its copies depend on " + op->getName().getStringRef());
     if (op->getNumRegions() != 0 || !llvm::all_of(op->getOperandTypes(), isScalar) ||
         !llvm::all_of(op->getResultTypes(), isScalar))
@@ -131,30 +130,20 @@ private:
     }
   }
 
-  /// Whether the kernel may write what a load reads, or may not repeat the load.
-  bool mayChange(Operation *load) {
-    if (isVolatileLoad(load))
-      return true;
-    AddressAnalysis addresses(kernel);
-    const std::optional<GlobalAccess> read = addresses.accessOf(load);
-    EndedIterations all = 0;
-    kernel.walk([&](scf::ForOp loop) { all |= addresses.bitOf(loop); });
-    return kernel
-        .walk([&](Operation *op) {
-          std::optional<GlobalAccess> access = addresses.accessOf(op);
-          return access && access->writes &&
-                         (!read || addresses.mayOverlap(*access, *read, all) ||
-                          addresses.mayOverlap(*read, *access, all))
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        })
-        .wasInterrupted();
+  /// Whether a load gives the same to all who make it. One in a loop may give something else each
+  /// time: check-channels then has to tell which number is read.
+  bool canRepeat(Operation *load) {
+    if (!addresses)
+      addresses.emplace(kernel);
+    return !isVolatileLoad(load) && !addresses->mayBeWritten(load) &&
+           (load->getParentOp() == kernel || scalarPlaceOf(load));
   }
 
   func::FuncOp kernel;
   DenseSet<Operation *> roots;
   llvm::SetVector<Operation *> ops;
   DenseMap<Operation *, DenseSet<unsigned>> carried;
+  std::optional<AddressAnalysis> addresses; ///< once a load is needed
   std::string refusal;
 };
 
