@@ -6,12 +6,13 @@
 // Sizes below 0 and of another sum than M are refused from the host; on the device rows behind the
 // last group are not written, and negative sizes are undefined.
 //
-// How long the groups are is read on the device: the grid is the most tiles that any lengths need,
-// and each program finds its own tile.
+// How long the groups are is read on the device. Either the grid is the most tiles that any lengths
+// need, and each program finds its own tile; or programs are persistent and go through the groups.
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/TileOrder.h"
 #include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
@@ -21,9 +22,9 @@ namespace {
 
 struct GroupedConfig {
   int m = 64, n = 128, k = 32, group = 8, warps = 4, stages = 3;
-  bool exact = false;
+  bool persistent = false, exact = false;
 };
-SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, exact)
+SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, exact)
 
 // Lengths of groups that are looked at together.
 constexpr int lengthsAtOnce = 128;
@@ -33,13 +34,69 @@ Int rowsWithin(const Int &size, const Int &start, const Int &rows) {
   return maximum(0, minimum(size, rows - start));
 }
 
+// The rows of one group.
+struct Segment {
+  Int group, start, size;
+};
+
+// The tiles of all groups, those of each in a row of its own, are one row, of which each program
+// does every so many. Groups come one by one, without a search: what a program needs of them are
+// numbers that warps which only copy can compute as well.
+template <class Count, class Do>
+void forEachTile(View<const std::int32_t, 1> sizes, const Int &rows, Count &&count, Do &&visit) {
+  Int tile = program_id(0); // the next one, counted from the group's first
+  Int start = 0;
+  for (auto group : range(0, sizes.extent(0))) {
+    const Int size =
+        rowsWithin(cast<Index>(load(sizes.ptr() + group * sizes.stride(0))), start, rows);
+    const Int tiles = count(size);
+    for (auto number : range(tile, tiles, num_programs(0))) {
+      visit(Segment{group, start, size}, number);
+      tile += num_programs(0);
+    }
+    tile = maximum(0, tile - tiles);
+    start = minimum(rows, start + size);
+  }
+}
+
+// The sums of one tile over so many steps.
+template <class Left, class Right>
+Tile<float> multiply(const Left &left, const Int &i, const Right &right, const Int &j,
+                     const Int &steps, const GroupedConfig &config) {
+  auto sums = zeros<float>(config.m, config.n);
+  LoopOptions options;
+  if (config.persistent)
+    options.warp_specialize = true;
+  for (auto step : range(0, steps, options))
+    sums = dot(left.load(i, step), right.load(step, j), sums,
+               config.exact ? Precision::ieee : Precision::tf32);
+  return sums;
+}
+
 template <class T>
 Kernel groupedMatmul{
     "grouped_matmul",
     [](View<const T, 2> lhs, View<const T, 3> rhs, View<const std::int32_t, 1> sizes, View<T, 2> c,
        Int rowTiles, const GroupedConfig &config) {
       const int m = config.m, n = config.n, depth = config.k;
-      auto [tile, j] = grouped_order(program_id(0), {rowTiles, cdiv(c.extent(1), n)}, config.group);
+      const Int columns = cdiv(c.extent(1), n), steps = cdiv(lhs.extent(1), depth);
+      auto finish = [&](const Segment &rows, const Int &i, const Int &j) {
+        auto left = lhs.slice(0, rows.start, rows.size).tile(m, depth);
+        auto right = rhs.at(rows.group).tile(depth, n);
+        c.slice(0, rows.start, rows.size)
+            .tile(m, n)
+            .store(i, j, multiply(left, i, right, j, steps, config));
+      };
+      if (config.persistent) {
+        forEachTile(
+            sizes, lhs.extent(0), [&](const Int &size) { return cdiv(size, m) * columns; },
+            [&](const Segment &rows, const Int &tile) {
+              auto [i, j] = grouped_order(tile, {cdiv(rows.size, m), columns}, config.group);
+              finish(rows, i, j);
+            });
+        return;
+      }
+      auto [tile, j] = grouped_order(program_id(0), {rowTiles, columns}, config.group);
 
       // The group whose tiles of rows include this one; there is none behind the last.
       Int group = 0, first = 0, start = 0, size = 0, tilesBefore = 0, rowsBefore = 0;
@@ -58,16 +115,7 @@ Kernel groupedMatmul{
         rowsBefore += sum(lengths, 0);
       }
       size = rowsWithin(size, start, lhs.extent(0));
-      when(size > 0, [&] {
-        const Int i = tile - first;
-        auto left = lhs.slice(0, start, size).tile(m, depth);
-        auto right = rhs.at(group).tile(depth, n);
-        auto sums = zeros<float>(m, n);
-        for (auto step : range(0, cdiv(lhs.extent(1), depth)))
-          sums = dot(left.load(i, step), right.load(step, j), sums,
-                     config.exact ? Precision::ieee : Precision::tf32);
-        c.slice(0, start, size).tile(m, n).store(i, j, sums);
-      });
+      when(size > 0, [&] { finish({group, start, size}, tile - first, j); });
     }};
 
 template <class T>
@@ -77,9 +125,20 @@ Kernel groupedMatmulDrhs{
        View<T, 3> drhs, const GroupedConfig &config) {
       const int m = config.m, n = config.n, depth = config.k;
       const Int rowTiles = cdiv(drhs.extent(1), m), columnTiles = cdiv(drhs.extent(2), n);
-      const Int group = program_id(0) / (rowTiles * columnTiles);
-      auto [i, j] = grouped_order(program_id(0) % (rowTiles * columnTiles), {rowTiles, columnTiles},
-                                  config.group);
+      const Int area = rowTiles * columnTiles;
+      auto finish = [&](const Segment &rows, const Int &tile) {
+        auto [i, j] = grouped_order(tile, {rowTiles, columnTiles}, config.group);
+        auto left = lhs.slice(0, rows.start, rows.size).transposed().tile(m, depth);
+        auto right = dc.slice(0, rows.start, rows.size).tile(depth, n);
+        drhs.at(rows.group)
+            .tile(m, n)
+            .store(i, j, multiply(left, i, right, j, cdiv(rows.size, depth), config));
+      };
+      if (config.persistent) {
+        forEachTile(sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
+        return;
+      }
+      const Int group = program_id(0) / area;
       Int start = 0, size = 0;
       for (auto block : range(0, cdiv(group + 1, lengthsAtOnce))) {
         auto lengths = maximum(0, cast<Index>(sizes.tile(lengthsAtOnce).load(block)));
@@ -87,14 +146,7 @@ Kernel groupedMatmulDrhs{
         start += sum(where(number < group, lengths, 0), 0);
         size += sum(where(number == group, lengths, 0), 0);
       }
-      size = rowsWithin(size, start, lhs.extent(0));
-      auto left = lhs.slice(0, start, size).transposed().tile(m, depth);
-      auto right = dc.slice(0, start, size).tile(depth, n);
-      auto sums = zeros<float>(m, n);
-      for (auto step : range(0, cdiv(size, depth)))
-        sums = dot(left.load(i, step), right.load(step, j), sums,
-                   config.exact ? Precision::ieee : Precision::tf32);
-      drhs.at(group).tile(m, n).store(i, j, sums);
+      finish({group, start, rowsWithin(size, start, lhs.extent(0))}, program_id(0) % area);
     }};
 
 // Lengths that sum to M, every third group empty.
@@ -121,7 +173,12 @@ GroupedConfig configOf(const Use &use) {
           use.field("group"),
           use.field("warps"),
           use.field("stages"),
+          use.field("persistent") != 0,
           use.call.options.choice("precision") == "exact"};
+}
+
+std::int64_t programsFor(const Use &use, std::int64_t tiles) {
+  return use.field("persistent") != 0 ? persistentPrograms(tiles, use.field("programs"), 1) : tiles;
 }
 
 // What the two have in common.
@@ -136,10 +193,14 @@ KernelSpec grouped(const char *rows, const char *columns) {
                    .initial = "tf32",
                    .choices = {"tf32", "exact"},
                    .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
-  spec.config = {
-      {"m", "rows of one program's tile"}, {"n", "columns of one program's tile"},
-      {"k", "depth of one step"},          {"group", "tile rows that neighbouring programs share"},
-      {"warps", "warps of one program"},   {"stages", "steps in flight"}};
+  spec.config = {{"m", "rows of one program's tile"},
+                 {"n", "columns of one program's tile"},
+                 {"k", "depth of one step"},
+                 {"group", "tile rows that neighbouring programs share"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"},
+                 {"persistent", "1: each program does one tile after another", 0, 1},
+                 {"programs", "programs where they are persistent"}};
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) {
     return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));
@@ -167,12 +228,19 @@ KernelSpec grouped(const char *rows, const char *columns) {
     std::int64_t height = call.extent(rows);
     if (std::string(rows) == "M")
       height /= std::max<std::int64_t>(call.extent("G"), 1);
+    const std::int64_t programs = multiprocessors(target);
     if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
-      const WarpgroupTile tile = fastestTile(halfTiles, call.extent("G"), height,
-                                             call.extent(columns), multiprocessors(target))
-                                     .tile;
-      return Config{{"m", tile.m}, {"n", tile.n},         {"k", 64},
-                    {"group", 8},  {"warps", tile.warps}, {"stages", tile.stages}};
+      const auto [tile, tiles] =
+          fastestTile(halfTiles, call.extent("G"), height, call.extent(columns), programs);
+      const bool persists = call.tensors[0].dtype != DType::float32 && tiles > programs;
+      return Config{{"m", tile.m},
+                    {"n", tile.n},
+                    {"k", 64},
+                    {"group", 8},
+                    {"warps", tile.warps},
+                    {"stages", tile.stages},
+                    {"persistent", persists},
+                    {"programs", programs}};
     }
     const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
     return Config{{"m", units && height > 128 ? 128 : 64},
@@ -180,7 +248,9 @@ KernelSpec grouped(const char *rows, const char *columns) {
                   {"k", call.tensors[0].dtype == DType::float32 ? 16 : 32},
                   {"group", 8},
                   {"warps", 4},
-                  {"stages", 3}};
+                  {"stages", 3},
+                  {"persistent", 0},
+                  {"programs", programs}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
@@ -231,9 +301,9 @@ KernelSpec sectile::groupedMatmulSpec() {
     // Every group may end with a tile that is not full.
     const std::int64_t rows = ceilDiv(use.call.extent("M"), chosen.m) + use.call.extent("G");
     forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      use(groupedMatmul<T>, rows * ceilDiv(use.call.extent("N"), chosen.n), use.tensor<T, 2>("lhs"),
-          use.tensor<T, 3>("rhs"), use.tensor<std::int32_t, 1>("group_sizes"),
-          use.tensor<T, 2>("c"), rows, chosen);
+      use(groupedMatmul<T>, programsFor(use, rows * ceilDiv(use.call.extent("N"), chosen.n)),
+          use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
+          use.tensor<std::int32_t, 1>("group_sizes"), use.tensor<T, 2>("c"), rows, chosen);
     });
   };
   return spec;
@@ -261,11 +331,12 @@ KernelSpec sectile::groupedMatmulDrhsSpec() {
   };
   spec.apply = [](Use &use) {
     const GroupedConfig chosen = configOf(use);
-    const std::int64_t programs = use.call.extent("G") * ceilDiv(use.call.extent("K"), chosen.m) *
-                                  ceilDiv(use.call.extent("N"), chosen.n);
+    const std::int64_t tiles = use.call.extent("G") * ceilDiv(use.call.extent("K"), chosen.m) *
+                               ceilDiv(use.call.extent("N"), chosen.n);
     forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      use(groupedMatmulDrhs<T>, programs, use.tensor<T, 2>("lhs"), use.tensor<T, 2>("dc"),
-          use.tensor<std::int32_t, 1>("group_sizes"), use.tensor<T, 3>("drhs"), chosen);
+      use(groupedMatmulDrhs<T>, programsFor(use, tiles), use.tensor<T, 2>("lhs"),
+          use.tensor<T, 2>("dc"), use.tensor<std::int32_t, 1>("group_sizes"),
+          use.tensor<T, 3>("drhs"), chosen);
     });
   };
   return spec;

@@ -160,7 +160,8 @@ void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
         operand(2, number);
       })
       .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
-            arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>([&](auto) { operand(0, number); });
+            arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>(
+          [&](auto) { operand(0, number); });
 }
 
 void LaunchNumbers::fix(Value value, int64_t number) {

@@ -56,6 +56,63 @@ TEST_P(GroupedMatmul, MoreGroupsThanAreLookedAtAtOnce) {
   }
 }
 
+// Programs that go through the groups, as many as these.
+Config persistent(std::int64_t programs, const Config &rest = {}) {
+  Config config{{"persistent", 1}, {"programs", programs}, {"m", 64},    {"n", 64},
+                {"k", 64},         {"warps", 4},           {"stages", 3}};
+  for (const auto &[name, value] : rest)
+    config[name] = value;
+  return config;
+}
+
+// Fewer programs than tiles, and more; rows and columns that end within a tile, and steps, too.
+TEST_P(GroupedMatmul, PersistentPrograms) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    for (const auto &[programs, dtype] :
+         {std::pair{1, "f16"}, {3, "f16"}, {64, "bf16"}, {3, "f32"}})
+      for (const auto &sizes : lengths) {
+        KernelCase test = withSizes(kernel, sizes, dtype);
+        test.extents["K"] = 136;
+        test.extents["N"] = 88;
+        test.config = persistent(programs);
+        expectRight(device, test);
+      }
+}
+
+// So that many programs have no tile of most groups, and several of one. Rings outlive many tiles.
+TEST_P(GroupedMatmul, PersistentProgramsOfManyGroups) {
+  std::vector<int> sizes(256, 0);
+  for (std::size_t i = 0; i < sizes.size(); i += 3)
+    sizes[i] = i == 129 ? 300 : static_cast<int>(i % 5);
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    KernelCase test = withSizes(kernel, sizes, "f16");
+    test.extents["K"] = 72;
+    test.extents["N"] = 72;
+    test.config = persistent(5);
+    expectRight(device, test);
+  }
+}
+
+// The tiles that large products take, some of them stored in pieces.
+TEST_P(GroupedMatmul, PersistentProgramsOfLargeTiles) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
+    for (const auto &[trans, n] : {std::pair{"false", 256}, {"true", 128}}) {
+      KernelCase test = withSizes(kernel, {200, 0, 90}, "f16", {{"trans_rhs", trans}});
+      test.extents["K"] = 200;
+      test.extents["N"] = 328;
+      test.config = persistent(2, {{"m", 128}, {"n", n}, {"warps", 8}, {"stages", 3}});
+      expectRight(device, test);
+    }
+}
+
+TEST_P(GroupedMatmul, PersistentProgramsTakeStrides) {
+  for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
+    KernelCase test{kernel, {}, {}, {}, "f16"};
+    test.config = persistent(2);
+    expectRightWithStrides(device, test);
+  }
+}
+
 TEST_P(GroupedMatmul, DtypesAndTransposition) {
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
     for (const char *dtype : {"f16", "bf16", "f32"})
@@ -66,7 +123,9 @@ TEST_P(GroupedMatmul, DtypesAndTransposition) {
 
 TEST_P(GroupedMatmulEverywhere, Right) {
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
-    expectRight(device, {kernel, {}, {}, {}, "f16"});
+    for (const std::int64_t isPersistent : {0, 1})
+      expectRight(device,
+                  {kernel, {}, {}, {}, "f16", {{"persistent", isPersistent}, {"programs", 2}}});
 }
 
 TEST_P(GroupedMatmul, Extents) {
@@ -99,7 +158,8 @@ TEST_P(GroupedMatmul, WrongLengthsStayInMemory) {
     const Invocation call = resolveCase(test);
     std::vector<HostArray> inputs = sampleInputs(call, 1);
     inputs[call.index("group_sizes")].assign(std::vector<double>{90, -20, 1000});
-    EXPECT_NO_THROW(execute(device, call, completeConfig(call, device.target(), {}), inputs));
+    for (const Config &config : {Config{}, persistent(2)})
+      EXPECT_NO_THROW(execute(device, call, completeConfig(call, device.target(), config), inputs));
     EXPECT_THROW(checkContents(call, inputs), InputError);
     inputs[call.index("group_sizes")].assign(std::vector<double>{90, 0, 9});
     EXPECT_THROW(checkContents(call, inputs), InputError);
