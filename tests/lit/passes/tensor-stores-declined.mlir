@@ -259,3 +259,42 @@ module attributes {cta.target = "sm_90a"} {
     return
   }
 }
+
+// -----
+
+// Read in the iteration that stores it; all others store elsewhere.
+// CHECK-LABEL: func.func @read_again
+// CHECK-NOT: cta.tensor_store
+// REMARK: remark: is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
+module attributes {cta.target = "sm_90a"} {
+  func.func @read_again(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                   %extent: i32 {tile.divisible = 16 : i64, tile.below = 1073741824 : i64}, %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %u: !tile.ptr<f16> {tile.divisible = 16 : i64}, %tiles: i32,
+                   %n: i32) attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %a = tile.make_view %x, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %d = tile.make_view %u, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %zero = arith.constant dense<0.0> : tensor<128x64xf32>
+    %first = tile.program_id 0
+    %programs = tile.num_programs 0
+    scf.for %tile = %c0 to %tiles step %c1 : i32 {
+      %row = arith.muli %tile, %c128 : i32
+      %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
+        %k = arith.muli %i, %c64 : i32
+        %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
+        %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+        %next = tile.dot %left, %right, %acc : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
+        scf.yield %next : tensor<128x64xf32>
+      } {cta.warp_specialize = true}
+      %result = arith.truncf %sums : tensor<128x64xf32> to tensor<128x64xf16>
+      tile.store_block %c[%row, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<128x64xf16>
+      %again = tile.load_block %c[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
+      tile.store_block %d[%row, %c0], %again : !tile.view<2xf16>, [i32, i32], tensor<128x64xf16>
+    }
+    return
+  }
+}
