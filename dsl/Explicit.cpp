@@ -63,18 +63,28 @@ Value Ring::use(int later, Location where) const {
 
 void Ring::next(Location where) { oldest_ = use(1, where); }
 
-bool Ring::isInPartition() const { return Trace::currentOrNull()->isInPartition(); }
+/// A side that was not here before counts from 0.
+void Ring::enter(Location where) {
+  const unsigned side = Trace::current(where).partition();
+  if (side_ != side)
+    acquired_ = committed_ = waited_ = 0;
+  side_ = side;
+}
+
+bool Ring::isBetweenWarps() const { return filledBy_.value_or(0) != 0; }
 
 Value Ring::acquire(std::size_t tile) const { return filled_[tile]; }
 Value Ring::wait(std::size_t tile) const { return read_[tile]; }
 
 void Ring::acquire(Location where) {
   Trace &trace = Trace::current(where);
-  if (isInPartition())
-    betweenWarps_ = true;
-  else if (betweenWarps_)
-    fail(where, "a partition fills this channel: the rest of the kernel waits and releases, and "
-                "acquires nothing");
+  enter(where);
+  if (filledBy_.value_or(side_) != side_)
+    fail(where, isBetweenWarps()
+                    ? "a partition fills this channel: the rest of the kernel waits and releases, "
+                      "and acquires nothing"
+                    : "the rest of the kernel fills this channel: a partition has others to fill");
+  filledBy_ = side_;
   mlir::Value channel = trace.get(channel_, where);
   filled_ = wrapAll(trace, tile::AcquireOp::create(
                                trace.builder, trace.location(where), slotTypes(channel), channel,
@@ -85,13 +95,14 @@ void Ring::acquire(Location where) {
 
 void Ring::commit(Location where) {
   Trace &trace = Trace::current(where);
+  enter(where);
   if (acquired_ == 0)
     fail(where, "this channel commits a use that was not acquired: acquire a slot, copy, commit");
   tile::CommitOp::create(trace.builder, trace.location(where), trace.get(channel_, where),
                          trace.get(use(waited_ + committed_, where), where));
   --acquired_;
   // Other warps count what is committed.
-  if (isInPartition())
+  if (isBetweenWarps())
     next(where);
   else
     ++committed_;
@@ -99,37 +110,54 @@ void Ring::commit(Location where) {
 
 void Ring::wait(Location where) {
   Trace &trace = Trace::current(where);
-  if (isInPartition())
+  enter(where);
+  if (side_ && filledBy_ == side_)
     fail(where, "a partition that waits for a channel waits for itself: it acquires, copies and "
                 "commits, and the rest of the kernel waits and releases");
+  if (side_ && !isBetweenWarps())
+    fail(where, "no partition before this one fills the channel: those that fill channels are "
+                "stated before those that read them");
   mlir::Value channel = trace.get(channel_, where);
   read_ =
       wrapAll(trace, tile::WaitOp::create(trace.builder, trace.location(where), slotTypes(channel),
                                           channel, trace.get(use(waited_, where), where))
                          .getSlots());
   ++waited_;
-  if (!betweenWarps_)
+  if (!isBetweenWarps())
     --committed_;
 }
 
 void Ring::release(Location where) {
   Trace &trace = Trace::current(where);
-  if (isInPartition())
-    fail(where, "a partition releases no slot: who waits for a use releases it");
+  enter(where);
+  if (side_ && (!isBetweenWarps() || filledBy_ == side_))
+    fail(where, "a partition releases no slot that it fills: who waits for a use releases it");
   tile::ReleaseOp::create(trace.builder, trace.location(where), trace.get(channel_, where),
                           trace.get(use(0, where), where));
   --waited_;
   next(where);
 }
 
+/// A slot is filled with a tile of its shape.
+static void requireShape(mlir::Value slot, mlir::Value tile, const char *how, Location where) {
+  ArrayRef<int64_t> wanted = cast<tile::SlotType>(slot.getType()).getTile().getShape(),
+                    given = tile::shapeOf(tile.getType());
+  if (wanted != given)
+    fail(where, "a tile of " + shapeText(given) + " is " + how + " to a slot of " +
+                    shapeText(wanted) + ": a slot's use counts the bytes of all of it");
+}
+
+void storeSlot(const Value &slot, const Value &tile, Location where) {
+  Trace &trace = Trace::current(where);
+  mlir::Value to = trace.get(slot, where), from = trace.get(tile, where);
+  requireShape(to, from, "stored", where);
+  tile::FillOp::create(trace.builder, trace.location(where), from, to, /*stored=*/true);
+}
+
 void fillSlot(const Value &slot, const Value &tile, const Operand &when, Location where) {
   Trace &trace = Trace::current(where);
   mlir::Value to = trace.get(slot, where), from = trace.get(tile, where);
-  ArrayRef<int64_t> wanted = cast<tile::SlotType>(to.getType()).getTile().getShape(),
-                    given = tile::shapeOf(from.getType());
-  if (wanted != given)
-    fail(where, "a tile of " + shapeText(given) + " is copied to a slot of " + shapeText(wanted) +
-                    ": a slot's use counts the bytes of all of it");
+  requireShape(to, from, "copied", where);
   if (!when.none) {
     mlir::Value holds = materialize(trace, when, Kind::boolean);
     if (!holds.getType().isInteger(1))
@@ -191,7 +219,7 @@ void partition(const cta::PartitionOptions &options, const Callback &body, Locat
     registers = {options.registers, options.others};
   }
   OpenFrame open(trace, where);
-  open.frame.isPartition = true;
+  open.frame.partition = ++trace.partitions;
   body();
   trace.rethrowPoison();
   trace.restore(open.frame);
@@ -205,6 +233,20 @@ void partition(const cta::PartitionOptions &options, const Callback &body, Locat
   trace.close(open.frame, [&](mlir::Value value) {
     return value.getParentBlock() == block ? mlir::Value() : value;
   });
+}
+
+//===-- Barriers ------------------------------------------------------------------------------===//
+
+unsigned makeBarrier(const Extent &warps) {
+  Trace &trace = Trace::current(warps.where);
+  if (warps.number < 1 || warps.number > 64)
+    fail(warps.where, "1 to 64 warps come to a barrier, not " + Twine(warps.number));
+  return trace.namedBarriers++;
+}
+
+void meetAtBarrier(unsigned number, int warps, bool arrives, Location where) {
+  Trace &trace = Trace::current(where);
+  tile::NamedBarrierOp::create(trace.builder, trace.location(where), number, warps, arrives);
 }
 
 } // namespace sectile::detail

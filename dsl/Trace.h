@@ -70,7 +70,7 @@ public:
     mlir::OpBuilder::InsertPoint outside;
     std::vector<Entry> entries;
     std::unique_ptr<mlir::Region> region = std::make_unique<mlir::Region>();
-    bool isPartition = false;
+    unsigned partition = 0; ///< its number, from 1 on
   };
   /// Opens a frame with a snapshot of every live handle and an empty block to build in.
   void open(Frame &frame, Location where);
@@ -94,7 +94,9 @@ public:
   void poison(std::exception_ptr fault);
   void rethrowPoison() const;
   size_t depth() const { return frames.size(); }
-  bool isInPartition() const { return !frames.empty() && frames.front()->isPartition; }
+  /// The number of the partition that is being traced, from 1 on; 0 outside of them.
+  unsigned partition() const { return frames.empty() ? 0 : frames.front()->partition; }
+  unsigned partitions = 0, namedBarriers = 0; ///< of the kernel so far
 
 private:
   friend class Value;

@@ -1,7 +1,9 @@
-// The explicit level: a matrix product that says itself when its tiles are copied, multiplied and
-// handed back, by warps of one kind and with a partition for the copies.
+// The explicit level: matrix products that say themselves when their tiles are copied, multiplied
+// and handed back: by warps of one kind, with a partition for the copies, with two sides that
+// multiply in turns, and with a partition that decodes weights.
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
 
@@ -74,19 +76,104 @@ sc::Kernel pipelined{"pipelined", [](sc::View<const sc::half, 2> a, sc::View<con
                      }};
 // [/pipelined]
 
+// [turns]
+sc::Kernel inTurns{
+    "in_turns", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
+                   sc::View<sc::half, 2> c, const Tiles &tile) {
+      auto ring = [&] {
+        return sc::cta::Channel(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                                sc::cta::TileOf<sc::half>{tile.k, tile.n});
+      };
+      auto upperRing = ring(), lowerRing = ring();
+      sc::cta::Barrier upperTurn(2 * tile.warps), lowerTurn(2 * tile.warps);
+      auto tiles = c.tiles(2 * tile.m, tile.n); // an upper and a lower one
+      auto steps = sc::maximum(sc::cdiv(a.extent(1), tile.k), 1);
+      auto mine = [&] {
+        return sc::range(sc::program_id(0), tiles[0] * tiles[1], sc::num_programs(0));
+      };
+
+      sc::cta::partition({.warps = 4, .registers = 24, .others = 240}, [&] {
+        for (auto t : mine())
+          for (int lower : {0, 1})
+            for (auto k : sc::range(0, steps)) {
+              auto [left, right] = (lower ? lowerRing : upperRing).acquire();
+              left.copy(a.tile(tile.m, tile.k), t / tiles[1] * 2 + lower, k);
+              right.copy(b.tile(tile.k, tile.n), k, t % tiles[1]);
+              (lower ? lowerRing : upperRing).commit();
+            }
+      });
+
+      auto multiply = [&](int lower, auto &ring, sc::cta::Barrier &turn, sc::cta::Barrier &others) {
+        for (auto t : mine()) {
+          turn.sync(); // the other side has begun its last product
+          sc::cta::InFlight sums{sc::zeros<float>(tile.m, tile.n)};
+          auto [left, right] = ring.wait();
+          sums = sc::cta::dot_async(left.read(), right.read(), sums);
+          for (auto k : sc::range(1, steps)) {
+            auto [left, right] = ring.wait();
+            sums = sc::cta::dot_async(left.read(), right.read(), sums);
+            sc::cta::wait_for_dots(1);
+            ring.release();
+          }
+          others.arrive(); // the other side multiplies while this one stores
+          auto acc = sc::cta::wait(sums);
+          ring.release();
+          c.tile(tile.m, tile.n)
+              .store(t / tiles[1] * 2 + lower, t % tiles[1], sc::cast<sc::half>(acc));
+        }
+      };
+      sc::cta::partition({.warps = tile.warps, .registers = 240}, [&] {
+        upperTurn.arrive(); // the upper side begins
+        multiply(1, lowerRing, lowerTurn, upperTurn);
+      });
+      multiply(0, upperRing, upperTurn, lowerTurn);
+    }};
+// [/turns]
+
+// [decoded]
+sc::Kernel decoded{"decoded", [](sc::View<const sc::half, 2> a, sc::View<const std::int8_t, 2> b,
+                                 sc::View<sc::half, 2> c, const Tiles &tile) {
+                     sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                                           sc::cta::TileOf<sc::half>{tile.k, tile.n});
+                     auto i = sc::program_id(0), j = sc::program_id(1);
+                     auto steps = sc::cdiv(a.extent(1), tile.k);
+
+                     sc::cta::partition({.warps = tile.warps}, [&] {
+                       for (auto k : sc::range(0, steps)) {
+                         auto weights = b.tile(tile.k, tile.n).load(k, j); // before it waits
+                         auto [left, right] = ring.acquire();
+                         left.copy(a.tile(tile.m, tile.k), i, k);
+                         right.store(sc::cast<sc::half>(weights));
+                         ring.commit();
+                       }
+                     });
+
+                     auto acc = sc::zeros<float>(tile.m, tile.n);
+                     for (auto k : sc::range(0, steps)) {
+                       auto [left, right] = ring.wait();
+                       acc = sc::dot(left.read(), right.read(), acc);
+                       ring.release();
+                     }
+                     c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
+                   }};
+// [/decoded]
+
 /// How many elements of a · b differ from those of small integers, which are exact.
-template <class Kernel>
+template <class B = sc::half, class Kernel>
 int wrong(const char *name, Kernel &kernel, sc::Device &device, int m, int n, int k,
-          const Tiles &tile) {
-  std::vector<sc::half> host_a(m * k), host_b(k * n);
+          const Tiles &tile, std::optional<sc::Grid> grid = {}) {
+  std::vector<sc::half> host_a(m * k);
+  std::vector<B> host_b(k * n);
   for (int i = 0; i < m * k; ++i)
     host_a[i] = static_cast<sc::half>(float(i % 7 - 3));
   for (int i = 0; i < k * n; ++i)
-    host_b[i] = static_cast<sc::half>(float(i % 5 - 2));
-  auto a = device.upload(host_a), b = device.upload(host_b);
+    host_b[i] = static_cast<B>(float(i % 5 - 2));
+  auto a = device.upload(host_a);
+  auto b = device.upload(host_b);
   auto c = device.allocate<sc::half>(m * n);
-  const sc::Grid grid{unsigned((m + tile.m - 1) / tile.m), unsigned((n + tile.n - 1) / tile.n)};
-  kernel.launch(device.stream(), grid, sc::tensor(a, {m, k}), sc::tensor(b, {k, n}),
+  if (!grid)
+    grid = sc::Grid{unsigned((m + tile.m - 1) / tile.m), unsigned((n + tile.n - 1) / tile.n)};
+  kernel.launch(device.stream(), *grid, sc::tensor(a, {m, k}), sc::tensor(b, {k, n}),
                 sc::tensor(c, {m, n}), tile);
   const auto host_c = c.download();
   int count = 0;
@@ -106,6 +193,10 @@ int main() {
   // A chip without a copy engine runs the second kernel alone.
   auto hopper = sc::Device::open("virtual:sm_90a");
   count += wrong("partitioned", partitioned, hopper, 256, 256, 256, {});
+  count += wrong("in_turns", inTurns, hopper, 320, 256, 192,
+                 {.m = 64, .n = 64, .k = 64, .depth = 2, .warps = 4}, sc::Grid{3});
+  count += wrong<std::int8_t>("decoded", decoded, hopper, 200, 152, 208,
+                              {.m = 64, .n = 64, .k = 64, .depth = 2, .warps = 4});
   for (const char *name : {"virtual:sm_90a", "virtual:sm_80"}) {
     auto device = sc::Device::open(name);
     count += wrong("pipelined", pipelined, device, 200, 152, 104,

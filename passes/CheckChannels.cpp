@@ -55,6 +55,13 @@ public:
       party.block = i / partitionCount;
       party.alone = i % partitionCount != 0;
     }
+    for (auto [i, parted] : llvm::enumerate(partitions))
+      for (uint32_t block = 0; block < blockCount; ++block)
+        parties[block * partitionCount + 1 + i].alone = !parted.getComputes();
+    kernel.walk([&](tile::NamedBarrierOp barrier) {
+      namedWarps.resize(std::max<size_t>(namedWarps.size(), barrier.getNumber() + 1), 1);
+      namedWarps[barrier.getNumber()] = barrier.getWarps();
+    });
     placeCells();
     if (partitionCount > 1)
       numbers.findMemory();
@@ -78,13 +85,22 @@ public:
     std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
     for (auto [op, first] : firstMbarrier) {
       auto barriers = cast<cta::MbarriersOp>(op);
-      // Each warp of a party arrives. Two threads stand for all of them.
-      if (barriers.getArrivals() > 1)
-        for (uint32_t block = 0; block < blockCount; ++block)
-          std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
-                      2);
+      // Each warp of a party arrives, for all of which two threads stand, or one thread for a copy.
+      const bool byOne = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
+                         llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
+      const uint32_t partiesThatArrive = (barriers.getArrivals() - byOne) / warpsOf(kernel),
+                     count = std::max(2 * partiesThatArrive + byOne, 1u);
+      for (uint32_t block = 0; block < blockCount; ++block)
+        std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
+                    count);
     }
     return counts;
+  }
+  std::vector<uint32_t> namedBarriers() const {
+    std::vector<uint32_t> warps;
+    for (uint32_t block = 0; block < blockCount; ++block)
+      llvm::append_range(warps, namedWarps);
+    return warps;
   }
   /// Buffers of the deepest ring.
   uint32_t deepest() const { return depth; }
@@ -252,6 +268,16 @@ private:
         made.inOther = kind == Event::Arrive;
         if (kind == Event::WaitPhase)
           made.parity = acquire.getParity();
+      }
+      return found;
+    }
+    if (auto barrier = dyn_cast<tile::NamedBarrierOp>(op)) {
+      for (auto kind : {Event::Come, Event::AwaitOthers}) {
+        if (kind == Event::AwaitOthers && barrier.getArrives())
+          break;
+        Event &made = add(kind).event;
+        made.amount = warpsOf(kernel);
+        made.mbarrier = barrier.getNumber();
       }
       return found;
     }
@@ -714,7 +740,9 @@ private:
       const uint32_t block = from.inOther ? 1 - party.block : party.block;
       made.begin += block * cellCount;
       made.end += block * cellCount;
-      made.mbarrier += block * mbarrierCount;
+      made.mbarrier += block * (event.kind == Event::Come || event.kind == Event::AwaitOthers
+                                    ? uint32_t(namedWarps.size())
+                                    : mbarrierCount);
     });
   }
 
@@ -728,7 +756,8 @@ private:
   DenseMap<Operation *, Scratch> scratches;
   DenseMap<Operation *, uint32_t> firstMbarrier;
   uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
-  int64_t period = 2; ///< of slots and parities, in uses
+  int64_t period = 2;               ///< of slots and parities, in uses
+  std::vector<uint32_t> namedWarps; ///< that come to each named barrier
   uint32_t blockCount, partitionCount;
   /// By the block in its cluster, then by the partition, of which the first is what is in none.
   std::vector<ChannelRun::Party> parties; ///< their programs: of a run
@@ -751,7 +780,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     bool isNeeded = false;
     WalkResult placed = kernel.walk([&](Operation *op) {
       isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
-                      cta::DotStartOp>(op);
+                      cta::DotStartOp, tile::NamedBarrierOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
         return WalkResult::advance();
       op->emitOpError("has no place in shared memory yet");
@@ -765,7 +794,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
 
   static LogicalResult check(func::FuncOp kernel, const Target &target) {
     Programs programs(kernel, target);
-    ChannelRun machine(programs.numCells(), programs.arrivals());
+    ChannelRun machine(programs.numCells(), programs.arrivals(), programs.namedBarriers());
     bool conditionsAreOpen = false;
     for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
       unsigned iterations = 0;

@@ -15,6 +15,7 @@
 #include "passes/CarriedValues.h"
 #include "passes/ChooseBuffer.h"
 #include "passes/Kernel.h"
+#include "passes/Partitions.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -190,6 +191,13 @@ void EngineStores::run() {
   const SmallVector<Operation *> stores = candidates();
   if (rings == 0 || stores.empty())
     return;
+  // Of what partitions have in shared memory beside each other nothing is free at any time.
+  if (!computingPartitionsOf(kernel).empty()) {
+    for (Operation *store : stores)
+      store->emitRemark("is stored by threads, not by the copy engine: partitions beside it "
+                        "compute");
+    return;
+  }
   const bool partitioned = hasPartition(kernel);
   int64_t whereRingsWere = rings;
   int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;

@@ -11,7 +11,9 @@
 #include "passes/FetchAhead.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
+#include "passes/Partitions.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/MapVector.h"
@@ -51,14 +53,19 @@ struct SlotTile {
   SmallVector<BufferUse> dots; ///< operands of dots that read it in place
   BufferReaders readers;
   cta::BufferType buffer;
+
+  bool isStored() { return fills.front().getStored(); }
 };
 
 /// What a slot is filled with. A tile that layouts were assigned to may be converted on its way.
-tile::LoadBlockOp blockIn(tile::FillOp fill) {
+Value storedIn(tile::FillOp fill) {
   Value tile = fill.getTile();
   while (auto convert = tile.getDefiningOp<cta::ConvertLayoutOp>())
     tile = convert.getSource();
-  return tile.getDefiningOp<tile::LoadBlockOp>();
+  return tile;
+}
+tile::LoadBlockOp blockIn(tile::FillOp fill) {
+  return storedIn(fill).getDefiningOp<tile::LoadBlockOp>();
 }
 
 /// Whether a buffer can be read through other axes: a layout says repeats along one axis alone.
@@ -122,14 +129,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
               return WalkResult::interrupt();
             }
       if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
-               tile::DotsWaitOp, tile::DotWaitOp>(op))
+               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp>(op))
         return WalkResult::advance();
       for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
            around = around->getParentOp())
         if (!isa<scf::ForOp, tile::PartitionOp>(around)) {
-          op->emitError("channels are used, and dots waited for, in loops over sc::range and "
-                        "outside of them, not in branches and loops without a count: every path "
-                        "has to leave as many uses under way");
+          op->emitError("channels are used, barriers met at, and dots waited for, in loops over "
+                        "sc::range and outside of them, not in branches and loops without a "
+                        "count: every path has to leave as many uses under way");
           return WalkResult::interrupt();
         }
       return WalkResult::advance();
@@ -141,7 +148,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     WalkResult result = getOperation().walk([&](Operation *op) {
       if (auto fill = dyn_cast<tile::FillOp>(op)) {
         auto acquire = fill.getSlot().getDefiningOp<tile::AcquireOp>();
-        if (!acquire || !blockIn(fill)) {
+        if (!acquire || (!fill.getStored() && !blockIn(fill))) {
           op->emitError(acquire ? "a slot takes a block of a view"
                                 : "copies to a slot that was waited for: acquire one");
           return WalkResult::interrupt();
@@ -165,9 +172,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (result.wasInterrupted())
       return failure();
     for (auto &[channel, tiles] : channels)
-      for (SlotTile &tile : tiles)
+      for (SlotTile &tile : tiles) {
         if (tile.fills.empty())
           return channel->emitError("nothing is copied to a tile of this channel's slots");
+        for (tile::FillOp fill : tile.fills)
+          if (fill.getStored() != tile.isStored())
+            return fill.emitError("this tile of the channel's slots is copied in one place and "
+                                  "stored in another");
+      }
     getOperation().walk([&](cta::DotOp dot) {
       for (unsigned i = 0; i < 2; ++i) {
         BufferUse use{&dot->getOpOperand(i), {}};
@@ -237,7 +249,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (auto &[channel, tiles] : channels)
         for (SlotTile &tile : tiles)
           for (tile::FillOp fill : tile.fills)
-            if (std::string reason = why(fill, tile); !reason.empty())
+            if (std::string reason = fill.getStored() ? "" : why(fill, tile); !reason.empty())
               return {fill, reason};
       return {};
     };
@@ -265,6 +277,11 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     }
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles) {
+        if (tile.isStored()) {
+          tile.buffer = chooseBuffer(cast<RankedTensorType>(storedIn(tile.fills.front()).getType()),
+                                     tile.readers, target);
+          continue;
+        }
         tile::LoadBlockOp load = blockIn(tile.fills.front());
         if (carrier == Carrier::Engine) {
           tile.buffer = engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
@@ -343,58 +360,165 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
     if (partitions.empty())
-      return success();
-    if (partitions.size() > 1)
-      return partitions[1].emitError("a kernel has one partition beside its own warps");
-    tile::PartitionOp partition = partitions.front();
+      return checkBarriers(/*computing=*/0);
     if (!target.tensorCopy)
-      return partition.emitError("a partition copies by the copy engine, and ")
+      return partitions.front().emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
     const bool waits = getOperation()
                            .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
                            .wasInterrupted();
     if (waits)
-      return partition.emitError("the kernel says where it waits for the launch ahead, which a "
-                                 "partition would not wait for");
-    SmallVector<int32_t, 2> registers(partition.getRegisters());
-    if (failed(checkThreads(partition, registers)))
+      return partitions.front().emitError("the kernel says where it waits for the launch ahead, "
+                                          "which a partition would not wait for");
+    int32_t others = 0;
+    if (failed(checkSides()) || failed(checkThreads(partitions, others)))
       return failure();
-    OpBuilder builder(partition);
-    auto made =
-        cta::PartitionOp::create(builder, partition.getLoc(), partition.getWarps(), registers);
-    made.getBody().takeBody(partition.getBody());
-    partition.erase();
+    SmallVector<cta::PartitionOp> computing;
+    for (tile::PartitionOp partition : partitions) {
+      SmallVector<int32_t, 2> registers(partition.getRegisters());
+      if (!registers.empty())
+        registers[1] = others;
+      const bool isComputing = computes(partition);
+      OpBuilder builder(partition);
+      auto made = cta::PartitionOp::create(builder, partition.getLoc(), partition.getWarps(),
+                                           registers, isComputing);
+      made.getBody().takeBody(partition.getBody());
+      partition.erase();
+      if (isComputing)
+        computing.push_back(made);
+    }
+    for (cta::PartitionOp partition : computing)
+      if (failed(sinkTiles(partition)))
+        return failure();
+    return success(succeeded(checkBarriers(computing.size())) &&
+                   succeeded(checkMemoryOfPartitions(getOperation())));
+  }
+
+  /// Whether a partition does more than one thread can do for all: fill slots by the engine, from
+  /// scalars.
+  static bool computes(tile::PartitionOp partition) {
+    const std::function<bool(Value)> isCopied = [&](Value tile) {
+      return llvm::all_of(tile.getUsers(), [&](Operation *user) {
+        auto fill = dyn_cast<tile::FillOp>(user);
+        return (fill && !fill.getStored()) ||
+               (isa<cta::ConvertLayoutOp>(user) && isCopied(user->getResult(0)));
+      });
+    };
+    return partition.getBody()
+        .walk([&](Operation *op) {
+          if (isa<tile::AcquireOp, tile::CommitOp>(op))
+            return WalkResult::advance();
+          bool found = isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op);
+          if (auto fill = dyn_cast<tile::FillOp>(op))
+            found = fill.getStored();
+          else if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
+            found = !isCopied(op->getResult(0));
+          else if (op->getNumRegions() == 0)
+            found |= isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
+                     llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+                     llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+          return found ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  /// Whether each channel has one side that fills it, and others that read it.
+  LogicalResult checkSides() {
+    for (auto &[channel, tiles] : channels) {
+      Operation *filler = nullptr, *first = nullptr;
+      for (Operation *user : channel->getUsers())
+        if (isa<tile::AcquireOp, tile::CommitOp>(user)) {
+          if (first && partitionOf(user) != filler)
+            return user->emitError("one partition fills a channel, or the rest of the kernel does");
+          first = user;
+          filler = partitionOf(user);
+        }
+      for (Operation *user : channel->getUsers())
+        if (isa<tile::WaitOp, tile::ReleaseOp>(user) &&
+            (filler ? partitionOf(user) == filler : partitionOf(user) != nullptr))
+          return user->emitError(filler ? "a partition that waits for a channel waits for itself"
+                                        : "a partition reads channels that other partitions fill");
+    }
     return success();
   }
 
-  /// Whether registers hold all threads as asked for; says how many are left for the others.
-  LogicalResult checkThreads(tile::PartitionOp partition, SmallVectorImpl<int32_t> &registers) {
+  /// Barriers are numbered: one for all threads, one for the kernel's own warps and each partition
+  /// that computes, and then those with a name.
+  LogicalResult checkBarriers(unsigned computing) {
+    constexpr unsigned most = 16;
+    const unsigned own = warpsOf(getOperation());
+    WalkResult result = getOperation().walk([&](tile::NamedBarrierOp barrier) {
+      if (computing == 0)
+        barrier.emitError("nobody else comes to this barrier: partitions that compute meet at one");
+      else if (barrier.getWarps() % own || barrier.getWarps() > own * (computing + 1))
+        barrier.emitError("whole partitions meet at a barrier: the kernel and ")
+            << computing << " partitions have " << own << " warps each, which "
+            << barrier.getWarps() << " are not";
+      else if (barrier.getNumber() + 2 + computing >= most)
+        barrier.emitError("a block has ")
+            << most << " barriers: " << 2 + computing << " of them are for its partitions, and "
+            << most - 2 - computing << " are left";
+      else
+        return WalkResult::advance();
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Whether registers hold all threads as asked for; says how many are left for the kernel's own.
+  LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
     constexpr unsigned warpgroup = 4, step = 8, most = 240;
-    const unsigned own = warpsOf(getOperation()), more = partition.getWarps();
+    const unsigned own = warpsOf(getOperation());
+    unsigned more = 0, taken = 0;
+    tile::PartitionOp moving;
+    for (tile::PartitionOp partition : partitions) {
+      more += partition.getWarps();
+      if (computes(partition) && partition.getWarps() != own)
+        return partition.emitError("a partition that computes has as many warps as the kernel: ")
+               << own << ", not " << partition.getWarps();
+      ArrayRef<int32_t> registers = partition.getRegisters();
+      if (registers.empty())
+        continue;
+      if (others && registers[1] && registers[1] != others)
+        return partition.emitError("partitions leave the others ")
+               << others << " registers in one place and " << registers[1] << " in another";
+      others = std::max(others, registers[1]);
+      taken += partition.getWarps() * registers[0];
+      moving = partition;
+    }
     if ((own + more) * target.warpSize > target.maxThreads)
-      return partition.emitError("a block has at most ")
+      return partitions.front().emitError("a block has at most ")
              << target.maxThreads << " threads, not " << (own + more) * target.warpSize;
-    if (registers.empty())
+    if (!moving)
       return success();
-    if (own % warpgroup || more % warpgroup)
-      return partition.emitError(
-                 "registers are moved between groups of four warps: a partition of ")
-             << more << " and a kernel of " << own << " are not such groups";
+    for (tile::PartitionOp partition : partitions) {
+      if (own % warpgroup || partition.getWarps() % warpgroup)
+        return partition.emitError(
+                   "registers are moved between groups of four warps: a partition of ")
+               << partition.getWarps() << " and a kernel of " << own << " are not such groups";
+      if (partition.getRegisters().empty())
+        return partition.emitError("says no registers, but another partition does");
+    }
     const unsigned all = target.registersPerUnit / target.warpSize;
-    const unsigned taken = more * registers[0];
-    if (!registers[1])
-      registers[1] = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
-    const unsigned launched =
-        std::min(all / (own + more), target.maxRegistersPerThread) / step * step;
-    if (taken + own * registers[1] > all)
-      return partition.emitError("the register file has ")
-             << all * target.warpSize << " registers: " << more << " warps with " << registers[0]
-             << " for each thread and " << own << " with " << registers[1] << " take "
-             << (taken + own * registers[1]) * target.warpSize;
-    if (unsigned(registers[0]) > launched || unsigned(registers[1]) < launched)
-      return partition.emitError("all threads are launched with ")
-             << launched << " registers: a partition gives some up and the others take them, but "
-             << registers[0] << " and " << registers[1] << " are asked for";
+    if (!others)
+      others = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
+    if (taken + own * others > all) {
+      InFlightDiagnostic error = moving.emitError("the register file has ");
+      error << all * target.warpSize << " registers: ";
+      for (tile::PartitionOp partition : partitions)
+        error << partition.getWarps() << " warps with " << partition.getRegisters()[0]
+              << (partition == partitions.front() ? " for each thread and " : " and ");
+      return error << own << " with " << others << " take "
+                   << (taken + own * others) * target.warpSize;
+    }
+    const unsigned launched = launchedRegistersOf(own + more, target);
+    for (tile::PartitionOp partition : partitions) {
+      const unsigned asked = partition.getRegisters()[0];
+      if ((!computes(partition) && asked > launched) || unsigned(others) < launched)
+        return partition.emitError("all threads are launched with ")
+               << launched << " registers: a partition gives some up and the others take them, but "
+               << asked << " and " << others << " are asked for";
+    }
     return success();
   }
 
@@ -458,14 +582,18 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   void copy(tile::FillOp fill, Value buffer) {
     OpBuilder builder(fill);
     const Location loc = fill.getLoc();
+    if (fill.getStored()) {
+      cta::LocalStoreOp::create(builder, loc, storedIn(fill), buffer);
+      return fill.erase();
+    }
     tile::LoadBlockOp load = blockIn(fill);
     if (carrier == Carrier::Engine) {
       const TensorBlock &block = blocks[fill];
+      const bool shared = isSharedInCluster(fill, block, cast<cta::BufferType>(buffer.getType()));
       cta::TensorCopyBlockOp::create(builder, loc, block.view,
                                      block.coordinatesOf(builder, loc, load.getOffsets()), buffer,
                                      /*barriers=*/Value(), /*index=*/Value(), load.getWhen(),
-                                     /*expects=*/0, /*shared=*/false,
-                                     /*lines=*/DenseI64ArrayAttr());
+                                     /*expects=*/0, shared, /*lines=*/DenseI64ArrayAttr());
     } else if (carrier == Carrier::Copies) {
       cta::AsyncCopyBlockOp::create(
           builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),
@@ -475,6 +603,20 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       cta::LocalStoreOp::create(builder, loc, load, buffer);
     }
     fill.erase();
+  }
+
+  /// Whether both blocks of a cluster copy the same at the same place of their programs, and can do
+  /// half of it each.
+  bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
+    const unsigned cluster = clusterOf(getOperation());
+    if (cluster == 1 ||
+        !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
+      return false;
+    ClusterValues values(cluster);
+    tile::LoadBlockOp load = blockIn(fill);
+    return values.runAlike(fill) && values.areAlike(load.getOffsets()) &&
+           values.areAlike(block.coordinates) &&
+           (!load.getWhen() || values.areAlike(load.getWhen()));
   }
 
   //===-- Dots in flight

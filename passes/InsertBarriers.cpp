@@ -21,6 +21,7 @@
 // solver every time.
 #include "passes/Check.h"
 #include "passes/Kernel.h"
+#include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/SharedMemory.h"
@@ -89,8 +90,10 @@ constexpr int oldest = 64;
 
 class Flow {
 public:
-  Flow(func::FuncOp kernel, const Target &target)
-      : kernel(kernel), barrierOrdersGlobal(target.barrierOrdersGlobal), addresses(kernel) {
+  /// `side`: the kernel's own block, or that of a partition whose warps compute.
+  Flow(func::FuncOp kernel, Block &side, const Target &target)
+      : kernel(kernel), side(side), barrierOrdersGlobal(target.barrierOrdersGlobal),
+        addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
       if (isThroughProxy(op, target))
@@ -122,14 +125,14 @@ public:
   void insert() {
     adding = true;
     State state;
-    visit(kernel.getBody().front(), state);
+    visit(side, state);
   }
   bool isSafe() {
     adding = false;
     hazard = false;
     fences.clear();
     State state;
-    visit(kernel.getBody().front(), state);
+    visit(side, state);
     return !hazard;
   }
   /// Whether it matters what a barrier is for.
@@ -179,7 +182,8 @@ private:
 
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
-      // Mbarriers order what partitions do, as check-channels sees.
+      // Mbarriers order what partitions do, as check-channels sees. What they have alone is placed
+      // apart from all that others have.
       if (isa<cta::PartitionOp>(op))
         continue;
       visitAccesses(&op, state);
@@ -432,6 +436,7 @@ private:
   }
 
   func::FuncOp kernel;
+  Block &side;
   const bool barrierOrdersGlobal; ///< also one that is for shared memory
   AddressAnalysis addresses;
   std::map<Operation *, GlobalAccess> globals;
@@ -501,12 +506,19 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     });
     if (placed.wasInterrupted())
       return signalPassFailure();
-    Flow flow(kernel, *target);
+    SmallVector<Block *> sides{&kernel.getBody().front()};
+    for (cta::PartitionOp partition : computingPartitionsOf(kernel))
+      sides.push_back(&partition.getBody().front());
+    for (Block *side : sides)
+      if (failed(order(kernel, *side, *target)))
+        return signalPassFailure();
+  }
+
+  static LogicalResult order(func::FuncOp kernel, Block &side, const Target &target) {
+    Flow flow(kernel, side, target);
     flow.insert();
-    if (flow.overwritten) {
-      channelError(flow.overwritten) << "overwrites what a dot in flight reads";
-      return signalPassFailure();
-    }
+    if (flow.overwritten)
+      return channelError(flow.overwritten) << "overwrites what a dot in flight reads";
     thinOut(flow, kernel);
     [[maybe_unused]] bool isSafe = flow.isSafe(); // finds the fences
     assert(isSafe && "thinning leaves no hazard");
@@ -530,6 +542,7 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
       else
         cta::BarrierOp::create(builder, op->getLoc());
     });
+    return success();
   }
 };
 

@@ -63,8 +63,11 @@ InFlightDiagnostic channelError(Operation *op) {
   auto kernel = op->getParentOfType<func::FuncOp>();
   const bool byHand =
       kernel
-          .walk([](cta::ChannelOp channel) {
-            return channel.getByHand() ? WalkResult::interrupt() : WalkResult::advance();
+          .walk([](Operation *other) {
+            auto channel = dyn_cast<cta::ChannelOp>(other);
+            return isa<tile::NamedBarrierOp>(other) || (channel && channel.getByHand())
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
           })
           .wasInterrupted();
   if (byHand)

@@ -28,8 +28,8 @@ unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
 /// The operation of the kernel's own block that `op` is in, or that it is.
 mlir::Operation *outermostAround(mlir::Operation *op);
 
-/// Begins an error about a channel or a dot in flight: the user's where the kernel has channels by
-/// hand, and else the compiler's own.
+/// Begins an error about a channel, a named barrier or a dot in flight: the user's where the kernel
+/// has channels by hand or named barriers, and else the compiler's own.
 mlir::InFlightDiagnostic channelError(mlir::Operation *op);
 
 /// How many uses of a channel are under way in this kernel's pipelined loops: 3 when it does not

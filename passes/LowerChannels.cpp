@@ -5,9 +5,11 @@
 #include "passes/CarriedValues.h"
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
+#include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/ChannelUses.h"
 #include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_LOWERCHANNELS
@@ -38,18 +40,30 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       OpBuilder builder(op);
       if (auto release = dyn_cast<cta::ReleaseOp>(op))
         handBack(builder, release);
-      if (auto acquire = dyn_cast<cta::AcquireOp>(op))
-        acquire.replaceAllUsesWith(slotOf(builder, op, acquire.getChannel(), acquire.getSlot()));
+      if (auto acquire = dyn_cast<cta::AcquireOp>(op)) {
+        if (Value made = filledByWarps.lookup(acquire.getChannel()))
+          waitForPhase(builder, op->getLoc(), emptied.lookup(made), acquire.getSlot(),
+                       /*turns=*/1);
+        acquire.replaceAllUsesWith(
+            slotOf(builder, op->getLoc(), acquire.getChannel(), acquire.getSlot()));
+      }
+      if (auto commit = dyn_cast<cta::CommitOp>(op);
+          commit && filledByWarps.contains(commit.getChannels()[0])) {
+        // What they stored is for dots, too, which read it through the proxy.
+        cta::ProxyFenceOp::create(builder, op->getLoc());
+        arrive(builder, op->getLoc(), commit.getChannels(), commit.getSlot(),
+               mbarriers.lookup(commit.getChannels()[0]), /*written=*/true);
+      }
       if (auto commit = dyn_cast<cta::CommitOp>(op);
           commit && uses.isAsynchronous(commit.getChannels()))
         cta::AsyncCommitOp::create(builder, op->getLoc());
       if (auto wait = dyn_cast<cta::WaitOp>(op)) {
-        if (uses.isByEngine(wait.getChannels()))
-          waitForEngine(builder, wait);
+        if (mbarriers.contains(wait.getChannels()[0]))
+          waitForFilled(builder, wait);
         if (uses.isAsynchronous(wait.getChannels()))
           cta::AsyncWaitOp::create(builder, op->getLoc(), uses.groupsAfter(wait));
         for (auto [channel, buffer] : llvm::zip(wait.getChannels(), wait.getBuffers()))
-          buffer.replaceAllUsesWith(slotOf(builder, op, channel, wait.getSlot()));
+          buffer.replaceAllUsesWith(slotOf(builder, op->getLoc(), channel, wait.getSlot()));
       }
       op->erase();
     }
@@ -122,21 +136,27 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   DenseMap<std::pair<Value, Value>, Value> numbers; ///< of uses ahead of a loop
 
   // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
-  // which the copies of that use signal.
+  // which the copies of that use signal. Where all warps of a partition fill a slot, each of them
+  // arrives there as well.
   void makeMbarriers(const ChannelUses &uses) {
     mbarriers.clear();
     freed.clear();
     emptied.clear();
     filledTogether.clear();
+    filledByWarps.clear();
     DenseMap<Value, int64_t> bytes; // of a use, by its mbarriers
     getOperation().walk([&](cta::CommitOp commit) {
-      if (!uses.isByEngine(commit.getChannels()) || mbarriers.contains(commit.getChannels()[0]))
+      const bool byEngine = uses.isByEngine(commit.getChannels());
+      auto filling = dyn_cast_if_present<cta::PartitionOp>(partitionOf(commit));
+      const bool byWarps = filling && filling.getComputes();
+      if ((!byEngine && !byWarps) || mbarriers.contains(commit.getChannels()[0]))
         return;
       cta::ChannelOp last;
       int64_t together = 0;
       for (Value channel : commit.getChannels()) {
         auto op = channel.getDefiningOp<cta::ChannelOp>();
-        together += op.getType().getBuffer().getBytes();
+        if (uses.isByEngine(channel))
+          together += op.getType().getBuffer().getBytes();
         if (!last || last->isBeforeInBlock(op))
           last = op;
       }
@@ -159,9 +179,12 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
             cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr(),
             arrivals);
       };
-      Value made = make(1);
+      const unsigned warps = warpsOf(getOperation());
+      Value made = make(byEngine + byWarps * warps);
       if (last.getBetweenWarps())
-        emptied[made] = make(warpsOf(getOperation()));
+        emptied[made] = make(warps * numReaders(commit.getChannels()[0]));
+      if (byWarps)
+        filledByWarps[commit.getChannels()[0]] = made;
       if (isOfCluster) {
         freed[made] = make(1);
         filledTogether[made].assign(commit.getChannels().begin(), commit.getChannels().end());
@@ -188,12 +211,23 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (begun.insert({signalled, acquire.getSlot()}).second) {
         copy.setExpects(bytes.lookup(signalled));
         // The own block's readers first: for them the block says so to the other one.
-        if (Value empty = emptied.lookup(signalled))
+        if (Value empty = emptied.lookup(signalled);
+            empty &&
+            llvm::none_of(filledByWarps, [&](auto &filled) { return filled.second == signalled; }))
           waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*turns=*/1);
         if (freed.contains(signalled))
           acquireInCluster(copy, acquire.getSlot());
       }
     });
+  }
+
+  /// How many sides of the kernel read a channel: partitions, and its own warps.
+  static unsigned numReaders(Value channel) {
+    DenseSet<Operation *> sides;
+    for (Operation *user : channel.getUsers())
+      if (isa<cta::WaitOp, cta::ReleaseOp>(user))
+        sides.insert(partitionOf(user));
+    return std::max<unsigned>(sides.size(), 1);
   }
 
   /// Whether some copy into a channel is one that both blocks of a cluster do.
@@ -228,12 +262,12 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         builder, loc, arith::AddIOp::create(builder, loc, turn, number(1)), number(1));
     SmallVector<Value> buffers;
     for (Value channel : filledTogether.lookup(signalled))
-      buffers.push_back(slotOf(builder, copy, channel, use));
+      buffers.push_back(slotOf(builder, loc, channel, use));
     cta::ClusterAcquireOp::create(builder, loc, buffers, freed.lookup(signalled),
                                   ringIndex(builder, loc, use, depth), parity, when);
   }
 
-  void waitForEngine(OpBuilder &builder, cta::WaitOp wait) {
+  void waitForFilled(OpBuilder &builder, cta::WaitOp wait) {
     waitForPhase(builder, wait.getLoc(), mbarriers.lookup(wait.getChannels()[0]), wait.getSlot(),
                  /*turns=*/0);
   }
@@ -255,16 +289,19 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
 
   // Says to who fills a channel that this use of it has been read.
   void handBack(OpBuilder &builder, cta::ReleaseOp release) {
-    Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front()));
-    if (!empty)
-      return;
+    if (Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front())))
+      arrive(builder, release.getLoc(), release.getChannels(), release.getSlot(), empty,
+             /*written=*/false);
+  }
+
+  static void arrive(OpBuilder &builder, Location loc, ValueRange channels, Value use,
+                     Value barriers, bool written) {
     SmallVector<Value> buffers;
-    for (Value channel : release.getChannels())
-      buffers.push_back(slotOf(builder, release, channel, release.getSlot()));
-    const unsigned depth = cast<cta::MbarriersType>(empty.getType()).getCount();
-    cta::MbarrierArriveOp::create(builder, release.getLoc(), buffers, empty,
-                                  ringIndex(builder, release.getLoc(), release.getSlot(), depth),
-                                  Value());
+    for (Value channel : channels)
+      buffers.push_back(slotOf(builder, loc, channel, use));
+    const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
+    cta::MbarrierArriveOp::create(builder, loc, buffers, barriers,
+                                  ringIndex(builder, loc, use, depth), Value(), written);
   }
 
   // All matrix instructions so far are complete when their threads go on: a dot in flight is the
@@ -338,11 +375,13 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   DenseMap<Value, Value> freed;
   DenseMap<Value, Value> emptied; ///< of those that other warps fill, by the others: for readers
   DenseMap<Value, SmallVector<Value>> filledTogether;
+  /// Of those that all warps of a partition fill, by the first of the channels filled together.
+  llvm::MapVector<Value, Value> filledByWarps;
 
-  static Value slotOf(OpBuilder &builder, Operation *op, Value channel, Value use) {
+  static Value slotOf(OpBuilder &builder, Location loc, Value channel, Value use) {
     auto type = cast<cta::ChannelType>(channel.getType());
-    Value index = ringIndex(builder, op->getLoc(), use, type.getDepth());
-    return cta::SlotOp::create(builder, op->getLoc(), type.getBuffer(), channel, index);
+    Value index = ringIndex(builder, loc, use, type.getDepth());
+    return cta::SlotOp::create(builder, loc, type.getBuffer(), channel, index);
   }
 };
 

@@ -13,6 +13,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
+#include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
@@ -165,9 +166,9 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     FailureOr<Target> target = targetOf(kernel);
     if (failed(target))
       return signalPassFailure();
-    const auto stated = kernel.getBody().getOps<cta::PartitionOp>();
+    SmallVector<cta::PartitionOp> stated(kernel.getBody().getOps<cta::PartitionOp>());
     if (!stated.empty()) {
-      if (failed(moveAhead(*stated.begin())))
+      if (failed(moveAhead(stated)))
         signalPassFailure();
       return;
     }
@@ -215,28 +216,35 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     eraseDeadCode(kernel);
   }
 
-  /// Before a partition that the kernel states its own warps do what all warps do: nothing but what
-  /// the partition takes from around it.
-  LogicalResult moveAhead(cta::PartitionOp partition) {
+  /// Before the partitions that the kernel states its own warps do what all warps do: nothing but
+  /// what the partitions take from around them.
+  LogicalResult moveAhead(MutableArrayRef<cta::PartitionOp> partitions) {
     Slice slice(getOperation());
-    slice.addAround(partition.getBody());
-    if (std::string why = slice.whyNot(); !why.empty())
-      return partition.emitError(
-                 "a partition computes with scalars that other warps can compute as "
-                 "well: ")
-             << why;
+    for (cta::PartitionOp partition : partitions) {
+      // What was common to both sides was made once.
+      if (failed(sinkTiles(partition)))
+        return failure();
+      slice.addAround(partition.getBody());
+      if (std::string why = slice.whyNot(); !why.empty())
+        return partition.emitError(
+                   "a partition computes with scalars that other warps can compute as "
+                   "well: ")
+               << why;
+    }
     Block &body = getOperation().getBody().front();
     // Where all of it goes; channels may be first themselves.
     OpBuilder builder(&body, body.begin());
-    Operation *place = cta::BarrierOp::create(builder, partition.getLoc());
+    Operation *place = cta::BarrierOp::create(builder, partitions.front().getLoc());
     builder.setInsertionPoint(place);
     makeFirst(builder, slice);
     for (Operation &op : llvm::make_early_inc_range(
-             llvm::make_range(std::next(place->getIterator()), partition->getIterator())))
+             llvm::make_range(std::next(place->getIterator()), partitions.back()->getIterator())))
       if (slice.has(&op))
         op.moveBefore(place);
-    partition->moveBefore(place);
+    for (cta::PartitionOp partition : partitions)
+      partition->moveBefore(place);
     place->erase();
+    shareScalars(partitions);
     return success();
   }
 

@@ -2,6 +2,7 @@
 // the same time may share one.
 #include "passes/Check.h"
 #include "passes/Kernel.h"
+#include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,7 +22,14 @@ struct Item {
   Operation *op;
   int64_t bytes, alignment;
   unsigned begin, end;
+  /// The side of the kernel that it belongs to alone, where partitions compute beside each other;
+  /// nothing where several do.
+  std::optional<Operation *> side;
   int64_t offset = 0;
+
+  bool isAliveWith(const Item &other) const {
+    return !side || side != other.side || (begin <= other.end && other.begin <= end);
+  }
 };
 
 /// Numbers operations in program order. An operation with regions ends after all in them.
@@ -149,9 +157,31 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
       unsigned end = order.end(op);
       if (isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
         end = Lifetime(op, order).end();
-      items.push_back({op, bytes, alignmentOf(op, bytes), order.begin(op), end});
+      items.push_back({op, bytes, alignmentOf(op, bytes), order.begin(op), end,
+                       sideOf(op, computingPartitionsOf(kernel).empty())});
     });
     return items;
+  }
+
+  /// Partitions that only copy are no side of their own: who reads what they copy has waited for
+  /// them.
+  static std::optional<Operation *> sideOf(Operation *op, bool isOne) {
+    auto side = [](Operation *user) {
+      auto partition = dyn_cast_if_present<cta::PartitionOp>(partitionOf(user));
+      return partition && partition.getComputes() ? partition.getOperation() : nullptr;
+    };
+    if (isOne || !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
+      return isOne ? nullptr : side(op);
+    std::optional<Operation *> found;
+    for (Operation *user : op->getUsers()) {
+      if (auto partition = dyn_cast_if_present<cta::PartitionOp>(partitionOf(user));
+          partition && !partition.getComputes())
+        continue;
+      if (found && *found != side(user))
+        return std::nullopt;
+      found = side(user);
+    }
+    return found.value_or(nullptr);
   }
 
   static bool isSmallScratch(const Item &item) {
@@ -188,7 +218,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
     for (Item *item : bySize) {
       SmallVector<Item *> others;
       for (Item *other : placed) {
-        bool together = item->begin <= other->end && other->begin <= item->end;
+        bool together = item->isAliveWith(*other);
         if (spread && isSmallScratch(*item) && isSmallScratch(*other))
           together |= areNeighbours(scratches, item, other);
         if (together)

@@ -175,6 +175,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
+      if (loop->getParentOfType<cta::PartitionOp>()) // fills its channels itself
+        continue;
       auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
       unsigned stages = own ? own.getInt() : stagesOf(getOperation());
       if (stages < 2)

@@ -27,7 +27,7 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     // Other loops have barriers of all their warps.
     auto partitions = getOperation().getOps<cta::PartitionOp>();
     constexpr unsigned warpgroup = 4;
-    if (partitions.empty() || warpsOf(getOperation()) <= warpgroup)
+    if (partitions.empty() || warpsOf(getOperation()) <= warpgroup || isByHand())
       return;
     SmallVector<cta::DotStartOp> starts;
     getOperation().walk([&](scf::ForOp loop) {
@@ -49,6 +49,15 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     Operation *last = getOperation().getBody().front().getTerminator();
     builder.setInsertionPoint(last);
     cta::TurnWaitOp::create(builder, last->getLoc(), /*outside=*/true);
+  }
+
+  /// Whether the program states itself who waits for whom.
+  bool isByHand() {
+    return getOperation()
+        ->walk([](cta::ChannelOp channel) {
+          return channel.getByHand() ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   /// The loop's only dot, if it is started in the loop's body and waited for there.

@@ -52,11 +52,11 @@ public:
     return load;
   }
 
-  void barrier(IRBuilder<> &b, unsigned) const override {
+  void barrier(IRBuilder<> &b, unsigned, Value *) const override {
     meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, sharedOnly(b));
   }
 
-  void memoryBarrier(IRBuilder<> &b, unsigned) const override {
+  void memoryBarrier(IRBuilder<> &b, unsigned, Value *) const override {
     meet(b, "workgroup", Intrinsic::amdgcn_s_barrier, nullptr);
   }
 

@@ -140,7 +140,7 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
 static void byOneThread(KernelEmitter &emitter, llvm::Value *when,
                         llvm::function_ref<void()> emit) {
   llvm::IRBuilder<> &b = emitter.b;
-  if (emitter.isInPartition())
+  if (emitter.isForOneThread())
     return emitter.under(when, emit);
   llvm::Value *chosen = b.CreateICmpEQ(emitter.threadIndex(), b.getInt32(0));
   if (when)
@@ -186,6 +186,9 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
 void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  // What all of its lanes wrote.
+  if (op.getWritten())
+    emitter.hooks.warpBarrier(b);
   llvm::Value *isFirst = b.CreateIsNull(emitter.laneIndex());
   if (op.getWhen())
     isFirst = b.CreateAnd(isFirst, emitter.scalar(op.getWhen()));

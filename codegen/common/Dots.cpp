@@ -440,7 +440,11 @@ void emitTurn(KernelEmitter &emitter, bool outside, bool waits) {
   llvm::Value *whose = waits ? group : b.CreateAnd(b.CreateAdd(group, b.getInt32(1)), groups - 1);
   llvm::Value *condition = outside ? b.CreateIsNull(whose) : nullptr;
   emitter.under(condition, [&] {
-    emitter.hooks.namedBarrier(b, b.CreateAdd(whose, b.getInt32(firstBarrier)), 2 * threads, waits);
+    llvm::Value *number = b.CreateAdd(whose, b.getInt32(firstBarrier));
+    if (waits)
+      emitter.hooks.barrier(b, 2 * threads, number);
+    else
+      emitter.hooks.barrierArrive(b, 2 * threads, number);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/common/SmallFloats.h"
 #include "passes/Kernel.h"
 #include "passes/LoopHints.h"
+#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
@@ -82,33 +83,93 @@ LogicalResult KernelEmitter::run() {
 
 //===-- Partitions ----------------------------------------------------------------------------===//
 
-/// What comes behind it is for the others.
+/// The first barrier's number that is for a partition.
+static constexpr unsigned firstPartitionBarrier = 2;
+
+/// What comes behind it is for the others: further partitions, and the kernel's own warps.
 LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
-  if (parted)
-    return op.emitError("is a second partition");
+  if (op->getParentOp() != source || (op.getComputes() && op.getWarps() != warps))
+    return op.emitError("is no partition of this kernel");
+  const unsigned first = firstWarpOf(op) * target.warpSize;
   auto add = [&](const char *name) {
     return llvm::BasicBlock::Create(b.getContext(), name, kernel);
   };
-  llvm::BasicBlock *warpgroup = add("partition"), *one = add("partition.thread"),
-                   *end = add("partition.end"), *others = add("others");
+  llvm::BasicBlock *warpgroup = add("partition"), *end = add("partition.end"),
+                   *others = add("others");
   ArrayRef<int32_t> counts = op.getRegisters();
-  b.CreateCondBr(b.CreateICmpUGE(thread, b.getInt32(numThreads())), warpgroup, others);
+  llvm::Value *index = b.CreateSub(thread, b.getInt32(first));
+  b.CreateCondBr(b.CreateICmpULT(index, b.getInt32(op.getWarps() * target.warpSize)), warpgroup,
+                 others);
   b.SetInsertPoint(warpgroup);
   if (!counts.empty())
-    hooks.setRegisters(b, counts[0], /*isMore=*/false);
-  b.CreateCondBr(b.CreateICmpEQ(thread, b.getInt32(numThreads())), one, end);
-  b.SetInsertPoint(one);
-  inPartition = true;
-  if (failed(emitBlock(op.getBody().front())))
-    return failure();
-  inPartition = false;
-  b.CreateBr(end);
+    setRegisters(counts[0]);
+  if (op.getComputes()) {
+    if (failed(emitSide(op, index)))
+      return failure();
+    b.CreateBr(end);
+  } else {
+    auto *one = add("partition.thread");
+    b.CreateCondBr(b.CreateIsNull(index), one, end);
+    b.SetInsertPoint(one);
+    forOneThread = true;
+    if (failed(emitBlock(op.getBody().front())))
+      return failure();
+    forOneThread = false;
+    b.CreateBr(end);
+  }
   b.SetInsertPoint(end);
   b.CreateRetVoid();
   b.SetInsertPoint(others);
+  if (isa<cta::PartitionOp>(op->getNextNode()))
+    return success();
   if (!counts.empty())
-    hooks.setRegisters(b, counts[1], /*isMore=*/true);
-  parted = true;
+    setRegisters(counts[1]);
+  side = 1;
+  return success();
+}
+
+/// All warps of a partition, as a block of their own. What is known of a thread's place is that of
+/// other threads there.
+LogicalResult KernelEmitter::emitSide(cta::PartitionOp op, llvm::Value *index) {
+  auto *body = llvm::BasicBlock::Create(b.getContext(), "partition.body", kernel);
+  llvm::Value *const outerThread = std::exchange(thread, index);
+  llvm::Value *const outerLane = std::exchange(lane, nullptr);
+  const auto outerEntry = entry.saveIP();
+  auto outerParts = std::move(threadParts);
+  auto outerCombined = std::move(combined);
+  threadParts.clear();
+  combined.clear();
+  const SmallVector<cta::PartitionOp> computing = computingPartitionsOf(source);
+  const unsigned outerSide = side;
+  side = firstPartitionBarrier + unsigned(llvm::find(computing, op) - computing.begin());
+  entry.SetInsertPoint(b.CreateBr(body));
+  b.SetInsertPoint(body);
+  LogicalResult result = emitBlock(op.getBody().front());
+  thread = outerThread;
+  lane = outerLane;
+  entry.restoreIP(outerEntry);
+  threadParts = std::move(outerParts);
+  combined = std::move(outerCombined);
+  side = outerSide;
+  return result;
+}
+
+void KernelEmitter::setRegisters(unsigned count) {
+  const unsigned launched = launchedRegistersOf(launchedWarpsOf(source), target);
+  if (count != launched)
+    hooks.setRegisters(b, count, /*isMore=*/count > launched);
+}
+
+LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
+  if (side == 0 || forOneThread)
+    return op.emitError("is no barrier of sides that compute");
+  const unsigned number =
+      firstPartitionBarrier + unsigned(computingPartitionsOf(source).size()) + op.getNumber();
+  const unsigned threads = op.getWarps() * target.warpSize;
+  if (op.getArrives())
+    hooks.barrierArrive(b, threads, b.getInt32(number));
+  else
+    hooks.barrier(b, threads, b.getInt32(number));
   return success();
 }
 
@@ -479,6 +540,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::AtomicRMWOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::AtomicCasOp atomic) { result = emitAtomic(*this, atomic); })
       .Case([&](tile::BarrierOp) { memoryBarrier(); })
+      .Case([&](tile::NamedBarrierOp barrier) { result = emitNamedBarrier(barrier); })
       .Case([&](tile::WaitDependenciesOp) { waitDependencies(); })
       .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b); })
       .Default([&](Operation *) { known = false; });

@@ -43,13 +43,14 @@ public:
   const TargetHooks &hooks;
   const Target &target;
 
-  /// Without those of partitions.
+  /// Of each side: the kernel's own, and each partition that computes.
   unsigned numThreads() const { return warps * target.warpSize; }
-  /// All threads that are not in a partition meet: TargetHooks::barrier.
-  void barrier() { hooks.barrier(b, parted ? numThreads() : 0); }
-  void memoryBarrier() { hooks.memoryBarrier(b, parted ? numThreads() : 0); }
+  /// All threads of the side meet: TargetHooks::barrier.
+  void barrier() { hooks.barrier(b, side ? numThreads() : 0, b.getInt32(side)); }
+  void memoryBarrier() { hooks.memoryBarrier(b, side ? numThreads() : 0, b.getInt32(side)); }
   /// Whether what is emitted is for one thread.
-  bool isInPartition() const { return inPartition; }
+  bool isForOneThread() const { return forOneThread; }
+  /// On the side that is emitted, from 0.
   llvm::Value *threadIndex() const { return thread; }
   llvm::Value *laneIndex();
 
@@ -151,6 +152,9 @@ private:
   void emitIf(mlir::scf::IfOp op, bool &ok);
   void emitWhile(mlir::scf::WhileOp op, bool &ok);
   mlir::LogicalResult emitPartition(cta::PartitionOp op);
+  mlir::LogicalResult emitSide(cta::PartitionOp op, llvm::Value *index);
+  void setRegisters(unsigned count);
+  mlir::LogicalResult emitNamedBarrier(tile::NamedBarrierOp op);
 
   llvm::Module &module;
   mlir::func::FuncOp source;
@@ -158,12 +162,16 @@ private:
   bool waitsAlways = false, saysWhenToLaunch = false;
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;
-  bool parted = false, inPartition = false;
+  /// The number of the barrier at which the threads meet: 0 is for all of a block, 1 for the
+  /// kernel's own warps behind its partitions, and from 2 on for partitions.
+  unsigned side = 0;
+  bool forOneThread = false;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;
   llvm::Value *thread = nullptr;
   llvm::Value *lane = nullptr;
-  llvm::IRBuilder<> entry; ///< at the end of the entry block: for what depends on the thread only
+  /// At the end of the block that the side begins with: for what depends on the thread only.
+  llvm::IRBuilder<> entry;
   KernelDebugInfo debug;
   llvm::DenseMap<mlir::Value, Registers> values;
   std::map<std::vector<uint32_t>, ThreadPart> threadParts;

@@ -33,9 +33,6 @@ SmallVector<Value *, 4> TargetHooks::matrixLoad(IRBuilder<> &, Value *, unsigned
 void TargetHooks::matrixStore(IRBuilder<> &, Value *, ArrayRef<Value *>, bool) const {
   llvm_unreachable("matrix stores on a target that has none");
 }
-void TargetHooks::namedBarrier(IRBuilder<> &, Value *, unsigned, bool) const {
-  llvm_unreachable("warpgroups on a target that has none");
-}
 void TargetHooks::proxyFence(IRBuilder<> &) const {
   llvm_unreachable("a fence on a target whose instructions read registers");
 }
@@ -66,6 +63,9 @@ void TargetHooks::tensorCopy(IRBuilder<> &, Value *, ArrayRef<Value *>, Value *,
 }
 void TargetHooks::mbarrierArrive(IRBuilder<> &, Value *) const {
   llvm_unreachable("the target has no mbarriers");
+}
+void TargetHooks::barrierArrive(IRBuilder<> &, unsigned, Value *) const {
+  llvm_unreachable("a barrier to arrive at on a target that has none");
 }
 void TargetHooks::setRegisters(IRBuilder<> &, unsigned, bool) const {
   llvm_unreachable("the target's registers are fixed");

@@ -62,15 +62,14 @@ public:
   //===-- Threads meeting
   //-----------------------------------------------------------------------===//
 
-  /// All threads of the block meet, or its first `threads` if that is not 0; shared memory is in
-  /// order before and after. Only targets with Target::tensorCopy have the latter.
-  virtual void barrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
+  /// All threads of the block meet, or if `threads` is not 0 so many at the barrier of this number;
+  /// shared memory is in order before and after. Only targets with Target::tensorCopy have the
+  /// latter.
+  virtual void barrier(llvm::IRBuilder<> &b, unsigned threads, llvm::Value *number) const = 0;
   /// The same for shared and global memory.
-  virtual void memoryBarrier(llvm::IRBuilder<> &b, unsigned threads) const = 0;
-  /// A barrier of this number, of `threads` threads, at which a warp waits or only arrives. For
-  /// targets with warpgroups.
-  virtual void namedBarrier(llvm::IRBuilder<> &b, llvm::Value *number, unsigned threads,
-                            bool waits) const;
+  virtual void memoryBarrier(llvm::IRBuilder<> &b, unsigned threads, llvm::Value *number) const = 0;
+  /// Counts as one that came to the barrier, and does not wait.
+  virtual void barrierArrive(llvm::IRBuilder<> &b, unsigned threads, llvm::Value *number) const;
   /// Orders shared memory among the lanes of a warp.
   virtual void warpBarrier(llvm::IRBuilder<> &b) const = 0;
   /// The i32 that lane `lane ^ mask` of the warp has.

@@ -53,20 +53,21 @@ public:
     return b.CreateIntrinsic(ids[axis], {});
   }
 
-  void barrier(IRBuilder<> &b, unsigned threads) const override {
+  void barrier(IRBuilder<> &b, unsigned threads, Value *number) const override {
     if (threads)
       b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_count,
-                        {b.getInt32(1), b.getInt32(threads)});
+                        {number, b.getInt32(threads)});
     else
       b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
   }
 
   // It orders all memory.
-  void memoryBarrier(IRBuilder<> &b, unsigned threads) const override { barrier(b, threads); }
+  void memoryBarrier(IRBuilder<> &b, unsigned threads, Value *number) const override {
+    barrier(b, threads, number);
+  }
 
-  void namedBarrier(IRBuilder<> &b, Value *number, unsigned threads, bool waits) const override {
-    b.CreateIntrinsic(waits ? Intrinsic::nvvm_barrier_cta_sync_aligned_count
-                            : Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
+  void barrierArrive(IRBuilder<> &b, unsigned threads, Value *number) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
                       {number, b.getInt32(threads)});
   }
 

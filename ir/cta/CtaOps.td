@@ -351,11 +351,12 @@ def Cta_MbarrierWaitOp : Cta_Op<"mbarrier_wait", [MemoryEffects<[MemRead<Cta_Sha
 
 def Cta_MbarrierArriveOp : Cta_Op<"mbarrier_arrive", [AttrSizedOperandSegments,
     MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
-  let summary = "each warp has read these buffers, and says so at an mbarrier; where `when` is false it does not";
+  let summary = "each warp has read these buffers, or `written` them, and says so at an mbarrier; where `when` is false it does not";
   let description = "One lane of a warp arrives for all, after what they did.";
-  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when);
+  let arguments = (ins Variadic<Cta_BufferType>:$buffers, Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when,
+                       UnitAttr:$written);
   let assemblyFormat = [{
-    $buffers `at` $barriers `[` $index `]` (`when` $when^)? attr-dict `:` qualified(type($buffers)) `at` qualified(type($barriers))
+    (`written` $written^)? $buffers `at` $barriers `[` $index `]` (`when` $when^)? attr-dict `:` qualified(type($buffers)) `at` qualified(type($barriers))
   }];
 }
 
@@ -363,14 +364,17 @@ def Cta_PartitionOp : Cta_Op<"partition", [SingleBlock, NoTerminator, RecursiveM
   let summary = "run the region beside the rest of the kernel, by warps of its own";
   let description = [{
     A launch has `warps` more warps, numbered after the others. They do what is before the operation, which is to make channels
-    and mbarriers and to meet, and then the region. The other warps go on behind it. From there on, barriers are for these
-    warps alone. The region is done by one thread: it holds scalars, copies by the engine, and waits.
+    and mbarriers and to meet, and then the region. The other warps go on behind it, with the next partition or with the rest
+    of the kernel. From there on, barriers are for the warps of each alone.
 
-    `registers`: of a thread of the region, and of the others, from there on; empty where they keep what they have.
+    One thread does the region: it holds scalars, copies by the engine, and waits. Where it `computes`, all of its warps do,
+    which are as many as the kernel's own.
+
+    `registers`: of a thread of the region, and of the rest, from there on; empty where they keep what they have.
   }];
-  let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers);
+  let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers, UnitAttr:$computes);
   let regions = (region AnyRegion:$body);
-  let assemblyFormat = "`warps` $warps `registers` $registers $body attr-dict";
+  let assemblyFormat = "(`computes` $computes^)? `warps` $warps `registers` $registers $body attr-dict";
 }
 
 def Cta_ClusterBarrierOp : Cta_Op<"cluster_barrier", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {

@@ -49,10 +49,13 @@ def Tile_WaitOp : Tile_ChannelSlotsOp<"wait", "consumer: until a use can be read
 def Tile_ReleaseOp : Tile_ChannelUseOp<"release", "consumer: a use has been read">;
 
 def Tile_FillOp : Tile_OrderedOp<"fill"> {
-  let summary = "put a block of a view into a slot; the use's wait sees it";
-  let description = "The tile is a `load_block`'s, so that a copy engine or asynchronous copies can take its place.";
-  let arguments = (ins Tile_Tensor:$tile, Tile_SlotType:$slot);
-  let assemblyFormat = "$tile `,` $slot attr-dict `:` type($tile) `,` qualified(type($slot))";
+  let summary = "put a tile into a slot; the use's wait sees it";
+  let description = [{
+    The tile is a `load_block`'s, so that a copy engine or asynchronous copies can take its place. Or it is `stored`: threads
+    have it in registers.
+  }];
+  let arguments = (ins Tile_Tensor:$tile, Tile_SlotType:$slot, UnitAttr:$stored);
+  let assemblyFormat = "(`stored` $stored^)? $tile `,` $slot attr-dict `:` type($tile) `,` qualified(type($slot))";
   let hasVerifier = 1;
 }
 
@@ -77,11 +80,19 @@ def Tile_DotsWaitOp : Tile_OrderedOp<"dots_wait"> {
   let assemblyFormat = "$pending attr-dict";
 }
 
+def Tile_NamedBarrierOp : Tile_Op<"named_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "be one of so many warps that come to a barrier; wait for the others, or where it `arrives` go on";
+  let description = "The warps are those of the partition, or of the rest of the kernel, that it stands in.";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative]>:$number, ConfinedAttr<I32Attr, [IntPositive]>:$warps,
+                       UnitAttr:$arrives);
+  let assemblyFormat = "$number `of` $warps `warps` (`arrives` $arrives^)? attr-dict";
+}
+
 def Tile_PartitionOp : Tile_Op<"partition", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "run the region beside the rest of the kernel, by warps of its own";
   let description = [{
-    The region copies into channels that the rest of the kernel reads. `registers`: of a thread of the region and of the
-    others; where it is empty all keep what they have.
+    The region fills channels that later partitions and the rest of the kernel read, or reads those of earlier ones, and
+    computes. `registers`: of a thread of the region and of the rest; where it is empty all keep what they have.
   }];
   let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers);
   let regions = (region AnyRegion:$body);

@@ -33,6 +33,8 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
   switch (fault.kind) {
   case Fault::Deadlock:
     error << "waits for ever" << when(at);
+    if (at.kind == Event::AwaitOthers)
+      error << ": fewer warps come to this barrier than it counts";
     if (at.kind == Event::WaitPhase)
       error << ": nobody completes the phase of " << slot(at) << use();
     break;
@@ -46,6 +48,12 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
     other = "this may wait for ever";
     break;
   case Fault::ArrivesEarly:
+    if (at.kind == Event::Come) {
+      error << "comes to a barrier again" << when(at)
+            << ", where it may still be counted for the turn before";
+      other = "this came last";
+      break;
+    }
     error << "may count for an earlier phase of " << slot(at) << when(at) << use();
     other = "as this does";
     break;

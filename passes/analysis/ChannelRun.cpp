@@ -16,8 +16,8 @@ static void learn(std::vector<uint32_t> &to, const std::vector<uint32_t> &from) 
     to[i] = std::max(to[i], from[i]);
 }
 
-ChannelRun::ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals)
-    : numCells(cells), arrivals(std::move(arrivals)) {}
+ChannelRun::ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals, std::vector<uint32_t> warps)
+    : numCells(cells), arrivals(std::move(arrivals)), warps(std::move(warps)) {}
 
 std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Party> parties) {
   fault.reset();
@@ -32,17 +32,23 @@ std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Party> parties)
         thread.party = &party;
         thread.first = first;
       }
-  const size_t components = threads.size() * PerThread + arrivals.size();
+  const size_t components = threads.size() * PerThread + arrivals.size() + warps.size();
   for (Thread &thread : threads) {
     thread.knows.assign(components, 0);
     thread.passedAtOnce.assign(arrivals.size(), false);
     thread.lastWait.assign(arrivals.size(), nullptr);
+    thread.turns.assign(warps.size(), 0);
   }
   cells.assign(numCells, {});
   mbarriers.assign(arrivals.size(), {});
   for (size_t i = 0; i < arrivals.size(); ++i) {
     mbarriers[i].pending = arrivals[i];
     mbarriers[i].released.assign(components, 0);
+  }
+  named.assign(warps.size(), {});
+  for (size_t i = 0; i < warps.size(); ++i) {
+    named[i].missing = 2 * warps[i];
+    named[i].gathered.assign(components, 0);
   }
   for (bool progress = true; progress;) {
     progress = false;
@@ -113,6 +119,13 @@ bool ChannelRun::step(uint32_t number) {
     break;
   case Event::WaitPhase:
     if (!wait(thread, event))
+      return false;
+    break;
+  case Event::Come:
+    come(thread, event);
+    break;
+  case Event::AwaitOthers:
+    if (!awaitOthers(thread, event))
       return false;
     break;
   case Event::CloseGroup:
@@ -323,6 +336,33 @@ bool ChannelRun::wait(Thread &thread, const Event &event) {
   return true;
 }
 
+/// Nobody may come for the next turn while he may still be counted for this one.
+void ChannelRun::come(Thread &thread, const Event &event) {
+  NamedBarrier &barrier = named[event.mbarrier];
+  const uint32_t component = componentOfNamed(event.mbarrier), over = latest(component);
+  if (!knows(thread.knows, component, over) || event.amount > barrier.missing ||
+      thread.turns[event.mbarrier] > over)
+    return fail(Fault::ArrivesEarly, event, barrier.last, over);
+  learn(barrier.gathered, thread.knows);
+  barrier.last = &event;
+  thread.turns[event.mbarrier] = over + 1;
+  barrier.missing -= uint32_t(event.amount);
+  if (barrier.missing != 0)
+    return;
+  barrier.missing = 2 * warps[event.mbarrier];
+  barrier.gathered[component] = over + 1;
+  barrier.released.push_back(barrier.gathered);
+}
+
+bool ChannelRun::awaitOthers(Thread &thread, const Event &event) {
+  const NamedBarrier &barrier = named[event.mbarrier];
+  const uint32_t turn = thread.turns[event.mbarrier];
+  if (barrier.released.size() < turn)
+    return false;
+  learn(thread.knows, barrier.released[turn - 1]);
+  return true;
+}
+
 /// Nobody can go on. Who has not come to its end waits for ever; what is still copied has nobody
 /// who waits.
 void ChannelRun::finish() {
@@ -339,6 +379,10 @@ void ChannelRun::finish() {
     }
   }
   for (const Thread &thread : threads)
+    if (thread.next != thread.party->program.size() &&
+        thread.party->program[thread.next].kind == Event::AwaitOthers)
+      return fail(Fault::Deadlock, thread.party->program[thread.next]);
+  for (const Thread &thread : threads)
     if (thread.meets)
       return fail(Fault::Deadlock, thread.party->program[thread.next]);
   for (const Cell &cell : cells)
@@ -351,6 +395,8 @@ void ChannelRun::finish() {
 }
 
 uint32_t ChannelRun::latest(uint32_t component) const {
+  if (component >= componentOfNamed(0))
+    return uint32_t(named[component - componentOfNamed(0)].released.size());
   if (component >= threads.size() * PerThread)
     return mbarriers[component - threads.size() * PerThread].completed;
   const Thread &thread = threads[component / PerThread];
@@ -386,6 +432,11 @@ void ChannelRun::mark(Thread &thread) {
     state.push_back(other.next - other.lastMark);
     for (uint32_t i = 0; i < other.knows.size(); ++i)
       state.push_back(int64_t(other.knows[i]) - latest(i));
+  }
+  for (uint32_t i = 0; i < named.size(); ++i) {
+    state.push_back(named[i].missing);
+    for (const Thread &other : threads)
+      state.push_back(int64_t(other.turns[i]) - latest(componentOfNamed(i)));
   }
   for (const Mbarrier &mbarrier : mbarriers) {
     state.insert(state.end(), {mbarrier.completed % 2, mbarrier.pending, mbarrier.bytes});

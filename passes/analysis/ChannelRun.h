@@ -40,6 +40,8 @@ public:
       EngineWrite, ///< `amount` bytes, which count for `mbarrier`
       Arrive,      ///< at `mbarrier`, whose cells these are; `amount` bytes will count for it
       WaitPhase,   ///< until the phase of parity `amount` of `mbarrier` is over
+      Come,        ///< to the named barrier `mbarrier`, as `amount` of its warps
+      AwaitOthers, ///< until all have come to it that the thread came to it with
       Fence,       ///< what the thread wrote is there for accesses through the other proxy
       Meet,        ///< all threads of the party's block
       MeetParty,   ///< all threads of the party
@@ -89,8 +91,9 @@ public:
     uint32_t turn = 0; ///< how often the cells, or the phase, had been used before
   };
 
-  /// `arrivals`: for each mbarrier, how many complete a phase.
-  ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals);
+  /// `arrivals`: for each mbarrier, how many complete a phase. `warps`: for each named barrier, how
+  /// many come to it, each of them with both of the threads that stand for all.
+  ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals, std::vector<uint32_t> warps = {});
 
   /// Runs the programs to their ends, from a fresh start; gives the first fault.
   std::optional<Fault> run(std::span<const Party> parties);
@@ -127,6 +130,14 @@ private:
     const Event *arrival = nullptr;
     std::vector<Access> waits; ///< that passed and saw `completed` phases
   };
+  /// Turns take place one after the other, as nobody comes again before he knows the turn to be
+  /// over.
+  struct NamedBarrier {
+    uint32_t missing = 0;
+    Knowledge gathered;
+    std::vector<Knowledge> released; ///< by turn
+    const Event *last = nullptr;
+  };
   struct Thread {
     const Party *party = nullptr;
     bool first = false;
@@ -136,6 +147,7 @@ private:
     uint32_t closed[2] = {};
     std::vector<bool> passedAtOnce; ///< by mbarrier: the last wait learnt nothing
     std::vector<const Event *> lastWait;
+    std::vector<uint32_t> turns; ///< by named barrier: those until the one it came for last is over
   };
 
   bool step(uint32_t thread);
@@ -147,6 +159,8 @@ private:
   void copied(Thread &thread, const Event &event);
   bool wait(Thread &thread, const Event &event);
   void complete(const Event &event, Mbarrier &mbarrier);
+  void come(Thread &thread, const Event &event);
+  bool awaitOthers(Thread &thread, const Event &event);
   void finish();
   void mark(Thread &thread);
 
@@ -157,15 +171,19 @@ private:
   uint32_t componentOf(uint32_t mbarrier) const {
     return uint32_t(threads.size()) * PerThread + mbarrier;
   }
+  uint32_t componentOfNamed(uint32_t barrier) const {
+    return componentOf(uint32_t(arrivals.size()) + barrier);
+  }
   uint32_t latest(uint32_t component) const;
   Access accessBy(const Thread &thread, const Event &event) const;
   void fail(Fault::Kind kind, const Event &at, const Event *other = nullptr, uint32_t turn = 0,
             int64_t bytes = 0);
 
   const uint32_t numCells;
-  const std::vector<uint32_t> arrivals;
+  const std::vector<uint32_t> arrivals, warps;
   std::vector<Cell> cells;
   std::vector<Mbarrier> mbarriers;
+  std::vector<NamedBarrier> named;
   std::vector<Thread> threads;
   std::set<std::vector<int64_t>> states; ///< at marks
   uint32_t marks = 0;

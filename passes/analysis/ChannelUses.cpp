@@ -265,8 +265,8 @@ private:
       llvm::erase_if(read, [&](const ReadInFlight &each) { return each.later >= pending; });
   }
 
-  // Each side counts the uses of its own: mbarriers keep one from overtaking the other, which
-  // check-channels sees.
+  // Each side counts the uses of its own, from 0: mbarriers keep one from overtaking the other,
+  // which check-channels sees.
   LogicalResult visit(cta::PartitionOp partition, State &state) {
     State own = state;
     Block &body = partition.getBody().front();
@@ -275,6 +275,9 @@ private:
     for (auto &[channel, ring] : own.rings)
       if (ring.acquired)
         return fail(partition, channel, "ends with a use that was acquired and not committed");
+    for (auto &[dot, read] : own.inFlight)
+      if (dot.getParentBlock() == &body)
+        return channelError(dot.getDefiningOp()) << "leaves a dot in flight that nobody waits for";
     return success();
   }
   static bool isBetweenPartitions(Value channel) {

@@ -1,6 +1,6 @@
 // A value is alike where all that it is computed from is.
 #include "passes/analysis/Clusters.h"
-#include "ir/tile/Tile.h"
+#include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
@@ -79,6 +79,8 @@ bool ClusterValues::find(Value value) {
 bool ClusterValues::runAlike(Operation *op) {
   for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
        around = around->getParentOp()) {
+    if (isa<cta::PartitionOp>(around)) // which each block has
+      continue;
     auto loop = dyn_cast<scf::ForOp>(around);
     if (!loop || !areAlike({loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}))
       return false;

@@ -1,7 +1,9 @@
 // Channels, partitions and dots in flight, one after the other: a partition runs to its end where
-// it stands, so that a channel holds as many uses as it commits. Dots are done where they begin.
+// it stands, so that a channel holds as many uses as it commits. Dots are done where they begin,
+// and nobody waits at a barrier.
 #include "ir/tile/Tile.h"
 #include "runtime/interpreter/Run.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -50,10 +52,23 @@ void wait(Run &run, Operation &op) {
   setSlots(run, op);
 }
 
+/// How many sides of the kernel read a channel: partitions, and what is outside of them.
+unsigned readersOf(Value channel) {
+  llvm::SmallPtrSet<Operation *, 4> sides;
+  for (Operation *user : channel.getUsers())
+    if (isa<tile::WaitOp, tile::ReleaseOp>(user))
+      sides.insert(user->getParentOfType<tile::PartitionOp>());
+  return sides.size();
+}
+
 void release(Run &run, Operation &op) {
-  const uint64_t use = useOf(run, op);
-  if (!run.committed.erase(slotOf(run, op, use)))
+  const uint64_t use = useOf(run, op), slot = slotOf(run, op, use);
+  if (!run.committed.contains(slot))
     run.fail(vgpu::FindingKind::Trap, op, "releases a use that is not there");
+  if (++run.released[slot] < readersOf(op.getOperand(0)))
+    return;
+  run.released.erase(slot);
+  run.committed.erase(slot);
   const size_t tiles = cast<tile::ReleaseOp>(op).getChannel().getType().getTiles().size();
   for (size_t tile = 0; tile < tiles; ++tile)
     run.slots.erase(slotOf(run, op, use, tile));
@@ -89,6 +104,7 @@ void addChannels(Table &table) {
   table["tile.dot_wait"] = dotWait;
   table["tile.dots_wait"] = nothing;
   table["tile.partition"] = partition;
+  table["tile.named_barrier"] = nothing;
 }
 
 } // namespace sectile::interpreter

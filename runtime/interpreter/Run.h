@@ -110,6 +110,8 @@ public:
   /// what slotOf gives.
   llvm::DenseMap<uint64_t, ElementsRef> slots;
   llvm::DenseSet<uint64_t> committed;
+  /// How many of those that read a use have released it, while others have not.
+  llvm::DenseMap<uint64_t, unsigned> released;
 
 private:
   void check(mlir::Operation &op, const char *verb, uint64_t address, uint64_t bytes,

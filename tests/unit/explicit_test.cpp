@@ -444,7 +444,7 @@ TEST(ExplicitErrors, Partitions) {
                 ring.wait();
                 ring.release();
               }),
-              HasSubstr("a kernel has one partition"));
+              HasSubstr("a partition fills this channel"));
   // What other warps hold in registers is not there.
   EXPECT_THAT(errorOf([](In a, In b, Out) {
                 Ring ring(2, tileOf(), tileOf());

@@ -1,7 +1,8 @@
 // The explicit level, which a kernel's source includes itself: kernels that schedule their own
 // copies and dots. Channels are rings of shared memory, a partition is warps of its own that fill
-// them, and dots run until the kernel waits.
+// them or compute from them, and dots run until the kernel waits.
 #pragma once
+#include <optional>
 #include <sectile/control.h>
 #include <sectile/shape.h>
 #include <sectile/view.h>
@@ -35,7 +36,8 @@ struct SlotShape {
 };
 
 // A channel, and how many of its uses are in each state where the trace is. Uses count on from the
-// oldest that is not released.
+// oldest that is not released. Each side of the kernel, a partition or what is outside of them,
+// counts for itself.
 class Ring {
 public:
   Ring(const Extent &depth, std::span<const SlotShape> tiles);
@@ -52,21 +54,26 @@ public:
 private:
   Value use(int later, Location where) const;
   void next(Location where);
-  bool isInPartition() const;
+  void enter(Location where);
+  bool isBetweenWarps() const;
 
   Value channel_, oldest_;
   std::vector<Value> filled_, read_;
   int acquired_ = 0, committed_ = 0, waited_ = 0;
-  bool betweenWarps_ = false;
+  unsigned side_ = 0;                // that the counts are of: a partition's number
+  std::optional<unsigned> filledBy_; // the side
 };
 
 void fillSlot(const Value &slot, const Value &tile, const Operand &when, Location where);
+void storeSlot(const Value &slot, const Value &tile, Location where);
 Value readSlot(const Value &slot, Location where);
 Value dotInFlight(Kind a, const Value &left, Kind b, const Value &right, Kind acc,
                   const Value &sums, Precision precision, Location where);
 Value waitForDot(const Value &sums, Location where);
 void waitForDots(const Extent &pending);
 void partition(const cta::PartitionOptions &options, const Callback &body, Location where);
+unsigned makeBarrier(const Extent &warps);
+void meetAtBarrier(unsigned number, int warps, bool arrives, Location where);
 
 } // namespace sectile::detail
 
@@ -88,6 +95,10 @@ public:
                Operand when = {}) const {
     detail::fillSlot(slot_, block.load_at(row, column).handle(), when, row.where);
   }
+  // Puts a tile that was computed there, from registers.
+  void store(const Tile<T> &tile, detail::Location where = detail::Location::current()) const {
+    detail::storeSlot(slot_, tile.handle(), where);
+  }
   // What the slot holds. A dot reads it from where it is, other operations from registers.
   Tile<T> read(detail::Location where = detail::Location::current()) const {
     return Tile<T>(detail::readSlot(slot_, where));
@@ -99,7 +110,7 @@ private:
   detail::Value slot_;
 };
 
-// A ring of `depth` slots. Its producer acquires a slot, copies into it and commits; its consumer
+// A ring of `depth` slots. Its producer acquires a slot, fills it and commits; its consumer
 // waits for the oldest use, reads it and releases it. Either in loops over sc::range or outside of
 // them, not in branches. One tile per slot gives a Slot, several a std::tuple of them.
 template <class... T> class Channel {
@@ -164,8 +175,30 @@ Tile<T> wait(const InFlight<T> &sums, detail::Location where = detail::Location:
 // Until at most so many dots are in flight: those before the latest have read their operands.
 inline void wait_for_dots(detail::Extent pending) { detail::waitForDots(pending); }
 
-// Runs `body` beside the rest of the kernel, by warps of its own: it acquires, copies and commits.
-// A kernel has one, at its top level.
+// A barrier at which so many warps meet, turn after turn: those of partitions that compute, and the
+// kernel's own.
+class Barrier {
+public:
+  explicit Barrier(detail::Extent warps)
+      : number_(detail::makeBarrier(warps)), warps_(int(warps.number)) {}
+
+  // Waits until all have come.
+  void sync(detail::Location where = detail::Location::current()) const {
+    detail::meetAtBarrier(number_, warps_, /*arrives=*/false, where);
+  }
+  // Counts as one that came, and goes on.
+  void arrive(detail::Location where = detail::Location::current()) const {
+    detail::meetAtBarrier(number_, warps_, /*arrives=*/true, where);
+  }
+
+private:
+  unsigned number_;
+  int warps_;
+};
+
+// Runs `body` beside the rest of the kernel, by warps of its own. It fills channels, which later
+// partitions and the rest read, or reads those of earlier partitions and computes. It stands at the
+// kernel's top level.
 template <class Body>
 void partition(PartitionOptions options, Body &&body,
                detail::Location where = detail::Location::current()) {

@@ -191,6 +191,12 @@ func.func @channels(%view: !tile.view<2xf16>, %i: i32, %sums: tensor<64x64xf32>)
     %block = tile.load_block %view[%i, %i] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
     // CHECK: tile.fill %{{.*}}, %[[FREE]]#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
     tile.fill %block, %free#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
+    // CHECK: tile.fill stored %{{.*}}, %[[FREE]]#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
+    tile.fill stored %block, %free#0 : tensor<64x64xf16>, !tile.slot<tensor<64x64xf16>>
+    // CHECK: tile.named_barrier 0 of 8 warps{{$}}
+    tile.named_barrier 0 of 8 warps
+    // CHECK: tile.named_barrier 1 of 8 warps arrives
+    tile.named_barrier 1 of 8 warps arrives
     // CHECK: tile.commit %[[RING]][%{{.*}}] : !tile.channel<
     tile.commit %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
   }
