@@ -108,8 +108,7 @@ void shareScalars(MutableArrayRef<cta::PartitionOp> partitions) {
       shared.push_back(&op);
   auto replace = [&](Operation &op) {
     for (Operation *same : shared)
-      if (OperationEquivalence::isEquivalentTo(&op, same,
-                                               OperationEquivalence::IgnoreLocations)) {
+      if (OperationEquivalence::isEquivalentTo(&op, same, OperationEquivalence::IgnoreLocations)) {
         op.replaceAllUsesWith(same);
         op.erase();
         return true;
@@ -122,8 +121,8 @@ void shareScalars(MutableArrayRef<cta::PartitionOp> partitions) {
         op.moveBefore(first);
         shared.push_back(&op);
       }
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::make_range(partitions.back()->getIterator(), body->end())))
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::make_range(partitions.back()->getIterator(), body->end())))
     if (isShared(op))
       replace(op);
 }

@@ -443,6 +443,166 @@ TEST(ChannelRun, OneRunStandsForAllInterleavings) {
   RecordProperty("refused", refused);
 }
 
+//===-- Sides that take turns at named barriers
+//----------------------------------------------------===//
+
+struct TurnStep {
+  enum Kind { Sync, Arrive, Write } kind;
+  uint32_t barrier = 0;
+  bool operator==(const TurnStep &) const = default;
+};
+using TurnSteps = std::vector<TurnStep>;
+
+/// Two sides write one cell in turns. A barrier for each counts both of them.
+std::vector<TurnSteps> turns(uint32_t trips) {
+  std::vector<TurnSteps> sides(2);
+  sides[1].push_back({TurnStep::Arrive, 0});
+  for (uint32_t side : {0, 1})
+    for (uint32_t i = 0; i < trips; ++i)
+      sides[side].insert(sides[side].end(),
+                         {{TurnStep::Sync, side}, {TurnStep::Write}, {TurnStep::Arrive, 1 - side}});
+  return sides;
+}
+
+std::optional<Fault> runTurns(const std::vector<TurnSteps> &sides) {
+  std::vector<Party> parties;
+  for (const TurnSteps &steps : sides) {
+    Party &party = parties.emplace_back();
+    party.alone = true;
+    for (const TurnStep &step : steps) {
+      Event event = Ring::at(Event::Write, 0, step.barrier, 1, 0);
+      if (step.kind != TurnStep::Write)
+        event.kind = Event::Come;
+      party.program.push_back(event);
+      if (step.kind == TurnStep::Sync) {
+        event.kind = Event::AwaitOthers;
+        party.program.push_back(event);
+      }
+    }
+  }
+  return ChannelRun(numCells, {}, {1, 1}).run(parties);
+}
+
+/// Tries every order. Says whether in some order both sides can write next to each other, one comes
+/// to a barrier twice in a turn, or nobody can go on.
+class TurnInterleavings {
+public:
+  explicit TurnInterleavings(const std::vector<TurnSteps> &sides) : sides(sides) {}
+
+  bool areFaulty() {
+    visit({});
+    return faulty;
+  }
+
+private:
+  struct State {
+    size_t next[2] = {};
+    bool waits[2] = {};
+    int came[2] = {-1, -1}; ///< at each barrier, who did in this turn
+    auto operator<=>(const State &) const = default;
+  };
+
+  void visit(const State &state) {
+    if (faulty || !seen.insert(state).second)
+      return;
+    auto next = [&](int side) {
+      return state.next[side] < sides[side].size() ? &sides[side][state.next[side]] : nullptr;
+    };
+    auto writes = [&](int side) { return next(side) && next(side)->kind == TurnStep::Write; };
+    faulty |= writes(0) && writes(1);
+    bool goesOn = false;
+    for (int side : {0, 1}) {
+      if (!next(side) || state.waits[side])
+        continue;
+      goesOn = true;
+      State after = state;
+      if (next(side)->kind == TurnStep::Write) {
+        ++after.next[side];
+        visit(after);
+        continue;
+      }
+      int &came = after.came[next(side)->barrier];
+      if (came == side) {
+        faulty = true;
+        return;
+      }
+      const bool isOver = came >= 0;
+      came = isOver ? -1 : side;
+      // Who waits at this barrier goes on with the one that comes last.
+      if (isOver && after.waits[1 - side] &&
+          *next(1 - side) == TurnStep{TurnStep::Sync, next(side)->barrier}) {
+        after.waits[1 - side] = false;
+        ++after.next[1 - side];
+      }
+      if (next(side)->kind == TurnStep::Sync && !isOver)
+        after.waits[side] = true;
+      else
+        ++after.next[side];
+      visit(after);
+    }
+    faulty |= !goesOn && (next(0) || next(1));
+  }
+
+  const std::vector<TurnSteps> &sides;
+  std::set<State> seen;
+  bool faulty = false;
+};
+
+TEST(ChannelRun, SidesTakeTurns) {
+  for (uint32_t trips = 0; trips < 5; ++trips)
+    EXPECT_FALSE(runTurns(turns(trips))) << trips;
+  std::vector<TurnSteps> nobodyBegins = turns(2);
+  nobodyBegins[1].erase(nobodyBegins[1].begin());
+  EXPECT_TRUE(isOneOf(runTurns(nobodyBegins), {Fault::Deadlock}));
+  std::vector<TurnSteps> twice = turns(2);
+  twice[1].insert(twice[1].begin(), {TurnStep::Arrive, 0});
+  EXPECT_TRUE(isOneOf(runTurns(twice), {Fault::ArrivesEarly}));
+  std::vector<TurnSteps> together = turns(1);
+  std::swap(together[0][1], together[0][2]);
+  EXPECT_TRUE(isOneOf(runTurns(together), {Fault::Overwrites}));
+}
+
+// Turns with one or two random changes, as for rings above.
+TEST(ChannelRun, OneRunOfTurnsStandsForAllInterleavings) {
+  std::mt19937 random(23);
+  auto below = [&](size_t limit) { return random() % uint32_t(limit); };
+  int faulty = 0, right = 0, refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<TurnSteps> sides = turns(1 + below(3));
+    for (uint32_t changes = below(3); changes--;) {
+      TurnSteps &steps = sides[below(2)];
+      const size_t at = below(steps.size() - 1);
+      switch (below(4)) {
+      case 0:
+        steps.erase(steps.begin() + long(at));
+        break;
+      case 1:
+        std::swap(steps[at], steps[at + 1]);
+        break;
+      case 2:
+        steps.insert(steps.begin() + long(at), steps[at]);
+        break;
+      case 3:
+        if (steps[at].kind != TurnStep::Write)
+          steps[at].kind = steps[at].kind == TurnStep::Sync ? TurnStep::Arrive : TurnStep::Sync;
+        break;
+      }
+    }
+    const bool isFaulty = TurnInterleavings(sides).areFaulty();
+    const bool isFound = runTurns(sides).has_value();
+    ASSERT_TRUE(isFound || !isFaulty) << "program " << i;
+    faulty += isFaulty;
+    right += !isFaulty && !isFound;
+    refused += !isFaulty && isFound;
+  }
+  EXPECT_GT(faulty, 600);
+  EXPECT_GT(right, 600);
+  EXPECT_LT(refused, 300);
+  RecordProperty("faulty", faulty);
+  RecordProperty("right", right);
+  RecordProperty("refused", refused);
+}
+
 //===-- A ring that threads fill themselves, in groups of copies
 //----------------------------------===//
 

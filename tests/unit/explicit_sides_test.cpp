@@ -18,7 +18,8 @@ using Out = View<half, 2>;
 using Ring = cta::Channel<half, half>;
 
 /// Adds the products of a ring's uses to zeros; `begun` is called when the last one is.
-template <class Begun> Tile<float> multiply(Ring &ring, int m, int n, const Int &steps, Begun begun) {
+template <class Begun>
+Tile<float> multiply(Ring &ring, int m, int n, const Int &steps, Begun begun) {
   cta::InFlight sums{zeros<float>(m, n)};
   auto [left, right] = ring.wait();
   sums = cta::dot_async(left.read(), right.read(), sums);
@@ -239,8 +240,7 @@ protected:
 SECTILE_INSTANTIATE_ON(ExplicitSides, "interpreter,virtual:sm_90a");
 
 TEST_P(ExplicitSides, TakeTurns) {
-  const auto kernel =
-      inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240});
+  const auto kernel = inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240});
   // Of fewer tiles than programs, of several each, and with an upper tile alone at the end.
   for (int k : {8, 32, 104, 200})
     expectProduct(kernel, {2}, 320, 72, k);
@@ -286,11 +286,11 @@ template <class K> std::string codeOf(const K &kernel, const char *form) {
 TEST(ExplicitSidesCode, Barriers) {
   const std::string ptx =
       codeOf(inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240}), "ptx");
-  EXPECT_THAT(ptx, AllOf(HasSubstr(".reqntid 384"), HasSubstr("setmaxnreg.dec.sync.aligned.u32 \t24"),
-                         HasSubstr("setmaxnreg.inc.sync.aligned.u32 \t240")));
+  EXPECT_THAT(ptx,
+              AllOf(HasSubstr(".reqntid 384"), HasSubstr("setmaxnreg.dec.sync.aligned.u32 \t24"),
+                    HasSubstr("setmaxnreg.inc.sync.aligned.u32 \t240")));
   // 1 is for the kernel's own warps, 2 for the partition that computes.
-  EXPECT_THAT(ptx, AllOf(HasSubstr("bar.sync \t3, 256"),
-                         HasSubstr("bar.arrive \t4, 256")));
+  EXPECT_THAT(ptx, AllOf(HasSubstr("bar.sync \t3, 256"), HasSubstr("bar.arrive \t4, 256")));
 }
 
 TEST(ExplicitSidesCode, Multicast) {
@@ -320,8 +320,7 @@ TEST(ExplicitSidesErrors, Turns) {
   auto turns = [](Turns turns) { return errorOf(inTurns(64, 32, 32, 2, {}, {}, turns)); };
   EXPECT_EQ(turns(Turns::Right), "no error");
   EXPECT_THAT(turns(Turns::NobodyBegins),
-              AllOf(HasSubstr("explicit_sides_test.cpp"),
-                    HasSubstr("this waits for ever"),
+              AllOf(HasSubstr("explicit_sides_test.cpp"), HasSubstr("this waits for ever"),
                     HasSubstr("fewer warps come to this barrier than it counts")));
   EXPECT_THAT(turns(Turns::ArrivesTwice), HasSubstr("this comes to a barrier again"));
   EXPECT_THAT(turns(Turns::OtherDoesNotArrive),
@@ -347,7 +346,8 @@ TEST(ExplicitSidesErrors, Barriers) {
   EXPECT_THAT(meeting(6), HasSubstr("whole partitions meet at a barrier"));
   EXPECT_THAT(meeting(12), HasSubstr("have 4 warps each, which 12 are not"));
   EXPECT_THAT(meeting(4), HasSubstr("this comes to a barrier again"));
-  EXPECT_THAT(meeting(8, 14), HasSubstr("a block has 16 barriers: 3 of them are for its partitions"));
+  EXPECT_THAT(meeting(8, 14),
+              HasSubstr("a block has 16 barriers: 3 of them are for its partitions"));
   EXPECT_THAT(meeting(4, 1, false), HasSubstr("nobody else comes to this barrier"));
   EXPECT_THAT(meeting(0), HasSubstr("1 to 64 warps come to a barrier, not 0"));
 }
@@ -475,9 +475,10 @@ TEST(ExplicitSidesErrors, Registers) {
   EXPECT_EQ(budgets({.registers = 24, .others = 240}, {.registers = 240}), "no error");
   EXPECT_EQ(budgets({.registers = 40}, {.registers = 232}), "no error");
   EXPECT_THAT(budgets({.registers = 24}, {}), HasSubstr("says no registers"));
-  EXPECT_THAT(budgets({.registers = 40, .others = 240}, {.registers = 240}),
-              HasSubstr("the register file has 65536 registers: 4 warps with 40 for each thread and "
-                        "4 warps with 240 and 4 with 240 take 66560"));
+  EXPECT_THAT(
+      budgets({.registers = 40, .others = 240}, {.registers = 240}),
+      HasSubstr("the register file has 65536 registers: 4 warps with 40 for each thread and "
+                "4 warps with 240 and 4 with 240 take 66560"));
   EXPECT_THAT(budgets({.registers = 24, .others = 240}, {.registers = 240, .others = 232}),
               HasSubstr("partitions leave the others"));
 }
