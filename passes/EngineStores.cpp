@@ -32,12 +32,15 @@ constexpr int64_t alignment = 1024;
 
 bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
 
-/// Whether an operation is in the innermost of loops with counts, and in nothing else.
+/// Whether an operation is in the innermost of loops with counts, and in nothing else, or in the
+/// body of a partition's outermost loop.
 bool isInTileLoop(Operation *op) {
-  do
-    op = op->getParentOp();
-  while (isa<scf::ForOp>(op->getParentOp()));
-  return isa<scf::ForOp>(op) && isa<func::FuncOp>(op->getParentOp());
+  Operation *loop = op->getParentOp();
+  if (isa<scf::ForOp>(loop) && isa<cta::PartitionOp>(loop->getParentOp()))
+    return true;
+  while (isa<scf::ForOp>(loop->getParentOp()))
+    loop = loop->getParentOp();
+  return isa<scf::ForOp>(loop) && isa<func::FuncOp>(loop->getParentOp());
 }
 
 /// Whether warps of their own fill some ring.
@@ -120,6 +123,9 @@ std::string EngineStores::whyNot(Operation *store) {
     return "it has not two dimensions";
   const GlobalAccess written = *addresses.accessOf(store);
   kernel.walk([&](Operation *op) {
+    // Nothing orders what other warps write, whoever stores, and they read nothing of it.
+    if (partitionOf(op) != partitionOf(store))
+      return WalkResult::advance();
     if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
         (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)))) {
       why = "the kernel orders memory for other programs";
@@ -191,16 +197,18 @@ void EngineStores::run() {
   const SmallVector<Operation *> stores = candidates();
   if (rings == 0 || stores.empty())
     return;
-  // Of what partitions have in shared memory beside each other nothing is free at any time.
-  if (!computingPartitionsOf(kernel).empty()) {
-    for (Operation *store : stores)
-      store->emitRemark("is stored by threads, not by the copy engine: partitions beside it "
-                        "compute");
-    return;
-  }
   const bool partitioned = hasPartition(kernel);
   int64_t whereRingsWere = rings;
   int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;
+  // Sides that compute beside each other have what they need at any time.
+  const size_t sides = computingPartitionsOf(kernel).size();
+  if (sides) {
+    DenseSet<Operation *> replaced;
+    for (Operation *store : stores)
+      if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
+        replaced.insert(convert);
+    besideRings -= int64_t(sides + 1) * scratchIn(kernel, replaced);
+  }
   struct Planned {
     Operation *store;
     Pieces pieces;
@@ -212,6 +220,8 @@ void EngineStores::run() {
     // Rings that end with their loop have their place after it, where nobody waits for a store.
     if (isInLoop(store) && !inTurn)
       why = "it is in a loop";
+    else if (!inTurn && sides)
+      why = "other warps may still use the loops' buffers";
     if (why.empty())
       why = whyNot(store);
     if (why.empty()) {

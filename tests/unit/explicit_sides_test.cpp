@@ -293,6 +293,11 @@ TEST(ExplicitSidesCode, Barriers) {
   EXPECT_THAT(ptx, AllOf(HasSubstr("bar.sync \t3, 256"), HasSubstr("bar.arrive \t4, 256")));
 }
 
+/// Each side from a buffer of its own.
+TEST(ExplicitSidesCode, StoresOfSides) {
+  EXPECT_THAT(codeOf(inTurns(64, 32, 32, 2), "cta"), HasSubstr("cta.tensor_store "));
+}
+
 TEST(ExplicitSidesCode, Multicast) {
   for (bool partitioned : {false, true})
     EXPECT_THAT(codeOf(clustered(64, 64, 32, 3, partitioned), "ptx"),
