@@ -1,9 +1,14 @@
 // The explicit level: matrix products that say themselves when their tiles are copied, multiplied
 // and handed back: by warps of one kind, with a partition for the copies, with two sides that
 // multiply in turns, and with a partition that decodes weights.
+// explicit_matmul [DEVICE [N]] runs them on virtual GPUs, or times products of N x N on a device.
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
+#include <random>
+#include <sectile/bench.h>
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
 
@@ -12,13 +17,15 @@ namespace sc = sectile;
 struct Tiles {
   int m = 128, n = 128, k = 64, depth = 4;
   int warps = 8;
+  int cluster = 1;
 };
-SECTILE_CONFIG(Tiles, m, n, k, depth, warps)
+SECTILE_CONFIG(Tiles, m, n, k, depth, warps, cluster)
 
 // [partition]
 sc::Kernel partitioned{
     "partitioned", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
                       sc::View<sc::half, 2> c, const Tiles &tile) {
+      sc::program_clusters(tile.cluster); // of 2: both copy the columns of b for each other
       sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
                             sc::cta::TileOf<sc::half>{tile.k, tile.n});
       auto i = sc::program_id(0), j = sc::program_id(1);
@@ -188,7 +195,51 @@ int wrong(const char *name, Kernel &kernel, sc::Device &device, int m, int n, in
   return count;
 }
 
-int main() {
+/// Times products of normal random numbers.
+template <class B = sc::half, class Kernel>
+void timed(const char *name, Kernel &kernel, sc::Device &device, int n, const Tiles &tile,
+           std::optional<sc::Grid> grid = {}) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  auto operand = [&](auto element) {
+    std::vector<decltype(element)> values(std::size_t(n) * n);
+    for (auto &value : values)
+      value = static_cast<decltype(element)>(normal(random));
+    return device.upload(values);
+  };
+  auto a = operand(sc::half());
+  auto b = operand(B());
+  auto c = device.allocate<sc::half>(std::size_t(n) * n);
+  if (!grid)
+    grid = sc::Grid{unsigned(n / tile.m), unsigned(n / tile.n)};
+  const sc::bench::Timing timing = sc::bench::time(device.stream(), [&] {
+    kernel.launch(device.stream(), *grid, sc::tensor(a, {n, n}), sc::tensor(b, {n, n}),
+                  sc::tensor(c, {n, n}), tile);
+  });
+  std::printf("%-12s %3d x %3d x %3d, depth %d, %d warps, cluster %d: %9.1f us, %6.1f TFLOP/s\n",
+              name, tile.m, tile.n, tile.k, tile.depth, tile.warps, tile.cluster, timing.median,
+              2.0 * n * n * n / timing.median * 1e-6);
+}
+
+int timeAll(sc::Device device, int n) {
+  const Tiles small{.m = 64, .n = 64, .k = 64, .depth = 2, .warps = 4};
+  const int count = wrong("partitioned", partitioned, device, 512, 512, 512, {.cluster = 2}) +
+                    wrong("in_turns", inTurns, device, 960, 512, 512, small, sc::Grid{13}) +
+                    wrong<std::int8_t>("decoded", decoded, device, 512, 512, 512, small);
+  for (const Tiles &tile : {Tiles{}, Tiles{.n = 256}, Tiles{.n = 256, .cluster = 2}})
+    timed("partitioned", partitioned, device, n, tile);
+  timed("pipelined", pipelined, device, n, {});
+  for (const Tiles &tile :
+       {Tiles{.depth = 2, .warps = 4}, Tiles{.m = 64, .n = 256, .depth = 2, .warps = 4}})
+    timed("in_turns", inTurns, device, n, tile, sc::Grid{132}); // as many as an H100 has units
+  timed<std::int8_t>("decoded", decoded, device, n, {.depth = 3, .warps = 4});
+  timed<std::int8_t>("decoded", decoded, device, n, {.n = 256, .depth = 3, .warps = 8});
+  return count != 0;
+}
+
+int main(int argc, char **argv) try {
+  if (argc > 1)
+    return timeAll(sc::Device::open(argv[1]), argc > 2 ? std::atoi(argv[2]) : 8192);
   int count = 0;
   // A chip without a copy engine runs the second kernel alone.
   auto hopper = sc::Device::open("virtual:sm_90a");
@@ -203,4 +254,7 @@ int main() {
                    {.m = 64, .n = 64, .k = 32, .depth = 3, .warps = 4});
   }
   return count != 0;
+} catch (const std::exception &error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }
