@@ -1,4 +1,4 @@
-// The explicit level: channels, partitions and dots in flight.
+// The explicit level: channels, partitions, barriers and dots in flight.
 #include "dsl/Memory.h"
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
@@ -10,7 +10,7 @@ namespace sectile::detail {
 
 namespace {
 
-/// Channels and partitions belong to a kernel as a whole.
+/// Channels, partitions and barriers belong to a kernel as a whole.
 void requireTopLevel(Trace &trace, StringRef what, Location where) {
   if (trace.depth() || (trace.functions && !trace.functions->open.empty()))
     fail(where, what + " is part of a kernel's outermost level: it stands in no loop, branch, "
@@ -239,6 +239,7 @@ void partition(const cta::PartitionOptions &options, const Callback &body, Locat
 
 unsigned makeBarrier(const Extent &warps) {
   Trace &trace = Trace::current(warps.where);
+  requireTopLevel(trace, "a barrier", warps.where);
   if (warps.number < 1 || warps.number > 64)
     fail(warps.where, "1 to 64 warps come to a barrier, not " + Twine(warps.number));
   return trace.namedBarriers++;

@@ -169,7 +169,8 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     SmallVector<cta::PartitionOp> stated(kernel.getBody().getOps<cta::PartitionOp>());
     if (!stated.empty()) {
       if (failed(moveAhead(stated)))
-        signalPassFailure();
+        return signalPassFailure();
+      eraseDeadCode(kernel);
       return;
     }
     // Readers arrive where producers wait.

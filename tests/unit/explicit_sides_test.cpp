@@ -355,6 +355,8 @@ TEST(ExplicitSidesErrors, Barriers) {
               HasSubstr("a block has 16 barriers: 3 of them are for its partitions"));
   EXPECT_THAT(meeting(4, 1, false), HasSubstr("nobody else comes to this barrier"));
   EXPECT_THAT(meeting(0), HasSubstr("1 to 64 warps come to a barrier, not 0"));
+  EXPECT_THAT(errorIn([](In, In, Out) { cta::partition({}, [&] { cta::Barrier turn(8); }); }),
+              HasSubstr("a barrier is part of a kernel's outermost level"));
 }
 
 TEST(ExplicitSidesErrors, SharedRings) {
