@@ -46,6 +46,16 @@
 // RUN: not sectile-opt --check-channels %t.alone.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: this waits for ever: fewer warps come to this barrier than it counts
 
+// Both sides pass what they store through the same bytes.
+// RUN: sed -e 's/convert_layout \(.*\) {offset = 40960/convert_layout \1 {offset = 32768/' %t.mlir > %t.shared.mlir
+// RUN: not sectile-opt --check-channels %t.shared.mlir 2>&1 | FileCheck %s --check-prefix=SHARED
+// SHARED: error: this overwrites its bytes
+
+// What the other side stores passes through the ring, which may have been filled again.
+// RUN: sed -e 's/convert_layout \(.*\) {offset = 32768/convert_layout \1 {offset = 8192/' %t.mlir > %t.ring.mlir
+// RUN: not sectile-opt --check-channels %t.ring.mlir 2>&1 | FileCheck %s --check-prefix=RING
+// RING: error: this {{overwrites|reads}}
+
 !channel = !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
 !slot = !tile.slot<tensor<64x64xf16>>
 
