@@ -8,6 +8,10 @@
 //                                           for each piece:
 //                                             tensor_store_wait        (of the piece before the
 //                                             last) local_store piece; tensor_store
+//
+// A tile may be stored under a condition, and an operation ahead of it in the loop may tell other
+// programs of what was stored before: it waits for that as the next tile does. Whether there is
+// something to wait for is a value that the loop carries then.
 #include "passes/EngineStores.h"
 #include "ir/cta/TensorMap.h"
 #include "ir/layout/TensorBoxes.h"
@@ -32,15 +36,29 @@ constexpr int64_t alignment = 1024;
 
 bool isInLoop(Operation *op) { return bool(op->getParentOfType<LoopLikeOpInterface>()); }
 
-/// Whether an operation is in the innermost of loops with counts, and in nothing else, or in the
-/// body of a partition's outermost loop.
-bool isInTileLoop(Operation *op) {
-  Operation *loop = op->getParentOp();
-  if (isa<scf::ForOp>(loop) && isa<cta::PartitionOp>(loop->getParentOp()))
-    return true;
-  while (isa<scf::ForOp>(loop->getParentOp()))
-    loop = loop->getParentOp();
-  return isa<scf::ForOp>(loop) && isa<func::FuncOp>(loop->getParentOp());
+/// The branch that an operation is done in if a condition holds, and not otherwise; null elsewhere.
+scf::IfOp branchAround(Operation *op) {
+  auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
+  return branch && op->getBlock() == branch.thenBlock() ? branch : nullptr;
+}
+
+/// The loop whose body an operation is in, maybe under a condition, if nothing but loops with
+/// counts is around it; in a partition that loop is the only one.
+scf::ForOp tileLoopOf(Operation *op) {
+  scf::IfOp branch = branchAround(op);
+  auto loop = dyn_cast<scf::ForOp>((branch ? branch.getOperation() : op)->getParentOp());
+  if (!loop || isa<cta::PartitionOp>(loop->getParentOp()))
+    return loop;
+  Operation *around = loop->getParentOp();
+  while (isa<scf::ForOp>(around))
+    around = around->getParentOp();
+  return isa<func::FuncOp>(around) ? loop : nullptr;
+}
+
+scf::ForOp outermostOf(scf::ForOp loop) {
+  while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp()))
+    loop = outer;
+  return loop;
 }
 
 /// Whether warps of their own fill some ring.
@@ -55,6 +73,19 @@ bool hasPartition(func::FuncOp kernel) {
 /// Whether nothing in the kernel can tell when it is done.
 bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
+}
+
+/// Whether an operation tells other programs of what this one did, or has it told.
+bool ordersMemory(Operation *op) {
+  return isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
+         (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)));
+}
+
+/// Whether all iterations of a loop over tiles do an operation, if at all, ahead of a store.
+bool isAheadInLoop(Operation *op, Operation *store) {
+  Block *body = tileLoopOf(store).getBody();
+  Operation *ahead = body->findAncestorOpInBlock(*op);
+  return ahead && ahead->isBeforeInBlock(body->findAncestorOpInBlock(*store));
 }
 
 Value valueOf(Operation *store) {
@@ -102,7 +133,7 @@ SmallVector<Operation *> EngineStores::candidates() {
 
 /// Why the engine cannot store a block, or add one to memory; empty when it can. Nobody waits until
 /// it has, so that nothing else in the kernel may depend on it.
-std::string EngineStores::whyNot(Operation *store) {
+std::string EngineStores::whyNot(Operation *store, bool inTurn) {
   if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
     if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
@@ -126,8 +157,7 @@ std::string EngineStores::whyNot(Operation *store) {
     // Nothing orders what other warps write, whoever stores, and they read nothing of it.
     if (partitionOf(op) != partitionOf(store))
       return WalkResult::advance();
-    if (isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
-        (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)))) {
+    if (ordersMemory(op) && !(inTurn && isAheadInLoop(op, store))) {
       why = "the kernel orders memory for other programs";
       return WalkResult::interrupt();
     }
@@ -175,7 +205,7 @@ std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store, i
 int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without) {
   int64_t stored = smallThings;
   for (Operation *store : candidates()) {
-    if (outermostAround(store) != loop || !isInTileLoop(store) || !whyNot(store).empty())
+    if (tileLoopOf(store).getOperation() != loop || !whyNot(store, /*inTurn=*/true).empty())
       continue;
     std::optional<Pieces> least;
     for (unsigned count = 1; std::optional<Pieces> pieces = split(store, count); count *= 2)
@@ -215,7 +245,7 @@ void EngineStores::run() {
   };
   SmallVector<Planned> planned;
   for (Operation *store : stores) {
-    const bool inTurn = isInTileLoop(store) && partitioned;
+    const bool inTurn = tileLoopOf(store) && partitioned;
     std::string why;
     // Rings that end with their loop have their place after it, where nobody waits for a store.
     if (isInLoop(store) && !inTurn)
@@ -223,7 +253,7 @@ void EngineStores::run() {
     else if (!inTurn && sides)
       why = "other warps may still use the loops' buffers";
     if (why.empty())
-      why = whyNot(store);
+      why = whyNot(store, inTurn);
     if (why.empty()) {
       int64_t &room = inTurn ? besideRings : whereRingsWere;
       std::optional<Pieces> pieces = split(store, 1);
@@ -247,10 +277,9 @@ void EngineStores::run() {
         << why;
   }
   llvm::MapVector<Block *, SmallVector<Value>> stored;
-  SmallVector<std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp>> waits;
   for (auto &[store, pieces] : planned) {
     if (isInLoop(store)) {
-      waits.push_back(storeInTurn(store, pieces));
+      storeInTurn(store, pieces);
     } else {
       OpBuilder builder(store);
       const ViewBlock block = *blockOf(store);
@@ -265,28 +294,20 @@ void EngineStores::run() {
     }
     store->erase();
   }
+  sayWhenStored();
   for (auto &[block, buffers] : stored) {
     OpBuilder builder(block->getTerminator());
     cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
                                    /*when=*/Value(), /*later=*/0, /*written=*/false);
   }
-  // Only now, as the loops become others, of which nothing is known.
-  for (auto [again, last] : waits) {
-    OpBuilder builder(again);
-    const CarriedValue isStored = carryThroughLoops(
-        again, builder.getBoolAttr(false),
-        arith::ConstantIntOp::create(builder, again.getLoc(), /*value=*/1, /*width=*/1));
-    again.getWhenMutable().assign(isStored.before);
-    last.getWhenMutable().assign(isStored.after);
-  }
+  sayWhenStored();
 }
 
-/// Stores a tile in each iteration of some loops. The one before has to be done: both may be of the
-/// same bytes. Gives the wait for it, and that behind the loops.
-std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp>
-EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
+/// Stores a tile in each iteration of some loops, or where a condition holds. The one before has to
+/// be done: both may be of the same bytes.
+void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   const Location loc = store->getLoc();
-  Operation *loop = outermostAround(store);
+  scf::ForOp loop = outermostOf(tileLoopOf(store));
   OpBuilder before(loop), builder(store), after(loop->getContext());
   after.setInsertionPointAfter(loop);
   const ViewBlock block = *blockOf(store);
@@ -298,8 +319,18 @@ EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   SmallVector<Value> buffers;
   for (unsigned i = 0; i < pieces.buffers(); ++i)
     buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
-  auto again = cta::TensorStoreWaitOp::create(builder, loc, buffers, /*when=*/Value(), /*later=*/0,
-                                              /*written=*/true);
+  Turn turn{branchAround(store), {}, nullptr};
+  auto waitUntilWritten = [&](Operation *ahead) {
+    OpBuilder here(ahead);
+    turn.waits.push_back(cta::TensorStoreWaitOp::create(here, loc, buffers, /*when=*/Value(),
+                                                        /*later=*/0, /*written=*/true));
+  };
+  waitUntilWritten(store);
+  // What they tell other programs of is in memory then.
+  tileLoopOf(store).getBody()->walk([&](Operation *op) {
+    if (ordersMemory(op))
+      waitUntilWritten(op);
+  });
   for (unsigned i = 0; i < pieces.count; ++i) {
     const Value buffer = buffers[i % buffers.size()];
     if (i >= buffers.size())
@@ -320,9 +351,29 @@ EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
                                     /*adds=*/isa<tile::AtomicBlockOp>(store), extentsOf(store));
   }
-  auto last = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(), /*later=*/0,
-                                             /*written=*/false);
-  return {again, last};
+  turn.afterLoop = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(),
+                                                  /*later=*/0, /*written=*/false);
+  turns.push_back(turn);
+}
+
+/// Says to the waits of stores in loops over tiles whether there was one. Only when all is stored,
+/// as the loops become others, of which nothing is known.
+void EngineStores::sayWhenStored() {
+  for (Turn &turn : turns) {
+    Operation *each = turn.branch ? turn.branch.getOperation() : turn.waits.front();
+    OpBuilder builder(each);
+    const Location loc = each->getLoc();
+    Value stored = arith::ConstantIntOp::create(builder, loc, /*value=*/1, /*width=*/1);
+    arith::OrIOp any;
+    if (turn.branch) // or in an iteration before
+      stored = any = arith::OrIOp::create(builder, loc, stored, turn.branch.getCondition());
+    const CarriedValue isStored = carryThroughLoops(each, builder.getBoolAttr(false), stored);
+    if (any)
+      any.getLhsMutable().assign(isStored.before);
+    for (cta::TensorStoreWaitOp wait : turn.waits)
+      wait.getWhenMutable().assign(isStored.before);
+    turn.afterLoop.getWhenMutable().assign(isStored.after);
+  }
 }
 
 } // namespace sectile

@@ -4,6 +4,7 @@
 
 #include "ir/Target.h"
 #include "ir/cta/Cta.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/TensorBlock.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Contiguity.h"
@@ -37,17 +38,25 @@ private:
     int64_t bytes() const;
   };
 
+  /// A store in a loop over tiles, maybe under a condition, and who waits for it.
+  struct Turn {
+    mlir::scf::IfOp branch;
+    llvm::SmallVector<cta::TensorStoreWaitOp> waits;
+    cta::TensorStoreWaitOp afterLoop;
+  };
+
   llvm::SmallVector<mlir::Operation *> candidates();
-  std::string whyNot(mlir::Operation *store);
+  std::string whyNot(mlir::Operation *store, bool inTurn);
   std::optional<Pieces> split(mlir::Operation *store, unsigned count);
   std::optional<Pieces> splitToFit(mlir::Operation *store, int64_t room);
-  std::pair<cta::TensorStoreWaitOp, cta::TensorStoreWaitOp> storeInTurn(mlir::Operation *store,
-                                                                        const Pieces &pieces);
+  void storeInTurn(mlir::Operation *store, const Pieces &pieces);
+  void sayWhenStored();
 
   mlir::func::FuncOp kernel;
   const Target &target;
   ContiguityAnalysis contiguity;
   AddressAnalysis addresses;
+  llvm::SmallVector<Turn> turns;
 };
 
 } // namespace sectile
