@@ -112,15 +112,9 @@ constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, V
     carry(column, columns, row);
     carry(row, rows, image);
   }
-  const auto finish = [&](const Tile<float> &total) {
+  shareSplits(parts, arrived, config.splits, sums, [&](const Tile<float> &total) {
     dw.tile(m, 1, n).store(i, tap, j, reshape(cast<T>(total), m, 1, n));
-  };
-  if (config.splits == 1)
-    finish(sums);
-  else
-    shareSums(
-        parts, arrived, tile, sums, program_id(0), Int(config.splits),
-        [&](const Int &other) { return tile * config.splits + other; }, finish);
+  });
 };
 
 // A box of this many pixels, a power of two, that covers images of these extents with the least

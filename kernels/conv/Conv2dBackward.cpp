@@ -122,20 +122,14 @@ Kernel conv2dWgrad{
           carry(pixels.row, height, pixels.image);
         }
       }
-      auto finish = [&](const Tile<float> &total) {
+      shareSplits(parts, arrived, config.splits, sums, [&](const Tile<float> &total) {
         store(dw.ptr() + (wide(group) * dw.stride(0) + expand(wide(filter) * dw.stride(1), 1) +
                           expand(wide(channel) * dw.stride(2) + wide(r) * dw.stride(3) +
                                      wide(s) * dw.stride(4),
                                  0)),
               cast<T>(total),
               expand(filter < each, 1) && expand(channel < dw.extent(2) && tap < taps, 0));
-      };
-      if (config.splits == 1)
-        finish(sums);
-      else
-        shareSums(
-            parts, arrived, tile, sums, program_id(0), Int(config.splits),
-            [&](const Int &other) { return tile * config.splits + other; }, finish);
+      });
     }};
 
 struct BiasConfig {
@@ -156,15 +150,9 @@ Kernel conv2dBiasGradient{
       auto [from, to] = shareOf(cdiv(dy.extent(1), config.pixels), part, config.splits);
       for (auto step : range(from, to))
         sums += sum(cast<float>(tiles.load(step, j)), 0);
-      auto finish = [&](const Tile<float> &total) {
+      shareSplits(parts, arrived, config.splits, expand(sums, 0), [&](const Tile<float> &total) {
         db.at(group).tile(config.channels).store(j, reshape(total, config.channels));
-      };
-      if (config.splits == 1)
-        finish(sums);
-      else
-        shareSums(
-            parts, arrived, tile, expand(sums, 0), program_id(0), Int(config.splits),
-            [&](const Int &other) { return tile * config.splits + other; }, finish);
+      });
     }};
 
 void check(const Invocation &call) {

@@ -10,9 +10,11 @@
 using namespace sectile;
 using detail::GemmConfig, detail::GemmKernel, detail::GemmSum;
 
-// A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many; with
-// `stream` all steps of all tiles, in one row, are dealt out evenly to the programs, whatever the
-// tiles.
+// A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many. With
+// `stream` each program does whole tiles like a persistent one, except in the last waves: where the
+// tiles do not fill the last wave, its steps and those of the wave before are dealt out evenly,
+// whatever the tiles. That leaves a program two tiles' steps at most, and a tile two parts at most,
+// unless there are fewer tiles than programs.
 template <class T>
 void detail::traceGemm(
     const GemmArguments<T> &arguments,
@@ -47,62 +49,59 @@ void detail::traceGemm(
     }
     return sums;
   };
-  auto share = [&](const Int &tile, const GemmPosition &at, const Tile<Sum> &sums, const Int &slot,
-                   const Int &count, const auto &slotOf) {
-    shareSums(parts, arrived, tile, sums, slot, count, slotOf,
-              [&](const Tile<Sum> &total) { finish(at, total); });
-  };
 
-  const Int program = order.first();
+  const Int program = order.first(), programs = order.step(), tiles = extents[0] * area;
+  if (config.stream) {
+    const Int rest = tiles % programs;
+    const Int streamed = where(rest == 0, Int(0), minimum(tiles, rest + programs));
+    const Int waves = (tiles - streamed) / programs;
+    // The first `more` programs have one step more than the others.
+    const Int total = streamed * steps, each = total / programs, more = total % programs;
+    const Int begin = program * each + minimum(program, more);
+    const Int end = begin + each + where(program < more, Int(1), Int(0));
+    const Int pieces = where(begin < end, cdiv(end, steps) - begin / steps, 0);
+    auto ownerOf = [&](const Int &step) {
+      const Int behind = step - more * (each + 1);
+      return where(behind < 0, step / (each + 1), more + behind / maximum(each, 1));
+    };
+    // First, so that the steps of whole tiles keep the others busy while parts are put together.
+    for (auto piece : range(0, pieces + waves)) {
+      const auto isStreamed = piece < pieces;
+      const Int shared = begin / steps + piece,
+                whole = streamed + (piece - pieces) * programs + program;
+      // Engines store no tile whose number may be negative.
+      const Int tile = maximum(where(isStreamed, shared, whole), 0);
+      const Int from = maximum(begin - shared * steps, 0); // 0 in whole tiles
+      const Int to = where(isStreamed, minimum(end - shared * steps, steps), steps);
+      const GemmPosition at = placeOf(tile);
+      auto sums = multiply(at, from, to);
+      auto isWhole = to - from == steps;
+      when(!isWhole, [&] {
+        // A program begins at most one tile that it does not end, and ends at most one that it did
+        // not begin.
+        const Int first = ownerOf(tile * steps), last = ownerOf(tile * steps + steps - 1);
+        isWhole =
+            shareSums(parts, arrived, order.ownOf(tile), sums, program - first, last - first + 1,
+                      [&](const Int &part) {
+                        return 2 * order.ownOf(first + part) + where(part == 0, Int(1), Int(0));
+                      });
+      });
+      when(isWhole, [&] { finish(at, sums); });
+    }
+    return;
+  }
   if (config.persistent) {
-    for (auto tile : range(program, extents[0] * area, order.step())) {
+    for (auto tile : range(program, tiles, programs)) {
       const GemmPosition at = placeOf(tile);
       finish(at, multiply(at, 0, steps));
     }
     return;
   }
-  if (!config.stream) {
-    const Int tile = program / config.splits, part = program % config.splits;
-    const GemmPosition at = placeOf(tile);
-    if (config.splits == 1) {
-      finish(at, multiply(at, 0, steps));
-      return;
-    }
-    auto sums = multiply(at, part * steps / config.splits, (part + 1) * steps / config.splits);
-    share(tile, at, sums, program, Int(config.splits),
-          [&](const Int &other) { return tile * config.splits + other; });
-    return;
-  }
-
-  // The first `more` programs have one step more than the others.
-  const Int programs = num_programs(0), total = extents[0] * area * steps;
-  const Int each = total / programs, more = total % programs;
-  auto ownerOf = [&](const Int &step) {
-    const Int behind = step - more * (each + 1);
-    return where(behind < 0, step / (each + 1), more + behind / maximum(each, 1));
-  };
-  Int now = program * each + minimum(program, more);
-  const Int end = now + each + where(program < more, Int(1), Int(0));
-  loop_while([&] { return now < end; },
-             [&] {
-               const Int tile = now / steps, from = now % steps;
-               const Int to = minimum(steps, from + end - now);
-               const GemmPosition at = placeOf(tile);
-               auto sums = multiply(at, from, to);
-               when(
-                   to - from == steps, [&] { finish(at, sums); },
-                   [&] {
-                     // A program begins at most one tile that it does not end, and ends at most
-                     // one that it did not begin.
-                     const Int first = ownerOf(tile * steps);
-                     const Int last = ownerOf(tile * steps + steps - 1);
-                     share(tile, at, sums, 2 * program + where(from == 0, Int(1), Int(0)),
-                           last - first + 1, [&](const Int &part) {
-                             return 2 * (first + part) + where(part == 0, Int(1), Int(0));
-                           });
-                   });
-               now += to - from;
-             });
+  const Int part = program % config.splits;
+  const GemmPosition at = placeOf(program / config.splits);
+  auto sums = multiply(at, part * steps / config.splits, (part + 1) * steps / config.splits);
+  shareSplits(parts, arrived, config.splits, sums,
+              [&](const Tile<Sum> &total) { finish(at, total); });
 }
 
 // The sums of each kind of operand, for epilogues of other libraries and programs too.
@@ -165,19 +164,20 @@ Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) 
                    .stream = call.options.choice("schedule") == "stream_k",
                    .exact = call.options.choice("precision") == "exact"}};
   GemmConfig &chosen = result.config;
+  if (chosen.stream)
+    chosen.splits = 1;
   // Of programs that begin at different depths, or in different matrices, none share their loads.
-  if (batched || chosen.stream || chosen.splits > 1)
+  if (batched || chosen.splits > 1)
     chosen.cluster = 1;
   const std::int64_t tiles = result.tiles = (batched ? call.extent("B") : 1) *
                                             ceilDiv(call.extent("M"), chosen.m * chosen.cluster) *
                                             chosen.cluster * ceilDiv(call.extent("N"), chosen.n);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(call.extent("K"), chosen.k));
-  chosen.persistent = field("persistent") != 0 && !chosen.stream && chosen.splits == 1;
+  chosen.persistent = field("persistent") != 0 && chosen.splits == 1;
   result.programs =
       chosen.persistent ? persistentPrograms(tiles, field("programs"), chosen.cluster) : tiles;
   if (chosen.stream) {
-    chosen.splits = 1;
-    result.programs = std::min<std::int64_t>(field("programs"), tiles * steps);
+    result.programs = persistentPrograms(tiles * steps, field("programs"), chosen.cluster);
     result.slots = 2 * result.programs;
   } else if (chosen.splits > 1) {
     result.programs = result.slots = tiles * chosen.splits;

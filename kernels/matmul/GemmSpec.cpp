@@ -32,8 +32,9 @@ DType addendType(const Invocation &call) { return outputType(call.dtype("a"), ca
 
 Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
                              std::int64_t inner, std::int64_t units, std::int64_t bytes,
-                             bool mayPersist, bool isAligned) {
-  const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, units);
+                             bool mayPersist, bool isStreamed, bool isAligned) {
+  // Streamed steps fill the last wave, whatever the tiles.
+  const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, isStreamed ? 1 : units);
   constexpr std::int64_t leastLines = 16, mostSplits = 16;
   const std::int64_t line = 128 / bytes, depth = std::min<std::int64_t>(best.lines * line, 128);
   const std::int64_t splits = std::clamp<std::int64_t>(
@@ -42,8 +43,9 @@ Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64
   // The next tile's first copies hide behind the store of this one, and warps of their own keep
   // more of the largest tiles' copies under way. A residual may be stored over, so that threads
   // would store, and takes more registers than others leave.
-  const bool persists = mayPersist && bytes == 2 && splits == 1 &&
-                        (tiles > units || (best.n == 256 && 2 * tiles > units));
+  const bool persists =
+      mayPersist && bytes == 2 &&
+      (isStreamed || (splits == 1 && (tiles > units || (best.n == 256 && 2 * tiles > units))));
   // A program that has a multiprocessor to itself has room for more steps, and a dot in flight.
   constexpr std::int64_t room = 226 * 1024, mostStages = 6;
   const std::int64_t stepBytes = (best.m + best.n) * depth * bytes,
@@ -95,7 +97,7 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   if (inWarpgroups && std::min(rows, columns) > 32)
     return defaultsForWarpgroups(
         batches, rows, columns, inner, units, std::int64_t(size_of(call.dtype("a"))),
-        call.options.choice("schedule") == "tiles" && !epilogueParts(call).residual,
+        !epilogueParts(call).residual, call.options.choice("schedule") == "stream_k",
         (call.options.flag("trans_b") ? inner : columns) * std::int64_t(size_of(call.dtype("a"))) %
                 128 ==
             0);
@@ -261,8 +263,8 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                           .kind = OptionSpec::choice,
                           .initial = "tiles",
                           .choices = {"tiles", "stream_k"},
-                          .doc = "a program per tile (and split), or an even share of all steps "
-                                 "for each of a fixed number of programs"});
+                          .doc = "a program per tile (and split), or a fixed number of programs "
+                                 "that share the steps of the last waves of tiles evenly"});
   spec.config = {{"m", "rows of one program's tile"},
                  {"n", "columns of one program's tile"},
                  {"k", "depth of one step"},

@@ -19,8 +19,10 @@ public:
   // Of this program: the tile's row, which may lie beyond the last, and column.
   std::array<Int, 2> at(const Int &number) const {
     auto [i, j] = grouped_order(number, {rows, columns}, group);
-    return {i * cluster + program_id(0) % cluster, j};
+    return {ownOf(i), j};
   }
+  // Of what each program of a cluster has one of, this program's, counted one by one.
+  Int ownOf(const Int &number) const { return number * cluster + program_id(0) % cluster; }
 
 private:
   Int columns, rows;

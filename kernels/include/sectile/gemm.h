@@ -50,8 +50,8 @@ struct GemmPosition {
   }
 };
 
-// A program for each tile of the result (and split of K), or an even share of all steps for each of
-// a fixed number of programs.
+// A program for each tile of the result (and split of K), or a fixed number of programs that share
+// the steps of the last waves of tiles evenly.
 enum class GemmSchedule { tiles, stream_k };
 
 struct GemmOptions {

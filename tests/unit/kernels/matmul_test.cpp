@@ -199,6 +199,32 @@ TEST_P(Matmul, PersistentClusters) {
                             {"stages", 3}}});
 }
 
+// Tiles that fill their waves, and not; programs with less than a tile, and more; clusters.
+TEST_P(Matmul, StreamedSteps) {
+  const Config small{{"m", 64}, {"n", 64}, {"k", 32}, {"warps", 4}, {"stages", 3}};
+  for (const Extents &extents : {matrix(200, 144, 104), matrix(64, 60, 300), matrix(130, 70, 20)})
+    for (const std::int64_t programs : {1, 3, 5, 12, 64})
+      for (const Config &way :
+           {Config{{"persistent", 0}, {"cluster", 1}}, Config{{"persistent", 1}, {"cluster", 1}},
+            Config{{"persistent", 1}, {"cluster", 2}}}) {
+        Config config = way;
+        config["programs"] = programs;
+        config.insert(small.begin(), small.end());
+        expectRight(device, {"matmul", extents, {{"schedule", "stream_k"}}, {}, "f16", config});
+      }
+  for (const char *dtype : {"bf16", "f32", "f8e4m3", "i8"}) {
+    Config config = small;
+    config["programs"] = 5;
+    config["persistent"] = 1;
+    expectRight(device, {"matmul",
+                         matrix(200, 144, 104),
+                         {{"schedule", "stream_k"}, {"trans_b", "true"}, {"activation", "relu"}},
+                         {"bias"},
+                         dtype,
+                         config});
+  }
+}
+
 // Bits must not depend on who arrives last: expectRight compares two runs.
 TEST_P(MatmulEverywhere, SharedSums) {
   for (const char *dtype : {"f16", "f32", "i8"}) {

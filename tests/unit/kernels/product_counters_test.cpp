@@ -127,6 +127,31 @@ TEST_P(ProductCounters, SharedSumsAreLeftAndReadOnce) {
   }
 }
 
+// 13 tiles of 4 steps for 5 programs: 5 tiles are done whole by their programs, and of the 8 whose
+// steps are dealt out evenly 3 are cut, in two (docs/kernels/matmul.md). Who comes second need not
+// leave its part.
+TEST_P(ProductCounters, StreamedTilesAreThoseOfTheLastWaves) {
+  const std::uint64_t m = 64, n = 64, depth = 32;
+  for (const int persistent : {0, 1}) {
+    const Counters counters = count({"matmul",
+                                     {{"M", 13 * m}, {"N", n}, {"K", 4 * depth}},
+                                     {{"schedule", "stream_k"}},
+                                     {},
+                                     "f16",
+                                     {{"m", m},
+                                      {"n", n},
+                                      {"k", depth},
+                                      {"warps", 4},
+                                      {"stages", 3},
+                                      {"programs", 5},
+                                      {"persistent", persistent}}});
+    const std::uint64_t parts = (counters.globalStore.bytes - 13 * m * n * 2) / (m * n * 4);
+    EXPECT_GE(parts, 3u) << counters.text();
+    EXPECT_LE(parts, 6u) << counters.text();
+    EXPECT_EQ(counters.blocks, 5u);
+  }
+}
+
 TEST_P(ProductCounters, EachMatrixOfABatch) {
   const KernelCase test{"batched_matmul",
                         {{"B", 3}, {"M", 128}, {"N", 128}, {"K", 128}},
