@@ -116,7 +116,9 @@ double LayoutCosts::ofAtomic(Operation *op, const Layout &layout) const {
 }
 
 double LayoutCosts::ofConversion(const Layout &from, const Layout &to, unsigned bits) const {
-  return estimateConversion(from, to, bits, {.banks = banksOf(target)});
+  return estimateConversion(
+      from, to, bits,
+      {.banks = banksOf(target), .spareScratchBytes = unsigned(target.maxSharedBytes / 2)});
 }
 
 double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {

@@ -287,6 +287,8 @@ double estimateConversion(const Layout &source, const Layout &destination, unsig
           std::min(perRepeat, costOfSide(from, widest) + costOfSide(to, 1u << heldOf(way.row, to)));
   unsigned repeats = from.numRepeats();
   double cost = repeats * perRepeat + cycles::meeting;
+  if (from.coreSize() * bytes > int64_t(options.spareScratchBytes))
+    cost *= cycles::crowding;
   if (auto shuffles = planShuffles(from, to, elementBits))
     cost = std::min(
         cost, repeats * costOf(*shuffles, from.coreRegisters(), to.coreRegisters(), elementBits));

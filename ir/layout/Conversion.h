@@ -48,6 +48,8 @@ struct ConversionOptions {
   BankModel banks;
   /// Shared memory a conversion may take; beyond it the repeats take turns.
   unsigned maxScratchBytes = 1u << 16;
+  /// An estimate is dearer where a conversion takes more: loops have less room for their rings.
+  unsigned spareScratchBytes = ~0u;
 };
 
 struct ConversionPlan {

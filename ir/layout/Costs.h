@@ -17,6 +17,8 @@ inline constexpr double sharedLatency = 30;
 inline constexpr double barrier = 20;
 /// Threads write, meet, and read what others wrote.
 inline constexpr double meeting = sharedLatency + barrier;
+/// Times as much, for scratch that takes the room of what loops fetch ahead.
+inline constexpr double crowding = 8;
 
 // Global memory, which all warps of the chip share: a sector weighs more than the cycle in which it
 // is asked for.

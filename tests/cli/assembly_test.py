@@ -17,6 +17,7 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
+    "batched_matmul schedule=stream_k bias f16": 4,
     "scaled_matmul persistent=1 f8e4m3": 32,
     "scaled_matmul persistent=1 bias f8e4m3": 40,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
@@ -103,6 +104,8 @@ def cases(kernel):
             yield kernel, *part, *shapes[-1], "--config", "persistent=1", *dtype
             if re.search(r"^  bias +in, optional", text, re.M):
                 yield kernel, *part, *shapes[-1], "--config", "persistent=1", "--with", "bias", *dtype
+        if re.search(r"^  schedule +", text, re.M):
+            yield kernel, *part, "--opt", "schedule=stream_k", "--with", "bias", *dtype
         for other in along_k:
             yield kernel, *part, *shapes[-1], "--opt", "trans_b=true", "--dtype", other
 
@@ -198,6 +201,14 @@ PLANNED = {
     # Another warp has the copies made: nobody meets, and each warp hands slots back by itself.
     "matmul 128x256x64, 8 warps, persistent": (
         ("matmul", *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=1")),
+        *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
+    ),
+    "matmul 128x256x64, 8 warps, streamed, with an epilogue": (
+        (
+            "matmul",
+            *("--opt", "schedule=stream_k", "--with", "bias", "--opt", "activation=gelu"),
+            *tile("m=128 n=256 k=64 warps=8 stages=3 persistent=1"),
+        ),
         *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
     ),
     "scaled_matmul of fp8 along K, 8 warps, persistent": (

@@ -1,6 +1,7 @@
 // Conversion and reduction plans, executed on arrays of (warp, lane, register) and checked element
 // by element.
 #include "ir/layout/Conversion.h"
+#include "ir/layout/Costs.h"
 #include "ir/layout/Reduction.h"
 #include "tests/unit/MmaSync.h"
 #include "tests/unit/layout_random.h"
@@ -248,6 +249,22 @@ TEST(Conversion, PlansMoveEveryElement) {
     ASSERT_EQ(runScratch(scratch, from, to, Machine::holding(from)).at, Machine::holding(to).at);
   }
   EXPECT_EQ(kinds.size(), 4u) << random.message();
+}
+
+// Scratch beyond what is to spare is dear, and nothing else is.
+TEST(Conversion, ScratchThatTakesTheRoomOfOthersIsDear) {
+  const llvm::SmallVector<int64_t, 2> shape{128, 256};
+  const Layout rows = blockedLayout(shape, {1, 4}, {1, 32}, {8, 1}, {1, 0}),
+               columns = blockedLayout(shape, {4, 1}, {32, 1}, {1, 8}, {0, 1});
+  auto cost = [&](const Layout &to, unsigned spare) {
+    ConversionOptions options;
+    options.spareScratchBytes = spare;
+    return estimateConversion(rows, to, 32, options);
+  };
+  constexpr unsigned bytes = 128 * 256 * 4;
+  EXPECT_EQ(cost(columns, bytes), cost(columns, ~0u));
+  EXPECT_EQ(cost(columns, bytes - 1), cycles::crowding * cost(columns, bytes));
+  EXPECT_EQ(cost(rows, 0), 0);
 }
 
 TEST(Conversion, WithinWarpsShufflesArePossibleWheneverNothingIsReplicated) {
