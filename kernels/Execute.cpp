@@ -1,5 +1,6 @@
 // Arrays to the device, the launch, arrays back, and the comparison with the reference.
 #include "kernels/Execute.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include <algorithm>
 #include <cassert>
@@ -74,18 +75,8 @@ std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed) 
     if (spec.sample) {
       spec.sample(call, array, random);
     } else if (!isInteger(type.dtype)) {
-      // Large arrays repeat themselves, with a prime period: no two rows of one are equal, and
-      // drawing the numbers does not take longer than the kernel.
-      constexpr std::int64_t period = 1'048'573;
       std::normal_distribution<double> normal;
-      HostArray drawn(type.dtype, {std::min(array.count(), period)});
-      std::vector<double> values(static_cast<std::size_t>(drawn.count()));
-      for (double &value : values)
-        value = normal(random);
-      drawn.assign(values);
-      for (std::size_t at = 0; at < array.data.size(); at += drawn.data.size())
-        std::copy_n(drawn.data.begin(), std::min(drawn.data.size(), array.data.size() - at),
-                    array.data.begin() + static_cast<std::ptrdiff_t>(at));
+      fillDrawn(array, [&] { return normal(random); });
     }
   }
   return inputs;

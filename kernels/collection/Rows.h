@@ -1,6 +1,7 @@
 // What the kernels over rows of numbers share: the extreme values of a type, and configurations by
 // the rows' length.
 #pragma once
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include <algorithm>
 #include <bit>
@@ -35,10 +36,9 @@ inline ArgumentSpec rowsArgument(const char *doc) {
           .sample =
               [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
                 std::normal_distribution<double> normal(0, is_floating(array.dtype) ? 1 : 20);
-                std::vector<double> values(static_cast<std::size_t>(array.count()));
-                for (double &value : values)
-                  value = is_floating(array.dtype) ? normal(random) : std::round(normal(random));
-                array.assign(values);
+                fillDrawn(array, [&] {
+                  return is_floating(array.dtype) ? normal(random) : std::round(normal(random));
+                });
               },
           .doc = doc};
 }

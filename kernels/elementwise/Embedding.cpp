@@ -2,6 +2,7 @@
 //   y[i] = table[indices[i]], dtable[r] = sum of dy[i] over all i with indices[i] = r,
 // as torch.nn.functional.embedding. An index that is no row is an assertion's error.
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/SortPlaces.h"
@@ -66,10 +67,7 @@ ArgumentSpec indices() {
               [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
                 const auto rows =
                     static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("V"), 1));
-                std::vector<double> values(static_cast<std::size_t>(array.count()));
-                for (double &value : values)
-                  value = static_cast<double>(random() % rows);
-                array.assign(values);
+                fillDrawn(array, [&] { return static_cast<double>(random() % rows); });
               },
           .doc = "numbers of rows; another is an error (an assertion's)"};
 }

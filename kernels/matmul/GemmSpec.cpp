@@ -1,4 +1,5 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
+#include "kernels/Sample.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
@@ -11,20 +12,14 @@ namespace {
 
 // Numbers that need no more than 8 bits each, so that sums keep theirs.
 void sampleBytes(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::normal_distribution<double> normal;
   std::uniform_int_distribution<int> integer(-127, 127);
-  for (double &value : values)
-    value = array.dtype == DType::int8 ? integer(random) : normal(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return array.dtype == DType::int8 ? integer(random) : normal(random); });
 }
 
 void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::uniform_real_distribution<double> scale(0.5, 2);
-  for (double &value : values)
-    value = scale(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return scale(random); });
 }
 
 // What is added to the sums has the result's dtype.

@@ -4,6 +4,7 @@
 // b[j, p] 2^(b_scales[j, p / 32] - 127) + bias[j]); the code 255 is NaN. Refused: operands whose
 // lengths along K differ.
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
@@ -50,20 +51,15 @@ Kernel mxMatmul{
     }};
 
 void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::normal_distribution<double> normal;
   std::uniform_int_distribution<int> pairs(0, 255);
-  for (double &value : values)
-    value = array.dtype == DType::uint8 ? pairs(random) : 16 * normal(random);
-  array.assign(values);
+  fillDrawn(array,
+            [&] { return array.dtype == DType::uint8 ? pairs(random) : 16 * normal(random); });
 }
 
 void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::uniform_int_distribution<int> codes(120, 130);
-  for (double &value : values)
-    value = codes(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return codes(random); });
 }
 
 void check(const Invocation &call) {

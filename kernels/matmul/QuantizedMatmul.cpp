@@ -4,6 +4,7 @@
 // 2210.17323, 2306.00978); the order of the codes is our own. A group that is no multiple of 16 is
 // refused.
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
@@ -80,29 +81,20 @@ Kernel quantizedDecode{"quantized_matmul_decode",
                        }};
 
 void sampleCodes(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   const bool packed = array.dtype == DType::uint8;
   std::uniform_int_distribution<int> codes(packed ? 0 : -127, packed ? 255 : 127);
-  for (double &value : values)
-    value = codes(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return codes(random); });
 }
 
 void sampleScales(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   const double one = call.dtype("w") == DType::uint8 ? 1.0 / 8 : 1.0 / 128;
   std::uniform_real_distribution<double> scale(0.5 * one, 1.5 * one);
-  for (double &value : values)
-    value = scale(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return scale(random); });
 }
 
 void sampleZeros(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::uniform_int_distribution<int> zero(0, 15);
-  for (double &value : values)
-    value = zero(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return zero(random); });
 }
 
 void check(const Invocation &call) {

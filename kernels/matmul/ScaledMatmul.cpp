@@ -3,6 +3,7 @@
 // a_scales[i, s] * b_scales[s, block of j] * (a b within s) + bias[j]). A block_k that is no
 // multiple of 32 is refused.
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
@@ -103,20 +104,15 @@ constexpr WarpgroupTile warpgroupTiles[] = {
     {128, 128, 8, 4, 1}, {64, 128, 4, 4, 0.85}, {64, 64, 4, 4, 0.6}, {64, 32, 4, 6, 0.35}};
 
 void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::normal_distribution<double> normal;
   std::uniform_int_distribution<int> integer(-127, 127);
-  for (double &value : values)
-    value = array.dtype == DType::int8 ? integer(random) : 16 * normal(random);
-  array.assign(values);
+  fillDrawn(array,
+            [&] { return array.dtype == DType::int8 ? integer(random) : 16 * normal(random); });
 }
 
 void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
   std::uniform_real_distribution<double> scale(0.005, 0.02);
-  for (double &value : values)
-    value = scale(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return scale(random); });
 }
 
 void check(const Invocation &call) {

@@ -7,6 +7,7 @@
 // ignore_index is an assertion's error.
 #include "kernels/InputError.h"
 #include "kernels/RowBlocks.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
@@ -173,12 +174,11 @@ std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValu
 // A class, or now and then a target to ignore.
 void sampleTargets(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const std::int64_t classes = std::max<std::int64_t>(call.extent("V"), 1);
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
-  for (double &value : values)
-    value = static_cast<double>(
+  fillDrawn(array, [&] {
+    return static_cast<double>(
         random() % 8 ? static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(classes))
                      : call.options.integer("ignore_index"));
-  array.assign(values);
+  });
 }
 
 std::vector<ArgumentSpec> inputs() {

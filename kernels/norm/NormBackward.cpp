@@ -5,6 +5,7 @@
 // its part of dw and db in registers; a second launch adds the programs' parts.
 #include "kernels/norm/NormBackward.h"
 #include "kernels/RowBlocks.h"
+#include "kernels/Sample.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
 #include <algorithm>
@@ -267,8 +268,5 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
 
 void sectile::sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::uniform_real_distribution<double> scale(0.5, 2);
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
-  for (double &value : values)
-    value = scale(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return scale(random); });
 }

@@ -9,6 +9,7 @@
 // gates is one product over all steps; then comes a launch for each step, or one for all where a
 // program holds all of H.
 #include "kernels/recurrent/Cells.h"
+#include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
 #include <cmath>
 
@@ -189,10 +190,7 @@ auto spread(const char *axis) {
   return [axis](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
     std::normal_distribution<double> normal(
         0, 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(call.extent(axis), 1))));
-    std::vector<double> values(static_cast<std::size_t>(array.count()));
-    for (double &value : values)
-      value = normal(random);
-    array.assign(values);
+    fillDrawn(array, [&] { return normal(random); });
   };
 }
 

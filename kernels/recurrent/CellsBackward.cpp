@@ -3,6 +3,7 @@
 //   dx = da w_ih, dw_ih = sum of da^T x, db_ih = sum of da, and of s and h likewise.
 // Derived from the forward formulas; relu's derivative at 0 is 0. That y and reserve are the
 // forward kernel's is not checked.
+#include "kernels/Sample.h"
 #include "kernels/recurrent/Cells.h"
 #include "kernels/recurrent/Family.h"
 
@@ -158,10 +159,7 @@ Kernel biasGradients{
 // Between 0 and 1, as gates are.
 void sampleGates(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::uniform_real_distribution<double> uniform(0.05, 0.95);
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
-  for (double &value : values)
-    value = uniform(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return uniform(random); });
 }
 
 std::vector<ArgumentSpec> backwardArguments(Cell cell) {

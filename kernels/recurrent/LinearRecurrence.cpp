@@ -5,6 +5,7 @@
 // steps through matrix products; by chunks a NaN or an infinity in k or v may also reach the
 // earlier steps of its chunk. Dk beyond 256 is refused.
 #include "kernels/recurrent/LinearRecurrence.h"
+#include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
 
 using namespace sectile;
@@ -79,10 +80,7 @@ Kernel outputs{
 
 void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
-  std::vector<double> values(static_cast<std::size_t>(logs.count()));
-  for (double &value : values)
-    value = -0.5 * std::abs(normal(random));
-  logs.assign(values);
+  fillDrawn(logs, [&] { return -0.5 * std::abs(normal(random)); });
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // which follows from o = sum of e^(s - lse) v. A part with lse_p = -inf counts nothing, whatever it
 // holds; where no part counts o is 0. D beyond 1024 is refused.
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Merge.h"
@@ -29,10 +30,7 @@ KernelSpec sectile::attentionMergeSpec() {
            [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
              // As of parts of quite different weight, some of which saw nothing.
              std::normal_distribution<double> normal(2, 3);
-             std::vector<double> values(static_cast<std::size_t>(array.count()));
-             for (double &value : values)
-               value = random() % 5 == 0 ? -INFINITY : normal(random);
-             array.assign(values);
+             fillDrawn(array, [&] { return random() % 5 == 0 ? -INFINITY : normal(random); });
            },
        .doc = "their logarithms of sums; -inf: this part counts nothing, whatever partial_o holds"},
       {.name = "o",

@@ -6,6 +6,7 @@
 // and blocks that there are not, which are undefined on the device.
 #include "kernels/serving/Paged.h"
 #include "kernels/InputError.h"
+#include "kernels/Sample.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include "kernels/serving/PagedAttention.h"
@@ -20,20 +21,14 @@ namespace {
 
 void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::uniform_real_distribution<double> sizes(0.01, 0.03);
-  std::vector<double> values(static_cast<std::size_t>(array.count()));
-  for (double &value : values)
-    value = sizes(random);
-  array.assign(values);
+  fillDrawn(array, [&] { return sizes(random); });
 }
 
 // Numbers of a cache: quantised ones are as large as their type has them.
 void sampleCache(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
   if (is_floating(array.dtype)) {
-    std::vector<double> values(static_cast<std::size_t>(array.count()));
-    for (double &value : values)
-      value = normal(random);
-    array.assign(values);
+    fillDrawn(array, [&] { return normal(random); });
   } else {
     for (std::byte &byte : array.data)
       byte = static_cast<std::byte>(random());

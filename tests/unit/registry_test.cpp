@@ -2,6 +2,7 @@
 #include "kernels/Execute.h"
 #include "kernels/InputError.h"
 #include "kernels/Registry.h"
+#include "kernels/Sample.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
@@ -29,6 +30,18 @@ std::string refusal(const char *kernel, const Inputs &inputs, const Assignments 
 }
 
 } // namespace
+
+TEST(Sample, LargeArraysAreDrawnInPart) {
+  for (const std::int64_t count : {0, 1, 1000, 3'000'000}) {
+    HostArray array(DType::float32, {count});
+    std::int64_t drawn = 0;
+    fillDrawn(array, [&] { return static_cast<double>(drawn++); });
+    EXPECT_LE(drawn, 1 << 20);
+    const auto elements = array.as<float>();
+    for (std::size_t i = 0; i < elements.size(); i += 997)
+      ASSERT_EQ(elements[i], static_cast<float>(static_cast<std::int64_t>(i) % drawn));
+  }
+}
 
 TEST(Registry, EachKernelIsWhole) {
   std::set<std::string> names;
