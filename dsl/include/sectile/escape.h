@@ -1,6 +1,7 @@
 // Ways out of the language: the chip's assembly, and functions of LLVM bitcode libraries.
 #pragma once
 #include <sectile/map.h>
+#include <string>
 #include <string_view>
 #include <tuple>
 
