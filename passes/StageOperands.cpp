@@ -238,6 +238,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (byOtherWarps) {
         depth = ringDepth;
         loop->removeAttr(hints::warpSpecialize);
+        sayHowDeep(loop, stages, depth - canOverlap(loop), "beside what lives as long as its ring");
       } else if (const unsigned fits =
                      !early && canOverlap(loop) ? depthThatFits(loads, stages + 1, loop) : 0;
                  fits >= std::max(stages, 3u)) {
@@ -245,6 +246,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         depth = fits - 1;
         for (FetchedLoad &load : loads)
           load.isReadLonger = true;
+        sayHowDeep(loop, stages, depth, "beside the buffer that a dot in flight reads");
       }
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
@@ -263,6 +265,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// A remark where a loop has fewer stages than it was asked for.
+  static void sayHowDeep(scf::ForOp loop, unsigned wanted, unsigned stages, StringRef beside) {
+    if (stages < wanted)
+      loop.emitRemark("has ") << stages << (stages == 1 ? " stage" : " stages") << ", not "
+                              << wanted << ": there is no room for more " << beside;
   }
 
   /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
