@@ -3,7 +3,7 @@
 // reads it, with zeros beyond the image's edges. The gradient of the image is the same with the
 // taps the other way round. That of the filters sums over boxes.
 #pragma once
-#include "kernels/conv/Launch.h"
+#include "kernels/conv/ImplicitGemm.h"
 #include "kernels/matmul/SharedSums.h"
 #include <algorithm>
 #include <optional>
@@ -116,124 +116,5 @@ constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, V
     dw.tile(m, 1, n).store(i, tap, j, reshape(cast<T>(total), m, 1, n));
   });
 };
-
-// A box of this many pixels, a power of two, that covers images of these extents with the least
-// beyond their edges, as wide as may be.
-struct PixelBox {
-  std::int64_t images, rows, columns;
-  std::int64_t tiles; // that cover all images
-};
-inline PixelBox pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
-                         std::int64_t columns) {
-  PixelBox best{};
-  for (std::int64_t across = pixels; across > 0; across /= 2)
-    for (std::int64_t down = pixels / across; down > 0; down /= 2) {
-      const std::int64_t deep = pixels / across / down;
-      const std::int64_t tiles =
-          ceilDiv(images, deep) * ceilDiv(rows, down) * ceilDiv(columns, across);
-      if (!best.images || tiles < best.tiles)
-        best = {deep, down, across, tiles};
-    }
-  return best;
-}
-
-// Channels last, and where the copy engine can read and write it; nothing else.
-template <class T> std::optional<Tensor<T, 4>> asBoxes(const Tensor<T, 4> &image) {
-  constexpr std::int64_t granule = 16 / sizeof(T);
-  if (image.stride(1) != 1 || image.extent(1) % granule || image.extent(1) == 0)
-    return {};
-  for (int axis : {0, 2, 3})
-    if (image.stride(axis) % granule || image.stride(axis) < 0 || image.extent(axis) == 0)
-      return {};
-  return image.permute({0, 2, 3, 1});
-}
-// Filters [K, C, R, S] as [K, R * S, C], where the engine can read them.
-template <class T> std::optional<Tensor<T, 3>> tapsInBoxes(const Tensor<T, 4> &w) {
-  const auto filters = asBoxes(w);
-  if (!filters || (w.extent(2) > 1 && w.stride(2) != w.extent(3) * w.stride(3)))
-    return {};
-  const std::int64_t apart = w.extent(3) > 1 ? w.stride(3) : w.stride(2);
-  return Tensor<T, 3>{w.data(),
-                      {w.extent(0), w.extent(2) * w.extent(3), w.extent(1)},
-                      {w.stride(0), apart, 1},
-                      w.memory()};
-}
-
-inline bool mayBeInBoxes(const ConvShape &shape) {
-  return shape.h.stride == 1 && shape.w.stride == 1 && shape.groups == 1;
-}
-
-// From the fields with this prefix. Taps of the image's gradient go the other way.
-inline BoxConfig boxConfig(const Use &use, const std::string &prefix, bool ofImage) {
-  const ConvShape shape(use.call.options);
-  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
-  const auto forward = [&](std::int64_t step) { return static_cast<int>(ofImage ? -step : step); };
-  return {.m = field("m"),
-          .n = field("n"),
-          .k = field("k"),
-          .warps = field("warps"),
-          .stages = field("stages"),
-          .startH = forward(-shape.h.pad),
-          .startW = forward(-shape.w.pad),
-          .stepH = forward(shape.h.dilation),
-          .stepW = forward(shape.w.dilation),
-          .ofImage = ofImage};
-}
-
-// A box of `pixels` pixels for images [N, P, Q, C].
-template <class T>
-PixelBox boxFor(BoxConfig &config, std::int64_t pixels, const Tensor<T, 4> &images) {
-  const PixelBox box = pixelBox(pixels, images.extent(0), images.extent(1), images.extent(2));
-  config.images = static_cast<int>(box.images);
-  config.rows = static_cast<int>(box.rows);
-  config.columns = static_cast<int>(box.columns);
-  return box;
-}
-
-// Launches the product of y or, `ofImage`, of dx, where all that it reads and writes are boxes.
-// Gives whether it did.
-template <class T, class Function>
-bool launchInBoxes(Use &use, const Kernel<Function> &kernel, const char *source,
-                   const char *destination, bool ofImage) {
-  if (!use.field("programs") || !mayBeInBoxes(ConvShape(use.call.options)))
-    return false;
-  const auto from = asBoxes(use.tensor<T, 4>(source)), to = asBoxes(use.tensor<T, 4>(destination));
-  const auto filters = tapsInBoxes(use.tensor<T, 4>("w"));
-  if (!from || !to || !filters)
-    return false;
-  BoxConfig chosen = boxConfig(use, "", ofImage);
-  chosen.bias = !ofImage && use.has("b");
-  const PixelBox box = boxFor(chosen, chosen.m, *to);
-  const std::int64_t tiles = box.tiles * ceilDiv(to->extent(3), chosen.n),
-                     programs = use.field("programs");
-  chosen.persistent = tiles > programs;
-  use(kernel, std::min(tiles, programs), *from, *filters, use.tensor<T, 1>("b"), *to,
-      use.call.extent("S"), chosen);
-  return true;
-}
-
-// The same for dw.
-template <class T, class Function>
-bool launchFilterGradientInBoxes(Use &use, const Kernel<Function> &kernel) {
-  if (!use.field("wgrad_boxes") || !mayBeInBoxes(ConvShape(use.call.options)))
-    return false;
-  const auto x = asBoxes(use.tensor<T, 4>("x")), dy = asBoxes(use.tensor<T, 4>("dy"));
-  const auto filters = tapsInBoxes(use.tensor<T, 4>("dw"));
-  if (!x || !dy || !filters)
-    return false;
-  BoxConfig chosen = boxConfig(use, "wgrad_", /*ofImage=*/false);
-  const PixelBox box = boxFor(chosen, chosen.k, *dy);
-  if (box.tiles * chosen.k != dy->extent(0) * dy->extent(1) * dy->extent(2))
-    return false;
-  chosen.splits = use.field("wgrad_splits");
-  const std::int64_t tiles = ceilDiv(filters->extent(0), chosen.m) * filters->extent(1) *
-                             ceilDiv(filters->extent(2), chosen.n);
-  const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
-  const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
-  const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
-  use(kernel, tiles * chosen.splits, *x, *dy, *filters, parts, arrived, use.call.extent("S"),
-      chosen);
-  return true;
-}
 
 } // namespace sectile

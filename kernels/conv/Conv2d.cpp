@@ -10,6 +10,7 @@
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
+#include "kernels/conv/Launch.h"
 
 using namespace sectile;
 

@@ -8,6 +8,7 @@
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
+#include "kernels/conv/Launch.h"
 #include "kernels/matmul/SharedSums.h"
 #include <algorithm>
 
@@ -287,12 +288,11 @@ template <class T> void applyFilterGradient(Use &use, const Source<T> &x, const 
                            .unitOfGradient = dy.unit,
                            .apartOfGradient = dy.blockApart()};
   const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
-  const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
-  const auto parts = use.workspace<float, 3>({slots, chosen.m, chosen.n});
-  const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
+  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), chosen.m,
+                                chosen.n);
   const auto launch = [&](const Tensor<T, 4> &dw) {
     use(conv2dWgrad<T>, tiles * chosen.splits, x.image, x.width, dy.pixels(), grouped(dw, groups),
-        parts, arrived, call.extent("P"), call.extent("Q"), chosen);
+        sums.parts, sums.arrived, call.extent("P"), call.extent("Q"), chosen);
   };
   const auto dw = use.tensor<T, 4>("dw");
   // The columns of a tile are channels of a tap.
@@ -310,13 +310,13 @@ template <class T> void applyBiasGradient(Use &use, const Source<T> &dy) {
   chosen.splits =
       static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
   const std::int64_t tiles = groups * ceilDiv(each, chosen.channels);
-  const std::int64_t slots = chosen.splits > 1 ? tiles * chosen.splits : 0;
-  const auto parts = use.workspace<float, 3>({slots, 1, chosen.channels});
-  const auto arrived = use.zeroed<std::int32_t, 1>({slots ? tiles : 0});
+  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), 1,
+                                chosen.channels);
   const auto db = use.tensor<T, 1>("db");
   const Tensor<T, 2> ofGroups{
       db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
-  use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, parts, arrived, chosen);
+  use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, sums.parts, sums.arrived,
+      chosen);
 }
 
 void apply(Use &use) {

@@ -1,6 +1,5 @@
 // Configurations of the convolutions' launches.
 #include "kernels/conv/Launch.h"
-#include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
 #include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
@@ -97,6 +96,40 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
   config[prefix + "k"] = line ? 64 : wide ? 16 : 32;
   config[prefix + "warps"] = 4;
   config[prefix + "stages"] = 3;
+}
+
+PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
+                           std::int64_t columns) {
+  PixelBox best{};
+  for (std::int64_t across = pixels; across > 0; across /= 2)
+    for (std::int64_t down = pixels / across; down > 0; down /= 2) {
+      const std::int64_t deep = pixels / across / down;
+      const std::int64_t tiles =
+          ceilDiv(images, deep) * ceilDiv(rows, down) * ceilDiv(columns, across);
+      if (!best.images || tiles < best.tiles)
+        best = {deep, down, across, tiles};
+    }
+  return best;
+}
+
+bool sectile::mayBeInBoxes(const ConvShape &shape) {
+  return shape.h.stride == 1 && shape.w.stride == 1 && shape.groups == 1;
+}
+
+BoxConfig sectile::boxConfig(const Use &use, const std::string &prefix, bool ofImage) {
+  const ConvShape shape(use.call.options);
+  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
+  const auto forward = [&](std::int64_t step) { return static_cast<int>(ofImage ? -step : step); };
+  return {.m = field("m"),
+          .n = field("n"),
+          .k = field("k"),
+          .warps = field("warps"),
+          .stages = field("stages"),
+          .startH = forward(-shape.h.pad),
+          .startW = forward(-shape.w.pad),
+          .stepH = forward(shape.h.dilation),
+          .stepW = forward(shape.w.dilation),
+          .ofImage = ofImage};
 }
 
 void sectile::addBoxConfig(KernelSpec &spec) {

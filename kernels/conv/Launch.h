@@ -1,5 +1,6 @@
 // How the convolutions' launches are configured and handed their arguments.
 #pragma once
+#include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/ImplicitGemm.h"
 #include "kernels/conv/Shape.h"
 
@@ -29,6 +30,96 @@ template <class T> Tensor<T, 5> grouped(const Tensor<T, 4> &w, std::int64_t grou
           {groups, each, w.extent(1), w.extent(2), w.extent(3)},
           {each * w.stride(0), w.stride(0), w.stride(1), w.stride(2), w.stride(3)},
           w.memory()};
+}
+
+// A box of this many pixels, a power of two, that covers images of these extents with the least
+// beyond their edges, as wide as may be.
+struct PixelBox {
+  std::int64_t images, rows, columns;
+  std::int64_t tiles; // that cover all images
+};
+PixelBox pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
+                  std::int64_t columns);
+
+// Channels last, and where the copy engine can read and write it; nothing else.
+template <class T> std::optional<Tensor<T, 4>> asBoxes(const Tensor<T, 4> &image) {
+  constexpr std::int64_t granule = 16 / sizeof(T);
+  if (image.stride(1) != 1 || image.extent(1) % granule || image.extent(1) == 0)
+    return {};
+  for (int axis : {0, 2, 3})
+    if (image.stride(axis) % granule || image.stride(axis) < 0 || image.extent(axis) == 0)
+      return {};
+  return image.permute({0, 2, 3, 1});
+}
+// Filters [K, C, R, S] as [K, R * S, C], where the engine can read them.
+template <class T> std::optional<Tensor<T, 3>> tapsInBoxes(const Tensor<T, 4> &w) {
+  const auto filters = asBoxes(w);
+  if (!filters || (w.extent(2) > 1 && w.stride(2) != w.extent(3) * w.stride(3)))
+    return {};
+  const std::int64_t apart = w.extent(3) > 1 ? w.stride(3) : w.stride(2);
+  return Tensor<T, 3>{w.data(),
+                      {w.extent(0), w.extent(2) * w.extent(3), w.extent(1)},
+                      {w.stride(0), apart, 1},
+                      w.memory()};
+}
+
+bool mayBeInBoxes(const ConvShape &shape);
+// From the fields with this prefix. Taps of the image's gradient go the other way.
+BoxConfig boxConfig(const Use &use, const std::string &prefix, bool ofImage);
+
+// A box of `pixels` pixels for images [N, P, Q, C].
+template <class T>
+PixelBox boxFor(BoxConfig &config, std::int64_t pixels, const Tensor<T, 4> &images) {
+  const PixelBox box = pixelBox(pixels, images.extent(0), images.extent(1), images.extent(2));
+  config.images = static_cast<int>(box.images);
+  config.rows = static_cast<int>(box.rows);
+  config.columns = static_cast<int>(box.columns);
+  return box;
+}
+
+// Launches the product of y or, `ofImage`, of dx, where all that it reads and writes are boxes.
+// Gives whether it did.
+template <class T, class Function>
+bool launchInBoxes(Use &use, const Kernel<Function> &kernel, const char *source,
+                   const char *destination, bool ofImage) {
+  if (!use.field("programs") || !mayBeInBoxes(ConvShape(use.call.options)))
+    return false;
+  const auto from = asBoxes(use.tensor<T, 4>(source)), to = asBoxes(use.tensor<T, 4>(destination));
+  const auto filters = tapsInBoxes(use.tensor<T, 4>("w"));
+  if (!from || !to || !filters)
+    return false;
+  BoxConfig chosen = boxConfig(use, "", ofImage);
+  chosen.bias = !ofImage && use.has("b");
+  const PixelBox box = boxFor(chosen, chosen.m, *to);
+  const std::int64_t tiles = box.tiles * ceilDiv(to->extent(3), chosen.n),
+                     programs = use.field("programs");
+  chosen.persistent = tiles > programs;
+  use(kernel, std::min(tiles, programs), *from, *filters, use.tensor<T, 1>("b"), *to,
+      use.call.extent("S"), chosen);
+  return true;
+}
+
+// The same for dw.
+template <class T, class Function>
+bool launchFilterGradientInBoxes(Use &use, const Kernel<Function> &kernel) {
+  if (!use.field("wgrad_boxes") || !mayBeInBoxes(ConvShape(use.call.options)))
+    return false;
+  const auto x = asBoxes(use.tensor<T, 4>("x")), dy = asBoxes(use.tensor<T, 4>("dy"));
+  const auto filters = tapsInBoxes(use.tensor<T, 4>("dw"));
+  if (!x || !dy || !filters)
+    return false;
+  BoxConfig chosen = boxConfig(use, "wgrad_", /*ofImage=*/false);
+  const PixelBox box = boxFor(chosen, chosen.k, *dy);
+  if (box.tiles * chosen.k != dy->extent(0) * dy->extent(1) * dy->extent(2))
+    return false;
+  chosen.splits = use.field("wgrad_splits");
+  const std::int64_t tiles = ceilDiv(filters->extent(0), chosen.m) * filters->extent(1) *
+                             ceilDiv(filters->extent(2), chosen.n);
+  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), chosen.m,
+                                chosen.n);
+  use(kernel, tiles * chosen.splits, *x, *dy, *filters, sums.parts, sums.arrived,
+      use.call.extent("S"), chosen);
+  return true;
 }
 
 } // namespace sectile

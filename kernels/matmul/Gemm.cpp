@@ -202,15 +202,14 @@ void sectile::launchGemm(Use &use, bool batched) {
   const Schedule schedule = scheduleOf(use.call, use.config, batched);
   auto launch = [&]<class T, class Out>(T, Out) {
     const detail::GemmConfigWith<EpilogueParts> chosen{schedule.config, parts};
-    const auto partial = use.workspace<GemmSum<T>, 3>({schedule.slots, chosen.m, chosen.n});
-    const auto arrived = use.zeroed<std::int32_t, 1>({schedule.slots ? schedule.tiles : 0});
+    const PartsOfSums<GemmSum<T>> sums(use, schedule.tiles, schedule.slots, chosen.m, chosen.n);
     use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, schedule.programs,
         stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
         stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
         stacked<Out, 3>(use, "residual", batched), stacked<float, 2>(use, "row_scale", batched),
         stacked<float, 2>(use, "column_scale", batched),
         static_cast<float>(use.call.options.number("alpha")),
-        static_cast<float>(use.call.options.number("beta")), partial, arrived, chosen);
+        static_cast<float>(use.call.options.number("beta")), sums.parts, sums.arrived, chosen);
   };
   const DType out = use.call.dtype("c");
   forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T operand) {
@@ -287,9 +286,9 @@ void detail::launchGemm(const Stream &stream, const GemmCall &given,
     const Schedule schedule = scheduleOf(call, config, batched);
     withUse(call, config, stream, [&](Use &use) {
       const GemmConfig &chosen = schedule.config;
-      const auto parts = use.workspace<float, 3>({schedule.slots, chosen.m, chosen.n});
-      const auto arrived = use.zeroed<std::int32_t, 1>({schedule.slots ? schedule.tiles : 0});
-      launch({schedule.programs, chosen, schedule.slots, parts.memory(), arrived.memory()});
+      const PartsOfSums<float> sums(use, schedule.tiles, schedule.slots, chosen.m, chosen.n);
+      launch(
+          {schedule.programs, chosen, schedule.slots, sums.parts.memory(), sums.arrived.memory()});
     });
   } catch (const InputError &error) {
     throw LaunchError(error.what());

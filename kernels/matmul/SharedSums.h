@@ -2,7 +2,7 @@
 // one that is last to arrive adds them up, always in the same order, so that the bits do not depend
 // on who was last. Nobody waits for another program.
 #pragma once
-#include <sectile/sectile.h>
+#include "kernels/Use.h"
 
 namespace sectile {
 
@@ -24,6 +24,17 @@ template <class Sum> Tile<Sum> asSums(const Tile<Sum> &part) {
 }
 
 } // namespace detail
+
+// What a launch whose programs share the sums of tiles [m, n] is given: memory for so many parts,
+// and how many of each tile have arrived. Without parts both are empty.
+template <class Sum> struct PartsOfSums {
+  Tensor<Sum, 3> parts;
+  Tensor<std::int32_t, 1> arrived;
+
+  PartsOfSums(Use &use, std::int64_t tiles, std::int64_t count, std::int64_t m, std::int64_t n)
+      : parts(use.workspace<Sum, 3>({count, m, n})),
+        arrived(use.zeroed<std::int32_t, 1>({count ? tiles : 0})) {}
+};
 
 // Part `number` of `count` of a tile's sum is `sums`; slotOf(0), slotOf(1), … say where in `parts`
 // those of this tile go. Gives true in the last program, where `sums` is the whole sum then.
@@ -53,6 +64,10 @@ Tile<bool> shareSums(const View<Sum, 3> &parts, const Ptr<std::int32_t> &arrived
   return isLast;
 }
 
+// Parts of so many tiles that each have `splits`: one is no part.
+constexpr std::int64_t partsOfSplits(std::int64_t tiles, std::int64_t splits) {
+  return splits > 1 ? tiles * splits : 0;
+}
 // The same for programs of which `splits` in a row share a tile. finish(total) runs in one of them.
 template <class Sum, class Finish>
 void shareSplits(const View<Sum, 3> &parts, const Ptr<std::int32_t> &arrived, int splits,

@@ -3,7 +3,7 @@
 // test. What options and optional inputs add is in the families' tests of counters.
 #include "CountersTest.h"
 #include "PagedTest.h"
-#include "kernels/conv/BoxGemm.h"
+#include "kernels/conv/Launch.h"
 #include <set>
 
 using namespace sectile;

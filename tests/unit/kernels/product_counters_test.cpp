@@ -1,7 +1,7 @@
 // What matrix products and convolutions read, and how, by the virtual GPU's counters: a tile of the
 // result reads its rows of the one operand and its columns of the other once.
 #include "CountersTest.h"
-#include "kernels/conv/BoxGemm.h"
+#include "kernels/conv/Launch.h"
 
 using namespace sectile;
 using namespace sectile::test;
