@@ -205,7 +205,8 @@ std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store, i
 int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without) {
   int64_t stored = smallThings;
   for (Operation *store : candidates()) {
-    if (tileLoopOf(store).getOperation() != loop || !whyNot(store, /*inTurn=*/true).empty())
+    if (!tileLoopOf(store) || outermostAround(store) != loop ||
+        !whyNot(store, /*inTurn=*/true).empty())
       continue;
     std::optional<Pieces> least;
     for (unsigned count = 1; std::optional<Pieces> pieces = split(store, count); count *= 2)
@@ -294,7 +295,6 @@ void EngineStores::run() {
     }
     store->erase();
   }
-  sayWhenStored();
   for (auto &[block, buffers] : stored) {
     OpBuilder builder(block->getTerminator());
     cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,

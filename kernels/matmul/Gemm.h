@@ -12,11 +12,18 @@ template <class T> using SumOf = detail::GemmSum<T>;
 
 // The optional inputs of the epilogue, for outputs of these axes ({"M", "N"}, {"B", "M", "N"}).
 std::vector<ArgumentSpec> epilogueInputs(const std::vector<std::string> &axes);
+// The option of that name, which its last step has.
+OptionSpec activationOption();
 // Its options, and `out`.
 std::vector<OptionSpec> epilogueOptions();
 // The dtype that `out` says for products of operands of this dtype.
 DType outputType(DType operands, const OptionValues &options, bool epilogue);
 EpilogueParts epilogueParts(const Invocation &call);
+
+// What products of operands with scales of their own end in, act(sums + bias): those arguments, the
+// second with this description, and options, of which `out` says the dtype.
+std::vector<ArgumentSpec> scaledResult(const char *doc);
+std::vector<OptionSpec> scaledResultOptions();
 
 // Element by element on the host, after the sums; what a chain of unfused kernels would keep in
 // memory is rounded by `store`.

@@ -171,12 +171,31 @@ std::vector<ArgumentSpec> sectile::epilogueInputs(const std::vector<std::string>
            .doc = "each column likewise"}};
 }
 
-std::vector<OptionSpec> sectile::epilogueOptions() {
-  return {{.name = "activation",
+OptionSpec sectile::activationOption() {
+  return {.name = "activation",
+          .kind = OptionSpec::choice,
+          .initial = "none",
+          .choices = epilogueActivations(),
+          .doc = "the last step; gelu is the exact one"};
+}
+
+std::vector<ArgumentSpec> sectile::scaledResult(const char *doc) {
+  auto type = [](const Invocation &call) { return *parseDType(call.options.choice("out")); };
+  return {{.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = type, .doc = "c's dtype"},
+          {.name = "c", .output = true, .axes = {"M", "N"}, .dtypeBy = type, .doc = doc}};
+}
+
+std::vector<OptionSpec> sectile::scaledResultOptions() {
+  return {activationOption(),
+          {.name = "out",
            .kind = OptionSpec::choice,
-           .initial = "none",
-           .choices = epilogueActivations(),
-           .doc = "the last step; gelu is the exact one"},
+           .initial = "bf16",
+           .choices = {"bf16", "f16", "f32"},
+           .doc = "c's dtype"}};
+}
+
+std::vector<OptionSpec> sectile::epilogueOptions() {
+  return {activationOption(),
           {.name = "alpha",
            .kind = OptionSpec::number,
            .initial = "1",

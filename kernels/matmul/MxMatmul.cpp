@@ -73,8 +73,6 @@ void check(const Invocation &call) {
          " blocks of 32");
 }
 
-DType resultType(const Invocation &call) { return *parseDType(call.options.choice("out")); }
-
 } // namespace
 
 KernelSpec sectile::mxMatmulSpec() {
@@ -104,26 +102,13 @@ KernelSpec sectile::mxMatmulSpec() {
        .dtypes = {DType::uint8},
        .sample = sampleScales,
        .doc = "the same"},
-      {.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = resultType, .doc = "c's dtype"},
-      {.name = "c",
-       .output = true,
-       .axes = {"M", "N"},
-       .dtypeBy = resultType,
-       .doc = "accumulated in f32"},
   };
+  for (ArgumentSpec &argument : scaledResult("accumulated in f32"))
+    spec.arguments.push_back(std::move(argument));
   spec.flops = [](const Invocation &call) {
     return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(depthOf(call));
   };
-  spec.options = {{.name = "activation",
-                   .kind = OptionSpec::choice,
-                   .initial = "none",
-                   .choices = epilogueActivations(),
-                   .doc = "the last step; gelu is the exact one"},
-                  {.name = "out",
-                   .kind = OptionSpec::choice,
-                   .initial = "bf16",
-                   .choices = {"bf16", "f16", "f32"},
-                   .doc = "c's dtype"}};
+  spec.options = scaledResultOptions();
   spec.config = {{"m", "rows of one program's tile"},
                  {"n", "columns of one program's tile"},
                  {"k", "depth of one step; a multiple of 32"},

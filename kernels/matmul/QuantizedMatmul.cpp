@@ -148,11 +148,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
                    .initial = "128",
                    .samples = {"16", "32", "64"},
                    .doc = "weights that share a scale; a multiple of 16"},
-                  {.name = "activation",
-                   .kind = OptionSpec::choice,
-                   .initial = "none",
-                   .choices = epilogueActivations(),
-                   .doc = "the last step; gelu is the exact one"}};
+                  activationOption()};
   spec.config = {{"m", "rows of one program's tile"},
                  {"n", "columns of one program's tile"},
                  {"k", "depth of one step; divides `group`"},

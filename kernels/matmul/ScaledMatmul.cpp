@@ -132,8 +132,6 @@ void check(const Invocation &call) {
   expect("Sn", "N", ceilDiv(call.extent("N"), width));
 }
 
-DType resultType(const Invocation &call) { return *parseDType(call.options.choice("out")); }
-
 } // namespace
 
 KernelSpec sectile::scaledMatmulSpec() {
@@ -162,13 +160,9 @@ KernelSpec sectile::scaledMatmulSpec() {
        .dtypes = {DType::float32},
        .sample = sampleScales,
        .doc = "of block_k by block_n elements of b; [Sn, Sk] with trans_b"},
-      {.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = resultType, .doc = "c's dtype"},
-      {.name = "c",
-       .output = true,
-       .axes = {"M", "N"},
-       .dtypeBy = resultType,
-       .doc = "accumulated in f32, within a block of i8 in i32"},
   };
+  for (ArgumentSpec &argument : scaledResult("accumulated in f32, within a block of i8 in i32"))
+    spec.arguments.push_back(std::move(argument));
   spec.options = {{.name = "trans_b",
                    .kind = OptionSpec::flag,
                    .initial = "false",
@@ -182,17 +176,9 @@ KernelSpec sectile::scaledMatmulSpec() {
                    .kind = OptionSpec::integer,
                    .initial = "128",
                    .samples = {"1", "50"},
-                   .doc = "columns of b with one scale; 1: each its own"},
-                  {.name = "activation",
-                   .kind = OptionSpec::choice,
-                   .initial = "none",
-                   .choices = epilogueActivations(),
-                   .doc = "the last step; gelu is the exact one"},
-                  {.name = "out",
-                   .kind = OptionSpec::choice,
-                   .initial = "bf16",
-                   .choices = {"bf16", "f16", "f32"},
-                   .doc = "c's dtype"}};
+                   .doc = "columns of b with one scale; 1: each its own"}};
+  for (OptionSpec &option : scaledResultOptions())
+    spec.options.push_back(std::move(option));
   spec.config = {{"m", "rows of one program's tile"},
                  {"n", "columns of one program's tile"},
                  {"k", "depth of one step; divides block_k"},
