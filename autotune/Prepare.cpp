@@ -76,6 +76,9 @@ void Preparation::look(size_t candidate,
       result.excess = estimate->excess;
       if (!result.excess.empty())
         return;
+      result.cost = task.predict ? task.predict(candidate) : 0;
+      if (result.cost > 0)
+        return;
       LaunchProfile profile;
       profile.counters = predictCounters(module, launch, target);
       profile.threads = estimate->threads;

@@ -18,7 +18,8 @@ struct Prepared {
   bool looked = false;
   std::string irHash;
   unsigned sharedBytes = 0, registers = 0, stages = 0, plainDots = 0;
-  double cost = 0;          ///< microseconds, by the cost model of what its IR foretells
+  double cost =
+      0; ///< microseconds, by the kernel's own model, or the cost model of what its IR foretells
   std::string excess;       ///< why the device cannot hold a block of it
   std::exception_ptr error; ///< of the trace, of compiling
   const runtime::LoadedKernel *kernel = nullptr;

@@ -18,6 +18,9 @@ struct TuningTask {
   /// The same, behind the launches that come before it, which this runs: what they leave behind
   /// depends on the configuration. One thread at a time.
   std::function<detail::BoundLaunch(size_t)> bindToRun = bind;
+  /// Microseconds by a model that knows more of the kernel than its IR says; 0 or no function:
+  /// there is none. Any number of threads at once.
+  std::function<double(size_t)> predict = nullptr;
 };
 
 /// The kernel's arguments, as the bucket rule and the database see them.

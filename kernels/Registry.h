@@ -109,6 +109,10 @@ struct KernelSpec {
 
   // Good values for all configuration fields on this target.
   std::function<Config(const Invocation &, const std::string &target)> defaults;
+  // Microseconds that it would take with this configuration, by a model of its own; 0 where it has
+  // none for this call and target.
+  std::function<double(const Invocation &, const std::string &target, const Config &)> predict =
+      nullptr;
   std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
   // Additions and multiplications that the result needs at least, where they say more of a time
   // than the bytes that it moves.

@@ -162,7 +162,9 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
       return bound;
     };
     const double deadline = options.deadline > 0 ? options.deadline : autotune::firstDeadline;
-    const TuningTask task{device.stream(), *key, namesOf(*call.kernel, configs),
+    const TuningTask task{device.stream(),
+                          *key,
+                          namesOf(*call.kernel, configs),
                           [&](std::size_t i) { return bindAll(i).part(space.part); },
                           [&](std::size_t i) {
                             const BoundKernel bound = bindAll(i);
@@ -171,6 +173,10 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
                                  each != &tuned; ++each)
                               autotune::runWithin(deadline, *each, device.stream());
                             return tuned;
+                          },
+                          [&](std::size_t i) {
+                            const auto &predict = call.kernel->predict;
+                            return predict ? predict(call, device.target(), configs[i]) : 0;
                           }};
     // The tuning keeps what outputs hold before the launch.
     task.bindToRun(0);

@@ -1,7 +1,7 @@
 // Configurations of the convolutions' launches.
 #include "kernels/conv/Launch.h"
 #include "kernels/conv/Depthwise.h"
-#include "kernels/matmul/WarpgroupTiles.h"
+#include "kernels/matmul/ProductModel.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -145,18 +145,22 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   if (!suitsBoxes(call, target))
     return;
   const std::int64_t units = multiprocessors(target);
-  WarpgroupTile tile = fastestTile(halfTiles, 1, pixels, columns, units).tile;
-  // Of few channels all: a filter's taps are read as often as there are tiles of pixels.
-  if (columns <= 64 && pixels >= 256 * units)
-    tile = {.m = 256, .n = 64, .warps = 8, .stages = 4, .rate = 1};
-  config["m"] = tile.m;
-  config["n"] = tile.n;
+  // 256 by 64 has all of few channels: taps are read as often as there are tiles of pixels.
+  constexpr ProductTile tiles[] = {{128, 256, 8, 3}, {256, 64, 4, 4}, {128, 128, 8, 4},
+                                   {64, 128, 4, 4},  {128, 64, 4, 4}, {64, 64, 4, 6},
+                                   {64, 32, 4, 6}};
+  const std::int64_t taps = call.extent("R") * call.extent("S");
+  const ProductConfig best = fastestProduct(
+      tiles,
+      {.batches = 1, .rows = pixels, .columns = columns, .inner = depth * taps, .repeats = taps},
+      {.persistent = ProductForms::always}, target);
+  config["m"] = best.m;
+  config["n"] = best.n;
   config["k"] = depth <= 32 ? 32 : 64;
-  config["warps"] = tile.n <= 64 ? 4 : tile.warps;
+  config["warps"] = best.warps;
   // Of tiles of 128 by 128 with long sums: a ring of four slots needs no division to find one,
   // which is worth more than a fifth.
-  const bool isLong = call.extent("R") * call.extent("S") > 1;
-  config["stages"] = isLong && tile.m == 128 && tile.n == 128 ? 3 : tile.stages;
+  config["stages"] = taps > 1 && best.m == 128 && best.n == 128 ? 3 : best.stages;
   config["programs"] = units;
 }
 
@@ -167,34 +171,21 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
   config["wgrad_boxes"] = 0;
   if (!suitsWholeBoxes(call, target))
     return;
-  constexpr std::int64_t leastSteps = 16;
-  // Of an H100, measured: operations of a multiprocessor in a second with the best tile, and bytes
-  // of sums that the last program of a tile adds up.
-  constexpr double operations = 5e12, bytesAdded = 2.5e10;
-  const std::int64_t units = multiprocessors(target), all = wholeBoxes(call);
-  double least = 0;
-  std::vector<WarpgroupTile> candidates(std::begin(halfTiles), std::end(halfTiles));
-  candidates.push_back({64, 256, 4, 4, 0.95});
-  for (const WarpgroupTile &tile : candidates) {
-    if (tile.lines > 1) // for few rows
-      continue;
-    const std::int64_t tiles = ceilDiv(filters, tile.m) * taps * ceilDiv(channels, tile.n);
-    const std::int64_t splits =
-        std::max<std::int64_t>(1, std::min(units / tiles, all / leastSteps));
-    const double sums = double(tile.m * tile.n), waves = double(ceilDiv(tiles * splits, units)),
-                 steps = double(ceilDiv(all, splits));
-    const double time =
-        waves * steps * 2 * sums * double(gradientDepth) / (operations * tile.rate) +
-        (splits > 1 ? double(splits) * sums * sizeof(float) / bytesAdded : 0);
-    if (least > 0 && time >= least)
-      continue;
-    least = time;
-    config["wgrad_m"] = tile.m;
-    config["wgrad_n"] = tile.n;
-    config["wgrad_k"] = gradientDepth;
-    config["wgrad_warps"] = tile.warps;
-    config["wgrad_stages"] = tile.stages;
-    config["wgrad_splits"] = splits;
-    config["wgrad_boxes"] = 1;
-  }
+  // Without 128 by 128, which took longer than 64 by 256 here.
+  constexpr ProductTile tiles[] = {
+      {128, 256, 8, 3}, {64, 256, 4, 4}, {64, 128, 4, 4}, {128, 64, 8, 4}, {64, 64, 4, 6}};
+  const ProductConfig best = fastestProduct(tiles,
+                                            {.batches = taps,
+                                             .rows = filters,
+                                             .columns = channels,
+                                             .inner = wholeBoxes(call) * gradientDepth,
+                                             .repeats = taps},
+                                            {.mostSplits = multiprocessors(target)}, target);
+  config["wgrad_m"] = best.m;
+  config["wgrad_n"] = best.n;
+  config["wgrad_k"] = gradientDepth;
+  config["wgrad_warps"] = best.warps;
+  config["wgrad_stages"] = best.stages;
+  config["wgrad_splits"] = best.splits;
+  config["wgrad_boxes"] = 1;
 }

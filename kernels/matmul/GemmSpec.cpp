@@ -1,7 +1,7 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
 #include "kernels/Sample.h"
 #include "kernels/matmul/Gemm.h"
-#include "kernels/matmul/WarpgroupTiles.h"
+#include "kernels/matmul/ProductModel.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,41 +25,50 @@ void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random)
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call.dtype("a"), call.options, true); }
 
-Config defaultsForWarpgroups(std::int64_t batches, std::int64_t rows, std::int64_t columns,
-                             std::int64_t inner, std::int64_t units, std::int64_t bytes,
-                             bool mayPersist, bool isStreamed, bool isAligned) {
-  // Streamed steps fill the last wave, whatever the tiles.
-  const auto [best, tiles] = fastestTile(halfTiles, batches, rows, columns, isStreamed ? 1 : units);
-  constexpr std::int64_t leastLines = 16, mostSplits = 16;
-  const std::int64_t line = 128 / bytes, depth = std::min<std::int64_t>(best.lines * line, 128);
-  const std::int64_t splits = std::clamp<std::int64_t>(
-      std::min(units / std::max<std::int64_t>(tiles, 1), ceilDiv(inner, line) / leastLines), 1,
-      mostSplits);
-  // The next tile's first copies hide behind the store of this one, and warps of their own keep
-  // more of the largest tiles' copies under way. A residual may be stored over, so that threads
-  // would store, and takes more registers than others leave.
-  const bool persists =
-      mayPersist && bytes == 2 &&
-      (isStreamed || (splits == 1 && (tiles > units || (best.n == 256 && 2 * tiles > units))));
-  // A program that has a multiprocessor to itself has room for more steps, and a dot in flight.
-  constexpr std::int64_t room = 226 * 1024, mostStages = 6;
-  const std::int64_t stepBytes = (best.m + best.n) * depth * bytes,
-                     stages = tiles <= units
-                                  ? std::clamp(room / stepBytes - 1, best.stages, mostStages)
-                                  : best.stages;
-  // Two programs that fetch b once take less of the L2 cache, which bounds long sums, and lines of
-  // b that begin within one of its own. The two wait for each other, which short sums feel.
-  const bool shares = persists && batches == 1 && (!isAligned || inner >= 4096);
+ProductShape shapeOf(const Invocation &call) {
+  const auto batch = call.extents.find("B");
+  const auto bytes = std::int64_t(size_of(call.dtype("a")));
+  const std::int64_t row = call.extent(call.options.flag("trans_b") ? "K" : "N");
+  return {.batches = batch == call.extents.end() ? 1 : batch->second,
+          .rows = call.extent("M"),
+          .columns = call.extent("N"),
+          .inner = call.extent("K"),
+          .bytes = bytes,
+          .isAligned = row * bytes % 128 == 0,
+          .promotes = isFp8(call.dtype("a"))};
+}
+
+bool isInWarpgroups(const Invocation &call, const std::string &target) {
+  const bool alongK = !call.options.flag("trans_a") && call.options.flag("trans_b");
+  const bool isByPrecision = isFp8(call.dtype("a")) || call.dtype("a") == DType::float32;
+  return hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
+         (!isByPrecision || call.options.choice("precision") == "tf32") &&
+         std::min(call.extent("M"), call.extent("N")) > 32;
+}
+
+Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+  const ProductShape shape = shapeOf(call);
+  // A residual may be stored over, so that threads would store, and takes more registers than
+  // others leave.
+  const bool mayPersist = shape.bytes == 2 && call.options.choice("schedule") == "tiles" &&
+                          !epilogueParts(call).residual;
+  const ProductConfig best =
+      fastestProduct(productTiles, shape,
+                     {.persistent = mayPersist ? ProductForms::maybe : ProductForms::never,
+                      .clusters = true,
+                      .deeperRings = true,
+                      .mostSplits = 16},
+                     target);
   return {{"m", best.m},
           {"n", best.n},
-          {"k", depth},
+          {"k", best.k},
           {"group", 8},
           {"warps", best.warps},
-          {"stages", stages},
-          {"cluster", shares ? 2 : 1},
-          {"splits", splits},
-          {"persistent", persists},
-          {"programs", units}};
+          {"stages", best.stages},
+          {"cluster", best.cluster},
+          {"splits", best.splits},
+          {"persistent", best.persistent},
+          {"programs", multiprocessors(target)}};
 }
 
 // What a warp of NVIDIA's multiplies at least.
@@ -85,17 +94,8 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const auto batch = call.extents.find("B");
   const std::int64_t batches = batch == call.extents.end() ? 1 : batch->second;
   const std::int64_t units = multiprocessors(target);
-  const bool alongK = !call.options.flag("trans_a") && call.options.flag("trans_b");
-  const bool isByPrecision = isFp8(call.dtype("a")) || call.dtype("a") == DType::float32;
-  const bool inWarpgroups = hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
-                            (!isByPrecision || call.options.choice("precision") == "tf32");
-  if (inWarpgroups && std::min(rows, columns) > 32)
-    return defaultsForWarpgroups(
-        batches, rows, columns, inner, units, std::int64_t(size_of(call.dtype("a"))),
-        !epilogueParts(call).residual, call.options.choice("schedule") == "stream_k",
-        (call.options.flag("trans_b") ? inner : columns) * std::int64_t(size_of(call.dtype("a"))) %
-                128 ==
-            0);
+  if (isInWarpgroups(call, target))
+    return defaultsForWarpgroups(call, target);
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(rows, columns) <= 256;
   if (matrices && !small && rows <= narrowRows && target.starts_with("sm_"))
@@ -128,6 +128,12 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
           {"splits", splits},
           {"persistent", 0},
           {"programs", units}};
+}
+
+double predict(const Invocation &call, const std::string &target, const Config &config) {
+  if (!isInWarpgroups(call, target) || call.options.choice("schedule") != "tiles")
+    return 0;
+  return productMicroseconds(shapeOf(call), productConfig(config), target);
 }
 
 } // namespace
@@ -298,6 +304,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
     return 2 * sums * double(call.extent("K")) * (batched ? double(call.extent("B")) : 1);
   };
   spec.defaults = defaultsFor;
+  spec.predict = predict;
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128, 256}},
                 {"n", {32, 64, 128, 256}},

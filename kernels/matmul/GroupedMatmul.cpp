@@ -12,8 +12,8 @@
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
-#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -223,28 +223,41 @@ KernelSpec grouped(const char *rows, const char *columns) {
                        ", but must sum to M, the rows of lhs (" + std::to_string(call.extent("M")) +
                        ")");
   };
-  spec.defaults = [rows, columns](const Invocation &call, const std::string &target) {
+  const auto shapeOf = [rows, columns](const Invocation &call) {
     // Rows of a group count on average.
-    std::int64_t height = call.extent(rows);
-    if (std::string(rows) == "M")
-      height /= std::max<std::int64_t>(call.extent("G"), 1);
-    const std::int64_t programs = multiprocessors(target);
+    const std::int64_t groups = call.extent("G"),
+                       average = call.extent("M") / std::max<std::int64_t>(groups, 1);
+    const bool ofRows = std::string(rows) == "M";
+    return ProductShape{.batches = groups,
+                        .rows = ofRows ? average : call.extent(rows),
+                        .columns = call.extent(columns),
+                        .inner = ofRows ? call.extent("K") : average};
+  };
+  spec.predict = [shapeOf](const Invocation &call, const std::string &target,
+                           const Config &config) {
+    return hasWarpgroupUnits(target, call.tensors[0].dtype)
+               ? productMicroseconds(shapeOf(call), productConfig(config), target)
+               : 0;
+  };
+  spec.defaults = [shapeOf](const Invocation &call, const std::string &target) {
+    const ProductShape shape = shapeOf(call);
     if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
-      const auto [tile, tiles] =
-          fastestTile(halfTiles, call.extent("G"), height, call.extent(columns), programs);
-      const bool persists = call.tensors[0].dtype != DType::float32 && tiles > programs;
-      return Config{{"m", tile.m},
-                    {"n", tile.n},
-                    {"k", 64},
+      const bool persists = call.tensors[0].dtype != DType::float32;
+      const ProductConfig best = fastestProduct(
+          productTiles, shape,
+          {.persistent = persists ? ProductForms::maybe : ProductForms::never}, target);
+      return Config{{"m", best.m},
+                    {"n", best.n},
+                    {"k", best.k},
                     {"group", 8},
-                    {"warps", tile.warps},
-                    {"stages", tile.stages},
-                    {"persistent", persists},
-                    {"programs", programs}};
+                    {"warps", best.warps},
+                    {"stages", best.stages},
+                    {"persistent", best.persistent},
+                    {"programs", multiprocessors(target)}};
     }
     const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
-    return Config{{"m", units && height > 128 ? 128 : 64},
-                  {"n", units && call.extent(columns) > 128 ? 128 : 64},
+    return Config{{"m", units && shape.rows > 128 ? 128 : 64},
+                  {"n", units && shape.columns > 128 ? 128 : 64},
                   {"k", call.tensors[0].dtype == DType::float32 ? 16 : 32},
                   {"group", 8},
                   {"warps", 4},

@@ -9,6 +9,7 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ProductModel.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -181,10 +182,14 @@ KernelSpec sectile::quantizedMatmulSpec() {
                     {"apart", 0}};
     // Each row of tiles would decode all weights again.
     if (rows >= 1024) {
-      const bool inWarpgroups = hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
-      return Config{{"m", 128},   {"n", inWarpgroups ? 256 : 128}, {"k", inWarpgroups ? 64 : 32},
-                    {"order", 8}, {"warps", inWarpgroups ? 8 : 4}, {"stages", 3},
-                    {"apart", 1}};
+      ProductConfig tile{.m = 128, .n = 128, .k = 32, .warps = 4, .stages = 3};
+      if (hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true))
+        tile = fastestProduct(
+            productTiles,
+            {.batches = 1, .rows = rows, .columns = call.extent("N"), .inner = call.extent("K")},
+            {}, target);
+      return Config{{"m", tile.m},         {"n", tile.n},           {"k", tile.k}, {"order", 8},
+                    {"warps", tile.warps}, {"stages", tile.stages}, {"apart", 1}};
     }
     const bool few = rows <= 64;
     return Config{{"m", rows <= 16 ? 16

@@ -8,8 +8,8 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
-#include "kernels/matmul/WarpgroupTiles.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -99,9 +99,24 @@ Kernel scaledMatmul{
         multiply(order.first());
     }};
 
-// Two sets of sums leave no room for larger ones. Rates are of fp8 on an H100.
-constexpr WarpgroupTile warpgroupTiles[] = {
-    {128, 128, 8, 4, 1}, {64, 128, 4, 4, 0.85}, {64, 64, 4, 4, 0.6}, {64, 32, 4, 6, 0.35}};
+// Two sets of sums leave no room for larger ones.
+constexpr ProductTile scaledTiles[] = {
+    {128, 128, 8, 4}, {64, 128, 4, 4}, {64, 64, 4, 4}, {64, 32, 4, 6}};
+
+ProductShape shapeOf(const Invocation &call) {
+  return {.batches = 1,
+          .rows = call.extent("M"),
+          .columns = call.extent("N"),
+          .inner = call.extent("K"),
+          .bytes = 1,
+          .promotes = true};
+}
+
+// One step a block: its sums are complete after it.
+bool isInWarpgroups(const Invocation &call, const std::string &target) {
+  return call.options.integer("block_k") % 128 == 0 &&
+         hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/call.options.flag("trans_b"));
+}
 
 void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
@@ -202,16 +217,19 @@ KernelSpec sectile::scaledMatmulSpec() {
                       Arithmetic arithmetic) {
     return std::vector{scaledMatmulReference(call, inputs, arithmetic)};
   };
+  spec.predict = [](const Invocation &call, const std::string &target, const Config &config) {
+    return isInWarpgroups(call, target)
+               ? productMicroseconds(shapeOf(call), productConfig(config), target)
+               : 0;
+  };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t depth = call.options.integer("block_k"), units = multiprocessors(target);
-    // One step a block: its sums are complete after it.
-    if (depth % 128 == 0 &&
-        hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/call.options.flag("trans_b"))) {
-      const WarpgroupTile tile =
-          fastestTile(warpgroupTiles, 1, call.extent("M"), call.extent("N"), units).tile;
-      return Config{{"m", tile.m},  {"n", tile.n},         {"k", 128},
-                    {"order", 8},   {"warps", tile.warps}, {"stages", tile.stages},
-                    {"cluster", 1}, {"persistent", 1},     {"programs", units}};
+    if (isInWarpgroups(call, target)) {
+      const ProductConfig best =
+          fastestProduct(scaledTiles, shapeOf(call), {.persistent = ProductForms::always}, target);
+      return Config{{"m", best.m},     {"n", best.n},         {"k", best.k},
+                    {"order", 8},      {"warps", best.warps}, {"stages", best.stages},
+                    {"persistent", 1}, {"programs", units}};
     }
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},

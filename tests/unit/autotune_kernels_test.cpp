@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
+#include <set>
 
 using namespace sectile;
 
@@ -55,6 +57,38 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
       EXPECT_EQ(describe(kernel, chosen), report.rows[report.best].config);
     }
   }
+}
+
+// What is measured beside the reference are the candidates that the kernel's model has as fastest.
+TEST(AutotuneKernels, HalvingAsksTheKernelsModel) {
+  KernelSpec spec = findKernel("matmul");
+  spec.spaces[0].axes = {
+      {"m", {64, 128}}, {"n", {32, 64, 128}}, {"k", {32, 64}}, {"warps", {4}}, {"stages", {2, 3}}};
+  Invocation call = resolveTypical(spec, "f16", {{"M", 200}, {"N", 130}, {"K", 96}}, {});
+  call.kernel = &spec;
+  const Device device = Device::open("virtual:sm_90a");
+  AutotuneOptions options;
+  options.quiet = true;
+  options.strategy = Strategy::halving;
+  options.candidates = 4;
+  const TuneReport report = tuneKernel(call, device, options).at(0);
+  std::set<std::string> seen;
+  for (const auto &row : report.rows)
+    seen.insert(row.config);
+  double slowest = 0, skipped = std::numeric_limits<double>::infinity();
+  std::size_t measured = 0;
+  for (const Config &config : candidatesFor(call, spec.spaces[0], device.target())) {
+    const double predicted = spec.predict(call, device.target(), config);
+    EXPECT_GT(predicted, 0);
+    if (config == spec.defaults(call, device.target()))
+      continue;
+    if (seen.contains(describe(spec, config)))
+      slowest = std::max(slowest, predicted), ++measured;
+    else
+      skipped = std::min(skipped, predicted);
+  }
+  EXPECT_EQ(measured, 4u);
+  EXPECT_LE(slowest, skipped);
 }
 
 TEST(AutotuneKernels, TransposedProductsAreOtherProblems) {

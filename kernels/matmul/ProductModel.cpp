@@ -1,0 +1,172 @@
+// The model of a product's time, and the choice of a configuration by it.
+#include "kernels/matmul/ProductModel.h"
+#include "autotune/MachineModel.h"
+#include "kernels/Use.h"
+#include <cmath>
+
+using namespace sectile;
+
+namespace {
+
+// Fitted to the products of docs/performance.md, an H100's: microseconds, and bytes in one of them.
+constexpr double launch = 3;         // with the first bytes' way from memory
+constexpr double prologue = 1.2;     // of a tile: its first step's copies
+constexpr double stored = 77e3;      // of a tile, by one multiprocessor
+constexpr double exposed = 0.35;     // of both, where another tile's steps hide them
+constexpr double fetched = 290e3;    // by one multiprocessor, beside its products
+constexpr double handover = 0.1;     // of a slot, by as many as the ring has copies under way
+constexpr double promotion = 1.9e-3; // of one sum of each thread
+constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
+constexpr double pairOfSlots = 0.02; // and each step
+constexpr double exchange = 2.5;     // programs share sums: whatever their number
+constexpr double exchanged = 25e3;   // of sums, by the last of these programs
+
+constexpr double portBytesPerClock = 64; // from the L2 cache into one multiprocessor
+// Parts of the published bandwidths that these kernels reach. Of the L2 cache's it is more than
+// one: multiprocessors that ask for one line at one time share an answer.
+constexpr double memoryReached = 0.84, cacheReached = 1.28;
+// Requests for a line that begins within one of the cache's.
+constexpr double misaligned = 2.5;
+
+// Warps that multiply fewer rows each on their own reach this part of the rate (docs/autotuner.md).
+constexpr std::int64_t warpgroupRows = 64;
+constexpr double warpsReach = 0.625;
+
+constexpr std::int64_t group = 8; // tile rows that neighbouring programs share
+
+using autotune::MachineModel;
+
+const MachineModel &machineOf(const std::string &target) {
+  return autotune::machineModel(llvm::cantFail(Target::get(target)));
+}
+
+double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
+                      const MachineModel &machine) {
+  const double cycles = machine.gigahertz * 1e3;
+  const auto bytes = double(shape.bytes), m = double(config.m), n = double(config.n),
+             k = double(config.k), cluster = double(config.cluster);
+  // At least one tile, of no rows maybe: what is divided below is not 0.
+  const std::int64_t pairs =
+                         ceilDiv(std::max<std::int64_t>(shape.rows, 1), config.m * config.cluster),
+                     tileRows = pairs * config.cluster,
+                     tileColumns = ceilDiv(std::max<std::int64_t>(shape.columns, 1), config.n),
+                     tiles = std::max<std::int64_t>(shape.batches, 1) * tileRows * tileColumns,
+                     programs = tiles * config.splits, units = machine.units,
+                     beside = std::min(programs, units);
+  const auto waves = double(ceilDiv(programs, units)),
+             steps = double(ceilDiv(ceilDiv(shape.inner, config.k), config.splits));
+
+  // A step multiplies, fetches and hands slots over, and is no shorter than the L2 cache takes for
+  // all programs. Numbers of 8 bits are multiplied at twice the rate of 16 bits, of 32 at half.
+  const double perClock =
+      double(machine.f16) * 2 / bytes * (config.m % warpgroupRows ? warpsReach : 1);
+  const double inFlight = double(config.stages - 1 + config.persistent);
+  double step = m * n * k / (perClock * cycles) + (m + n / cluster) * k * bytes / fetched +
+                handover / std::max(inFlight, 1.0);
+  if (config.cluster > 1)
+    step += pairOfSlots;
+  if (shape.promotes)
+    step += promotion * m * n / double(config.warps * 32);
+  // Of the L2 cache all programs ask at once; what others fetched comes through the same port.
+  const double asked = (m + (shape.isAligned ? 1 : misaligned) * n / cluster) * k * bytes;
+  step = std::max({step, (m + n) * k * bytes / (portBytesPerClock * cycles),
+                   asked * double(beside) / (machine.cacheBytesPerClock * cycles * cacheReached)});
+
+  const double result = double(std::max<std::int64_t>(shape.bytes, 2));
+  const double edges = prologue + m * n * result / stored;
+  double computing = waves * steps * step +
+                     (config.persistent ? edges + (waves - 1) * exposed * edges : waves * edges);
+  if (config.cluster > 1)
+    computing += waves * pairOfTiles;
+  const double sharing =
+      config.splits > 1 ? exchange + double(config.splits) * m * n * sizeof(float) / exchanged : 0;
+
+  // From memory comes each operand once, and again for each wave what the L2 cache cannot hold of
+  // the rows and columns that the wave's tiles lie in.
+  const auto batches = double(shape.batches),
+             inner = double(shape.inner) * bytes / std::max(double(shape.repeats), 1.0),
+             sums = double(shape.rows) * double(shape.columns) * batches * result,
+             once = batches * double(shape.rows + shape.columns) * inner;
+  const std::int64_t waveRows = std::min(group, tileRows),
+                     waveColumns = std::min(ceilDiv(beside, waveRows), tileColumns);
+  const double again = std::max(1.0, double(tiles) / double(units)) * inner *
+                       (double(waveRows) * m + double(waveColumns) * n);
+  const double missed = std::max(0.0, 1 - machine.cacheMegabytes * 1e6 / (once + sums));
+  const double moving = (once + std::max(0.0, again - once) * missed + sums) /
+                        (machine.memoryGigabytes * 1e3 * memoryReached);
+  // The two overlap, but not perfectly.
+  return launch + std::pow(std::pow(computing, 4) + std::pow(moving, 4), 0.25) + sharing;
+}
+
+} // namespace
+
+ProductConfig sectile::productConfig(const Config &fields) {
+  const auto field = [&](const char *name, std::int64_t otherwise) {
+    const auto found = fields.find(name);
+    return found == fields.end() ? otherwise : found->second;
+  };
+  return {.m = fields.at("m"),
+          .n = fields.at("n"),
+          .k = fields.at("k"),
+          .warps = fields.at("warps"),
+          .stages = fields.at("stages"),
+          .cluster = field("cluster", 1),
+          .splits = field("splits", 1),
+          .persistent = field("persistent", 0) != 0};
+}
+
+double sectile::productMicroseconds(const ProductShape &shape, const ProductConfig &config,
+                                    const std::string &target) {
+  return microsecondsOf(shape, config, machineOf(target));
+}
+
+ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const ProductShape &shape,
+                                      const ProductForms &forms, const std::string &target) {
+  const MachineModel &machine = machineOf(target);
+  const std::int64_t units = machine.units, line = 128 / shape.bytes;
+  constexpr std::int64_t room = 226 * 1024, mostStages = 6, leastLines = 16;
+  ProductConfig best{};
+  double least = 0;
+  const auto consider = [&](const ProductConfig &config) {
+    const double time = microsecondsOf(shape, config, machine);
+    if (least == 0 || time < least)
+      best = config, least = time;
+  };
+  for (const ProductTile &tile : tiles) {
+    ProductConfig config{.m = tile.m,
+                         .n = tile.n,
+                         .k = std::min<std::int64_t>(tile.lines * line, 128),
+                         .warps = tile.warps,
+                         .stages = tile.stages};
+    const std::int64_t count =
+        shape.batches * ceilDiv(shape.rows, tile.m) * ceilDiv(shape.columns, tile.n);
+    // One slot fewer than there is room for: sums are stored through shared memory, too.
+    const std::int64_t slots = room / ((tile.m + tile.n) * config.k * shape.bytes) - 1;
+    const bool isAlone = count <= units;
+    if (forms.persistent != forms.never) {
+      config.persistent = true;
+      // A program's only tile gains no more from a warp for copies than from a deeper ring.
+      if (forms.persistent == forms.always || !isAlone || slots <= tile.stages)
+        consider(config);
+      // Smaller tiles share too little to wait for each other.
+      if (forms.clusters && shape.batches == 1 && tile.warps == 8) {
+        config.cluster = 2;
+        consider(config);
+        config.cluster = 1;
+      }
+      config.persistent = false;
+    }
+    if (forms.persistent == forms.always)
+      continue;
+    const std::int64_t splits = std::clamp<std::int64_t>(
+        std::min(units / std::max<std::int64_t>(count, 1), ceilDiv(shape.inner, line) / leastLines),
+        1, forms.mostSplits);
+    if (forms.deeperRings && isAlone)
+      config.stages = std::clamp(slots, tile.stages, mostStages);
+    for (config.splits = 1; config.splits < splits; config.splits *= 2)
+      consider(config);
+    config.splits = splits;
+    consider(config);
+  }
+  return best;
+}

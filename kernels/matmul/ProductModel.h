@@ -1,0 +1,52 @@
+// How long a matrix product takes with a configuration: waves of tiles, bytes of the caches and of
+// memory, steps along K. The defaults of the products and of the convolutions are the fastest of a
+// few configurations by this model, and the tuner tries candidates in its order.
+// docs/autotuner.md has the formula.
+#pragma once
+#include "kernels/Registry.h"
+
+namespace sectile {
+
+struct ProductShape {
+  std::int64_t batches, rows, columns, inner;
+  std::int64_t bytes = 2;   // of an element of the operands
+  bool isAligned = true;    // rows of b, as stored, begin where lines of 128 bytes do
+  std::int64_t repeats = 1; // how often the operands have each number of memory, as under taps
+  bool promotes = false;    // the sums of each step are added to others, by threads
+};
+
+struct ProductConfig {
+  std::int64_t m, n, k, warps, stages;
+  std::int64_t cluster = 1, splits = 1;
+  bool persistent = false;
+};
+
+// From the fields that a configuration has of these.
+ProductConfig productConfig(const Config &fields);
+
+// `target` has warpgroups that multiply such operands.
+double productMicroseconds(const ProductShape &shape, const ProductConfig &config,
+                           const std::string &target);
+
+struct ProductTile {
+  std::int64_t m, n, warps, stages;
+  std::int64_t lines = 1; // of shared memory, 128 bytes, that a step is deep
+};
+
+// For operands that lie in shared memory as they come: what was fastest for some shape on an H100.
+// The last is for few rows, of which reading the weights takes the time.
+constexpr ProductTile productTiles[] = {{128, 256, 8, 3}, {128, 128, 8, 4}, {64, 128, 4, 4},
+                                        {128, 64, 8, 4},  {64, 64, 4, 6},   {64, 32, 4, 6, 2}};
+
+// What a kernel can do beside one tile for each program.
+struct ProductForms {
+  enum { never, maybe, always } persistent = never;
+  bool clusters = false;       // of two persistent programs
+  bool deeperRings = false;    // of programs that have a multiprocessor to themselves
+  std::int64_t mostSplits = 1; // programs that share the sums of a tile
+};
+
+ProductConfig fastestProduct(std::span<const ProductTile> tiles, const ProductShape &shape,
+                             const ProductForms &forms, const std::string &target);
+
+} // namespace sectile
