@@ -35,6 +35,7 @@ ProductShape shapeOf(const Invocation &call) {
           .inner = call.extent("K"),
           .bytes = bytes,
           .isAligned = row * bytes % 128 == 0,
+          .streamed = call.options.choice("schedule") == "stream_k",
           .promotes = isFp8(call.dtype("a"))};
 }
 
@@ -50,8 +51,7 @@ Config defaultsForWarpgroups(const Invocation &call, const std::string &target) 
   const ProductShape shape = shapeOf(call);
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
-  const bool mayPersist = shape.bytes == 2 && call.options.choice("schedule") == "tiles" &&
-                          !epilogueParts(call).residual;
+  const bool mayPersist = shape.bytes == 2 && !shape.streamed && !epilogueParts(call).residual;
   const ProductConfig best =
       fastestProduct(productTiles, shape,
                      {.persistent = mayPersist ? ProductForms::maybe : ProductForms::never,
@@ -131,9 +131,9 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
 }
 
 double predict(const Invocation &call, const std::string &target, const Config &config) {
-  if (!isInWarpgroups(call, target) || call.options.choice("schedule") != "tiles")
-    return 0;
-  return productMicroseconds(shapeOf(call), productConfig(config), target);
+  return isInWarpgroups(call, target)
+             ? productMicroseconds(shapeOf(call), productConfig(config), target)
+             : 0;
 }
 
 } // namespace

@@ -53,7 +53,8 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
                      tiles = std::max<std::int64_t>(shape.batches, 1) * tileRows * tileColumns,
                      programs = tiles * config.splits, units = machine.units,
                      beside = std::min(programs, units);
-  const auto waves = double(ceilDiv(programs, units)),
+  const auto waves =
+                 shape.streamed ? double(tiles) / double(units) : double(ceilDiv(programs, units)),
              steps = double(ceilDiv(ceilDiv(shape.inner, config.k), config.splits));
 
   // A step multiplies, fetches and hands slots over, and is no shorter than the L2 cache takes for
@@ -74,12 +75,15 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
 
   const double result = double(std::max<std::int64_t>(shape.bytes, 2));
   const double edges = prologue + m * n * result / stored;
-  double computing = waves * steps * step +
-                     (config.persistent ? edges + (waves - 1) * exposed * edges : waves * edges);
+  double computing =
+      waves * steps * step + (config.persistent ? edges + std::max(waves - 1, 0.0) * exposed * edges
+                                                : std::max(waves, 1.0) * edges);
   if (config.cluster > 1)
     computing += waves * pairOfTiles;
+  // A program of a stream shares the first and the last of its tiles.
+  const std::int64_t parts = shape.streamed ? 2 : config.splits;
   const double sharing =
-      config.splits > 1 ? exchange + double(config.splits) * m * n * sizeof(float) / exchanged : 0;
+      parts > 1 ? exchange + double(parts) * m * n * sizeof(float) / exchanged : 0;
 
   // From memory comes each operand once, and again for each wave what the L2 cache cannot hold of
   // the rows and columns that the wave's tiles lie in.
@@ -142,7 +146,7 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
         shape.batches * ceilDiv(shape.rows, tile.m) * ceilDiv(shape.columns, tile.n);
     // One slot fewer than there is room for: sums are stored through shared memory, too.
     const std::int64_t slots = room / ((tile.m + tile.n) * config.k * shape.bytes) - 1;
-    const bool isAlone = count <= units;
+    const bool isAlone = count <= units && !shape.streamed;
     if (forms.persistent != forms.never) {
       config.persistent = true;
       // A program's only tile gains no more from a warp for copies than from a deeper ring.
@@ -160,7 +164,7 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
       continue;
     const std::int64_t splits = std::clamp<std::int64_t>(
         std::min(units / std::max<std::int64_t>(count, 1), ceilDiv(shape.inner, line) / leastLines),
-        1, forms.mostSplits);
+        1, shape.streamed ? 1 : forms.mostSplits);
     if (forms.deeperRings && isAlone)
       config.stages = std::clamp(slots, tile.stages, mostStages);
     for (config.splits = 1; config.splits < splits; config.splits *= 2)

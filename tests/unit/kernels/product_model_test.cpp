@@ -155,6 +155,14 @@ TEST(ProductModel, ChoosesWhatWasMeasured) {
   EXPECT_EQ(chosen("conv2d_backward", filters), filters.config);
 }
 
+// 140 tiles of 128 by 256 take two waves of 132, as long as 264 would, unless steps are dealt out.
+TEST(ProductModel, StreamsHaveNoWaves) {
+  const auto shape = matrix(1280, 3584, 16384);
+  const Config largest{{"m", 128}, {"n", 256}, {"splits", 1}};
+  EXPECT_EQ(chosen("matmul", {shape, {{"schedule", "stream_k"}}, largest, 0}), largest);
+  EXPECT_NE(chosen("matmul", {shape, plain, largest, 0}), largest);
+}
+
 // Its times are for comparing configurations, but would be of no use far from the chip's.
 TEST(ProductModel, PredictsWhatWasMeasured) {
   double sum = 0;
