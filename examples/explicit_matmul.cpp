@@ -233,7 +233,6 @@ int timeAll(sc::Device device, int n) {
        {Tiles{.depth = 2, .warps = 4}, Tiles{.m = 64, .n = 256, .depth = 2, .warps = 4}})
     timed("in_turns", inTurns, device, n, tile, sc::Grid{132}); // as many as an H100 has units
   timed<std::int8_t>("decoded", decoded, device, n, {.depth = 3, .warps = 4});
-  timed<std::int8_t>("decoded", decoded, device, n, {.n = 256, .depth = 3, .warps = 8});
   return count != 0;
 }
 

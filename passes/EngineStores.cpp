@@ -361,7 +361,8 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
 void EngineStores::sayWhenStored() {
   for (Turn &turn : turns) {
     Operation *each = turn.branch ? turn.branch.getOperation() : turn.waits.front();
-    OpBuilder builder(each);
+    OpBuilder builder(each->getContext());
+    builder.setInsertionPointAfter(each);
     const Location loc = each->getLoc();
     Value stored = arith::ConstantIntOp::create(builder, loc, /*value=*/1, /*width=*/1);
     arith::OrIOp any;

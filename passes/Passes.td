@@ -98,7 +98,7 @@ def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
   let description = [{
     Takes loops with one dot whose instruction runs beside its threads and begins with zeros, and whose result is only cast, multiplied
     and added to what the loop carries. What is multiplied is carried to the next iteration, the first of which adds
-    zeros, and the last result is added after the loop. A dot whose instruction sums too coarsely is made one of these. Asks for two iterations
+    zeros, and the last result is added after the loop. A dot whose instruction sums too coarsely is made one of these. Asks for four iterations
     at once, so that results change places without moves. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -51,14 +51,15 @@ Config defaultsForWarpgroups(const Invocation &call, const std::string &target) 
   const ProductShape shape = shapeOf(call);
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
-  const bool mayPersist = shape.bytes == 2 && !shape.streamed && !epilogueParts(call).residual;
-  const ProductConfig best =
-      fastestProduct(productTiles, shape,
-                     {.persistent = mayPersist ? ProductForms::maybe : ProductForms::never,
-                      .clusters = true,
-                      .deeperRings = true,
-                      .mostSplits = 16},
-                     target);
+  const bool mayPersist = shape.bytes == 2 && !epilogueParts(call).residual;
+  const ProductConfig best = fastestProduct(productTiles, shape,
+                                            {.persistent = !mayPersist      ? ProductForms::never
+                                                           : shape.streamed ? ProductForms::always
+                                                                            : ProductForms::maybe,
+                                             .clusters = true,
+                                             .deeperRings = true,
+                                             .mostSplits = 16},
+                                            target);
   return {{"m", best.m},
           {"n", best.n},
           {"k", best.k},

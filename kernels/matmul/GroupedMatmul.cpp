@@ -135,7 +135,8 @@ Kernel groupedMatmulDrhs{
             .store(i, j, multiply(left, i, right, j, cdiv(rows.size, depth), config));
       };
       if (config.persistent) {
-        forEachTile(sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
+        forEachTile(
+            sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
         return;
       }
       const Int group = program_id(0) / area;
@@ -244,8 +245,8 @@ KernelSpec grouped(const char *rows, const char *columns) {
     if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
       const bool persists = call.tensors[0].dtype != DType::float32;
       const ProductConfig best = fastestProduct(
-          productTiles, shape,
-          {.persistent = persists ? ProductForms::maybe : ProductForms::never}, target);
+          productTiles, shape, {.persistent = persists ? ProductForms::maybe : ProductForms::never},
+          target);
       return Config{{"m", best.m},
                     {"n", best.n},
                     {"k", best.k},
@@ -263,7 +264,7 @@ KernelSpec grouped(const char *rows, const char *columns) {
                   {"warps", 4},
                   {"stages", 3},
                   {"persistent", 0},
-                  {"programs", programs}};
+                  {"programs", multiprocessors(target)}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},

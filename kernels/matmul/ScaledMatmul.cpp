@@ -52,12 +52,14 @@ Kernel scaledMatmul{
                            cast<std::int64_t>(column / config.width) * bScales.stride(1)),
                       isThere && block < blocks);
         };
-        // One scale for all columns is loaded for each row nevertheless: as a scalar it would be
-        // moved to a uniform register, which waits for it.
+        // One scale for all columns is loaded for each row where it is needed much later: as a
+        // scalar it would be moved to a uniform register, which waits for it.
         auto columnScales = [&](const Int &block) {
-          if (same)
+          if (same && config.persistent)
             return expand(
                 scaleAt(block, j * n + zeros<Index>(m), i * m + arange(0, m) < c.extent(0)), 1);
+          if (same)
+            return scaleAt(block, j * n, j * n < c.extent(1));
           const auto column = j * n + arange(0, n);
           return expand(scaleAt(block, column, column < c.extent(1)), 0);
         };
@@ -227,9 +229,9 @@ KernelSpec sectile::scaledMatmulSpec() {
     if (isInWarpgroups(call, target)) {
       const ProductConfig best =
           fastestProduct(scaledTiles, shapeOf(call), {.persistent = ProductForms::always}, target);
-      return Config{{"m", best.m},     {"n", best.n},         {"k", best.k},
-                    {"order", 8},      {"warps", best.warps}, {"stages", best.stages},
-                    {"persistent", 1}, {"programs", units}};
+      return Config{{"m", best.m},  {"n", best.n},         {"k", best.k},
+                    {"order", 8},   {"warps", best.warps}, {"stages", best.stages},
+                    {"cluster", 1}, {"persistent", 1},     {"programs", units}};
     }
     return Config{{"m", 64},
                   {"n", call.extent("N") <= 64 ? 64 : 128},

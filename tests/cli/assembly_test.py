@@ -17,8 +17,9 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
-    "batched_matmul schedule=stream_k bias f16": 4,
-    "scaled_matmul persistent=1 f8e4m3": 32,
+    "matmul schedule=stream_k bias f16": 4,
+    "scaled_matmul trans_b=true f8e4m3": 16,
+    "scaled_matmul persistent=1 f8e4m3": 36,
     "scaled_matmul persistent=1 bias f8e4m3": 40,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
@@ -36,6 +37,9 @@ KNOWN_SPILLS = {
     "exposb_attention_backward exposb_attention_backward_keys D=128 causal=true f16": 56,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
 }
+
+# Kernels of which the assembler puts a wait in: where a dot's result goes around the loop, once in four blocks of K.
+KNOWN_WAITS = {"scaled_matmul trans_b=true f8e4m3"}
 
 
 def assembler():
@@ -152,6 +156,7 @@ def test_kernels_assemble_without_spills_or_serialization():
                 f"{key}: {line}"
                 for line in report.splitlines()
                 if re.search(r"\bC75\d\d\b|wgmma|Performance Loss", line)
+                and not ("C7517" in line and key in KNOWN_WAITS)
             ]
     assert dots > 5, dots
     known = {key for key in KNOWN_SPILLS if share_of(key.split()[0]) == SHARE}
@@ -211,6 +216,7 @@ PLANNED = {
         ),
         *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
     ),
+    # Four blocks of K at once. Its warpgroups start their dots in turn: each waits at a barrier for the other.
     "scaled_matmul of fp8 along K, 8 warps, persistent": (
         (
             "scaled_matmul",
@@ -220,7 +226,7 @@ PLANNED = {
             "f8e4m3",
             *tile("m=128 n=128 k=128 warps=8 stages=4 persistent=1"),
         ),
-        *(4, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0),
+        *(16, 4, 4, 4, 4, 0, 0, 0, 4, 0, 0, 0),
     ),
     "attention of width 64": (
         ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2")),
@@ -269,8 +275,14 @@ def main_loop(ptx):
         for latch in before[header]:
             body = reaching(latch, header)
             if "entry" not in body:
-                loops.append([line for name in names if name in body | {header} for line in blocks[name]])
-    return max(loops, key=lambda loop: (sum("wgmma.mma_async" in line for line in loop), -len(loop)))
+                loops.append(body | {header})
+
+    def dots(loop):
+        return sum("wgmma.mma_async" in line for name in loop for line in blocks[name])
+
+    innermost = [loop for loop in loops if not any(other < loop and dots(other) for other in loops)]
+    found = max(innermost, key=dots)
+    return [line for name in names if name in found for line in blocks[name]]
 
 
 def test_main_loops_hold_what_is_planned():

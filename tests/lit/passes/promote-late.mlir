@@ -32,7 +32,7 @@ module attributes {cta.target = "sm_90a"} {
 // CHECK: %[[SCALED:.*]] = arith.mulf %[[SUMS]], %[[ALL]]
 // CHECK: %[[ADDED:.*]] = arith.addf %[[TOTAL]], %[[SCALED]]
 // CHECK: scf.yield %[[ADDED]], %{{.*}}, %[[DOT]], %[[SCALE]]
-// CHECK: cta.unroll = 2
+// CHECK: cta.unroll = 4
 // CHECK: %[[ALL:.*]] = tile.broadcast %[[LOOP]]#3
 // CHECK: %[[SCALED:.*]] = arith.mulf %[[LOOP]]#2, %[[ALL]]
 // CHECK: %[[ADDED:.*]] = arith.addf %[[LOOP]]#0, %[[SCALED]]
