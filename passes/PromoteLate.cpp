@@ -245,8 +245,8 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     for (Operation *op : llvm::reverse(promotion.ops))
       if (op->use_empty())
         op->erase();
-    // Results change places without moves then. Where one goes around the loop, ptxas (12.8 to 13.0)
-    // waits for the next dot before it reads it.
+    // Results change places without moves then. Where one goes around the loop, ptxas (12.8
+    // to 13.0) waits for the next dot before it reads it.
     if (!longer->hasAttr(hints::unroll))
       longer->setAttr(hints::unroll, builder.getI32IntegerAttr(4));
   }

@@ -135,8 +135,7 @@ Kernel groupedMatmulDrhs{
             .store(i, j, multiply(left, i, right, j, cdiv(rows.size, depth), config));
       };
       if (config.persistent) {
-        forEachTile(
-            sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
+        forEachTile(sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
         return;
       }
       const Int group = program_id(0) / area;
