@@ -236,6 +236,11 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         accesses.push_back(op);
     });
     for (Operation *op : accesses)
+      if (auto copy = dyn_cast<cta::TensorCopyBlockOp>(op); copy && !copy.getBarriers()) {
+        copy.emitOpError("signals nobody yet: channels have to be lowered before");
+        return signalPassFailure();
+      }
+    for (Operation *op : accesses)
       lower(op, *blockOf(op), contiguity);
     eraseDeadCode(getOperation());
   }
