@@ -171,7 +171,7 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
   config["wgrad_boxes"] = 0;
   if (!suitsWholeBoxes(call, target))
     return;
-  // Without 128 by 128, which took longer than 64 by 256 here.
+  // Without 128 by 128, which nobody timed: 64 by 256 is what trying found.
   constexpr ProductTile tiles[] = {
       {128, 256, 8, 3}, {64, 256, 4, 4}, {64, 128, 4, 4}, {128, 64, 8, 4}, {64, 64, 4, 6}};
   const ProductConfig best = fastestProduct(tiles,
