@@ -184,6 +184,10 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
     type = RankedTensorType::get(part->shape(), type.getElementType(),
                                  cta::LayoutAttr::get(type.getContext(), *part));
   }
+  // A buffer's panels are lines of 32 bytes at least, and powers of two.
+  const int64_t extent = type.getShape()[pieces.dim];
+  if ((extent & -extent) * cta::elementBytes(type) < 32)
+    return std::nullopt;
   pieces.buffer = isa<tile::AtomicBlockOp>(store)
                       ? engineBuffer(type, pieces.dim)
                       : chooseBuffer(type, {{}, /*byDescriptor=*/true, pieces.dim}, target);

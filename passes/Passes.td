@@ -96,10 +96,10 @@ def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
 def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
   let summary = "scale and add what a dot gives an iteration later, beside the next dot";
   let description = [{
-    Takes loops with one dot whose instruction runs beside its threads and begins with zeros, and whose result is only cast, multiplied
-    and added to what the loop carries. What is multiplied is carried to the next iteration, the first of which adds
-    zeros, and the last result is added after the loop. A dot whose instruction sums too coarsely is made one of these. Asks for four iterations
-    at once, so that results change places without moves. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
+    Takes loops whose copies warps of their own are to make (`cta.warp_specialize`), with one dot whose instruction runs beside its
+    threads and begins with zeros, and whose result is only cast, multiplied and added to what the loop carries. What is multiplied is
+    carried to the next iteration, the first of which adds zeros, and the last result is added after the loop. Asks for four iterations
+    at once. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

@@ -13,7 +13,6 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/LoopHints.h"
-#include "passes/OverlapDots.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -61,7 +60,10 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
-      addOutside(loop);
+      // Where threads copied, their addresses would need the registers.
+      auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
+      if (!hint || !hint.getValue())
+        continue;
       std::optional<Promotion> promotion = promotionIn(loop);
       if (!promotion)
         continue;
@@ -84,27 +86,6 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
       return WalkResult::advance();
     });
     return result.wasInterrupted() ? nullptr : only;
-  }
-
-  /// Has sums that the instruction sums too coarsely begin as zeros, and be added by threads.
-  void addOutside(scf::ForOp loop) {
-    cta::DotOp dot = onlyDot(loop);
-    if (!dot || isZero(dot.getAcc()))
-      return;
-    const MmaInstruction *instruction = instructionOf(dot, target);
-    const std::optional<CarriedSums> sums = carriedSums(dot);
-    if (!instruction || instruction->bHome != OperandHome::Shared || !sums ||
-        !sums->rescaling.empty() || !isPromoted(*instruction, dot.getA(), dot.getAcc()))
-      return;
-    OpBuilder builder(loop);
-    Value zeros =
-        arith::ConstantOp::create(builder, dot.getLoc(), builder.getZeroAttr(dot.getType()));
-    if (isPromoted(*instruction, dot.getA(), zeros) || !registersHold(dot))
-      return;
-    builder.setInsertionPointAfter(dot);
-    auto sum = arith::AddFOp::create(builder, dot.getLoc(), dot.getAcc(), dot.getResult());
-    dot.getResult().replaceAllUsesExcept(sum, sum);
-    dot.getAccMutable().assign(zeros);
   }
 
   std::optional<Promotion> promotionIn(scf::ForOp loop) {

@@ -2,7 +2,7 @@
 // RUN: sectile-opt --promote-late %s 2>&1 | FileCheck %s
 // RUN: sed 's/sm_90a/sm_89/; s/by .64, 64, 32./by [16, 8, 32]/' %s | sectile-opt --promote-late 2>&1 | FileCheck %s --check-prefix=NONE
 
-// CHECK: [[@LINE+126]]:13: remark: is scaled before the next begins: registers do not hold two of its results
+// CHECK: [[@LINE+121]]:13: remark: is scaled before the next begins: registers do not hold two of its results
 
 // Where the dot is complete when its threads go on, nothing would run beside it.
 // NONE-NOT: cta.unroll
@@ -48,26 +48,21 @@ func.func @scaled(%a: !a, %b: !b, %scales: !row, %n: i32) -> !acc attributes {ti
     %next = arith.addf %total, %scaled : !acc
     %other = arith.addf %scale, %scale : !row
     scf.yield %next, %other : !acc, !row
-  }
+  } {cta.warp_specialize = true}
   return %loop#0 : !acc
 }
 
-// The instruction's sums are coarse: threads add those of each iteration, as they would have after the dot.
-// CHECK-LABEL: func.func @promoted
-// CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64x64xf32
-// CHECK: %[[LOOP:.*]]:2 = scf.for {{.*}} iter_args(%[[TOTAL:[^ ]*]] = %{{[^ ]*}}, %[[SUMS:[^ ]*]] = %{{[^ ]*}})
-// CHECK: %[[DOT:.*]] = cta.dot %{{.*}}, %{{.*}}, %{{.*}} by
-// CHECK: %[[ADDED:.*]] = arith.addf %[[TOTAL]], %[[SUMS]]
-// CHECK: scf.yield %[[ADDED]], %[[DOT]]
-// CHECK: %[[LAST:.*]] = arith.addf %[[LOOP]]#0, %[[LOOP]]#1
-// CHECK: return %[[LAST]]
-func.func @promoted(%a: !a, %b: !b, %n: i32) -> !acc attributes {tile.kernel, cta.warps = 4 : i32} {
+// Threads make this loop's copies, and need registers for addresses.
+// CHECK-LABEL: func.func @together
+// CHECK-NOT: cta.unroll
+func.func @together(%a: !a, %b: !b, %n: i32) -> !acc attributes {tile.kernel, cta.warps = 4 : i32} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %zero = arith.constant dense<0.0> : !acc
   %loop = scf.for %i = %c0 to %n step %c1 iter_args(%total = %zero) -> (!acc) : i32 {
-    %sums = cta.dot %a, %b, %total by [64, 64, 32] : !a, !b, !acc
-    scf.yield %sums : !acc
+    %sums = cta.dot %a, %b, %zero by [64, 64, 32] : !a, !b, !acc
+    %next = arith.addf %total, %sums : !acc
+    scf.yield %next : !acc
   }
   return %loop : !acc
 }
@@ -84,7 +79,7 @@ func.func @given(%a: !a, %b: !b, %scale: !acc, %n: i32) -> !acc attributes {tile
     %scaled = arith.mulf %sums, %scale : !acc
     %next = arith.addf %total, %scaled : !acc
     scf.yield %next : !acc
-  }
+  } {cta.warp_specialize = true}
   return %loop : !acc
 }
 
@@ -100,7 +95,7 @@ func.func @shifted(%a: !a, %b: !b, %n: i32) -> !acc attributes {tile.kernel, cta
     %powers = math.exp %sums : !acc
     %next = arith.addf %total, %powers : !acc
     scf.yield %next : !acc
-  }
+  } {cta.warp_specialize = true}
   return %loop : !acc
 }
 
@@ -116,7 +111,7 @@ func.func @needed(%a: !a, %b: !b, %n: i32) -> (!acc, !acc) attributes {tile.kern
     %next = arith.addf %total, %sums : !acc
     %more = arith.maximumf %most, %next : !acc
     scf.yield %next, %more : !acc, !acc
-  }
+  } {cta.warp_specialize = true}
   return %loop#0, %loop#1 : !acc, !acc
 }
 
@@ -131,7 +126,7 @@ func.func @large(%a: !a, %b: !wide, %n: i32) -> !large attributes {tile.kernel, 
     %sums = cta.dot %a, %b, %zero by [64, 128, 32] : !a, !wide, !large
     %next = arith.addf %total, %sums : !large
     scf.yield %next : !large
-  }
+  } {cta.warp_specialize = true}
   return %loop : !large
 }
 }
