@@ -186,8 +186,8 @@ llvm::Error Compilation::runPasses(Stage last) {
   }
   original = module.clone();
   std::optional<std::pair<Location, std::string>> error;
-  LogicalResult done =
-      collectErrors(context, [&] { return runPipeline(module, target, last); }, error);
+  LogicalResult done = collectErrors(
+      context, [&] { return runPipeline(module, target, last); }, error);
   watch.mark("passes");
   return succeeded(done) ? llvm::Error::success() : passesFailed(error);
 }
@@ -195,8 +195,8 @@ llvm::Error Compilation::runPasses(Stage last) {
 llvm::Error Compilation::finishPasses(ModuleOp placed) {
   module = placed;
   std::optional<std::pair<Location, std::string>> error;
-  LogicalResult done =
-      collectErrors(module.getContext(), [&] { return finishPipeline(module); }, error);
+  LogicalResult done = collectErrors(
+      module.getContext(), [&] { return finishPipeline(module); }, error);
   return succeeded(done) ? llvm::Error::success() : passesFailed(error);
 }
 
@@ -328,9 +328,10 @@ static unsigned registersOfThread(const Target &target, unsigned threads) {
 Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &target,
                                              const CompileOptions &options) {
   ResourceEstimate estimate;
-  estimate.threads = options.warps * target.warpSize;
-  if (estimate.threads > target.maxThreads) {
-    estimate.excess = std::to_string(estimate.threads) + " threads; " + target.name + " has " +
+  const unsigned computing = options.warps * target.warpSize;
+  estimate.threads = computing;
+  if (computing > target.maxThreads) {
+    estimate.excess = std::to_string(computing) + " threads; " + target.name + " has " +
                       std::to_string(target.maxThreads);
     return estimate;
   }
@@ -347,16 +348,19 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
   if (error)
     return error;
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
+  estimate.threads = launchedWarpsOf(kernel) * target.warpSize;
   estimate.sharedBytes = sharedBytes(kernel);
   kernel.walk([&](cta::DotOp dot) { estimate.plainDots += !dot.getInstruction(); });
-  const unsigned most = registersOfThread(target, estimate.threads);
+  // A partition gives its registers to those that compute.
+  const unsigned most = registersOfThread(target, computing);
   auto tooMany = [&](const Twine &has) {
     return ("kernel '" + kernel.getName() + "' " + has + " registers of each thread, " +
             target.name + " has " + Twine(most) + ": raise the warps or lower the tile's extents")
         .str();
   };
   estimate.fewestRegisters = fewestRegisters(kernel);
-  estimate.registers = std::min(usualRegisters(estimate.fewestRegisters), most);
+  estimate.registers = std::min(usualRegisters(estimate.fewestRegisters),
+                                registersOfThread(target, estimate.threads));
   // Where LLVM's code is looked at as well, this is there to spare it the largest: it may take a
   // product in parts, so that tiles are not alive as a whole.
   const unsigned beyond = target.vendor == Vendor::Nvidia ? 2 * most : most;
@@ -372,7 +376,8 @@ Expected<ResourceEstimate> estimateResources(ModuleOp module, const Target &targ
     return failed;
   const auto registers = nvidia::estimateRegisters(*compilation.llvmModule);
   estimate.fewestRegisters = registers.fewest;
-  estimate.registers = std::min(registers.usual, most);
+  // Of a launch with a partition each thread has as many, whoever computes.
+  estimate.registers = std::min(registers.usual, registersOfThread(target, estimate.threads));
   if (registers.fewest > most + nvidia::registerError(most))
     estimate.excess = tooMany("needs about " + Twine(registers.fewest));
   return estimate;
