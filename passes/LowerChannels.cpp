@@ -204,6 +204,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         return signalPassFailure();
       }
       Value signalled = mbarriers.lookup(acquire.getChannel());
+      if (!signalled) {
+        copy.emitOpError("fills a channel that is never committed, so that nobody can wait for it");
+        return signalPassFailure();
+      }
       OpBuilder builder(copy);
       copy.getBarriersMutable().assign(signalled);
       copy.getIndexMutable().assign(ringIndex(builder, copy.getLoc(), acquire.getSlot(),

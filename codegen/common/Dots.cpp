@@ -246,8 +246,9 @@ private:
       images.push_back(inverse(place)[In::Offset] * bytes);
     }
     llvm::Value *start = b.CreatePtrToInt(emitter.scalar(op->getOperand(operand)), b.getInt32Ty());
-    if (llvm::Value *group = emitter.warpPart(images))
-      start = b.CreateAdd(start, group);
+    // The same in all lanes, which the assembler does not see.
+    if (llvm::Value *group = emitter.threadPart({}, images).value)
+      start = b.CreateAdd(start, emitter.hooks.shuffle(b, group, b.getInt32(0)));
     return start;
   }
 
