@@ -17,7 +17,6 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
-    "matmul schedule=stream_k bias f16": 4,
     "scaled_matmul trans_b=true f8e4m3": 16,
     "scaled_matmul persistent=1 f8e4m3": 36,
     "scaled_matmul persistent=1 bias f8e4m3": 40,
