@@ -186,8 +186,8 @@ llvm::Error Compilation::runPasses(Stage last) {
   }
   original = module.clone();
   std::optional<std::pair<Location, std::string>> error;
-  LogicalResult done = collectErrors(
-      context, [&] { return runPipeline(module, target, last); }, error);
+  LogicalResult done =
+      collectErrors(context, [&] { return runPipeline(module, target, last); }, error);
   watch.mark("passes");
   return succeeded(done) ? llvm::Error::success() : passesFailed(error);
 }
@@ -195,8 +195,8 @@ llvm::Error Compilation::runPasses(Stage last) {
 llvm::Error Compilation::finishPasses(ModuleOp placed) {
   module = placed;
   std::optional<std::pair<Location, std::string>> error;
-  LogicalResult done = collectErrors(
-      module.getContext(), [&] { return finishPipeline(module); }, error);
+  LogicalResult done =
+      collectErrors(module.getContext(), [&] { return finishPipeline(module); }, error);
   return succeeded(done) ? llvm::Error::success() : passesFailed(error);
 }
 
