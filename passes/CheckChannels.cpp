@@ -62,6 +62,11 @@ public:
       namedWarps.resize(std::max<size_t>(namedWarps.size(), barrier.getNumber() + 1), 1);
       namedWarps[barrier.getNumber()] = barrier.getWarps();
     });
+    // Each of the two threads that stand for warpgroups in turn has a barrier, where it waits and
+    // the other comes.
+    firstTurn = namedWarps.size();
+    if (takesTurns(kernel))
+      namedWarps.append({1, 1});
     placeCells();
     if (partitionCount > 1)
       numbers.findMemory();
@@ -281,6 +286,25 @@ private:
       }
       return found;
     }
+    auto takeTurn = [&](Event::Turn turn, bool outside, bool waits) {
+      for (auto kind : {Event::Come, Event::AwaitOthers}) {
+        if (kind == Event::AwaitOthers && !waits)
+          break;
+        Event &made = add(kind).event;
+        made.amount = 1;
+        made.mbarrier = firstTurn;
+        made.turn = turn;
+        made.atFirst = outside;
+      }
+    };
+    if (auto wait = dyn_cast<cta::TurnWaitOp>(op)) {
+      takeTurn(Event::Own, wait.getOutside(), /*waits=*/true);
+      return found;
+    }
+    if (auto pass = dyn_cast<cta::TurnPassOp>(op)) {
+      takeTurn(Event::Others, pass.getOutside(), /*waits=*/false);
+      return found;
+    }
     if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
       addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex()).when = arrive.getWhen();
       return found;
@@ -347,6 +371,10 @@ private:
         .Case([&](cta::ProxyFenceOp) { add(Event::Fence); })
         .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::Meet); });
     return found;
+  }
+
+  static bool takesTurns(func::FuncOp kernel) {
+    return kernel->walk([](cta::TurnWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
   }
 
   /// Control flow that has events in it or gives a number that one needs, with what is around it.
@@ -757,7 +785,8 @@ private:
   DenseMap<Operation *, uint32_t> firstMbarrier;
   uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
   int64_t period = 2;               ///< of slots and parities, in uses
-  std::vector<uint32_t> namedWarps; ///< that come to each named barrier
+  SmallVector<uint32_t> namedWarps; ///< that come to each named barrier
+  uint32_t firstTurn = 0;           ///< of these
   uint32_t blockCount, partitionCount;
   /// By the block in its cluster, then by the partition, of which the first is what is in none.
   std::vector<ChannelRun::Party> parties; ///< their programs: of a run

@@ -23,6 +23,9 @@ struct ReduceConfig {
 };
 SECTILE_CONFIG(ReduceConfig, block, rows, warps, op, last, whole)
 
+// Nobody reads an element again: what other kernels left in the caches stays there.
+constexpr Access once{.eviction = Eviction::first};
+
 // Part program_id(1) of the rows program_id(0), of `length` elements except for the last part.
 template <class T, class A, class Out>
 Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float count,
@@ -31,6 +34,7 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
               auto part = program_id(1), row = program_id(0);
               auto start = part * length;
               auto own = x.slice(1, start, minimum(length, x.extent(1) - start));
+              const auto blocks = own.tile(m, n).access(once);
               const bool largest = config.op == maxOp, product = config.op == prodOp;
               // A part that fits is loaded without a loop, all of it at once.
               auto combined = [&](const auto &load, const auto &combine) {
@@ -43,7 +47,7 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
               auto put = [&](const Tile<A> &value) { y.fix(1, part).tile(m).store(row, value); };
               if (config.op == maxOp || config.op == minOp) {
                 if constexpr (std::same_as<T, A>) {
-                  auto from = own.tile(m, n).padding(largest ? lowestOf<T>() : highestOf<T>());
+                  auto from = blocks.padding(largest ? lowestOf<T>() : highestOf<T>());
                   auto best = combined([&](const Int &block) { return from.load(row, block); },
                                        [&](const Tile<T> &a, const Tile<T> &b) {
                                          return largest ? maximum(a, b, Nan::propagate)
@@ -53,7 +57,7 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
                 }
                 return;
               }
-              auto from = own.tile(m, n).padding(product ? 1 : 0);
+              auto from = blocks.padding(product ? 1 : 0);
               auto total = combined(
                   [&](const Int &block) { return cast<A>(from.load(row, block)); },
                   [&](const Tile<A> &a, const Tile<A> &b) { return product ? a * b : a + b; });

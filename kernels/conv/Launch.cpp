@@ -158,9 +158,7 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   config["n"] = best.n;
   config["k"] = depth <= 32 ? 32 : 64;
   config["warps"] = best.warps;
-  // Of tiles of 128 by 128 with long sums: a ring of four slots needs no division to find one,
-  // which is worth more than a fifth.
-  config["stages"] = taps > 1 && best.m == 128 && best.n == 128 ? 3 : best.stages;
+  config["stages"] = best.stages;
   config["programs"] = units;
 }
 

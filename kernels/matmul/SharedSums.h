@@ -37,29 +37,29 @@ template <class Sum> struct PartsOfSums {
 };
 
 // Part `number` of `count` of a tile's sum is `sums`; slotOf(0), slotOf(1), … say where in `parts`
-// those of this tile go. Gives true in the last program, where `sums` is the whole sum then.
+// those of this tile go. The last program loads `atOnce` parts side by side.
+// Gives true in the last program, where `sums` is the whole sum then.
 // arrived[tile] is 0 before the launch and after it.
 template <class Sum, class SlotOf>
 Tile<bool> shareSums(const View<Sum, 3> &parts, const Ptr<std::int32_t> &arrived, const Int &tile,
-                     Tile<Sum> &sums, const Int &number, const Int &count, const SlotOf &slotOf) {
+                     Tile<Sum> &sums, const Int &number, const Int &count, const SlotOf &slotOf,
+                     int atOnce = 0) {
   const int m = static_cast<int>(sums.extent(0)), n = static_cast<int>(sums.extent(1));
   auto placeOf = [&](const Int &part) { return parts.at(slotOf(part)).tile(m, n); };
   auto partAt = [&](const Int &part) { return detail::asSums(placeOf(part).load(0, 0)); };
   const auto counter = arrived + tile;
-  // Two parts are the same sum in either order, so the last need not leave its own.
-  Tile<bool> isLast = false;
-  when(count == 2, [&] { isLast = atomic_add(counter, 0) == 1; });
-  when(
-      isLast, [&] { sums += partAt(1 - number); },
-      [&] {
-        placeOf(number).store(0, 0, detail::asPart(sums));
-        isLast = atomic_add(counter, 1) == cast<std::int32_t>(count) - 1;
-        when(isLast, [&] {
+  placeOf(number).store(0, 0, detail::asPart(sums));
+  Tile<bool> isLast = atomic_add(counter, 1) == cast<std::int32_t>(count) - 1;
+  when(isLast, [&] {
+    // Two parts are the same sum in either order: the last has its own.
+    when(
+        count == 2, [&] { sums += partAt(1 - number); },
+        [&] {
           sums = partAt(0);
-          for (auto part : range(1, count))
+          for (auto part : range(1, count, {.unroll = atOnce}))
             sums += partAt(part);
         });
-      });
+  });
   when(isLast, [&] { store(counter, 0); }); // for the next launch
   return isLast;
 }
@@ -77,8 +77,9 @@ void shareSplits(const View<Sum, 3> &parts, const Ptr<std::int32_t> &arrived, in
     return;
   }
   const Int program = program_id(0), tile = program / splits;
-  const auto isLast = shareSums(parts, arrived, tile, sums, program % splits, Int(splits),
-                                [&](const Int &part) { return tile * splits + part; });
+  const auto isLast = shareSums(
+      parts, arrived, tile, sums, program % splits, Int(splits),
+      [&](const Int &part) { return tile * splits + part; }, std::min(splits - 1, 4));
   when(isLast, [&] { finish(sums); });
 }
 

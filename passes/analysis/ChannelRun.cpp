@@ -336,27 +336,44 @@ bool ChannelRun::wait(Thread &thread, const Event &event) {
   return true;
 }
 
+/// The named barrier that an event is at, if it takes place for this thread. Of warpgroups in turn
+/// each has one, and each thread stands for one of them.
+std::optional<uint32_t> ChannelRun::barrierOf(const Thread &thread, const Event &event) {
+  if (event.turn == Event::None)
+    return event.mbarrier;
+  const bool isFirst = thread.first == (event.turn == Event::Own);
+  if (event.atFirst && !isFirst)
+    return std::nullopt;
+  return event.mbarrier + !isFirst;
+}
+
 /// Nobody may come for the next turn while he may still be counted for this one.
 void ChannelRun::come(Thread &thread, const Event &event) {
-  NamedBarrier &barrier = named[event.mbarrier];
-  const uint32_t component = componentOfNamed(event.mbarrier), over = latest(component);
+  const std::optional<uint32_t> number = barrierOf(thread, event);
+  if (!number)
+    return;
+  NamedBarrier &barrier = named[*number];
+  const uint32_t component = componentOfNamed(*number), over = latest(component);
   if (!knows(thread.knows, component, over) || event.amount > barrier.missing ||
-      thread.turns[event.mbarrier] > over)
+      thread.turns[*number] > over)
     return fail(Fault::ArrivesEarly, event, barrier.last, over);
   learn(barrier.gathered, thread.knows);
   barrier.last = &event;
-  thread.turns[event.mbarrier] = over + 1;
+  thread.turns[*number] = over + 1;
   barrier.missing -= uint32_t(event.amount);
   if (barrier.missing != 0)
     return;
-  barrier.missing = 2 * warps[event.mbarrier];
+  barrier.missing = 2 * warps[*number];
   barrier.gathered[component] = over + 1;
   barrier.released.push_back(barrier.gathered);
 }
 
 bool ChannelRun::awaitOthers(Thread &thread, const Event &event) {
-  const NamedBarrier &barrier = named[event.mbarrier];
-  const uint32_t turn = thread.turns[event.mbarrier];
+  const std::optional<uint32_t> number = barrierOf(thread, event);
+  if (!number)
+    return true;
+  const NamedBarrier &barrier = named[*number];
+  const uint32_t turn = thread.turns[*number];
   if (barrier.released.size() < turn)
     return false;
   learn(thread.knows, barrier.released[turn - 1]);

@@ -53,8 +53,11 @@ public:
     int64_t amount = 0;
     uint32_t mbarrier = 0;
     Queue queue = Copies;
-    bool byOne = false;    ///< only the party's first thread does it
-    bool byProxy = false;  ///< the access is an instruction's or the engine's own
+    bool byOne = false;   ///< only the party's first thread does it
+    bool byProxy = false; ///< the access is an instruction's or the engine's own
+    /// Of `mbarrier` and the named barrier behind it: the thread's own, or the other's.
+    enum Turn { None, Own, Others } turn = None;
+    bool atFirst = false;  ///< only if that is the first thread's
     bool isShared = false; ///< a copy that counts in a phase which another block may begin later
     const void *owner = nullptr;       ///< of the cells: others' writes are not what it reads
     const void *tag = nullptr;         ///< the caller's
@@ -159,6 +162,7 @@ private:
   void copied(Thread &thread, const Event &event);
   bool wait(Thread &thread, const Event &event);
   void complete(const Event &event, Mbarrier &mbarrier);
+  static std::optional<uint32_t> barrierOf(const Thread &thread, const Event &event);
   void come(Thread &thread, const Event &event);
   bool awaitOthers(Thread &thread, const Event &event);
   void finish();

@@ -27,7 +27,7 @@
 // CHECK: cta.mbarrier_wait %[[KEYSBARRIER]][%c0_i32] parity %c0_i32
 // CHECK: %[[SCORES:[^ ,]*]] = cta.dot %[[Q:[^ ,]*]], %
 // CHECK: %[[SUMS:[^ ,]*]] = cta.dot_begin
-// CHECK: scf.for {{.*}} iter_args({{.*}}, %[[INFLIGHT:[^ ,]*]] = %[[SUMS]], %[[NOW:[^ ,]*]] = %[[SCORES]], %[[USE:[^ ,]*]] = %c0_i32)
+// CHECK: scf.for {{.*}} iter_args({{.*}}, %[[INFLIGHT:[^ ,]*]] = %[[SUMS]], %[[NOW:[^ ,]*]] = %[[SCORES]], %[[USE:[^ ,]*]] = %c0_i32,
 // The registers of the scores are free for the next ones before these begin.
 // CHECK-NEXT: %[[SCALED:[^ ,]*]] = arith.mulf %[[NOW]],
 // CHECK: %[[NEXTUSE:[^ ,]*]] = arith.addi %[[USE]], %c1_i32
@@ -48,7 +48,7 @@
 // CHECK-NEXT: %[[RESCALED:[^ ,]*]] = arith.mulf %[[DONE]],
 // CHECK-NEXT: %[[PACKED:[^ ,]*]] = arith.truncf %[[READY]]
 // CHECK-NEXT: %[[ADDED:[^ ,]*]] = cta.dot_start %[[PACKED]], %{{.*}}, %[[RESCALED]]
-// CHECK-NEXT: scf.yield %{{.*}}, %[[ADDED]], %[[KNOWN]], %[[NEXTUSE]]
+// CHECK-NEXT: scf.yield %{{.*}}, %[[ADDED]], %[[KNOWN]], %[[NEXTUSE]],
 // CHECK: cta.dot_wait %{{.*}}#1
 
 module attributes {cta.target = "sm_90a"} {
