@@ -1,5 +1,6 @@
 // Device memory from a driver's pool, of which the driver keeps what was given back for the next
-// who asks: allocating and giving back wait for nothing. Without pools it is the driver's plain memory.
+// who asks: allocating and giving back wait for nothing. Without pools it is the driver's plain
+// memory.
 #ifndef SECTILE_RUNTIME_DRIVERPOOL_H
 #define SECTILE_RUNTIME_DRIVERPOOL_H
 

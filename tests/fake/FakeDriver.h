@@ -14,7 +14,6 @@
 
 namespace fake {
 
-
 enum Result {
   success = 0,
   invalidValue = 1,
@@ -171,6 +170,6 @@ int unsafe();
 
 // The head of every function of the driver.
 #define ENTER(needsContext)                                                                        \
-  std::lock_guard lock(fake::driver().mutex);                                                            \
-  if (const int error = fake::enter(__func__, needsContext))                                             \
+  std::lock_guard lock(fake::driver().mutex);                                                      \
+  if (const int error = fake::enter(__func__, needsContext))                                       \
     return error;

@@ -20,8 +20,8 @@ int forget(uint64_t address, bool pooled) {
 // Only of pinned memory a driver copies later.
 bool inHostMemory(const void *address, size_t bytes) {
   for (const auto &[start, size] : driver().hostMemory)
-    if (address >= start && static_cast<const char *>(address) + bytes <=
-                                static_cast<const char *>(start) + size)
+    if (address >= start &&
+        static_cast<const char *>(address) + bytes <= static_cast<const char *>(start) + size)
       return true;
   return false;
 }

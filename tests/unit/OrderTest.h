@@ -11,7 +11,7 @@
 namespace sectile {
 
 inline const bool chosen = setenv("SECTILE_HIP_LIBRARY", SECTILE_FAKE_HIP, 1) == 0 &&
-                    setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0;
+                           setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0;
 
 inline constexpr unsigned blocking = 0, nonBlocking = 1;
 
@@ -66,14 +66,14 @@ protected:
   }
   int endCapture(void *stream, void **graph) const {
     const auto current = device.impl()->makeCurrent();
-    return fake<int (*)(void *, void **)>(cuda() ? "cuStreamEndCapture" : "hipStreamEndCapture")(
-        stream, graph);
+    return fake<int (*)(void *, void **)>(cuda() ? "cuStreamEndCapture"
+                                                 : "hipStreamEndCapture")(stream, graph);
   }
   void launchGraph(void *graph, void *stream) const {
     const auto current = device.impl()->makeCurrent();
-    EXPECT_EQ(fake<int (*)(void *, void *)>(cuda() ? "cuGraphLaunch" : "hipGraphLaunch")(graph,
-                                                                                        stream),
-              0);
+    EXPECT_EQ(
+        fake<int (*)(void *, void *)>(cuda() ? "cuGraphLaunch" : "hipGraphLaunch")(graph, stream),
+        0);
   }
   void destroyGraph(void *graph) const {
     const auto current = device.impl()->makeCurrent();

@@ -1,5 +1,6 @@
 // What is prepared beforehand, what a capture does not bear, and what the graphs of other libraries
-// keep. Over fake drivers, where a call's kernels do nothing, and on the virtual GPU, where they do.
+// keep. Over fake drivers, where a call's kernels do nothing, and on the virtual GPU, where they
+// do.
 #include "OrderTest.h"
 #include "kernels/Workspace.h"
 #include <gmock/gmock.h>
@@ -232,8 +233,7 @@ TEST_P(RuntimePrepare, OutputsThatACaptureAllocatesAreKeptByItsGraph) {
   device.synchronize();
   const auto round = [&] {
     stream.begin_capture();
-    const std::uint64_t address =
-        run_kernel(stream, "softmax", softmaxOf(x, 1, 2)).at("y").address;
+    const std::uint64_t address = run_kernel(stream, "softmax", softmaxOf(x, 1, 2)).at("y").address;
     const Graph graph = stream.end_capture();
     EXPECT_NE(device.allocate<float>(2).memory().address(), address);
     graph.launch(stream);
@@ -264,11 +264,9 @@ TEST_F(RuntimePrepareVirtual, APreparedLaunchDoesWhatALaunchDoes) {
   }
   EXPECT_THAT(refused([&] { prepared.launch(Device::open("virtual:sm_80").stream()); }),
               HasSubstr("was prepared for virtual:sm_90a"));
-  EXPECT_THAT(refused([&] {
-                PreparedLaunch(Device::open("virtual:sm_80"),
-                               kernel.bind({1}, x, z));
-              }),
-              HasSubstr("lies on virtual:sm_90a"));
+  EXPECT_THAT(
+      refused([&] { PreparedLaunch(Device::open("virtual:sm_80"), kernel.bind({1}, x, z)); }),
+      HasSubstr("lies on virtual:sm_90a"));
 }
 
 // A product in parts: scratch memory that begins with zeros, and that each launch leaves so.
@@ -304,9 +302,7 @@ TEST_F(RuntimePrepareVirtual, WhatIsPreparedDoesNotRun) {
   const Kernel kernel{"only_prepared", addOne};
   const auto x = device.upload(std::vector<float>(128, 2)),
              z = device.upload(std::vector<float>(128, 0));
-  const auto launch = [&] {
-    kernel.launch(device.stream(), {1}, x, z);
-  };
+  const auto launch = [&] { kernel.launch(device.stream(), {1}, x, z); };
   {
     const Preparing outer;
     prepare(launch);
