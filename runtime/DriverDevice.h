@@ -26,6 +26,17 @@ inline constexpr unsigned streamNonBlocking = 1, eventWithoutTime = 2, hostPorta
 inline constexpr uintptr_t lastDefaultStream = 2; // of the handles that are numbers
 } // namespace driver
 
+/// While it lives, this thread may do beside a capture what a driver calls unsafe.
+template <class Driver> class BesideCaptures {
+public:
+  BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
+  BesideCaptures(const BesideCaptures &) = delete;
+  ~BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
+
+private:
+  int mode = driver::captureRelaxed;
+};
+
 /// `Current` makes a place, a context or a device, this thread's current one while it lives. The
 /// device stays open for as long as the process.
 template <class Driver, class Current> class DriverKernel : public LoadedKernel {
@@ -36,6 +47,7 @@ public:
   ~DriverKernel() override {
     const auto unload = [place = place, module = module] {
       const Current current(place);
+      const BesideCaptures<Driver> beside; // There may be some that nobody told us of.
       Driver::get().moduleUnload(module);
       return true;
     };
@@ -48,17 +60,6 @@ private:
   Retired &retired;
   typename Current::Place place;
   void *module;
-};
-
-/// While it lives, this thread may do beside a capture what a driver calls unsafe.
-template <class Driver> class BesideCaptures {
-public:
-  BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
-  BesideCaptures(const BesideCaptures &) = delete;
-  ~BesideCaptures() { Driver::get().threadExchangeStreamCaptureMode(&mode); }
-
-private:
-  int mode = driver::captureRelaxed;
 };
 
 template <class Driver, class Current> class DriverDevice : public DeviceImpl {
@@ -454,6 +455,7 @@ private:
     if (isLost())
       return true;
     const Current current(place);
+    const BesideCaptures<Driver> beside;
     return table().memFreeHost(block) == driver::success;
   }
 

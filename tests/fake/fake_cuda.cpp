@@ -434,6 +434,9 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *op
 }
 int cuModuleUnload(void *module) {
   ENTER(true)
+
+  if (const int error = unsafe())
+    return error;
   return drop<Module>(module);
 }
 int cuModuleGetFunction(void **function, void *handle, const char *name) {

@@ -13,6 +13,8 @@ using testing::HasSubstr;
 
 namespace {
 
+const bool cacheless = setenv("SECTILE_CACHE_DIR", "", 1) == 0 && unsetenv("SECTILE_AUTOTUNE") == 0;
+
 struct Tiles {
   int n = 128;
 };
@@ -310,6 +312,29 @@ TEST_F(RuntimePrepareVirtual, WhatIsPreparedDoesNotRun) {
   }
   EXPECT_EQ(z.download(), std::vector<float>(128, 0));
   launch();
+  EXPECT_EQ(z.download(), std::vector<float>(128, 3));
+}
+
+// What a launch would tune is tuned, and can be captured.
+TEST_F(RuntimePrepareVirtual, ALaunchThatTunesIsPrepared) {
+  ASSERT_TRUE(cacheless);
+  const Kernel kernel{"tuned_beforehand", addOne};
+  AutotuneOptions options;
+  options.mode = AutotuneMode::on;
+  options.quiet = true;
+  Autotuner tuned{kernel, space(&Tiles::n, {64, 128}), options};
+  const auto x = device.upload(std::vector<float>(128, 2)),
+             z = device.upload(std::vector<float>(128, 0));
+  const Stream stream = device.new_stream();
+  const auto launch = [&] {
+    tuned.launch(stream, [](const Tiles &config) { return 128 / config.n; }, x, z);
+  };
+  prepare(launch);
+  EXPECT_EQ(z.download(), std::vector<float>(128, 0));
+  stream.begin_capture();
+  launch();
+  const Graph graph = stream.end_capture();
+  graph.launch(stream);
   EXPECT_EQ(z.download(), std::vector<float>(128, 3));
 }
 
