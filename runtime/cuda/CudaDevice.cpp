@@ -46,7 +46,7 @@ static Target targetOf(unsigned major, unsigned minor) {
 
 class CudaDevice final : public DriverDevice<CudaDriver, CurrentContext> {
 public:
-  CudaDevice(const std::string &called, unsigned index) {
+  CudaDevice(const std::string &called, unsigned index) : DriverDevice(static_cast<int>(index)) {
     name = called;
     dlpackDevice = 2;
     int device;
@@ -89,12 +89,13 @@ public:
     return std::make_shared<CurrentContext>(place);
   }
 
-  std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override {
+  std::shared_ptr<LoadedKernel> load(const Artifact &artifact) override {
     checkResources(artifact);
     requireKind(artifact, {"ptx", "cubin"});
     if (!artifact.plan.tensorMaps.empty())
       prepareTensorMaps(artifact);
     const CurrentContext current = enter();
+    const BesideCaptures<CudaDriver> beside;
     void *module = nullptr;
     std::string log(16384, '\0');
     int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};

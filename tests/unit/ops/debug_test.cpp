@@ -341,11 +341,11 @@ TEST_P(DeviceAssert, InFunctionsAndWhileLoops) {
 
 TEST_P(DeviceAssert, OfCapturedLaunches) {
   auto result = device.upload(std::vector<int>(3));
-  upToTwo().launch(device.stream(), 3, result, 3);
-  device.synchronize();
   const Stream stream = device.new_stream();
+  const auto launch = [&] { upToTwo().launch(stream, 3, result, 1); };
+  prepare(launch); // the log, too
   stream.begin_capture();
-  upToTwo().launch(stream, 3, result, 1);
+  launch();
   const Graph graph = stream.end_capture();
   stream.synchronize();
   graph.launch(device.stream());

@@ -1,11 +1,12 @@
 // What the order of streams and the memory of graphs come to on every device. On a chip a kernel
 // that takes long runs in a stream that the driver itself keeps in no order with copies.
 #include "Devices.h"
-#include "runtime/DeviceImpl.h"
+#include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
 #include "runtime/hip/HipDriver.h"
 #include <gmock/gmock.h>
 #include <optional>
+#include <sectile/library.h>
 
 namespace sc = sectile;
 using testing::Each;
@@ -173,6 +174,85 @@ TEST_F(OtherLibrarysStreams, KeepTheirMemoryUntilTheyHaveUsedIt) {
   fill(longTime);
   x = {};
   const auto other = device.upload(std::vector<float>(programs * 1024, 9));
+  EXPECT_THAT(y.download(), Each(2));
+}
+
+// A graph that another library captures and launches, by the driver's own functions.
+template <class Driver> class TheirGraph {
+public:
+  TheirGraph(const sc::Device &device, void *stream) : device(device), stream(stream) {
+    const auto current = device.impl()->makeCurrent();
+    EXPECT_EQ(Driver::get().streamBeginCapture(stream, sc::runtime::driver::captureRelaxed), 0);
+  }
+  ~TheirGraph() {
+    const auto current = device.impl()->makeCurrent();
+    Driver::get().graphExecDestroy(executable);
+  }
+  void end() {
+    const auto current = device.impl()->makeCurrent();
+    void *graph = nullptr;
+    ASSERT_EQ(Driver::get().streamEndCapture(stream, &graph), 0);
+    ASSERT_EQ(Driver::get().graphInstantiate(&executable, graph, 0), 0);
+    EXPECT_EQ(Driver::get().graphDestroy(graph), 0);
+  }
+  void launch() {
+    const auto current = device.impl()->makeCurrent();
+    EXPECT_EQ(Driver::get().graphLaunch(executable, stream), 0);
+  }
+
+private:
+  const sc::Device device;
+  void *const stream;
+  void *executable = nullptr;
+};
+
+template <class Driver> void replayAfterLargerCalls(const sc::Device &device, void *theirs) {
+  const sc::Stream stream = sc::Stream::wrap(device, theirs);
+  const auto sort = [&](std::size_t count, const sc::NamedTensors &given) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = static_cast<float>((i * 7919) % count);
+    const auto x = device.upload(values);
+    return [=, keep = x] {
+      return sc::run_kernel(stream, "sort", {{"x", tensor(keep, {1, std::int64_t(count)})}}, {},
+                            given);
+    };
+  };
+  constexpr std::size_t small = 100'000, large = 4'000'000;
+  const auto result = device.upload(std::vector<float>(small));
+  {
+    const auto call = sort(small, {});
+    sc::prepare(call);
+    TheirGraph<Driver> graph(device, theirs);
+    result.copy_from(sc::Buffer<float>(call().at("y").memory), stream);
+    graph.end();
+    for (int round = 0; round < 2; ++round) {
+      sort(large, {})();
+      result.fill(-1);
+      device.synchronize();
+      graph.launch();
+      const std::vector<float> sorted = result.download();
+      for (std::size_t i = 0; i < small; ++i)
+        ASSERT_EQ(sorted[i], static_cast<float>(i));
+    }
+  }
+  device.synchronize();
+}
+
+TEST_F(OtherLibrarysStreams, MayBeCapturedAndTheGraphRunsAfterLargerCalls) {
+  if (chip().starts_with("cuda:"))
+    replayAfterLargerCalls<sc::runtime::CudaDriver>(device, theirs);
+  else
+    replayAfterLargerCalls<sc::runtime::HipDriver>(device, theirs);
+}
+
+// Neither the buffers' end nor the allocations wait for the kernel.
+TEST_F(OtherLibrarysStreams, DoNotHoldUpAllocations) {
+  fill(longTime);
+  const sc::Event event = sc::Stream::wrap(device, theirs).record();
+  for (int i = 0; i < 100; ++i)
+    device.allocate<float>(1 << 20);
+  EXPECT_FALSE(event.done());
   EXPECT_THAT(y.download(), Each(2));
 }
 
