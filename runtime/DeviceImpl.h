@@ -43,6 +43,8 @@ public:
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  /// The grid's axis that a launch exchanges with the first one, as its code does.
+  unsigned longAxis = 0;
   const unsigned cluster; ///< blocks along the grid's first axis that run side by side
   /// The last arguments, which a launch makes of the others: from this number on.
   const unsigned firstTensorMap;

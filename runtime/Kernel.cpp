@@ -75,9 +75,10 @@ std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, BoundK
 class Key {
 public:
   Key(const DeviceImpl &device, std::span<const uint8_t> masks, const detail::PackedLaunch &packed,
-      const CompileOptions &options) {
+      const CompileOptions &options, unsigned longAxis = 0) {
     words[count++] = reinterpret_cast<uintptr_t>(&device);
     words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32 |
+                     static_cast<uint64_t>(longAxis) << 60 |
                      static_cast<uint64_t>(options.debug) << 62 |
                      static_cast<uint64_t>(options.checked) << 63;
     const auto indexBound = static_cast<uint64_t>(device.indexBound());
@@ -210,11 +211,11 @@ struct TracedKernel {
   bool stateless = false; // no lambda that was traced captures anything
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
-               int64_t indexBound)
+               int64_t indexBound, unsigned longAxis = 0)
       : arguments(specializations(countingBits(desc.args, boundKindOf(indexBound)), packed.words,
                                   indexBound)) {
     const auto start = std::chrono::steady_clock::now();
-    module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
+    module = detail::trace(desc, arguments, packed.config, context.get(), &stateless, longAxis);
     if (timesSink)
       timesSink->emplace_back("trace", std::chrono::duration<double, std::milli>(
                                            std::chrono::steady_clock::now() - start)
@@ -236,13 +237,15 @@ std::string print(mlir::ModuleOp module, bool locations) {
 class KeyedLaunch {
 public:
   KeyedLaunch(const detail::KernelDesc &desc, const DeviceImpl &device,
-              const CompileOptions &options, const detail::PackedLaunch &packed)
-      : desc(desc), device(device), options(options), packed(packed), target(device.codeKey()) {
+              const CompileOptions &options, const detail::PackedLaunch &packed,
+              unsigned longAxis = 0)
+      : desc(desc), device(device), options(options), packed(packed), longAxis(longAxis),
+        target(device.codeKey()) {
     if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
         !runtime::CompileCache::get().disk())
       return;
     indexKey = runtime::launchKey(
-        desc, target, options,
+        desc, target, options, longAxis,
         describe(specializations(countingBits(desc.args, boundKindOf(device.indexBound())),
                                  packed.words, device.indexBound())),
         {packed.configWords, packed.configCount});
@@ -257,7 +260,7 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed, device.indexBound());
+    traced.emplace(desc, packed, device.indexBound(), longAxis);
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
@@ -268,6 +271,8 @@ public:
       key.options += " debug=0";
     if (options.checked)
       key.options += " checked=1";
+    if (longAxis)
+      key.options += " long-axis=" + std::to_string(longAxis);
     if (packed.describeConfig)
       key.options += " " + packed.describeConfig(packed.config);
     key.options += " arguments" + describe(traced->arguments) + libraries;
@@ -298,6 +303,7 @@ private:
   const DeviceImpl &device;
   const CompileOptions &options;
   const detail::PackedLaunch &packed;
+  const unsigned longAxis;
   const std::string target;
   std::optional<std::string> indexKey;
   std::optional<runtime::LaunchRecord> record;
@@ -367,7 +373,7 @@ KernelState &KernelBase::state() const {
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options,
-                                      std::span<const uint8_t> masks) {
+                                      std::span<const uint8_t> masks, unsigned longAxis) {
   using Kind = Activity::Kind;
   runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
@@ -377,10 +383,13 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
       throw LaunchError("kernel '" + std::string(desc.name) +
                         "': its code in the cache is for other arguments: " + fact);
     auto loaded = device.load(artifact);
+    loaded->longAxis = longAxis;
+    if (loaded->debug)
+      loaded->debug->longAxis = longAxis;
     activities.done(Kind::load, "load");
     return table.insert(key.get(), std::move(loaded));
   };
-  KeyedLaunch launch(desc, device, options, packed);
+  KeyedLaunch launch(desc, device, options, packed, longAxis);
   if (launch.known())
     if (const auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
@@ -414,14 +423,23 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
   return load(*artifact);
 }
 
-const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed) const {
+// The axis of this grid that is launched as the first one, where a device takes many more programs
+// along that; 0 where the grid is launched as it is.
+static unsigned longAxisOf(const Grid &grid, const DeviceLimits &limits) {
+  const unsigned axis = grid.y > limits.max_grid[1] ? 1 : grid.z > limits.max_grid[2] ? 2 : 0;
+  return grid.x <= limits.max_grid[axis] ? axis : 0;
+}
+
+const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
+                                        const PackedLaunch &packed) const {
   const CompileOptions options = resolve(packed.options, options_);
   KernelState &state = this->state();
-  const Key key(device, state.masksFor(device), packed, options);
+  const unsigned longAxis = longAxisOf(grid, device.limits);
+  const Key key(device, state.masksFor(device), packed, options, longAxis);
   const LoadedKernel *kernel = state.table.find(key.get());
   return kernel ? *kernel
                 : *loadKernel(state.table, desc_, device, key, packed, options,
-                              state.masksFor(device));
+                              state.masksFor(device), longAxis);
 }
 
 // What a captured launch uses: its code, and the memory that its arguments point into.
@@ -443,7 +461,7 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  const LoadedKernel *kernel = &prepare(device, packed);
+  const LoadedKernel *kernel = &prepare(device, grid, packed);
   KernelState &state = this->state();
 
   void *arguments[maxArguments + 2]; // two for the debug log
@@ -451,8 +469,10 @@ void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaun
     arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
   if (device.captures.any())
     keepForGraph(device, stream.native(), *kernel, desc_.args, packed.words);
-  const runtime::GridExtents extents{grid.x, grid.y, grid.z,
-                                     packed.options.dependent || options_.dependent};
+  runtime::GridExtents extents{grid.x, grid.y, grid.z,
+                               packed.options.dependent || options_.dependent};
+  if (kernel->longAxis)
+    std::swap(extents.x, kernel->longAxis == 1 ? extents.y : extents.z);
   if (kernel->debug)
     return device.debugLogs.launch(*kernel, extents, arguments, state.countArguments(),
                                    stream.native());
@@ -519,7 +539,7 @@ void throwDoesNotFit(const std::string &value, std::string_view type) {
 namespace runtime {
 
 const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
-  return launch.kernel->prepare(*device.impl(), launch.packed());
+  return launch.kernel->prepare(*device.impl(), launch.grid, launch.packed());
 }
 
 void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {

@@ -41,6 +41,11 @@ Kernel copy{"copy",
               store(to.ptr(), load(from.ptr()) * scale + step);
             }};
 
+Kernel inPairs{"in_pairs", [](Ptr<float> x) {
+                 program_clusters(2);
+                 store(x, program_id(0) + program_id(1) * num_programs(2));
+               }};
+
 template <class E, class F> std::string message(F &&f) {
   try {
     f();
@@ -134,6 +139,28 @@ TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   EXPECT_EQ(message<LaunchError>(
                 [&] { copy<float>.launch(device.stream(), 1, square, square, 1, 40000); }),
             "argument 40000 does not fit into i16");
+}
+
+// Devices take 65535 programs along y and z. A longer axis is launched as the first one, by code of
+// its own, which knows of it and has no clusters.
+TEST_F(KernelLaunch, LongAxesAreLaunchedFirst) {
+  auto grid = [&](Grid given) {
+    inPairs.launch(device.stream(), given, x);
+    const FakeLaunch launch = lastLaunch();
+    return std::vector<unsigned>(launch.grid, launch.grid + 3);
+  };
+  const uint64_t before = compiled();
+  EXPECT_EQ(grid({2, 65'535, 65'535}), (std::vector<unsigned>{2, 65'535, 65'535}));
+  EXPECT_EQ(compiled(), before + 1);
+  EXPECT_EQ(grid({3, 65'536, 5}), (std::vector<unsigned>{65'536, 3, 5}));
+  EXPECT_EQ(grid({65'535, 2, 100'000}), (std::vector<unsigned>{100'000, 2, 65'535}));
+  EXPECT_EQ(compiled(), before + 3);
+  EXPECT_EQ(grid({5, 70'000, 3}), (std::vector<unsigned>{70'000, 5, 3}));
+  EXPECT_EQ(grid({4, 1, 1}), (std::vector<unsigned>{4, 1, 1}));
+  EXPECT_EQ(compiled(), before + 3);
+  for (const Grid &tooLarge : {Grid(65'536, 65'536), Grid(2, 65'536, 65'536)})
+    EXPECT_THAT(message<LaunchError>([&] { grid(tooLarge); }),
+                HasSubstr("blocks; cuda:0 takes at most 2147483647 x 65535 x 65535"));
 }
 
 TEST_F(KernelLaunch, TensorsStayInsideTheirBuffers) {

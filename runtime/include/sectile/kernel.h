@@ -106,7 +106,7 @@ protected:
 private:
   friend struct runtime::LaunchAccess;
   KernelState &state() const;
-  const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device,
+  const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device, const Grid &grid,
                                        const PackedLaunch &packed) const;
 
   KernelDesc desc_;
