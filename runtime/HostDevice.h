@@ -26,6 +26,9 @@ public:
   void copyToDevice(uint64_t target, const void *source, size_t bytes) override;
   void copyToHost(void *target, uint64_t source, size_t bytes) override;
   void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) override;
+  bool reaches(const DeviceImpl &other) const override;
+  void copyFromOther(uint64_t target, DeviceImpl &other, uint64_t source, size_t bytes,
+                     void *stream) override;
   void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
             void *stream) override;
 
@@ -59,6 +62,7 @@ protected:
                    void *stream) = 0;
 
 private:
+  void refuseDefault(void *stream) const;
   void checkRange(uint64_t address, size_t bytes, const char *doing) const;
 };
 

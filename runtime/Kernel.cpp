@@ -322,6 +322,8 @@ void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs
   for (size_t i = 0; i < specs.size(); ++i) {
     const detail::Owner &owner = owners[i];
     if (owner.device && owner.device != &device)
+      owner.device->requireNotLost();
+    if (owner.device && owner.device != &device)
       throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
                         " lies on " + owner.device->name + ", the stream is one of " + device.name);
     if (owner.dlpackDevice && owner.dlpackDevice != device.dlpackDevice)
@@ -329,6 +331,11 @@ void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs
                         " is a DLPack tensor on a device of the kind " +
                         std::to_string(owner.dlpackDevice) + ", " + device.name +
                         " is of the kind " + std::to_string(device.dlpackDevice));
+    if (owner.dlpackDevice && owner.dlpackIndex != device.dlpackIndex)
+      throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
+                        " is a DLPack tensor on device " + std::to_string(owner.dlpackIndex) +
+                        " of its kind, " + device.name + " is device " +
+                        std::to_string(device.dlpackIndex));
   }
 }
 
@@ -572,7 +579,12 @@ std::string LaunchAccess::codeHash(const detail::BoundLaunch &launch, const Devi
 }
 
 CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {
-  return *CacheKey::parse(launch.kernel->cacheKey(device, launch.packed()));
+  const CompileOptions options = LaunchAccess::options(launch);
+  const detail::PackedLaunch packed = launch.packed();
+  KeyedLaunch keyed(launch.kernel->desc_, *device.impl(), options, packed,
+                    detail::longAxisOf(launch.grid, device.limits()));
+  keyed.trace();
+  return keyed.key;
 }
 
 void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,

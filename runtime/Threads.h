@@ -9,8 +9,8 @@
 
 namespace sectile {
 
-/// Starts as many threads as the system gives, `most` at most, that each call `work`. None may start:
-/// it is work that whoever starts them takes part in.
+/// Starts as many threads as the system gives, `most` at most, that each call `work`. None may
+/// start: it is work that whoever starts them takes part in.
 template <class Work> std::vector<std::jthread> startThreads(size_t most, const Work &work) {
   std::vector<std::jthread> threads;
   threads.reserve(most);

@@ -2,7 +2,8 @@
 // and an sm_86. It is strict where a real driver is forgiving: no call works without the right
 // context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
 // y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing. What
-// FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process.
+// FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process; FAKE_CUDA_VERSION and
+// FAKE_CUDA_CAPABILITY are what the driver and its devices say of themselves.
 //
 // Streams are as late as a driver allows: work runs when something waits for it and not before. A
 // copy to the device reads its source at once and writes the device's memory as work of the legacy
@@ -101,10 +102,13 @@ struct Driver {
   std::map<std::string, int> calls;
   std::map<std::string, std::pair<int, int>> failures;
   std::map<uint64_t, Allocation> memory;
-  size_t used[2] = {};
-  std::set<void *> objects;
-  std::vector<Stream *> streams; // never freed, so that no handle comes twice
-  Stream defaults[2] = {{0, 0, {}, nullptr, false}, {1, 0, {}, nullptr, false}}; // legacy streams
+  std::vector<int> contexts = {0, 1}; // the device of each; the first two are primary ones
+  std::set<int> broken;               // contexts after an error inside a kernel
+  std::set<int> gone;                 // and those that were destroyed
+  std::map<int, size_t> used;
+  std::map<void *, int> objects;  // and the context of each
+  std::vector<Stream *> streams;  // never freed, so that no handle comes twice
+  std::map<int, Stream> defaults; // legacy streams
   uint64_t captures = 0;
   int fault = 0; // of work that ran: the next wait tells of it, and the fake bears it
   FakeLaunch last{};
@@ -113,8 +117,9 @@ Driver &driver() {
   static auto *theDriver = new Driver;
   return *theDriver;
 }
-// Of this thread; a context is its device's number. Never destroyed: kernels that live as long as
-// the program unload after the thread's objects are gone, which a driver bears.
+// Of this thread. What is called a device of memory and streams is a context. Never destroyed:
+// kernels that live as long as the program unload after the thread's objects are gone, which a
+// driver bears.
 thread_local std::vector<int> &contexts = *new std::vector<int>;
 thread_local int captureMode = 0;
 
@@ -162,7 +167,9 @@ int enter(const char *symbol, bool needsContext) {
     return illegalAddress;
   if (!d.initialized && std::strcmp(symbol, "cuInit") != 0)
     return notInitialized;
-  return needsContext && contexts.empty() ? invalidContext : success;
+  if (needsContext && contexts.empty())
+    return invalidContext;
+  return needsContext && d.broken.count(contexts.back()) ? illegalAddress : success;
 }
 
 bool inBounds(int device, uint64_t address, size_t bytes) {
@@ -179,7 +186,7 @@ template <class T> T *known(void *handle) {
   return driver().objects.count(handle) ? static_cast<T *>(handle) : nullptr;
 }
 template <class T> void *keep(T *object) {
-  driver().objects.insert(object);
+  driver().objects[object] = contexts.back();
   return object;
 }
 template <class T> int drop(void *handle) {
@@ -189,7 +196,9 @@ template <class T> int drop(void *handle) {
   return success;
 }
 
-Stream &legacy(int device) { return driver().defaults[device]; }
+Stream &legacy(int device) {
+  return driver().defaults.try_emplace(device, Stream{device, 0, {}, nullptr, false}).first->second;
+}
 // Null where there is none of this handle on the current device.
 Stream *streamOf(void *handle) {
   if (reinterpret_cast<uintptr_t>(handle) <= 2)
@@ -345,7 +354,8 @@ int cuInit(unsigned) {
 int cuDriverGetVersion(int *version) {
   ENTER(false)
 
-  *version = 13000;
+  const int chosen = numberIn("FAKE_CUDA_VERSION");
+  *version = chosen ? chosen : 13000;
   return success;
 }
 int cuDeviceGetCount(int *count) {
@@ -394,42 +404,18 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = 5120;
     return success;
   case 75:
-    *value = d.major;
+  case 76: {
+    const int chosen = numberIn("FAKE_CUDA_CAPABILITY"); // 75 for 7.5
+    const int capability = chosen ? chosen : d.major * 10 + d.minor;
+    *value = attribute == 75 ? capability / 10 : capability % 10;
     return success;
-  case 76:
-    *value = d.minor;
-    return success;
+  }
   case 97:
     *value = d.shared;
     return success;
   default:
     return invalidValue;
   }
-}
-int cuDevicePrimaryCtxRetain(void **context, int device) {
-  ENTER(false)
-
-  *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
-  return success;
-}
-int cuCtxGetCurrent(void **context) {
-  ENTER(false)
-
-  *context =
-      reinterpret_cast<void *>(static_cast<intptr_t>(contexts.empty() ? 0 : contexts.back() + 1));
-  return success;
-}
-int cuCtxPushCurrent_v2(void *context) {
-  ENTER(false)
-
-  contexts.push_back(static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1);
-  return success;
-}
-int cuCtxPopCurrent_v2(void **) {
-  ENTER(true)
-
-  contexts.pop_back();
-  return success;
 }
 int cuCtxSynchronize() {
   ENTER(true)
@@ -782,7 +768,8 @@ int cuFuncGetAttribute(int *value, int attribute, void *) {
 int cuFuncSetAttribute(void *function, int attribute, int value) {
   ENTER(true)
 
-  if (attribute != 8 || value > devices[contexts.back()].shared)
+  if (attribute != 8 ||
+      value > devices[driver().contexts[static_cast<size_t>(contexts.back())]].shared)
     return invalidValue;
   static_cast<Function *>(function)->maxDynamicShared = value;
   return success;
@@ -883,3 +870,5 @@ int cuLaunchKernelEx(const LaunchConfig *config, void *handle, void **arguments,
                 dependent);
 }
 }
+
+#include "tests/fake/fake_contexts.inc"

@@ -104,6 +104,30 @@ TEST_F(KernelLaunch, TakesWhatFits) {
   copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}).transpose(), 1.0, 2);
 }
 
+// A Ptr knows no strides: what it reads one after the other has to lie so.
+TEST_F(KernelLaunch, PointersTakeDLPackTensorsThatAreDense) {
+  DLTensor tensor{};
+  tensor.data = x.data();
+  tensor.device = {kDLCUDA, 0};
+  tensor.dtype = {kDLFloat, 32, 1};
+  const auto launch = [&](std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+    tensor.ndim = static_cast<int>(shape.size());
+    tensor.shape = shape.data();
+    tensor.strides = strides.data();
+    return message<LaunchError>([&] { add.launch(device.stream(), 1, tensor, y, z, 64); });
+  };
+  EXPECT_EQ(launch({2, 4}, {4, 1}), "nothing was thrown");
+  EXPECT_EQ(launch({1, 4}, {77, 1}), "nothing was thrown");
+  EXPECT_EQ(launch({4, 1}, {1, 0}), "nothing was thrown");
+  EXPECT_EQ(launch({}, {}), "nothing was thrown");
+  EXPECT_EQ(launch({0, 4}, {9, 9}), "nothing was thrown");
+  EXPECT_EQ(launch({4}, {2}), "a Ptr takes a DLPack tensor whose elements lie one after the other "
+                              "in row-major order, not one of extents [4] and strides [2]");
+  EXPECT_THAT(launch({2, 4}, {1, 2}), HasSubstr("extents [2, 4] and strides [1, 2]"));
+  EXPECT_THAT(launch({2, 4}, {8, 1}), HasSubstr("strides [8, 1]"));
+  EXPECT_THAT(launch({4}, {-1}), HasSubstr("strides [-1]"));
+}
+
 TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   std::int64_t shape[] = {64};
   DLTensor tensor{};
@@ -122,6 +146,10 @@ TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   tensor.device = {kDLCPU, 0};
   EXPECT_THAT(message<LaunchError>(launch),
               HasSubstr("argument 0 is a DLPack tensor on a device of the kind 1"));
+  tensor.device = {kDLCUDA, 1};
+  EXPECT_THAT(
+      message<LaunchError>(launch),
+      HasSubstr("argument 0 is a DLPack tensor on device 1 of its kind, cuda:0 is device 0"));
   tensor.device = {kDLCUDA, 0};
   EXPECT_EQ(message<LaunchError>([&] {
               copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}), 1, 2);

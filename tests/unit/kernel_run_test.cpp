@@ -98,6 +98,8 @@ TEST_P(KernelRun, LongAxesOfGridsInReports) {
   } catch (const AssertionError &error) {
     EXPECT_THAT(error.what(), HasSubstr("(1, 0, 65535)"));
   }
+  if (!GetParam().starts_with("virtual"))
+    return; // a chip says nothing of the place, and is lost
   try {
     writesFar.launch(device.stream(), {2, 1, 65'536}, out, 1, 65'535, {.warps = 1});
     FAIL() << "nothing was found";

@@ -32,8 +32,7 @@ using namespace sectile;
 
 namespace {
 
-Kernel places{"places",
-              [](Ptr<int> out) { store(out + program_id(0), Tile<int>(1)); }};
+Kernel places{"places", [](Ptr<int> out) { store(out + program_id(0), Tile<int>(1)); }};
 
 class Threads : public testing::TestWithParam<int> {
 protected:
@@ -70,8 +69,9 @@ TEST_P(Threads, CompilesOfCandidates) {
   const autotune::TuningTask task{
       device.stream(), {}, {"a", "b", "c"}, [&](size_t) { return places.bind(64, out); }};
   autotune::Preparation preparation(task, device, 3);
-  preparation.estimate({0, 1, 2}, [](size_t, const std::string &) { return false; },
-                       [] { return false; }, [](size_t) {});
+  preparation.estimate(
+      {0, 1, 2}, [](size_t, const std::string &) { return false; }, [] { return false; },
+      [](size_t) {});
   preparation.start({0, 1, 2});
   for (size_t i = 0; i < 3; ++i) {
     preparation.wait(i);

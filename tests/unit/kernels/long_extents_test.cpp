@@ -22,9 +22,9 @@ double bytesOf(const Invocation &call) {
   return bytes;
 }
 
-/// Whether a launch finds a way: the grid as it is, or with its first axis exchanged for a long one.
-/// Two long axes are more than 2^32 programs, which no kernel has of arrays that are anything like
-/// those in use.
+/// Whether a launch finds a way: the grid as it is, or with its first axis exchanged for a long
+/// one. Two long axes are more than 2^32 programs, which no kernel has of arrays that are anything
+/// like those in use.
 bool isLaunched(const Grid &grid) {
   if (static_cast<double>(grid.x) * grid.y * grid.z > 0x1p32)
     return true;
