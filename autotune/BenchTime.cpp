@@ -43,13 +43,13 @@ Timing time(const Stream &stream, const std::function<void()> &work, const Timin
   // How many runs, with the flush ahead of each, fit.
   const auto runsIn = [&](double milliseconds, bool flushed) {
     constexpr unsigned trial = 5;
-    const Event from = stream.record();
+    const Event from = stream.record_timed();
     for (unsigned i = 0; i < trial; ++i) {
       if (flushed)
         flush.run(stream);
       work();
     }
-    const double once = std::max(1e-3, double(elapsed_ms(from, stream.record())) / trial);
+    const double once = std::max(1e-3, double(elapsed_ms(from, stream.record_timed())) / trial);
     return static_cast<unsigned>(
         std::clamp(std::ceil(milliseconds / once), double(fewestRuns), double(mostRuns)));
   };
@@ -59,9 +59,9 @@ Timing time(const Stream &stream, const std::function<void()> &work, const Timin
   for (unsigned i = 0, runs = runsIn(options.total_ms, options.flush_l2); i < runs; ++i) {
     if (options.flush_l2)
       flush.run(stream);
-    Event start = stream.record();
+    Event start = stream.record_timed();
     work();
-    marks.emplace_back(std::move(start), stream.record());
+    marks.emplace_back(std::move(start), stream.record_timed());
   }
   stream.synchronize();
   std::vector<double> samples;

@@ -99,9 +99,9 @@ Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
   for (unsigned i = 0; i < count; ++i) {
     copies.restore(stream);
     flush->run(stream);
-    Event from = stream.record();
+    Event from = stream.record_timed();
     runtime::LaunchAccess::launch(candidate.launch, stream);
-    marks.emplace_back(std::move(from), stream.record());
+    marks.emplace_back(std::move(from), stream.record_timed());
   }
   for (const auto &[from, to] : marks)
     wait(deadline(), to, candidate.launch, stream);

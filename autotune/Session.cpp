@@ -493,6 +493,10 @@ TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database
   if (task.stream.device().name() == "interpreter")
     throw LaunchError("the interpreter takes no time that could be measured: tune on a device or a "
                       "virtual one, as in virtual:sm_90a");
+  if (task.stream.impl()->device->captureOf(task.stream.native()))
+    throw LaunchError("kernel '" + task.key.kernel +
+                      "' would be tuned in a capture, which tuning would end: tune or prepare it "
+                      "before (sectile::prepare), or set SECTILE_AUTOTUNE=cached");
   return Session(task, options, store).run();
 }
 

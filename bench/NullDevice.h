@@ -29,13 +29,16 @@ public:
   void free(uint64_t address) noexcept override { std::free(reinterpret_cast<void *>(address)); }
   void copyToDevice(uint64_t, const void *, size_t) override {}
   void copyToHost(void *, uint64_t, size_t) override {}
+  void copyToDevice(uint64_t, const void *, size_t, void *) override {}
+  void copyToHost(void *, uint64_t, size_t, void *) override {}
+  void setAllocator(Allocator) override {}
   void copyOnDevice(uint64_t, uint64_t, size_t, void *) override {}
   void fill(uint64_t, const void *, size_t, size_t, void *) override {}
   void synchronize() override {}
   void *createStream() override { return nullptr; }
   void destroyStream(void *) noexcept override {}
   void synchronizeStream(void *) override {}
-  void *createEvent() override { return nullptr; }
+  void *createEvent(bool) override { return nullptr; }
   void destroyEvent(void *) noexcept override {}
   void recordEvent(void *, void *) override {}
   void synchronizeEvent(void *) override {}
@@ -47,8 +50,8 @@ public:
   uint64_t captureOf(void *) override { return 0; }
   void launchGraph(void *, void *) override {}
   void destroyGraph(void *) noexcept override {}
-  std::unique_ptr<runtime::LoadedKernel> load(const Artifact &artifact) override {
-    return std::make_unique<runtime::LoadedKernel>(artifact);
+  std::shared_ptr<runtime::LoadedKernel> load(const Artifact &artifact) override {
+    return std::make_shared<runtime::LoadedKernel>(artifact);
   }
   void launch(const runtime::LoadedKernel &, const runtime::GridExtents &, void **,
               void *) override {

@@ -96,6 +96,17 @@ BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,
   return bound;
 }
 
+BoundKernel sectile::bindCall(const PlacedCall &placed, const Config &config,
+                              const Device &device) {
+  BoundKernel bound;
+  Use use(placed.call, config, placed.memory);
+  use.addresses = placed.addresses;
+  use.bound = &bound;
+  use.device = &device;
+  placed.call.kernel->apply(use);
+  return bound;
+}
+
 std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config &config,
                                             const std::string &target, const std::string &form) {
   std::vector<KernelCode> codes;
@@ -175,6 +186,9 @@ detail::Memory Use::allocate(std::size_t bytes, bool zero) {
              place < workspaces.size() && workspaces[place].bytes() >= bytes) {
     bound->workspaces.push_back(workspaces[place]);
     return workspaces[place].slice(0, bytes);
+  } else if (bound && device) {
+    memory = detail::Memory(*device, bytes);
+    bound->workspaces.push_back(memory);
   } else if (bound) {
     for (const detail::Memory &argument : memories)
       if (argument.owner()) {
@@ -205,6 +219,7 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
   part.form = form;
   part.arena = arena;
   part.workspaces = workspaces;
+  part.device = device;
   part.hasLaunched = hasLaunched;
   placed.call.kernel->apply(part);
   hasLaunched = part.hasLaunched;

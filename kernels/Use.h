@@ -50,6 +50,8 @@ PlacedCall placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
 BoundKernel bindKernel(const Invocation &call, const Config &config,
                        std::span<const detail::Memory> memory = {},
                        std::span<const detail::Memory> workspaces = {});
+// With scratch memory of its own.
+BoundKernel bindCall(const PlacedCall &placed, const Config &config, const Device &device);
 // Each kernel that is launched, once.
 std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
                                    const std::string &target, const std::string &form);
@@ -137,6 +139,7 @@ private:
                       std::span<const std::uint64_t>);
   friend BoundKernel bindKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
                                 std::span<const detail::Memory>);
+  friend BoundKernel bindCall(const PlacedCall &, const Config &, const Device &);
   friend std::vector<KernelCode> emitKernel(const Invocation &, const Config &, const std::string &,
                                             const std::string &);
 
@@ -176,6 +179,7 @@ private:
   bool hasLaunched = false;                   // anything yet, as a part of this call
   class Workspace *arena = nullptr;           // of the stream
   std::span<const detail::Memory> workspaces; // of an earlier BoundKernel
+  const Device *device = nullptr;             // of workspaces; without it that of an argument
 };
 
 // Calls function with T{} of the list that dtype names.

@@ -18,7 +18,7 @@ struct Entry {
 std::shared_ptr<Workspace> Workspace::of(const Stream &stream) {
   static std::mutex mutex;
   static std::map<std::pair<const void *, const void *>, Entry> entries;
-  const std::shared_ptr<const void> capture = stream.impl()->device->captures.of(stream.native());
+  const std::shared_ptr<const void> capture = stream.impl()->device->captures.of(*stream.impl());
   const std::shared_ptr<const void> owner = capture ? capture : stream.impl();
   std::lock_guard lock(mutex);
   std::erase_if(entries, [](const auto &entry) { return entry.second.owner.expired(); });
@@ -37,8 +37,8 @@ std::unique_lock<std::mutex> Workspace::begin() {
 detail::Memory Workspace::take(const Stream &stream, std::size_t bytes) {
   if (!captured && stream.impl()->device->captureOf(stream.native()))
     throw LaunchError("a kernel that needs scratch memory is in a capture that another library "
-                      "began: begin it with Stream::begin_capture, so that the graph keeps the "
-                      "memory");
+                      "began, and this driver's graphs keep nothing for others: begin it with "
+                      "Stream::begin_capture, or use sectile::prepare_kernel");
   if (next == blocks.size())
     blocks.emplace_back();
   detail::Memory &block = blocks[next++];

@@ -17,7 +17,7 @@ public:
 
   // From here to the end of the lock what is taken is the caller's.
   std::unique_lock<std::mutex> begin();
-  // Throws LaunchError in a capture that another library began: nobody would keep the memory.
+  // Throws LaunchError in a capture that another library began, where its graph keeps nothing.
   detail::Memory take(const Stream &stream, std::size_t bytes);
 
   explicit Workspace(bool captured) : captured(captured) {}

@@ -119,6 +119,11 @@ void DebugLogs::launch(const LoadedKernel &kernel, const GridExtents &grid, void
   }
 }
 
+void DebugLogs::prepare(void *stream) {
+  std::lock_guard lock(mutex);
+  logOf(stream);
+}
+
 void DebugLogs::post(void *stream, AssertionError error) {
   std::lock_guard lock(mutex);
   pending.push_back({stream, false, std::move(error)});

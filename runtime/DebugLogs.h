@@ -38,6 +38,9 @@ public:
   void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments, size_t count,
               void *stream);
 
+  /// Has all that such a launch in the stream needs.
+  void prepare(void *stream);
+
   /// After the host has waited for a stream, or for all: delivers what was printed and throws the
   /// first AssertionError.
   void report(void *stream) {

@@ -135,8 +135,13 @@ MemoryInfo Device::memory() const { return impl_->memory(); }
 const Stream &Device::stream() const { return impl_->ownStream; }
 void Device::synchronize() const {
   impl_->synchronize();
+  impl_->captures.collect();
+  impl_->collect();
   impl_->debugLogs.reportAll();
 }
+
+void Device::set_allocator(Allocator allocator) const { impl_->setAllocator(std::move(allocator)); }
+void Device::trim() const { impl_->trim(); }
 
 Stream Device::new_stream() const {
   return Stream(std::make_shared<runtime::StreamImpl>(impl_, impl_->createStream(),
@@ -148,6 +153,14 @@ namespace runtime {
 std::string codeKeyOf(const Target &chip) {
   return chip.name + " " + chip.cpu + " " + chip.features;
 }
+
+void *DeviceImpl::allocateHost(size_t bytes) {
+  void *const address = std::malloc(bytes);
+  if (!address && bytes)
+    throw DeviceError(name + ": allocating " + std::to_string(bytes) + " bytes of host memory");
+  return address;
+}
+void DeviceImpl::freeHost(void *address) noexcept { std::free(address); }
 
 std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
 

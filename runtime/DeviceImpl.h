@@ -7,6 +7,7 @@
 #include "codegen/Compiler.h"
 #include "runtime/Captures.h"
 #include "runtime/DebugLogs.h"
+#include "runtime/Events.h"
 #include <atomic>
 #include <memory>
 #include <sectile/device.h>
@@ -68,6 +69,7 @@ public:
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
   Captures captures{*this};
+  Events events{*this};
 
   /// A kernel that does not end cannot be stopped, and much of a driver waits for it: from now on
   /// the driver is not asked for anything, whatever asks for it throws this message, and what is
@@ -92,14 +94,26 @@ public:
   /// Of the driver under it; empty where there is none.
   virtual std::string driverVersion() { return ""; }
   virtual MemoryInfo memory() = 0;
+  /// Memory that all streams may use, and its end: when the work is done that the streams known
+  /// here have now. Neither waits, where there are pools, and captures go on.
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void free(uint64_t address) noexcept = 0;
+  /// The same for host memory that the device copies from and to.
+  virtual void *allocateHost(size_t bytes);
+  virtual void freeHost(void *address) noexcept;
+  virtual void setAllocator(Allocator allocator) = 0;
+  virtual void trim() {}
+  /// Gives the driver back what has come to its end meanwhile.
+  virtual void collect() noexcept {}
 
   /// These two wait for all work in the device's streams and in adopted ones, and have done all of
   /// theirs when they return. Like all that waits, they throw DeviceError, and the capture goes on,
   /// where what they would wait for is being captured.
   virtual void copyToDevice(uint64_t target, const void *source, size_t bytes) = 0;
   virtual void copyToHost(void *target, uint64_t source, size_t bytes) = 0;
+  /// Work in the stream, with memory of allocateHost().
+  virtual void copyToDevice(uint64_t target, const void *source, size_t bytes, void *stream) = 0;
+  virtual void copyToHost(void *target, uint64_t source, size_t bytes, void *stream) = 0;
   virtual void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) = 0;
   /// From the memory of another device that this one reaches.
   virtual void copyFromOther(uint64_t target, DeviceImpl &other, uint64_t source, size_t bytes,
@@ -118,7 +132,8 @@ public:
   virtual void adoptStream(void *) {}
   virtual void releaseStream(void *) noexcept {}
 
-  virtual void *createEvent() = 0;
+  /// To be had from `events`. One without a time costs less.
+  virtual void *createEvent(bool timed) = 0;
   virtual void destroyEvent(void *event) noexcept = 0;
   virtual void recordEvent(void *event, void *stream) = 0;
   virtual void synchronizeEvent(void *event) = 0;
@@ -130,6 +145,9 @@ public:
   virtual void *endCapture(void *stream) = 0;
   /// A number of the capture that work in the stream is part of; 0 where there is none.
   virtual uint64_t captureOf(void *stream) = 0;
+  /// Has the graph of a capture that another library began keep a thing; false where it cannot.
+  /// What ends with the thing must not call the driver.
+  virtual bool keepInGraph(void *, std::shared_ptr<const void>) { return false; }
   virtual void launchGraph(void *graph, void *stream) = 0;
   virtual void destroyGraph(void *graph) noexcept = 0;
 
@@ -142,9 +160,9 @@ public:
   /// Compiles what was traced; the module is changed.
   virtual llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,
                                            CompileTimes *times) const;
-  virtual std::unique_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
-  /// Neither waits nor allocates on a real device. Each of `arguments` points to a value in a
-  /// 64-bit word of its own.
+  virtual std::shared_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
+  /// Neither waits nor allocates on a real device. In a capture the graph keeps the kernel. Each of
+  /// `arguments` points to a value in a 64-bit word of its own.
   virtual void launch(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
                       void *stream) = 0;
 
@@ -196,30 +214,23 @@ struct StreamImpl {
 
 struct EventImpl {
   std::shared_ptr<DeviceImpl> device;
-  void *handle;
+  PooledEvent event;
   void *stream = nullptr; ///< that it was recorded in
-  const bool owned = true;
 
-  explicit EventImpl(const std::shared_ptr<DeviceImpl> &device)
-      : device(device), handle(device->createEvent()) {}
+  EventImpl(const std::shared_ptr<DeviceImpl> &device, bool timed)
+      : device(device), event(*device, timed) {}
   /// Of another library.
   EventImpl(const std::shared_ptr<DeviceImpl> &device, void *handle)
-      : device(device), handle(handle), owned(false) {}
-  EventImpl(const EventImpl &) = delete;
-  ~EventImpl() {
-    if (owned)
-      device->destroyEvent(handle);
-  }
+      : device(device), event(*device, handle) {}
 };
 
 struct GraphImpl {
   std::shared_ptr<DeviceImpl> device;
   void *handle;
-  DebugLogs::Log *log;                              ///< that its kernels write to; nullptr for none
-  const std::set<std::shared_ptr<const void>> used; ///< memory and code
+  DebugLogs::Log *log; ///< that its kernels write to; nullptr for none
+  const Kept used;     ///< memory and code
 
-  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle, DebugLogs::Log *log,
-            std::set<std::shared_ptr<const void>> used)
+  GraphImpl(std::shared_ptr<DeviceImpl> device, void *handle, DebugLogs::Log *log, Kept used)
       : device(std::move(device)), handle(handle), log(log), used(std::move(used)) {}
   GraphImpl(const GraphImpl &) = delete;
   ~GraphImpl() { device->destroyGraph(handle); }

@@ -4,9 +4,14 @@
 #define SECTILE_RUNTIME_DRIVERDEVICE_H
 
 #include "runtime/DeviceImpl.h"
+#include "runtime/DriverPool.h"
 #include "runtime/ForeignStreams.h"
+#include "runtime/Retired.h"
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <map>
+#include <unordered_map>
 
 namespace sectile::runtime {
 
@@ -16,7 +21,8 @@ inline constexpr int success = 0, errorOutOfMemory = 2, errorNotReady = 600,
                      errorCaptureImplicit = 906;
 inline constexpr int captureThreadLocal = 1, captureRelaxed = 2; // modes
 inline constexpr int captureNone = 0, captureActive = 1;         // what a stream is in
-inline constexpr unsigned streamNonBlocking = 1;
+inline constexpr unsigned streamNonBlocking = 1, eventWithoutTime = 2, hostPortable = 1,
+                          userObjectWithoutSync = 1, userObjectMoves = 1; // flags
 inline constexpr uintptr_t lastDefaultStream = 2; // of the handles that are numbers
 } // namespace driver
 
@@ -24,24 +30,22 @@ inline constexpr uintptr_t lastDefaultStream = 2; // of the handles that are num
 /// throws. The device stays open for as long as the process.
 template <class Driver, class Current> class DriverKernel : public LoadedKernel {
 public:
-  DriverKernel(const Artifact &artifact, const DeviceImpl &device, typename Current::Place place,
+  DriverKernel(const Artifact &artifact, Retired &retired, typename Current::Place place,
                void *module)
-      : LoadedKernel(artifact), device(device), place(place), module(module) {}
+      : LoadedKernel(artifact), retired(retired), place(place), module(module) {}
   ~DriverKernel() override {
-    if (device.isLost())
-      return;
-    try {
+    const auto unload = [place = place, module = module] {
       const Current current(place);
-      Driver::get().synchronize(); // It may be running.
       Driver::get().moduleUnload(module);
-    } catch (const DeviceError &) { // The context is gone, and the module with it.
-    }
+      return true;
+    };
+    retired.add(unload, /*alone=*/true); // It may be running.
   }
 
   void *function = nullptr;
 
 private:
-  const DeviceImpl &device;
+  Retired &retired;
   typename Current::Place place;
   void *module;
 };
@@ -62,27 +66,122 @@ public:
   MemoryInfo memory() override {
     MemoryInfo info{};
     call("asking for the memory there is", table().memGetInfo, &info.free_bytes, &info.total_bytes);
+    std::lock_guard lock(memoryMutex);
+    info.free_bytes += pool.unusedBytes();
     return info;
   }
 
   uint64_t allocate(size_t bytes) override {
     if (bytes == 0)
       return 0;
+    retired.collect();
     const Current current = enter();
     const BesideCaptures<Driver> beside;
+    if (const auto chosen = openMemory())
+      return allocateFrom(chosen, bytes);
     uint64_t address = 0;
-    std::string doing = "allocating " + std::to_string(bytes) + " bytes";
-    if (const int error = table().memAlloc(&address, bytes)) {
-      if (error == driver::errorOutOfMemory) {
-        const MemoryInfo info = memory();
-        doing += " (" + std::to_string(info.free_bytes) + " of " +
-                 std::to_string(info.total_bytes) + " are free)";
-      }
-      fail(error, doing);
+    int error = pool.allocate(&address, bytes, memoryStream);
+    if (error == driver::errorOutOfMemory) {
+      retired.wait();
+      pool.trim(memoryStream);
+      error = pool.allocate(&address, bytes, memoryStream);
     }
-    return address;
+    if (!error)
+      return address;
+    std::string doing = "allocating " + std::to_string(bytes) + " bytes";
+    if (error == driver::errorOutOfMemory) {
+      const MemoryInfo info = memory();
+      doing += " (" + std::to_string(info.free_bytes) + " of " + std::to_string(info.total_bytes) +
+               " are free)";
+    }
+    fail(error, doing);
   }
-  void free(uint64_t address) noexcept override { release(table().memFree, address); }
+  void free(uint64_t address) noexcept override {
+    if (!address)
+      return;
+    retired.add(
+        [this, address] {
+          if (isLost())
+            return true;
+          const Current current(place);
+          const BesideCaptures<Driver> beside;
+          if (Chosen chosen = takeChosen(address); chosen.allocator) {
+            chosen.allocator->free(address, chosen.bytes, memoryStream);
+            return true;
+          }
+          return pool.free(address, memoryStream) == driver::success;
+        },
+        /*alone=*/!pool.isPool());
+  }
+  void setAllocator(Allocator given) override {
+    if (!given.allocate != !given.free)
+      throw DeviceError(name + ": an allocator needs both functions");
+    std::lock_guard lock(memoryMutex);
+    allocator = given.allocate ? std::make_shared<const Allocator>(std::move(given)) : nullptr;
+  }
+
+  void *allocateHost(size_t bytes) override {
+    if (bytes == 0)
+      return nullptr;
+    retired.collect();
+    const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
+    {
+      std::lock_guard lock(memoryMutex);
+      if (auto &blocks = freeHostBlocks[size]; !blocks.empty()) {
+        void *const block = blocks.back();
+        blocks.pop_back();
+        freeHostBytes -= size;
+        return block;
+      }
+    }
+    const Current current = enter();
+    const BesideCaptures<Driver> beside;
+    void *block = nullptr;
+    check(table().memHostAlloc(&block, size, driver::hostPortable),
+          "allocating " + std::to_string(size) + " bytes of host memory");
+    std::lock_guard lock(memoryMutex);
+    hostBlocks[block] = size;
+    return block;
+  }
+  void freeHost(void *block) noexcept override {
+    if (!block)
+      return;
+    retired.add(
+        [this, block] {
+          std::unique_lock lock(memoryMutex);
+          const size_t size = hostBlocks.at(block);
+          if (freeHostBytes + size <= mostFreeHostBytes) {
+            freeHostBytes += size;
+            freeHostBlocks[size].push_back(block);
+            return true;
+          }
+          hostBlocks.erase(block);
+          lock.unlock();
+          retired.add([this, block] { return giveHostBack(block); }, /*alone=*/true);
+          return true;
+        },
+        /*alone=*/false);
+  }
+
+  void trim() override {
+    retired.collect();
+    const Current current = enter();
+    const BesideCaptures<Driver> beside;
+    pool.trim(memoryStream);
+    std::vector<void *> unused;
+    {
+      std::lock_guard lock(memoryMutex);
+      for (const auto &[size, blocks] : std::exchange(freeHostBlocks, {}))
+        for (void *block : blocks) {
+          hostBlocks.erase(block);
+          unused.push_back(block);
+        }
+      freeHostBytes = 0;
+    }
+    for (void *block : unused)
+      retired.add([this, block] { return giveHostBack(block); }, /*alone=*/true);
+  }
+  void collect() noexcept override { retired.collect(); }
 
   void copyToDevice(uint64_t to, const void *from, size_t bytes) override {
     waitForAll("copying to the device");
@@ -93,6 +192,12 @@ public:
   void copyToHost(void *to, uint64_t from, size_t bytes) override {
     waitForAll("copying to the host");
     call("copying to the host", table().memcpyDtoH, to, from, bytes);
+  }
+  void copyToDevice(uint64_t to, const void *from, size_t bytes, void *stream) override {
+    call("copying to the device", table().memcpyHtoDAsync, to, from, bytes, stream);
+  }
+  void copyToHost(void *to, uint64_t from, size_t bytes, void *stream) override {
+    call("copying to the host", table().memcpyDtoHAsync, to, from, bytes, stream);
   }
   void copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) override {
     call("copying on the device", table().memcpyDtoDAsync, to, from, bytes, stream);
@@ -125,7 +230,9 @@ public:
 
   void synchronize() override {
     refuse(captureOf(legacyStream) || foreign.captured(), "waiting for the device");
+    const uint64_t gone = foreign.gone();
     call("waiting for the device", table().synchronize);
+    foreign.waitedForAll(gone);
   }
 
   void *createStream() override {
@@ -135,7 +242,10 @@ public:
     call("creating a stream", table().streamCreate, &stream, 0u);
     return stream;
   }
-  void destroyStream(void *stream) noexcept override { release(table().streamDestroy, stream); }
+  void destroyStream(void *stream) noexcept override {
+    foreign.ending(stream);
+    release(table().streamDestroy, stream);
+  }
   void synchronizeStream(void *stream) override {
     refuse(captureOf(stream), "waiting for a stream");
     call("waiting for a stream", table().streamSynchronize, stream);
@@ -152,9 +262,9 @@ public:
   }
   void releaseStream(void *stream) noexcept override { foreign.remove(stream); }
 
-  void *createEvent() override {
+  void *createEvent(bool timed) override {
     void *event = nullptr;
-    call("creating an event", table().eventCreate, &event, 0u);
+    call("creating an event", table().eventCreate, &event, timed ? 0u : driver::eventWithoutTime);
     return event;
   }
   void destroyEvent(void *event) noexcept override { release(table().eventDestroy, event); }
@@ -205,6 +315,27 @@ public:
     check(error, "asking whether a stream is being captured");
     return status == driver::captureActive ? id : status == driver::captureNone ? 0 : endedCapture;
   }
+  bool keepInGraph(void *stream, std::shared_ptr<const void> thing) override {
+    if (!table().userObjectCreate || !table().graphRetainUserObject || !table().userObjectRelease)
+      return false;
+    const Current current = enter();
+    int status = driver::captureNone;
+    uint64_t id = 0;
+    void *graph = nullptr, *object = nullptr;
+    if (table().streamGetCaptureInfo(stream, &status, &id, &graph, nullptr, nullptr) ||
+        status != driver::captureActive)
+      return false;
+    auto *held = new std::shared_ptr<const void>(std::move(thing));
+    const auto drop = [](void *end) { delete static_cast<std::shared_ptr<const void> *>(end); };
+    if (table().userObjectCreate(&object, held, drop, 1u, driver::userObjectWithoutSync)) {
+      drop(held);
+      return false;
+    }
+    if (!table().graphRetainUserObject(graph, object, 1u, driver::userObjectMoves))
+      return true;
+    table().userObjectRelease(object, 1u);
+    return false;
+  }
   void launchGraph(void *graph, void *stream) override {
     call("launching a graph", table().graphLaunch, graph, stream);
   }
@@ -215,6 +346,9 @@ public:
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
       return;
     checkGrid(kernel, grid);
+    if (captures.any())
+      if (const auto capture = captures.of(stream))
+        captures.keep(*capture, kernel.shared_from_this());
     const Current current = enter();
     if (const int error = start(static_cast<const Kernel &>(kernel), grid, arguments, stream))
       fail(error, "launching kernel '" + kernel.name + "'");
@@ -230,7 +364,12 @@ protected:
   /// any more.
   static constexpr uint64_t impliedCapture = UINT64_MAX, endedCapture = UINT64_MAX - 1;
 
-  explicit DriverDevice(typename Current::Place place = {}) : place(place) {}
+  /// In place of the device's number: another library's context. A driver's pools are of devices,
+  /// and their memory is none of such a context.
+  static constexpr int noOrdinal = -1;
+
+  explicit DriverDevice(int ordinal, typename Current::Place place = {})
+      : ordinal(ordinal), place(place) {}
 
   static const Driver &table() { return Driver::get(); }
 
@@ -280,8 +419,8 @@ protected:
   }
 
   /// The kernel that a module was loaded for.
-  std::unique_ptr<Kernel> kernelIn(const Artifact &artifact, void *module) {
-    auto kernel = std::make_unique<Kernel>(artifact, *this, place, module);
+  std::shared_ptr<Kernel> kernelIn(const Artifact &artifact, void *module) {
+    auto kernel = std::make_shared<Kernel>(artifact, retired, place, module);
     check(table().moduleGetFunction(&kernel->function, module, artifact.entry.c_str()),
           "finding kernel '" + artifact.entry + "' in its code");
     return kernel;
@@ -292,10 +431,67 @@ protected:
                         "': its code is of the kind '" + artifact.kind + "'");
   }
 
+  const int ordinal;
   typename Current::Place place;
 
 private:
+  /// An allocation of the user's allocator.
+  struct Chosen {
+    std::shared_ptr<const Allocator> allocator;
+    size_t bytes = 0;
+  };
+
+  /// What memory comes from: the user's allocator, else the pool.
+  std::shared_ptr<const Allocator> openMemory() {
+    std::lock_guard lock(memoryMutex);
+    if (!memoryStream) {
+      check(table().streamCreate(&memoryStream, driver::streamNonBlocking), "creating a stream");
+      if (ordinal != noOrdinal)
+        pool.open(ordinal);
+    }
+    return allocator;
+  }
+  uint64_t allocateFrom(const std::shared_ptr<const Allocator> &chosen, size_t bytes) {
+    uint64_t address = 0;
+    try {
+      address = chosen->allocate(bytes, memoryStream);
+    } catch (const std::exception &) { // Some of its memory may only wait for work.
+      retired.wait();
+      address = chosen->allocate(bytes, memoryStream);
+    }
+    if (!address)
+      throw DeviceError(name + ": the allocator that was set gave no memory for " +
+                        std::to_string(bytes) + " bytes");
+    std::lock_guard lock(memoryMutex);
+    fromAllocators[address] = {chosen, bytes};
+    return address;
+  }
+  Chosen takeChosen(uint64_t address) {
+    std::lock_guard lock(memoryMutex);
+    const auto found = fromAllocators.extract(address);
+    return found ? found.mapped() : Chosen{};
+  }
+  bool giveHostBack(void *block) noexcept {
+    if (isLost())
+      return true;
+    const Current current(place);
+    return table().memFreeHost(block) == driver::success;
+  }
+
   ForeignStreams foreign{*this};
+  Retired retired{*this, foreign};
+
+  static constexpr size_t mostFreeHostBytes = size_t{64} << 20; ///< kept for the next who asks
+
+  std::mutex memoryMutex; ///< guards what follows
+  DriverPool<Driver> pool;
+  /// In which memory comes and goes, and nothing else.
+  void *memoryStream = nullptr;
+  std::shared_ptr<const Allocator> allocator;
+  std::unordered_map<uint64_t, Chosen> fromAllocators;
+  std::unordered_map<void *, size_t> hostBlocks;
+  std::map<size_t, std::vector<void *>> freeHostBlocks;
+  size_t freeHostBytes = 0;
 };
 
 template <class Driver> unsigned driverDeviceCount() {

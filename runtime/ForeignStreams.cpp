@@ -5,19 +5,10 @@
 
 namespace sectile::runtime {
 
-struct ForeignStreams::Mark {
-  DeviceImpl &device;
-  void *event;
-
-  explicit Mark(DeviceImpl &device) : device(device), event(device.createEvent()) {}
-  Mark(const Mark &) = delete;
-  ~Mark() { device.destroyEvent(event); }
-};
-
-void ForeignStreams::mark(void *stream) {
-  auto made = std::make_shared<Mark>(device);
-  device.recordEvent(made->event, stream);
-  marks.push_back(std::move(made));
+std::shared_ptr<const PooledEvent> ForeignStreams::markIn(void *stream) {
+  auto made = std::make_shared<PooledEvent>(device, /*timed=*/false);
+  device.recordEvent(made->handle, stream);
+  return made;
 }
 
 void ForeignStreams::add(void *stream) {
@@ -31,19 +22,38 @@ void ForeignStreams::remove(void *stream) noexcept {
   if (found == streams.end() || --found->second)
     return;
   streams.erase(found);
+  markLast(stream);
+}
+
+void ForeignStreams::ending(void *stream) noexcept {
+  std::lock_guard lock(mutex);
+  markLast(stream);
+}
+
+void ForeignStreams::markLast(void *stream) noexcept {
   try {
     // A program may wrap a stream for each launch and never copy.
     marks.erase(marks.begin(), std::ranges::find_if(marks, [&](const auto &m) {
-                  return !device.eventDone(m->event);
+                  return !device.eventDone(m->handle);
                 }));
     // An event that is recorded in a capture belongs to it, and what came before has none.
     if (device.captureOf(stream))
       ++unmarked;
     else
-      mark(stream);
+      marks.push_back(markIn(stream));
   } catch (const std::exception &) { // The next copy finds out what is wrong.
     ++unmarked;
   }
+}
+
+uint64_t ForeignStreams::gone() {
+  std::lock_guard lock(mutex);
+  return unmarked;
+}
+
+void ForeignStreams::waitedForAll(uint64_t gone) {
+  std::lock_guard lock(mutex);
+  awaited = std::max(awaited, gone);
 }
 
 bool ForeignStreams::captured() {
@@ -53,7 +63,7 @@ bool ForeignStreams::captured() {
 }
 
 void ForeignStreams::wait() {
-  std::vector<std::shared_ptr<const Mark>> pending;
+  Marks pending;
   uint64_t gone;
   bool all;
   {
@@ -63,7 +73,7 @@ void ForeignStreams::wait() {
         throw DeviceError(device.name +
                           ": waiting for another library's stream: it is being captured");
     for (const auto &[stream, count] : streams)
-      mark(stream);
+      marks.push_back(markIn(stream));
     gone = unmarked;
     all = gone != awaited;
     pending = marks;
@@ -72,11 +82,20 @@ void ForeignStreams::wait() {
   if (all)
     device.synchronize();
   for (const auto &mark : pending)
-    device.synchronizeEvent(mark->event);
+    device.synchronizeEvent(mark->handle);
   std::lock_guard lock(mutex);
-  awaited = std::max(awaited, gone);
   std::erase_if(
       marks, [&](const auto &mark) { return std::ranges::find(pending, mark) != pending.end(); });
+}
+
+std::optional<ForeignStreams::Marks> ForeignStreams::marksNow() {
+  std::lock_guard lock(mutex);
+  if (unmarked != awaited)
+    return std::nullopt;
+  Marks all = marks;
+  for (const auto &[stream, count] : streams)
+    all.push_back(markIn(stream));
+  return all;
 }
 
 } // namespace sectile::runtime

@@ -62,6 +62,21 @@ MemoryInfo HostDevice::memory() {
 uint64_t HostDevice::allocate(size_t bytes) {
   if (bytes == 0)
     return 0;
+  std::shared_ptr<const Allocator> chosen;
+  {
+    std::lock_guard lock(allocatorMutex);
+    chosen = allocator;
+  }
+  if (chosen) {
+    const uint64_t given = chosen->allocate(bytes, ownStream.native());
+    if (!given)
+      throw DeviceError(name + ": the allocator that was set gave no memory for " +
+                        std::to_string(bytes) + " bytes");
+    deviceMemory().adopt(pointer<void>(given), bytes);
+    std::lock_guard lock(allocatorMutex);
+    fromAllocators[given] = {chosen, bytes};
+    return given;
+  }
   void *address = bytes > hostMemory() ? nullptr : deviceMemory().allocate(bytes);
   if (!address)
     throw DeviceError(name + ": allocating " + std::to_string(bytes) + " bytes: there are " +
@@ -72,8 +87,24 @@ uint64_t HostDevice::allocate(size_t bytes) {
 
 void HostDevice::free(uint64_t address) noexcept {
   settle();
-  if (address)
+  if (!address)
+    return;
+  std::unique_lock lock(allocatorMutex);
+  const auto chosen = fromAllocators.extract(address);
+  lock.unlock();
+  if (!chosen) {
     deviceMemory().free(pointer<void>(address));
+    return;
+  }
+  deviceMemory().disown(pointer<void>(address));
+  chosen.mapped().allocator->free(address, chosen.mapped().bytes, ownStream.native());
+}
+
+void HostDevice::setAllocator(Allocator given) {
+  if (!given.allocate != !given.free)
+    throw DeviceError(name + ": an allocator needs both functions");
+  std::lock_guard lock(allocatorMutex);
+  allocator = given.allocate ? std::make_shared<const Allocator>(std::move(given)) : nullptr;
 }
 
 void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) const {
@@ -93,6 +124,16 @@ void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
   checkRange(from, bytes, "copying to the host");
   settle();
   std::memcpy(to, pointer<void>(from), bytes);
+}
+
+void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes, void *stream) {
+  checkRange(to, bytes, "copying to the device");
+  submit(stream, [=, this](void *) { copyToDevice(to, from, bytes); });
+}
+
+void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes, void *stream) {
+  checkRange(from, bytes, "copying to the host");
+  submit(stream, [=, this](void *) { copyToHost(to, from, bytes); });
 }
 
 void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *stream) {
@@ -143,7 +184,7 @@ void HostDevice::synchronizeStream(void *stream) {
   settle();
 }
 
-void *HostDevice::createEvent() { return new HostEvent; }
+void *HostDevice::createEvent(bool) { return new HostEvent; }
 void HostDevice::destroyEvent(void *event) noexcept { delete static_cast<HostEvent *>(event); }
 
 void HostDevice::recordEvent(void *event, void *stream) {
@@ -219,11 +260,11 @@ void HostDevice::launch(const LoadedKernel &kernel, const GridExtents &grid, voi
   std::vector<uint64_t> words(argumentCount(kernel));
   for (size_t i = 0; i < words.size(); ++i)
     std::memcpy(&words[i], arguments[i], sizeof(uint64_t));
-  submit(stream, [this, &kernel, grid, words](void *in) mutable {
+  submit(stream, [this, kept = kernel.shared_from_this(), grid, words](void *in) mutable {
     std::vector<void *> pointers;
     for (uint64_t &word : words)
       pointers.push_back(&word);
-    run(kernel, grid, pointers.data(), in);
+    run(*kept, grid, pointers.data(), in);
   });
 }
 

@@ -5,6 +5,8 @@
 #include "runtime/DeviceImpl.h"
 #include "runtime/virtual/Finding.h"
 #include "runtime/virtual/Memory.h"
+#include <map>
+#include <mutex>
 
 namespace sectile::runtime {
 
@@ -23,8 +25,11 @@ public:
   MemoryInfo memory() override;
   uint64_t allocate(size_t bytes) override;
   void free(uint64_t address) noexcept override;
+  void setAllocator(Allocator allocator) override;
   void copyToDevice(uint64_t target, const void *source, size_t bytes) override;
   void copyToHost(void *target, uint64_t source, size_t bytes) override;
+  void copyToDevice(uint64_t target, const void *source, size_t bytes, void *stream) override;
+  void copyToHost(void *target, uint64_t source, size_t bytes, void *stream) override;
   void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) override;
   bool reaches(const DeviceImpl &other) const override;
   void copyFromOther(uint64_t target, DeviceImpl &other, uint64_t source, size_t bytes,
@@ -36,7 +41,7 @@ public:
   void *createStream() override;
   void destroyStream(void *stream) noexcept override;
   void synchronizeStream(void *stream) override;
-  void *createEvent() override;
+  void *createEvent(bool timed) override;
   void destroyEvent(void *event) noexcept override;
   void recordEvent(void *event, void *stream) override;
   void synchronizeEvent(void *) override { settle(); }
@@ -63,7 +68,17 @@ protected:
 
 private:
   void refuseDefault(void *stream) const;
+  /// An allocation of the user's allocator.
+  struct Chosen {
+    std::shared_ptr<const Allocator> allocator;
+    size_t bytes;
+  };
+
   void checkRange(uint64_t address, size_t bytes, const char *doing) const;
+
+  std::mutex allocatorMutex; ///< guards what follows
+  std::shared_ptr<const Allocator> allocator;
+  std::map<uint64_t, Chosen> fromAllocators;
 };
 
 } // namespace sectile::runtime

@@ -25,6 +25,7 @@ using runtime::LoadedKernel;
 namespace {
 
 thread_local CompileTimes *timesSink = nullptr;
+thread_local bool isPreparing = false;
 
 // What is known of one flattened argument, five bits of a key.
 constexpr uint64_t divisible16 = 1, is32bit = 2, isOne = 4, isBelow = 8, divisible8 = 16;
@@ -378,10 +379,14 @@ KernelState &KernelBase::state() const {
 }
 
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
-                                      DeviceImpl &device, const Key &key,
+                                      DeviceImpl &device, void *stream, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options,
                                       std::span<const uint8_t> masks, unsigned longAxis) {
   using Kind = Activity::Kind;
+  if (stream && device.captureOf(stream))
+    throw LaunchError("kernel '" + std::string(desc.name) +
+                      "': its first launch for such arguments compiles and loads code, which a "
+                      "capture does not bear: launch it before, or see sectile::prepare");
   runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
   // The code may be another program's work. All that this key finds later are alike.
@@ -438,58 +443,79 @@ static unsigned longAxisOf(const Grid &grid, const DeviceLimits &limits) {
 }
 
 const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
-                                        const PackedLaunch &packed) const {
+                                        const PackedLaunch &packed, void *stream) const {
   const CompileOptions options = resolve(packed.options, options_);
   KernelState &state = this->state();
   const unsigned longAxis = longAxisOf(grid, device.limits);
   const Key key(device, state.masksFor(device), packed, options, longAxis);
   const LoadedKernel *kernel = state.table.find(key.get());
   return kernel ? *kernel
-                : *loadKernel(state.table, desc_, device, key, packed, options,
+                : *loadKernel(state.table, desc_, device, stream, key, packed, options,
                               state.masksFor(device), longAxis);
 }
 
-// What a captured launch uses: its code, and the memory that its arguments point into.
-static void keepForGraph(DeviceImpl &device, void *stream, const LoadedKernel &kernel,
-                         std::span<const ArgSpec> specs, const uint64_t *words) {
-  const std::shared_ptr<runtime::Capture> capture = device.captures.of(stream);
+// The memory that the arguments of a captured launch point into.
+static void keepForGraph(const runtime::StreamImpl &stream, std::span<const ArgSpec> specs,
+                         const uint64_t *words) {
+  runtime::Captures &captures = stream.device->captures;
+  const std::shared_ptr<runtime::Capture> capture = captures.of(stream);
   if (!capture)
     return;
-  device.captures.keep(*capture, kernel.shared_from_this());
   for (const ArgSpec &spec : specs) {
     if (spec.kind == ArgKind::pointer || spec.kind == ArgKind::view)
-      device.captures.keep(*capture, *words);
+      captures.keep(*capture, *words);
     words += spec.kind == ArgKind::view ? 1 + 2 * spec.rank : 1;
   }
 }
 
+// A launch of loaded code.
+static void launchLoaded(const LoadedKernel &kernel, const runtime::StreamImpl &stream,
+                         runtime::GridExtents grid, std::span<const ArgSpec> specs,
+                         const uint64_t *words, size_t count) {
+  DeviceImpl &device = *stream.device;
+  if (kernel.longAxis)
+    std::swap(grid.x, kernel.longAxis == 1 ? grid.y : grid.z);
+  keepForGraph(stream, specs, words);
+  void *arguments[maxArguments + 2]; // two for the debug log
+  for (size_t i = 0; i < count; ++i)
+    arguments[i] = const_cast<uint64_t *>(&words[i]);
+  if (kernel.debug)
+    return device.debugLogs.launch(kernel, grid, arguments, count, stream.handle);
+  try {
+    device.launch(kernel, grid, arguments, stream.handle);
+  } catch (const runtime::KernelFault &) {
+    // What an earlier kernel left unwritten behind a failed assertion is that assertion's doing.
+    device.debugLogs.report(stream.handle);
+    throw;
+  }
+}
+
 void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
+  if (isPreparing)
+    prepareIn(stream, grid, packed);
+  else
+    launchNow(stream, grid, packed);
+}
+
+void KernelBase::prepareIn(const Stream &stream, const Grid &grid,
+                           const PackedLaunch &packed) const {
   DeviceImpl &device = *stream.impl()->device;
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  const LoadedKernel *kernel = &prepare(device, grid, packed);
-  KernelState &state = this->state();
+  if (prepare(device, grid, packed, stream.native()).debug)
+    device.debugLogs.prepare(stream.native());
+}
 
-  void *arguments[maxArguments + 2]; // two for the debug log
-  for (size_t i = 0; i < state.countArguments(); ++i)
-    arguments[i] = const_cast<uint64_t *>(&packed.words[i]);
-  if (device.captures.any())
-    keepForGraph(device, stream.native(), *kernel, desc_.args, packed.words);
-  runtime::GridExtents extents{grid.x, grid.y, grid.z,
-                               packed.options.dependent || options_.dependent};
-  if (kernel->longAxis)
-    std::swap(extents.x, kernel->longAxis == 1 ? extents.y : extents.z);
-  if (kernel->debug)
-    return device.debugLogs.launch(*kernel, extents, arguments, state.countArguments(),
-                                   stream.native());
-  try {
-    device.launch(*kernel, extents, arguments, stream.native());
-  } catch (const runtime::KernelFault &) {
-    // What an earlier kernel left unwritten behind a failed assertion is that assertion's doing.
-    device.debugLogs.report(stream.native());
-    throw;
-  }
+void KernelBase::launchNow(const Stream &stream, const Grid &grid,
+                           const PackedLaunch &packed) const {
+  DeviceImpl &device = *stream.impl()->device;
+  checkOwners(desc_.name, desc_.args, packed.owners, device);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+    return;
+  launchLoaded(prepare(device, grid, packed, stream.native()), *stream.impl(),
+               {grid.x, grid.y, grid.z, packed.options.dependent || options_.dependent}, desc_.args,
+               packed.words, state().countArguments());
 }
 
 std::string KernelBase::emit(std::string_view targetName, std::string_view formName,
@@ -546,12 +572,31 @@ void throwDoesNotFit(const std::string &value, std::string_view type) {
 namespace runtime {
 
 const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
-  return launch.kernel->prepare(*device.impl(), launch.grid, launch.packed());
+  return launch.kernel->prepare(*device.impl(), launch.grid, launch.packed(), nullptr);
 }
 
 void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {
-  launch.kernel->launch(stream, launch.grid, launch.packed());
+  launch.kernel->launchNow(stream, launch.grid, launch.packed());
 }
+
+void LaunchAccess::launch(const detail::BoundLaunch &launch, const LoadedKernel &code,
+                          const Stream &stream) {
+  const Grid &grid = launch.grid;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+    return;
+  const detail::KernelBase &kernel = *launch.kernel;
+  detail::launchLoaded(
+      code, *stream.impl(),
+      {grid.x, grid.y, grid.z, launch.options.dependent || kernel.options_.dependent},
+      kernel.desc_.args, launch.words.data(), launch.words.size());
+}
+
+void LaunchAccess::checkOwners(const detail::BoundLaunch &launch, const Device &device) {
+  sectile::checkOwners(launch.kernel->name(), launch.kernel->arguments(), launch.owners.data(),
+                       *device.impl());
+}
+
+bool exchangePreparing(bool preparing) { return std::exchange(isPreparing, preparing); }
 
 CompileOptions LaunchAccess::options(const detail::BoundLaunch &launch) {
   return resolve(launch.options, launch.kernel->options_);

@@ -14,6 +14,11 @@ struct LaunchAccess {
   /// Compiles the kernel and loads it, unless that has been done. It stays loaded.
   static const LoadedKernel &prepare(const detail::BoundLaunch &launch, const Device &device);
   static void launch(const detail::BoundLaunch &launch, const Stream &stream);
+  /// The same with the code that prepare() gave, in a stream of that device.
+  static void launch(const detail::BoundLaunch &launch, const LoadedKernel &code,
+                     const Stream &stream);
+  /// Throws LaunchError where an argument lies elsewhere.
+  static void checkOwners(const detail::BoundLaunch &launch, const Device &device);
   /// With the kernel's own options and the defaults where the launch says nothing.
   static CompileOptions options(const detail::BoundLaunch &launch);
 
@@ -25,6 +30,9 @@ struct LaunchAccess {
   static void trace(const detail::BoundLaunch &launch, const Target &target,
                     llvm::function_ref<void(mlir::ModuleOp)> use);
 };
+
+/// Whether this thread's launches are prepared only; returns what it was.
+bool exchangePreparing(bool preparing);
 
 } // namespace sectile::runtime
 

@@ -12,7 +12,20 @@ struct Allocation {
   Allocation(const Device &owner, size_t bytes)
       : device(owner.impl()), address(device->allocate(bytes)) {}
   Allocation(const Allocation &) = delete;
-  ~Allocation() { device->captures.free(address); }
+  ~Allocation() {
+    device->captures.freed(address);
+    device->free(address);
+  }
+};
+
+struct HostAllocation {
+  std::shared_ptr<runtime::DeviceImpl> device;
+  void *address = nullptr;
+
+  HostAllocation(const Device &owner, size_t bytes)
+      : device(owner.impl()), address(device->allocateHost(bytes)) {}
+  HostAllocation(const HostAllocation &) = delete;
+  ~HostAllocation() { device->freeHost(address); }
 };
 
 const Stream &streamOr(const Stream *stream, const runtime::DeviceImpl &device) {
@@ -28,6 +41,12 @@ const Stream &streamOr(const Stream *stream, const runtime::DeviceImpl &device) 
 
 namespace detail {
 
+HostMemory::HostMemory(const Device &device, size_t bytes) : bytes_(bytes) {
+  auto allocation = std::make_shared<HostAllocation>(device, bytes);
+  data_ = allocation->address;
+  allocation_ = std::move(allocation);
+}
+
 Memory::Memory(const Device &device, size_t bytes) : owner_(device.impl().get()), bytes_(bytes) {
   auto allocation = std::make_shared<Allocation>(device, bytes);
   address_ = allocation->address;
@@ -40,6 +59,16 @@ deviceOf(const std::shared_ptr<void> &allocation) {
   if (!allocation)
     throw DeviceError("this buffer was never allocated on a device");
   return static_cast<const Allocation *>(allocation.get())->device;
+}
+
+// For the graph, where the stream is being captured.
+static void keepBoth(runtime::DeviceImpl &device, const Stream &stream,
+                     const std::shared_ptr<void> &one, const std::shared_ptr<void> &other) {
+  const auto capture = device.captures.of(*stream.impl());
+  if (!capture)
+    return;
+  device.captures.keep(*capture, one);
+  device.captures.keep(*capture, other);
 }
 
 Device Memory::device() const { return Device(deviceOf(allocation_)); }
@@ -56,6 +85,7 @@ void Memory::upload(const void *source) const {
     return;
   const auto &device = deviceOf(allocation_);
   device->copyToDevice(address_, source, bytes_);
+  device->collect();
   device->debugLogs.reportAll();
 }
 
@@ -64,6 +94,7 @@ void Memory::download(void *target) const {
     return;
   const auto &device = deviceOf(allocation_);
   device->copyToHost(target, address_, bytes_);
+  device->collect();
   device->debugLogs.reportAll();
 }
 
@@ -81,35 +112,48 @@ static void copyAcross(const Stream &stream, uint64_t target, runtime::DeviceImp
     other.ownStream.wait(stream.record());
 }
 
+void Memory::upload(const HostMemory &source, const Stream &stream) const {
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  void *const in = streamOr(&stream, *device).native();
+  device->copyToDevice(address_, source.data(), bytes_, in);
+  keepBoth(*device, stream, allocation_, source.allocation());
+}
+
+void Memory::download(const HostMemory &target, const Stream &stream) const {
+  if (!bytes_)
+    return;
+  const auto &device = deviceOf(allocation_);
+  void *const in = streamOr(&stream, *device).native();
+  device->copyToHost(target.data(), address_, bytes_, in);
+  keepBoth(*device, stream, allocation_, target.allocation());
+}
+
 void Memory::copy_from(const Memory &source, const Stream *stream) const {
   if (!bytes_)
     return;
   const auto &device = deviceOf(allocation_), &other = deviceOf(source.allocation_);
-  const Stream &target = streamOr(stream, *device);
-  void *const in = target.native();
-  if (other == device)
-    device->copyOnDevice(address_, source.address_, bytes_, in);
-  else if (device->reaches(*other))
-    copyAcross(target, address_, *other, source.address_, bytes_);
-  else {
+  const Stream &in = streamOr(stream, *device);
+  if (other == device) {
+    device->copyOnDevice(address_, source.address_, bytes_, in.native());
+  } else if (device->reaches(*other)) {
+    copyAcross(in, address_, *other, source.address_, bytes_);
+  } else {
     std::vector<char> bytes(bytes_);
     source.download(bytes.data());
     return upload(bytes.data());
   }
-  if (const auto capture = device->captures.of(in)) {
-    device->captures.keep(*capture, allocation_);
-    device->captures.keep(*capture, source.allocation_);
-  }
+  keepBoth(*device, in, allocation_, source.allocation_);
 }
 
 void Memory::fill(const void *pattern, size_t patternBytes, const Stream *stream) const {
   if (!bytes_)
     return;
   const auto &device = deviceOf(allocation_);
-  void *const in = streamOr(stream, *device).native();
-  device->fill(address_, pattern, patternBytes, bytes_ / patternBytes, in);
-  if (const auto capture = device->captures.of(in))
-    device->captures.keep(*capture, allocation_);
+  const Stream &in = streamOr(stream, *device);
+  device->fill(address_, pattern, patternBytes, bytes_ / patternBytes, in.native());
+  keepBoth(*device, in, allocation_, allocation_);
 }
 
 void throwSizeMismatch(const char *what, size_t have, size_t given) {

@@ -39,7 +39,7 @@ void SpecializationTable::Slots::add(const Entry *entry) {
 }
 
 const LoadedKernel *SpecializationTable::insert(std::span<const uint64_t> key,
-                                                std::unique_ptr<LoadedKernel> kernel) {
+                                                std::shared_ptr<LoadedKernel> kernel) {
   std::lock_guard lock(mutex);
   if (const LoadedKernel *other = find(key))
     return other;

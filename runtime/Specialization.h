@@ -23,7 +23,7 @@ public:
   const LoadedKernel *find(std::span<const uint64_t> key) const noexcept;
 
   /// Keeps a kernel; of two for one key the first stays. Returns the one that stayed.
-  const LoadedKernel *insert(std::span<const uint64_t> key, std::unique_ptr<LoadedKernel> kernel);
+  const LoadedKernel *insert(std::span<const uint64_t> key, std::shared_ptr<LoadedKernel> kernel);
 
 private:
   struct Entry {

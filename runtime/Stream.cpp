@@ -15,18 +15,24 @@ void Stream::synchronize() const {
   impl_->device->debugLogs.report(impl_->handle);
 }
 
-Event Stream::record() const {
-  auto event = std::make_shared<runtime::EventImpl>(impl_->device);
-  event->stream = impl_->handle;
-  impl_->device->recordEvent(event->handle, impl_->handle);
+static Event recordIn(const runtime::StreamImpl &stream, bool timed) {
+  auto event = std::make_shared<runtime::EventImpl>(stream.device, timed);
+  event->stream = stream.handle;
+  stream.device->recordEvent(event->event.handle, stream.handle);
+  // Streams of ours that wait for the event take part in what another library captures.
+  if (stream.owner == runtime::StreamOwner::otherLibrary)
+    stream.device->captures.of(stream);
   return Event(std::move(event));
 }
+
+Event Stream::record() const { return recordIn(*impl_, /*timed=*/false); }
+Event Stream::record_timed() const { return recordIn(*impl_, /*timed=*/true); }
 
 void Stream::wait(const Event &event) const {
   if (!impl_->device->reaches(*event.impl()->device))
     throw DeviceError("a stream of " + impl_->device->name + " cannot wait for an event of " +
                       event.impl()->device->name);
-  impl_->device->waitEvent(impl_->handle, event.impl()->handle);
+  impl_->device->waitEvent(impl_->handle, event.impl()->event.handle);
 }
 
 void Stream::begin_capture() const {
@@ -51,26 +57,28 @@ Event Event::wrap(const Device &device, void *native) {
   return Event(std::make_shared<runtime::EventImpl>(device.impl(), native));
 }
 
-void *Event::native() const { return impl_->handle; }
+void *Event::native() const { return impl_->event.handle; }
 
 void Event::synchronize() const {
-  impl_->device->synchronizeEvent(impl_->handle);
+  impl_->device->synchronizeEvent(impl_->event.handle);
   impl_->device->debugLogs.report(impl_->stream);
 }
-bool Event::done() const { return impl_->device->eventDone(impl_->handle); }
+bool Event::done() const { return impl_->device->eventDone(impl_->event.handle); }
 
 float elapsed_ms(const Event &from, const Event &to) {
   if (from.impl()->device != to.impl()->device)
     throw DeviceError("events of two devices have no time between them");
+  if (!from.impl()->event.timed || !to.impl()->event.timed)
+    throw DeviceError("an event has no time: record both with Stream::record_timed");
   to.synchronize();
-  return to.impl()->device->elapsedMilliseconds(from.impl()->handle, to.impl()->handle);
+  return to.impl()->device->elapsedMilliseconds(from.impl()->event.handle, to.impl()->event.handle);
 }
 
 void Graph::launch(const Stream &stream) const {
   if (stream.impl()->device != impl_->device)
     throw DeviceError("a graph of " + impl_->device->name + " cannot run in a stream of " +
                       stream.impl()->device->name);
-  if (const auto capture = impl_->device->captures.of(stream.native()))
+  if (const auto capture = impl_->device->captures.of(*stream.impl()))
     impl_->device->captures.keep(*capture, impl_);
   impl_->device->debugLogs.launchGraph(impl_->handle, impl_->log, stream.native());
 }

@@ -122,7 +122,7 @@ public:
             "receiving");
     }
     nccl.check(nccl.GroupEnd(), "exchanging");
-    if (const auto capture = device.impl()->captures.of(stream.native()))
+    if (const auto capture = device.impl()->captures.of(*stream.impl()))
       for (const auto &[source, target] : messages) {
         device.impl()->captures.keep(*capture, source.address());
         device.impl()->captures.keep(*capture, target.address());

@@ -66,7 +66,7 @@ static std::string tooOld(int version, const Target &chip) {
 
 class CudaDevice final : public DriverDevice<CudaDriver, CurrentContext> {
 public:
-  CudaDevice(const std::string &called, unsigned index) {
+  CudaDevice(const std::string &called, unsigned index) : DriverDevice(static_cast<int>(index)) {
     name = called;
     int device = 0;
     check(table().deviceGet(&device, static_cast<int>(index)), "opening the device");
@@ -76,7 +76,7 @@ public:
   }
 
   /// On a context that another library made.
-  CudaDevice(const std::string &called, void *context) : DriverDevice(context) {
+  CudaDevice(const std::string &called, void *context) : DriverDevice(noOrdinal, context) {
     name = called;
     int device = 0;
     call("asking for the context's device", table().ctxGetDevice, &device);
@@ -99,12 +99,13 @@ public:
     return std::make_shared<CurrentContext>(place);
   }
 
-  std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override {
+  std::shared_ptr<LoadedKernel> load(const Artifact &artifact) override {
     checkResources(artifact);
     requireKind(artifact, {"ptx", "cubin"});
     if (!artifact.plan.tensorMaps.empty())
       prepareTensorMaps(artifact);
     const CurrentContext current = enter();
+    const BesideCaptures<CudaDriver> beside;
     void *module = nullptr;
     std::string log(16384, '\0');
     int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};

@@ -9,6 +9,11 @@
 
 namespace sectile::runtime {
 
+namespace driver {
+struct PoolProperties;
+struct PoolAccess;
+} // namespace driver
+
 // Handles are void *, as the interface of devices has them; contexts, too.
 
 // Values of the driver's enumerations, part of its binary interface.

@@ -39,7 +39,8 @@ std::string architectureIn(const std::vector<char> &properties, size_t place) {
 
 class HipDevice final : public DriverDevice<HipDriver, CurrentDevice> {
 public:
-  HipDevice(const std::string &called, unsigned index) : DriverDevice(static_cast<int>(index)) {
+  HipDevice(const std::string &called, unsigned index)
+      : DriverDevice(static_cast<int>(index), static_cast<int>(index)) {
     name = called;
     dlpackDevice = 10;
     dlpackIndex = static_cast<int>(index);
@@ -69,10 +70,11 @@ public:
     return "HIP " + std::to_string(version);
   }
 
-  std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override {
+  std::shared_ptr<LoadedKernel> load(const Artifact &artifact) override {
     checkResources(artifact);
     requireKind(artifact, {"hsaco"});
     const CurrentDevice current = enter();
+    const BesideCaptures<HipDriver> beside;
     void *module = nullptr;
     check(table().moduleLoadData(&module, artifact.bytes.data()),
           "loading kernel '" + artifact.entry + "'");

@@ -30,7 +30,9 @@ static HipDriver openDriver() {
       lacking = symbol;
   };
 #define HIP_FUNCTION(name, symbol, parameters) need(driver.name, #symbol);
+#define HIP_NEWER_FUNCTION(name, symbol, parameters) find(driver.name, #symbol);
 #include "runtime/hip/HipDriver.def"
+#undef HIP_NEWER_FUNCTION
 #undef HIP_FUNCTION
   need(driver.getErrorName, "hipGetErrorName");
   need(driver.getErrorString, "hipGetErrorString");

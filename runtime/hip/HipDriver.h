@@ -9,12 +9,19 @@
 
 namespace sectile::runtime {
 
+namespace driver {
+struct PoolProperties;
+struct PoolAccess;
+} // namespace driver
+
 // Handles are void *, as the interface of devices has them, and addresses numbers: to HIP itself
 // they are pointers, which are passed alike.
 
 struct HipDriver {
 #define HIP_FUNCTION(name, symbol, parameters) int(*name) parameters = nullptr;
+#define HIP_NEWER_FUNCTION HIP_FUNCTION ///< null where the library is older
 #include "runtime/hip/HipDriver.def"
+#undef HIP_NEWER_FUNCTION
 #undef HIP_FUNCTION
   const char *(*getErrorName)(int error) = nullptr;
   const char *(*getErrorString)(int error) = nullptr;

@@ -64,8 +64,8 @@ llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const Compi
   return artifact;
 }
 
-std::unique_ptr<LoadedKernel> InterpreterDevice::load(const Artifact &artifact) {
-  return std::make_unique<InterpretedKernel>(artifact);
+std::shared_ptr<LoadedKernel> InterpreterDevice::load(const Artifact &artifact) {
+  return std::make_shared<InterpretedKernel>(artifact);
 }
 
 size_t InterpreterDevice::argumentCount(const LoadedKernel &kernel) const {

@@ -14,7 +14,7 @@ public:
   std::string codeKey() const override { return "interpreter"; }
   llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,
                                    CompileTimes *times) const override;
-  std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override;
+  std::shared_ptr<LoadedKernel> load(const Artifact &artifact) override;
 
 private:
   vgpu::DeviceMemory &deviceMemory() override { return theMemory; }

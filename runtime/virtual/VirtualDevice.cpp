@@ -66,7 +66,7 @@ llvm::Expected<Artifact> VirtualDevice::compile(mlir::ModuleOp module,
   return sectile::compile(module, targetNamed(target), options, /*forVirtualDevice=*/true, times);
 }
 
-std::unique_ptr<LoadedKernel> VirtualDevice::load(const Artifact &artifact) {
+std::shared_ptr<LoadedKernel> VirtualDevice::load(const Artifact &artifact) {
   checkResources(artifact);
   std::optional<vgpu::VirtualObject> object;
   if (artifact.kind == "virtual")
@@ -78,7 +78,7 @@ std::unique_ptr<LoadedKernel> VirtualDevice::load(const Artifact &artifact) {
   if (!program)
     throw DeviceError(name + ": loading kernel '" + artifact.entry +
                       "': " + llvm::toString(program.takeError()));
-  return std::make_unique<VirtualKernel>(artifact, std::move(*program));
+  return std::make_shared<VirtualKernel>(artifact, std::move(*program));
 }
 
 size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {

@@ -19,7 +19,7 @@ public:
   std::string codeKey() const override;
   llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,
                                    CompileTimes *times) const override;
-  std::unique_ptr<LoadedKernel> load(const Artifact &artifact) override;
+  std::shared_ptr<LoadedKernel> load(const Artifact &artifact) override;
 
   vgpu::Machine &machine() { return theMachine; }
   /// How kernels run from now on. At first as SECTILE_VIRTUAL_SEED, SECTILE_VIRTUAL_CHECKS (0 or 1)

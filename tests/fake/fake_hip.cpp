@@ -42,6 +42,23 @@ int cuEventRecord(void *, void *);
 int cuEventSynchronize(void *);
 int cuEventQuery(void *);
 int cuEventElapsedTime(float *, void *, void *);
+struct PoolProperties;
+struct PoolAccess;
+int cuMemPoolCreate(void **, const PoolProperties *);
+int cuMemPoolSetAttribute(void *, int, void *);
+int cuMemPoolGetAttribute(void *, int, void *);
+int cuMemPoolTrimTo(void *, size_t);
+int cuDeviceCanAccessPeer(int *, int, int);
+int cuMemPoolSetAccess(void *, const PoolAccess *, size_t);
+int cuMemAllocFromPoolAsync(uint64_t *, size_t, void *, void *);
+int cuMemFreeAsync(uint64_t, void *);
+int cuMemHostAlloc(void **, size_t, unsigned);
+int cuMemFreeHost(void *);
+int cuMemcpyHtoDAsync_v2(uint64_t, const void *, size_t, void *);
+int cuMemcpyDtoHAsync_v2(void *, uint64_t, size_t, void *);
+int cuUserObjectCreate(void **, void *, void (*)(void *), unsigned, unsigned);
+int cuUserObjectRelease(void *, unsigned);
+int cuGraphRetainUserObject(void *, void *, unsigned, unsigned);
 int cuModuleLoadDataEx(void **, const void *, unsigned, int *, void **);
 int cuModuleUnload(void *);
 int cuModuleGetFunction(void **, void *, const char *);
@@ -150,7 +167,55 @@ int hipEventQuery(void *event) { return ON_DEVICE, cuEventQuery(event); }
 int hipEventElapsedTime(float *milliseconds, void *from, void *to) {
   return ON_DEVICE, cuEventElapsedTime(milliseconds, from, to);
 }
+int hipMemPoolCreate(void **pool, const PoolProperties *properties) {
+  return ON_DEVICE, cuMemPoolCreate(pool, properties);
+}
+int hipMemPoolSetAttribute(void *pool, int attribute, void *value) {
+  return ON_DEVICE, cuMemPoolSetAttribute(pool, attribute, value);
+}
+int hipMemPoolGetAttribute(void *pool, int attribute, void *value) {
+  return ON_DEVICE, cuMemPoolGetAttribute(pool, attribute, value);
+}
+int hipMemPoolTrimTo(void *pool, size_t bytes) { return ON_DEVICE, cuMemPoolTrimTo(pool, bytes); }
+int hipDeviceCanAccessPeer(int *can, int from, int to) {
+  return cuDeviceCanAccessPeer(can, from, to);
+}
+int hipMemPoolSetAccess(void *pool, const PoolAccess *access, size_t count) {
+  return ON_DEVICE, cuMemPoolSetAccess(pool, access, count);
+}
+int hipMallocFromPoolAsync(void **address, size_t bytes, void *pool, void *stream) {
+  return ON_DEVICE,
+         cuMemAllocFromPoolAsync(reinterpret_cast<uint64_t *>(address), bytes, pool, stream);
+}
+int hipFreeAsync(void *address, void *stream) {
+  return ON_DEVICE, cuMemFreeAsync(number(address), stream);
+}
+int hipHostMalloc(void **address, size_t bytes, unsigned flags) {
+  return ON_DEVICE, cuMemHostAlloc(address, bytes, flags);
+}
+int hipHostFree(void *address) { return ON_DEVICE, cuMemFreeHost(address); }
+int hipMemcpyHtoDAsync(void *to, void *from, size_t bytes, void *stream) {
+  return ON_DEVICE, cuMemcpyHtoDAsync_v2(number(to), from, bytes, stream);
+}
+int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream) {
+  return ON_DEVICE, cuMemcpyDtoHAsync_v2(to, number(from), bytes, stream);
+}
+int hipUserObjectCreate(void **object, void *pointer, void (*end)(void *), unsigned count,
+                        unsigned flags) {
+  return cuUserObjectCreate(object, pointer, end, count, flags);
+}
+int hipUserObjectRelease(void *object, unsigned count) {
+  return cuUserObjectRelease(object, count);
+}
+int hipGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags) {
+  return cuGraphRetainUserObject(graph, object, count, flags);
+}
 int hipModuleLoadData(void **module, const void *image) {
+  if (std::memcmp(image,
+                  "\x7f"
+                  "ELF",
+                  4) == 0) // what a compiler made
+    image = ".entry of any name";
   return ON_DEVICE, cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
 int hipModuleUnload(void *module) { return ON_DEVICE, cuModuleUnload(module); }

@@ -208,7 +208,7 @@ void waitFor(runtime::DeviceImpl &device, void *stream) {
     device.giveUp(why + "; run the tests behind it in a process of their own");
     device.requireNotLost();
   };
-  void *event = device.createEvent();
+  void *event = device.createEvent(/*timed=*/false);
   try {
     device.recordEvent(event, stream);
     for (const auto end = std::chrono::steady_clock::now() + patience; !device.eventDone(event);

@@ -228,7 +228,7 @@ TEST_F(AutotuneDeadline, ALostDeviceIsAskedForNothing) {
         const Device device = Device::open(name);
         Stream stream = device.new_stream();
         const Buffer<float> memory = device.allocate<float>(16);
-        const Event event = stream.record();
+        const Event event = stream.record_timed();
         stream.begin_capture();
         memory.fill(1.0f, stream);
         const Graph graph = stream.end_capture();

@@ -52,7 +52,7 @@ private:
     return buffer.memory().address();
   }
   static uint64_t word(int value) { return uint32_t(value); }
-  std::unique_ptr<runtime::LoadedKernel> kernel;
+  std::shared_ptr<runtime::LoadedKernel> kernel;
 };
 
 /// Replaces every `$name` by its value.

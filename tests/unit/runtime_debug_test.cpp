@@ -37,7 +37,7 @@ protected:
     result.plan.threads = 128;
     return result;
   }
-  std::unique_ptr<runtime::LoadedKernel> loadLogging() {
+  std::shared_ptr<runtime::LoadedKernel> loadLogging() {
     Artifact logging = artifact("fake_log");
     logging.debugSites = {{true, false, "n = ", "k.cpp", 7, {{"u32", {2}}}},
                           {false, false, "n is small", "k.cpp", 8, {{"bool", {2, 2}}}}};

@@ -74,7 +74,7 @@ protected:
   static uint64_t address(const Buffer<float> &buffer) { return buffer.memory().address(); }
 
   Device device = Device::open("virtual:sm_90a");
-  std::unique_ptr<runtime::LoadedKernel> kernel = device.impl()->load(artifact());
+  std::shared_ptr<runtime::LoadedKernel> kernel = device.impl()->load(artifact());
 };
 
 // As programs that use one for CUDA give it: a stream like others, but for captures.
@@ -201,8 +201,62 @@ TEST_F(RuntimeVirtual, GraphsKeepTheirArguments) {
   EXPECT_THAT(x.download(), ElementsAre(4, 8));
 }
 
+// Launches below Kernel, too, which keeps its code itself.
+TEST_F(RuntimeVirtual, GraphsKeepTheirKernelsAndNeedNoEvents) {
+  const auto x = device.upload(std::vector<float>{1, 2});
+  const std::weak_ptr<runtime::LoadedKernel> code = kernel;
+  const Stream stream = device.new_stream(), other = device.new_stream();
+  {
+    stream.begin_capture();
+    other.wait(stream.record());
+    launch(address(x), address(x), 2, other);
+    stream.wait(other.record());
+    const Graph graph = stream.end_capture();
+    kernel = nullptr;
+    graph.launch(stream);
+    EXPECT_THAT(x.download(), ElementsAre(2, 4));
+  }
+  EXPECT_TRUE(code.expired());
+}
+
+TEST_F(RuntimeVirtual, TakesMemoryOfAnAllocatorOfTheUsers) {
+  std::vector<float> arena(4);
+  std::size_t taken = 0;
+  device.set_allocator({[&](std::size_t bytes, void *) {
+                          taken += bytes;
+                          return reinterpret_cast<std::uint64_t>(arena.data());
+                        },
+                        [&](std::uint64_t, std::size_t bytes, void *) { taken -= bytes; }});
+  {
+    const auto x = device.upload(std::vector<float>{1, 2, 3, 4});
+    device.set_allocator({});
+    EXPECT_EQ(x.data(), arena.data());
+    EXPECT_EQ(taken, 16u);
+    launch(address(x), address(x), 4, device.stream());
+    EXPECT_THAT(arena, ElementsAre(2, 4, 6, 8));
+  }
+  EXPECT_EQ(taken, 0u);
+}
+
+TEST_F(RuntimeVirtual, CopiesOfHostMemoryAreWorkInAStream) {
+  const Stream stream = device.new_stream();
+  const auto x = device.upload(std::vector<float>{0, 0});
+  auto from = device.allocate_host<float>(2);
+  const auto to = device.allocate_host<float>(2);
+  from[0] = 1, from[1] = 2;
+  stream.begin_capture();
+  x.upload(from, stream);
+  launch(address(x), address(x), 2, stream);
+  x.download(to, stream);
+  const Graph graph = stream.end_capture();
+  from = {};
+  EXPECT_THAT(x.download(), ElementsAre(0, 0));
+  graph.launch(stream);
+  EXPECT_THAT(std::vector<float>(to.begin(), to.end()), ElementsAre(2, 4));
+}
+
 TEST_F(RuntimeVirtual, EventsMeasure) {
-  Event start = device.stream().record(), end = device.stream().record();
+  Event start = device.stream().record_timed(), end = device.stream().record_timed();
   EXPECT_GE(elapsed_ms(start, end), 0.0f);
   EXPECT_TRUE(end.done());
   device.stream().wait(end);

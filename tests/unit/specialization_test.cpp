@@ -11,7 +11,7 @@
 using namespace sectile;
 using namespace sectile::runtime;
 
-static std::unique_ptr<LoadedKernel> kernel(const std::string &name) {
+static std::shared_ptr<LoadedKernel> kernel(const std::string &name) {
   Artifact artifact;
   artifact.entry = name;
   return std::make_unique<LoadedKernel>(artifact);

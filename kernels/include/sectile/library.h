@@ -52,4 +52,25 @@ using KernelOptions = std::map<std::string, std::string, std::less<>>;
 NamedTensors run_kernel(const Stream &stream, std::string_view kernel, const NamedTensors &inputs,
                         const KernelOptions &options = {}, const NamedTensors &given = {});
 
+// A call of which all is settled: the configuration, the code, the scratch memory, the outputs. A
+// handle, which keeps them and the inputs' memory.
+class PreparedCall {
+public:
+  // The call, on the tensors that it was prepared with. Launches and does not wait. All launches of
+  // one call share its scratch memory: those in several streams must be ordered.
+  void launch(const Stream &stream) const;
+  const NamedTensors &outputs() const;
+
+  struct State;
+  explicit PreparedCall(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+private:
+  std::shared_ptr<const State> state_;
+};
+
+// What run_kernel does with these arguments, but for the launch.
+PreparedCall prepare_kernel(const Device &device, std::string_view kernel,
+                            const NamedTensors &inputs, const KernelOptions &options = {},
+                            const NamedTensors &given = {});
+
 } // namespace sectile

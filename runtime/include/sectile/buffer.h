@@ -8,6 +8,22 @@ namespace sectile {
 
 namespace detail {
 
+// Host memory that a device copies from and to.
+class HostMemory {
+public:
+  HostMemory() = default;
+  HostMemory(const Device &device, std::size_t bytes);
+
+  void *data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  const std::shared_ptr<void> &allocation() const { return allocation_; }
+
+private:
+  std::shared_ptr<void> allocation_;
+  void *data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 // A stretch of device memory without a type. Every function here throws DeviceError when the device
 // fails.
 class Memory {
@@ -24,6 +40,9 @@ public:
   void upload(
       const void *source) const; // these two wait for all that was launched on the device's streams
   void download(void *target) const;
+  // These two are work in the stream. They keep the host memory until it is done.
+  void upload(const HostMemory &source, const Stream &stream) const;
+  void download(const HostMemory &target, const Stream &stream) const;
   void copy_from(const Memory &source, const Stream *stream) const;
   void fill(const void *pattern, std::size_t patternBytes, const Stream *stream) const;
 
@@ -37,6 +56,28 @@ private:
 [[noreturn]] void throwSizeMismatch(const char *what, std::size_t have, std::size_t given);
 
 } // namespace detail
+
+// Host memory that a device copies from and to while the host goes on: it is pinned. A handle:
+// copies name the same memory.
+template <Element T> class HostBuffer {
+public:
+  using value_type = T;
+
+  HostBuffer() = default; // empty
+
+  T *data() const { return static_cast<T *>(memory_.data()); }
+  std::size_t size() const { return memory_.bytes() / sizeof(T); }
+  bool empty() const { return memory_.bytes() == 0; }
+  T *begin() const { return data(); }
+  T *end() const { return data() + size(); }
+  T &operator[](std::size_t i) const { return data()[i]; }
+
+  explicit HostBuffer(detail::HostMemory memory) : memory_(std::move(memory)) {}
+  const detail::HostMemory &memory() const { return memory_; }
+
+private:
+  detail::HostMemory memory_;
+};
 
 template <Element T> class Buffer {
   static_assert(!std::is_const_v<T>,
@@ -75,6 +116,19 @@ public:
     memory_.upload(source.data());
   }
 
+  // These two are work in the stream, and do not wait. The host must leave the elements alone until
+  // it is done.
+  void upload(const HostBuffer<T> &source, const Stream &stream) const {
+    if (source.size() != size())
+      detail::throwSizeMismatch("upload", size(), source.size());
+    memory_.upload(source.memory(), stream);
+  }
+  void download(const HostBuffer<T> &target, const Stream &stream) const {
+    if (target.size() != size())
+      detail::throwSizeMismatch("download", size(), target.size());
+    memory_.download(target.memory(), stream);
+  }
+
   // Elements first … first + count - 1, of the same memory.
   Buffer slice(std::size_t first, std::size_t count) const {
     if (first > size() || count > size() - first)
@@ -111,6 +165,13 @@ template <Element T> Buffer<T> Device::allocate(std::size_t count) const {
     throw DeviceError(name() + ": a buffer of " + std::to_string(count) +
                       " elements is beyond any memory");
   return Buffer<T>(detail::Memory(*this, count * sizeof(T)));
+}
+
+template <Element T> HostBuffer<T> Device::allocate_host(std::size_t count) const {
+  if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T))
+    throw DeviceError(name() + ": a host buffer of " + std::to_string(count) +
+                      " elements is beyond any memory");
+  return HostBuffer<T>(detail::HostMemory(*this, count * sizeof(T)));
 }
 
 template <detail::HostRange R>

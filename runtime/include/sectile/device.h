@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <sectile/error.h>
 #include <sectile/types.h>
@@ -17,6 +18,7 @@ class DeviceImpl;
 }
 class Stream;
 template <Element T> class Buffer;
+template <Element T> class HostBuffer;
 
 // What a launch on a device may ask for, and what the device has.
 struct DeviceLimits {
@@ -30,6 +32,16 @@ struct DeviceLimits {
 
 struct MemoryInfo {
   std::size_t free_bytes, total_bytes;
+};
+
+// Where a device's memory comes from in place of the driver: another library's allocator, say. Both
+// functions may be called by any thread, and must not call Sectile.
+struct Allocator {
+  // Memory that is free for work in `stream`, a native stream of ours without any work of kernels.
+  // The memory is then used in all streams. Throws where there is none.
+  std::function<std::uint64_t(std::size_t bytes, void *stream)> allocate;
+  // When all work has ended that uses it.
+  std::function<void(std::uint64_t address, std::size_t bytes, void *stream)> free;
 };
 
 namespace detail {
@@ -79,6 +91,13 @@ public:
 
   template <Element T> Buffer<T> allocate(std::size_t count) const; // contents undefined
   template <detail::HostRange R> Buffer<detail::HostElement<R>> upload(const R &values) const;
+
+  // Host memory that the device copies from and to while the host goes on.
+  template <Element T> HostBuffer<T> allocate_host(std::size_t count) const;
+  // For allocations from now on; without functions: the driver's memory again.
+  void set_allocator(Allocator allocator) const;
+  // Gives the driver back what the device keeps for allocations to come.
+  void trim() const;
 
   friend bool operator==(const Device &, const Device &) = default;
 

@@ -106,8 +106,12 @@ protected:
 private:
   friend struct runtime::LaunchAccess;
   KernelState &state() const;
+  // Loaded code for such a launch. Throws LaunchError where it would have to be loaded and the
+  // stream, if there is one, is being captured.
   const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device, const Grid &grid,
-                                       const PackedLaunch &packed) const;
+                                       const PackedLaunch &packed, void *stream) const;
+  void prepareIn(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
+  void launchNow(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
 
   KernelDesc desc_;
   LaunchOptions options_;

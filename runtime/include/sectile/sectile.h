@@ -8,6 +8,7 @@
 #include <sectile/interpreter.h>
 #include <sectile/kernel.h>
 #include <sectile/language.h>
+#include <sectile/prepare.h>
 #include <sectile/report.h>
 #include <sectile/stream.h>
 #include <sectile/tensor.h>

@@ -27,7 +27,7 @@ private:
   std::shared_ptr<runtime::EventImpl> impl_;
 };
 
-// Milliseconds from one event to a later one; waits for the later one.
+// Milliseconds from one event to a later one, of Stream::record_timed(); waits for the later one.
 float elapsed_ms(const Event &from, const Event &to);
 
 // Captured work, to be launched as a whole. It keeps the memory and the code that the work uses.
@@ -51,6 +51,7 @@ public:
   void *native() const;
   void synchronize() const;
   Event record() const;                // marks the end of what is in the stream now
+  Event record_timed() const;          // the same, for elapsed_ms()
   void wait(const Event &event) const; // what comes next starts after the event
 
   // Between these two, launches, fills and copies on the device are remembered and not run.

@@ -60,7 +60,7 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
   auto artifact = device.compile(*copy, setting.compile, nullptr);
   if (!artifact)
     return artifact.takeError();
-  std::unique_ptr<runtime::LoadedKernel> kernel = device.load(*artifact);
+  std::shared_ptr<runtime::LoadedKernel> kernel = device.load(*artifact);
   std::vector<Buffer<uint8_t>> buffers;
   for (const std::vector<uint8_t> &buffer : inputs.buffers)
     buffers.push_back(opened.upload(buffer));

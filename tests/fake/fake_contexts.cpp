@@ -1,5 +1,10 @@
-// The part of fake_cuda.cpp that is about contexts: other people's, their end, errors inside kernels,
-// copies from one to another.
+// The part of the fake CUDA driver that is about contexts: other people's, their end, errors inside
+// kernels, copies from one to another.
+#include "tests/fake/FakeDriver.h"
+#include <cstdlib>
+#include <cstring>
+
+using namespace fake;
 
 namespace {
 
@@ -88,10 +93,10 @@ int cuMemcpyPeerAsync(uint64_t target, void *targetContext, uint64_t source, voi
   const auto numberOf = [](void *context) {
     return static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
   };
-  if (!inBounds(numberOf(targetContext), target, bytes) ||
-      !inBounds(numberOf(sourceContext), source, bytes))
-    return invalidValue;
   return submit(stream, [=] {
+    if (!inBounds(numberOf(targetContext), target, bytes) ||
+        !inBounds(numberOf(sourceContext), source, bytes))
+      return illegalAddress;
     std::memcpy(reinterpret_cast<void *>(target), reinterpret_cast<const void *>(source), bytes);
     return success;
   });
