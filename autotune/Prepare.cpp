@@ -46,12 +46,9 @@ void Preparation::estimate(const std::vector<size_t> &candidates,
         progress(finished);
     }
   };
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < std::min<size_t>(threads, candidates.size()); ++i)
-    others.emplace_back(work, false);
+  const size_t most = std::min<size_t>(threads, candidates.size());
+  const auto others = startThreads(most ? most - 1 : 0, [&] { work(false); });
   work(true);
-  for (std::thread &other : others)
-    other.join();
 }
 
 void Preparation::look(size_t candidate,
@@ -97,15 +94,17 @@ void Preparation::start(std::vector<size_t> candidates) {
   order = std::move(candidates);
   next = 0;
   stopped = false;
-  for (unsigned i = 0; i < std::min<size_t>(threads, order.size()); ++i)
-    workers.emplace_back([this] {
-      for (size_t i; !stopped && (i = next++) < order.size();) {
-        compile(order[i]);
-        std::lock_guard lock(mutex);
-        done[order[i]] = true;
-        changed.notify_all();
-      }
-    });
+  const auto work = [this] {
+    for (size_t i; !stopped && (i = next++) < order.size();) {
+      compile(order[i]);
+      std::lock_guard lock(mutex);
+      done[order[i]] = true;
+      changed.notify_all();
+    }
+  };
+  workers = startThreads(std::min<size_t>(threads, order.size()), work);
+  if (workers.empty()) // Whoever waits would wait for ever.
+    work();
 }
 
 void Preparation::compile(size_t candidate) {
@@ -154,8 +153,6 @@ void Preparation::finish(const std::function<bool()> &over) {
 
 void Preparation::stop() {
   stopped = true;
-  for (std::thread &worker : workers)
-    worker.join();
   workers.clear();
 }
 

@@ -5,11 +5,11 @@
 
 #include "autotune/Session.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/Threads.h"
 #include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 namespace sectile::autotune {
 
@@ -65,7 +65,7 @@ private:
   std::condition_variable changed;
   std::atomic<size_t> next = 0;
   std::atomic<bool> stopped = false;
-  std::vector<std::thread> workers;
+  std::vector<std::jthread> workers;
 };
 
 } // namespace sectile::autotune

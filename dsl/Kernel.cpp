@@ -80,12 +80,14 @@ static mlir::Value prologue(Trace &trace, mlir::Location loc, const FlatArgument
 }
 
 OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization> specializations,
-                            const void *config, MLIRContext *context, bool *stateless) {
+                            const void *config, MLIRContext *context, bool *stateless,
+                            unsigned longAxis) {
   context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
                        tile::TileDialect>();
   // The module outlives the trace, whose unfinished frames may use its values.
   OwningOpRef<ModuleOp> module;
   TracedFunctions functions;
+  functions.longAxis = longAxis;
   Trace trace(context, &functions);
   mlir::Location loc = trace.location(kernel.where);
   module = ModuleOp::create(loc);

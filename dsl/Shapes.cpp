@@ -119,20 +119,27 @@ static mlir::Value widened(Trace &trace, mlir::Location loc, mlir::Value value) 
   return convert(trace, loc, value, Kind::index, Kind::index, elementTypeOf(trace, Kind::index));
 }
 
+/// Where the launch has this axis of the kernel's grid.
+static unsigned launchedAxis(const Trace &trace, const Extent &axis) {
+  const auto number = static_cast<unsigned>(axis.number);
+  const unsigned longAxis = trace.functions ? trace.functions->longAxis : 0;
+  return number == 0 ? longAxis : number == longAxis ? 0 : number;
+}
+
 Value programId(const Extent &axis) {
   Trace &trace = Trace::current(axis.where);
   checkGridAxis(axis, "sc::program_id");
   mlir::Location loc = trace.location(axis.where);
-  return trace.wrap(
-      widened(trace, loc, tile::ProgramIdOp::create(trace.builder, loc, axis.number)));
+  return trace.wrap(widened(
+      trace, loc, tile::ProgramIdOp::create(trace.builder, loc, launchedAxis(trace, axis))));
 }
 
 Value numPrograms(const Extent &axis) {
   Trace &trace = Trace::current(axis.where);
   checkGridAxis(axis, "sc::num_programs");
   mlir::Location loc = trace.location(axis.where);
-  return trace.wrap(
-      widened(trace, loc, tile::NumProgramsOp::create(trace.builder, loc, axis.number)));
+  return trace.wrap(widened(
+      trace, loc, tile::NumProgramsOp::create(trace.builder, loc, launchedAxis(trace, axis))));
 }
 
 void setCluster(int programs, Location where) {
@@ -143,7 +150,8 @@ void setCluster(int programs, Location where) {
   if (!kernel || !kernel->hasAttr(tile::kernelAttr))
     fail(where, "sc::program_clusters: it belongs at the beginning of a kernel, outside of loops, "
                 "branches and functions");
-  if (programs > 1)
+  // A launch along another axis does without: its neighbours are other programs.
+  if (programs > 1 && !trace.functions->longAxis)
     kernel->setAttr(tile::clusterAttr, trace.builder.getI32IntegerAttr(programs));
 }
 

@@ -16,11 +16,12 @@ namespace sectile::detail {
 /// `tile` IR of the kernel, verified: a module with one `func.func` that has `tile.kernel`. The
 /// specializations are those of the flattened arguments. What the body throws passes through;
 /// CompileError tells what is wrong with the kernel. `stateless` becomes whether neither the
-/// kernel's lambda nor those of the functions that it called capture anything.
+/// kernel's lambda nor those of the functions that it called capture anything. A launch of it
+/// exchanges the grid's axis `longAxis` with the first one, and so does its code.
 mlir::OwningOpRef<mlir::ModuleOp> trace(const KernelDesc &kernel,
                                         llvm::ArrayRef<ArgSpecialization> specializations,
                                         const void *config, mlir::MLIRContext *context,
-                                        bool *stateless = nullptr);
+                                        bool *stateless = nullptr, unsigned longAxis = 0);
 
 [[noreturn]] void fail(Location where, const llvm::Twine &message);
 
@@ -36,6 +37,7 @@ struct TracedFunctions {
   std::map<Key, mlir::Operation *> traced;
   std::vector<std::uint64_t> open; ///< those that are being traced, outermost first
   bool stateless = true;           ///< none of those that were called captures anything
+  unsigned longAxis = 0;           ///< as trace() has it
 };
 
 class Trace {

@@ -8,14 +8,22 @@ using namespace llvm;
 
 namespace sectile {
 
+/// A version of PTX, and the first CUDA whose driver takes it.
+struct Ptx {
+  StringRef feature;
+  unsigned cuda;
+};
+constexpr Ptx ptx80{"ptx80", 12000}, ptx84{"ptx84", 12040}, ptx87{"ptx87", 12080};
+
 static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsigned multiprocessors,
-                     StringRef ptx) {
+                     const Ptx &ptx) {
   Target t;
   t.name = name.str();
   t.vendor = Vendor::Nvidia;
   t.triple = "nvptx64-nvidia-cuda";
   t.cpu = name.str();
-  t.features = ("+" + ptx).str();
+  t.features = ("+" + ptx.feature).str();
+  t.leastCuda = ptx.cuda;
   t.maxSharedBytes = sharedKiB * 1024;
   t.sharedBytesPerUnit = unitKiB * 1024;
   t.multiprocessors = multiprocessors;
@@ -62,15 +70,15 @@ static Target amd(StringRef name, unsigned warpSize, unsigned multiprocessors,
 static const std::vector<Target> &table() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> t;
-    t.push_back(nvidia("sm_80", 163, 164, 108, "ptx80"));
-    t.push_back(nvidia("sm_86", 99, 100, 84, "ptx80"));
-    t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, "ptx84")));
-    t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, "ptx84"))));
-    t.push_back(sinceHopper(nvidia("sm_90a", 227, 228, 132, "ptx84")));
+    t.push_back(nvidia("sm_80", 163, 164, 108, ptx80));
+    t.push_back(nvidia("sm_86", 99, 100, 84, ptx80));
+    t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, ptx84)));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, ptx84))));
+    t.push_back(sinceHopper(nvidia("sm_90a", 227, 228, 132, ptx84)));
     t.back().mmas = mma::hopper();
     t.back().tensorCopy = true;
-    t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, "ptx87"))));
-    t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, "ptx87"))));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, ptx87))));
+    t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, ptx87))));
     t.push_back(amd("gfx90a", 64, 104, mma::cdna2()));
     t.push_back(amd("gfx942", 64, 304, mma::cdna3()));
     Target mi350 = amd("gfx950", 64, 256, mma::cdna4());
@@ -105,8 +113,11 @@ Expected<Target> Target::get(StringRef name) {
   return createStringError("unknown target '" + name + "'; known are " + join(names(), ", "));
 }
 
-Target Target::forComputeCapability(unsigned major, unsigned minor) {
+Expected<Target> Target::forComputeCapability(unsigned major, unsigned minor) {
   unsigned capability = major * 10 + minor;
+  if (capability < 80)
+    return createStringError("its compute capability is " + Twine(major) + "." + Twine(minor) +
+                             ", and Sectile makes code for 8.0 and newer");
   StringRef name = "sm_80";
   if (capability >= 120)
     name = "sm_120";
@@ -118,7 +129,7 @@ Target Target::forComputeCapability(unsigned major, unsigned minor) {
     name = "sm_89";
   else if (capability >= 86)
     name = "sm_86";
-  return cantFail(get(name));
+  return get(name);
 }
 
 } // namespace sectile

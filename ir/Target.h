@@ -18,9 +18,10 @@ enum class Vendor { Nvidia, Amd };
 struct Target {
   std::string name; ///< as users write it: "sm_90a", "gfx942"
   Vendor vendor = Vendor::Nvidia;
-  std::string triple;   ///< LLVM target triple
-  std::string cpu;      ///< LLVM processor name
-  std::string features; ///< LLVM feature string
+  std::string triple;     ///< LLVM target triple
+  std::string cpu;        ///< LLVM processor name
+  std::string features;   ///< LLVM feature string
+  unsigned leastCuda = 0; ///< the first CUDA whose driver takes its code, as 12040 for 12.4
   unsigned warpSize = 32;
   unsigned maxThreads = 1024;        ///< per block
   unsigned maxSharedBytes = 49152;   ///< usable by one block
@@ -59,8 +60,8 @@ struct Target {
   /// Every known name, oldest first, NVIDIA before AMD.
   static llvm::ArrayRef<llvm::StringRef> names();
   /// The nearest known target for a CUDA compute capability; a newer chip gets its nearest known
-  /// features.
-  static Target forComputeCapability(unsigned major, unsigned minor);
+  /// features. An error for a chip that is older than all.
+  static llvm::Expected<Target> forComputeCapability(unsigned major, unsigned minor);
 };
 
 } // namespace sectile

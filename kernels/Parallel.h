@@ -1,10 +1,9 @@
 // Splits independent work of the host's own computations over its cores.
 #pragma once
+#include "runtime/Threads.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <thread>
-#include <vector>
 
 namespace sectile {
 
@@ -17,9 +16,10 @@ template <class Body> void parallelFor(std::int64_t count, Body &&body) {
     for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
       body(i);
   };
-  std::vector<std::jthread> others;
-  for (std::int64_t t = 1; t < threads; ++t)
-    others.emplace_back(work);
+  if (threads < 1)
+    return;
+  const std::vector<std::jthread> others =
+      startThreads(static_cast<std::size_t>(threads - 1), work);
   work();
 }
 

@@ -19,11 +19,9 @@ constexpr uint64_t capacity = 1 << 20;
 /// Launches in order, then programs in the order of their numbers, then as they were written.
 using Order = std::tuple<uint32_t, unsigned, unsigned, unsigned, size_t>;
 
-Order orderOf(uint64_t launch, const uint32_t *program, size_t place) {
+Order orderOf(uint64_t launch, const ProgramId &program, size_t place) {
   return {static_cast<uint32_t>(launch), program[2], program[1], program[0], place};
 }
-
-ProgramId programOf(const uint32_t *program) { return {program[0], program[1], program[2]}; }
 
 } // namespace
 
@@ -235,8 +233,13 @@ const DebugSite *DebugLogs::siteOf(uint64_t launch, uint32_t site, bool isPrint)
 }
 
 void DebugLogs::decode(const std::vector<char> &bytes, Found &found) const {
-  auto nameOf = [&](uint64_t launch) -> const std::string & {
-    return kernels[(launch >> 32) - 1]->name;
+  auto kernelOf = [&](uint64_t launch) -> const DebugKernel & {
+    return *kernels[(launch >> 32) - 1];
+  };
+  auto programOf = [&](const auto &what) {
+    ProgramId program{what.program[0], what.program[1], what.program[2]};
+    std::swap(program[0], program[kernelOf(what.launch).longAxis]);
+    return program;
   };
   Head head;
   std::memcpy(&head, bytes.data(), sizeof head);
@@ -246,10 +249,12 @@ void DebugLogs::decode(const std::vector<char> &bytes, Found &found) const {
     debuglog::Failure failure;
     std::memcpy(&failure, bytes.data() + debuglog::failuresAt + i * sizeof failure, sizeof failure);
     const DebugSite *site = siteOf(failure.launch, failure.site, /*isPrint=*/false);
-    if (failure.written && site)
-      found.failures.emplace_back(
-          orderOf(failure.launch, failure.program, i),
-          failureAt(nameOf(failure.launch), programOf(failure.program), *site, failure.index));
+    if (!failure.written || !site)
+      continue;
+    const ProgramId program = programOf(failure);
+    found.failures.emplace_back(
+        orderOf(failure.launch, program, i),
+        failureAt(kernelOf(failure.launch).name, program, *site, failure.index));
   }
   Record record;
   for (size_t at = debuglog::recordsAt; at + sizeof record <= bytes.size(); at += record.bytes) {
@@ -259,8 +264,9 @@ void DebugLogs::decode(const std::vector<char> &bytes, Found &found) const {
     if (!site || record.bytes != sizeof record + valueStart(*site, site->values.size()) ||
         at + record.bytes > bytes.size())
       break;
-    found.prints.emplace_back(orderOf(record.launch, record.program, at),
-                              formatPrint(nameOf(record.launch), programOf(record.program), *site,
+    const ProgramId program = programOf(record);
+    found.prints.emplace_back(orderOf(record.launch, program, at),
+                              formatPrint(kernelOf(record.launch).name, program, *site,
                                           bytes.data() + at + sizeof record));
   }
 }

@@ -24,7 +24,8 @@ struct GridExtents;
 struct DebugKernel {
   std::string name;
   std::vector<DebugSite> sites;
-  uint32_t number = 0; ///< among those of the device that were launched; 0 before
+  unsigned longAxis = 0; ///< as LoadedKernel has it
+  uint32_t number = 0;   ///< among those of the device that were launched; 0 before
 };
 
 class DebugLogs {

@@ -6,6 +6,7 @@
 #include "runtime/interpreter/InterpreterDevice.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -21,6 +22,15 @@ namespace {
 struct OpenDevices {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<DeviceImpl>, std::less<>> byName;
+  std::vector<std::shared_ptr<DeviceImpl>> reset; // kernels have them in their keys
+
+  const std::shared_ptr<DeviceImpl> &add(std::string_view name,
+                                         std::shared_ptr<DeviceImpl> device) {
+    device->name = name;
+    device->ownStream = Stream(std::make_shared<runtime::StreamImpl>(device, device->createStream(),
+                                                                     runtime::StreamOwner::device));
+    return byName.emplace(name, std::move(device)).first->second;
+  }
 };
 
 OpenDevices &openDevices() {
@@ -59,15 +69,31 @@ Device Device::open(std::string_view name) {
     return open(std::string(name) + ":0");
   OpenDevices &open = openDevices();
   std::lock_guard lock(open.mutex);
-  auto found = open.byName.find(name);
-  if (found == open.byName.end()) {
-    std::shared_ptr<DeviceImpl> device = openNew(name);
-    device->name = name;
-    device->ownStream = Stream(std::make_shared<runtime::StreamImpl>(device, device->createStream(),
-                                                                     runtime::StreamOwner::device));
-    found = open.byName.emplace(name, std::move(device)).first;
-  }
-  return Device(found->second);
+  const auto found = open.byName.find(name);
+  return Device(found != open.byName.end() ? found->second : open.add(name, openNew(name)));
+}
+
+Device Device::wrap(void *context) {
+  char name[64];
+  std::snprintf(name, sizeof name, "cuda context %p", context);
+  OpenDevices &open = openDevices();
+  std::lock_guard lock(open.mutex);
+  const auto found = open.byName.find(name);
+  return Device(found != open.byName.end()
+                    ? found->second
+                    : open.add(name, runtime::openCudaContext(name, context)));
+}
+
+void Device::reset() const {
+  OpenDevices &open = openDevices();
+  std::lock_guard lock(open.mutex);
+  const auto found = open.byName.find(impl_->name);
+  if (found == open.byName.end() || found->second != impl_)
+    return; // it has been already
+  open.reset.push_back(impl_);
+  open.byName.erase(found);
+  impl_->end("it was reset");
+  impl_->reset();
 }
 
 Device Device::best() {
@@ -162,6 +188,10 @@ bool DeviceImpl::anyIsLost() { return anyLost; }
 
 void DeviceImpl::giveUp(const std::string &why) {
   anyLost = true;
+  end(why);
+}
+
+void DeviceImpl::end(const std::string &why) {
   const std::string *none = nullptr;
   const auto *text = new std::string(name + " is lost to this process: " + why);
   if (!lost.compare_exchange_strong(none, text))

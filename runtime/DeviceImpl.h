@@ -44,6 +44,8 @@ public:
   const std::string name;
   const unsigned threads;
   const unsigned sharedBytes;
+  /// The grid's axis that a launch exchanges with the first one, as its code does.
+  unsigned longAxis = 0;
   const unsigned cluster; ///< blocks along the grid's first axis that run side by side
   /// The last arguments, which a launch makes of the others: from this number on.
   const unsigned firstTensorMap;
@@ -63,6 +65,7 @@ public:
   std::string name, description, target;
   DeviceLimits limits;
   int dlpackDevice = 0; ///< DLPack's number of this kind of device
+  int dlpackIndex = 0;  ///< and of this one among them
   Stream ownStream{nullptr};
   DebugLogs debugLogs{*this};
   Captures captures{*this};
@@ -73,6 +76,8 @@ public:
   /// given back stays with the driver until the process ends.
   void giveUp(const std::string &why);
   static bool anyIsLost();
+  /// The same of a device that the driver has nothing of any more.
+  void end(const std::string &why);
   bool isLost() const { return lost.load(std::memory_order_acquire) != nullptr; }
   /// Throws DeviceError where it is.
   void requireNotLost() const {
@@ -82,6 +87,10 @@ public:
 
   /// What other libraries of the vendor need of this thread, for as long as this is kept.
   virtual std::shared_ptr<void> makeCurrent() { return nullptr; }
+  /// Destroys all that the process has on the device, after end(). Whatever handles there are stay.
+  virtual void reset() {}
+  /// Whether streams of this device can wait for events of the other, and copy from its memory.
+  virtual bool reaches(const DeviceImpl &other) const { return this == &other; }
   /// Of the driver under it; empty where there is none.
   virtual std::string driverVersion() { return ""; }
   virtual MemoryInfo memory() = 0;
@@ -106,6 +115,9 @@ public:
   virtual void copyToDevice(uint64_t target, const void *source, size_t bytes, void *stream) = 0;
   virtual void copyToHost(void *target, uint64_t source, size_t bytes, void *stream) = 0;
   virtual void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) = 0;
+  /// From the memory of another device that this one reaches.
+  virtual void copyFromOther(uint64_t target, DeviceImpl &other, uint64_t source, size_t bytes,
+                             void *stream) = 0;
   /// Writes a pattern of 1, 2, 4 or 8 bytes `count` times.
   virtual void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
                     void *stream) = 0;
@@ -207,6 +219,9 @@ struct EventImpl {
 
   EventImpl(const std::shared_ptr<DeviceImpl> &device, bool timed)
       : device(device), event(*device, timed) {}
+  /// Of another library.
+  EventImpl(const std::shared_ptr<DeviceImpl> &device, void *handle)
+      : device(device), event(*device, handle) {}
 };
 
 struct GraphImpl {

@@ -37,8 +37,8 @@ private:
   int mode = driver::captureRelaxed;
 };
 
-/// `Current` makes a place, a context or a device, this thread's current one while it lives. The
-/// device stays open for as long as the process.
+/// `Current` makes a place, a context or a device, this thread's current one while it lives, or
+/// throws. The device stays open for as long as the process.
 template <class Driver, class Current> class DriverKernel : public LoadedKernel {
 public:
   DriverKernel(const Artifact &artifact, Retired &retired, typename Current::Place place,
@@ -204,6 +204,16 @@ public:
     call("copying on the device", table().memcpyDtoDAsync, to, from, bytes, stream);
   }
 
+  bool reaches(const DeviceImpl &other) const override {
+    return dynamic_cast<const DriverDevice *>(&other) != nullptr;
+  }
+  void copyFromOther(uint64_t to, DeviceImpl &other, uint64_t from, size_t bytes,
+                     void *stream) override {
+    other.requireNotLost();
+    call("copying from another device", table().memcpyPeerAsync, to, place, from,
+         static_cast<DriverDevice &>(other).place, bytes, stream);
+  }
+
   void fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
             void *stream) override {
     uint32_t words[2] = {};
@@ -245,6 +255,7 @@ public:
     // The default streams block; one of them is another stream for each thread.
     if (reinterpret_cast<uintptr_t>(stream) <= driver::lastDefaultStream)
       return;
+    checkOwnerOf(stream);
     unsigned flags = 0;
     call("asking what a stream is", table().streamGetFlags, stream, &flags);
     if (flags & driver::streamNonBlocking)
@@ -354,11 +365,17 @@ protected:
   /// any more.
   static constexpr uint64_t impliedCapture = UINT64_MAX, endedCapture = UINT64_MAX - 1;
 
+  /// In place of the device's number: another library's context. A driver's pools are of devices,
+  /// and their memory is none of such a context.
+  static constexpr int noOrdinal = -1;
+
   explicit DriverDevice(int ordinal, typename Current::Place place = {})
       : ordinal(ordinal), place(place) {}
 
   static const Driver &table() { return Driver::get(); }
 
+  /// Throws DeviceError where another library's stream is none of this device.
+  virtual void checkOwnerOf(void *) {}
   /// Eight bytes that are no four bytes twice.
   virtual void fillPairs(uint64_t to, const uint32_t (&words)[2], size_t count, void *stream) = 0;
   /// What a launch is to the driver; its error.
@@ -395,8 +412,11 @@ protected:
   template <class Function, class Handle> void release(Function function, Handle handle) noexcept {
     if (!handle || isLost())
       return;
-    const Current current(place);
-    function(handle);
+    try {
+      const Current current(place);
+      function(handle);
+    } catch (const DeviceError &) { // The context is gone, and what it had with it.
+    }
   }
 
   /// The kernel that a module was loaded for.
@@ -427,7 +447,8 @@ private:
     std::lock_guard lock(memoryMutex);
     if (!memoryStream) {
       check(table().streamCreate(&memoryStream, driver::streamNonBlocking), "creating a stream");
-      pool.open(ordinal);
+      if (ordinal != noOrdinal)
+        pool.open(ordinal);
     }
     return allocator;
   }

@@ -28,7 +28,10 @@ void Events::give(void *event, bool timed) noexcept {
 }
 
 PooledEvent::PooledEvent(DeviceImpl &device, bool timed)
-    : handle(device.events.take(timed)), timed(timed), device(device) {}
-PooledEvent::~PooledEvent() { device.events.give(handle, timed); }
+    : handle(device.events.take(timed)), timed(timed), device(device), owned(true) {}
+PooledEvent::~PooledEvent() {
+  if (owned)
+    device.events.give(handle, timed);
+}
 
 } // namespace sectile::runtime

@@ -31,6 +31,8 @@ private:
 class PooledEvent {
 public:
   PooledEvent(DeviceImpl &device, bool timed);
+  /// Of another library, which has it back.
+  PooledEvent(DeviceImpl &device, void *handle) : handle(handle), timed(true), device(device) {}
   PooledEvent(const PooledEvent &) = delete;
   ~PooledEvent();
 
@@ -39,6 +41,7 @@ public:
 
 private:
   DeviceImpl &device;
+  const bool owned = false;
 };
 
 } // namespace sectile::runtime

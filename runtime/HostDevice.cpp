@@ -30,11 +30,18 @@ struct HostGraph {
   std::vector<Work> work;
 };
 
+/// A null handle, and those that CUDA has for its default streams, are a stream that no capture
+/// has.
+bool isDefault(void *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
+HostStream &streamOf(void *stream) {
+  static HostStream byDefault;
+  return isDefault(stream) ? byDefault : *static_cast<HostStream *>(stream);
+}
+
 /// Does the work now, or remembers it where the stream is being captured.
 void submit(void *stream, Work work) {
-  auto *to = static_cast<HostStream *>(stream);
-  if (to && to->capturing())
-    to->capture->work.push_back(std::move(work));
+  if (HostStream &to = streamOf(stream); to.capturing())
+    to.capture->work.push_back(std::move(work));
   else
     work(stream);
 }
@@ -139,6 +146,22 @@ void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *st
   });
 }
 
+bool HostDevice::reaches(const DeviceImpl &other) const {
+  return dynamic_cast<const HostDevice *>(&other) != nullptr;
+}
+
+void HostDevice::copyFromOther(uint64_t to, DeviceImpl &other, uint64_t from, size_t bytes,
+                               void *stream) {
+  static_cast<HostDevice &>(other).checkRange(from, bytes, "copying from another device");
+  checkRange(to, bytes, "copying from another device");
+  submit(stream, [=, this, &other](void *) {
+    settle();
+    static_cast<HostDevice &>(other).settle();
+    std::memcpy(pointer<void>(to), pointer<void>(from), bytes);
+    deviceMemory().written(pointer<void>(to), bytes);
+  });
+}
+
 void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, size_t count,
                       void *stream) {
   checkRange(to, patternBytes * count, "filling memory");
@@ -156,7 +179,7 @@ void *HostDevice::createStream() { return new HostStream; }
 void HostDevice::destroyStream(void *stream) noexcept { delete static_cast<HostStream *>(stream); }
 
 void HostDevice::synchronizeStream(void *stream) {
-  if (static_cast<HostStream *>(stream)->capturing())
+  if (streamOf(stream).capturing())
     throw DeviceError(name + ": waiting for a stream: it is being captured");
   settle();
 }
@@ -166,21 +189,22 @@ void HostDevice::destroyEvent(void *event) noexcept { delete static_cast<HostEve
 
 void HostDevice::recordEvent(void *event, void *stream) {
   // In a capture an event orders streams and is no work: the graph may outlive it.
-  auto *in = static_cast<HostStream *>(stream);
+  const HostStream &in = streamOf(stream);
   *static_cast<HostEvent *>(event) = {std::chrono::steady_clock::now(),
-                                      in && in->capturing() ? in->capture : nullptr};
+                                      in.capturing() ? in.capture : nullptr};
 }
 
 void HostDevice::waitEvent(void *stream, void *event) {
-  auto *waits = static_cast<HostStream *>(stream);
   const auto &capture = static_cast<HostEvent *>(event)->capture;
   if (!capture || capture->ended)
     return;
-  if (waits->capturing() && waits->capture != capture)
+  refuseDefault(stream);
+  HostStream &waits = streamOf(stream);
+  if (waits.capturing() && waits.capture != capture)
     throw DeviceError(name + ": waiting for an event of another capture");
-  if (waits->capture != capture)
-    waits->began = false;
-  waits->capture = capture;
+  if (waits.capture != capture)
+    waits.began = false;
+  waits.capture = capture;
 }
 
 float HostDevice::elapsedMilliseconds(void *from, void *to) {
@@ -189,27 +213,33 @@ float HostDevice::elapsedMilliseconds(void *from, void *to) {
       .count();
 }
 
+void HostDevice::refuseDefault(void *stream) const {
+  if (isDefault(stream))
+    throw DeviceError(name + ": the default stream cannot be captured");
+}
+
 void HostDevice::beginCapture(void *stream) {
-  auto *captured = static_cast<HostStream *>(stream);
-  if (captured->capturing())
+  refuseDefault(stream);
+  HostStream &captured = streamOf(stream);
+  if (captured.capturing())
     throw DeviceError(name + ": starting a capture: the stream is being captured already");
-  captured->capture = std::make_shared<HostCapture>();
-  captured->began = true;
+  captured.capture = std::make_shared<HostCapture>();
+  captured.began = true;
 }
 
 void *HostDevice::endCapture(void *stream) {
-  auto *captured = static_cast<HostStream *>(stream);
-  if (!captured->capturing())
+  HostStream &captured = streamOf(stream);
+  if (!captured.capturing())
     throw DeviceError(name + ": ending a capture: the stream is not being captured");
-  if (!captured->began)
+  if (!captured.began)
     throw DeviceError(name + ": ending a capture: it was begun in another stream");
-  captured->capture->ended = true;
-  return new HostGraph{std::move(captured->capture->work)};
+  captured.capture->ended = true;
+  return new HostGraph{std::move(captured.capture->work)};
 }
 
 uint64_t HostDevice::captureOf(void *stream) {
-  auto *in = static_cast<HostStream *>(stream);
-  return in && in->capturing() ? reinterpret_cast<uint64_t>(in->capture.get()) : 0;
+  const HostStream &in = streamOf(stream);
+  return in.capturing() ? reinterpret_cast<uint64_t>(in.capture.get()) : 0;
 }
 
 void HostDevice::launchGraph(void *graph, void *stream) {
@@ -224,7 +254,7 @@ void HostDevice::launch(const LoadedKernel &kernel, const GridExtents &grid, voi
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
   checkGrid(kernel, grid);
-  if (auto *to = static_cast<HostStream *>(stream); !to || !to->capturing())
+  if (!streamOf(stream).capturing())
     return run(kernel, grid, arguments, stream);
   // The graph outlives the caller's arguments. None is wider than a word.
   std::vector<uint64_t> words(argumentCount(kernel));

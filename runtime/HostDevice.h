@@ -31,6 +31,9 @@ public:
   void copyToDevice(uint64_t target, const void *source, size_t bytes, void *stream) override;
   void copyToHost(void *target, uint64_t source, size_t bytes, void *stream) override;
   void copyOnDevice(uint64_t target, uint64_t source, size_t bytes, void *stream) override;
+  bool reaches(const DeviceImpl &other) const override;
+  void copyFromOther(uint64_t target, DeviceImpl &other, uint64_t source, size_t bytes,
+                     void *stream) override;
   void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
             void *stream) override;
 
@@ -64,6 +67,7 @@ protected:
                    void *stream) = 0;
 
 private:
+  void refuseDefault(void *stream) const;
   /// An allocation of the user's allocator.
   struct Chosen {
     std::shared_ptr<const Allocator> allocator;

@@ -76,9 +76,10 @@ std::vector<uint8_t> countingBits(std::span<const detail::ArgSpec> specs, BoundK
 class Key {
 public:
   Key(const DeviceImpl &device, std::span<const uint8_t> masks, const detail::PackedLaunch &packed,
-      const CompileOptions &options) {
+      const CompileOptions &options, unsigned longAxis = 0) {
     words[count++] = reinterpret_cast<uintptr_t>(&device);
     words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32 |
+                     static_cast<uint64_t>(longAxis) << 60 |
                      static_cast<uint64_t>(options.debug) << 62 |
                      static_cast<uint64_t>(options.checked) << 63;
     const auto indexBound = static_cast<uint64_t>(device.indexBound());
@@ -211,11 +212,11 @@ struct TracedKernel {
   bool stateless = false; // no lambda that was traced captures anything
 
   TracedKernel(const detail::KernelDesc &desc, const detail::PackedLaunch &packed,
-               int64_t indexBound)
+               int64_t indexBound, unsigned longAxis = 0)
       : arguments(specializations(countingBits(desc.args, boundKindOf(indexBound)), packed.words,
                                   indexBound)) {
     const auto start = std::chrono::steady_clock::now();
-    module = detail::trace(desc, arguments, packed.config, context.get(), &stateless);
+    module = detail::trace(desc, arguments, packed.config, context.get(), &stateless, longAxis);
     if (timesSink)
       timesSink->emplace_back("trace", std::chrono::duration<double, std::milli>(
                                            std::chrono::steady_clock::now() - start)
@@ -237,13 +238,15 @@ std::string print(mlir::ModuleOp module, bool locations) {
 class KeyedLaunch {
 public:
   KeyedLaunch(const detail::KernelDesc &desc, const DeviceImpl &device,
-              const CompileOptions &options, const detail::PackedLaunch &packed)
-      : desc(desc), device(device), options(options), packed(packed), target(device.codeKey()) {
+              const CompileOptions &options, const detail::PackedLaunch &packed,
+              unsigned longAxis = 0)
+      : desc(desc), device(device), options(options), packed(packed), longAxis(longAxis),
+        target(device.codeKey()) {
     if (runtime::launchIndexMode() == runtime::LaunchIndexMode::Off ||
         !runtime::CompileCache::get().disk())
       return;
     indexKey = runtime::launchKey(
-        desc, target, options,
+        desc, target, options, longAxis,
         describe(specializations(countingBits(desc.args, boundKindOf(device.indexBound())),
                                  packed.words, device.indexBound())),
         {packed.configWords, packed.configCount});
@@ -258,7 +261,7 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed, device.indexBound());
+    traced.emplace(desc, packed, device.indexBound(), longAxis);
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
@@ -269,6 +272,8 @@ public:
       key.options += " debug=0";
     if (options.checked)
       key.options += " checked=1";
+    if (longAxis)
+      key.options += " long-axis=" + std::to_string(longAxis);
     if (packed.describeConfig)
       key.options += " " + packed.describeConfig(packed.config);
     key.options += " arguments" + describe(traced->arguments) + libraries;
@@ -299,6 +304,7 @@ private:
   const DeviceImpl &device;
   const CompileOptions &options;
   const detail::PackedLaunch &packed;
+  const unsigned longAxis;
   const std::string target;
   std::optional<std::string> indexKey;
   std::optional<runtime::LaunchRecord> record;
@@ -317,6 +323,8 @@ void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs
   for (size_t i = 0; i < specs.size(); ++i) {
     const detail::Owner &owner = owners[i];
     if (owner.device && owner.device != &device)
+      owner.device->requireNotLost();
+    if (owner.device && owner.device != &device)
       throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
                         " lies on " + owner.device->name + ", the stream is one of " + device.name);
     if (owner.dlpackDevice && owner.dlpackDevice != device.dlpackDevice)
@@ -324,6 +332,11 @@ void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs
                         " is a DLPack tensor on a device of the kind " +
                         std::to_string(owner.dlpackDevice) + ", " + device.name +
                         " is of the kind " + std::to_string(device.dlpackDevice));
+    if (owner.dlpackDevice && owner.dlpackIndex != device.dlpackIndex)
+      throw LaunchError("kernel '" + std::string(kernel) + "': argument " + std::to_string(i) +
+                        " is a DLPack tensor on device " + std::to_string(owner.dlpackIndex) +
+                        " of its kind, " + device.name + " is device " +
+                        std::to_string(device.dlpackIndex));
   }
 }
 
@@ -368,7 +381,7 @@ KernelState &KernelBase::state() const {
 static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
                                       DeviceImpl &device, void *stream, const Key &key,
                                       const PackedLaunch &packed, const CompileOptions &options,
-                                      std::span<const uint8_t> masks) {
+                                      std::span<const uint8_t> masks, unsigned longAxis) {
   using Kind = Activity::Kind;
   if (stream && device.captureOf(stream))
     throw LaunchError("kernel '" + std::string(desc.name) +
@@ -382,10 +395,13 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
       throw LaunchError("kernel '" + std::string(desc.name) +
                         "': its code in the cache is for other arguments: " + fact);
     auto loaded = device.load(artifact);
+    loaded->longAxis = longAxis;
+    if (loaded->debug)
+      loaded->debug->longAxis = longAxis;
     activities.done(Kind::load, "load");
     return table.insert(key.get(), std::move(loaded));
   };
-  KeyedLaunch launch(desc, device, options, packed);
+  KeyedLaunch launch(desc, device, options, packed, longAxis);
   if (launch.known())
     if (const auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
@@ -419,15 +435,23 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
   return load(*artifact);
 }
 
-const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed,
-                                        void *stream) const {
+// The axis of this grid that is launched as the first one, where a device takes many more programs
+// along that; 0 where the grid is launched as it is.
+static unsigned longAxisOf(const Grid &grid, const DeviceLimits &limits) {
+  const unsigned axis = grid.y > limits.max_grid[1] ? 1 : grid.z > limits.max_grid[2] ? 2 : 0;
+  return grid.x <= limits.max_grid[axis] ? axis : 0;
+}
+
+const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
+                                        const PackedLaunch &packed, void *stream) const {
   const CompileOptions options = resolve(packed.options, options_);
   KernelState &state = this->state();
-  const Key key(device, state.masksFor(device), packed, options);
+  const unsigned longAxis = longAxisOf(grid, device.limits);
+  const Key key(device, state.masksFor(device), packed, options, longAxis);
   const LoadedKernel *kernel = state.table.find(key.get());
   return kernel ? *kernel
                 : *loadKernel(state.table, desc_, device, stream, key, packed, options,
-                              state.masksFor(device));
+                              state.masksFor(device), longAxis);
 }
 
 // The memory that the arguments of a captured launch point into.
@@ -446,9 +470,11 @@ static void keepForGraph(const runtime::StreamImpl &stream, std::span<const ArgS
 
 // A launch of loaded code.
 static void launchLoaded(const LoadedKernel &kernel, const runtime::StreamImpl &stream,
-                         const runtime::GridExtents &grid, std::span<const ArgSpec> specs,
+                         runtime::GridExtents grid, std::span<const ArgSpec> specs,
                          const uint64_t *words, size_t count) {
   DeviceImpl &device = *stream.device;
+  if (kernel.longAxis)
+    std::swap(grid.x, kernel.longAxis == 1 ? grid.y : grid.z);
   keepForGraph(stream, specs, words);
   void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < count; ++i)
@@ -477,7 +503,7 @@ void KernelBase::prepareIn(const Stream &stream, const Grid &grid,
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  if (prepare(device, packed, stream.native()).debug)
+  if (prepare(device, grid, packed, stream.native()).debug)
     device.debugLogs.prepare(stream.native());
 }
 
@@ -487,7 +513,7 @@ void KernelBase::launchNow(const Stream &stream, const Grid &grid,
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  launchLoaded(prepare(device, packed, stream.native()), *stream.impl(),
+  launchLoaded(prepare(device, grid, packed, stream.native()), *stream.impl(),
                {grid.x, grid.y, grid.z, packed.options.dependent || options_.dependent}, desc_.args,
                packed.words, state().countArguments());
 }
@@ -546,7 +572,7 @@ void throwDoesNotFit(const std::string &value, std::string_view type) {
 namespace runtime {
 
 const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
-  return launch.kernel->prepare(*device.impl(), launch.packed(), nullptr);
+  return launch.kernel->prepare(*device.impl(), launch.grid, launch.packed(), nullptr);
 }
 
 void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {
@@ -598,7 +624,12 @@ std::string LaunchAccess::codeHash(const detail::BoundLaunch &launch, const Devi
 }
 
 CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {
-  return *CacheKey::parse(launch.kernel->cacheKey(device, launch.packed()));
+  const CompileOptions options = LaunchAccess::options(launch);
+  const detail::PackedLaunch packed = launch.packed();
+  KeyedLaunch keyed(launch.kernel->desc_, *device.impl(), options, packed,
+                    detail::longAxisOf(launch.grid, device.limits()));
+  keyed.trace();
+  return keyed.key;
 }
 
 void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,

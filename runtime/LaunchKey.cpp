@@ -21,7 +21,7 @@ LaunchIndexMode launchIndexMode() {
 static constexpr std::string_view opening = "launch of kernel ";
 
 std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std::string &target,
-                                     const CompileOptions &options,
+                                     const CompileOptions &options, unsigned longAxis,
                                      const std::string &specialization,
                                      std::span<const uint64_t> configWords) {
   if (!kernel.stateless)
@@ -35,7 +35,10 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
                      "\noptions warps=" + std::to_string(options.warps) +
                      " stages=" + std::to_string(options.stages) +
                      " debug=" + std::to_string(options.debug) +
-                     " checked=" + std::to_string(options.checked) + "\nconfiguration";
+                     " checked=" + std::to_string(options.checked);
+  if (longAxis)
+    text += " long-axis=" + std::to_string(longAxis);
+  text += "\nconfiguration";
   for (uint64_t word : configWords)
     text += " " + llvm::utohexstr(word, /*LowerCase=*/true);
   text += "\narguments" + specialization + "\ncompiler " + compilerVersion() + "\ndefined at " +

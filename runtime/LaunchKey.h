@@ -25,7 +25,7 @@ LaunchIndexMode launchIndexMode();
 /// specialisation; target, options and compiler. Nothing where the kernel's lambda captures, or
 /// where the program's code cannot be named.
 std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std::string &target,
-                                     const CompileOptions &options,
+                                     const CompileOptions &options, unsigned longAxis,
                                      const std::string &specialization,
                                      std::span<const uint64_t> configWords);
 

@@ -98,6 +98,20 @@ void Memory::download(void *target) const {
   device->debugLogs.reportAll();
 }
 
+// Behind what the source's own stream has now, and before what it gets: what frees or overwrites
+// the source there comes later. Graphs keep the memory, and leave the order to whoever captures.
+static void copyAcross(const Stream &stream, uint64_t target, runtime::DeviceImpl &other,
+                       uint64_t source, size_t bytes) {
+  runtime::DeviceImpl &device = *stream.impl()->device;
+  const bool captured =
+      device.captureOf(stream.native()) || other.captureOf(other.ownStream.native());
+  if (!captured)
+    stream.wait(other.ownStream.record());
+  device.copyFromOther(target, other, source, bytes, stream.native());
+  if (!captured)
+    other.ownStream.wait(stream.record());
+}
+
 void Memory::upload(const HostMemory &source, const Stream &stream) const {
   if (!bytes_)
     return;
@@ -119,12 +133,17 @@ void Memory::download(const HostMemory &target, const Stream &stream) const {
 void Memory::copy_from(const Memory &source, const Stream *stream) const {
   if (!bytes_)
     return;
-  const auto &device = deviceOf(allocation_);
-  if (const auto &other = deviceOf(source.allocation_); other != device)
-    throw DeviceError("a copy from " + other->name + " to " + device->name +
-                      ": download there and upload here");
+  const auto &device = deviceOf(allocation_), &other = deviceOf(source.allocation_);
   const Stream &in = streamOr(stream, *device);
-  device->copyOnDevice(address_, source.address_, bytes_, in.native());
+  if (other == device) {
+    device->copyOnDevice(address_, source.address_, bytes_, in.native());
+  } else if (device->reaches(*other)) {
+    copyAcross(in, address_, *other, source.address_, bytes_);
+  } else {
+    std::vector<char> bytes(bytes_);
+    source.download(bytes.data());
+    return upload(bytes.data());
+  }
   keepBoth(*device, in, allocation_, source.allocation_);
 }
 

@@ -71,6 +71,15 @@ void Retired::wait() {
   release(std::move(done));
 }
 
+/// Whether the thing is given back, or gone with its context.
+static bool isReleased(const Retired::Release &release) noexcept {
+  try {
+    return release();
+  } catch (const std::exception &) {
+    return true;
+  }
+}
+
 void Retired::release(std::vector<Thing> things) noexcept {
   bool alone = true;
   if (std::ranges::any_of(things, &Thing::alone))
@@ -81,7 +90,7 @@ void Retired::release(std::vector<Thing> things) noexcept {
     }
   std::vector<Thing> again;
   for (Thing &thing : things)
-    if ((thing.alone && !alone) || !thing.release())
+    if ((thing.alone && !alone) || !isReleased(thing.release))
       again.push_back(std::move(thing));
   if (again.empty())
     return;

@@ -29,7 +29,7 @@ Event Stream::record() const { return recordIn(*impl_, /*timed=*/false); }
 Event Stream::record_timed() const { return recordIn(*impl_, /*timed=*/true); }
 
 void Stream::wait(const Event &event) const {
-  if (event.impl()->device != impl_->device)
+  if (!impl_->device->reaches(*event.impl()->device))
     throw DeviceError("a stream of " + impl_->device->name + " cannot wait for an event of " +
                       event.impl()->device->name);
   impl_->device->waitEvent(impl_->handle, event.impl()->event.handle);
@@ -52,6 +52,12 @@ Graph Stream::end_capture() const {
   return Graph(std::make_shared<runtime::GraphImpl>(impl_->device, graph, log,
                                                     impl_->device->captures.end(impl_->handle)));
 }
+
+Event Event::wrap(const Device &device, void *native) {
+  return Event(std::make_shared<runtime::EventImpl>(device.impl(), native));
+}
+
+void *Event::native() const { return impl_->event.handle; }
 
 void Event::synchronize() const {
   impl_->device->synchronizeEvent(impl_->event.handle);

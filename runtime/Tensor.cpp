@@ -1,4 +1,5 @@
 // Checks of the tensors that are handed to kernels.
+#include <algorithm>
 #include <limits>
 #include <sectile/argument.h>
 #include <sectile/tensor.h>
@@ -89,6 +90,17 @@ void checkDLPack(int code, int bits, int lanes, int rank, DType dtypeWanted, int
   if (rankWanted >= 0 && rank != rankWanted)
     throw LaunchError("a DLPack tensor of rank " + std::to_string(rank) +
                       " was given where the kernel takes rank " + std::to_string(rankWanted));
+}
+
+void checkDLPackDense(const int64_t *extents, const int64_t *strides, int rank) {
+  if (!strides || std::find(extents, extents + rank, 0) != extents + rank)
+    return;
+  int64_t dense = 1;
+  for (int i = rank; i-- > 0; dense *= extents[i])
+    if (extents[i] != 1 && strides[i] != dense)
+      throw LaunchError("a Ptr takes a DLPack tensor whose elements lie one after the other in "
+                        "row-major order, not one of extents " +
+                        listOf(extents, rank) + " and strides " + listOf(strides, rank));
 }
 
 } // namespace sectile::detail

@@ -19,7 +19,12 @@ public:
   explicit CurrentContext(void *context) {
     void *current = nullptr;
     CudaDriver::get().ctxGetCurrent(&current);
-    pushed = current != context && CudaDriver::get().ctxPushCurrent(context) == driver::success;
+    pushed = current != context;
+    if (!pushed)
+      return;
+    if (const int error = CudaDriver::get().ctxPushCurrent(context))
+      throw DeviceError("a CUDA context cannot be made current: " +
+                        CudaDriver::get().describe(error));
   }
   CurrentContext(const CurrentContext &) = delete;
   ~CurrentContext() {
@@ -32,7 +37,11 @@ private:
   bool pushed;
 };
 
-static Target targetOf(unsigned major, unsigned minor) {
+static std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+static llvm::Expected<Target> targetOf(unsigned major, unsigned minor) {
   const char *chosen = std::getenv("SECTILE_CUDA_TARGET");
   if (!chosen || !*chosen)
     return Target::forComputeCapability(major, minor);
@@ -44,44 +53,45 @@ static Target targetOf(unsigned major, unsigned minor) {
   return *std::move(target);
 }
 
+/// Why the driver cannot run code for the chip, and what it can run.
+static std::string tooOld(int version, const Target &chip) {
+  std::string text = "the driver has CUDA " + versionText(version) + ", and code for " + chip.name +
+                     " needs CUDA " + versionText(static_cast<int>(chip.leastCuda));
+  const Target oldest = llvm::cantFail(Target::get(Target::names().front()));
+  if (version >= static_cast<int>(oldest.leastCuda))
+    text += "; with SECTILE_CUDA_TARGET=" + oldest.name + " it makes do with " +
+            versionText(static_cast<int>(oldest.leastCuda));
+  return text;
+}
+
 class CudaDevice final : public DriverDevice<CudaDriver, CurrentContext> {
 public:
   CudaDevice(const std::string &called, unsigned index) : DriverDevice(static_cast<int>(index)) {
     name = called;
-    dlpackDevice = 2;
-    int device;
+    int device = 0;
     check(table().deviceGet(&device, static_cast<int>(index)), "opening the device");
-    char product[256] = "";
-    check(table().deviceGetName(product, sizeof product, device), "asking for the device's name");
-    description = product;
-    auto attribute = [&](int which) {
-      int value = 0;
-      check(table().deviceGetAttribute(&value, which, device),
-            "asking for the device's attributes");
-      return static_cast<unsigned>(value);
-    };
-    const Target chip = targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
-    target = chip.name;
-    int version = 0;
-    check(table().driverGetVersion(&version), "asking for the driver's version");
-    launchesOverlap = chip.dependentLaunch && version >= capturesOverlaps;
-    limits.warp_size = attribute(cuda::attributeWarpSize);
-    limits.max_threads = attribute(cuda::attributeMaxThreads);
-    limits.max_shared_bytes = attribute(cuda::attributeMaxSharedOptIn);
-    limits.multiprocessors = attribute(cuda::attributeMultiprocessors);
-    for (int i = 0; i < 3; ++i)
-      limits.max_grid[i] = attribute(cuda::attributeMaxGridX + i);
-    int kilohertz = 0, bits = 0; // Memory moves data at both edges of its clock.
-    if (!table().deviceGetAttribute(&kilohertz, cuda::attributeMemoryClock, device) &&
-        !table().deviceGetAttribute(&bits, cuda::attributeMemoryBusWidth, device))
-      limits.memory_gigabytes = 2e-6 * kilohertz * bits / 8;
+    learn(device);
     check(table().devicePrimaryCtxRetain(&place, device), "taking the device's context");
+    ownsContext = true;
+  }
+
+  /// On a context that another library made.
+  CudaDevice(const std::string &called, void *context) : DriverDevice(noOrdinal, context) {
+    name = called;
+    int device = 0;
+    call("asking for the context's device", table().ctxGetDevice, &device);
+    learn(device);
+  }
+
+  void reset() override {
+    if (ownsContext)
+      check(table().devicePrimaryCtxReset(dlpackIndex), "resetting the device");
   }
 
   std::string driverVersion() override {
     int version = 0;
     check(table().driverGetVersion(&version), "asking for the driver's version");
-    return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    return "CUDA " + versionText(version);
   }
 
   std::shared_ptr<void> makeCurrent() override {
@@ -123,6 +133,52 @@ public:
   }
 
 private:
+  /// What the device is and has.
+  void learn(int device) {
+    dlpackDevice = 2;
+    dlpackIndex = device;
+    char product[256] = "";
+    check(table().deviceGetName(product, sizeof product, device), "asking for the device's name");
+    description = product;
+    auto attribute = [&](int which) {
+      int value = 0;
+      check(table().deviceGetAttribute(&value, which, device),
+            "asking for the device's attributes");
+      return static_cast<unsigned>(value);
+    };
+    const std::string who = name + " (" + description + "): ";
+    llvm::Expected<Target> found =
+        targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
+    if (!found)
+      throw DeviceError(who + llvm::toString(found.takeError()));
+    const Target &chip = *found;
+    target = chip.name;
+    int version = 0;
+    check(table().driverGetVersion(&version), "asking for the driver's version");
+    if (version < static_cast<int>(chip.leastCuda))
+      throw DeviceError(who + tooOld(version, chip));
+    launchesOverlap = chip.dependentLaunch && version >= capturesOverlaps;
+    limits.warp_size = attribute(cuda::attributeWarpSize);
+    limits.max_threads = attribute(cuda::attributeMaxThreads);
+    limits.max_shared_bytes = attribute(cuda::attributeMaxSharedOptIn);
+    limits.multiprocessors = attribute(cuda::attributeMultiprocessors);
+    for (int i = 0; i < 3; ++i)
+      limits.max_grid[i] = attribute(cuda::attributeMaxGridX + i);
+    int kilohertz = 0, bits = 0; // Memory moves data at both edges of its clock.
+    if (!table().deviceGetAttribute(&kilohertz, cuda::attributeMemoryClock, device) &&
+        !table().deviceGetAttribute(&bits, cuda::attributeMemoryBusWidth, device))
+      limits.memory_gigabytes = 2e-6 * kilohertz * bits / 8;
+  }
+
+  void checkOwnerOf(void *stream) override {
+    void *context = nullptr;
+    const CurrentContext current = enter();
+    // What a driver does not tell, the calls that do work will.
+    if (!table().streamGetCtx(stream, &context) && context && context != place)
+      throw DeviceError(name + ": the stream is one of another context: Device::wrap(context) is "
+                               "the device for it");
+  }
+
   void prepareTensorMaps(const Artifact &artifact) {
     if (!table().tensorMapEncodeTiled)
       throw DeviceError(name + ": kernel '" + artifact.entry +
@@ -226,7 +282,8 @@ private:
   static constexpr int capturesOverlaps = 12030;
 
   bool launchesOverlap = false;
-  std::mutex mutex; ///< guards what follows
+  bool ownsContext = false; ///< it is the device's primary context
+  std::mutex mutex;         ///< guards what follows
   /// Stands for tensors without elements, once a kernel takes tensor maps: a piece of zeros, and
   /// one that is only written.
   uint64_t zeros = 0;
@@ -236,6 +293,12 @@ private:
 } // namespace
 
 unsigned cudaDeviceCount() { return driverDeviceCount<CudaDriver>(); }
+
+std::shared_ptr<DeviceImpl> openCudaContext(const std::string &name, void *context) {
+  if (!CudaDriver::get().missing.empty())
+    throw DeviceError(name + ": " + CudaDriver::get().missing);
+  return std::make_shared<CudaDevice>(name, context);
+}
 
 std::shared_ptr<DeviceImpl> openCudaDevice(unsigned index) {
   return openDriverDevice<CudaDriver, CudaDevice>("cuda", "CUDA", index);

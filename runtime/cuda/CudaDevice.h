@@ -12,6 +12,9 @@ unsigned cudaDeviceCount();
 /// Opens a device; throws DeviceError with the reason when that cannot be.
 std::shared_ptr<DeviceImpl> openCudaDevice(unsigned index);
 
+/// The same on a context that another library made.
+std::shared_ptr<DeviceImpl> openCudaContext(const std::string &name, void *context);
+
 } // namespace sectile::runtime
 
 #endif

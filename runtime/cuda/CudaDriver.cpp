@@ -38,7 +38,7 @@ static CudaDriver openDriver() {
 #undef CUDA_FUNCTION
   if (lacking)
     driver.missing = std::string("the CUDA driver ") + path + " is too old: it lacks " + lacking +
-                     " (CUDA 11.4 or newer is needed)";
+                     " (CUDA 12.0 or newer is needed)";
   else if (int error = driver.init(0))
     driver.missing = "the CUDA driver does not start: " + driver.describe(error);
   return driver;

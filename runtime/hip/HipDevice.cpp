@@ -3,7 +3,6 @@
 #include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/hip/HipDriver.h"
-#include <cctype>
 
 namespace sectile::runtime {
 namespace {
@@ -16,8 +15,10 @@ public:
   explicit CurrentDevice(int device) {
     HipDriver::get().getDevice(&before);
     changed = before != device;
-    if (changed)
-      HipDriver::get().setDevice(device);
+    if (!changed)
+      return;
+    if (const int error = HipDriver::get().setDevice(device))
+      throw DeviceError("a HIP device cannot be made current: " + HipDriver::get().describe(error));
   }
   CurrentDevice(const CurrentDevice &) = delete;
   ~CurrentDevice() {
@@ -30,18 +31,10 @@ private:
   bool changed;
 };
 
-/// "gfx942" of the properties: the one field of them that reads so, wherever this version of ROCm
-/// has it.
-std::string architectureIn(const std::vector<char> &properties) {
-  const std::string_view bytes(properties.data(), properties.size());
-  for (size_t at = bytes.find("gfx"); at != bytes.npos; at = bytes.find("gfx", at + 1)) {
-    size_t end = at + 3;
-    while (end < bytes.size() && std::isxdigit(static_cast<unsigned char>(bytes[end])))
-      ++end;
-    if (end - at >= 6 && end < bytes.size() && (bytes[end] == '\0' || bytes[end] == ':'))
-      return std::string(bytes.substr(at, end - at));
-  }
-  return "";
+/// "gfx942" of "gfx942:sramecc+:xnack-".
+std::string architectureIn(const std::vector<char> &properties, size_t place) {
+  const std::string_view text(&properties[place], strnlen(&properties[place], 256));
+  return std::string(text.substr(0, text.find(':')));
 }
 
 class HipDevice final : public DriverDevice<HipDriver, CurrentDevice> {
@@ -50,11 +43,12 @@ public:
       : DriverDevice(static_cast<int>(index), static_cast<int>(index)) {
     name = called;
     dlpackDevice = 10;
+    dlpackIndex = static_cast<int>(index);
     std::vector<char> properties(16384);
     check(table().getDeviceProperties(properties.data(), place),
           "asking for the device's properties");
     description = std::string(properties.data(), strnlen(properties.data(), 256));
-    const std::string architecture = architectureIn(properties);
+    const std::string architecture = architectureIn(properties, table().architectureAt);
     llvm::Expected<Target> chip = Target::get(architecture);
     if (!chip)
       throw DeviceError(name + " (" + description + "): " + llvm::toString(chip.takeError()));
@@ -63,6 +57,11 @@ public:
     limits.max_threads = chip->maxThreads;
     limits.max_shared_bytes = chip->maxSharedBytes;
     limits.multiprocessors = chip->multiprocessors;
+  }
+
+  void reset() override {
+    const CurrentDevice current(place);
+    check(table().deviceReset(), "resetting the device");
   }
 
   std::string driverVersion() override {

@@ -36,8 +36,13 @@ static HipDriver openDriver() {
 #undef HIP_FUNCTION
   need(driver.getErrorName, "hipGetErrorName");
   need(driver.getErrorString, "hipGetErrorString");
-  if (!find(driver.getDeviceProperties, "hipGetDevicePropertiesR0600")) // the name since ROCm 6
+  // Each name has the layout of its ROCm for ever: gcnArchName of hipDeviceProp_tR0600, and of the
+  // structure before ROCm 6.
+  driver.architectureAt = 1160;
+  if (!find(driver.getDeviceProperties, "hipGetDevicePropertiesR0600")) {
+    driver.architectureAt = 396;
     need(driver.getDeviceProperties, "hipGetDeviceProperties");
+  }
   if (lacking)
     driver.missing = std::string("the HIP library ") + path + " is too old: it lacks " + lacking;
   else if (int error = driver.init(0))

@@ -25,9 +25,10 @@ struct HipDriver {
 #undef HIP_FUNCTION
   const char *(*getErrorName)(int error) = nullptr;
   const char *(*getErrorString)(int error) = nullptr;
-  /// Fills a structure whose layout differs between versions of ROCm; in all of them the product's
-  /// name comes first.
+  /// Fills a structure whose layout differs between versions of ROCm. The product's name comes
+  /// first in all of them; where the architecture's is, the next one says.
   int (*getDeviceProperties)(void *properties, int device) = nullptr;
+  size_t architectureAt = 0;
 
   /// Empty when HIP is there and started; else why it cannot be used.
   std::string missing;

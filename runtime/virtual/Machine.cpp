@@ -1,5 +1,6 @@
 // Launches: blocks over host threads, and the totals of their counters.
 #include "runtime/virtual/Machine.h"
+#include "runtime/Threads.h"
 #include "runtime/virtual/Block.h"
 #include "runtime/virtual/Program.h"
 #include <algorithm>
@@ -237,13 +238,10 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     std::lock_guard idleLock(mutex);
     idleClusters.push_back(std::move(cluster));
   };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < workers; ++i)
-    threads.emplace_back(work);
-  if (blockCount)
+  if (blockCount) {
+    const std::vector<std::jthread> others = startThreads(workers - 1, work);
     work();
-  for (std::thread &thread : threads)
-    thread.join();
+  }
   if (uninitialized &&
       !(finding && (firstFailed < firstUninitialized || explainsUninitialized(finding->kind))))
     finding = std::move(uninitialized);

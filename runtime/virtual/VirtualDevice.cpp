@@ -146,6 +146,8 @@ void VirtualDevice::run(const LoadedKernel &kernel, const GridExtents &grid, voi
       latest[stream] = std::move(result.launched);
     }
   }
+  if (result.finding)
+    std::swap(result.finding->block[0], result.finding->block[kernel.longAxis]);
   if (result.finding && result.finding->kind == vgpu::FindingKind::TimedOut)
     throw DeadlinePassed(name + ": " + result.finding->text());
   if (result.finding)

@@ -24,7 +24,7 @@ UserObject::~UserObject() {
   inCallback = false;
 }
 
-static int numberIn(const char *variable) {
+int numberIn(const char *variable) {
   const char *text = std::getenv(variable);
   return text ? std::atoi(text) : 0;
 }
@@ -70,7 +70,9 @@ int enter(const char *symbol, bool needsContext) {
     return illegalAddress;
   if (!d.initialized && std::strcmp(symbol, "cuInit") != 0)
     return notInitialized;
-  return needsContext && contexts.empty() ? invalidContext : success;
+  if (needsContext && contexts.empty())
+    return invalidContext;
+  return needsContext && d.broken.count(contexts.back()) ? illegalAddress : success;
 }
 
 bool inBounds(int device, uint64_t address, size_t bytes) {
@@ -84,7 +86,9 @@ bool inBounds(int device, uint64_t address, size_t bytes) {
 }
 bool inBounds(uint64_t address, size_t bytes) { return inBounds(contexts.back(), address, bytes); }
 
-Stream &legacy(int device) { return driver().defaults[device]; }
+Stream &legacy(int device) {
+  return driver().defaults.try_emplace(device, Stream{device, 0, {}, nullptr, false}).first->second;
+}
 Stream *streamOf(void *handle) {
   if (reinterpret_cast<uintptr_t>(handle) <= 2)
     return &legacy(contexts.back());

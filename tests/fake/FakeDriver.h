@@ -109,21 +109,27 @@ struct Driver {
   std::map<std::string, std::pair<int, int>> failures;
   std::map<uint64_t, Allocation> memory;
   std::map<void *, size_t> hostMemory;
-  uint64_t given = 0; // pieces of work
-  size_t used[2] = {};
-  std::set<void *> objects;
-  std::vector<Stream *> streams; // never freed, so that no handle comes twice
-  Stream defaults[2] = {{0, 0, {}, nullptr, false}, {1, 0, {}, nullptr, false}}; // legacy streams
+  uint64_t given = 0;                 // pieces of work
+  std::vector<int> contexts = {0, 1}; // the device of each; the first two are primary ones
+  std::set<int> broken;               // contexts after an error inside a kernel
+  std::set<int> gone;                 // and those that were destroyed
+  std::map<int, size_t> used;
+  std::map<void *, int> objects;  // and the context of each
+  std::vector<Stream *> streams;  // never freed, so that no handle comes twice
+  std::map<int, Stream> defaults; // legacy streams
   uint64_t captures = 0;
   int fault = 0; // of work that ran: the next wait tells of it, and the fake bears it
   FakeLaunch last{};
 };
 Driver &driver();
-// Of this thread; a context is its device's number. Never destroyed: kernels that live as long as
-// the program unload after the thread's objects are gone, which a driver bears.
+// Of this thread. What is called a device of memory and streams is a context. Never destroyed:
+// kernels that live as long as the program unload after the thread's objects are gone, which a
+// driver bears.
 extern thread_local std::vector<int> &contexts;
 extern thread_local int captureMode;
 
+// 0 where it is not set.
+int numberIn(const char *variable);
 // This launch never ends, and nothing behind it.
 bool endless();
 // Counts the call; the error that a test asked for, or that of a missing cuInit or context.
@@ -136,7 +142,7 @@ template <class T> T *known(void *handle) {
   return driver().objects.count(handle) ? static_cast<T *>(handle) : nullptr;
 }
 template <class T> void *keep(T *object) {
-  driver().objects.insert(object);
+  driver().objects[object] = contexts.back();
   return object;
 }
 template <class T> int drop(void *handle) {

@@ -2,7 +2,8 @@
 // and an sm_86. It is strict where a real driver is forgiving: no call works without the right
 // context, and every address is checked. "Code" is text with `.entry NAME`; the kernel fake_add(x,
 // y, z, n) really adds, fake_log(log, launch) prints and asserts, others do nothing. What
-// FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process.
+// FAKE_CUDA_... variables count are calls of cuLaunchKernel in a process; FAKE_CUDA_VERSION and
+// FAKE_CUDA_CAPABILITY are what the driver and its devices say of themselves.
 //
 // Streams are as late as a driver allows: work runs when something waits for it and not before. A
 // copy to the device reads its source at once and writes the device's memory as work of the legacy
@@ -89,7 +90,8 @@ int cuInit(unsigned) {
 int cuDriverGetVersion(int *version) {
   ENTER(false)
 
-  *version = 13000;
+  const int chosen = numberIn("FAKE_CUDA_VERSION");
+  *version = chosen ? chosen : 13000;
   return success;
 }
 int cuDeviceGetCount(int *count) {
@@ -138,42 +140,18 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = 5120;
     return success;
   case 75:
-    *value = d.major;
+  case 76: {
+    const int chosen = numberIn("FAKE_CUDA_CAPABILITY"); // 75 for 7.5
+    const int capability = chosen ? chosen : d.major * 10 + d.minor;
+    *value = attribute == 75 ? capability / 10 : capability % 10;
     return success;
-  case 76:
-    *value = d.minor;
-    return success;
+  }
   case 97:
     *value = d.shared;
     return success;
   default:
     return invalidValue;
   }
-}
-int cuDevicePrimaryCtxRetain(void **context, int device) {
-  ENTER(false)
-
-  *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
-  return success;
-}
-int cuCtxGetCurrent(void **context) {
-  ENTER(false)
-
-  *context =
-      reinterpret_cast<void *>(static_cast<intptr_t>(contexts.empty() ? 0 : contexts.back() + 1));
-  return success;
-}
-int cuCtxPushCurrent_v2(void *context) {
-  ENTER(false)
-
-  contexts.push_back(static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1);
-  return success;
-}
-int cuCtxPopCurrent_v2(void **) {
-  ENTER(true)
-
-  contexts.pop_back();
-  return success;
 }
 int cuCtxSynchronize() {
   ENTER(true)
@@ -465,7 +443,8 @@ int cuFuncGetAttribute(int *value, int attribute, void *) {
 int cuFuncSetAttribute(void *function, int attribute, int value) {
   ENTER(true)
 
-  if (attribute != 8 || value > devices[contexts.back()].shared)
+  if (attribute != 8 ||
+      value > devices[driver().contexts[static_cast<size_t>(contexts.back())]].shared)
     return invalidValue;
   static_cast<Function *>(function)->maxDynamicShared = value;
   return success;

@@ -9,6 +9,11 @@ void fakeCudaFail(const char *symbol, int error, int times);
 int fakeCudaCalls(const char *symbol);
 // Objects (memory, streams, events, graphs, modules) that live now.
 int fakeCudaLive();
+// A context of somebody else's on a device, and its end.
+void *fakeCudaContext(int device);
+void fakeCudaDestroyContext(void *context);
+// From now on the device's primary context is as after an error inside a kernel.
+void fakeCudaBreak(int device);
 struct FakeLaunch {
   unsigned grid[3], threads, sharedBytes;
   void *stream;

@@ -18,6 +18,8 @@ int cuMemFree_v2(uint64_t);
 int cuMemcpyHtoD_v2(uint64_t, const void *, size_t);
 int cuMemcpyDtoH_v2(void *, uint64_t, size_t);
 int cuMemcpyDtoDAsync_v2(uint64_t, uint64_t, size_t, void *);
+int cuMemcpyPeerAsync(uint64_t, void *, uint64_t, void *, size_t, void *);
+int cuDevicePrimaryCtxReset_v2(int);
 int cuMemsetD8Async(uint64_t, unsigned char, size_t, void *);
 int cuMemsetD16Async(uint64_t, unsigned short, size_t, void *);
 int cuMemsetD32Async(uint64_t, unsigned, size_t, void *);
@@ -86,7 +88,8 @@ int hipSetDevice(int wanted) {
 }
 int hipGetDevicePropertiesR0600(void *properties, int which) {
   std::memset(properties, 0, 1472);
-  std::strcpy(static_cast<char *>(properties), which ? "Fake gfx board" : "Fake MI");
+  // Some products are called as an architecture is.
+  std::strcpy(static_cast<char *>(properties), which ? "gfx90a" : "Fake MI");
   std::strcpy(static_cast<char *>(properties) + 1160, which ? "gfx9999" : "gfx942:sramecc+:xnack-");
   return 0;
 }
@@ -105,6 +108,16 @@ int hipMemcpyDtoH(void *to, void *from, size_t bytes) {
 int hipMemcpyDtoDAsync(void *to, void *from, size_t bytes, void *stream) {
   return ON_DEVICE, cuMemcpyDtoDAsync_v2(number(to), number(from), bytes, stream);
 }
+int hipMemcpyPeerAsync(void *to, int toDevice, const void *from, int fromDevice, size_t bytes,
+                       void *stream) {
+  const auto context = [](int of) {
+    return reinterpret_cast<void *>(static_cast<intptr_t>(of + 1));
+  };
+  return ON_DEVICE,
+         cuMemcpyPeerAsync(number(to), context(toDevice), number(const_cast<void *>(from)),
+                           context(fromDevice), bytes, stream);
+}
+int hipDeviceReset() { return cuDevicePrimaryCtxReset_v2(device); }
 int hipMemsetD8Async(void *to, unsigned char value, size_t count, void *stream) {
   return ON_DEVICE, cuMemsetD8Async(number(to), value, count, stream);
 }

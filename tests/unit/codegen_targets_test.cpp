@@ -80,10 +80,17 @@ TEST(TargetTable, UnknownNamesListTheKnown) {
 }
 
 TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
-  EXPECT_EQ(Target::forComputeCapability(8, 7).name, "sm_86");
-  EXPECT_EQ(Target::forComputeCapability(9, 0).name, "sm_90a");
-  EXPECT_EQ(Target::forComputeCapability(10, 3).name, "sm_100");
-  EXPECT_EQ(Target::forComputeCapability(13, 0).name, "sm_120");
+  const auto targetOf = [](unsigned major, unsigned minor) {
+    return cantFail(Target::forComputeCapability(major, minor)).name;
+  };
+  EXPECT_EQ(targetOf(8, 7), "sm_86");
+  EXPECT_EQ(targetOf(9, 0), "sm_90a");
+  EXPECT_EQ(targetOf(10, 3), "sm_100");
+  EXPECT_EQ(targetOf(13, 0), "sm_120");
+  auto older = Target::forComputeCapability(7, 5);
+  ASSERT_FALSE(older);
+  EXPECT_EQ(toString(older.takeError()),
+            "its compute capability is 7.5, and Sectile makes code for 8.0 and newer");
 }
 
 } // namespace

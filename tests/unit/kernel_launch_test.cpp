@@ -41,6 +41,11 @@ Kernel copy{"copy",
               store(to.ptr(), load(from.ptr()) * scale + step);
             }};
 
+Kernel inPairs{"in_pairs", [](Ptr<float> x) {
+                 program_clusters(2);
+                 store(x, program_id(0) + program_id(1) * num_programs(2));
+               }};
+
 template <class E, class F> std::string message(F &&f) {
   try {
     f();
@@ -99,6 +104,30 @@ TEST_F(KernelLaunch, TakesWhatFits) {
   copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}).transpose(), 1.0, 2);
 }
 
+// A Ptr knows no strides: what it reads one after the other has to lie so.
+TEST_F(KernelLaunch, PointersTakeDLPackTensorsThatAreDense) {
+  DLTensor tensor{};
+  tensor.data = x.data();
+  tensor.device = {kDLCUDA, 0};
+  tensor.dtype = {kDLFloat, 32, 1};
+  const auto launch = [&](std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+    tensor.ndim = static_cast<int>(shape.size());
+    tensor.shape = shape.data();
+    tensor.strides = strides.data();
+    return message<LaunchError>([&] { add.launch(device.stream(), 1, tensor, y, z, 64); });
+  };
+  EXPECT_EQ(launch({2, 4}, {4, 1}), "nothing was thrown");
+  EXPECT_EQ(launch({1, 4}, {77, 1}), "nothing was thrown");
+  EXPECT_EQ(launch({4, 1}, {1, 0}), "nothing was thrown");
+  EXPECT_EQ(launch({}, {}), "nothing was thrown");
+  EXPECT_EQ(launch({0, 4}, {9, 9}), "nothing was thrown");
+  EXPECT_EQ(launch({4}, {2}), "a Ptr takes a DLPack tensor whose elements lie one after the other "
+                              "in row-major order, not one of extents [4] and strides [2]");
+  EXPECT_THAT(launch({2, 4}, {1, 2}), HasSubstr("extents [2, 4] and strides [1, 2]"));
+  EXPECT_THAT(launch({2, 4}, {8, 1}), HasSubstr("strides [8, 1]"));
+  EXPECT_THAT(launch({4}, {-1}), HasSubstr("strides [-1]"));
+}
+
 TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   std::int64_t shape[] = {64};
   DLTensor tensor{};
@@ -117,6 +146,10 @@ TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   tensor.device = {kDLCPU, 0};
   EXPECT_THAT(message<LaunchError>(launch),
               HasSubstr("argument 0 is a DLPack tensor on a device of the kind 1"));
+  tensor.device = {kDLCUDA, 1};
+  EXPECT_THAT(
+      message<LaunchError>(launch),
+      HasSubstr("argument 0 is a DLPack tensor on device 1 of its kind, cuda:0 is device 0"));
   tensor.device = {kDLCUDA, 0};
   EXPECT_EQ(message<LaunchError>([&] {
               copy<float>.launch(device.stream(), 1, tensor, sectile::tensor(z, {8, 8}), 1, 2);
@@ -134,6 +167,28 @@ TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   EXPECT_EQ(message<LaunchError>(
                 [&] { copy<float>.launch(device.stream(), 1, square, square, 1, 40000); }),
             "argument 40000 does not fit into i16");
+}
+
+// Devices take 65535 programs along y and z. A longer axis is launched as the first one, by code of
+// its own, which knows of it and has no clusters.
+TEST_F(KernelLaunch, LongAxesAreLaunchedFirst) {
+  auto grid = [&](Grid given) {
+    inPairs.launch(device.stream(), given, x);
+    const FakeLaunch launch = lastLaunch();
+    return std::vector<unsigned>(launch.grid, launch.grid + 3);
+  };
+  const uint64_t before = compiled();
+  EXPECT_EQ(grid({2, 65'535, 65'535}), (std::vector<unsigned>{2, 65'535, 65'535}));
+  EXPECT_EQ(compiled(), before + 1);
+  EXPECT_EQ(grid({3, 65'536, 5}), (std::vector<unsigned>{65'536, 3, 5}));
+  EXPECT_EQ(grid({65'535, 2, 100'000}), (std::vector<unsigned>{100'000, 2, 65'535}));
+  EXPECT_EQ(compiled(), before + 3);
+  EXPECT_EQ(grid({5, 70'000, 3}), (std::vector<unsigned>{70'000, 5, 3}));
+  EXPECT_EQ(grid({4, 1, 1}), (std::vector<unsigned>{4, 1, 1}));
+  EXPECT_EQ(compiled(), before + 3);
+  for (const Grid &tooLarge : {Grid(65'536, 65'536), Grid(2, 65'536, 65'536)})
+    EXPECT_THAT(message<LaunchError>([&] { grid(tooLarge); }),
+                HasSubstr("blocks; cuda:0 takes at most 2147483647 x 65535 x 65535"));
 }
 
 TEST_F(KernelLaunch, TensorsStayInsideTheirBuffers) {

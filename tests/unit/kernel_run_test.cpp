@@ -33,6 +33,23 @@ Kernel copy{"copy", [](View<const T, 2> from, View<T, 2> to) {
                                     from.tile(16, 32).load(program_id(0), program_id(1)));
             }};
 
+Function placeOf{"place_of", [](Int x) {
+                   return (program_id(2) * num_programs(1) + program_id(1)) * num_programs(0) + x;
+                 }};
+Kernel places{"places", [](Ptr<int> out) {
+                program_clusters(1);
+                const Int place = placeOf(program_id(0));
+                store(out + place, place);
+              }};
+Kernel failsAt{"fails_at", [](Ptr<int> out, Int x, Int z) {
+                 device_assert(program_id(0) != x || program_id(2) != z, "here");
+                 store(out, 1, program_id(0) == x && program_id(2) == z);
+               }};
+Kernel writesFar{"writes_far", [](Ptr<int> out, Int x, Int z) {
+                   const auto isIt = program_id(0) == x && program_id(2) == z;
+                   store(out + z * 16, 1, isIt);
+                 }};
+
 class KernelRun : public test::OnDevice {};
 SECTILE_INSTANTIATE_ON(KernelRun,
                        "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
@@ -50,6 +67,45 @@ TEST_P(KernelRun, ScalarsAndPointers) {
       for (size_t i = 0; i < values.size(); ++i)
         ASSERT_EQ(got[i], values[i] * (negate ? -2.5f : 2.5f)) << "n = " << n << ", element " << i;
     }
+  }
+}
+
+// Along y and z a device takes 65535 programs; along x many more.
+TEST_P(KernelRun, LongAxesOfGrids) {
+  auto run = [&](Grid grid) {
+    const size_t count = size_t{grid.x} * grid.y * grid.z;
+    auto out = device.allocate<int>(count);
+    out.poison();
+    places.launch(device.stream(), grid, out, {.warps = 1});
+    const std::vector<int> got = out.download();
+    for (size_t i = 0; i < count; ++i)
+      ASSERT_EQ(got[i], static_cast<int>(i)) << grid.x << " x " << grid.y << " x " << grid.z;
+  };
+  run({2, 3, 4});
+  run({2, 65'536});
+  run({1, 2, 65'536});
+  run({2, 3, 4});
+}
+
+TEST_P(KernelRun, LongAxesOfGridsInReports) {
+  if (GetParam() == "interpreter")
+    GTEST_SKIP() << "it stops at the first program that fails";
+  auto out = device.allocate<int>(2);
+  failsAt.launch(device.stream(), {2, 1, 65'536}, out, 1, 65'535, {.warps = 1});
+  try {
+    device.stream().synchronize();
+    FAIL() << "the assertion did not fail";
+  } catch (const AssertionError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("(1, 0, 65535)"));
+  }
+  if (!GetParam().starts_with("virtual"))
+    return; // a chip says nothing of the place, and is lost
+  try {
+    writesFar.launch(device.stream(), {2, 1, 65'536}, out, 1, 65'535, {.warps = 1});
+    FAIL() << "nothing was found";
+  } catch (const runtime::KernelFault &fault) {
+    EXPECT_EQ(fault.finding.block[0], 1u);
+    EXPECT_EQ(fault.finding.block[2], 65'535u);
   }
 }
 

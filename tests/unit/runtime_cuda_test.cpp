@@ -72,6 +72,44 @@ TEST_F(RuntimeCuda, TellsWhatTheDeviceIs) {
   EXPECT_EQ(Device::all()[1], Device::open("cuda:1"));
 }
 
+/// An environment variable while this lives.
+struct Environment {
+  Environment(const char *name, const char *value) : name(name) { setenv(name, value, 1); }
+  Environment(const Environment &) = delete;
+  ~Environment() { unsetenv(name); }
+  const char *const name;
+};
+
+TEST_F(RuntimeCuda, ChipsThatNoCodeIsForAreRefused) {
+  for (const auto &[capability, text] : {std::pair{"75", "7.5"}, {"70", "7.0"}, {"61", "6.1"}}) {
+    const Environment older("FAKE_CUDA_CAPABILITY", capability);
+    EXPECT_EQ(message<DeviceError>([] { runtime::openCudaDevice(0); }),
+              "cuda:0 (Fake H): its compute capability is " + std::string(text) +
+                  ", and Sectile makes code for 8.0 and newer");
+  }
+  const Environment newer("FAKE_CUDA_CAPABILITY", "103");
+  EXPECT_EQ(runtime::openCudaDevice(0)->target, "sm_100");
+}
+
+TEST_F(RuntimeCuda, DriversThatTakeNoCodeOfOursAreRefused) {
+  const auto opens = [](const char *version, const char *capability) {
+    const Environment driver("FAKE_CUDA_VERSION", version),
+        chip("FAKE_CUDA_CAPABILITY", capability);
+    return message<DeviceError>([] { runtime::openCudaDevice(0); });
+  };
+  EXPECT_EQ(opens("11080", "80"),
+            "cuda:0 (Fake H): the driver has CUDA 11.8, and code for sm_80 needs CUDA 12.0");
+  EXPECT_EQ(opens("12000", "80"), "nothing was thrown");
+  EXPECT_EQ(opens("12030", "90"),
+            "cuda:0 (Fake H): the driver has CUDA 12.3, and code for sm_90a needs CUDA 12.4; with "
+            "SECTILE_CUDA_TARGET=sm_80 it makes do with 12.0");
+  EXPECT_EQ(opens("12040", "90"), "nothing was thrown");
+  EXPECT_THAT(opens("12060", "120"), HasSubstr("code for sm_120 needs CUDA 12.8"));
+  EXPECT_EQ(opens("12080", "120"), "nothing was thrown");
+  const Environment target("SECTILE_CUDA_TARGET", "sm_80");
+  EXPECT_EQ(opens("12030", "90"), "nothing was thrown");
+}
+
 TEST_F(RuntimeCuda, MakesTensorMapsOfArguments) {
   Artifact code = artifact("fake_map");
   code.plan.firstTensorMap = 2;
@@ -223,9 +261,6 @@ TEST_F(RuntimeCuda, CopiesOnTheDevice) {
   auto target = device.allocate<int>(2);
   target.copy_from(source);
   EXPECT_THAT(target.download(), ElementsAre(1, 2));
-  auto elsewhere = Device::open("cuda:1").allocate<int>(2);
-  EXPECT_THAT(message<DeviceError>([&] { elsewhere.copy_from(source); }),
-              HasSubstr("from cuda:0 to cuda:1"));
   EXPECT_THAT(message<DeviceError>([&] { target.fill(0, Device::open("cuda:1").stream()); }),
               HasSubstr("a stream of cuda:1 was given for memory of cuda:0"));
 }
@@ -422,8 +457,7 @@ TEST_F(RuntimeCuda, EventsMeasureAndOrder) {
   EXPECT_GE(elapsed_ms(start, end), 3.0f);
   EXPECT_TRUE(end.done());
   device.stream().wait(end);
-  EXPECT_THAT(message<DeviceError>([&] { Device::open("cuda:1").stream().wait(end); }),
-              HasSubstr("a stream of cuda:1 cannot wait for an event of cuda:0"));
+  Device::open("cuda:1").stream().wait(end);
 }
 
 TEST_F(RuntimeCuda, WrappedStreamsStayTheirOwners) {

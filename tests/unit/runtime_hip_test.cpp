@@ -56,9 +56,19 @@ TEST_F(RuntimeHip, TellsWhatTheDeviceIs) {
   EXPECT_EQ(device.limits().warp_size, 64u);
   EXPECT_EQ(message<DeviceError>([] { Device::open("hip:2"); }), "hip:2: there are 2 HIP devices");
   EXPECT_THAT(message<DeviceError>([] { Device::open("hip:1"); }),
-              HasSubstr("hip:1 (Fake gfx board): unknown target 'gfx9999'"));
+              HasSubstr("hip:1 (gfx90a): unknown target 'gfx9999'"));
   for (const Device &other : Device::all())
     EXPECT_NE(other.name(), "hip:1") << "a device that does not open is not among them";
+}
+
+TEST_F(RuntimeHip, ResetsAndOpensAgain) {
+  auto buffer = device.upload(std::vector<int>{1});
+  device.reset();
+  EXPECT_EQ(message<DeviceError>([&] { buffer.download(); }),
+            "hip:0 is lost to this process: it was reset");
+  const Device again = Device::open("hip:0");
+  EXPECT_NE(again, device);
+  EXPECT_THAT(again.upload(std::vector<int>{2}).download(), ElementsAre(2));
 }
 
 TEST_F(RuntimeHip, MovesAndFillsMemory) {

@@ -77,6 +77,29 @@ protected:
   std::shared_ptr<runtime::LoadedKernel> kernel = device.impl()->load(artifact());
 };
 
+// As programs that use one for CUDA give it: a stream like others, but for captures.
+TEST_F(RuntimeVirtual, TheNullStreamIsTheDefaultOne) {
+  const Stream stream = Stream::wrap(device, nullptr);
+  auto x = device.upload(std::vector<float>(32, 1.5f)), z = device.allocate<float>(32);
+  launch(address(x), address(z), 32, stream);
+  stream.synchronize();
+  EXPECT_EQ(z.download(), std::vector<float>(32, 3.0f));
+  const Event event = stream.record();
+  stream.wait(event);
+  stream.wait(device.stream().record());
+  event.synchronize();
+  EXPECT_TRUE(event.done());
+  EXPECT_THAT(message<DeviceError>([&] { stream.begin_capture(); }),
+              HasSubstr("the default stream cannot be captured"));
+  EXPECT_THAT(message<DeviceError>([&] { stream.end_capture(); }), HasSubstr("ending a capture"));
+  const Stream captured = device.new_stream();
+  captured.begin_capture();
+  const Event inCapture = captured.record();
+  EXPECT_THAT(message<DeviceError>([&] { stream.wait(inCapture); }),
+              HasSubstr("the default stream cannot be captured"));
+  captured.end_capture().launch(stream);
+}
+
 TEST_F(RuntimeVirtual, IsTheDeviceWhereThereIsNoOther) {
   EXPECT_EQ(Device::best(), device);
   EXPECT_EQ(device.name(), "virtual:sm_90a");

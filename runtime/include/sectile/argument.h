@@ -13,6 +13,7 @@ template <class D>
 concept DLPackTensor = requires(const D &tensor) {
   tensor.data;
   tensor.device.device_type;
+  tensor.device.device_id;
   tensor.ndim;
   tensor.dtype.code;
   tensor.dtype.bits;
@@ -26,18 +27,21 @@ concept DLPackTensor = requires(const D &tensor) {
 struct Owner {
   const runtime::DeviceImpl *device = nullptr;
   int dlpackDevice = 0;      // DLPack's number of the kind of device, or 0
+  int dlpackIndex = 0;       // of the device among those of its kind
   std::uint64_t address = 0; // these two of the buffer that the argument is in or of
   std::size_t bytes = 0;
 
   Owner() = default;
   Owner(const Memory &memory)
       : device(memory.owner()), address(memory.address()), bytes(memory.bytes()) {}
-  explicit Owner(int dlpackDevice) : dlpackDevice(dlpackDevice) {}
+  Owner(int dlpackDevice, int dlpackIndex) : dlpackDevice(dlpackDevice), dlpackIndex(dlpackIndex) {}
 };
 
 // Throws LaunchError when the tensor has other elements or another rank (-1: any) than the kernel's
 // parameter.
 void checkDLPack(int code, int bits, int lanes, int rank, DType dtypeWanted, int rankWanted);
+// Throws LaunchError where the elements do not lie one after the other in row-major order.
+void checkDLPackDense(const std::int64_t *extents, const std::int64_t *strides, int rank);
 [[noreturn]] void throwDoesNotFit(const std::string &value, std::string_view type);
 [[noreturn]] void throwNotDense(std::int64_t stride);
 
@@ -73,9 +77,11 @@ public:
   Argument(std::span<U, N> span) : Argument(span.data()) {}
   template <DLPackTensor D>
   Argument(const D &tensor)
-      : address_(dlpackAddress(tensor)), owner_(int(tensor.device.device_type)) {
+      : address_(dlpackAddress(tensor)),
+        owner_(int(tensor.device.device_type), int(tensor.device.device_id)) {
     checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
                 -1);
+    checkDLPackDense(tensor.shape, tensor.strides, tensor.ndim);
   }
   template <class U>
     requires(!DLPackTensor<U> && !std::is_pointer_v<U> && !std::is_array_v<U> &&
@@ -114,7 +120,8 @@ public:
   }
   template <DLPackTensor D>
   Argument(const D &tensor)
-      : address_(dlpackAddress(tensor)), owner_(int(tensor.device.device_type)) {
+      : address_(dlpackAddress(tensor)),
+        owner_(int(tensor.device.device_type), int(tensor.device.device_id)) {
     checkDLPack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.ndim, dtype_of<T>,
                 N);
     std::int64_t stride = 1;

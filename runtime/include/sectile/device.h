@@ -57,7 +57,7 @@ using HostElement =
 } // namespace detail
 
 // A handle: copies are the same device. A name opened twice is the same device, too, and stays
-// open.
+// open until it is reset.
 class Device {
 public:
   // The first CUDA device, else the first HIP device, else the virtual GPU. SECTILE_DEVICE names
@@ -66,6 +66,9 @@ public:
   // "cuda:0", "hip:1", "virtual:sm_90a", "virtual:gfx942" …, "interpreter"; throws DeviceError with
   // the reason, or the known names.
   static Device open(std::string_view name);
+  // On a context that another library made, a CUcontext; for a green context what
+  // cuCtxFromGreenCtx gives. It has to be there until the device is reset.
+  static Device wrap(void *context);
   // Runs kernels as they are traced, one program at a time on the host: what the language means.
   static Device interpreter();
   // Every device that opens: the real ones, then a virtual one for each target, the interpreter.
@@ -81,6 +84,10 @@ public:
   stream() const; // the device's own; launches and fills go there unless told otherwise
   Stream new_stream() const;
   void synchronize() const; // waits for all streams
+  // Gives up all that the process has on the device: its memory, streams, code, of other libraries
+  // too. Handles from before are of no more use; open() opens the device again. This is the way out
+  // of an error inside a kernel. A wrapped context is given up and not destroyed.
+  void reset() const;
 
   template <Element T> Buffer<T> allocate(std::size_t count) const; // contents undefined
   template <detail::HostRange R> Buffer<detail::HostElement<R>> upload(const R &values) const;

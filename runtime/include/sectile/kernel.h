@@ -108,8 +108,8 @@ private:
   KernelState &state() const;
   // Loaded code for such a launch. Throws LaunchError where it would have to be loaded and the
   // stream, if there is one, is being captured.
-  const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device, const PackedLaunch &packed,
-                                       void *stream) const;
+  const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device, const Grid &grid,
+                                       const PackedLaunch &packed, void *stream) const;
   void prepareIn(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
   void launchNow(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
 

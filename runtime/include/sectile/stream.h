@@ -13,6 +13,10 @@ struct GraphImpl;
 
 class Event {
 public:
+  // An event of another library (a CUevent, a hipEvent_t). It must outlive what this returns.
+  static Event wrap(const Device &device, void *native);
+
+  void *native() const;
   void synchronize() const; // waits until the stream has come here
   bool done() const;
 
