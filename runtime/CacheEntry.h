@@ -56,6 +56,9 @@ struct DecodedEntry {
   std::string_view key, content;
 };
 std::optional<DecodedEntry> decodeEntry(std::string_view bytes);
+/// Whether these bytes, which decodeEntry() does not take, are a whole entry of another version of
+/// the format: magic number, version and checksum are the same in all.
+bool isOfAnotherVersion(std::string_view bytes);
 std::optional<StoredKernel> decodeKernel(std::string_view content);
 std::optional<LaunchRecord> decodeLaunch(std::string_view content);
 

@@ -38,6 +38,9 @@ void describe(const DiskStore &store, ListedEntry &listed) {
   }
   const std::optional<std::string> bytes = store.peek(listed.name);
   const std::optional<DecodedEntry> entry = bytes ? decodeEntry(*bytes) : std::nullopt;
+  // What is whole and yet not understood another build wrote.
+  if (entry || (bytes && isOfAnotherVersion(*bytes)))
+    listed.kind = ListedEntry::OtherVersion;
   if (!entry)
     return;
   listed.key = entry->key;

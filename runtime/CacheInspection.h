@@ -15,10 +15,11 @@ namespace sectile::runtime {
 struct ListedEntry {
   enum Kind {
     Kernel,
-    Launch,     ///< of the launch index
-    Damaged,    ///< not what any version of this library wrote as it is
-    SetAside,   ///< was found damaged before: NAME.bad
-    Unfinished, ///< is being written, or its writer died: NAME.N.N.tmp
+    Launch,       ///< of the launch index
+    OtherVersion, ///< of the format, and whole
+    Damaged,      ///< not what any version of this library wrote as it is
+    SetAside,     ///< was found damaged before: NAME.bad
+    Unfinished,   ///< is being written, or its writer died: NAME.N.N.tmp
   };
   Kind kind = Damaged;
   std::string name; ///< of the file

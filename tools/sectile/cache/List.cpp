@@ -34,9 +34,10 @@ llvm::json::Value jsonOf(const ListedEntry &entry) {
 }
 
 const char *stateOf(ListedEntry::Kind kind) {
-  return kind == ListedEntry::SetAside     ? "set aside"
-         : kind == ListedEntry::Unfinished ? "unfinished"
-                                           : "damaged or of another version";
+  return kind == ListedEntry::SetAside       ? "set aside"
+         : kind == ListedEntry::Unfinished   ? "unfinished"
+         : kind == ListedEntry::OtherVersion ? "of another version"
+                                             : "damaged";
 }
 
 size_t goodOnes(const autotune::Problem &problem) {
@@ -121,11 +122,13 @@ int sectile::tool::runCacheList(const CommandLine &line) {
   std::cout << store.folder() << ": " << kernels.size() << " kernels, " << launches << " launches, "
             << bytesText(bytes) << "\n";
   printKernels(kernels);
-  std::map<std::string, size_t> states;
+  std::map<ListedEntry::Kind, size_t> states;
   for (const ListedEntry &entry : others)
-    ++states[stateOf(entry.kind)];
-  for (const auto &[state, count] : states)
-    std::cout << count << " files are " << state << ": `sectile cache prune` removes them\n";
+    ++states[entry.kind];
+  for (const auto &[kind, count] : states)
+    std::cout << count << " files are " << stateOf(kind)
+              << (kind == ListedEntry::OtherVersion ? "" : ": `sectile cache prune` removes them")
+              << "\n";
   std::cout << (kernels.empty() ? "" : "\n") << problems.size() << " measured problems\n";
   printProblems(problems);
   return 0;
