@@ -15,7 +15,8 @@ constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'c'};
 constexpr uint32_t version = 4;
 constexpr uint32_t lastUncheckedVersion = 3; // up to here the checksum left the version out
 constexpr size_t headerSize = sizeof magic + sizeof version + sizeof(XXH128_canonical_t);
-constexpr std::string_view launchSuffix = ".launch";
+constexpr std::string_view launchSuffix = ".launch", machineSuffix = ".cubin";
+constexpr std::string_view machineOpening = "machine code of kernel ";
 
 XXH128_canonical_t checksum(std::string_view bytes, uint32_t seed = 0) {
   XXH128_canonical_t canonical;
@@ -140,7 +141,20 @@ std::optional<LaunchRecord> decodeLaunch(std::string_view content) {
   return record;
 }
 
-std::string_view suffixOf(EntryKind kind) { return kind == EntryKind::Launch ? launchSuffix : ""; }
+std::string machineCodeKey(std::string_view kernel) {
+  return std::string(machineOpening) + std::string(kernel) + "\n";
+}
+
+std::string kernelOfMachineCode(std::string_view key) {
+  if (!key.starts_with(machineOpening))
+    return "";
+  key.remove_prefix(machineOpening.size());
+  return std::string(key.substr(0, key.find('\n')));
+}
+
+std::string_view suffixOf(EntryKind kind) {
+  return kind == EntryKind::Launch ? launchSuffix : kind == EntryKind::Machine ? machineSuffix : "";
+}
 
 bool namesKernel(std::string_view name) { return name.find('.') == name.npos; }
 

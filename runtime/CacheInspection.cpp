@@ -50,6 +50,10 @@ void describe(const DiskStore &store, ListedEntry &listed) {
       listed.parts.kernel = kernelOfLaunch(listed.key);
       listed.launch = std::move(*launch);
     }
+  } else if (entry->kind == EntryKind::Machine) {
+    listed.kind = ListedEntry::Machine;
+    listed.parts.kernel = kernelOfMachineCode(listed.key);
+    listed.codeBytes = entry->content.size();
   } else if (std::optional<CachedKernel> kernel = decodeCached(listed.name, *entry)) {
     listed.kind = ListedEntry::Kernel;
     listed.parts = std::move(kernel->key);

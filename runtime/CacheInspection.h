@@ -16,6 +16,7 @@ struct ListedEntry {
   enum Kind {
     Kernel,
     Launch,       ///< of the launch index
+    Machine,      ///< machine code of a compiled kernel
     OtherVersion, ///< of the format, and whole
     Damaged,      ///< not what any version of this library wrote as it is
     SetAside,     ///< was found damaged before: NAME.bad
@@ -25,9 +26,9 @@ struct ListedEntry {
   std::string name; ///< of the file
   uint64_t bytes = 0;
   int64_t lastUsed = 0; ///< nanoseconds since 1970
-  std::string key;      ///< the whole key of a kernel or a launch
+  std::string key;      ///< the whole key of a kernel, a launch or machine code
 
-  CacheKey parts; ///< of a launch only the kernel's name
+  CacheKey parts; ///< of a launch and of machine code only the kernel's name
 
   // Of a kernel:
   std::string form; ///< "ptx", "hsaco", "virtual", "interpreter"

@@ -240,6 +240,28 @@ void CompileCache::rememberLaunch(const std::string &launchKey, const CacheKey &
     write(EntryKind::Launch, hash(launchKey), launchKey, encode(record));
 }
 
+std::optional<std::string>
+CompileCache::machineCode(const std::string &key,
+                          const std::function<std::optional<std::string>()> &make) {
+  if (!store)
+    return std::nullopt;
+  const std::string name = hash(key);
+  const auto find = [&]() -> std::optional<std::string> {
+    const Place place =
+        this->find(EntryKind::Machine, name, [&](std::string_view other) { return other == key; });
+    return place.bytes ? std::optional<std::string>(place.content) : std::nullopt;
+  };
+  if (std::optional<std::string> code = find())
+    return code;
+  const DiskStore::Lock lock = store->lock(candidate(EntryKind::Machine, name, 0), patience);
+  if (std::optional<std::string> code = find())
+    return code;
+  std::optional<std::string> code = make();
+  if (code)
+    write(EntryKind::Machine, name, key, *code);
+  return code;
+}
+
 void CompileCache::setAside(const std::string &name) {
   store->setAside(name);
   warnOnce("a damaged entry of the compile cache was set aside, its kernel is compiled anew: " +

@@ -50,6 +50,11 @@ public:
   /// Makes findLaunch() find the kernel of this key.
   void rememberLaunch(const std::string &launchKey, const CacheKey &key, const std::string &irHash);
 
+  /// Machine code on disk by all that it depends on; made, by one of those that ask at once, where
+  /// it is not there. Nothing without a folder, or where `make` gives nothing.
+  std::optional<std::string> machineCode(const std::string &key,
+                                         const std::function<std::optional<std::string>()> &make);
+
   struct Counts {
     uint64_t memoryHits, diskHits, compiles;
   };

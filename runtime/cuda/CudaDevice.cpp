@@ -1,9 +1,11 @@
 // A CUDA device: its primary context, which other CUDA code in the process shares, and the calls
 // into the driver.
 #include "runtime/cuda/CudaDevice.h"
+#include "codegen/BuildId.h"
 #include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
+#include "runtime/cuda/MachineCode.h"
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -60,7 +62,9 @@ public:
             "asking for the device's attributes");
       return static_cast<unsigned>(value);
     };
-    const Target chip = targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
+    codeUser = {attribute(cuda::attributeMajor), attribute(cuda::attributeMinor), driverVersion(),
+                buildOf(reinterpret_cast<const void *>(table().init))};
+    const Target chip = targetOf(codeUser.major, codeUser.minor);
     target = chip.name;
     int version = 0;
     check(table().driverGetVersion(&version), "asking for the driver's version");
@@ -94,16 +98,15 @@ public:
     requireKind(artifact, {"ptx", "cubin"});
     if (!artifact.plan.tensorMaps.empty())
       prepareTensorMaps(artifact);
-    const CurrentContext current = enter();
     void *module = nullptr;
-    std::string log(16384, '\0');
-    int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};
-    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
-    if (int error = table().moduleLoadDataEx(&module, artifact.bytes.c_str(), 2, options, values)) {
-      log.resize(std::strlen(log.c_str()));
-      fail(error,
-           "loading kernel '" + artifact.entry + "'" + (log.empty() ? "" : " (" + log + ")"));
-    }
+    std::optional<std::string> machineCode;
+    if (artifact.kind == "ptx")
+      machineCode = machineCodeOf(artifact, codeUser);
+    const CurrentContext current = enter();
+    // Where the driver refuses it, it takes the PTX.
+    if (!machineCode || table().moduleLoadDataEx(&module, machineCode->data(), 0, nullptr,
+                                                 nullptr) != driver::success)
+      module = loadModule(artifact);
     auto kernel = kernelIn(artifact, module);
     auto attribute = [&](int which) {
       int value = 0;
@@ -122,6 +125,19 @@ public:
   }
 
 private:
+  void *loadModule(const Artifact &artifact) {
+    void *module = nullptr;
+    std::string log(16384, '\0');
+    int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};
+    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+    if (int error = table().moduleLoadDataEx(&module, artifact.bytes.c_str(), 2, options, values)) {
+      log.resize(std::strlen(log.c_str()));
+      fail(error,
+           "loading kernel '" + artifact.entry + "'" + (log.empty() ? "" : " (" + log + ")"));
+    }
+    return module;
+  }
+
   void prepareTensorMaps(const Artifact &artifact) {
     if (!table().tensorMapEncodeTiled)
       throw DeviceError(name + ": kernel '" + artifact.entry +
@@ -224,6 +240,7 @@ private:
   /// The first driver whose captures take launches that overlap.
   static constexpr int capturesOverlaps = 12030;
 
+  MachineCodeUser codeUser;
   bool launchesOverlap = false;
   std::mutex mutex; ///< guards what follows
   /// Stands for tensors without elements, once a kernel takes tensor maps: a piece of zeros, and

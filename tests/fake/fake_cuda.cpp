@@ -36,6 +36,7 @@ enum Result {
   invalidDevice = 101,
   invalidImage = 200,
   invalidContext = 201,
+  noBinaryForChip = 209,
   invalidPtx = 218,
   invalidHandle = 400,
   notFound = 500,
@@ -106,7 +107,8 @@ struct Driver {
   std::vector<Stream *> streams; // never freed, so that no handle comes twice
   Stream defaults[2] = {{0, 0, {}, nullptr, false}, {1, 0, {}, nullptr, false}}; // legacy streams
   uint64_t captures = 0;
-  int fault = 0; // of work that ran: the next wait tells of it, and the fake bears it
+  int compiles = 0; // of PTX
+  int fault = 0;    // of work that ran: the next wait tells of it, and the fake bears it
   FakeLaunch last{};
 };
 Driver &driver() {
@@ -313,6 +315,7 @@ int fakeCudaCalls(const char *symbol) {
   return all;
 }
 int fakeCudaLive() { return static_cast<int>(driver().objects.size() + driver().memory.size()); }
+int fakeCudaCompiles() { return driver().compiles; }
 FakeLaunch fakeCudaLastLaunch() { return driver().last; }
 
 int cuGetErrorName(int error, const char **name) {
@@ -345,7 +348,8 @@ int cuInit(unsigned) {
 int cuDriverGetVersion(int *version) {
   ENTER(false)
 
-  *version = 13000;
+  const int chosen = numberIn("FAKE_CUDA_VERSION");
+  *version = chosen ? chosen : 99000; // no ptxas is of this release
   return success;
 }
 int cuDeviceGetCount(int *count) {
@@ -737,6 +741,7 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
   *milliseconds = std::chrono::duration<float, std::milli>(b->mark->time - a->mark->time).count();
   return success;
 }
+// A fake cubin is "\x7fELF", the chip in a line of its own, and PTX.
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
                        void **values) {
   ENTER(true)
@@ -744,11 +749,18 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *op
   if (const int error = unsafe())
     return error;
   std::string text = static_cast<const char *>(image);
-  if (text.find(".entry") == text.npos) {
+  if (text.rfind("\x7f", 0) == 0) {
+    const Device &here = devices[contexts.back()];
+    const std::string chip = "ELFsm_" + std::to_string(here.major) + std::to_string(here.minor);
+    if (text.compare(1, chip.size(), chip) != 0)
+      return noBinaryForChip;
+  } else if (text.find(".entry") == text.npos) {
     for (unsigned i = 0; i < count; ++i)
       if (options[i] == 5)
         std::strcpy(static_cast<char *>(values[i]), "fake ptxas: no entry");
     return invalidPtx;
+  } else {
+    ++driver().compiles;
   }
   *module = keep(new Module{std::move(text)});
   return success;

@@ -9,6 +9,8 @@ void fakeCudaFail(const char *symbol, int error, int times);
 int fakeCudaCalls(const char *symbol);
 // Objects (memory, streams, events, graphs, modules) that live now.
 int fakeCudaLive();
+// How often the driver compiled PTX.
+int fakeCudaCompiles();
 struct FakeLaunch {
   unsigned grid[3], threads, sharedBytes;
   void *stream;
