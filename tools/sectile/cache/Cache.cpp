@@ -42,7 +42,7 @@ runtime::DiskStore &writableCacheFolder() {
 std::vector<runtime::ListedEntry> damagedMeasurements() {
   std::vector<runtime::ListedEntry> found;
   const std::filesystem::path file = autotune::Database::get().file();
-  for (const char *ending : {".bad", ".bad-wal", ".bad-shm"}) {
+  for (const char *ending : {".bad", ".bad-wal", ".bad-shm", ".bad-journal"}) {
     std::error_code missing;
     runtime::ListedEntry entry;
     entry.kind = runtime::ListedEntry::SetAside;
