@@ -21,7 +21,7 @@ namespace sectile::autotune {
 namespace {
 
 constexpr char fileName[] = "tuning.sqlite";
-constexpr const char *companions[] = {"-wal", "-shm"};
+constexpr const char *companions[] = {"-wal", "-shm", "-journal"};
 constexpr std::chrono::seconds openPatience{10};
 
 std::vector<std::string> split(std::string_view text) {
@@ -221,12 +221,15 @@ void Database::openFile(const std::string &folder) {
   }
   opened = info;
   writable = folderWritable && faccessat(directory, fileName, W_OK, AT_EACCESS) == 0;
+  const bool local = runtime::isLocal(directory);
   if (writable) {
-    disk = TuningStore::inFile(folder + "/" + fileName, true);
+    disk = TuningStore::inFile(folder + "/" + fileName, true, local);
   } else {
     whyNot = path + ": " + (folderWritable ? std::strerror(errno) : whyNotWritable);
+    if (logged && !local)
+      throw StoreError{StoreError::Other, "it has a log, which only who may write can read here"};
     // SQLite reads the log that a killed process left, but needs a log; bytes alone need none.
-    disk = logged ? TuningStore::inFile(folder + "/" + fileName, false)
+    disk = logged ? TuningStore::inFile(folder + "/" + fileName, false, local)
                   : TuningStore::ofBytes(bytesOf(directory, fileName, false));
   }
   disk->origin = path + "/" + fileName;
@@ -241,20 +244,16 @@ TuningStore *Database::openDisk() {
       sameFile(now, opened) && (writable || sameContent(now, opened)))
     return disk.get();
   disk.reset();
-  // Where the folder lies now, links resolved: SQLite opens by name, and follows no link.
-  char folder[PATH_MAX];
-  const ssize_t length =
-      readlink(("/proc/self/fd/" + std::to_string(directory)).c_str(), folder, sizeof folder);
   for (int attempt = 0; attempt < 2 && !disk && !unusable; ++attempt) {
     const Lease opening = leases.claim(directory, "open", openPatience);
     try {
-      openFile(length > 0 ? std::string(folder, static_cast<size_t>(length)) : path);
+      openFile(folderNow());
     } catch (const StoreError &error) {
       disk.reset();
       whyNot = path + "/" + fileName + ": " + error.what;
-      if (error.kind == StoreError::Damaged)
+      if (error.kind == StoreError::Damaged && isDamaged(folderNow()))
         setAside(error.what);
-      else if (error.kind == StoreError::Newer)
+      else if (error.kind == StoreError::Newer || error.kind == StoreError::Logged)
         unusable = true;
       if (unusable)
         warnOnce("the database of measurements is not used: " + whyNot);
@@ -263,13 +262,35 @@ TuningStore *Database::openDisk() {
   return disk.get();
 }
 
+// Where the folder lies now, links resolved: SQLite opens by name, and follows no link.
+std::string Database::folderNow() const {
+  char folder[PATH_MAX];
+  const ssize_t length =
+      readlink(("/proc/self/fd/" + std::to_string(directory)).c_str(), folder, sizeof folder);
+  return length > 0 ? std::string(folder, static_cast<size_t>(length)) : path;
+}
+
+// Whether a new connection finds the file that was opened last damaged, too: one error alone is
+// none of the file, as a stale page from a file server or a statement that two processes met at.
+bool Database::isDamaged(const std::string &folder) {
+  if (!writable)
+    return true; // as far as can be told; it stays where it is
+  const std::string file = folder + "/" + fileName;
+  try {
+    const auto again = TuningStore::inFile(file, true, runtime::isLocal(directory));
+    return !again->verifyStructure().empty();
+  } catch (const StoreError &error) {
+    return error.kind == StoreError::Damaged;
+  }
+}
+
 // Takes the file that was opened last out of the way, with the lock of opening held.
 void Database::setAside(const std::string &why) {
   struct stat now;
   if (fstatat(directory, fileName, &now, AT_SYMLINK_NOFOLLOW) != 0 || !sameFile(now, opened))
     return; // another process did
   const std::string bad = std::string(fileName) + ".bad";
-  for (const char *companion : {"", companions[0], companions[1]})
+  for (const char *companion : {"", companions[0], companions[1], companions[2]})
     if (renameat(directory, (std::string(fileName) + companion).c_str(), directory,
                  (bad + companion).c_str()) != 0 &&
         errno != ENOENT) {
@@ -299,7 +320,8 @@ template <class Work> bool Database::onDisk(bool writing, const Work &work) {
       disk.reset();
       if (error.kind == StoreError::Damaged) {
         const Lease opening = leases.claim(directory, "open", openPatience);
-        setAside(error.what);
+        if (isDamaged(folderNow()))
+          setAside(error.what);
       }
     }
   }

@@ -93,6 +93,8 @@ private:
   template <class Work> void everywhere(const Work &work);
   TuningStore *openDisk();
   void openFile(const std::string &folder);
+  bool isDamaged(const std::string &folder);
+  std::string folderNow() const;
   void setAside(const std::string &why);
   void closeDisk();
   void loadLayers();

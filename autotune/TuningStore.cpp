@@ -4,6 +4,7 @@
 #include "autotune/Statement.h"
 #include <charconv>
 #include <cstring>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int applicationId = 0x53637454; // "SctT"
 constexpr int schemaVersion = 1;
-constexpr int patienceMilliseconds = 10000;
+constexpr int patienceMilliseconds = 10000, takeOverMilliseconds = 1000;
 
 constexpr char createSchema[] = R"(
   CREATE TABLE problem (
@@ -231,16 +232,44 @@ std::unique_ptr<TuningStore> TuningStore::inMemory() {
   return store;
 }
 
-std::unique_ptr<TuningStore> TuningStore::inFile(const std::string &path, bool writable) {
+void TuningStore::chooseJournal(const std::string &path, bool local) {
+  Connection &c = *connection;
+  if (local) {
+    // Where a file system has no shared memory it stays as it is, and works all the same.
+    c.execute("PRAGMA journal_mode = WAL");
+    // A commit survives the process; the machine's end may take the last ones, never the rest.
+    c.execute("PRAGMA synchronous = NORMAL");
+    return;
+  }
+  // The index of a log lies in shared memory, which other machines do not see. A file that was
+  // written with a log is opened without that memory, by one process, and has none from then on.
+  const StoreError logged{StoreError::Logged, "others use it with a log, which takes a local disk"};
+  const bool isLogged = access((path + "-wal").c_str(), F_OK) == 0;
+  if (isLogged)
+    sqlite3_busy_timeout(c.database, takeOverMilliseconds);
+  try {
+    c.execute("PRAGMA locking_mode = EXCLUSIVE");
+    Statement truncate;
+    truncate.prepare(c.database, "PRAGMA journal_mode = TRUNCATE");
+    Statement::Rows rows = truncate.run();
+    if (!rows.next() || rows.text(0) != "truncate")
+      throw logged;
+    c.execute("PRAGMA locking_mode = NORMAL");
+  } catch (const StoreError &error) {
+    if (isLogged && error.kind == StoreError::Busy)
+      throw logged;
+    throw;
+  }
+  sqlite3_busy_timeout(c.database, patienceMilliseconds);
+}
+
+std::unique_ptr<TuningStore> TuningStore::inFile(const std::string &path, bool writable,
+                                                 bool local) {
   std::unique_ptr<TuningStore> store(new TuningStore);
   store->open(path,
               (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOFOLLOW);
-  if (writable) {
-    // Where a file system has no shared memory it stays as it is, and works all the same.
-    store->connection->execute("PRAGMA journal_mode = WAL");
-    // A commit survives the process; the machine's end may take the last ones, never the rest.
-    store->connection->execute("PRAGMA synchronous = NORMAL");
-  }
+  if (writable)
+    store->chooseJournal(path, local);
   store->checkSchema(writable);
   store->prepare();
   return store;
@@ -397,16 +426,19 @@ size_t TuningStore::remove(const Database::Predicate &unwanted) {
   return doomed.size();
 }
 
-std::vector<std::string> TuningStore::verify() {
+std::vector<std::string> TuningStore::verifyStructure() {
   std::vector<std::string> faults;
   Statement check;
   check.prepare(connection->database, "PRAGMA integrity_check");
-  {
-    Statement::Rows rows = check.run();
-    while (rows.next())
-      if (const std::string line = rows.text(0); line != "ok")
-        faults.push_back(line);
-  }
+  Statement::Rows rows = check.run();
+  while (rows.next())
+    if (const std::string line = rows.text(0); line != "ok")
+      faults.push_back(line);
+  return faults;
+}
+
+std::vector<std::string> TuningStore::verify() {
+  std::vector<std::string> faults = verifyStructure();
   Statement::Rows rows = connection->all.run();
   while (rows.next()) {
     const TuningKey key = readKey(rows, measurementColumns);

@@ -16,6 +16,7 @@ struct StoreError {
     Damaged, ///< not a database, not of measurements, or not whole
     Newer,   ///< written by a later version, which knows better
     Busy,    ///< others did not let go of it in time
+    Logged,  ///< others use it with a log, which this process cannot share
     Other,   ///< of the system: no space, no permission
   } kind;
   std::string what;
@@ -25,8 +26,8 @@ class TuningStore {
 public:
   static std::unique_ptr<TuningStore> inMemory();
   /// Opens a file that exists, and fills an empty one if it may. No part of its path may be a
-  /// symbolic link.
-  static std::unique_ptr<TuningStore> inFile(const std::string &path, bool writable);
+  /// symbolic link. Where it is not `local`, processes of several machines may use it at once.
+  static std::unique_ptr<TuningStore> inFile(const std::string &path, bool writable, bool local);
   /// Of a file's bytes, for reading.
   static std::unique_ptr<TuningStore> ofBytes(std::string bytes);
   ~TuningStore();
@@ -39,6 +40,8 @@ public:
   std::vector<Problem> problems(std::string_view kernel);
   size_t remove(const Database::Predicate &unwanted);
   std::vector<std::string> verify();
+  /// What SQLite finds wrong with the file.
+  std::vector<std::string> verifyStructure();
   /// In one transaction: takes in those that are not known, or were measured earlier.
   Database::Imported merge(const std::vector<Problem> &problems);
 
@@ -48,6 +51,7 @@ private:
   struct Connection;
   TuningStore();
   void open(const std::string &path, int flags);
+  void chooseJournal(const std::string &path, bool local);
   void checkSchema(bool writable);
   void prepare();
   void put(const TuningKey &key, const Measurement &measurement);

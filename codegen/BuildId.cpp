@@ -3,9 +3,13 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 namespace {
 
@@ -81,6 +85,19 @@ std::optional<sectile::CodePlace> sectile::placeOf(const void *code) {
   return place;
 }
 
+std::string sectile::buildOf(const void *code) {
+  if (std::optional<CodePlace> place = placeOf(code))
+    return place->buildId;
+  Dl_info object;
+  char path[PATH_MAX];
+  struct stat info;
+  // The name behind links has a driver's version in it.
+  if (!dladdr(code, &object) || !realpath(object.dli_fname, path) || stat(path, &info) != 0)
+    return "unknown";
+  return llvm::StringRef(path).rsplit('/').second.str() + ":" + std::to_string(info.st_size) + ":" +
+         std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+}
+
 std::optional<std::vector<std::string>> sectile::buildIdsBelow(const void *code) {
   bool isPlugin = true;
   forEachObject([&](const dl_phdr_info &object) {
@@ -106,9 +123,6 @@ std::optional<std::vector<std::string>> sectile::buildIdsBelow(const void *code)
 }
 
 const std::string &sectile::libraryBuildId() {
-  static const std::string id = [] {
-    const auto place = placeOf(&anchor);
-    return place ? place->buildId : "";
-  }();
+  static const std::string id = buildOf(&anchor);
   return id;
 }

@@ -28,6 +28,10 @@ struct CodePlace {
 };
 std::optional<CodePlace> placeOf(const void *code);
 
+/// Tells the builds of a library that is loaded apart, by a function in it: the build ID, or, where
+/// it has none, its file's name, size and time of the last change.
+std::string buildOf(const void *code);
+
 } // namespace sectile
 
 #endif

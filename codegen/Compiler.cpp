@@ -14,10 +14,12 @@
 #include "ir/cta/Cta.h"
 #include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "passes/Kernel.h"
 #include "passes/Pipelines.h"
 #include "passes/analysis/Clusters.h"
 #include "sectile/version.h"
+#include "llvm-c/Core.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/DataLayout.h"
@@ -52,9 +54,17 @@ Expected<Form> formByName(StringRef name, const Target &target) {
                                  known + " can");
 }
 
+// A distribution updates LLVM and MLIR without a new version and without building this anew.
 std::string compilerVersion() {
-  return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() +
-         " llvm " LLVM_VERSION_STRING;
+  static const std::string version = [] {
+    const auto verifyOfMlir =
+        static_cast<llvm::LogicalResult (*)(Operation *, bool)>(&mlir::verify);
+    return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() +
+           " llvm " LLVM_VERSION_STRING " build " +
+           buildOf(reinterpret_cast<const void *>(&LLVMGetVersion)) + " mlir build " +
+           buildOf(reinterpret_cast<const void *>(verifyOfMlir));
+  }();
+  return version;
 }
 
 namespace {

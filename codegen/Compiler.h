@@ -80,8 +80,8 @@ struct ResourceEstimate {
 llvm::Expected<ResourceEstimate> estimateResources(mlir::ModuleOp module, const Target &target,
                                                    const CompileOptions &options);
 
-/// Everything about this compiler that its output depends on: versions of Sectile and LLVM. Part of
-/// cache keys.
+/// Everything about this compiler that its output depends on: versions and builds of Sectile, and
+/// of the LLVM and MLIR that are loaded. Part of cache keys.
 std::string compilerVersion();
 
 } // namespace sectile

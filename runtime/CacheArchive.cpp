@@ -79,6 +79,8 @@ std::optional<Imported> importCache(DiskStore &store, const std::string &file,
     const Member member{fields.view(), fields.view()};
     const std::optional<DecodedEntry> entry =
         fields.ok() ? decodeEntry(member.bytes) : std::nullopt;
+    if (!entry && fields.ok() && isOfAnotherVersion(member.bytes))
+      return refuse("it holds an entry of another version");
     if (!entry || !nameFits(member.name, *entry))
       return refuse("it holds an entry that is damaged");
     members.push_back(member);

@@ -12,14 +12,29 @@ namespace sectile::runtime {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'c'};
-constexpr uint32_t version = 3;
+constexpr uint32_t version = 4;
+constexpr uint32_t lastUncheckedVersion = 3; // up to here the checksum left the version out
 constexpr size_t headerSize = sizeof magic + sizeof version + sizeof(XXH128_canonical_t);
-constexpr std::string_view launchSuffix = ".launch";
+constexpr std::string_view launchSuffix = ".launch", machineSuffix = ".cubin";
+constexpr std::string_view machineOpening = "machine code of kernel ";
 
-XXH128_canonical_t checksum(std::string_view bytes) {
+XXH128_canonical_t checksum(std::string_view bytes, uint32_t seed = 0) {
   XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed));
   return canonical;
+}
+
+// The version of an entry that is whole, whatever is in it.
+std::optional<uint32_t> versionOf(std::string_view bytes) {
+  if (bytes.size() < headerSize || std::memcmp(bytes.data(), magic, sizeof magic) != 0)
+    return std::nullopt;
+  ByteReader header(bytes.substr(sizeof magic));
+  const auto found = header.number<uint32_t>();
+  const auto expected = header.number<XXH128_canonical_t>(),
+             actual = checksum(bytes.substr(headerSize), found <= lastUncheckedVersion ? 0 : found);
+  if (std::memcmp(&expected, &actual, sizeof expected) != 0)
+    return std::nullopt;
+  return found;
 }
 
 constexpr uint32_t debugFlag = 1, checkedFlag = 2;
@@ -60,21 +75,19 @@ std::string encodeEntry(EntryKind kind, std::string_view key, std::string_view c
   std::string bytes(magic, sizeof magic);
   ByteWriter header(bytes);
   header.number(version);
-  header.number(checksum(body));
+  header.number(checksum(body, version));
   return bytes + body;
 }
 
+bool isOfAnotherVersion(std::string_view bytes) {
+  const std::optional<uint32_t> found = versionOf(bytes);
+  return found && *found != version;
+}
+
 std::optional<DecodedEntry> decodeEntry(std::string_view bytes) {
-  if (bytes.size() < headerSize || std::memcmp(bytes.data(), magic, sizeof magic) != 0)
+  if (versionOf(bytes) != version)
     return std::nullopt;
-  ByteReader header(bytes.substr(sizeof magic));
-  const std::string_view body = bytes.substr(headerSize);
-  if (header.number<uint32_t>() != version)
-    return std::nullopt;
-  const auto expected = header.number<XXH128_canonical_t>(), actual = checksum(body);
-  if (std::memcmp(&expected, &actual, sizeof expected) != 0)
-    return std::nullopt;
-  ByteReader fields(body);
+  ByteReader fields(bytes.substr(headerSize));
   DecodedEntry entry;
   entry.kind = static_cast<EntryKind>(fields.number<uint32_t>());
   entry.key = fields.view();
@@ -128,7 +141,20 @@ std::optional<LaunchRecord> decodeLaunch(std::string_view content) {
   return record;
 }
 
-std::string_view suffixOf(EntryKind kind) { return kind == EntryKind::Launch ? launchSuffix : ""; }
+std::string machineCodeKey(std::string_view kernel) {
+  return std::string(machineOpening) + std::string(kernel) + "\n";
+}
+
+std::string kernelOfMachineCode(std::string_view key) {
+  if (!key.starts_with(machineOpening))
+    return "";
+  key.remove_prefix(machineOpening.size());
+  return std::string(key.substr(0, key.find('\n')));
+}
+
+std::string_view suffixOf(EntryKind kind) {
+  return kind == EntryKind::Launch ? launchSuffix : kind == EntryKind::Machine ? machineSuffix : "";
+}
 
 bool namesKernel(std::string_view name) { return name.find('.') == name.npos; }
 

@@ -26,8 +26,9 @@ struct CacheKey {
 };
 
 enum class EntryKind : uint32_t {
-  Kernel = 1, ///< a compiled kernel
-  Launch = 2, ///< which compiled kernel a launch needs, known without a trace
+  Kernel = 1,  ///< a compiled kernel
+  Launch = 2,  ///< which compiled kernel a launch needs, known without a trace
+  Machine = 3, ///< machine code of a compiled kernel: the content is the code
 };
 
 /// A kernel as it is kept, with what it takes to compile it again.
@@ -56,10 +57,17 @@ struct DecodedEntry {
   std::string_view key, content;
 };
 std::optional<DecodedEntry> decodeEntry(std::string_view bytes);
+/// Whether these bytes, which decodeEntry() does not take, are a whole entry of another version of
+/// the format: magic number, version and checksum are the same in all.
+bool isOfAnotherVersion(std::string_view bytes);
 std::optional<StoredKernel> decodeKernel(std::string_view content);
 std::optional<LaunchRecord> decodeLaunch(std::string_view content);
 
-/// The end of the names of entries of a kind: nothing, or ".launch".
+/// The first line of the key of a kernel's machine code, and the kernel that such a key is of.
+std::string machineCodeKey(std::string_view kernel);
+std::string kernelOfMachineCode(std::string_view key);
+
+/// The end of the names of entries of a kind: nothing, ".launch" or ".cubin".
 std::string_view suffixOf(EntryKind kind);
 /// Whether a kernel's entry has such a name.
 bool namesKernel(std::string_view name);

@@ -38,6 +38,9 @@ void describe(const DiskStore &store, ListedEntry &listed) {
   }
   const std::optional<std::string> bytes = store.peek(listed.name);
   const std::optional<DecodedEntry> entry = bytes ? decodeEntry(*bytes) : std::nullopt;
+  // What is whole and yet not understood another build wrote.
+  if (entry || (bytes && isOfAnotherVersion(*bytes)))
+    listed.kind = ListedEntry::OtherVersion;
   if (!entry)
     return;
   listed.key = entry->key;
@@ -47,6 +50,10 @@ void describe(const DiskStore &store, ListedEntry &listed) {
       listed.parts.kernel = kernelOfLaunch(listed.key);
       listed.launch = std::move(*launch);
     }
+  } else if (entry->kind == EntryKind::Machine) {
+    listed.kind = ListedEntry::Machine;
+    listed.parts.kernel = kernelOfMachineCode(listed.key);
+    listed.codeBytes = entry->content.size();
   } else if (std::optional<CachedKernel> kernel = decodeCached(listed.name, *entry)) {
     listed.kind = ListedEntry::Kernel;
     listed.parts = std::move(kernel->key);

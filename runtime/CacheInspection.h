@@ -15,18 +15,20 @@ namespace sectile::runtime {
 struct ListedEntry {
   enum Kind {
     Kernel,
-    Launch,     ///< of the launch index
-    Damaged,    ///< not what any version of this library wrote as it is
-    SetAside,   ///< was found damaged before: NAME.bad
-    Unfinished, ///< is being written, or its writer died: NAME.N.N.tmp
+    Launch,       ///< of the launch index
+    Machine,      ///< machine code of a compiled kernel
+    OtherVersion, ///< of the format, and whole
+    Damaged,      ///< not what any version of this library wrote as it is
+    SetAside,     ///< was found damaged before: NAME.bad
+    Unfinished,   ///< is being written, or its writer died: NAME.N.N.tmp
   };
   Kind kind = Damaged;
   std::string name; ///< of the file
   uint64_t bytes = 0;
   int64_t lastUsed = 0; ///< nanoseconds since 1970
-  std::string key;      ///< the whole key of a kernel or a launch
+  std::string key;      ///< the whole key of a kernel, a launch or machine code
 
-  CacheKey parts; ///< of a launch only the kernel's name
+  CacheKey parts; ///< of a launch and of machine code only the kernel's name
 
   // Of a kernel:
   std::string form; ///< "ptx", "hsaco", "virtual", "interpreter"

@@ -55,7 +55,9 @@ CompileCache &CompileCache::get() {
   return *cache;
 }
 
-CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes, Hash hash) : hash(hash) {
+CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes, Hash hash,
+                           uint64_t memoryLimit)
+    : memoryLimit(memoryLimit), hash(hash) {
   if (folder.empty())
     return;
   store = std::make_unique<DiskStore>(folder, maxBytes);
@@ -65,18 +67,67 @@ CompileCache::CompileCache(const std::string &folder, uint64_t maxBytes, Hash ha
   }
 }
 
-std::shared_ptr<const Artifact> CompileCache::get(const CacheKey &key,
-                                                  const std::function<Artifact()> &compile,
-                                                  const Recipe &recipe) {
-  const std::string text = key.text();
-  std::shared_ptr<Slot> slot;
-  {
-    std::lock_guard lock(mutex);
-    std::shared_ptr<Slot> &found = slots[text];
+class CompileCache::SlotLease {
+public:
+  SlotLease(CompileCache &cache, const std::string &digest) : cache(cache), digest(digest) {
+    std::lock_guard lock(cache.mutex);
+    std::shared_ptr<Slot> &found = cache.slots[digest];
     if (!found)
       found = std::make_shared<Slot>();
     slot = found;
   }
+  SlotLease(const SlotLease &) = delete;
+  ~SlotLease() {
+    std::lock_guard lock(cache.mutex);
+    slot.reset();
+    const auto entry = cache.slots.find(digest);
+    const std::shared_ptr<Slot> &kept = entry->second;
+    if (kept.use_count() > 1)
+      return;              // who holds it last does what follows
+    if (!kept->artifact) { // the compile failed
+      cache.slots.erase(entry);
+      return;
+    }
+    kept->lastUse = ++cache.uses;
+    if (!kept->bytes) {
+      kept->bytes = sizeof(Artifact) + kept->artifact->bytes.size();
+      cache.bytesInMemory += kept->bytes;
+    }
+    while (cache.bytesInMemory > cache.memoryLimit && cache.forgetOldest())
+      ;
+  }
+  Slot *operator->() const { return slot.get(); }
+
+private:
+  CompileCache &cache;
+  const std::string digest;
+  std::shared_ptr<Slot> slot;
+};
+
+// With the mutex held.
+bool CompileCache::forgetOldest() {
+  auto oldest = slots.end();
+  for (auto slot = slots.begin(); slot != slots.end(); ++slot)
+    if (slot->second.use_count() == 1 && slot->second->bytes &&
+        (oldest == slots.end() || slot->second->lastUse < oldest->second->lastUse))
+      oldest = slot;
+  if (oldest == slots.end())
+    return false;
+  bytesInMemory -= oldest->second->bytes;
+  slots.erase(oldest);
+  return true;
+}
+
+uint64_t CompileCache::memoryBytes() {
+  std::lock_guard lock(mutex);
+  return bytesInMemory;
+}
+
+std::shared_ptr<const Artifact> CompileCache::get(const CacheKey &key,
+                                                  const std::function<Artifact()> &compile,
+                                                  const Recipe &recipe) {
+  const std::string text = key.text();
+  const SlotLease slot(*this, digestOf(text));
   std::lock_guard lock(slot->mutex);
   if (slot->artifact) {
     ++memoryHits;
@@ -107,6 +158,7 @@ std::shared_ptr<const Artifact> CompileCache::get(const CacheKey &key,
 CompileCache::Place CompileCache::find(EntryKind kind, const std::string &hash,
                                        const std::function<bool(std::string_view key)> &wanted) {
   Place free;
+  std::string last; // that this version may write over
   for (unsigned i = 0; i < maxCollisions; ++i) {
     Place place{candidate(kind, hash, i), nullptr, {}};
     std::optional<std::string> bytes = store->read(place.name);
@@ -118,8 +170,11 @@ CompileCache::Place CompileCache::find(EntryKind kind, const std::string &hash,
           place.content = entry->content;
           return place;
         }
+        last = place.name;
         continue;
       }
+      if (isOfAnotherVersion(*place.bytes))
+        continue;
       setAside(place.name);
     }
     if (free.name.empty())
@@ -128,7 +183,7 @@ CompileCache::Place CompileCache::find(EntryKind kind, const std::string &hash,
       break;
   }
   if (free.name.empty())
-    free.name = candidate(kind, hash, maxCollisions - 1);
+    free.name = last;
   return free;
 }
 
@@ -151,6 +206,8 @@ CompileCache::load(const std::string &hash,
 void CompileCache::write(EntryKind kind, const std::string &hash, const std::string &key,
                          const std::string &content) {
   const Place place = find(kind, hash, [&](std::string_view other) { return other == key; });
+  if (place.name.empty())
+    return; // all places are another version's
   if (!store->write(place.name, encodeEntry(kind, key, content)))
     warnOnce("compiled kernels cannot be kept: " + store->problem());
 }
@@ -181,6 +238,28 @@ void CompileCache::rememberLaunch(const std::string &launchKey, const CacheKey &
   const LaunchRecord record{hash(text), digestOf(text), irHash};
   if (findLaunch(launchKey) != record)
     write(EntryKind::Launch, hash(launchKey), launchKey, encode(record));
+}
+
+std::optional<std::string>
+CompileCache::machineCode(const std::string &key,
+                          const std::function<std::optional<std::string>()> &make) {
+  if (!store)
+    return std::nullopt;
+  const std::string name = hash(key);
+  const auto find = [&]() -> std::optional<std::string> {
+    const Place place =
+        this->find(EntryKind::Machine, name, [&](std::string_view other) { return other == key; });
+    return place.bytes ? std::optional<std::string>(place.content) : std::nullopt;
+  };
+  if (std::optional<std::string> code = find())
+    return code;
+  const DiskStore::Lock lock = store->lock(candidate(EntryKind::Machine, name, 0), patience);
+  if (std::optional<std::string> code = find())
+    return code;
+  std::optional<std::string> code = make();
+  if (code)
+    write(EntryKind::Machine, name, key, *code);
+  return code;
 }
 
 void CompileCache::setAside(const std::string &name) {

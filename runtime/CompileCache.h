@@ -33,8 +33,9 @@ public:
   using Hash = std::string (*)(std::string_view key);
   /// `folder` empty: memory only. `hash` names entries; keys that it gives one name are told apart
   /// all the same.
+  /// `memoryLimit`: bytes of compiled kernels in memory; beyond it, those unused for longest go.
   explicit CompileCache(const std::string &folder, uint64_t maxBytes = uint64_t{1} << 30,
-                        Hash hash = contentHash);
+                        Hash hash = contentHash, uint64_t memoryLimit = uint64_t{64} << 20);
 
   /// The artifact for this key, compiled if neither memory nor disk has it. Of all threads and
   /// processes that ask for one key at once, one compiles. What `compile` throws goes to the
@@ -49,10 +50,17 @@ public:
   /// Makes findLaunch() find the kernel of this key.
   void rememberLaunch(const std::string &launchKey, const CacheKey &key, const std::string &irHash);
 
+  /// Machine code on disk by all that it depends on; made, by one of those that ask at once, where
+  /// it is not there. Nothing without a folder, or where `make` gives nothing.
+  std::optional<std::string> machineCode(const std::string &key,
+                                         const std::function<std::optional<std::string>()> &make);
+
   struct Counts {
     uint64_t memoryHits, diskHits, compiles;
   };
   Counts counts() const { return {memoryHits, diskHits, compiles}; }
+  /// Bytes of compiled kernels in memory.
+  uint64_t memoryBytes();
 
   /// The disk's part, or nullptr.
   DiskStore *disk() { return store.get(); }
@@ -61,7 +69,11 @@ private:
   struct Slot {
     std::mutex mutex;
     std::shared_ptr<const Artifact> artifact;
+    uint64_t bytes = 0, lastUse = 0; ///< as the cache counts them
   };
+  /// Of a key's digest; keeps what is in memory to its limit when it ends.
+  class SlotLease;
+  bool forgetOldest();
 
   /// Where the entry of a key is, with its content, or where it is to be written.
   struct Place {
@@ -78,8 +90,11 @@ private:
   void setAside(const std::string &name);
   void warnOnce(const std::string &text);
 
-  std::mutex mutex;
-  std::unordered_map<std::string, std::shared_ptr<Slot>> slots; ///< by the key's whole text
+  std::mutex mutex; ///< guards what follows, but not what is in a slot that somebody holds
+  std::unordered_map<std::string, std::shared_ptr<Slot>> slots; ///< by the digest of the key's text
+  uint64_t bytesInMemory = 0, uses = 0;
+  const uint64_t memoryLimit;
+
   std::unique_ptr<DiskStore> store;
   const Hash hash;
   std::atomic<uint64_t> memoryHits = 0, diskHits = 0, compiles = 0;

@@ -3,11 +3,12 @@
 #include "runtime/DiskStore.h"
 #include "runtime/OwnFiles.h"
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -19,7 +20,8 @@ namespace {
 constexpr std::string_view temporarySuffix = ".tmp", badSuffix = ".bad", lockName = "lock";
 // The tuner's database shares the folder; its files are no entries, and nothing here removes them.
 constexpr std::string_view databasePrefix = "tuning.";
-constexpr int64_t second = 1'000'000'000;
+constexpr unsigned temporaryNames = 100; // tried until one is free
+constexpr int64_t second = 1'000'000'000, hour = 3600 * second;
 
 bool writeAll(int file, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -35,10 +37,17 @@ bool writeAll(int file, std::string_view bytes) {
 
 int64_t nanoseconds(const timespec &time) { return time.tv_sec * second + time.tv_nsec; }
 
-int64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_REALTIME, &time);
-  return nanoseconds(time);
+// Process numbers do not tell containers apart that share a folder, nor a container from itself
+// before its restart.
+std::string randomLetters() {
+  constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuv";
+  unsigned char bytes[12];
+  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
+    return "0"; // the next attempt asks again
+  std::string text;
+  for (const unsigned char byte : bytes)
+    text += letters[byte % letters.size()];
+  return text;
 }
 
 // The place in the lock file that stands for this name.
@@ -106,12 +115,17 @@ std::optional<std::string> DiskStore::read(std::string_view name, bool mark) con
 bool DiskStore::write(std::string_view name, std::string_view bytes) {
   if (!usable())
     return false;
-  static std::atomic<unsigned> counter = 0;
-  const std::string entry(name), temporary = entry + "." + std::to_string(getpid()) + "." +
-                                             std::to_string(counter++) +
-                                             std::string(temporarySuffix);
-  const Descriptor file(openat(directory, temporary.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const std::string entry(name);
+  std::string temporary;
+  // As mkostemp does it, in the folder that was opened.
+  Descriptor file(-1);
+  for (unsigned attempt = 0; !file && attempt < temporaryNames; ++attempt) {
+    temporary = entry + "." + randomLetters() + std::string(temporarySuffix);
+    file = Descriptor(openat(directory, temporary.c_str(),
+                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file && errno != EEXIST)
+      break;
+  }
   if (!file)
     return fail(path + ": " + std::strerror(errno));
   if (!writeAll(file, bytes) || fsync(file) != 0 ||
@@ -189,23 +203,38 @@ void DiskStore::remove(std::string_view name) {
     unlinkat(directory, std::string(name).c_str(), 0);
 }
 
+std::optional<int64_t> DiskStore::now() const {
+  if (!usable())
+    return std::nullopt;
+  const Descriptor file(openat(directory, std::string(lockName).c_str(),
+                               O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+  struct stat info;
+  if (!file || futimens(file, nullptr) != 0 || fstat(file, &info) != 0)
+    return std::nullopt;
+  return nanoseconds(info.st_mtim);
+}
+
 void DiskStore::prune(uint64_t limit) {
   std::vector<Entry> all = entries();
+  const std::optional<int64_t> now = this->now();
+  // A time to come was set by a clock that was wrong, and the entry was not used since.
+  const auto rank = [&](const Entry &entry) {
+    return now && entry.lastUsed > *now + hour ? 0 : entry.lastUsed;
+  };
   std::sort(all.begin(), all.end(),
-            [](const Entry &a, const Entry &b) { return a.lastUsed < b.lastUsed; });
+            [&](const Entry &a, const Entry &b) { return rank(a) < rank(b); });
   uint64_t total = 0;
   for (const Entry &entry : all)
     total += entry.bytes;
-  const int64_t anHourAgo = now() - 3600 * second;
   for (const Entry &entry : all) {
     const bool temporary = entry.name.ends_with(temporarySuffix);
     // A young temporary file is being written; an old one was left by a process that died.
-    if (temporary ? entry.lastUsed > anHourAgo : total <= limit)
+    if (temporary ? !now || std::abs(*now - entry.lastUsed) < hour : total <= limit)
       continue;
     // Somebody may have used it since the folder was read.
     struct stat info;
     if (fstatat(directory, entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        nanoseconds(info.st_mtim) > entry.lastUsed)
+        nanoseconds(info.st_mtim) != entry.lastUsed)
       continue;
     remove(entry.name);
     total -= entry.bytes;

@@ -65,6 +65,9 @@ public:
   Lock lock(std::string_view name, std::chrono::milliseconds patience);
 
   std::vector<Entry> entries() const;
+  /// The time by the clock that sets lastUsed: a file server's, where the folder lies on one.
+  /// Nothing where no file can be changed.
+  std::optional<int64_t> now() const;
   void remove(std::string_view name);
   /// Removes the entries unused for longest until the rest fits, and what broken writers left.
   void prune(uint64_t maxBytes);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 namespace sectile::runtime {
 namespace {
@@ -115,6 +117,27 @@ int openOwnFolder(std::string path, std::string &why) {
     place = Descriptor(openat(place, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     shown = inside;
   }
+}
+
+bool isLocal(int folder) {
+  constexpr unsigned long zfs = 0x2fc12fc1, jfs = 0x3153464a, bcachefs = 0xca451a4e;
+  static constexpr unsigned long local[] = {EXT4_SUPER_MAGIC,
+                                            XFS_SUPER_MAGIC,
+                                            BTRFS_SUPER_MAGIC,
+                                            F2FS_SUPER_MAGIC,
+                                            TMPFS_MAGIC,
+                                            RAMFS_MAGIC,
+                                            OVERLAYFS_SUPER_MAGIC,
+                                            ECRYPTFS_SUPER_MAGIC,
+                                            REISERFS_SUPER_MAGIC,
+                                            NILFS_SUPER_MAGIC,
+                                            zfs,
+                                            jfs,
+                                            bcachefs};
+  struct statfs info;
+  return fstatfs(folder, &info) == 0 &&
+         std::find(std::begin(local), std::end(local), static_cast<uint32_t>(info.f_type)) !=
+             std::end(local);
 }
 
 std::optional<std::string> readAll(int file) {

@@ -41,6 +41,11 @@ std::string distrust(const struct stat &info, bool folderWanted);
 /// has to be the user's or the system's, and not writable by everybody unless it is sticky.
 int openOwnFolder(std::string path, std::string &why);
 
+/// Whether an open folder lies on a file system whose processes are all on this machine, so that
+/// mapped memory and locks reach everybody. One that is not known to be like this is taken for a
+/// network's.
+bool isLocal(int folder);
+
 /// All bytes of an open file from where it stands; nothing, and errno says why, where one cannot be
 /// read.
 std::optional<std::string> readAll(int file);

@@ -2,11 +2,13 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
+#include <mutex>
 
 using namespace llvm;
 
@@ -14,12 +16,46 @@ namespace sectile {
 
 std::optional<std::string> findPtxas() {
   if (const char *path = std::getenv("SECTILE_PTXAS"))
-    return path;
+    return *path ? std::optional<std::string>(path) : std::nullopt;
   if (auto path = sys::findProgramByName("ptxas"))
     return *path;
   if (sys::fs::can_execute("/usr/local/cuda/bin/ptxas"))
     return "/usr/local/cuda/bin/ptxas";
   return std::nullopt;
+}
+
+static std::optional<PtxasVersion> askForVersion(const std::string &program) {
+  SmallString<128> said;
+  if (sys::fs::createTemporaryFile("sectile", "version", said))
+    return std::nullopt;
+  scope_exit removeFile([&] { sys::fs::remove(said); });
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(said), StringRef("")};
+  if (sys::ExecuteAndWait(program, {program, "--version"}, std::nullopt, redirects) != 0)
+    return std::nullopt;
+  auto text = MemoryBuffer::getFile(said);
+  if (!text)
+    return std::nullopt;
+  // "Cuda compilation tools, release 13.0, V13.0.88", and "Build ..." in the next line.
+  const StringRef all = (*text)->getBuffer();
+  const auto [release, rest] = all.split("release ").second.split(", ");
+  const auto [number, further] = rest.split('\n');
+  const StringRef build = further.split("Build ").second.split('\n').first;
+  if (release.empty() || number.empty())
+    return std::nullopt;
+  return PtxasVersion{release.str(), (number.trim() + " " + build.trim()).str()};
+}
+
+std::optional<PtxasVersion> ptxasVersion() {
+  static std::mutex mutex;
+  static StringMap<std::optional<PtxasVersion>> known;
+  const std::optional<std::string> program = findPtxas();
+  if (!program)
+    return std::nullopt;
+  std::lock_guard lock(mutex);
+  const auto [entry, isNew] = known.try_emplace(*program);
+  if (isNew)
+    entry->second = askForVersion(*program);
+  return entry->second;
 }
 
 /// The number before or after a phrase of ptxas's report.

@@ -9,8 +9,16 @@
 
 namespace sectile {
 
-/// The path of ptxas: $SECTILE_PTXAS, else the first on the PATH, else in /usr/local/cuda/bin.
+/// The path of ptxas: $SECTILE_PTXAS (empty for none), else the first on the PATH, else in
+/// /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();
+
+struct PtxasVersion {
+  std::string release; ///< "13.0"
+  std::string text;    ///< "V13.0.88 cuda_13.0.r13.0/compiler.36424714_0"
+};
+/// What findPtxas() says it is; it is asked once in a process. Nothing where there is none.
+std::optional<PtxasVersion> ptxasVersion();
 
 /// What ptxas made of a kernel and says about it.
 struct PtxasResult {

@@ -1,9 +1,11 @@
 // A CUDA device: its primary context, which other CUDA code in the process shares, and the calls
 // into the driver.
 #include "runtime/cuda/CudaDevice.h"
+#include "codegen/BuildId.h"
 #include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
+#include "runtime/cuda/MachineCode.h"
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -104,17 +106,16 @@ public:
     requireKind(artifact, {"ptx", "cubin"});
     if (!artifact.plan.tensorMaps.empty())
       prepareTensorMaps(artifact);
+    void *module = nullptr;
+    std::optional<std::string> machineCode;
+    if (artifact.kind == "ptx")
+      machineCode = machineCodeOf(artifact, codeUser);
     const CurrentContext current = enter();
     const BesideCaptures<CudaDriver> beside;
-    void *module = nullptr;
-    std::string log(16384, '\0');
-    int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};
-    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
-    if (int error = table().moduleLoadDataEx(&module, artifact.bytes.c_str(), 2, options, values)) {
-      log.resize(std::strlen(log.c_str()));
-      fail(error,
-           "loading kernel '" + artifact.entry + "'" + (log.empty() ? "" : " (" + log + ")"));
-    }
+    // Where the driver refuses it, it takes the PTX.
+    if (!machineCode || table().moduleLoadDataEx(&module, machineCode->data(), 0, nullptr,
+                                                 nullptr) != driver::success)
+      module = loadModule(artifact);
     auto kernel = kernelIn(artifact, module);
     auto attribute = [&](int which) {
       int value = 0;
@@ -146,9 +147,10 @@ private:
             "asking for the device's attributes");
       return static_cast<unsigned>(value);
     };
+    codeUser = {attribute(cuda::attributeMajor), attribute(cuda::attributeMinor), driverVersion(),
+                buildOf(reinterpret_cast<const void *>(table().init))};
     const std::string who = name + " (" + description + "): ";
-    llvm::Expected<Target> found =
-        targetOf(attribute(cuda::attributeMajor), attribute(cuda::attributeMinor));
+    llvm::Expected<Target> found = targetOf(codeUser.major, codeUser.minor);
     if (!found)
       throw DeviceError(who + llvm::toString(found.takeError()));
     const Target &chip = *found;
@@ -177,6 +179,19 @@ private:
     if (!table().streamGetCtx(stream, &context) && context && context != place)
       throw DeviceError(name + ": the stream is one of another context: Device::wrap(context) is "
                                "the device for it");
+  }
+
+  void *loadModule(const Artifact &artifact) {
+    void *module = nullptr;
+    std::string log(16384, '\0');
+    int options[] = {cuda::jitErrorLog, cuda::jitErrorLogSize};
+    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+    if (int error = table().moduleLoadDataEx(&module, artifact.bytes.c_str(), 2, options, values)) {
+      log.resize(std::strlen(log.c_str()));
+      fail(error,
+           "loading kernel '" + artifact.entry + "'" + (log.empty() ? "" : " (" + log + ")"));
+    }
+    return module;
   }
 
   void prepareTensorMaps(const Artifact &artifact) {
@@ -281,6 +296,7 @@ private:
   /// The first driver whose captures take launches that overlap.
   static constexpr int capturesOverlaps = 12030;
 
+  MachineCodeUser codeUser;
   bool launchesOverlap = false;
   bool ownsContext = false; ///< it is the device's primary context
   std::mutex mutex;         ///< guards what follows

@@ -161,6 +161,21 @@ def test_another_build_of_the_program_is_traced():
     assert len(names(".launch")) == 2
 
 
+def test_an_update_of_llvm_or_mlir_compiles_anew():
+    # A distribution's security update: another build under the same version and name.
+    loaded = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+    run("vector_add")
+    for library in ("libLLVM", "libMLIR"):
+        ((name, path),) = {tuple(line.split()[0:3:2]) for line in loaded.splitlines() if library in line.split()[0]}
+        os.mkdir(library)
+        assert copies_with(other, os.path.join(library, name), path), library
+        updated = {"LD_LIBRARY_PATH": os.path.abspath(library)}
+        said = run("vector_add", **updated)
+        assert said["compiles"] == "1", (library, said)
+        assert run("vector_add", **updated)["compiles"] == "0"
+    assert run("vector_add")["compiles"] == "0"
+
+
 def test_a_program_without_a_build_id_is_traced_every_time():
     program = copies_with(none, "none")
     for _ in range(2):

@@ -136,10 +136,10 @@ def hash_of(text):
     return f"{result.high:016x}{result.low:016x}"
 
 
-def build_id():
-    """Of the library, by its note."""
+def build_id(library="libsectile"):
+    """Of a library that the program loads, by its note."""
     libraries = subprocess.run(["ldd", SECTILE], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"(/\S*libsectile\.so\S*)", libraries)
+    found = re.search(rf"(/\S*{library}\.so\S*)", libraries)
     notes = subprocess.run(["readelf", "-n", found[1] if found else SECTILE], capture_output=True, text=True).stdout
     return re.search(r"Build ID: (\w+)", notes)[1]
 
@@ -164,7 +164,8 @@ def test_show_is_true():
     assert f".reqntid {shown['threads']}" in code
     assert "columns=256" in shown["options"] and shown["chip"] in shown["target"]
     version = done("--version").out.split()
-    assert shown["compiler"] == f"sectile {version[1]} build {build_id()} llvm {version[3].rstrip(')')}"
+    llvm = f"llvm {version[3].rstrip(')')} build {build_id('libLLVM')} mlir build {build_id('libMLIR')}"
+    assert shown["compiler"] == f"sectile {version[1]} build {build_id()} {llvm}"
     for field in set(shown) & set(entry):
         assert shown[field] == entry[field], field
     text = done("cache", "show", entry["entry"][:6], env=cache()).out

@@ -22,6 +22,7 @@ enum Result {
   invalidDevice = 101,
   invalidImage = 200,
   invalidContext = 201,
+  noBinaryForChip = 209,
   invalidPtx = 218,
   invalidHandle = 400,
   notFound = 500,
@@ -118,7 +119,8 @@ struct Driver {
   std::vector<Stream *> streams;  // never freed, so that no handle comes twice
   std::map<int, Stream> defaults; // legacy streams
   uint64_t captures = 0;
-  int fault = 0; // of work that ran: the next wait tells of it, and the fake bears it
+  int compiles = 0; // of PTX
+  int fault = 0;    // of work that ran: the next wait tells of it, and the fake bears it
   FakeLaunch last{};
 };
 Driver &driver();

@@ -58,6 +58,7 @@ int fakeCudaLive() {
   const Driver &d = driver();
   return static_cast<int>(d.objects.size() + d.memory.size() + d.hostMemory.size());
 }
+int fakeCudaCompiles() { return driver().compiles; }
 FakeLaunch fakeCudaLastLaunch() { return driver().last; }
 
 int cuGetErrorName(int error, const char **name) {
@@ -91,7 +92,7 @@ int cuDriverGetVersion(int *version) {
   ENTER(false)
 
   const int chosen = numberIn("FAKE_CUDA_VERSION");
-  *version = chosen ? chosen : 13000;
+  *version = chosen ? chosen : 99000; // no ptxas is of this release
   return success;
 }
 int cuDeviceGetCount(int *count) {
@@ -394,6 +395,7 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
   *milliseconds = std::chrono::duration<float, std::milli>(b->mark->time - a->mark->time).count();
   return success;
 }
+// A fake cubin is "\x7fELF", the chip in a line of its own, and PTX.
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
                        void **values) {
   ENTER(true)
@@ -401,11 +403,18 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *op
   if (const int error = unsafe())
     return error;
   std::string text = static_cast<const char *>(image);
-  if (text.find(".entry") == text.npos) {
+  if (text.rfind("\x7f", 0) == 0) {
+    const Device &here = devices[driver().contexts[static_cast<size_t>(contexts.back())]];
+    const std::string chip = "ELFsm_" + std::to_string(here.major) + std::to_string(here.minor);
+    if (text.compare(1, chip.size(), chip) != 0)
+      return noBinaryForChip;
+  } else if (text.find(".entry") == text.npos) {
     for (unsigned i = 0; i < count; ++i)
       if (options[i] == 5)
         std::strcpy(static_cast<char *>(values[i]), "fake ptxas: no entry");
     return invalidPtx;
+  } else {
+    ++driver().compiles;
   }
   *module = keep(new Module{std::move(text)});
   return success;

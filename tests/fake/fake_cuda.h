@@ -14,6 +14,8 @@ void *fakeCudaContext(int device);
 void fakeCudaDestroyContext(void *context);
 // From now on the device's primary context is as after an error inside a kernel.
 void fakeCudaBreak(int device);
+// How often the driver compiled PTX.
+int fakeCudaCompiles();
 struct FakeLaunch {
   unsigned grid[3], threads, sharedBytes;
   void *stream;

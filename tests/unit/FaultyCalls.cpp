@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <ctime>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@ namespace {
 thread_local const Fault *armed = nullptr;
 thread_local unsigned counted = 0;
 thread_local std::string called;
+thread_local long secondsAhead = 0;
 
 // Whether this call is one that does not do what it should.
 bool hit(std::string_view call) {
@@ -58,6 +60,9 @@ Faulty::Faulty(const Fault &fault) {
 Faulty::~Faulty() { armed = nullptr; }
 unsigned Faulty::calls() { return counted; }
 const std::string &Faulty::names() { return called; }
+
+ClockAhead::ClockAhead(long seconds) { secondsAhead = seconds; }
+ClockAhead::~ClockAhead() { secondsAhead = 0; }
 
 } // namespace sectile::test
 
@@ -107,6 +112,14 @@ ssize_t write(int file, const void *from, size_t size) {
     return -1;
   }
   return REAL(write)(file, from, size);
+}
+
+int clock_gettime(clockid_t clock, timespec *time) {
+  static const auto theirs = REAL(clock_gettime);
+  const int result = theirs(clock, time);
+  if (clock == CLOCK_REALTIME)
+    time->tv_sec += secondsAhead;
+  return result;
 }
 
 int fsync(int file) { return fails("fsync") ? -1 : REAL(fsync)(file); }

@@ -33,4 +33,12 @@ public:
   static const std::string &names();
 };
 
+/// While it lives this thread's clock of the day is so many seconds ahead of the file system's.
+class ClockAhead {
+public:
+  explicit ClockAhead(long seconds);
+  ClockAhead(const ClockAhead &) = delete;
+  ~ClockAhead();
+};
+
 } // namespace sectile::test

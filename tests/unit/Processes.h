@@ -61,22 +61,40 @@ inline void asOrdinaryUser(const std::filesystem::path &owned, const std::functi
   EXPECT_EQ(child.wait(), 0);
 }
 
+/// Gives this process namespaces of its own, in which it is root where it was an ordinary user.
+inline bool enterNamespaces(int kinds) {
+  const uid_t user = geteuid();
+  const gid_t group = getegid();
+  if (unshare(kinds | (user ? CLONE_NEWUSER : 0)) != 0)
+    return false;
+  if (user) {
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+  }
+  return true;
+}
+
+constexpr int noContainer = 77;
+/// For a Child: runs it in a container of its own, as far as process numbers go, where it always
+/// has the same one; noContainer where there can be none.
+inline int inContainer(const std::function<int()> &body) {
+  if (!enterNamespaces(CLONE_NEWPID))
+    return noContainer;
+  // The first process of a container cannot be killed from inside.
+  Child first([&] { return Child(body).wait(); });
+  return first.wait();
+}
+
 /// Runs with a file system of its own in the folder, in another process; skips where none can be
 /// mounted.
 inline void onDisk(const std::filesystem::path &folder, const char *options,
                    const std::function<void()> &body) {
   std::filesystem::create_directory(folder);
   constexpr int noMount = 77;
-  const uid_t user = geteuid();
-  const gid_t group = getegid();
   Child child([&] {
-    if (unshare(CLONE_NEWNS | (user ? CLONE_NEWUSER : 0)) != 0)
+    if (!enterNamespaces(CLONE_NEWNS))
       return noMount;
-    if (user) {
-      std::ofstream("/proc/self/setgroups") << "deny";
-      std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
-      std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
-    }
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", folder.c_str(), "tmpfs", 0, options) != 0)
       return noMount;

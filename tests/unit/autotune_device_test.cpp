@@ -170,7 +170,7 @@ TEST_F(AutotuneDevice, AnotherDriversMeasurementsAreMadeAgain) {
   unsigned found = 0;
   for (const auto &[key, measurements, origin] : database.problems("fake_add"))
     for (autotune::Measurement measurement : measurements) {
-      EXPECT_EQ(measurement.toolchain.driver, "CUDA 13.0") << "as the fake driver says";
+      EXPECT_EQ(measurement.toolchain.driver, "CUDA 99.0") << "as the fake driver says";
       measurement.toolchain.driver = "CUDA 12.9";
       database.record(key, measurement);
       ++found;

@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 using namespace sectile;
 using namespace sectile::runtime;
 using namespace sectile::test;
@@ -182,6 +185,62 @@ TEST_F(CacheFaults, EveryFlippedByteAndEveryTruncationIsSeen) {
   }
 }
 
+// Of a home that machines with several versions share: no version spoils another's entries.
+TEST_F(CacheFaults, EntriesOfOtherVersionsAreLeftAlone) {
+  // As version 3 wrote it, and as a later one will: the checksum covers the version since 4.
+  auto entryOf = [](uint32_t version, uint64_t seed, bool damaged = false) {
+    const std::string body = "in words that this version does not know";
+    XXH128_canonical_t checksum;
+    XXH128_canonicalFromHash(&checksum, XXH3_128bits_withSeed(body.data(), body.size(), seed));
+    std::string bytes = "sectilec";
+    bytes.append(reinterpret_cast<const char *>(&version), sizeof version);
+    bytes.append(reinterpret_cast<const char *>(&checksum), sizeof checksum);
+    return bytes + body + (damaged ? "!" : "");
+  };
+  const fs::path kernel = folder / contentHash(key("old").text()),
+                 launch = folder / (contentHash("a launch of old") + ".launch");
+  for (const std::string &foreign : {entryOf(3, 0), entryOf(5, 5)}) {
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+    chmod(folder.c_str(), 0700);
+    for (const fs::path &file : {kernel, launch}) {
+      putBytes(file, foreign);
+      chmod(file.c_str(), 0600);
+    }
+    testing::internal::CaptureStderr();
+    fill();
+    CompileCache cache(folder);
+    EXPECT_TRUE(serves(cache, "old"));
+    EXPECT_TRUE(cache.findLaunch("a launch of old"));
+    EXPECT_EQ(cache.counts().compiles, 0u) << "it was not kept beside the other";
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    unsigned others = 0;
+    for (const ListedEntry &entry : listCache(*cache.disk()))
+      others += entry.kind == ListedEntry::OtherVersion;
+    EXPECT_EQ(others, 2u);
+    for (const fs::path &file : {kernel, launch})
+      EXPECT_EQ(fileBytes(file), foreign);
+  }
+  // All places taken: nothing is written over.
+  for (int i = 0; i < 8; ++i) {
+    const fs::path place = kernel.string() + (i ? "-" + std::to_string(i) : "");
+    putBytes(place, entryOf(3, 0));
+    chmod(place.c_str(), 0600);
+  }
+  CompileCache cache(folder);
+  EXPECT_TRUE(serves(cache, "old"));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(fileBytes(kernel.string() + (i ? "-" + std::to_string(i) : "")), entryOf(3, 0));
+  // What only says that it is of another version is damaged.
+  for (const std::string &bad : {entryOf(3, 0, true), entryOf(5, 0), entryOf(5, 5, true)}) {
+    putBytes(kernel, bad);
+    testing::internal::CaptureStderr();
+    CompileCache again(folder);
+    EXPECT_TRUE(serves(again, "old"));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("set aside"));
+  }
+}
+
 // An entry for what it says, in the place of another.
 TEST_F(CacheFaults, AWholeEntryUnderAnotherNameIsNotTaken) {
   fill();
@@ -235,6 +294,97 @@ TEST_F(CacheFaults, KeysOfOneHashAreToldApart) {
     }
   }
   expectWhole(folder);
+}
+
+//===-- Containers and file servers
+//----------------------------------------------------------------===//
+
+// The same process number as the writer that was killed.
+TEST_F(CacheFaults, AContainerWritesAfterItsRestart) {
+  auto run = [&](const Fault &fault) {
+    return Child([&] {
+             return inContainer([&] {
+               CompileCache cache(folder);
+               const Faulty faulty(fault);
+               return serves(cache, "old") && cache.disk()->problem().empty() ? 0 : 1;
+             });
+           })
+        .wait();
+  };
+  Fault killed, none;
+  killed.call = "write";
+  killed.kill = true;
+  none.at = Fault::always;
+  const int status = run(killed);
+  if (status == noContainer)
+    GTEST_SKIP() << "no containers can be made here";
+  EXPECT_NE(status, 0);
+  CompileCache before(folder);
+  EXPECT_EQ(listCache(*before.disk()).at(0).kind, ListedEntry::Unfinished);
+  EXPECT_EQ(run(none), 0);
+  EXPECT_TRUE(serves(before, "old"));
+  EXPECT_EQ(before.counts().compiles, 0u) << "the entry could not be written";
+}
+
+// On a file system without locks nothing but names keeps writers apart.
+TEST_F(CacheFaults, SixtyFourContainersWriteOneKeyAtOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  auto children = start(64, [&](unsigned) {
+    close(ends[1]);
+    return inContainer([&] {
+      CompileCache cache(folder);
+      Fault noLocks;
+      noLocks.call = "fcntl";
+      noLocks.error = ENOLCK;
+      const Faulty faulty(noLocks);
+      char byte;
+      (void)!::read(ends[0], &byte, 1); // until all are there
+      const bool right = serves(cache, "the one");
+      return right && cache.disk()->problem().empty() ? 0 : 1;
+    });
+  });
+  close(ends[0]);
+  close(ends[1]);
+  unsigned without = 0;
+  for (Child &child : children)
+    if (const int status = child.wait(); status == noContainer)
+      ++without;
+    else
+      EXPECT_EQ(status, 0);
+  if (without)
+    GTEST_SKIP() << "no containers can be made here";
+  expectWhole(folder);
+}
+
+// What is old a server's clock says, whose times the files have.
+TEST_F(CacheFaults, AServersClockMayBeBehindOrAhead) {
+  DiskStore store(folder, 1000);
+  const fs::path young = folder / "young.tmp", old = folder / "old.tmp";
+  const auto now = fs::file_time_type::clock::now();
+  for (long ahead : {-7200L, 7200L}) {
+    putBytes(young, "x");
+    putBytes(old, "x");
+    fs::last_write_time(old, now - std::chrono::hours(2));
+    const ClockAhead clock(ahead);
+    store.prune(1000);
+    EXPECT_TRUE(fs::exists(young)) << "somebody is writing it; the clock is ahead by " << ahead;
+    EXPECT_FALSE(fs::exists(old)) << "the clock is ahead by " << ahead;
+  }
+}
+
+// The server's clock was wrong, and was put right.
+TEST_F(CacheFaults, TimesToComeAreOldest) {
+  DiskStore store(folder, 1000);
+  const auto now = fs::file_time_type::clock::now();
+  for (const char *name : {"a", "b", "c.tmp"}) {
+    ASSERT_TRUE(store.write(name, std::string(300, 'x')));
+    fs::last_write_time(folder / name, now + std::chrono::hours(*name == 'a' ? -1 : 240));
+  }
+  store.prune(300);
+  EXPECT_TRUE(fs::exists(folder / "a"));
+  EXPECT_FALSE(fs::exists(folder / "b")) << "it would never go";
+  EXPECT_FALSE(fs::exists(folder / "c.tmp"));
 }
 
 //===-- Folders

@@ -154,6 +154,29 @@ TEST_F(CompileCacheTest, WithoutAFolderMemoryServes) {
   EXPECT_EQ(cache.disk(), nullptr);
 }
 
+TEST_F(CompileCacheTest, MemoryIsBounded) {
+  constexpr uint64_t limit = 100'000;
+  CompileCache cache(folder, 1 << 30, contentHash, limit);
+  const std::string code(9'000, 'x');
+  std::shared_ptr<const Artifact> held = cache.get(key("held"), compiler(code));
+  for (int i = 0; i < 100; ++i) {
+    cache.get(key(std::to_string(i)), compiler(code));
+    cache.get(key("used often"), compiler(code));
+    EXPECT_LE(cache.memoryBytes(), limit);
+    EXPECT_THROW(cache.get(key("fails"), []() -> Artifact { throw std::runtime_error("no"); }),
+                 std::runtime_error);
+  }
+  EXPECT_EQ(compiled, 102);
+  EXPECT_GT(cache.memoryBytes(), limit / 2);
+  EXPECT_EQ(cache.counts().memoryHits, 99u) << "what is used stays";
+  EXPECT_EQ(held->bytes, code) << "who has a kernel keeps it";
+  cache.get(key("0"), compiler(code));
+  EXPECT_EQ(cache.counts().diskHits, 1u);
+  // One that is larger than the limit is served all the same.
+  EXPECT_EQ(cache.get(key("large"), compiler(std::string(limit, 'y')))->bytes.size(), limit);
+  EXPECT_LE(cache.memoryBytes(), limit);
+}
+
 // A folder that cannot be trusted or used: one warning with the reason, and everything works
 // without it.
 TEST_F(CompileCacheTest, BadFoldersAreNotUsed) {

@@ -2,7 +2,7 @@
 // processes at once, leases, layers and the exchange of measurements as JSON.
 #include "autotune/Database.h"
 #include "autotune/Exchange.h"
-#include "tests/unit/Processes.h"
+#include "tests/unit/DatabaseTest.h"
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -18,83 +18,13 @@
 #include <unistd.h>
 
 using namespace sectile::autotune;
-using sectile::test::asOrdinaryUser, sectile::test::Child, sectile::test::count,
-    sectile::test::onDisk;
+using namespace sectile::test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 namespace {
-
-TuningKey key(int64_t m = 512) {
-  return {"matmul", "c0de", "virtual:sm_90", "f16 f16", {{"m", m}, {"n", 64}}};
-}
-
-Measurement measured(const std::string &config, double median, Verdict verdict = Verdict::Good) {
-  Measurement m;
-  m.config = config;
-  m.verdict = verdict;
-  m.message = verdict == Verdict::Good ? "" : "no good";
-  m.median = median;
-  m.spread = median / 8;
-  m.runs = 20;
-  m.compileMilliseconds = 31.25;
-  m.registers = 168;
-  m.spillBytes = 8;
-  m.sharedBytes = 98304;
-  m.irHash = "abc" + config;
-  m.toolchain = {"0.1.0 llvm 22", "550.54"};
-  m.when = 1700000000;
-  return m;
-}
-
-std::vector<std::string> configs(const std::vector<Measurement> &measurements) {
-  std::vector<std::string> found;
-  found.reserve(measurements.size());
-  for (const Measurement &m : measurements)
-    found.push_back(m.config);
-  return found;
-}
-
-void expectSame(const Measurement &a, const Measurement &b) {
-  const Problem p{key(), {a}, ""}, q{key(), {b}, ""};
-  EXPECT_EQ(toJson({p}), toJson({q}));
-}
-
-class TuningDatabaseTest : public testing::Test {
-protected:
-  TuningDatabaseTest() {
-    // In memory where possible: thousands of databases are made, and a disk would sync each.
-    std::string name = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    name += "/sectile-tuning-XXXXXX";
-    root = mkdtemp(name.data());
-    folder = root / "cache";
-    file = folder / "tuning.sqlite";
-  }
-  ~TuningDatabaseTest() override {
-    chmod(folder.c_str(), 0700);
-    fs::remove_all(root);
-  }
-  void fill(const fs::path &where) { Database(where).record(key(), measured("a", 10)); }
-  // What every fault must leave: what was there is known, or not, and new things are kept.
-  static std::string expectWorks(const fs::path &where) {
-    testing::internal::CaptureStderr();
-    {
-      Database database(where);
-      for (const Measurement &m : database.lookup(key()))
-        expectSame(m, measured(m.config, m.config == "a" ? 10 : 20));
-      EXPECT_TRUE(database.record(key(), measured("b", 20)));
-      EXPECT_THAT(configs(database.lookup(key())), testing::Contains("b"));
-    }
-    EXPECT_THAT(configs(Database(where).lookup(key())), testing::Contains("b"));
-    EXPECT_THAT(Database(where).verify(), IsEmpty());
-    return testing::internal::GetCapturedStderr();
-  }
-
-  fs::path root, folder, file;
-};
 
 TEST_F(TuningDatabaseTest, TheNextProcessKnowsEveryMeasurement) {
   {

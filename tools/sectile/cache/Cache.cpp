@@ -42,7 +42,7 @@ runtime::DiskStore &writableCacheFolder() {
 std::vector<runtime::ListedEntry> damagedMeasurements() {
   std::vector<runtime::ListedEntry> found;
   const std::filesystem::path file = autotune::Database::get().file();
-  for (const char *ending : {".bad", ".bad-wal", ".bad-shm"}) {
+  for (const char *ending : {".bad", ".bad-wal", ".bad-shm", ".bad-journal"}) {
     std::error_code missing;
     runtime::ListedEntry entry;
     entry.kind = runtime::ListedEntry::SetAside;
@@ -67,8 +67,12 @@ runtime::CachedKernel findEntry(std::string_view name) {
     throw InputError(std::to_string(found.size()) + " entries begin with '" + std::string(name) +
                      "': give more of the name");
   std::optional<runtime::CachedKernel> kernel = runtime::readCachedKernel(store, found.front());
-  if (!kernel)
-    throw InputError("the entry '" + found.front() + "' is damaged");
+  if (!kernel) {
+    const std::optional<std::string> bytes = store.peek(found.front());
+    throw InputError(
+        "the entry '" + found.front() + "' is " +
+        (bytes && runtime::isOfAnotherVersion(*bytes) ? "of another version" : "damaged"));
+  }
   return std::move(*kernel);
 }
 

@@ -76,8 +76,7 @@ int sectile::tool::runCachePrune(const CommandLine &line) {
   const std::optional<long> limit = line.number("--limit", 0);
   const std::optional<long> days = line.number("--unused", 0);
   const int64_t oldest =
-      days ? (std::chrono::system_clock::now().time_since_epoch() - std::chrono::days(*days)) /
-                 std::chrono::nanoseconds(1)
+      days ? store.now().value_or(0) - std::chrono::nanoseconds(std::chrono::days(*days)).count()
            : 0;
   const auto before = store.entries();
   for (const ListedEntry &entry : runtime::listCache(store))

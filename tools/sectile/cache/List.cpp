@@ -34,9 +34,10 @@ llvm::json::Value jsonOf(const ListedEntry &entry) {
 }
 
 const char *stateOf(ListedEntry::Kind kind) {
-  return kind == ListedEntry::SetAside     ? "set aside"
-         : kind == ListedEntry::Unfinished ? "unfinished"
-                                           : "damaged or of another version";
+  return kind == ListedEntry::SetAside       ? "set aside"
+         : kind == ListedEntry::Unfinished   ? "unfinished"
+         : kind == ListedEntry::OtherVersion ? "of another version"
+                                             : "damaged";
 }
 
 size_t goodOnes(const autotune::Problem &problem) {
@@ -84,15 +85,17 @@ int sectile::tool::runCacheList(const CommandLine &line) {
   const runtime::DiskStore &store = cacheFolder();
   const std::string wanted = line.argument(0).value_or("");
   std::vector<ListedEntry> kernels, others;
-  size_t launches = 0;
+  size_t launches = 0, machineCodes = 0;
   uint64_t bytes = 0;
   for (ListedEntry &entry : runtime::listCache(store)) {
-    const bool ofKernel = entry.kind == ListedEntry::Kernel || entry.kind == ListedEntry::Launch;
+    const bool ofKernel = entry.kind == ListedEntry::Kernel || entry.kind == ListedEntry::Launch ||
+                          entry.kind == ListedEntry::Machine;
     if (!wanted.empty() && ofKernel && entry.parts.kernel != wanted)
       continue;
     bytes += entry.bytes;
     launches += entry.kind == ListedEntry::Launch;
-    if (entry.kind != ListedEntry::Launch)
+    machineCodes += entry.kind == ListedEntry::Machine;
+    if (entry.kind != ListedEntry::Launch && entry.kind != ListedEntry::Machine)
       (entry.kind == ListedEntry::Kernel ? kernels : others).push_back(std::move(entry));
   }
   const std::vector<autotune::Problem> problems = autotune::Database::get().problems(wanted);
@@ -114,18 +117,22 @@ int sectile::tool::runCacheList(const CommandLine &line) {
     printJson(llvm::json::Object{{"folder", store.folder()},
                                  {"kernels", std::move(kernelList)},
                                  {"launches", launches},
+                                 {"machine_codes", machineCodes},
                                  {"others", std::move(otherList)},
                                  {"problems", std::move(problemList)}});
     return 0;
   }
   std::cout << store.folder() << ": " << kernels.size() << " kernels, " << launches << " launches, "
+            << (machineCodes ? std::to_string(machineCodes) + " machine codes, " : "")
             << bytesText(bytes) << "\n";
   printKernels(kernels);
-  std::map<std::string, size_t> states;
+  std::map<ListedEntry::Kind, size_t> states;
   for (const ListedEntry &entry : others)
-    ++states[stateOf(entry.kind)];
-  for (const auto &[state, count] : states)
-    std::cout << count << " files are " << state << ": `sectile cache prune` removes them\n";
+    ++states[entry.kind];
+  for (const auto &[kind, count] : states)
+    std::cout << count << " files are " << stateOf(kind)
+              << (kind == ListedEntry::OtherVersion ? "" : ": `sectile cache prune` removes them")
+              << "\n";
   std::cout << (kernels.empty() ? "" : "\n") << problems.size() << " measured problems\n";
   printProblems(problems);
   return 0;
