@@ -15,9 +15,9 @@ struct TuningTask {
   TuningKey key;
   std::vector<std::string> names; ///< of the candidates; the first is the reference configuration
   std::function<detail::BoundLaunch(size_t)> bind; ///< any number of threads at once
-  /// The same, behind the launches that come before it, which this runs: what they leave behind
-  /// depends on the configuration. One thread at a time.
-  std::function<detail::BoundLaunch(size_t)> bindToRun = bind;
+  /// The launches that come before it, where what they leave behind depends on the configuration.
+  /// One thread at a time.
+  std::function<std::vector<detail::BoundLaunch>(size_t)> bindAhead = nullptr;
   /// Microseconds by a model that knows more of the kernel than its IR says; 0 or no function:
   /// there is none. Any number of threads at once.
   std::function<double(size_t)> predict = nullptr;

@@ -154,32 +154,34 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
       continue;
     options.outputs = outputsOf(call, reference.part(space.part), memory);
     std::mutex mutex;
-    std::vector<detail::Memory> larger; // workspaces than the reference's
+    // Workspaces that are larger than the reference's, by candidate.
+    std::map<std::size_t, std::vector<detail::Memory>> larger;
     const auto bindAll = [&](std::size_t i) {
-      BoundKernel bound = bindKernel(call, configs[i], memory, reference.workspaces);
       std::lock_guard lock(mutex);
-      larger.insert(larger.end(), bound.workspaces.begin(), bound.workspaces.end());
+      std::vector<detail::Memory> &own = larger.try_emplace(i, reference.workspaces).first->second;
+      BoundKernel bound = bindKernel(call, configs[i], memory, own);
+      own = bound.workspaces;
       return bound;
     };
-    const double deadline = options.deadline > 0 ? options.deadline : autotune::firstDeadline;
+    const auto bindAhead = [&](std::size_t i) {
+      BoundKernel bound = bindAll(i);
+      bound.launches.resize(
+          static_cast<std::size_t>(&bound.part(space.part) - bound.launches.data()));
+      return bound.launches;
+    };
     const TuningTask task{device.stream(),
                           *key,
                           namesOf(*call.kernel, configs),
                           [&](std::size_t i) { return bindAll(i).part(space.part); },
-                          [&](std::size_t i) {
-                            const BoundKernel bound = bindAll(i);
-                            const detail::BoundLaunch &tuned = bound.part(space.part);
-                            for (const detail::BoundLaunch *each = bound.launches.data();
-                                 each != &tuned; ++each)
-                              autotune::runWithin(deadline, *each, device.stream());
-                            return tuned;
-                          },
+                          bindAhead,
                           [&](std::size_t i) {
                             const auto &predict = call.kernel->predict;
                             return predict ? predict(call, device.target(), configs[i]) : 0;
                           }};
     // The tuning keeps what outputs hold before the launch.
-    task.bindToRun(0);
+    for (const detail::BoundLaunch &launch : bindAhead(0))
+      autotune::runWithin(autotune::Deadline(options.deadline).seconds(),
+                          autotune::launchableOf(launch), device.stream());
     constexpr std::chrono::hours patience{1};
     const autotune::Lease lease = Database::get().claim(task.key, patience);
     reports.push_back(autotune::tune(task, options, Database::get()));

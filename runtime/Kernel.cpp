@@ -364,27 +364,19 @@ KernelState &KernelBase::state() const {
   return *state;
 }
 
-static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
-                                      DeviceImpl &device, const Key &key,
-                                      const PackedLaunch &packed, const CompileOptions &options,
-                                      std::span<const uint8_t> masks) {
+// The code that a launch needs, compiled unless the cache has it.
+static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceImpl &device,
+                                                const PackedLaunch &packed,
+                                                const CompileOptions &options,
+                                                std::span<const uint8_t> masks,
+                                                runtime::Activities &activities) {
   using Kind = Activity::Kind;
-  runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
-  // The code may be another program's work. All that this key finds later are alike.
-  const auto load = [&](const Artifact &artifact) {
-    if (std::string fact = brokenFact(artifact.plan, {packed.words, masks.size()}); !fact.empty())
-      throw LaunchError("kernel '" + std::string(desc.name) +
-                        "': its code in the cache is for other arguments: " + fact);
-    auto loaded = device.load(artifact);
-    activities.done(Kind::load, "load");
-    return table.insert(key.get(), std::move(loaded));
-  };
   KeyedLaunch launch(desc, device, options, packed);
   if (launch.known())
-    if (const auto artifact = cache.get(*launch.known())) {
+    if (auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
-      return load(*artifact);
+      return artifact;
     }
   TracedKernel &traced = launch.trace();
   activities.done(Kind::trace, "trace");
@@ -409,9 +401,24 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
     activities.begin();
     return std::move(*compiled);
   };
-  const auto artifact = cache.get(launch.key, compile, recipe);
+  auto artifact = cache.get(launch.key, compile, recipe);
   activities.done(Kind::cache, hit ? "hit" : "store");
-  return load(*artifact);
+  return artifact;
+}
+
+static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
+                                      DeviceImpl &device, const Key &key,
+                                      const PackedLaunch &packed, const CompileOptions &options,
+                                      std::span<const uint8_t> masks) {
+  runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
+  const auto artifact = findCode(desc, device, packed, options, masks, activities);
+  // The code may be another program's work. All that this key finds later are alike.
+  if (std::string fact = brokenFact(artifact->plan, {packed.words, masks.size()}); !fact.empty())
+    throw LaunchError("kernel '" + std::string(desc.name) +
+                      "': its code in the cache is for other arguments: " + fact);
+  auto loaded = device.load(*artifact);
+  activities.done(Activity::Kind::load, "load");
+  return table.insert(key.get(), std::move(loaded));
 }
 
 const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const PackedLaunch &packed) const {
@@ -520,6 +527,16 @@ namespace runtime {
 
 const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
   return launch.kernel->prepare(*device.impl(), launch.packed());
+}
+
+std::shared_ptr<const Artifact> LaunchAccess::code(const detail::BoundLaunch &launch,
+                                                   const Device &device) {
+  const CompileOptions options = LaunchAccess::options(launch);
+  const detail::PackedLaunch packed = launch.packed();
+  Activities activities(launch.kernel->name(), device.name(),
+                        [&] { return summary(options, packed); });
+  return detail::findCode(launch.kernel->desc_, *device.impl(), packed, options,
+                          launch.kernel->state().masksFor(*device.impl()), activities);
 }
 
 void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {

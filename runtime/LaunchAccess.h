@@ -13,6 +13,9 @@ namespace sectile::runtime {
 struct LaunchAccess {
   /// Compiles the kernel and loads it, unless that has been done. It stays loaded.
   static const LoadedKernel &prepare(const detail::BoundLaunch &launch, const Device &device);
+  /// The code of it, not loaded; compiled unless the cache has it.
+  static std::shared_ptr<const Artifact> code(const detail::BoundLaunch &launch,
+                                              const Device &device);
   static void launch(const detail::BoundLaunch &launch, const Stream &stream);
   /// With the kernel's own options and the defaults where the launch says nothing.
   static CompileOptions options(const detail::BoundLaunch &launch);

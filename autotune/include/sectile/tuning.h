@@ -75,6 +75,10 @@ struct AutotuneOptions {
   // ten minutes for the first.
   double deadline = 0;
 
+  // Whether another process measures on a device, so that what hangs or faults costs itself. Where
+  // none can, this one does, and says why.
+  bool apart = true;
+
   // Which arguments the kernel writes, by position. Without a value: every Ptr and View of
   // elements that are not const.
   std::optional<std::vector<std::size_t>> outputs = std::nullopt;
