@@ -78,6 +78,7 @@ public:
   ExpectedOutputs() = default;
   ExpectedOutputs(std::vector<OutputMemory> outputs, OutputBytes bytes);
 
+  bool sameBits(const OutputBytes &actual) const { return actual == expected; }
   /// Nothing where `actual` is as good, else what is wrong with it, in a sentence.
   std::optional<std::string> compare(const OutputBytes &actual,
                                      std::optional<double> tolerance) const;

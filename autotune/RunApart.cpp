@@ -88,8 +88,8 @@ public:
       if (std::strncmp(*variable, "SECTILE_TRACE=", 14) != 0)
         environment.push_back(*variable);
     environment.push_back(nullptr);
-    char *const arguments[] = {const_cast<char *>(program.c_str()),
-                               const_cast<char *>(measureWord), nullptr};
+    char *const arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(measureWord),
+                               nullptr};
     const int error =
         posix_spawn(&id, program.c_str(), &actions, &attributes, arguments, environment.data());
     posix_spawn_file_actions_destroy(&actions);
@@ -294,8 +294,8 @@ private:
   void keep(Region &region) {
     constexpr size_t piece = size_t{64} << 20;
     const size_t bytes = region.end - region.begin;
-    const double free = static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
-                        static_cast<double>(sysconf(_SC_PAGESIZE));
+    const double free =
+        static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
     if (static_cast<double>(bytes) > free / 2)
       throw Error("the host has no memory for a copy of " + std::to_string(bytes >> 20) + " MiB");
     region.place = fileSize;

@@ -23,8 +23,7 @@ public:
     const Launchable launch = ready(candidate);
     const auto start = std::chrono::steady_clock::now();
     OutputBytes written = stopwatch.run(launch, deadline.seconds(), before);
-    deadline.took(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    deadline.took(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return written;
   }
 
@@ -33,11 +32,10 @@ public:
   }
 
   std::optional<Timing> estimate(const LoadedCandidate &candidate) const override {
-    if (!estimates())
+    if (!stopwatch.estimates())
       return std::nullopt;
     return stopwatch.estimate(candidate.code);
   }
-  bool estimates() const override { return stopwatch.estimates(); }
   bool works() override { return autotune::works(stream.device()); }
 
 private:

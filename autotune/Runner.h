@@ -24,12 +24,12 @@ public:
   /// What the outputs hold before a run.
   virtual OutputBytes before() = 0;
   /// Runs it once and gives what it left in the outputs, which held that before, or other bytes.
-  virtual OutputBytes run(const LoadedCandidate &candidate, const OutputBytes *before = nullptr) = 0;
+  virtual OutputBytes run(const LoadedCandidate &candidate,
+                          const OutputBytes *before = nullptr) = 0;
   /// Microseconds that each of so many runs takes.
   virtual std::vector<double> time(const LoadedCandidate &candidate, unsigned count) = 0;
   /// Nothing where times are measured, else what the run before took by the cost model.
   virtual std::optional<Timing> estimate(const LoadedCandidate &) const { return std::nullopt; }
-  virtual bool estimates() const { return false; }
   /// After an error: whether others can run.
   virtual bool works() = 0;
   /// Whether what a run does to its process and to the device is nothing to this process.

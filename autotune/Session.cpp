@@ -70,7 +70,6 @@ public:
   Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
       : task(task), options(options), store(store), device(task.stream.device()),
         toolchain(toolchainOf(device)), outputs(outputsOf(task.bind(0), device, options)),
-        runner(makeRunner()),
         progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
                  task.key.kernel + " " + describe(task.key.shape)),
         earlier(task.names.size()), results(task.names.size()), isKnown(task.names.size()),
@@ -95,6 +94,7 @@ private:
   void timeMany(Preparation &preparation, size_t candidate);
   void halve(Preparation &preparation, std::vector<size_t> left);
   void fail(size_t candidate, const std::exception &error);
+  bool isVirtual() const { return device.name().starts_with("virtual:"); }
   std::unique_ptr<Runner> makeRunner();
   std::unique_ptr<Runner> makeRunnerHere() const {
     return runHere(task.stream, outputs, footprintOf(task.bind(0)), options.deadline);
@@ -136,7 +136,7 @@ private:
   const Device device;
   const Toolchain toolchain;
   const std::vector<OutputMemory> outputs;
-  std::unique_ptr<Runner> runner;
+  std::unique_ptr<Runner> runner; ///< from the reference on
   Progress progress;
   CatchInterrupt interrupt;
   const Clock::time_point start = Clock::now();
@@ -155,8 +155,14 @@ private:
 void Session::readStore() {
   for (Measurement &measurement : store.lookup(task.key)) {
     const auto found = std::find(task.names.begin(), task.names.end(), measurement.config);
-    if (found != task.names.end() && measurement.toolchain == toolchain)
-      earlier[static_cast<size_t>(found - task.names.begin())] = std::move(measurement);
+    if (found == task.names.end() || measurement.toolchain != toolchain)
+      continue;
+    const auto candidate = static_cast<size_t>(found - task.names.begin());
+    const std::string &numerics = task.numerics[candidate];
+    // What another library thought of its order of sums is of no use here.
+    if (measurement.verdict != Verdict::Good || measurement.numerics == numerics ||
+        measurement.numerics == otherBits(numerics))
+      earlier[candidate] = std::move(measurement);
   }
 }
 
@@ -208,6 +214,7 @@ Measurement &Session::result(const Preparation &preparation, size_t candidate) {
     result->spillBytes = prepared.kernel->resources.spillBytes;
   }
   result->irHash = prepared.irHash;
+  result->numerics = task.numerics[candidate];
   result->toolchain = toolchain;
   return *result;
 }
@@ -295,7 +302,7 @@ void Session::fail(size_t candidate, const std::exception &error) {
 // Another process measures where it can: what hangs or faults is nothing to this one then. A
 // virtual device bears everything.
 std::unique_ptr<Runner> Session::makeRunner() {
-  if (options.apart && !device.name().starts_with("virtual:"))
+  if (options.apart && !isVirtual())
     try {
       return runApart(device, outputs, task.bind(0), options.deadline);
     } catch (const Error &error) {
@@ -331,6 +338,7 @@ void Session::measureReference(Preparation &preparation) {
   if (preparation.at(0).error)
     std::rethrow_exception(preparation.at(0).error);
   std::lock_guard lock(measuring());
+  runner = makeRunner();
   const LoadedCandidate reference = loaded(preparation, 0);
   const OutputBytes written = runReference(reference);
   expected = ExpectedOutputs(outputs, written);
@@ -340,7 +348,7 @@ void Session::measureReference(Preparation &preparation) {
   measure(0, [&] {
     Measurement &measurement = result(preparation, 0);
     settle(measurement, reference, 0, fewRuns);
-    if (const unsigned runs = runner->estimates() ? 0 : moreRuns(measurement.median))
+    if (const unsigned runs = isVirtual() ? 0 : moreRuns(measurement.median))
       settle(measurement, reference, 0, runs);
   });
 }
@@ -381,6 +389,8 @@ void Session::check(Preparation &preparation, size_t candidate) {
       measurement.message = *why;
       return;
     }
+    if (measurement.numerics == task.numerics[0] && !expected.sameBits(written))
+      measurement.numerics = otherBits(measurement.numerics);
     settle(measurement, ready, candidate, fewRuns);
   } catch (const std::exception &error) {
     fail(candidate, error);
@@ -405,7 +415,7 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
   const std::optional<double> best = bestTime();
   check(preparation, candidate);
   Measurement &measurement = *results[candidate];
-  if (measurement.verdict != Verdict::Good || runner->estimates())
+  if (measurement.verdict != Verdict::Good || isVirtual())
     return;
   if (best && measurement.median > hopelessFactor * *best) {
     measurement.verdict = Verdict::Hopeless;
@@ -433,7 +443,7 @@ void Session::measureAll(Preparation &preparation, const std::vector<size_t> &le
   std::vector<size_t> order = left;
   order.insert(order.begin(), 0);
   total = left.size() + !results[0];
-  const bool disturbs = !runner->estimates();
+  const bool disturbs = !isVirtual();
   const size_t part =
       disturbs && options.seconds > 0 ? size_t{4} * preparation.threadCount() : order.size();
   for (size_t begin = 0; begin < order.size(); begin += part) {
@@ -497,7 +507,7 @@ TuneReport Session::run() {
     left.clear(); // there was not even time for that
   else if (!left.empty() || !results[0])
     measureAll(preparation, left);
-  if (options.strategy == Strategy::halving && !runner->estimates())
+  if (options.strategy == Strategy::halving && !isVirtual())
     halve(preparation, std::move(left));
 
   TuneReport report;
@@ -516,9 +526,9 @@ TuneReport Session::run() {
       best = &m;
       report.best = report.rows.size();
     }
-    report.rows.push_back({m.config, static_cast<TuneVerdict>(m.verdict), m.message, m.median,
-                           m.spread, m.runs, m.compileMilliseconds, m.registers, m.spillBytes,
-                           m.sharedBytes, isKnown[i]});
+    report.rows.push_back({m.config, m.numerics, static_cast<TuneVerdict>(m.verdict), m.message,
+                           m.median, m.spread, m.runs, m.compileMilliseconds, m.registers,
+                           m.spillBytes, m.sharedBytes, isKnown[i]});
   }
   return report;
 }
@@ -533,12 +543,14 @@ TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database
 }
 
 std::optional<size_t> bestOf(const std::vector<std::string> &names,
-                             const std::vector<Measurement> &known) {
+                             const std::vector<Measurement> &known,
+                             const std::optional<std::string> &numerics) {
   std::optional<size_t> best;
   double time = std::numeric_limits<double>::infinity();
   for (const Measurement &measurement : known) {
     const auto found = std::find(names.begin(), names.end(), measurement.config);
-    if (measurement.verdict != Verdict::Good || found == names.end())
+    if (measurement.verdict != Verdict::Good || found == names.end() ||
+        (numerics && measurement.numerics != *numerics))
       continue;
     const size_t candidate = static_cast<size_t>(found - names.begin());
     // Of equals the first by name, as everywhere that lists them.

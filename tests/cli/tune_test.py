@@ -73,6 +73,21 @@ def test_all_say_the_same_of_equals():
     assert f", {equals[0]}: " in line, line
 
 
+def test_a_fixed_order_of_sums():
+    """Nothing of another order than the default's is measured or taken."""
+    shape = ("--shape", "m=64,n=64,k=64")
+    (every,) = tune(*shape, "--candidates", "12")
+    env = cache(SECTILE_NUMERICS="fixed")
+    (fixed,) = tune(*shape, env=env)
+    (order,) = {row["numerics"] for row in fixed["candidates"]}
+    assert len({row["numerics"] for row in every["candidates"]}) > 1 and "stages=" not in order and " k=" in order, (every, order)
+    write_npy("a.npy", "<f2", (60, 64), range(60 * 64))
+    write_npy("b.npy", "<f2", (64, 64), range(64 * 64))
+    line = done("run", "matmul", "--in", "a=a.npy", "b=b.npy", "--repeat", "1", *DEVICE, env=env).out
+    assert set(order.split()) <= set(line[line.index(", ") + 2 : line.index(": ")].split()), (order, line)
+    refused("run", "matmul", "--in", "a=a.npy", "b=b.npy", *DEVICE, says="SECTILE_NUMERICS is 'x'", env=cache(SECTILE_NUMERICS="x"))
+
+
 def test_a_file_of_shapes():
     with open("shapes", "w") as file:
         file.write("# sizes of a layer\n\nm=64, n=64, k=64\nm=128,n=64,k=64  # wider\n")

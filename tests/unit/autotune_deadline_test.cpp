@@ -81,7 +81,7 @@ protected:
     setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1);
     setenv("SECTILE_HIP_LIBRARY", SECTILE_FAKE_HIP, 1);
     setenv("SECTILE_MEASURE", "", 1);
-    unsetenv("SECTILE_AUTOTUNE");
+    setenv("SECTILE_AUTOTUNE", "on", 1);
   }
   ~AutotuneDeadline() override { std::filesystem::remove_all(folder); }
 

@@ -20,7 +20,8 @@ namespace {
 
 const bool chosen = setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0 &&
                     setenv("SECTILE_MEASURE", "", 1) == 0 &&
-                    setenv("SECTILE_CACHE_DIR", "", 1) == 0 && unsetenv("SECTILE_AUTOTUNE") == 0;
+                    setenv("SECTILE_CACHE_DIR", "", 1) == 0 &&
+                    setenv("SECTILE_AUTOTUNE", "on", 1) == 0;
 
 template <class F> F *fake(const char *symbol) {
   static void *library = dlopen(SECTILE_FAKE_CUDA, RTLD_NOW);

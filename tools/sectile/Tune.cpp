@@ -70,6 +70,7 @@ llvm::json::Value json(const TuneReport &report) {
     shape[name] = extent;
   for (const TuneReport::Row &row : report.rows)
     rows.push_back(llvm::json::Object{{"config", row.config},
+                                      {"numerics", row.numerics},
                                       {"verdict", std::string(name_of(row.verdict))},
                                       {"message", row.message},
                                       {"median_us", row.microseconds},
