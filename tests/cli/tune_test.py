@@ -85,7 +85,7 @@ def test_a_fixed_order_of_sums():
     write_npy("b.npy", "<f2", (64, 64), range(64 * 64))
     line = done("run", "matmul", "--in", "a=a.npy", "b=b.npy", "--repeat", "1", *DEVICE, env=env).out
     assert set(order.split()) <= set(line[line.index(", ") + 2 : line.index(": ")].split()), (order, line)
-    refused("run", "matmul", "--in", "a=a.npy", "b=b.npy", *DEVICE, says="SECTILE_NUMERICS is 'x'", env=cache(SECTILE_NUMERICS="x"))
+    refused("run", "matmul", "--in", "a=a.npy", "b=b.npy", "--repeat", "1", *DEVICE, says="SECTILE_NUMERICS is 'x'", env=cache(SECTILE_NUMERICS="x"))
 
 
 def test_a_file_of_shapes():
@@ -188,21 +188,21 @@ def test_a_device_that_is_lost_does_not_end_it():
 def test_what_never_ends_does_not_end_it():
     """A kernel that does not end is given up with its process; the driver ends one that waits for it."""
     env = fake(FAKE_CUDA_ENDLESS_LAUNCH="60")
-    all, report = verdicts(done(*LAYER_NORM, "--deadline", "0.2", env=env).out)
+    all, report = verdicts(done(*LAYER_NORM, "--deadline", "1", env=env).out)
     assert len(all) >= 9 and all.count("good") >= 3 and all.count("timed out") >= 2, all
     assert set(all) <= {"good", "hopeless", "timed out"}, all
     late = next(row for row in report["candidates"] if row["verdict"] == "timed out")
-    assert "did not end within 0.2 s" in late["message"], late
+    assert "did not end within 1 s" in late["message"], late
     (best,) = json.loads(done("cache", "best", "layer_norm", "--json", env=cache()).out)
     assert sum(row["verdict"] == "timed out" for row in best["measurements"]) == all.count("timed out"), best
     # Nothing is tried again.
     again, _ = verdicts(done(*LAYER_NORM, env=fake(FAKE_CUDA_ENDLESS_LAUNCH="20")).out)
     assert again == all
-    alone, _ = verdicts(done(*LAYER_NORM, "--deadline", "0.2", env={**env, "SECTILE_CACHE_DIR": ""}).out)
+    alone, _ = verdicts(done(*LAYER_NORM, "--deadline", "1", env={**env, "SECTILE_CACHE_DIR": ""}).out)
     assert alone.count("timed out") >= 2, alone
     # The default configuration is what everything is held against: without it there is nothing.
-    default = sectile(*LAYER_NORM, "--deadline", "0.2", env=fake(FAKE_CUDA_ENDLESS_LAUNCH="1", SECTILE_CACHE_DIR=os.path.abspath("c2")))
-    assert default.status == 1 and "did not end within 0.2 s" in default.err, (default.status, default.err)
+    default = sectile(*LAYER_NORM, "--deadline", "1", env=fake(FAKE_CUDA_ENDLESS_LAUNCH="1", SECTILE_CACHE_DIR=os.path.abspath("c2")))
+    assert default.status == 1 and "did not end within 1 s" in default.err, (default.status, default.err)
 
 
 def test_what_kills_its_process_does_not_end_it():

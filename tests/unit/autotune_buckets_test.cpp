@@ -24,8 +24,7 @@ protected:
     static const KernelSpec spec = [] {
       KernelSpec spec = findKernel("softmax");
       spec.spaces[0].axes = {{"block", {128}}, {"rows", {1, 2}}, {"warps", {1, 2}}};
-      spec.spaces[0].where = [](const Invocation &call, const std::string &,
-                                const Config &config) {
+      spec.spaces[0].where = [](const Invocation &call, const std::string &, const Config &config) {
         return elementCount(call.leading) == 60 || config.at("warps") == 1;
       };
       spec.defaults = [](const Invocation &, const std::string &) {

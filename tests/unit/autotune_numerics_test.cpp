@@ -1,5 +1,5 @@
-// The order of sums of configurations: what is kept of it, and the mode in which nothing but that of
-// the reference configuration is chosen, whatever was measured and however large a batch is.
+// The order of sums of configurations: what is kept of it, and the mode in which nothing but that
+// of the reference configuration is chosen, whatever was measured and however large a batch is.
 #include "autotune/Database.h"
 #include "kernels/Execute.h"
 #include "kernels/InputError.h"
@@ -274,7 +274,8 @@ TEST(Numerics, RowsHaveTheSameBitsInEveryBatch) {
       if (!kernel.small.contains(axis) || !leads(kernel, axis) ||
           std::find(kernel.batch.begin(), kernel.batch.end(), axis) == kernel.batch.end())
         continue;
-      const Batch few = runBatch(kernel, axis, 2, nullptr), many = runBatch(kernel, axis, 150, &few);
+      const Batch few = runBatch(kernel, axis, 2, nullptr),
+                  many = runBatch(kernel, axis, 150, &few);
       std::size_t output = 0;
       for (const ArgumentSpec &spec : kernel.arguments) {
         if (!spec.output)

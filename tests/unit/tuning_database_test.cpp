@@ -303,56 +303,6 @@ TEST_F(TuningDatabaseTest, NoiseInTheLogIsNotRead) {
   EXPECT_THAT(configs(Database(folder).lookup(key())), ElementsAre("a", "b"));
 }
 
-// Version 1 knew no numerics.
-TEST_F(TuningDatabaseTest, AnEarlierVersionsFileIsReadAndTakenOver) {
-  Measurement early = measured("a", 10);
-  early.numerics.clear();
-  Database(folder).record(key(), early);
-  sqlite3 *earlier = nullptr;
-  sqlite3_open(file.c_str(), &earlier);
-  sqlite3_exec(earlier, "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
-  EXPECT_EQ(sqlite3_exec(earlier, "ALTER TABLE measurement DROP COLUMN numerics", nullptr, nullptr,
-                         nullptr),
-            SQLITE_OK);
-  sqlite3_exec(earlier, "PRAGMA user_version = 1", nullptr, nullptr, nullptr);
-  sqlite3_close(earlier);
-  {
-    Database below(root / "above", {file.string()});
-    ASSERT_EQ(below.lookup(key()).size(), 1u) << "a layer is read as it is";
-    expectSame(below.lookup(key())[0], early);
-  }
-  Database database(folder);
-  ASSERT_EQ(database.lookup(key()).size(), 1u) << database.problem();
-  expectSame(database.lookup(key())[0], early);
-  EXPECT_TRUE(database.record(key(), measured("b", 20)));
-  EXPECT_THAT(configs(Database(folder).lookup(key())), ElementsAre("a", "b"));
-  EXPECT_EQ(Database(folder).lookup(key())[1].numerics, "the order of b");
-  EXPECT_THAT(database.verify(), IsEmpty());
-
-  std::string text = toJson({Problem{key(4), {early}, ""}});
-  const std::string field = "\"numerics\": \"\",";
-  text.erase(text.find(field), field.size());
-  const size_t version = text.find("\"version\": 2");
-  text.replace(version, 12, "\"version\": 1");
-  auto result = database.import(text);
-  ASSERT_TRUE(static_cast<bool>(result)) << llvm::toString(result.takeError());
-  EXPECT_EQ(result->added, 1u);
-}
-
-TEST_F(TuningDatabaseTest, GenerationsTellOfWhatOthersRecord) {
-  Database database(folder), other(folder);
-  database.record(key(), measured("a", 10));
-  uint64_t before = database.generation();
-  EXPECT_EQ(database.generation(), before);
-  database.record(key(), measured("b", 10));
-  EXPECT_NE(database.generation(), before) << "of this process at once";
-  before = database.generation();
-  other.record(key(), measured("c", 10));
-  for (int i = 0; i < 1000 && database.generation() == before; ++i)
-    usleep(20000);
-  EXPECT_NE(database.generation(), before) << "of others soon";
-}
-
 TEST_F(TuningDatabaseTest, ALaterVersionsFileIsLeftAlone) {
   fill(folder);
   sqlite3 *later = nullptr;
