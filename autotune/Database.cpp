@@ -49,7 +49,7 @@ TuningKey utf8(const TuningKey &key) {
 
 Measurement utf8(Measurement m) {
   for (std::string *text :
-       {&m.config, &m.message, &m.irHash, &m.toolchain.compiler, &m.toolchain.driver})
+       {&m.config, &m.message, &m.irHash, &m.numerics, &m.toolchain.compiler, &m.toolchain.driver})
     *text = utf8(*text);
   return m;
 }
@@ -420,11 +420,38 @@ bool Database::record(const TuningKey &wanted, const Measurement &given) {
       !std::isfinite(measurement.compileMilliseconds))
     return false;
   const bool kept = onDisk(true, [&](TuningStore &store) { store.record(key, measurement); });
+  ++changes;
   if (!kept || memory)
     own().record(key, measurement);
   if (!kept && directory >= 0)
     warnOnce("measurements cannot be kept: " + whyNot);
   return kept;
+}
+
+uint64_t Database::generation() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds pause{1};
+  const auto now = Clock::now().time_since_epoch();
+  if (directory >= 0 && now.count() >= nextLook.load(std::memory_order_relaxed)) {
+    std::unique_lock lock(looking, std::try_to_lock);
+    if (lock) {
+      std::vector<std::pair<uint64_t, int64_t>> files;
+      for (const char *companion : {"", companions[0]}) {
+        struct stat info{};
+        if (fstatat(directory, (std::string(fileName) + companion).c_str(), &info,
+                    AT_SYMLINK_NOFOLLOW) != 0)
+          continue;
+        files.emplace_back(info.st_ino, info.st_size);
+        files.emplace_back(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+      }
+      if (files != seen) {
+        seen = std::move(files);
+        ++changes;
+      }
+      nextLook = (now + pause).count();
+    }
+  }
+  return changes.load(std::memory_order_acquire);
 }
 
 Lease Database::claim(const TuningKey &wanted, std::chrono::milliseconds patience) {
@@ -462,6 +489,7 @@ size_t Database::remove(const Predicate &unwanted) {
     removed = memory->remove(unwanted);
   size_t onFile = 0;
   onDisk(true, [&](TuningStore &store) { onFile = store.remove(unwanted); });
+  ++changes;
   return removed + onFile;
 }
 
@@ -483,6 +511,7 @@ llvm::Expected<Database::Imported> Database::import(std::string_view json) {
     return problems.takeError();
   std::lock_guard lock(mutex);
   Imported result;
+  ++changes;
   if (directory < 0)
     return own().merge(*problems);
   if (!onDisk(true, [&](TuningStore &store) { result = store.merge(*problems); }))

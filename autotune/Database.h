@@ -7,6 +7,7 @@
 #include "autotune/Lease.h"
 #include "autotune/Records.h"
 #include "llvm/Support/Error.h"
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -65,6 +66,10 @@ public:
   /// again before tuning. It ends with the lease or with its process, however that dies.
   Lease claim(const TuningKey &key, std::chrono::milliseconds patience);
 
+  /// Another number where more may be known than before, by whatever process. Others' files are
+  /// looked at once in a second, so that every launch can ask.
+  uint64_t generation();
+
   /// Everything, database by database; of one kernel where it is named.
   std::vector<Problem> problems(std::string_view kernel = {});
   using Predicate = std::function<bool(const TuningKey &, const Measurement &)>;
@@ -116,6 +121,11 @@ private:
   std::vector<std::string> layerPaths; ///< not yet read
   std::vector<std::unique_ptr<TuningStore>> layers;
   std::set<std::string> warned;
+
+  std::atomic<uint64_t> changes = 0;
+  std::atomic<std::chrono::steady_clock::rep> nextLook = 0;
+  std::mutex looking; ///< guards what follows
+  std::vector<std::pair<uint64_t, int64_t>> seen;
 };
 
 } // namespace sectile::autotune

@@ -10,7 +10,7 @@ namespace sectile::autotune {
 namespace {
 
 constexpr llvm::StringLiteral format = "sectile measurements";
-constexpr int64_t version = 1;
+constexpr int64_t version = 2; ///< 1 knows no numerics
 
 // One object of the file; every field is asked for once, and those that nobody asked for are wrong.
 class Fields {
@@ -83,7 +83,7 @@ std::string indexed(const std::string &where, size_t index) {
   return where + "[" + std::to_string(index) + "]";
 }
 
-std::string readMeasurement(const llvm::json::Value &value, const std::string &where,
+std::string readMeasurement(const llvm::json::Value &value, const std::string &where, int64_t given,
                             Measurement &m) {
   Fields fields(value, where);
   m.config = fields.text("config");
@@ -100,6 +100,8 @@ std::string readMeasurement(const llvm::json::Value &value, const std::string &w
   m.spillBytes = fields.small("spill_bytes");
   m.sharedBytes = fields.small("shared_bytes");
   m.irHash = fields.text("ir");
+  if (given > 1)
+    m.numerics = fields.text("numerics");
   m.toolchain.compiler = fields.text("compiler");
   m.toolchain.driver = fields.text("driver");
   m.when = fields.integer("time");
@@ -119,7 +121,7 @@ std::string readShape(const llvm::json::Array &extents, const std::string &where
   return "";
 }
 
-std::string readProblem(const llvm::json::Value &value, const std::string &where,
+std::string readProblem(const llvm::json::Value &value, const std::string &where, int64_t given,
                         Problem &problem) {
   Fields fields(value, where);
   problem.key.kernel = fields.text("kernel");
@@ -134,7 +136,7 @@ std::string readProblem(const llvm::json::Value &value, const std::string &where
   std::set<std::string> configs;
   for (size_t i = 0; i < measurements.size() && fault.empty(); ++i) {
     const std::string here = indexed(where + ".measurements", i);
-    fault = readMeasurement(measurements[i], here, problem.measurements.emplace_back());
+    fault = readMeasurement(measurements[i], here, given, problem.measurements.emplace_back());
     if (fault.empty() && !configs.insert(problem.measurements.back().config).second)
       fault = here + ".config is there twice";
   }
@@ -185,6 +187,7 @@ llvm::json::Value jsonOf(const Problem &problem) {
                                               {"spill_bytes", m.spillBytes},
                                               {"shared_bytes", m.sharedBytes},
                                               {"ir", m.irHash},
+                                              {"numerics", m.numerics},
                                               {"compiler", m.toolchain.compiler},
                                               {"driver", m.toolchain.driver},
                                               {"time", m.when}});
@@ -216,12 +219,13 @@ llvm::Expected<std::vector<Problem>> fromJson(std::string_view text) {
   Fields fields(*value, "the file");
   if (fields.text("format") != format)
     fields.wrong("format", "is not '" + format.str() + "'");
-  if (fields.integer("version") != version)
-    fields.wrong("version", "is not " + std::to_string(version));
+  const int64_t given = fields.integer("version");
+  if (given < 1 || given > version)
+    fields.wrong("version", "is neither 1 nor " + std::to_string(version));
   const llvm::json::Array &array = fields.array("problems");
   fault = fields.end();
   for (size_t i = 0; i < array.size() && fault.empty(); ++i)
-    fault = readProblem(array[i], indexed("problems", i), problems.emplace_back());
+    fault = readProblem(array[i], indexed("problems", i), given, problems.emplace_back());
   if (!fault.empty())
     return refused(fault);
   return problems;

@@ -22,9 +22,22 @@ void CacheFlush::run(const Stream &stream) const {
   larger.fill(&pattern, sizeof pattern, &stream);
 }
 
-Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint,
-                     double allowed)
-    : stream(stream), copies(copies), footprint(footprint), allowed(allowed),
+Launchable launchableOf(detail::BoundLaunch launch) {
+  std::string kernel(launch.kernel->name());
+  return {std::move(kernel), [launch = std::move(launch)](const Stream &stream) {
+            runtime::LaunchAccess::launch(launch, stream);
+          }};
+}
+
+double Deadline::seconds() const {
+  constexpr double first = 600, least = 10, factor = 100;
+  if (allowed > 0)
+    return allowed;
+  return fastest ? std::max(least, factor * *fastest) : first;
+}
+
+Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint)
+    : stream(stream), copies(copies), footprint(footprint),
       isVirtual(dynamic_cast<runtime::VirtualDevice *>(stream.device().impl().get())),
       target(llvm::cantFail(Target::get(stream.device().target()))) {
   if (!isVirtual)
@@ -32,7 +45,7 @@ Stopwatch::Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t 
 }
 
 // Asks now and then: who waits in the driver for what never ends comes never back.
-static void wait(double seconds, const Event &event, const detail::BoundLaunch &launch,
+static void wait(double seconds, const Event &event, const std::string &kernel,
                  const Stream &stream) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
@@ -41,8 +54,7 @@ static void wait(double seconds, const Event &event, const detail::BoundLaunch &
     if (Clock::now() > end) {
       char text[64];
       std::snprintf(text, sizeof text, "%g s", seconds);
-      const std::string why =
-          "a run of kernel '" + std::string(launch.kernel->name()) + "' did not end within " + text;
+      const std::string why = "a run of kernel '" + kernel + "' did not end within " + text;
       const Device device = stream.device();
       device.impl()->giveUp(why);
       throw runtime::DeadlinePassed(device.name() + ": " + why);
@@ -51,7 +63,7 @@ static void wait(double seconds, const Event &event, const detail::BoundLaunch &
   }
 }
 
-void runWithin(double seconds, const detail::BoundLaunch &launch, const Stream &stream,
+void runWithin(double seconds, const Launchable &launch, const Stream &stream,
                vgpu::Counters *counters) {
   {
     runtime::VirtualDevice::WatchLaunches watch(
@@ -60,55 +72,60 @@ void runWithin(double seconds, const detail::BoundLaunch &launch, const Stream &
             *counters = counted;
         },
         seconds);
-    runtime::LaunchAccess::launch(launch, stream);
+    launch.launch(stream);
   }
-  wait(seconds, stream.record(), launch, stream);
+  wait(seconds, stream.record(), launch.kernel, stream);
   stream.synchronize();
 }
 
-double Stopwatch::deadline() const {
-  if (allowed > 0)
-    return allowed;
-  return fastest ? std::max(10.0, 100 * *fastest) : firstDeadline;
+bool works(const Device &device) {
+  try {
+    const detail::Memory memory(device, 4);
+    const uint32_t word = 0x5ec711e;
+    uint32_t back = 0;
+    memory.upload(&word);
+    memory.download(&back);
+    return back == word;
+  } catch (const DeviceError &) {
+    return false;
+  }
 }
 
-OutputBytes Stopwatch::run(const LoadedCandidate &candidate, const OutputBytes *before) {
+OutputBytes Stopwatch::run(const Launchable &launch, double deadline, const OutputBytes *before) {
   copies.restore(stream);
   if (before)
     copies.upload(*before);
-  const auto start = std::chrono::steady_clock::now();
-  runWithin(deadline(), candidate.launch, stream, &counters);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  fastest = std::min(took.count(), fastest.value_or(took.count()));
+  runWithin(deadline, launch, stream, &counters);
   return copies.download();
 }
 
-Timing Stopwatch::time(const LoadedCandidate &candidate, unsigned count,
-                       std::vector<double> &samples) {
-  if (isVirtual) {
-    LaunchProfile profile;
-    profile.counters = counters;
-    profile.threads = candidate.kernel->threads;
-    profile.sharedBytes = candidate.kernel->sharedBytes;
-    profile.registers = candidate.registers;
-    profile.stages = candidate.stages;
-    profile.footprint = footprint;
-    return {estimateMicroseconds(machineModel(target), target, profile), 0, 0};
-  }
+Timing Stopwatch::estimate(const CodeProfile &code) const {
+  LaunchProfile profile;
+  profile.counters = counters;
+  profile.threads = code.threads;
+  profile.sharedBytes = code.sharedBytes;
+  profile.registers = code.registers;
+  profile.stages = code.stages;
+  profile.footprint = footprint;
+  return {estimateMicroseconds(machineModel(target), target, profile), 0, 0};
+}
+
+std::vector<double> Stopwatch::time(const Launchable &launch, double deadline, unsigned count) {
   std::vector<std::pair<Event, Event>> marks;
   for (unsigned i = 0; i < count; ++i) {
     copies.restore(stream);
     flush->run(stream);
     Event from = stream.record_timed();
-    runtime::LaunchAccess::launch(candidate.launch, stream);
+    launch.launch(stream);
     marks.emplace_back(std::move(from), stream.record_timed());
   }
   for (const auto &[from, to] : marks)
-    wait(deadline(), to, candidate.launch, stream);
+    wait(deadline, to, launch.kernel, stream);
   stream.synchronize();
+  std::vector<double> samples;
   for (const auto &[from, to] : marks)
     samples.push_back(1e3 * elapsed_ms(from, to));
-  return summarize(samples);
+  return samples;
 }
 
 uint64_t footprintOf(const detail::BoundLaunch &launch) {

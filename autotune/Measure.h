@@ -5,8 +5,10 @@
 #include "autotune/CostModel.h"
 #include "autotune/Outputs.h"
 #include "runtime/DeviceImpl.h"
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace sectile::autotune {
 
@@ -15,10 +17,17 @@ struct Timing {
   unsigned runs = 0;             ///< 0: the cost model's estimate
 };
 
-/// A candidate that is compiled.
-struct LoadedCandidate {
-  detail::BoundLaunch launch; ///< on the copies of the outputs
-  const runtime::LoadedKernel *kernel;
+/// A kernel with its arguments, as one launches it: in this process the launch that the user's
+/// program bound, in one that only measures the code and the arguments' words.
+struct Launchable {
+  std::string kernel; ///< its name
+  std::function<void(const Stream &)> launch;
+};
+Launchable launchableOf(detail::BoundLaunch launch);
+
+/// What the cost model is told of a candidate, beside what a run counts.
+struct CodeProfile {
+  unsigned threads, sharedBytes;
   unsigned registers; ///< of one thread; 0 where nobody knows
   unsigned stages;
 };
@@ -33,38 +42,48 @@ private:
   detail::Memory larger; ///< than L2
 };
 
-/// Seconds that a run may take where nobody says so, and nothing has run yet.
-constexpr double firstDeadline = 600;
+/// How long a run may take, by what AutotuneOptions::deadline says of that.
+class Deadline {
+public:
+  explicit Deadline(double allowed) : allowed(allowed) {}
+  double seconds() const;
+  /// A run took so many seconds of the host's clock.
+  void took(double seconds) { fastest = std::min(seconds, fastest.value_or(seconds)); }
+
+private:
+  double allowed;
+  std::optional<double> fastest;
+};
 
 /// Launches it and waits, but no longer than that: then it throws DeadlinePassed, and a real device
 /// is given up. What a virtual device counts is handed over.
-void runWithin(double seconds, const detail::BoundLaunch &launch, const Stream &stream,
+void runWithin(double seconds, const Launchable &launch, const Stream &stream,
                vgpu::Counters *counters = nullptr);
 
+/// Whether a device still does anything after an error.
+bool works(const Device &device);
+
+/// Runs launches whose outputs are redirected into copies.
 class Stopwatch {
 public:
-  /// `allowed`: seconds that a run may take, or 0 for what AutotuneOptions::deadline says of that.
-  Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint, double allowed);
+  Stopwatch(const Stream &stream, const OutputCopies &copies, uint64_t footprint);
 
   /// Runs it once and gives what it left in the outputs, which hold what the user's memory does
-  /// before, or other bytes. This and `time` throw DeadlinePassed where a run takes too long; a
-  /// real device is given up then.
-  OutputBytes run(const LoadedCandidate &candidate, const OutputBytes *before = nullptr);
+  /// before, or other bytes. This and `time` throw DeadlinePassed where a run takes longer than so
+  /// many seconds; a real device is given up then.
+  OutputBytes run(const Launchable &launch, double deadline, const OutputBytes *before = nullptr);
 
   /// Whether times are the cost model's. Then they follow from the run before.
   bool estimates() const { return isVirtual; }
+  Timing estimate(const CodeProfile &code) const;
 
-  /// Adds `count` runs to what is known of a candidate, and says what that comes to.
-  Timing time(const LoadedCandidate &candidate, unsigned count, std::vector<double> &samples);
+  /// Microseconds that each of so many runs takes.
+  std::vector<double> time(const Launchable &launch, double deadline, unsigned count);
 
 private:
-  double deadline() const;
-
   Stream stream;
   const OutputCopies &copies;
   uint64_t footprint;
-  double allowed;
-  std::optional<double> fastest; ///< run so far, in seconds of the host's clock
   bool isVirtual;
   Target target;
   std::optional<CacheFlush> flush; ///< on a real device

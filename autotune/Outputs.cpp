@@ -201,14 +201,25 @@ const OutputCopies::Region *OutputCopies::find(uint64_t address) const {
   return nullptr;
 }
 
-detail::BoundLaunch OutputCopies::redirected(detail::BoundLaunch launch) const {
+std::vector<size_t> addressWords(std::span<const detail::ArgSpec> specs) {
+  std::vector<size_t> places;
   size_t word = 0;
-  for (const detail::ArgSpec &spec : launch.kernel->arguments()) {
+  for (const detail::ArgSpec &spec : specs) {
     if (spec.kind == detail::ArgKind::pointer || spec.kind == detail::ArgKind::view)
-      if (const Region *region = find(launch.words[word]))
-        launch.words[word] += region->copy - region->begin;
+      places.push_back(word);
     word += static_cast<size_t>(detail::flattenedCount(spec));
   }
+  return places;
+}
+
+uint64_t OutputCopies::redirected(uint64_t address) const {
+  const Region *region = find(address);
+  return region ? address - region->begin + region->copy : address;
+}
+
+detail::BoundLaunch OutputCopies::redirected(detail::BoundLaunch launch) const {
+  for (const size_t place : addressWords(launch.kernel->arguments()))
+    launch.words[place] = redirected(launch.words[place]);
   return launch;
 }
 

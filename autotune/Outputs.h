@@ -7,6 +7,7 @@
 #include <sectile/buffer.h>
 #include <sectile/kernel.h>
 #include <sectile/tuning.h>
+#include <span>
 
 namespace sectile::autotune {
 
@@ -38,12 +39,17 @@ OutputBytes spoiledWhereWritten(const OutputBytes &before, const OutputBytes &af
                                 const OutputBytes &spoil, const OutputBytes &afterSpoil,
                                 const std::vector<OutputMemory> &outputs);
 
+/// Which of a launch's words are addresses.
+std::vector<size_t> addressWords(std::span<const detail::ArgSpec> specs);
+
 class OutputCopies {
 public:
   OutputCopies(const Device &device, std::vector<OutputMemory> outputs);
 
   /// The launch with its outputs in the copies, and everything else that lies in the same memory.
   detail::BoundLaunch redirected(detail::BoundLaunch launch) const;
+  /// Where an address of the user's memory is in the copies; itself where that is not copied.
+  uint64_t redirected(uint64_t address) const;
   /// Fills the copies with what the user's memory holds.
   void restore(const Stream &stream) const;
   /// Fills them with other bytes. This and `download` wait for all work of the device.
@@ -72,6 +78,7 @@ public:
   ExpectedOutputs() = default;
   ExpectedOutputs(std::vector<OutputMemory> outputs, OutputBytes bytes);
 
+  bool sameBits(const OutputBytes &actual) const { return actual == expected; }
   /// Nothing where `actual` is as good, else what is wrong with it, in a sentence.
   std::optional<std::string> compare(const OutputBytes &actual,
                                      std::optional<double> tolerance) const;

@@ -20,6 +20,20 @@ std::string staleness(const Toolchain &then, const Toolchain &now) {
   return text;
 }
 
+std::string numericsOf(std::string_view config, const std::vector<std::string> &neutral) {
+  std::string text;
+  while (!config.empty()) {
+    const std::string_view word = config.substr(0, config.find(' '));
+    config.remove_prefix(std::min(config.size(), word.size() + 1));
+    const std::string_view field = word.substr(0, word.find('='));
+    if (!field.empty() && std::find(neutral.begin(), neutral.end(), field) == neutral.end())
+      text += (text.empty() ? "" : " ") + std::string(word);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string otherBits(const std::string &numerics) { return numerics + ", but other bits"; }
+
 std::string describe(const ShapeKey &shape) {
   std::string text;
   for (const auto &[extent, value] : shape)

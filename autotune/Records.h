@@ -52,6 +52,7 @@ struct Measurement {
   unsigned spillBytes = 0;        ///< of one thread
   unsigned sharedBytes = 0;       ///< of one block
   std::string irHash;             ///< of this configuration's IR without locations
+  std::string numerics;           ///< numericsOf() it; empty where that is not known
   Toolchain toolchain;
   int64_t when = 0; ///< seconds since 1970
 };
@@ -59,6 +60,12 @@ struct Measurement {
 /// Why measurements of one toolchain are stale under another: "driver 550.54, now 560.1". Empty
 /// where they are not.
 std::string staleness(const Toolchain &then, const Toolchain &now);
+
+/// What of a configuration decides the order of sums: its fields but for those that are neutral.
+/// "-" where there is none.
+std::string numericsOf(std::string_view config, const std::vector<std::string> &neutral);
+/// Of one that was to be like the reference, and whose bits were others.
+std::string otherBits(const std::string &numerics);
 
 /// "m=512 n=512"
 std::string describe(const ShapeKey &shape);

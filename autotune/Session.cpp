@@ -2,12 +2,13 @@
 // while this thread measures what is ready, in order.
 #include "autotune/Session.h"
 #include "autotune/Interrupt.h"
-#include "autotune/Measure.h"
 #include "autotune/Prepare.h"
 #include "autotune/Progress.h"
+#include "autotune/Runner.h"
 #include "runtime/Activities.h"
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -50,8 +51,8 @@ std::mutex &measuring() {
 }
 
 /// How many runs follow the first few.
-unsigned moreRuns(const Timing &few) {
-  const double runs = longEnough / std::max(few.median, 1.0) - fewRuns;
+unsigned moreRuns(double median) {
+  const double runs = longEnough / std::max(median, 1.0) - fewRuns;
   return static_cast<unsigned>(std::clamp<double>(runs, 0, manyRuns - fewRuns));
 }
 
@@ -68,8 +69,7 @@ class Session {
 public:
   Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
       : task(task), options(options), store(store), device(task.stream.device()),
-        toolchain(toolchainOf(device)), copies(device, outputsOf(task.bind(0), device, options)),
-        stopwatch(task.stream, copies, footprintOf(task.bind(0)), options.deadline),
+        toolchain(toolchainOf(device)), outputs(outputsOf(task.bind(0), device, options)),
         progress(options.quiet ? Progress::Style::Silent : Progress::usualStyle(),
                  task.key.kernel + " " + describe(task.key.shape)),
         earlier(task.names.size()), results(task.names.size()), isKnown(task.names.size()),
@@ -94,12 +94,33 @@ private:
   void timeMany(Preparation &preparation, size_t candidate);
   void halve(Preparation &preparation, std::vector<size_t> left);
   void fail(size_t candidate, const std::exception &error);
-  bool deviceWorks();
+  bool isVirtual() const { return device.name().starts_with("virtual:"); }
+  std::unique_ptr<Runner> makeRunner();
+  std::unique_ptr<Runner> makeRunnerHere() const {
+    return runHere(task.stream, outputs, footprintOf(task.bind(0)), options.deadline);
+  }
+  void sayHere(const std::string &why) const;
+  OutputBytes runReference(const LoadedCandidate &reference);
 
   LoadedCandidate loaded(const Preparation &preparation, size_t candidate) const {
     const Prepared &prepared = preparation.at(candidate);
-    return {copies.redirected(task.bindToRun(candidate)), prepared.kernel, prepared.registers,
-            prepared.stages};
+    return {task.bindAhead ? task.bindAhead(candidate) : std::vector<detail::BoundLaunch>(),
+            task.bind(candidate),
+            {prepared.kernel->threads, prepared.kernel->sharedBytes, prepared.registers,
+             prepared.stages}};
+  }
+  // So many runs more.
+  void settle(Measurement &measurement, const LoadedCandidate &ready, size_t candidate,
+              unsigned runs) {
+    std::optional<Timing> timing = runner->estimate(ready);
+    if (!timing) {
+      const std::vector<double> more = runner->time(ready, runs);
+      samples[candidate].insert(samples[candidate].end(), more.begin(), more.end());
+      timing = summarize(samples[candidate]);
+    }
+    measurement.median = timing->median;
+    measurement.spread = timing->spread;
+    measurement.runs = timing->runs;
   }
   Measurement &result(const Preparation &preparation, size_t candidate);
   void record(size_t candidate) { store.record(task.key, stamped(*results[candidate])); }
@@ -108,19 +129,14 @@ private:
   template <class Measure> void measure(size_t candidate, Measure &&measure);
   std::optional<double> bestTime() const;
   std::string bestText() const;
-  void settle(Measurement &measurement, const Timing &timing) {
-    measurement.median = timing.median;
-    measurement.spread = timing.spread;
-    measurement.runs = timing.runs;
-  }
 
   const TuningTask &task;
   const AutotuneOptions &options;
   Database &store;
   const Device device;
   const Toolchain toolchain;
-  OutputCopies copies;
-  Stopwatch stopwatch;
+  const std::vector<OutputMemory> outputs;
+  std::unique_ptr<Runner> runner; ///< from the reference on
   Progress progress;
   CatchInterrupt interrupt;
   const Clock::time_point start = Clock::now();
@@ -139,8 +155,14 @@ private:
 void Session::readStore() {
   for (Measurement &measurement : store.lookup(task.key)) {
     const auto found = std::find(task.names.begin(), task.names.end(), measurement.config);
-    if (found != task.names.end() && measurement.toolchain == toolchain)
-      earlier[static_cast<size_t>(found - task.names.begin())] = std::move(measurement);
+    if (found == task.names.end() || measurement.toolchain != toolchain)
+      continue;
+    const auto candidate = static_cast<size_t>(found - task.names.begin());
+    const std::string &numerics = task.numerics[candidate];
+    // What another library thought of its order of sums is of no use here.
+    if (measurement.verdict != Verdict::Good || measurement.numerics == numerics ||
+        measurement.numerics == otherBits(numerics))
+      earlier[candidate] = std::move(measurement);
   }
 }
 
@@ -192,6 +214,7 @@ Measurement &Session::result(const Preparation &preparation, size_t candidate) {
     result->spillBytes = prepared.kernel->resources.spillBytes;
   }
   result->irHash = prepared.irHash;
+  result->numerics = task.numerics[candidate];
   result->toolchain = toolchain;
   return *result;
 }
@@ -206,6 +229,8 @@ Measurement &Session::stamped(Measurement &measurement) {
 // What stays in the store should the candidate take this process with it: whoever tunes next leaves
 // it alone.
 void Session::recordBegun(size_t candidate) {
+  if (runner->isApart())
+    return;
   Measurement begun = *results[candidate];
   begun.verdict = Verdict::Unfinished;
   begun.message = "it ended the process that ran it, unless that is at it still";
@@ -269,22 +294,43 @@ void Session::fail(size_t candidate, const std::exception &error) {
   measurement.verdict =
       dynamic_cast<const runtime::DeadlinePassed *>(&error) ? Verdict::TimedOut : Verdict::Failed;
   measurement.message = error.what();
-  if (dynamic_cast<const DeviceError *>(&error) && !deviceWorks())
+  if (dynamic_cast<const DeviceError *>(&error) && !runner->works())
     problem = std::string("after '") + task.names[candidate] +
               "' the device can do no more: " + error.what();
 }
 
-bool Session::deviceWorks() {
+// Another process measures where it can: what hangs or faults is nothing to this one then. A
+// virtual device bears everything.
+std::unique_ptr<Runner> Session::makeRunner() {
+  if (options.apart && !isVirtual())
+    try {
+      return runApart(device, outputs, task.bind(0), options.deadline);
+    } catch (const Error &error) {
+      sayHere(error.what());
+    }
+  return makeRunnerHere();
+}
+
+void Session::sayHere(const std::string &why) const {
+  if (!options.quiet)
+    std::cerr << "sectile: kernel '" << task.key.kernel << "' is measured in this process: " << why
+              << std::endl;
+}
+
+// What the reference cannot do in another process, as where its memory holds addresses, it may well
+// do here: that is what would run without a tuning.
+OutputBytes Session::runReference(const LoadedCandidate &reference) {
   try {
-    const detail::Memory memory(device, 4);
-    const uint32_t word = 0x5ec711e;
-    uint32_t back = 0;
-    memory.upload(&word);
-    memory.download(&back);
-    return back == word;
-  } catch (const DeviceError &) {
-    return false;
+    return runner->run(reference);
+  } catch (const runtime::DeadlinePassed &) {
+    throw;
+  } catch (const Error &error) {
+    if (!runner->isApart())
+      throw;
+    sayHere(error.what());
   }
+  runner = makeRunnerHere();
+  return runner->run(reference);
 }
 
 void Session::measureReference(Preparation &preparation) {
@@ -292,17 +338,18 @@ void Session::measureReference(Preparation &preparation) {
   if (preparation.at(0).error)
     std::rethrow_exception(preparation.at(0).error);
   std::lock_guard lock(measuring());
+  runner = makeRunner();
   const LoadedCandidate reference = loaded(preparation, 0);
-  const OutputBytes written = stopwatch.run(reference);
-  expected = ExpectedOutputs(copies.outputs(), written);
+  const OutputBytes written = runReference(reference);
+  expected = ExpectedOutputs(outputs, written);
   chooseMemory(reference, written);
   if (results[0])
     return;
   measure(0, [&] {
-    Timing timing = stopwatch.time(reference, fewRuns, samples[0]);
-    if (const unsigned runs = stopwatch.estimates() ? 0 : moreRuns(timing))
-      timing = stopwatch.time(reference, runs, samples[0]);
-    settle(result(preparation, 0), timing);
+    Measurement &measurement = result(preparation, 0);
+    settle(measurement, reference, 0, fewRuns);
+    if (const unsigned runs = isVirtual() ? 0 : moreRuns(measurement.median))
+      settle(measurement, reference, 0, runs);
   });
 }
 
@@ -310,22 +357,20 @@ void Session::measureReference(Preparation &preparation) {
 // writes nothing would not be noticed. So candidates find it spoiled wherever the reference writes
 // the same whatever was there.
 void Session::chooseMemory(const LoadedCandidate &reference, const OutputBytes &written) {
-  copies.restore(task.stream);
-  task.stream.synchronize();
-  const OutputBytes before = copies.download(), spoil = spoiled(copies.outputs(), before);
+  const OutputBytes before = runner->before(), spoil = spoiled(outputs, before);
   if (spoil == before)
     return;
   try {
-    const OutputBytes other = stopwatch.run(reference, &spoil);
-    spoiledMemory = spoiledWhereWritten(before, written, spoil, other, copies.outputs());
-    if (!expected.compare(stopwatch.run(reference, &*spoiledMemory), options.tolerance))
+    const OutputBytes other = runner->run(reference, &spoil);
+    spoiledMemory = spoiledWhereWritten(before, written, spoil, other, outputs);
+    if (!expected.compare(runner->run(reference, &*spoiledMemory), options.tolerance))
       return;
   } catch (const DeviceError &) { // it read what was spoiled
-    if (!deviceWorks())
+    if (!runner->works())
       throw;
   }
   spoiledMemory.reset();
-  stopwatch.run(reference);
+  runner->run(reference);
 }
 
 // Runs it once, and holds what it wrote against what the reference wrote.
@@ -338,13 +383,15 @@ void Session::check(Preparation &preparation, size_t candidate) {
       std::rethrow_exception(preparation.at(candidate).error);
     recordBegun(candidate);
     const LoadedCandidate ready = loaded(preparation, candidate);
-    const OutputBytes written = stopwatch.run(ready, spoiledMemory ? &*spoiledMemory : nullptr);
+    const OutputBytes written = runner->run(ready, spoiledMemory ? &*spoiledMemory : nullptr);
     if (auto why = expected.compare(written, options.tolerance)) {
       measurement.verdict = Verdict::Wrong;
       measurement.message = *why;
       return;
     }
-    settle(measurement, stopwatch.time(ready, fewRuns, samples[candidate]));
+    if (measurement.numerics == task.numerics[0] && !expected.sameBits(written))
+      measurement.numerics = otherBits(measurement.numerics);
+    settle(measurement, ready, candidate, fewRuns);
   } catch (const std::exception &error) {
     fail(candidate, error);
   }
@@ -368,7 +415,7 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
   const std::optional<double> best = bestTime();
   check(preparation, candidate);
   Measurement &measurement = *results[candidate];
-  if (measurement.verdict != Verdict::Good || stopwatch.estimates())
+  if (measurement.verdict != Verdict::Good || isVirtual())
     return;
   if (best && measurement.median > hopelessFactor * *best) {
     measurement.verdict = Verdict::Hopeless;
@@ -376,15 +423,14 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
                           timeText(measurement.median) + ", the best at " + timeText(*best);
     return;
   }
-  if (const unsigned runs = moreRuns({measurement.median, 0, 0}))
+  if (const unsigned runs = moreRuns(measurement.median))
     time(preparation, candidate, runs);
 }
 
 void Session::time(Preparation &preparation, size_t candidate, unsigned runs) {
   std::lock_guard lock(measuring());
   try {
-    settle(*results[candidate],
-           stopwatch.time(loaded(preparation, candidate), runs, samples[candidate]));
+    settle(*results[candidate], loaded(preparation, candidate), candidate, runs);
   } catch (const std::exception &error) {
     fail(candidate, error);
   }
@@ -397,7 +443,7 @@ void Session::measureAll(Preparation &preparation, const std::vector<size_t> &le
   std::vector<size_t> order = left;
   order.insert(order.begin(), 0);
   total = left.size() + !results[0];
-  const bool disturbs = !stopwatch.estimates();
+  const bool disturbs = !isVirtual();
   const size_t part =
       disturbs && options.seconds > 0 ? size_t{4} * preparation.threadCount() : order.size();
   for (size_t begin = 0; begin < order.size(); begin += part) {
@@ -461,7 +507,7 @@ TuneReport Session::run() {
     left.clear(); // there was not even time for that
   else if (!left.empty() || !results[0])
     measureAll(preparation, left);
-  if (options.strategy == Strategy::halving && !stopwatch.estimates())
+  if (options.strategy == Strategy::halving && !isVirtual())
     halve(preparation, std::move(left));
 
   TuneReport report;
@@ -480,9 +526,9 @@ TuneReport Session::run() {
       best = &m;
       report.best = report.rows.size();
     }
-    report.rows.push_back({m.config, static_cast<TuneVerdict>(m.verdict), m.message, m.median,
-                           m.spread, m.runs, m.compileMilliseconds, m.registers, m.spillBytes,
-                           m.sharedBytes, isKnown[i]});
+    report.rows.push_back({m.config, m.numerics, static_cast<TuneVerdict>(m.verdict), m.message,
+                           m.median, m.spread, m.runs, m.compileMilliseconds, m.registers,
+                           m.spillBytes, m.sharedBytes, isKnown[i]});
   }
   return report;
 }
@@ -501,12 +547,14 @@ TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database
 }
 
 std::optional<size_t> bestOf(const std::vector<std::string> &names,
-                             const std::vector<Measurement> &known) {
+                             const std::vector<Measurement> &known,
+                             const std::optional<std::string> &numerics) {
   std::optional<size_t> best;
   double time = std::numeric_limits<double>::infinity();
   for (const Measurement &measurement : known) {
     const auto found = std::find(names.begin(), names.end(), measurement.config);
-    if (measurement.verdict != Verdict::Good || found == names.end())
+    if (measurement.verdict != Verdict::Good || found == names.end() ||
+        (numerics && measurement.numerics != *numerics))
       continue;
     const size_t candidate = static_cast<size_t>(found - names.begin());
     // Of equals the first by name, as everywhere that lists them.

@@ -14,10 +14,11 @@ struct TuningTask {
   Stream stream;
   TuningKey key;
   std::vector<std::string> names; ///< of the candidates; the first is the reference configuration
+  std::vector<std::string> numerics;               ///< of each
   std::function<detail::BoundLaunch(size_t)> bind; ///< any number of threads at once
-  /// The same, behind the launches that come before it, which this runs: what they leave behind
-  /// depends on the configuration. One thread at a time.
-  std::function<detail::BoundLaunch(size_t)> bindToRun = bind;
+  /// The launches that come before it, where what they leave behind depends on the configuration.
+  /// One thread at a time.
+  std::function<std::vector<detail::BoundLaunch>(size_t)> bindAhead = nullptr;
   /// Microseconds by a model that knows more of the kernel than its IR says; 0 or no function:
   /// there is none. Any number of threads at once.
   std::function<double(size_t)> predict = nullptr;
@@ -31,9 +32,11 @@ TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
 /// the reference configuration throws.
 TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database &store);
 
-/// The fastest of those candidates that are known to be good.
+/// The fastest of those candidates that are known to be good; of these numerics, where they are
+/// given.
 std::optional<size_t> bestOf(const std::vector<std::string> &names,
-                             const std::vector<Measurement> &known);
+                             const std::vector<Measurement> &known,
+                             const std::optional<std::string> &numerics = std::nullopt);
 /// Whether the store knows as much as a tuning with these options would find out.
 bool isTuned(const std::vector<std::string> &names, const std::vector<Measurement> &known,
              const AutotuneOptions &options);

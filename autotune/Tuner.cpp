@@ -3,6 +3,7 @@
 #include "runtime/Activities.h"
 #include "runtime/DeviceImpl.h"
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -18,12 +19,28 @@ AutotuneMode autotune_mode() {
   const std::string_view text = value ? value : "";
   if (text == "off")
     return AutotuneMode::off;
-  if (text == "cached")
+  if (text.empty() || text == "cached")
     return AutotuneMode::cached;
-  if (text.empty() || text == "on")
+  if (text == "on")
     return AutotuneMode::on;
   throw LaunchError("SECTILE_AUTOTUNE is '" + std::string(text) + "'; it can be off, cached or on");
 }
+
+static std::atomic<int> chosenNumerics = -1; // -1: the environment says it
+
+Numerics numerics() {
+  if (const int chosen = chosenNumerics; chosen >= 0)
+    return static_cast<Numerics>(chosen);
+  const char *value = std::getenv("SECTILE_NUMERICS");
+  const std::string_view text = value ? value : "";
+  if (text == "fixed")
+    return Numerics::fixed;
+  if (text.empty() || text == "any")
+    return Numerics::any;
+  throw LaunchError("SECTILE_NUMERICS is '" + std::string(text) + "'; it can be any or fixed");
+}
+
+void set_numerics(Numerics numerics) { chosenNumerics = static_cast<int>(numerics); }
 
 const std::uint64_t *LaunchArguments::of(std::size_t argument) const {
   if (argument >= specs_.size())
@@ -81,33 +98,63 @@ struct AutotunerBase::State {
   const KernelBase &kernel;
   const AutotuneOptions options;
   const AutotuneMode mode;
-  std::vector<std::string> names;
+  const Numerics numerics;
+  // Of the candidates those that may be chosen, and what orders their sums.
+  std::vector<std::size_t> eligible;
+  std::vector<std::string> names, orders;
 
   using Place = std::pair<const runtime::DeviceImpl *, NamedExtents>;
+  struct Settled {
+    std::size_t candidate;
+    std::uint64_t generation; // of the database, when it was asked
+  };
+  static constexpr std::size_t mostPlaces = 1024;
   mutable std::shared_mutex mutex; // guards what follows
-  std::map<Place, std::size_t> settled;
+  std::map<Place, Settled> settled;
 
   State(const KernelBase &kernel, AutotuneOptions given)
       : kernel(kernel), options(std::move(given)),
-        mode(options.mode ? *options.mode : autotune_mode()) {}
+        mode(options.mode ? *options.mode : autotune_mode()),
+        numerics(options.numerics ? *options.numerics : sectile::numerics()) {}
 
+  // Its numbers are those of the eligible candidates.
+  autotune::TuningTask task(const Stream &stream, const TuningKey &key, const Bind &bind) const {
+    return {stream, key, names, orders, [&](std::size_t i) { return bind(eligible[i]); }};
+  }
   TuningKey keyOf(const BoundLaunch &reference, const Device &device) const {
     return autotune::keyOf(reference, device, options);
   }
+  std::optional<std::size_t> bestOf(const std::vector<Measurement> &known) const {
+    const auto best = autotune::bestOf(
+        names, known, numerics == Numerics::fixed ? std::optional(orders.front()) : std::nullopt);
+    return best ? std::optional(eligible[*best]) : std::nullopt;
+  }
   // The best that is known for this key; of the nearest where nothing is.
   std::size_t known(const TuningKey &key, const std::vector<Measurement> &exact) const {
-    if (const auto best = autotune::bestOf(names, exact))
+    if (const auto best = bestOf(exact))
       return *best;
     if (const auto nearest = Database::get().nearest(key))
-      if (const auto best = autotune::bestOf(names, nearest->measurements))
+      if (const auto best = bestOf(nearest->measurements))
         return *best;
     return 0;
   }
-  void settle(const BoundLaunch &reference, const Stream &stream, std::size_t candidate) {
-    const NamedExtents bucket =
-        options.bucket(LaunchArguments(kernel.arguments(), reference.words.data()));
+  // All that is of use here; the order of sums may not be known of what is old.
+  std::vector<Measurement> lookup(const TuningKey &key) const {
+    std::vector<Measurement> known = Database::get().lookup(key);
+    if (numerics == Numerics::fixed)
+      std::erase_if(known, [](const Measurement &measurement) {
+        return measurement.verdict == autotune::Verdict::Good && measurement.numerics.empty();
+      });
+    return known;
+  }
+  Place placeOf(const Stream &stream, const std::uint64_t *words) const {
+    return {stream.impl()->device.get(), options.bucket({kernel.arguments(), words})};
+  }
+  void settle(Place place, std::size_t candidate, std::uint64_t generation) {
     std::unique_lock lock(mutex);
-    settled[{stream.impl()->device.get(), bucket}] = candidate;
+    if (settled.size() >= mostPlaces && !settled.contains(place))
+      settled.clear();
+    settled[std::move(place)] = {candidate, generation};
   }
 };
 
@@ -115,18 +162,31 @@ AutotunerBase::AutotunerBase(const KernelBase &kernel, AutotuneOptions options)
     : state_(std::make_unique<State>(kernel, std::move(options))) {}
 AutotunerBase::~AutotunerBase() = default;
 
-void AutotunerBase::setNames(std::vector<std::string> names) { state_->names = std::move(names); }
+void AutotunerBase::setNames(std::vector<std::string> names) {
+  State &state = *state_;
+  const std::string reference = autotune::numericsOf(names.front(), state.options.neutral);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string order = autotune::numericsOf(names[i], state.options.neutral);
+    if (state.numerics == Numerics::fixed && order != reference)
+      continue;
+    state.eligible.push_back(i);
+    state.names.push_back(std::move(names[i]));
+    state.orders.push_back(std::move(order));
+  }
+}
 
 std::optional<std::size_t> AutotunerBase::settled(const Stream &stream,
                                                   const std::uint64_t *words) const {
   const State &state = *state_;
   if (state.mode == AutotuneMode::off || state.names.size() == 1)
     return 0;
-  const State::Place place{stream.impl()->device.get(),
-                           state.options.bucket({state.kernel.arguments(), words})};
+  const State::Place place = state.placeOf(stream, words);
+  const std::uint64_t generation = Database::get().generation();
   std::shared_lock lock(state.mutex);
   auto found = state.settled.find(place);
-  return found == state.settled.end() ? std::nullopt : std::optional(found->second);
+  if (found == state.settled.end() || found->second.generation != generation)
+    return std::nullopt;
+  return found->second.candidate;
 }
 
 std::size_t AutotunerBase::settle(const Stream &stream, const Bind &bind) {
@@ -136,36 +196,41 @@ std::size_t AutotunerBase::settle(const Stream &stream, const Bind &bind) {
     return 0;
   const BoundLaunch reference = bind(0);
   const TuningKey key = state.keyOf(reference, device);
+  State::Place place = state.placeOf(stream, reference.words.data());
   Database &store = Database::get();
   runtime::Activities activity(key.kernel, device.name(),
                                [&] { return autotune::describe(key.shape); });
-  std::vector<Measurement> known = store.lookup(key);
+  std::uint64_t generation = store.generation();
+  std::vector<Measurement> known = state.lookup(key);
   activity.done(Activity::Kind::tune, "lookup", std::to_string(known.size()) + " are known");
-  std::size_t candidate = 0;
   const bool someRun = std::any_of(known.begin(), known.end(), [](const Measurement &measurement) {
     return measurement.verdict == autotune::Verdict::Unfinished;
   });
-  if (state.mode == AutotuneMode::on &&
+  const bool isNew = [&] { // else somebody recorded something since, which is no reason to tune
+    std::shared_lock lock(state.mutex);
+    return !state.settled.contains(place);
+  }();
+  if (state.mode == AutotuneMode::on && isNew &&
       (someRun || !autotune::isTuned(state.names, known, state.options))) {
     // Somebody else may be tuning it: look again once it is ours.
     constexpr std::chrono::hours patience{1};
     const auto lease =
         store.claim(key, state.options.wait ? patience : std::chrono::milliseconds(0));
     activity.done(Activity::Kind::tune, "wait", lease ? "" : "another process tunes it");
-    known = store.lookup(key);
+    known = state.lookup(key);
     if (!lease)
       return state.known(key, known);
     if (!autotune::isTuned(state.names, known, state.options)) {
-      const TuneReport report =
-          autotune::tune({stream, key, state.names, bind}, state.options, store);
+      const TuneReport report = autotune::tune(state.task(stream, key, bind), state.options, store);
       if (!report.problem.empty())
         throw DeviceError("tuning kernel '" + key.kernel + "': " + report.problem +
                           "; what was measured is kept, another process goes on from there");
-      known = store.lookup(key);
     }
+    generation = store.generation();
+    known = state.lookup(key);
   }
-  candidate = state.known(key, known);
-  state.settle(reference, stream, candidate);
+  const std::size_t candidate = state.known(key, known);
+  state.settle(std::move(place), candidate, generation);
   return candidate;
 }
 
@@ -176,9 +241,11 @@ TuneReport AutotunerBase::tune(const Stream &stream, const Bind &bind) {
   Database &store = Database::get();
   constexpr std::chrono::hours patience{1};
   const auto lease = store.claim(key, patience);
-  TuneReport report = autotune::tune({stream, key, state.names, bind}, state.options, store);
+  TuneReport report = autotune::tune(state.task(stream, key, bind), state.options, store);
+  const std::uint64_t generation = store.generation();
   if (state.mode != AutotuneMode::off)
-    state.settle(reference, stream, state.known(key, store.lookup(key)));
+    state.settle(state.placeOf(stream, reference.words.data()), state.known(key, state.lookup(key)),
+                 generation);
   return report;
 }
 
@@ -187,7 +254,7 @@ std::size_t AutotunerBase::bestKnown(const Stream &stream, const Bind &bind) con
   if (state.mode == AutotuneMode::off || state.names.size() == 1)
     return 0;
   const TuningKey key = state.keyOf(bind(0), stream.device());
-  return state.known(key, Database::get().lookup(key));
+  return state.known(key, state.lookup(key));
 }
 
 } // namespace detail

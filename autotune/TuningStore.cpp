@@ -13,7 +13,7 @@ namespace sectile::autotune {
 namespace {
 
 constexpr int applicationId = 0x53637454; // "SctT"
-constexpr int schemaVersion = 1;
+constexpr int schemaVersion = 2;          ///< 1 knows no numerics
 constexpr int patienceMilliseconds = 10000, takeOverMilliseconds = 1000;
 
 constexpr char createSchema[] = R"(
@@ -32,14 +32,15 @@ constexpr char createSchema[] = R"(
     registers INTEGER NOT NULL, spill_bytes INTEGER NOT NULL, shared_bytes INTEGER NOT NULL,
     ir TEXT NOT NULL, compiler TEXT NOT NULL, driver TEXT NOT NULL,
     time INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    numerics TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (problem, config)
   ) STRICT, WITHOUT ROWID;
 )";
 
 #define MEASUREMENT_COLUMNS                                                                        \
   "config, verdict, message, median_us, spread_us, runs, compile_ms, registers, spill_bytes, "     \
-  "shared_bytes, ir, compiler, driver, time, checksum"
-constexpr int measurementColumns = 15;
+  "shared_bytes, ir, compiler, driver, time, checksum, "
+constexpr int measurementColumns = 16;
 
 // "m=512,n=512"; what could be taken for punctuation in a name is written %XX.
 std::string encode(const ShapeKey &shape) {
@@ -115,6 +116,8 @@ int64_t checksum(const TuningKey &key, const Measurement &m) {
          << int64_t{m.runs} << m.compileMilliseconds << int64_t{m.registers}
          << int64_t{m.spillBytes} << int64_t{m.sharedBytes} << m.irHash << m.toolchain.compiler
          << m.toolchain.driver << m.when;
+  if (!m.numerics.empty()) // else as version 1 has it
+    digest << m.numerics;
   return digest.get();
 }
 
@@ -136,6 +139,7 @@ std::optional<Measurement> readMeasurement(const Statement::Rows &row, int colum
   m.irHash = row.text(column + 10);
   m.toolchain = {row.text(column + 11), row.text(column + 12)};
   m.when = row.integer(column + 13);
+  m.numerics = row.text(column + 15);
   if (verdict < 0 || verdict > static_cast<int64_t>(Verdict::Unfinished) ||
       row.integer(column + 14) != checksum(key, m))
     return std::nullopt;
@@ -313,34 +317,49 @@ void TuningStore::checkSchema(bool writable) {
   }
   if (c.number("PRAGMA application_id") != applicationId)
     throw StoreError{StoreError::Damaged, "it is not a database of measurements"};
-  const int64_t version = c.number("PRAGMA user_version");
+  int64_t version = c.number("PRAGMA user_version");
+  if (version == 1 && writable) {
+    Transaction transaction(c.database);
+    version = c.number("PRAGMA user_version");
+    if (version == 1) { // still
+      c.execute("ALTER TABLE measurement ADD COLUMN numerics TEXT NOT NULL DEFAULT ''");
+      c.execute(("PRAGMA user_version = " + std::to_string(schemaVersion)).c_str());
+      version = schemaVersion;
+    }
+    transaction.commit();
+  }
+  numericsColumn = version == 1 ? "''" : "numerics";
   if (version > schemaVersion)
     throw StoreError{StoreError::Newer, "it was written by a later version of Sectile"};
-  if (version != schemaVersion)
+  if (version != schemaVersion && version != 1)
     throw StoreError{StoreError::Damaged, "it has no version"};
 }
 
 void TuningStore::prepare() {
-  auto prepare = [&](Statement &statement, const char *sql) {
-    statement.prepare(connection->database, sql);
+  auto prepare = [&](Statement &statement, const std::string &sql) {
+    statement.prepare(connection->database, sql.c_str());
   };
+  const std::string columns = MEASUREMENT_COLUMNS + numericsColumn;
   prepare(connection->lookup,
-          "SELECT " MEASUREMENT_COLUMNS " FROM measurement WHERE problem = (SELECT id FROM problem "
-          "WHERE kernel = ? AND code = ? AND device = ? AND dtypes = ? AND shape = ?)");
+          "SELECT " + columns +
+              " FROM measurement WHERE problem = (SELECT id FROM problem WHERE "
+              "kernel = ? AND code = ? AND device = ? AND dtypes = ? AND shape = ?)");
   prepare(connection->siblings, "SELECT kernel, code, device, dtypes, shape FROM problem "
                                 "WHERE kernel = ? AND code = ? AND device = ? AND dtypes = ?");
-  prepare(connection->all,
-          "SELECT " MEASUREMENT_COLUMNS ", kernel, code, device, dtypes, shape, id "
-          "FROM problem JOIN measurement ON problem = id "
-          "ORDER BY kernel, device, dtypes, code, id, config");
+  prepare(connection->all, "SELECT " + columns +
+                               ", kernel, code, device, dtypes, shape, id "
+                               "FROM problem JOIN measurement ON problem = id "
+                               "ORDER BY kernel, device, dtypes, code, id, config");
   prepare(connection->addProblem, "INSERT OR IGNORE INTO problem (kernel, code, device, dtypes, "
                                   "shape) VALUES (?, ?, ?, ?, ?)");
   prepare(connection->findProblem, "SELECT id FROM problem WHERE kernel = ? AND code = ? AND "
                                    "device = ? AND dtypes = ? AND shape = ?");
-  prepare(connection->put, "INSERT OR REPLACE INTO measurement (" MEASUREMENT_COLUMNS ", problem) "
-                           "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (numericsColumn == "numerics") // else it is read only
+    prepare(connection->put,
+            "INSERT OR REPLACE INTO measurement (" + columns +
+                ", problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   prepare(connection->time,
-          "SELECT " MEASUREMENT_COLUMNS " FROM measurement WHERE problem = ? AND config = ?");
+          "SELECT " + columns + " FROM measurement WHERE problem = ? AND config = ?");
   prepare(connection->remove, "DELETE FROM measurement WHERE problem = ? AND config = ?");
   prepare(connection->removeEmpty,
           "DELETE FROM problem WHERE id NOT IN (SELECT problem FROM measurement)");
@@ -379,7 +398,7 @@ void TuningStore::put(const TuningKey &key, const Measurement &m) {
   connection->put.execute(m.config, static_cast<int64_t>(m.verdict), m.message, m.median, m.spread,
                           m.runs, m.compileMilliseconds, m.registers, m.spillBytes, m.sharedBytes,
                           m.irHash, m.toolchain.compiler, m.toolchain.driver, m.when,
-                          checksum(key, m), id);
+                          checksum(key, m), m.numerics, id);
 }
 
 void TuningStore::record(const TuningKey &key, const Measurement &measurement) {

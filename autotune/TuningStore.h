@@ -57,6 +57,7 @@ private:
   void put(const TuningKey &key, const Measurement &measurement);
 
   std::unique_ptr<Connection> connection;
+  std::string numericsColumn; ///< of the measurements, or what stands for it in version 1
 };
 
 } // namespace sectile::autotune

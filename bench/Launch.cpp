@@ -4,6 +4,7 @@
 #include "bench/NullDevice.h"
 #include <algorithm>
 #include <chrono>
+#include <sectile/library.h>
 #include <sectile/sectile.h>
 
 namespace sectile::bench {
@@ -30,7 +31,7 @@ const Kernel attention{"attention", [](In q, In k, In v, View<float, 4> o, View<
 
 template <class F> double fastest(F &&launch) {
   using Clock = std::chrono::steady_clock;
-  constexpr int batches = 1000, perBatch = 200;
+  constexpr int batches = 500, perBatch = 200;
   double best = 1e9;
   for (int batch = 0; batch < batches; ++batch) {
     const auto start = Clock::now();
@@ -49,11 +50,18 @@ std::vector<LaunchCost> measureLaunches() {
   const auto x = device.allocate<float>(4096);
   const auto four = tensor(x, {2, 2, 16, 64});
   const auto three = tensor(x, {2, 2, 16});
+  const auto square = device.allocate<half>(64 * 64);
+  const auto operand = tensor(square, {64, 64});
+  const NamedTensors operands{{"a", operand}, {"b", operand}}, result{{"c", operand}};
+  const PreparedCall prepared = prepare_kernel(device, "matmul", operands, {}, result);
   return {
       {"add", 4, fastest([&] { add.launch(device.stream(), 1, x, x, x, 4096, {.size = 128}); })},
       {"attention", 44, fastest([&] {
          attention.launch(device.stream(), 1, four, four, four, four, three, 0.125f);
        })},
+      {"matmul, prepared", 3, fastest([&] { prepared.launch(device.stream()); })},
+      {"matmul, by name", 3,
+       fastest([&] { run_kernel(device.stream(), "matmul", operands, {}, result); })},
   };
 }
 

@@ -33,6 +33,7 @@ public:
   void copyToHost(void *, uint64_t, size_t, void *) override {}
   void setAllocator(Allocator) override {}
   void copyOnDevice(uint64_t, uint64_t, size_t, void *) override {}
+  void copyFromOther(uint64_t, DeviceImpl &, uint64_t, size_t, void *) override {}
   void fill(uint64_t, const void *, size_t, size_t, void *) override {}
   void synchronize() override {}
   void *createStream() override { return nullptr; }

@@ -1,5 +1,4 @@
-// A matrix multiplication that finds its own tile: tuned at the first launch of a shape, looked up
-// afterwards.
+// A matrix multiplication that finds its own tile: tuned once for a shape, looked up afterwards.
 #include <cstdio>
 #include <sectile/autotune.h>
 #include <sectile/sectile.h>
@@ -41,7 +40,8 @@ int main() {
   auto grid = [&](const MatmulTile &tile) {
     return sc::Grid(sc::cdiv(m, tile.m), sc::cdiv(n, tile.n));
   };
-  tuned.launch(device.stream(), grid, a, b, c); // the first of a shape tunes, later ones look up
+  tuned.tune(device.stream(), grid, a, b, c);   // measures what is not known yet
+  tuned.launch(device.stream(), grid, a, b, c); // looks up the best for such shapes
   // [/tune]
 
   const auto best = tuned.best(device.stream(), a, b, c);

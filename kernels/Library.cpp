@@ -5,7 +5,6 @@
 #include "runtime/LaunchAccess.h"
 #include <sectile/error.h>
 #include <sectile/library.h>
-#include <unordered_map>
 
 using namespace sectile;
 
@@ -41,28 +40,6 @@ void requireKept(const runtime::StreamImpl &stream) {
 }
 
 } // namespace
-
-Config sectile::configFor(const Invocation &call, const Device &device) {
-  if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
-    return call.kernel->defaults(call, device.target());
-  // The database is asked once.
-  static std::mutex mutex;
-  static std::unordered_map<std::string, Config> known;
-  std::string key = call.kernel->name + "\n" + device.name();
-  for (const TensorType &tensor : call.tensors)
-    key += "\n" + std::string(name_of(tensor.dtype)) + toString(tensor.shape);
-  for (const auto &[name, value] : call.options.values)
-    key += "\n" + name + "=" + value;
-  {
-    std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end())
-      return found->second;
-  }
-  const std::optional<Config> best = bestKnown(call, device);
-  Config config = best ? *best : call.kernel->defaults(call, device.target());
-  std::lock_guard lock(mutex);
-  return known.emplace(std::move(key), std::move(config)).first->second;
-}
 
 NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
                                  const NamedTensors &inputs, const KernelOptions &options,

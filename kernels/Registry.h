@@ -114,6 +114,13 @@ struct KernelSpec {
   std::function<double(const Invocation &, const std::string &target, const Config &)> predict =
       nullptr;
   std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
+  // Fields of the configuration that leave the order of sums as it is, whatever the options; all
+  // others change it.
+  std::vector<std::string> neutral = {"stages"};
+  // Axes that are as long as a batch happens to be. Where the order of sums is fixed, the
+  // kernel's own choice does not depend on them.
+  std::vector<std::string> batch = {"...", "B",  "M",  "S",      "Sq", "Sk",
+                                    "T",   "Tq", "Tk", "blocks", "max"};
   // Additions and multiplications that the result needs at least, where they say more of a time
   // than the bytes that it moves.
   std::function<double(const Invocation &)> flops = nullptr;
@@ -167,6 +174,11 @@ Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTe
 Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
                           const std::map<std::string, std::int64_t> &extents,
                           const Assignments &options, const std::vector<std::string> &with = {});
+// The same kernel, options, dtypes and optional inputs, with typical extents but for these.
+Invocation typicalOf(const Invocation &call, const std::map<std::string, std::int64_t> &extents);
+// The kernel's own choice: good values for these extents, or where the order of sums is fixed, for
+// all that differ in the kernel's batch axes.
+Config ownChoice(const Invocation &call, const std::string &target);
 // Values for the kernel's configuration, by name. Throws InputError.
 // Those given, and the kernel's own choice for the others.
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given);

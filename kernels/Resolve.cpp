@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <sectile/tuning.h>
 #include <utility>
 
 namespace sectile {
@@ -372,8 +373,39 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
   return resolver.finish();
 }
 
+Invocation typicalOf(const Invocation &call, const std::map<std::string, std::int64_t> &extents) {
+  Assignments options;
+  for (const auto &[name, value] : call.options.values)
+    if (!value.empty())
+      options.emplace_back(name, value);
+  std::vector<std::string> with;
+  std::string dtypes;
+  for (const ArgumentSpec &spec : call.kernel->arguments) {
+    if (spec.output)
+      continue;
+    if (spec.optional && call.has(spec.name))
+      with.push_back(spec.name);
+    dtypes += (dtypes.empty() ? "" : ",") + spec.name + "=";
+    dtypes += name_of(call.dtype(spec.name));
+  }
+  return resolveTypical(*call.kernel, dtypes, extents, options, with);
+}
+
+Config ownChoice(const Invocation &call, const std::string &target) {
+  const KernelSpec &kernel = *call.kernel;
+  if (numerics() == Numerics::any)
+    return kernel.defaults(call, target);
+  // Extents that follow from others are left to them.
+  std::map<std::string, std::int64_t> extents;
+  for (const auto &[axis, unused] : kernel.typical)
+    if (std::find(kernel.batch.begin(), kernel.batch.end(), axis) == kernel.batch.end() &&
+        call.extents.contains(axis))
+      extents[axis] = call.extent(axis);
+  return kernel.defaults(typicalOf(call, extents), target);
+}
+
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given) {
-  Config config = call.kernel->defaults(call, target);
+  Config config = ownChoice(call, target);
   for (const auto &[name, value] : given)
     config[name] = value;
   return config;

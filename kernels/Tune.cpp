@@ -5,7 +5,11 @@
 #include "kernels/Execute.h"
 #include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include <charconv>
+#include <memory>
 #include <mutex>
+#include <sstream>
+#include <unordered_map>
 
 using namespace sectile;
 using autotune::Database, autotune::TuningKey, autotune::TuningTask;
@@ -36,27 +40,13 @@ std::vector<detail::Memory> makeArguments(const Invocation &call, const Device &
 // where neither they nor the call need such a launch.
 std::optional<TuningKey> keyFor(const Invocation &call, const SearchSpace &space,
                                 const Device &device) {
-  Assignments options;
-  for (const auto &[name, value] : call.options.values)
-    if (!value.empty())
-      options.emplace_back(name, value);
   std::map<std::string, std::int64_t> extents;
   for (const char *width : {"D", "Dk", "Dv"}) // of heads: decide what the code holds
     if (call.extents.contains(width))
       extents[width] = call.extent(width);
-  std::vector<std::string> with;
-  std::string dtypes;
-  for (const ArgumentSpec &spec : call.kernel->arguments) {
-    if (spec.output)
-      continue;
-    if (spec.optional && call.has(spec.name))
-      with.push_back(spec.name);
-    dtypes += (dtypes.empty() ? "" : ",") + spec.name + "=";
-    dtypes += name_of(call.dtype(spec.name));
-  }
   const Invocation typical = [&] {
     try {
-      return resolveTypical(*call.kernel, dtypes, extents, options, with);
+      return typicalOf(call, extents);
     } catch (const InputError &) {
       return call; // typical extents need not go with all options
     }
@@ -82,6 +72,150 @@ std::vector<std::string> namesOf(const KernelSpec &kernel, std::span<const Confi
   return names;
 }
 
+std::vector<std::string> ordersOf(const KernelSpec &kernel, std::span<const Config> configs) {
+  std::vector<std::string> orders;
+  for (const Config &config : configs)
+    orders.push_back(orderOf(kernel, config));
+  return orders;
+}
+
+// What the database knows of a search space for the calls of one bucket.
+struct KnownSpace {
+  std::optional<TuningKey> key;                     // none: they do without it
+  std::vector<std::pair<Config, std::string>> best; // and what orders its sums; fastest first
+};
+
+// "m=128 n=64" as describe() writes it; nothing where it is of other fields.
+std::optional<Config> parseDescribed(const KernelSpec &kernel, const std::string &text) {
+  Config config;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == word.npos)
+      return std::nullopt;
+    std::int64_t value = 0;
+    const char *end = word.data() + word.size();
+    if (std::from_chars(word.data() + equals + 1, end, value).ptr != end)
+      return std::nullopt;
+    config[word.substr(0, equals)] = value;
+  }
+  for (const ConfigSpec &field : kernel.config)
+    if (!config.contains(field.name))
+      return std::nullopt;
+  return describe(kernel, config) == text ? std::optional(config) : std::nullopt;
+}
+
+std::vector<KnownSpace> keysOf(const Invocation &call, const Device &device) {
+  std::vector<KnownSpace> spaces;
+  for (const SearchSpace &space : call.kernel->spaces)
+    spaces.push_back({keyFor(call, space, device), {}});
+  return spaces;
+}
+
+// Asks the database. Calls of one bucket may differ in what suits them: so a few are kept.
+void look(const KernelSpec &kernel, std::vector<KnownSpace> &spaces) {
+  constexpr std::size_t most = 8;
+  for (KnownSpace &space : spaces) {
+    space.best.clear();
+    if (!space.key)
+      continue;
+    const auto take = [&](const std::vector<autotune::Measurement> &measurements) {
+      for (const autotune::Measurement &measurement : measurements)
+        if (measurement.verdict == autotune::Verdict::Good && space.best.size() < most)
+          if (std::optional<Config> config = parseDescribed(kernel, measurement.config))
+            space.best.emplace_back(std::move(*config), measurement.numerics);
+    };
+    take(Database::get().lookup(*space.key));
+    if (space.best.empty())
+      if (const auto nearest = Database::get().nearest(*space.key))
+        take(nearest->measurements);
+  }
+}
+
+// The best that is known and a candidate of this call.
+std::optional<Config> choose(const Invocation &call, const std::string &target,
+                             std::span<const KnownSpace> known, const Config &own) {
+  const KernelSpec &kernel = *call.kernel;
+  const bool fixed = numerics() == Numerics::fixed;
+  std::optional<Config> result;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const SearchSpace &space = kernel.spaces[i];
+    for (const auto &[config, order] : known[i].best) {
+      Config candidate = own;
+      bool isOne = true;
+      for (const auto &[field, values] : space.axes) {
+        candidate[field] = config.at(field);
+        isOne &= std::find(values.begin(), values.end(), config.at(field)) != values.end();
+      }
+      // The own choice need not be of the space.
+      isOne = isOne && (!space.where || space.where(call, target, candidate));
+      if (candidate != config || (!isOne && config != own) ||
+          (fixed && order != orderOf(kernel, own)))
+        continue;
+      if (!result)
+        result = own;
+      for (const auto &[field, values] : space.axes)
+        (*result)[field] = config.at(field);
+      break;
+    }
+  }
+  return result;
+}
+
+// What the database knew when it was last asked, by bucket.
+class Buckets {
+public:
+  static Buckets &get() {
+    static Buckets buckets;
+    return buckets;
+  }
+
+  std::shared_ptr<const std::vector<KnownSpace>> find(const Invocation &call,
+                                                      const Device &device) {
+    const std::string key = keyOf(call, device);
+    const std::uint64_t now = Database::get().generation();
+    std::shared_ptr<const std::vector<KnownSpace>> old;
+    {
+      std::lock_guard lock(mutex);
+      if (const auto found = buckets.find(key); found != buckets.end()) {
+        if (found->second.generation == now)
+          return found->second.spaces;
+        old = found->second.spaces;
+      }
+    }
+    auto spaces = std::make_shared<std::vector<KnownSpace>>(old ? *old : keysOf(call, device));
+    look(*call.kernel, *spaces);
+    constexpr std::size_t most = 1024;
+    std::lock_guard lock(mutex);
+    if (buckets.size() >= most && !buckets.contains(key))
+      buckets.clear();
+    buckets[key] = {now, spaces};
+    return spaces;
+  }
+
+private:
+  static std::string keyOf(const Invocation &call, const Device &device) {
+    std::string key = call.kernel->name + "\n" + device.name();
+    for (const TensorType &tensor : call.tensors)
+      key += tensor.present ? "\n" + std::string(name_of(tensor.dtype)) : "\n";
+    for (const auto &[axis, extent] : bucketOf(call))
+      key += "\n" + axis + "=" + std::to_string(extent);
+    for (const char *width : {"D", "Dk", "Dv"})
+      if (call.extents.contains(width))
+        key += "\n" + std::to_string(call.extent(width));
+    for (const auto &[name, value] : call.options.values)
+      key += "\n" + name + "=" + value;
+    return key;
+  }
+
+  struct Bucket {
+    std::uint64_t generation; // of the database
+    std::shared_ptr<const std::vector<KnownSpace>> spaces;
+  };
+  std::mutex mutex; // guards what follows
+  std::unordered_map<std::string, Bucket> buckets;
+};
+
 // The kernel's outputs among those of this launch: scratch memory may hold anything. Where it has
 // none, all that it writes is for the launches after it.
 std::optional<std::vector<std::size_t>> outputsOf(const Invocation &call,
@@ -106,13 +240,16 @@ std::optional<std::vector<std::size_t>> outputsOf(const Invocation &call,
 
 std::vector<Config> sectile::candidatesFor(const Invocation &call, const SearchSpace &space,
                                            const std::string &target) {
-  std::vector<Config> result{call.kernel->defaults(call, target)};
+  std::vector<Config> result{ownChoice(call, target)};
+  const bool fixed = numerics() == Numerics::fixed;
+  const std::string order = orderOf(*call.kernel, result.front());
   std::vector<std::size_t> place(space.axes.size());
   for (bool more = true; more;) {
     Config config = result.front();
     for (std::size_t i = 0; i < place.size(); ++i)
       config[space.axes[i].first] = space.axes[i].second[place[i]];
-    if (config != result.front() && (!space.where || space.where(call, target, config)))
+    if (config != result.front() && (!space.where || space.where(call, target, config)) &&
+        (!fixed || orderOf(*call.kernel, config) == order))
       result.push_back(std::move(config));
     more = false;
     for (std::size_t i = place.size(); i-- > 0 && !more;) {
@@ -129,6 +266,10 @@ std::string sectile::describe(const KernelSpec &kernel, const Config &config) {
   for (const ConfigSpec &field : kernel.config)
     text += (text.empty() ? "" : " ") + field.name + "=" + std::to_string(config.at(field.name));
   return text;
+}
+
+std::string sectile::orderOf(const KernelSpec &kernel, const Config &config) {
+  return autotune::numericsOf(describe(kernel, config), kernel.neutral);
 }
 
 NamedExtents sectile::bucketOf(const Invocation &call) {
@@ -154,32 +295,35 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
       continue;
     options.outputs = outputsOf(call, reference.part(space.part), memory);
     std::mutex mutex;
-    std::vector<detail::Memory> larger; // workspaces than the reference's
+    // Workspaces that are larger than the reference's, by candidate.
+    std::map<std::size_t, std::vector<detail::Memory>> larger;
     const auto bindAll = [&](std::size_t i) {
-      BoundKernel bound = bindKernel(call, configs[i], memory, reference.workspaces);
       std::lock_guard lock(mutex);
-      larger.insert(larger.end(), bound.workspaces.begin(), bound.workspaces.end());
+      std::vector<detail::Memory> &own = larger.try_emplace(i, reference.workspaces).first->second;
+      BoundKernel bound = bindKernel(call, configs[i], memory, own);
+      own = bound.workspaces;
       return bound;
     };
-    const double deadline = options.deadline > 0 ? options.deadline : autotune::firstDeadline;
+    const auto bindAhead = [&](std::size_t i) {
+      BoundKernel bound = bindAll(i);
+      bound.launches.resize(
+          static_cast<std::size_t>(&bound.part(space.part) - bound.launches.data()));
+      return bound.launches;
+    };
     const TuningTask task{device.stream(),
                           *key,
                           namesOf(*call.kernel, configs),
+                          ordersOf(*call.kernel, configs),
                           [&](std::size_t i) { return bindAll(i).part(space.part); },
-                          [&](std::size_t i) {
-                            const BoundKernel bound = bindAll(i);
-                            const detail::BoundLaunch &tuned = bound.part(space.part);
-                            for (const detail::BoundLaunch *each = bound.launches.data();
-                                 each != &tuned; ++each)
-                              autotune::runWithin(deadline, *each, device.stream());
-                            return tuned;
-                          },
+                          bindAhead,
                           [&](std::size_t i) {
                             const auto &predict = call.kernel->predict;
                             return predict ? predict(call, device.target(), configs[i]) : 0;
                           }};
     // The tuning keeps what outputs hold before the launch.
-    task.bindToRun(0);
+    for (const detail::BoundLaunch &launch : bindAhead(0))
+      autotune::runWithin(autotune::Deadline(options.deadline).seconds(),
+                          autotune::launchableOf(launch), device.stream());
     constexpr std::chrono::hours patience{1};
     const autotune::Lease lease = Database::get().claim(task.key, patience);
     reports.push_back(autotune::tune(task, options, Database::get()));
@@ -194,23 +338,15 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
 }
 
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
-  std::optional<Config> result;
-  for (const SearchSpace &space : call.kernel->spaces) {
-    const std::optional<TuningKey> key = keyFor(call, space, device);
-    if (!key)
-      continue;
-    const std::vector<Config> configs = candidatesFor(call, space, device.target());
-    const std::vector<std::string> names = namesOf(*call.kernel, configs);
-    std::optional<std::size_t> best = autotune::bestOf(names, Database::get().lookup(*key));
-    if (!best)
-      if (const auto nearest = Database::get().nearest(*key))
-        best = autotune::bestOf(names, nearest->measurements);
-    if (!best)
-      continue;
-    if (!result)
-      result = configs.front();
-    for (const auto &[field, values] : space.axes)
-      (*result)[field] = configs[*best].at(field);
-  }
-  return result;
+  std::vector<KnownSpace> known = keysOf(call, device);
+  look(*call.kernel, known);
+  return choose(call, device.target(), known, ownChoice(call, device.target()));
+}
+
+Config sectile::configFor(const Invocation &call, const Device &device) {
+  Config own = ownChoice(call, device.target());
+  if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
+    return own;
+  const auto known = Buckets::get().find(call, device);
+  return choose(call, device.target(), *known, own).value_or(std::move(own));
 }

@@ -7,12 +7,14 @@
 namespace sectile {
 
 // The configurations that are tried for this call: the kernel's own choice first, then those of its
-// space, the last axis changing fastest.
+// space, the last axis changing fastest; where the order of sums is fixed, those that share its.
 std::vector<Config> candidatesFor(const Invocation &call, const SearchSpace &space,
                                   const std::string &target);
 
 // "m=128 n=64 k=32 group=8 warps=4 stages=3"
 std::string describe(const KernelSpec &kernel, const Config &config);
+// What of it decides the order of sums: "m=128 n=64 k=32 warps=4".
+std::string orderOf(const KernelSpec &kernel, const Config &config);
 
 // The extents that calls share their best configuration by: each up to the next power of two.
 NamedExtents bucketOf(const Invocation &call);
@@ -24,7 +26,8 @@ std::vector<TuneReport> tuneKernel(const Invocation &call, const Device &device,
 
 // The best that is known, without tuning: of the call's bucket, else of the nearest.
 std::optional<Config> bestKnown(const Invocation &call, const Device &device);
-// That, else the kernel's own choice; its own choice in any case where autotuning is off.
+// That, else the kernel's own choice; its own choice in any case where autotuning is off. Calls of
+// one bucket ask the database once, and again where something was recorded since.
 Config configFor(const Invocation &call, const Device &device);
 
 } // namespace sectile

@@ -105,11 +105,10 @@ public:
       return known.lookup(isResult ? Value(loop.getResult(at)) : Value(argument));
     }
     Value count = constant(builder, slots);
-    return known[use] = {
-               arith::RemUIOp::create(builder, loc, use, count),
-               arith::AndIOp::create(builder, loc,
-                                     arith::DivUIOp::create(builder, loc, use, count),
-                                     constant(builder, 1))};
+    return known[use] = {arith::RemUIOp::create(builder, loc, use, count),
+                         arith::AndIOp::create(builder, loc,
+                                               arith::DivUIOp::create(builder, loc, use, count),
+                                               constant(builder, 1))};
   }
 
 private:
@@ -124,9 +123,8 @@ private:
       Value sum = arith::AddIOp::create(builder, loc, base.slot, constant(builder, ahead));
       Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, sum,
                                          constant(builder, slots));
-      Value back = ahead == 1
-                       ? constant(builder, 0)
-                       : arith::SubIOp::create(builder, loc, sum, constant(builder, slots));
+      Value back = ahead == 1 ? constant(builder, 0)
+                              : arith::SubIOp::create(builder, loc, sum, constant(builder, slots));
       result.slot = arith::SelectOp::create(builder, loc, over, back, sum);
       result.parity =
           arith::SelectOp::create(builder, loc, over, other(builder, base.parity), base.parity);
@@ -248,9 +246,8 @@ struct CountSlots : sectile::impl::CountSlotsBase<CountSlots> {
       Value parity = counter.of(use).parity;
       if (isOther) {
         OpBuilder builder(odd);
-        parity = arith::XOrIOp::create(
-            builder, odd.getLoc(), parity,
-            arith::ConstantIntOp::create(builder, odd.getLoc(), 1, 32));
+        parity = arith::XOrIOp::create(builder, odd.getLoc(), parity,
+                                       arith::ConstantIntOp::create(builder, odd.getLoc(), 1, 32));
       }
       odd.replaceAllUsesWith(parity);
       odd.erase();

@@ -378,34 +378,19 @@ KernelState &KernelBase::state() const {
   return *state;
 }
 
-static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
-                                      DeviceImpl &device, void *stream, const Key &key,
-                                      const PackedLaunch &packed, const CompileOptions &options,
-                                      std::span<const uint8_t> masks, unsigned longAxis) {
+// The code that a launch needs, compiled unless the cache has it.
+static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceImpl &device,
+                                                const PackedLaunch &packed,
+                                                const CompileOptions &options,
+                                                std::span<const uint8_t> masks, unsigned longAxis,
+                                                runtime::Activities &activities) {
   using Kind = Activity::Kind;
-  if (stream && device.captureOf(stream))
-    throw LaunchError("kernel '" + std::string(desc.name) +
-                      "': its first launch for such arguments compiles and loads code, which a "
-                      "capture does not bear: launch it before, or see sectile::prepare");
-  runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   runtime::CompileCache &cache = runtime::CompileCache::get();
-  // The code may be another program's work. All that this key finds later are alike.
-  const auto load = [&](const Artifact &artifact) {
-    if (std::string fact = brokenFact(artifact.plan, {packed.words, masks.size()}); !fact.empty())
-      throw LaunchError("kernel '" + std::string(desc.name) +
-                        "': its code in the cache is for other arguments: " + fact);
-    auto loaded = device.load(artifact);
-    loaded->longAxis = longAxis;
-    if (loaded->debug)
-      loaded->debug->longAxis = longAxis;
-    activities.done(Kind::load, "load");
-    return table.insert(key.get(), std::move(loaded));
-  };
   KeyedLaunch launch(desc, device, options, packed, longAxis);
   if (launch.known())
-    if (const auto artifact = cache.get(*launch.known())) {
+    if (auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
-      return load(*artifact);
+      return artifact;
     }
   TracedKernel &traced = launch.trace();
   activities.done(Kind::trace, "trace");
@@ -430,9 +415,31 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
     activities.begin();
     return std::move(*compiled);
   };
-  const auto artifact = cache.get(launch.key, compile, recipe);
+  auto artifact = cache.get(launch.key, compile, recipe);
   activities.done(Kind::cache, hit ? "hit" : "store");
-  return load(*artifact);
+  return artifact;
+}
+
+static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
+                                      DeviceImpl &device, void *stream, const Key &key,
+                                      const PackedLaunch &packed, const CompileOptions &options,
+                                      std::span<const uint8_t> masks, unsigned longAxis) {
+  if (stream && device.captureOf(stream))
+    throw LaunchError("kernel '" + std::string(desc.name) +
+                      "': its first launch for such arguments compiles and loads code, which a "
+                      "capture does not bear: launch it before, or see sectile::prepare");
+  runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
+  const auto artifact = findCode(desc, device, packed, options, masks, longAxis, activities);
+  // The code may be another program's work. All that this key finds later are alike.
+  if (std::string fact = brokenFact(artifact->plan, {packed.words, masks.size()}); !fact.empty())
+    throw LaunchError("kernel '" + std::string(desc.name) +
+                      "': its code in the cache is for other arguments: " + fact);
+  auto loaded = device.load(*artifact);
+  loaded->longAxis = longAxis;
+  if (loaded->debug)
+    loaded->debug->longAxis = longAxis;
+  activities.done(Activity::Kind::load, "load");
+  return table.insert(key.get(), std::move(loaded));
 }
 
 // The axis of this grid that is launched as the first one, where a device takes many more programs
@@ -454,6 +461,11 @@ const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
                               state.masksFor(device), longAxis);
 }
 
+template <class Extents> static void putFirst(unsigned axis, Extents &grid) {
+  if (axis)
+    std::swap(grid.x, axis == 1 ? grid.y : grid.z);
+}
+
 // The memory that the arguments of a captured launch point into.
 static void keepForGraph(const runtime::StreamImpl &stream, std::span<const ArgSpec> specs,
                          const uint64_t *words) {
@@ -473,8 +485,7 @@ static void launchLoaded(const LoadedKernel &kernel, const runtime::StreamImpl &
                          runtime::GridExtents grid, std::span<const ArgSpec> specs,
                          const uint64_t *words, size_t count) {
   DeviceImpl &device = *stream.device;
-  if (kernel.longAxis)
-    std::swap(grid.x, kernel.longAxis == 1 ? grid.y : grid.z);
+  putFirst(kernel.longAxis, grid);
   keepForGraph(stream, specs, words);
   void *arguments[maxArguments + 2]; // two for the debug log
   for (size_t i = 0; i < count; ++i)
@@ -573,6 +584,23 @@ namespace runtime {
 
 const LoadedKernel &LaunchAccess::prepare(const detail::BoundLaunch &launch, const Device &device) {
   return launch.kernel->prepare(*device.impl(), launch.grid, launch.packed(), nullptr);
+}
+
+std::shared_ptr<const Artifact> LaunchAccess::code(const detail::BoundLaunch &launch,
+                                                   const Device &device) {
+  const CompileOptions options = LaunchAccess::options(launch);
+  const detail::PackedLaunch packed = launch.packed();
+  Activities activities(launch.kernel->name(), device.name(),
+                        [&] { return summary(options, packed); });
+  return detail::findCode(launch.kernel->desc_, *device.impl(), packed, options,
+                          launch.kernel->state().masksFor(*device.impl()),
+                          detail::longAxisOf(launch.grid, device.limits()), activities);
+}
+
+Grid LaunchAccess::extents(const detail::BoundLaunch &launch, const Device &device) {
+  Grid grid = launch.grid;
+  detail::putFirst(detail::longAxisOf(grid, device.limits()), grid);
+  return grid;
 }
 
 void LaunchAccess::launch(const detail::BoundLaunch &launch, const Stream &stream) {

@@ -223,6 +223,7 @@ KernelSpec sectile::attentionBackwardSpec() {
                  {"kv_n", "its keys"},
                  {"kv_warps", "its warps"},
                  {"kv_stages", "its steps in flight"}};
+  spec.neutral = {"q_stages", "kv_stages"};
   spec.factor = 3;
   spec.flops = [](const Invocation &call) {
     return 2 * visiblePairs(call) * (3 * double(call.extent("D")) + 2 * double(call.extent("Dv")));

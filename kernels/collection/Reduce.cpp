@@ -7,6 +7,7 @@
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
+#include <sectile/tuning.h>
 
 using namespace sectile;
 
@@ -123,7 +124,7 @@ int opOf(const Invocation &call) {
 }
 
 // As many as a large chip runs at once, and what each of them holds of a row that several share.
-constexpr std::int64_t programs = 512, longestPart = 2048;
+constexpr std::int64_t programs = 512, longestPart = 2048, typicalRows = 1024;
 
 // [R] as [R, 1].
 template <class T> Tensor<T, 2> column(const Tensor<T, 1> &x) {
@@ -163,7 +164,7 @@ KernelSpec sectile::reduceSpec() {
     const RowBlocks part = rowBlocksFor(rows, n, longestPart, call.dtype("x"), target);
     return Config{{"block", part.block}, {"rows", part.rows}, {"warps", part.warps}};
   };
-  spec.typical = {{"...", 1024}, {"N", 4096}};
+  spec.typical = {{"...", typicalRows}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 200}};
   spec.check = [](const Invocation &call) {
     const int op = opOf(call);
@@ -180,8 +181,10 @@ KernelSpec sectile::reduceSpec() {
                        block = use.field("block"), together = use.field("rows");
     const std::int64_t grid = ceilDiv(rows, together);
     // Each with several blocks.
+    const std::int64_t beside =
+        numerics() == Numerics::fixed ? ceilDiv(typicalRows, together) : grid;
     const std::int64_t wanted = std::clamp<std::int64_t>(
-        std::min(programs / std::max<std::int64_t>(grid, 1), ceilDiv(n, 4 * block)), 1, programs);
+        std::min(programs / std::max<std::int64_t>(beside, 1), ceilDiv(n, 4 * block)), 1, programs);
     const std::int64_t length =
         std::max<std::int64_t>(ceilDiv(ceilDiv(n, wanted), block), 1) * block;
     const std::int64_t parts = std::max<std::int64_t>(ceilDiv(n, length), 1);

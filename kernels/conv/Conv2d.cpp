@@ -37,6 +37,7 @@ KernelSpec sectile::conv2dSpec() {
   spec.arguments[3].output = true;
   spec.arguments[3].like = "x";
   spec.options = convOptions();
+  spec.batch = {"N"};
   spec.typical = {{"N", 8}, {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64}, {"R", 3}, {"S", 3}};
   spec.small = {{"N", 2}, {"C", 6}, {"H", 9}, {"W", 13}, {"K", 6}, {"R", 3}, {"S", 2}};
   spec.follow = followChannels;

@@ -49,6 +49,7 @@ bool Together::dense() const {
 
 void sectile::addElementsConfig(KernelSpec &spec) {
   spec.config = {{"size", "elements of one program"}, {"warps", "warps of one program"}};
+  spec.neutral = {"size", "warps"}; // there are no sums
   spec.typical = {{"...", 1 << 20}};
   spec.small = {{"...", 1000}};
   // Eight elements for each thread: sixteen bytes of the 16-bit types.

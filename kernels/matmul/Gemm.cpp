@@ -164,6 +164,9 @@ Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) 
                    .stream = call.options.choice("schedule") == "stream_k",
                    .exact = call.options.choice("precision") == "exact"}};
   GemmConfig &chosen = result.config;
+  if (chosen.stream && numerics() == Numerics::fixed)
+    throw InputError(call.kernel->name + ": schedule=stream_k shares sums by how many tiles there "
+                                         "are, which no fixed order of sums goes with");
   if (chosen.stream)
     chosen.splits = 1;
   // Of programs that begin at different depths, or in different matrices, none share their loads.

@@ -296,6 +296,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                  {"splits", "programs that share the sums of one tile"},
                  {"persistent", "1: each program does one tile after another", 0, 1},
                  {"programs", "programs of stream_k, and where they are persistent"}};
+  spec.neutral = {"group", "stages", "cluster", "persistent"};
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{gemmReference(call, inputs, arithmetic)};

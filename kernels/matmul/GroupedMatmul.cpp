@@ -201,6 +201,7 @@ KernelSpec grouped(const char *rows, const char *columns) {
                  {"stages", "steps in flight"},
                  {"persistent", "1: each program does one tile after another", 0, 1},
                  {"programs", "programs where they are persistent"}};
+  spec.neutral = {"group", "stages", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) {
     return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));

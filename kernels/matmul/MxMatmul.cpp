@@ -115,6 +115,7 @@ KernelSpec sectile::mxMatmulSpec() {
                  {"order", "tile rows that neighbouring programs share"},
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"}};
+  spec.neutral = {"order", "stages"};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"Ka", 4096}};
   spec.small = {{"M", 33}, {"N", 70}, {"Ka", 100}};
   spec.follow = [](Invocation &call) {

@@ -157,6 +157,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
                  {"warps", "warps of one program"},
                  {"stages", "steps in flight"},
                  {"apart", "1: the weights are decoded before the product, into scratch memory"}};
+  spec.neutral = {"order", "stages"};
   spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 20}, {"N", 50}, {"K", 160}};
   spec.follow = [](Invocation &call) {

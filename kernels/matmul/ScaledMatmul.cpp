@@ -205,6 +205,7 @@ KernelSpec sectile::scaledMatmulSpec() {
                  {"cluster", "programs that share what they load of b: 1 or 2", 1, 2},
                  {"persistent", "1: each program does one tile after another", 0, 1},
                  {"programs", "programs where they are persistent"}};
+  spec.neutral = {"order", "stages", "cluster", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 33}, {"N", 150}, {"K", 200}};
   spec.follow = [](Invocation &call) {

@@ -90,6 +90,7 @@ std::int64_t groupSize(const Invocation &call) {
 
 void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together) {
   constexpr std::int64_t largest = 8192; // group that a program holds at once
+  spec.batch = {"B"};                    // positions are summed, too
   spec.config = {{"channels", "channels of a group held at once"},
                  {"block", "positions held at once"},
                  {"warps", "warps of one program"}};

@@ -87,6 +87,7 @@ KernelSpec makeSpec(bool back) {
   spec.config = {{"m", "rows of one program"},
                  {"heads", "heads that share a row's angles"},
                  {"warps", "warps of one program"}};
+  spec.neutral = {"m", "heads", "warps"}; // there are no sums
   spec.typical = {{"B", 4}, {"H", 16}, {"S", 2048}, {"D", 128}};
   spec.small = {{"B", 2}, {"H", 3}, {"S", 19}, {"D", 40}};
   spec.check = [](const Invocation &call) {

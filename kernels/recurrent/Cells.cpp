@@ -272,6 +272,7 @@ std::vector<ConfigSpec> cells::commonConfig() {
 }
 
 void cells::commonExtents(KernelSpec &spec, Cell cell) {
+  spec.batch = {"B", "T"}; // "..." are directions
   spec.typical = {{"T", 512}, {"B", 64}, {"I", 512}, {"H", 512}, {"...", 1}};
   spec.small = {{"T", 5}, {"B", 3}, {"I", 12}, {"H", 20}, {"...", 2}};
   spec.follow = [cell](Invocation &call) { call.extents["G"] = gatesOf(cell) * call.extent("H"); };

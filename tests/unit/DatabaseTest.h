@@ -20,7 +20,8 @@ inline TuningKey key(int64_t m = 512) {
   return {"matmul", "c0de", "virtual:sm_90", "f16 f16", {{"m", m}, {"n", 64}}};
 }
 
-inline Measurement measured(const std::string &config, double median, Verdict verdict = Verdict::Good) {
+inline Measurement measured(const std::string &config, double median,
+                            Verdict verdict = Verdict::Good) {
   Measurement m;
   m.config = config;
   m.verdict = verdict;
@@ -33,6 +34,7 @@ inline Measurement measured(const std::string &config, double median, Verdict ve
   m.spillBytes = 8;
   m.sharedBytes = 98304;
   m.irHash = "abc" + config;
+  m.numerics = "the order of " + config;
   m.toolchain = {"0.1.0 llvm 22", "550.54"};
   m.when = 1700000000;
   return m;

@@ -1,5 +1,6 @@
-// Candidates that never end, take the device with them, or the whole process: each costs itself and
-// is not tried again. The virtual GPU ends what does not end; a driver's process has to.
+// Candidates that never end, take the device with them, or the whole process, where the user's own
+// process measures: each is not tried again. The virtual GPU ends what does not end; a driver's
+// process has to.
 #include "runtime/DeviceImpl.h"
 #include "tests/fake/fake_cuda.h"
 #include "tests/unit/Processes.h"
@@ -79,7 +80,8 @@ protected:
     setenv("SECTILE_TUNING_PATH", "", 1);
     setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1);
     setenv("SECTILE_HIP_LIBRARY", SECTILE_FAKE_HIP, 1);
-    unsetenv("SECTILE_AUTOTUNE");
+    setenv("SECTILE_MEASURE", "", 1);
+    setenv("SECTILE_AUTOTUNE", "on", 1);
   }
   ~AutotuneDeadline() override { std::filesystem::remove_all(folder); }
 

@@ -1,5 +1,5 @@
-// The autotuner on a device with time of its own, the fake CUDA driver's: runs, flushes, devices
-// that fail, and what listeners are told.
+// The autotuner on a device with time of its own, the fake CUDA driver's, where this process
+// measures: runs, flushes, devices that fail, and what listeners are told.
 #include "autotune/Database.h"
 #include "autotune/Measure.h"
 #include "autotune/Records.h"
@@ -19,7 +19,9 @@ using testing::HasSubstr;
 namespace {
 
 const bool chosen = setenv("SECTILE_CUDA_LIBRARY", SECTILE_FAKE_CUDA, 1) == 0 &&
-                    setenv("SECTILE_CACHE_DIR", "", 1) == 0 && unsetenv("SECTILE_AUTOTUNE") == 0;
+                    setenv("SECTILE_MEASURE", "", 1) == 0 &&
+                    setenv("SECTILE_CACHE_DIR", "", 1) == 0 &&
+                    setenv("SECTILE_AUTOTUNE", "on", 1) == 0;
 
 template <class F> F *fake(const char *symbol) {
   static void *library = dlopen(SECTILE_FAKE_CUDA, RTLD_NOW);

@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 namespace {
 
-const bool chosen = setenv("SECTILE_CACHE_DIR", "", 1) == 0 && unsetenv("SECTILE_AUTOTUNE") == 0;
+const bool chosen =
+    setenv("SECTILE_CACHE_DIR", "", 1) == 0 && setenv("SECTILE_AUTOTUNE", "on", 1) == 0;
 
 struct MatmulTile {
   int m = 32, n = 32, k = 16;
@@ -219,6 +220,15 @@ TEST(Autotune, OffAndCachedNeverTune) {
 
 TEST(Autotune, TheEnvironmentSaysTheMode) {
   EXPECT_EQ(autotune_mode(), AutotuneMode::on);
+  unsetenv("SECTILE_AUTOTUNE");
+  EXPECT_EQ(autotune_mode(), AutotuneMode::cached);
+  {
+    Kernel kernel{"unasked", which};
+    Tagged run(4096);
+    Autotuner tuned{kernel, tags(), anyTag()};
+    EXPECT_EQ(run.launch(tuned), 1);
+    EXPECT_LE(run.asked, 2) << "a first launch does not tune unless it is asked to";
+  }
   setenv("SECTILE_AUTOTUNE", "cached", 1);
   EXPECT_EQ(autotune_mode(), AutotuneMode::cached);
   setenv("SECTILE_AUTOTUNE", "off", 1);
@@ -230,7 +240,23 @@ TEST(Autotune, TheEnvironmentSaysTheMode) {
   } catch (const LaunchError &error) {
     EXPECT_STREQ(error.what(), "SECTILE_AUTOTUNE is 'maybe'; it can be off, cached or on");
   }
-  unsetenv("SECTILE_AUTOTUNE");
+  setenv("SECTILE_AUTOTUNE", "on", 1);
+}
+
+// What is settled is asked for again when more may be known, but not tuned again.
+TEST(Autotune, ALaunchSeesWhatOthersFoundMeanwhile) {
+  Kernel kernel{"meanwhile", which};
+  Tagged run(4096);
+  AutotuneOptions cached = anyTag();
+  cached.mode = AutotuneMode::cached;
+  Autotuner serves{kernel, tags(), cached}, tunes{kernel, tags(), anyTag()};
+  EXPECT_EQ(run.launch(serves), 1);
+  const TuneReport report = tunes.tune(run.device.stream(), run.grid(), run.out, run.n);
+  ASSERT_NE(report.best, 0u) << report.text();
+  EXPECT_EQ(run.launch(serves), run.launch(tunes));
+  run.asked = 0;
+  run.launch(serves);
+  EXPECT_EQ(run.asked, 1);
 }
 
 TEST(Autotune, BucketsAreTheRules) {

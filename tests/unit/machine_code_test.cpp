@@ -35,14 +35,15 @@ class MachineCode : public CacheTest {
 protected:
   MachineCode() {
     // Arguments as runPtxas gives them: -v -lineinfo -arch CHIP INPUT -o OUTPUT.
-    std::ofstream(ptxas) << "#!/bin/sh\n"
-                            "if [ \"$1\" = --version ]; then\n"
-                            "  echo \"Cuda compilation tools, release ${RELEASE:-13.0}, V13.0.${PATCH:-1}\"\n"
-                            "  echo \"Build fake\"; exit; fi\n"
-                            "echo \"$4\" >> "
-                         << calls
-                         << "\n[ -z \"$FAILS\" ] || exit 1\n"
-                            "printf '\\177ELF%s\\n' \"${CHIP:-$4}\" > \"$7\"; cat \"$5\" >> \"$7\"\n";
+    std::ofstream(ptxas)
+        << "#!/bin/sh\n"
+           "if [ \"$1\" = --version ]; then\n"
+           "  echo \"Cuda compilation tools, release ${RELEASE:-13.0}, V13.0.${PATCH:-1}\"\n"
+           "  echo \"Build fake\"; exit; fi\n"
+           "echo \"$4\" >> "
+        << calls
+        << "\n[ -z \"$FAILS\" ] || exit 1\n"
+           "printf '\\177ELF%s\\n' \"${CHIP:-$4}\" > \"$7\"; cat \"$5\" >> \"$7\"\n";
     chmod(ptxas.c_str(), 0755);
   }
 
@@ -127,8 +128,8 @@ TEST_F(MachineCode, ItsKeyHasAssemblerDriverAndChip) {
   size_t expected = 1;
   for (const auto &other : others) {
     EXPECT_EQ(launch(other).driver, 0);
-    EXPECT_EQ(assembled().size(), ++expected) << "the code of another was taken: "
-                                              << other.begin()->first;
+    EXPECT_EQ(assembled().size(), ++expected)
+        << "the code of another was taken: " << other.begin()->first;
     EXPECT_EQ(launch(other).driver, 0);
     EXPECT_EQ(assembled().size(), expected);
   }

@@ -66,8 +66,9 @@ TEST_P(Threads, References) {
 TEST_P(Threads, CompilesOfCandidates) {
   const Device device = Device::open("virtual:sm_80");
   auto out = device.allocate<int>(64);
-  const autotune::TuningTask task{
-      device.stream(), {}, {"a", "b", "c"}, [&](size_t) { return places.bind(64, out); }};
+  const autotune::TuningTask task{device.stream(), {}, {"a", "b", "c"}, {"", "", ""}, [&](size_t) {
+                                    return places.bind(64, out);
+                                  }};
   autotune::Preparation preparation(task, device, 3);
   preparation.estimate(
       {0, 1, 2}, [](size_t, const std::string &) { return false; }, [] { return false; },

@@ -236,7 +236,7 @@ TEST_F(TuningDatabaseTest, ALaterVersionsFileIsLeftAlone) {
   fill(folder);
   sqlite3 *later = nullptr;
   sqlite3_open(file.c_str(), &later);
-  sqlite3_exec(later, "PRAGMA user_version = 2", nullptr, nullptr, nullptr);
+  sqlite3_exec(later, "PRAGMA user_version = 3", nullptr, nullptr, nullptr);
   sqlite3_close(later);
   testing::internal::CaptureStderr();
   Database database(folder);
@@ -754,7 +754,8 @@ TEST_F(TuningDatabaseTest, ImportRefusesTheWholeFileForOneWord) {
     EXPECT_THAT(database.problems(), IsEmpty());
   };
   const std::string second = "problems[1].measurements[0]";
-  refused("\"version\": 1", "\"version\": 2", "version is not 1");
+  refused("\"version\": 2", "\"version\": 3", "version is neither 1 nor 2");
+  refused("\"numerics\"", "\"order\"", second + ".numerics is missing");
   refused("\"sectile measurements\"", "\"tuning\"", "format is not");
   refused("\"median_us\": 10", "\"median_us\": \"10\"", second + ".median_us is not a number");
   refused("\"median_us\": 10", "\"median_us\": -1", second + ".median_us is not a number");

@@ -1,5 +1,6 @@
 // The program `sectile`: finds the command and turns what it throws into one sentence and an exit
 // status: 0 done, 1 the work failed, 2 the command line or an input was wrong.
+#include "autotune/Channel.h"
 #include "kernels/InputError.h"
 #include "runtime/DeviceImpl.h"
 #include "tools/sectile/Commands.h"
@@ -196,6 +197,9 @@ static int dispatch(std::vector<std::string_view> words) {
 }
 
 int main(int argc, char **argv) {
+  // The library starts this program to measure for another process.
+  if (argc == 2 && std::string_view(argv[1]) == autotune::measureWord)
+    return autotune::serveMeasurements(autotune::measureSocket, autotune::measureFile);
   int status = 1;
   try {
     status = dispatch({argv + 1, argv + argc});

@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <unistd.h>
 
 using namespace sectile;
 using namespace sectile::tool;
@@ -72,6 +70,7 @@ llvm::json::Value json(const TuneReport &report) {
     shape[name] = extent;
   for (const TuneReport::Row &row : report.rows)
     rows.push_back(llvm::json::Object{{"config", row.config},
+                                      {"numerics", row.numerics},
                                       {"verdict", std::string(name_of(row.verdict))},
                                       {"message", row.message},
                                       {"median_us", row.microseconds},
@@ -127,25 +126,6 @@ void print(const std::vector<TuneReport> &reports) {
   table.print(std::cout);
 }
 
-// A kernel that faults or never ends makes a device useless to the process that ran it. Another one
-// can go on: what failed is known by then and not tried again. This process and the kernel end
-// here. Returns only where that cannot be done.
-void goOnInAnotherProcess(double budgetLeft) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');)
-    words.push_back(std::move(word));
-  for (std::size_t i = 0; i + 1 < words.size(); ++i)
-    if (words[i] == "--budget")
-      words[i + 1] = std::to_string(budgetLeft);
-  std::vector<char *> arguments;
-  for (std::string &word : words)
-    arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  std::cout.flush();
-  execv("/proc/self/exe", arguments.data());
-}
-
 } // namespace
 
 int sectile::tool::runTune(const CommandLine &line) {
@@ -190,12 +170,6 @@ int sectile::tool::runTune(const CommandLine &line) {
     const TuneReport &report = reports.back();
     ++done;
     stopped = report.interrupted || !report.problem.empty();
-    const double left = budget - std::chrono::duration<double>(Clock::now() - start).count();
-    const bool isKept = !autotune::Database::get().file().empty();
-    if (!report.problem.empty() && isKept && measuredNow(report) && (budget == 0 || left > 0)) {
-      std::cerr << "sectile: " << report.problem << "; going on in a new process\n";
-      goOnInAnotherProcess(left);
-    }
     if (stopped)
       break;
   }

@@ -24,8 +24,17 @@ enum class AutotuneMode {
   on,     // tunes where nothing is known
 };
 
-// What SECTILE_AUTOTUNE says: off, cached or on; on where it is not set.
+// What SECTILE_AUTOTUNE says: off, cached or on; cached where it is not set.
 AutotuneMode autotune_mode();
+
+// The order of sums decides a result's last bits, and configurations differ in it.
+enum class Numerics {
+  any,   // the fastest configuration
+  fixed, // only those that sum in one order, whatever was measured and however large a batch is
+};
+// What set_numerics() said last, else SECTILE_NUMERICS: any or fixed; any where it is not set.
+Numerics numerics();
+void set_numerics(Numerics numerics);
 
 // Names and extents: what the best configuration is kept under.
 using NamedExtents = std::vector<std::pair<std::string, std::int64_t>>;
@@ -75,6 +84,10 @@ struct AutotuneOptions {
   // ten minutes for the first.
   double deadline = 0;
 
+  // Whether another process measures on a device, so that what hangs or faults costs itself. Where
+  // none can, this one does, and says why.
+  bool apart = true;
+
   // Which arguments the kernel writes, by position. Without a value: every Ptr and View of
   // elements that are not const.
   std::optional<std::vector<std::size_t>> outputs = std::nullopt;
@@ -88,6 +101,11 @@ struct AutotuneOptions {
   bool quiet = false;                              // no progress on standard error
   unsigned threads = 0;                            // that compile; 0: one for each core
   std::optional<AutotuneMode> mode = std::nullopt; // instead of SECTILE_AUTOTUNE
+
+  // Fields of a configuration, "warps" and "stages" among them, that leave the order of sums as it
+  // is. All others change it.
+  std::vector<std::string> neutral = {"stages"};
+  std::optional<Numerics> numerics = std::nullopt; // instead of sectile::numerics()
 };
 
 enum class TuneVerdict {
@@ -103,7 +121,8 @@ std::string_view name_of(TuneVerdict verdict);
 
 struct TuneReport {
   struct Row {
-    std::string config; // "m=128 n=64 warps=4 stages=3"
+    std::string config;   // "m=128 n=64 warps=4 stages=3"
+    std::string numerics; // what of it decides the order of sums: "m=128 n=64 warps=4"
     TuneVerdict verdict = TuneVerdict::good;
     std::string message;                     // why it is not good
     double microseconds = 0, spread = 0;     // median and interquartile range

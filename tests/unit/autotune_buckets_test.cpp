@@ -1,0 +1,100 @@
+// What a call of the library is launched with: by its bucket, and as of what other processes have
+// found out meanwhile.
+#include "kernels/Tune.h"
+#include "tests/unit/Processes.h"
+#include <gtest/gtest.h>
+
+using namespace sectile;
+
+namespace {
+
+class AutotuneBuckets : public testing::Test {
+protected:
+  AutotuneBuckets() {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    setenv("SECTILE_CACHE_DIR", folder.c_str(), 1);
+    setenv("SECTILE_TUNING_PATH", "", 1);
+    unsetenv("SECTILE_AUTOTUNE");
+  }
+  ~AutotuneBuckets() override { std::filesystem::remove_all(folder); }
+
+  // Of a small space, whose default is slow.
+  static const KernelSpec &spec() {
+    static const KernelSpec spec = [] {
+      KernelSpec spec = findKernel("softmax");
+      spec.spaces[0].axes = {{"block", {128}}, {"rows", {1, 2}}, {"warps", {1, 2}}};
+      spec.spaces[0].where = [](const Invocation &call, const std::string &, const Config &config) {
+        return elementCount(call.leading) == 60 || config.at("warps") == 1;
+      };
+      spec.defaults = [](const Invocation &, const std::string &) {
+        return Config{{"block", 128}, {"rows", 8}, {"warps", 1}};
+      };
+      return spec;
+    }();
+    return spec;
+  }
+  static Invocation softmax(std::int64_t rows) {
+    return resolveTypical(spec(), "", {{"...", rows}, {"N", 100}}, {});
+  }
+  static int inProcess(const std::function<void()> &body) {
+    test::Child child([&] {
+      body();
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+    return child.wait();
+  }
+  static Config tune(std::int64_t rows) {
+    AutotuneOptions options;
+    options.quiet = true;
+    const TuneReport report =
+        tuneKernel(softmax(rows), Device::open("virtual:sm_90a"), options).at(0);
+    EXPECT_NE(report.best, 0u) << report.text();
+    return *bestKnown(softmax(rows), Device::open("virtual:sm_90a"));
+  }
+
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("sectile-buckets-" + std::to_string(getpid()));
+};
+
+// What a bucket's best is may not suit all of its calls: then the next, else the kernel's own.
+TEST_F(AutotuneBuckets, CallsOfOneBucketShareWhatIsKnownAndSuitsThem) {
+  const int status = inProcess([] {
+    const Device device = Device::open("virtual:sm_90a");
+    const Config best = tune(60);
+    EXPECT_EQ(configFor(softmax(60), device), best);
+    for (const std::int64_t rows : {33, 64}) {
+      const Config config = configFor(softmax(rows), device);
+      EXPECT_EQ(config.at("warps"), 1) << rows;
+      EXPECT_EQ(config, *bestKnown(softmax(rows), device));
+    }
+    setenv("SECTILE_AUTOTUNE", "off", 1);
+    EXPECT_EQ(configFor(softmax(60), device), spec().defaults(softmax(60), "sm_90a"));
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(AutotuneBuckets, WhatAnotherProcessTunesIsSeen) {
+  const int status = inProcess([] {
+    test::Child tunes([&] {
+      usleep(500000);
+      tune(60);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+    const Device device = Device::open("virtual:sm_90a");
+    const Invocation call = softmax(60);
+    const Config own = configFor(call, device);
+    EXPECT_EQ(own, call.kernel->defaults(call, device.target()));
+    EXPECT_EQ(tunes.wait(), 0);
+    Config later = own;
+    for (int i = 0; i < 1000 && later == own; ++i) {
+      usleep(20000);
+      later = configFor(call, device);
+    }
+    EXPECT_NE(later, own);
+    EXPECT_EQ(later, bestKnown(call, device));
+  });
+  EXPECT_EQ(status, 0);
+}
+
+} // namespace
