@@ -37,6 +37,14 @@ protected:
     return fake<decltype(&fakeCudaCalls)>("fakeCudaCalls")(symbol);
   }
   int live() const { return fake<decltype(&fakeCudaLive)>("fakeCudaLive")(); }
+  // What a third round leaves is nothing: events are kept from those before.
+  template <class Round> void expectNothingLeft(Round round) const {
+    round();
+    round();
+    const int before = live();
+    round();
+    EXPECT_EQ(live(), before);
+  }
 
   // What another library does with its streams.
   void *createStream(unsigned flags) const {
