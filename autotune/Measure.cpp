@@ -29,6 +29,15 @@ Launchable launchableOf(detail::BoundLaunch launch) {
           }};
 }
 
+Launchable launchableOf(detail::BoundLaunch launch,
+                        std::shared_ptr<const runtime::LoadedKernel> code) {
+  std::string kernel(launch.kernel->name());
+  return {std::move(kernel),
+          [launch = std::move(launch), code = std::move(code)](const Stream &stream) {
+            runtime::LaunchAccess::launch(launch, *code, stream);
+          }};
+}
+
 double Deadline::seconds() const {
   constexpr double first = 600, least = 10, factor = 100;
   if (allowed > 0)

@@ -24,6 +24,9 @@ struct Launchable {
   std::function<void(const Stream &)> launch;
 };
 Launchable launchableOf(detail::BoundLaunch launch);
+/// With code that was loaded for it.
+Launchable launchableOf(detail::BoundLaunch launch,
+                        std::shared_ptr<const runtime::LoadedKernel> code);
 
 /// What the cost model is told of a candidate, beside what a run counts.
 struct CodeProfile {

@@ -115,7 +115,7 @@ void Preparation::compile(size_t candidate) {
     CompileTimes times;
     {
       runtime::RecordCompileTimes record(times);
-      result.kernel = &LaunchAccess::prepare(task.bind(candidate), device);
+      result.kernel = LaunchAccess::load(task.bind(candidate), device);
     }
     double milliseconds = 0;
     for (const auto &[stage, time] : times)

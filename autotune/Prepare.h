@@ -20,10 +20,10 @@ struct Prepared {
   unsigned sharedBytes = 0, registers = 0, stages = 0, plainDots = 0;
   double cost =
       0; ///< microseconds, by the kernel's own model, or the cost model of what its IR foretells
-  std::string excess;       ///< why the device cannot hold a block of it
-  std::exception_ptr error; ///< of the trace, of compiling
-  const runtime::LoadedKernel *kernel = nullptr;
-  double compileMilliseconds = 0; ///< 0 where the compile cache had it
+  std::string excess;                                  ///< why the device cannot hold a block of it
+  std::exception_ptr error;                            ///< of the trace, of compiling
+  std::shared_ptr<const runtime::LoadedKernel> kernel; ///< loaded as long as this lives
+  double compileMilliseconds = 0;                      ///< 0 where the compile cache had it
 };
 
 class Preparation {

@@ -43,7 +43,7 @@ private:
   Launchable ready(const LoadedCandidate &candidate) {
     for (const detail::BoundLaunch &launch : candidate.ahead)
       runWithin(deadline.seconds(), launchableOf(launch), stream);
-    return launchableOf(copies.redirected(candidate.launch));
+    return launchableOf(copies.redirected(candidate.launch), candidate.kernel);
   }
 
   const Stream stream;

@@ -13,6 +13,7 @@ namespace sectile::autotune {
 struct LoadedCandidate {
   std::vector<detail::BoundLaunch> ahead; ///< that come before it and leave something behind for it
   detail::BoundLaunch launch;
+  std::shared_ptr<const runtime::LoadedKernel> kernel;
   CodeProfile code;
 };
 

@@ -106,6 +106,7 @@ private:
     const Prepared &prepared = preparation.at(candidate);
     return {task.bindAhead ? task.bindAhead(candidate) : std::vector<detail::BoundLaunch>(),
             task.bind(candidate),
+            prepared.kernel,
             {prepared.kernel->threads, prepared.kernel->sharedBytes, prepared.registers,
              prepared.stages}};
   }

@@ -1,10 +1,13 @@
 // Running a kernel of the registry on a caller's tensors.
+#include "autotune/Database.h"
 #include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
+#include <mutex>
 #include <sectile/error.h>
 #include <sectile/library.h>
+#include <unordered_map>
 
 using namespace sectile;
 
@@ -32,6 +35,87 @@ AnyTensor allocate(const Device &device, const TensorType &type) {
   return tensor;
 }
 
+// What is worked out once for all calls on tensors of the same types.
+struct SettledCall {
+  Invocation call;
+  Config config;
+};
+
+// The settled calls of late.
+class SettledCalls {
+public:
+  static SettledCalls &get() {
+    static SettledCalls calls;
+    return calls;
+  }
+
+  std::shared_ptr<const SettledCall> find(const Device &device, std::string_view name,
+                                          const NamedTensors &inputs, const KernelOptions &options,
+                                          const NamedTensors &outputs) {
+    thread_local std::string key;
+    key.clear();
+    // What else decides the configuration, but for what is tuned meanwhile.
+    add(key, device.impl().get());
+    add(key, autotune_mode());
+    add(key, numerics());
+    addText(key, device.name());
+    addText(key, name);
+    addTensors(key, inputs);
+    addTensors(key, outputs);
+    for (const auto &[option, value] : options) {
+      addText(key, option);
+      addText(key, value);
+    }
+    const std::uint64_t generation = autotune::Database::get().generation();
+    {
+      std::lock_guard lock(mutex);
+      const auto found = calls.find(key);
+      if (found != calls.end() && found->second.generation == generation)
+        return found->second.call;
+    }
+    Invocation call = callOn(findKernel(name), inputs, options, outputs);
+    Config config = configFor(call, device);
+    auto settled =
+        std::make_shared<const SettledCall>(SettledCall{std::move(call), std::move(config)});
+    constexpr std::size_t most = 1024;
+    std::lock_guard lock(mutex);
+    if (calls.size() >= most && !calls.contains(key))
+      calls.clear();
+    calls[key] = {generation, settled};
+    return settled;
+  }
+
+private:
+  struct Entry {
+    std::uint64_t generation; // of the database of measurements
+    std::shared_ptr<const SettledCall> call;
+  };
+
+  template <class T> static void add(std::string &key, const T &value) {
+    key.append(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  static void addText(std::string &key, std::string_view text) {
+    add(key, text.size());
+    key += text;
+  }
+  static void addTensors(std::string &key, const NamedTensors &tensors) {
+    add(key, tensors.size());
+    for (const auto &[name, tensor] : tensors) {
+      addText(key, name);
+      add(key, tensor.dtype);
+      add(key, tensor.extents.size());
+      for (const std::int64_t extent : tensor.extents)
+        add(key, extent);
+      add(key, tensor.strides.size());
+      for (const std::int64_t stride : tensor.strides)
+        add(key, stride);
+    }
+  }
+
+  std::mutex mutex; // guards what follows
+  std::unordered_map<std::string, Entry> calls;
+};
+
 // Throws LaunchError in a capture whose graph would not keep what is allocated now.
 void requireKept(const runtime::StreamImpl &stream) {
   if (stream.device->captureOf(stream.handle) && !stream.device->captures.of(stream))
@@ -47,13 +131,13 @@ NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
   try {
     const Device device = stream.device();
     NamedTensors outputs = given;
-    const PlacedCall placed =
-        placeCall(findKernel(name), inputs, options, outputs, [&](const TensorType &type) {
+    const auto settled = SettledCalls::get().find(device, name, inputs, options, given);
+    const Placement placed =
+        placeArguments(settled->call, inputs, outputs, [&](const TensorType &type) {
           requireKept(*stream.impl());
           return allocate(device, type);
         });
-    launchKernel(placed.call, configFor(placed.call, device), placed.memory, stream,
-                 placed.addresses);
+    launchKernel(settled->call, settled->config, placed.memory, stream, placed.addresses);
     return outputs;
   } catch (const InputError &error) {
     throw LaunchError(error.what());
@@ -73,10 +157,11 @@ PreparedCall sectile::prepare_kernel(const Device &device, std::string_view name
   try {
     auto state =
         std::make_shared<PreparedCall::State>(PreparedCall::State{device, inputs, given, {}, {}});
-    const PlacedCall placed =
-        placeCall(findKernel(name), inputs, options, state->outputs,
-                  [&](const TensorType &type) { return allocate(device, type); });
-    state->bound = bindCall(placed, configFor(placed.call, device), device);
+    const auto settled = SettledCalls::get().find(device, name, inputs, options, given);
+    const Placement placed =
+        placeArguments(settled->call, inputs, state->outputs,
+                       [&](const TensorType &type) { return allocate(device, type); });
+    state->bound = bindCall(settled->call, placed, settled->config, device);
     bool hasLaunched = false; // anything yet, as a part of this call
     for (detail::BoundLaunch &launch : state->bound.launches) {
       launch.options.dependent = hasLaunched;

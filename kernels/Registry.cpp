@@ -24,12 +24,13 @@ const std::vector<KernelSpec> &sectile::kernelRegistry() {
 }
 
 const KernelSpec &sectile::findKernel(std::string_view name) {
+  for (const KernelSpec &kernel : kernelRegistry())
+    if (kernel.name == name)
+      return kernel;
   const KernelSpec *nearest = nullptr;
   unsigned distance = 0;
   for (const KernelSpec &kernel : kernelRegistry()) {
     const unsigned far = llvm::StringRef(name).edit_distance(kernel.name);
-    if (far == 0)
-      return kernel;
     if (!nearest || far < distance)
       nearest = &kernel, distance = far;
   }

@@ -29,40 +29,62 @@ const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
   throw std::logic_error("there is no launch " + std::string(name));
 }
 
-PlacedCall sectile::placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
-                              const KernelOptions &options, NamedTensors &outputs,
-                              const std::function<AnyTensor(const TensorType &)> &allocate) {
+Invocation sectile::callOn(const KernelSpec &kernel, const NamedTensors &inputs,
+                           const KernelOptions &options, const NamedTensors &outputs) {
   std::map<std::string, GivenTensor> types;
   for (const auto &[name, tensor] : inputs)
     types[name] = {{tensor.dtype, tensor.extents}, ""};
-  PlacedCall placed{resolve(kernel, types, {options.begin(), options.end()}), {}, {}};
-  for (std::size_t i = 0; i < placed.call.tensors.size(); ++i) {
+  Invocation call = resolve(kernel, types, {options.begin(), options.end()});
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const ArgumentSpec &spec = kernel.arguments[i];
-    TensorType &type = placed.call.tensors[i];
-    AnyTensor tensor;
-    if (type.present && !spec.output) {
-      tensor = inputs.find(spec.name)->second;
-    } else if (type.present) {
-      auto place = outputs.find(spec.name);
-      if (place == outputs.end())
-        place = outputs.emplace(spec.name, allocate(type)).first;
-      tensor = place->second;
-      if (tensor.dtype != type.dtype || tensor.extents != type.shape)
-        throw InputError(kernel.name + ": " + spec.name + " is given as " +
-                         std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +
-                         ", but is " + std::string(name_of(type.dtype)) + " " +
-                         toString(type.shape));
-    }
-    if (type.present)
-      type.strides = tensor.strides;
-    placed.addresses.push_back(tensor.address);
-    placed.memory.push_back(std::move(tensor.memory));
+    TensorType &type = call.tensors[i];
+    if (!type.present)
+      continue;
+    const NamedTensors &given = spec.output ? outputs : inputs;
+    const auto place = given.find(spec.name);
+    if (place == given.end())
+      continue;
+    const AnyTensor &tensor = place->second;
+    if (tensor.dtype != type.dtype || tensor.extents != type.shape)
+      throw InputError(kernel.name + ": " + spec.name + " is given as " +
+                       std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +
+                       ", but is " + std::string(name_of(type.dtype)) + " " + toString(type.shape));
+    type.strides = tensor.strides;
   }
   for (const auto &[name, tensor] : outputs)
     if (std::none_of(kernel.arguments.begin(), kernel.arguments.end(), [&](const auto &spec) {
-          return spec.output && spec.name == name && placed.call.has(name);
+          return spec.output && spec.name == name && call.has(name);
         }))
       throw InputError(kernel.name + ": there is no output '" + name + "' in this call");
+  return call;
+}
+
+Placement sectile::placeArguments(const Invocation &call, const NamedTensors &inputs,
+                                  NamedTensors &outputs,
+                                  const std::function<AnyTensor(const TensorType &)> &allocate) {
+  Placement placed;
+  placed.memory.reserve(call.tensors.size());
+  placed.addresses.reserve(call.tensors.size());
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const ArgumentSpec &spec = call.kernel->arguments[i];
+    const TensorType &type = call.tensors[i];
+    if (!type.present) {
+      placed.memory.emplace_back();
+      placed.addresses.push_back(0);
+      continue;
+    }
+    const AnyTensor *tensor = nullptr;
+    if (spec.output) {
+      auto place = outputs.find(spec.name);
+      if (place == outputs.end())
+        place = outputs.emplace(spec.name, allocate(type)).first;
+      tensor = &place->second;
+    } else {
+      tensor = &inputs.find(spec.name)->second;
+    }
+    placed.memory.push_back(tensor->memory);
+    placed.addresses.push_back(tensor->address);
+  }
   return placed;
 }
 
@@ -96,14 +118,14 @@ BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,
   return bound;
 }
 
-BoundKernel sectile::bindCall(const PlacedCall &placed, const Config &config,
+BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, const Config &config,
                               const Device &device) {
   BoundKernel bound;
-  Use use(placed.call, config, placed.memory);
+  Use use(call, config, placed.memory);
   use.addresses = placed.addresses;
   use.bound = &bound;
   use.device = &device;
-  placed.call.kernel->apply(use);
+  call.kernel->apply(use);
   return bound;
 }
 
@@ -206,11 +228,12 @@ detail::Memory Use::allocate(std::size_t bytes, bool zero) {
 
 void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
               NamedTensors outputs, const Config &chosen) {
-  const PlacedCall placed =
-      placeCall(findKernel(kernel), inputs, options, outputs, [&](const TensorType &) -> AnyTensor {
+  const Invocation inner = callOn(findKernel(kernel), inputs, options, outputs);
+  const Placement placed =
+      placeArguments(inner, inputs, outputs, [&](const TensorType &) -> AnyTensor {
         throw std::logic_error(std::string(kernel) + ": a part's outputs must all be given");
       });
-  Use part(placed.call, chosen, placed.memory);
+  Use part(inner, chosen, placed.memory);
   part.addresses = placed.addresses;
   part.stream = stream;
   part.bound = bound;
@@ -221,6 +244,6 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
   part.workspaces = workspaces;
   part.device = device;
   part.hasLaunched = hasLaunched;
-  placed.call.kernel->apply(part);
+  inner.kernel->apply(part);
   hasLaunched = part.hasLaunched;
 }

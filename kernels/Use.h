@@ -34,24 +34,27 @@ void launchKernel(const Invocation &call, const Config &config,
 void withUse(const Invocation &call, const Config &config, const Stream &stream,
              const std::function<void(Use &)> &launch, std::span<const detail::Memory> memory = {},
              std::span<const std::uint64_t> addresses = {});
-// A call with the memory of its arguments, in order.
-struct PlacedCall {
-  Invocation call;
+// Where the arguments of a call lie, in order.
+struct Placement {
   std::vector<detail::Memory> memory;
   std::vector<std::uint64_t> addresses;
 };
-// On these tensors. An output that is not among `outputs` is put there as `allocate` makes it.
-// Throws InputError for what the kernel does not take.
-PlacedCall placeCall(const KernelSpec &kernel, const NamedTensors &inputs,
-                     const KernelOptions &options, NamedTensors &outputs,
-                     const std::function<AnyTensor(const TensorType &)> &allocate);
+// The call that takes these inputs, and writes those of its outputs that are given; the others are
+// dense. Throws InputError for what the kernel does not take.
+Invocation callOn(const KernelSpec &kernel, const NamedTensors &inputs,
+                  const KernelOptions &options, const NamedTensors &outputs);
+// Tensors of that call's types. An output that is not among `outputs` is put there as `allocate`
+// makes it.
+Placement placeArguments(const Invocation &call, const NamedTensors &inputs, NamedTensors &outputs,
+                         const std::function<AnyTensor(const TensorType &)> &allocate);
 
 // Takes those of the workspaces given that are large enough, in order, and allocates the others.
 BoundKernel bindKernel(const Invocation &call, const Config &config,
                        std::span<const detail::Memory> memory = {},
                        std::span<const detail::Memory> workspaces = {});
 // With scratch memory of its own.
-BoundKernel bindCall(const PlacedCall &placed, const Config &config, const Device &device);
+BoundKernel bindCall(const Invocation &call, const Placement &placed, const Config &config,
+                     const Device &device);
 // Each kernel that is launched, once.
 std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
                                    const std::string &target, const std::string &form);
@@ -139,7 +142,8 @@ private:
                       std::span<const std::uint64_t>);
   friend BoundKernel bindKernel(const Invocation &, const Config &, std::span<const detail::Memory>,
                                 std::span<const detail::Memory>);
-  friend BoundKernel bindCall(const PlacedCall &, const Config &, const Device &);
+  friend BoundKernel bindCall(const Invocation &, const Placement &, const Config &,
+                              const Device &);
   friend std::vector<KernelCode> emitKernel(const Invocation &, const Config &, const std::string &,
                                             const std::string &);
 

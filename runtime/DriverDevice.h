@@ -255,6 +255,10 @@ public:
     // The default streams block; one of them is another stream for each thread.
     if (reinterpret_cast<uintptr_t>(stream) <= driver::lastDefaultStream)
       return;
+    // A driver that is asked about a stream ends the capture that it is part of. Any may be one
+    // that the driver does not keep in order with others.
+    if (isCaptured(stream))
+      return foreign.add(stream);
     checkOwnerOf(stream);
     unsigned flags = 0;
     call("asking what a stream is", table().streamGetFlags, stream, &flags);
@@ -436,6 +440,15 @@ protected:
   typename Current::Place place;
 
 private:
+  /// Of another context's stream a driver need not say.
+  bool isCaptured(void *stream) {
+    const Current current = enter();
+    int status = driver::captureNone;
+    uint64_t id = 0;
+    return !table().streamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr) &&
+           status != driver::captureNone;
+  }
+
   /// An allocation of the user's allocator.
   struct Chosen {
     std::shared_ptr<const Allocator> allocator;

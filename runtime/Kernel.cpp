@@ -420,10 +420,10 @@ static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceIm
   return artifact;
 }
 
-static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const KernelDesc &desc,
-                                      DeviceImpl &device, void *stream, const Key &key,
-                                      const PackedLaunch &packed, const CompileOptions &options,
-                                      std::span<const uint8_t> masks, unsigned longAxis) {
+static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceImpl &device,
+                                                void *stream, const PackedLaunch &packed,
+                                                const CompileOptions &options,
+                                                std::span<const uint8_t> masks, unsigned longAxis) {
   if (stream && device.captureOf(stream))
     throw LaunchError("kernel '" + std::string(desc.name) +
                       "': its first launch for such arguments compiles and loads code, which a "
@@ -439,7 +439,7 @@ static const LoadedKernel *loadKernel(runtime::SpecializationTable &table, const
   if (loaded->debug)
     loaded->debug->longAxis = longAxis;
   activities.done(Activity::Kind::load, "load");
-  return table.insert(key.get(), std::move(loaded));
+  return loaded;
 }
 
 // The axis of this grid that is launched as the first one, where a device takes many more programs
@@ -457,8 +457,8 @@ const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
   const Key key(device, state.masksFor(device), packed, options, longAxis);
   const LoadedKernel *kernel = state.table.find(key.get());
   return kernel ? *kernel
-                : *loadKernel(state.table, desc_, device, stream, key, packed, options,
-                              state.masksFor(device), longAxis);
+                : *state.table.insert(key.get(), loadKernel(desc_, device, stream, packed, options,
+                                                            state.masksFor(device), longAxis));
 }
 
 template <class Extents> static void putFirst(unsigned axis, Extents &grid) {
@@ -595,6 +595,14 @@ std::shared_ptr<const Artifact> LaunchAccess::code(const detail::BoundLaunch &la
   return detail::findCode(launch.kernel->desc_, *device.impl(), packed, options,
                           launch.kernel->state().masksFor(*device.impl()),
                           detail::longAxisOf(launch.grid, device.limits()), activities);
+}
+
+std::shared_ptr<const LoadedKernel> LaunchAccess::load(const detail::BoundLaunch &launch,
+                                                       const Device &device) {
+  return detail::loadKernel(launch.kernel->desc_, *device.impl(), nullptr, launch.packed(),
+                            LaunchAccess::options(launch),
+                            launch.kernel->state().masksFor(*device.impl()),
+                            detail::longAxisOf(launch.grid, device.limits()));
 }
 
 Grid LaunchAccess::extents(const detail::BoundLaunch &launch, const Device &device) {

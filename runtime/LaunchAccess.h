@@ -13,13 +13,16 @@ namespace sectile::runtime {
 struct LaunchAccess {
   /// Compiles the kernel and loads it, unless that has been done. It stays loaded.
   static const LoadedKernel &prepare(const detail::BoundLaunch &launch, const Device &device);
+  /// The same for whoever keeps it: no launch finds it.
+  static std::shared_ptr<const LoadedKernel> load(const detail::BoundLaunch &launch,
+                                                  const Device &device);
   /// The code of it, not loaded; compiled unless the cache has it.
   static std::shared_ptr<const Artifact> code(const detail::BoundLaunch &launch,
                                               const Device &device);
   /// The grid as that code is launched.
   static Grid extents(const detail::BoundLaunch &launch, const Device &device);
   static void launch(const detail::BoundLaunch &launch, const Stream &stream);
-  /// The same with the code that prepare() gave, in a stream of that device.
+  /// The same with the code that prepare() or load() gave, in a stream of that device.
   static void launch(const detail::BoundLaunch &launch, const LoadedKernel &code,
                      const Stream &stream);
   /// Throws LaunchError where an argument lies elsewhere.

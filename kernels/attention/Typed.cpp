@@ -15,7 +15,8 @@ std::string text(double value) {
 } // namespace
 
 NamedTensors detail::runAttention(const Stream &stream, bool backward, int axes,
-                                  NamedTensors inputs, const AttentionOptions &options) {
+                                  NamedTensors inputs, const AttentionOptions &options,
+                                  const NamedTensors &outputs) {
   const bool packed = axes == 3;
   if (packed != options.cu_seqlens_q.has_value() || packed != options.cu_seqlens_k.has_value())
     throw LaunchError(packed
@@ -44,5 +45,5 @@ NamedTensors detail::runAttention(const Stream &stream, bool backward, int axes,
     if (*tensor)
       inputs[name] = **tensor;
   const std::string kernel = packed ? "attention_varlen" : "attention";
-  return run_kernel(stream, backward ? kernel + "_backward" : kernel, inputs, words);
+  return run_kernel(stream, backward ? kernel + "_backward" : kernel, inputs, words, outputs);
 }

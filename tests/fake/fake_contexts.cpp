@@ -24,7 +24,6 @@ void destroyAll(int context) {
     if (stream->device == context)
       stream->queue.clear();
   legacy(context).queue.clear();
-  d.broken.erase(context);
 }
 
 } // namespace
@@ -49,6 +48,8 @@ void fakeCudaBreak(int device) {
 int cuDevicePrimaryCtxRetain(void **context, int device) {
   ENTER(false)
 
+  if (driver().broken.count(device)) // for the rest of the process, reset or not
+    return illegalAddress;
   *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
   return success;
 }
@@ -105,6 +106,10 @@ int cuStreamGetCtx(void *handle, void **context) {
   ENTER(true)
 
   const auto *stream = known<Stream>(handle);
+  if (stream && stream->capture) {
+    stream->capture->invalid = true;
+    return captureUnsupported;
+  }
   *context = reinterpret_cast<void *>(
       static_cast<intptr_t>((stream ? stream->device : contexts.back()) + 1));
   return success;

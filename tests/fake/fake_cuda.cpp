@@ -180,6 +180,10 @@ int cuStreamGetFlags(void *handle, unsigned *flags) {
   const Stream *stream = streamOf(handle);
   if (!stream)
     return invalidHandle;
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return captureUnsupported;
+  }
   *flags = stream->flags;
   return success;
 }

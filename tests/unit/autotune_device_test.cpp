@@ -71,6 +71,19 @@ protected:
                 z = device.upload(std::vector<float>(1024, 7));
 };
 
+// A process that tunes much does not keep what it tried.
+TEST_F(AutotuneDevice, CandidatesAreUnloaded) {
+  tune(add<20>, {32, 64}); // loads the flush
+  device.synchronize();
+  device.trim();
+  const int loads = calls("cuModuleLoadDataEx"), unloads = calls("cuModuleUnload");
+  EXPECT_EQ(tune(add<21>, {32, 64, 128, 256}).rows.size(), 4u);
+  device.synchronize();
+  device.trim();
+  EXPECT_EQ(calls("cuModuleLoadDataEx") - loads, 4);
+  EXPECT_EQ(calls("cuModuleUnload") - unloads, 4);
+}
+
 TEST_F(AutotuneDevice, RunsAreTimedByEventsAfterAFlush) {
   const int launches = calls("cuLaunchKernel"), fills = calls("cuMemsetD32Async"),
             events = calls("cuEventElapsedTime");

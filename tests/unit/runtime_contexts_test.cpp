@@ -179,14 +179,12 @@ TEST(Devices, OfAllKindsCopyFromEachOther) {
   }
 }
 
-TEST(Devices, AreOpenedAgainAfterTheyWereLost) {
+TEST(Devices, AreOpenedAgainAfterAReset) {
   const Device lost = Device::open("cuda:0");
   auto buffer = lost.upload(std::vector<float>{1, 2, 3});
   const Stream stream = lost.new_stream();
   const Event event = stream.record();
   EXPECT_THAT(sumOn(lost), ElementsAre(2, 4, 6));
-  breakDevice(0);
-  EXPECT_THAT(message<DeviceError>([&] { sumOn(lost); }), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_EQ(Device::open("cuda:0"), lost);
   lost.reset();
   lost.reset();
@@ -210,4 +208,16 @@ TEST(Devices, OnTheHostAreOpenedAgain) {
   const Device device = Device::open("virtual:sm_86");
   EXPECT_NE(device, before);
   EXPECT_THAT(sumOn(device), ElementsAre(2, 4, 6));
+}
+
+// As a driver does: what a kernel did there lasts as long as the process. Last of these tests.
+TEST(Devices, StayLostAfterAnErrorInAKernel) {
+  const Device lost = Device::open("cuda:0");
+  EXPECT_THAT(sumOn(lost), ElementsAre(2, 4, 6));
+  breakDevice(0);
+  EXPECT_THAT(message<DeviceError>([&] { sumOn(lost); }), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  lost.reset();
+  EXPECT_THAT(message<DeviceError>([] { Device::open("cuda:0"); }),
+              HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(sumOn(Device::open("cuda:1")), ElementsAre(2, 4, 6));
 }

@@ -120,6 +120,21 @@ TEST_P(RuntimeOrder, WaitingBesideACaptureIsRefusedAndTheCaptureGoesOn) {
   EXPECT_THAT(z.download(), ElementsAre(11, 22));
 }
 
+// As a call of the library does that is given torch's stream in torch's graph.
+TEST_P(RuntimeOrder, AWrapperMayBeMadeInACaptureOfAnotherLibrary) {
+  void *const theirs = createStream(nonBlocking);
+  launchAdd(x, y, z, device.stream()); // loads the code
+  beginCapture(theirs);
+  for (int launch = 0; launch < 2; ++launch)
+    launchAdd(x, y, z, Stream::wrap(device, theirs));
+  EXPECT_EQ(endCapture(theirs), 0);
+  // The wrappers are known like any other.
+  const Stream stream = Stream::wrap(device, theirs);
+  z.upload(std::vector<float>{0, 0});
+  launchAdd(x, y, z, stream);
+  EXPECT_THAT(z.download(), ElementsAre(11, 22));
+}
+
 TEST_P(RuntimeOrder, CopiesAreRefusedBesideACaptureOfAnotherLibrary) {
   void *const theirs = createStream(nonBlocking);
   const Stream stream = Stream::wrap(device, theirs);

@@ -42,31 +42,39 @@ template <class T, int N> struct AttentionGradients {
 };
 
 namespace detail {
-// Adds the optional inputs to those given. `axes`: of q.
+// Adds the optional inputs to those given. `axes`: of q. Outputs that are not given are allocated.
 NamedTensors runAttention(const Stream &stream, bool backward, int axes, NamedTensors inputs,
-                          const AttentionOptions &options);
+                          const AttentionOptions &options, const NamedTensors &outputs);
 // A parameter that takes no part in finding T.
 template <class T, int N>
 using AttentionInput = std::type_identity_t<Tensor<const std::remove_const_t<T>, N>>;
+// What may be given to be written, likewise.
+template <template <class, int> class Results, class T, int N>
+using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const_t<T>, N>>>;
 } // namespace detail
 
 // o = softmax(scale q k^T) v of q [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv], or of
 // packed sequences q [Tq, Hq, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv], with T half, bfloat16 or
 // float, D and Dv from 16 to 256, and Hq a multiple of Hkv. Rows that see no key give 0. Launches
-// and does not wait. Throws LaunchError for what does not fit.
+// and does not wait. Writes what is given as `to`, else what it allocates; gives it either way.
+// Throws LaunchError for what does not fit.
 template <class T, int N>
   requires(N == 3 || N == 4)
 AttentionOutputs<std::remove_const_t<T>, N>
 attention(const Stream &stream, const Tensor<T, N> &q, const detail::AttentionInput<T, N> &k,
-          const detail::AttentionInput<T, N> &v, const AttentionOptions &options = {}) {
+          const detail::AttentionInput<T, N> &v, const AttentionOptions &options = {},
+          const detail::AttentionTo<AttentionOutputs, T, N> &to = {}) {
   using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out =
-      detail::runAttention(stream, false, N, {{"q", q}, {"k", k}, {"v", v}}, options);
+      detail::runAttention(stream, false, N, {{"q", q}, {"k", k}, {"v", v}}, options, given);
   return {out.at("o").as<Element, N>(), out.at("lse").as<float, N - 1>()};
 }
 
 // The gradients of what has dO for the gradient of o; o and lse are what `attention` gave for the
-// same inputs and options.
+// same inputs and options. `to` as above: a gradient that it leaves out is allocated.
 template <class T, int N>
   requires(N == 3 || N == 4)
 AttentionGradients<std::remove_const_t<T>, N>
@@ -74,10 +82,20 @@ attention_backward(const Stream &stream, const Tensor<T, N> &q,
                    const detail::AttentionInput<T, N> &k, const detail::AttentionInput<T, N> &v,
                    const detail::AttentionInput<T, N> &o,
                    const std::type_identity_t<Tensor<const float, N - 1>> &lse,
-                   const detail::AttentionInput<T, N> &dO, const AttentionOptions &options = {}) {
+                   const detail::AttentionInput<T, N> &dO, const AttentionOptions &options = {},
+                   const detail::AttentionTo<AttentionGradients, T, N> &to = {}) {
   using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
+    if (to->dbias)
+      given["dbias"] = *to->dbias;
+    if (to->dsinks)
+      given["dsinks"] = *to->dsinks;
+  }
   const NamedTensors out = detail::runAttention(
-      stream, true, N, {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}, options);
+      stream, true, N, {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}, options,
+      given);
   AttentionGradients<Element, N> result{
       out.at("dq").as<Element, N>(), out.at("dk").as<Element, N>(), out.at("dv").as<Element, N>()};
   if (const auto dbias = out.find("dbias"); dbias != out.end())

@@ -85,8 +85,8 @@ public:
   Stream new_stream() const;
   void synchronize() const; // waits for all streams
   // Gives up all that the process has on the device: its memory, streams, code, of other libraries
-  // too. Handles from before are of no more use; open() opens the device again. This is the way out
-  // of an error inside a kernel. A wrapped context is given up and not destroyed.
+  // too. Handles from before are of no more use; open() opens the device again, but for one of CUDA
+  // after an error inside a kernel. A wrapped context is given up and not destroyed.
   void reset() const;
 
   template <Element T> Buffer<T> allocate(std::size_t count) const; // contents undefined

@@ -71,6 +71,30 @@ TEST_P(Attention, TypedCallsDoTheSameInBothLayouts) {
   EXPECT_EQ(second.o.extents(), (std::array<std::int64_t, 4>{1, length, heads, width}));
   EXPECT_EQ(gradients.dk.extents(), second.o.extents());
   EXPECT_FALSE(gradients.dbias || gradients.dsinks);
+  // What is given is written.
+  const AttentionOutputs<half, 4> out{
+      tensor(device.allocate<half>(heads * length * width), {1, length, heads, width}),
+      tensor(device.allocate<float>(heads * length), {1, heads, length})};
+  const auto given = attention(device.stream(), columns[0], columns[1], columns[2], options, out);
+  EXPECT_EQ(given.o.data(), out.o.data());
+  EXPECT_EQ(Buffer<float>(out.lse.memory()).download(),
+            Buffer<float>(second.lse.memory()).download());
+  const auto fresh = [&] {
+    return tensor(device.allocate<half>(heads * length * width), {1, length, heads, width});
+  };
+  const AttentionGradients<half, 4> to{fresh(), fresh(), fresh()};
+  const auto again = attention_backward(device.stream(), columns[0], columns[1], columns[2],
+                                        second.o, second.lse, columns[0], options, to);
+  EXPECT_EQ(again.dk.data(), to.dk.data());
+  device.synchronize();
+  const auto bits = [](const Tensor<half, 4> &numbers) {
+    std::vector<float> all;
+    for (const half number : Buffer<half>(numbers.memory()).download())
+      all.push_back(static_cast<float>(number));
+    return all;
+  };
+  EXPECT_EQ(bits(to.dk), bits(gradients.dk));
+  EXPECT_EQ(bits(to.dv), bits(gradients.dv));
   const auto a = Buffer<half>(first.o.memory()).download(),
              b = Buffer<half>(second.o.memory()).download();
   for (int h = 0; h < heads; ++h)

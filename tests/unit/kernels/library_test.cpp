@@ -1,5 +1,6 @@
 // Kernels of the library called from C++ by name.
 #include "KernelTest.h"
+#include <numeric>
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -25,6 +26,35 @@ TEST_P(Library, AllocatesOutputs) {
   EXPECT_EQ(Buffer<float>(c.memory()).download(), (std::vector<float>{14, 32, 32, 77}));
   EXPECT_THROW((outputs.at("c").as<half, 2>()), LaunchError);
   EXPECT_THROW((outputs.at("c").as<float, 3>()), LaunchError);
+}
+
+// What was settled for types is settled for them alone, and not for ever.
+TEST_P(Library, RemembersTypesAndNoTensors) {
+  const auto doubled = [&](std::int64_t count, float first) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    std::iota(values.begin(), values.end(), first);
+    const auto x = tensor(device.upload(values), {count});
+    const NamedTensors out = run_kernel(device.stream(), "vector_add", {{"x", x}, {"y", x}});
+    for (float &value : values)
+      value *= 2;
+    return Buffer<float>(out.at("z").memory).download() == values;
+  };
+  EXPECT_TRUE(doubled(5, 1));
+  EXPECT_TRUE(doubled(5, 100));
+  for (std::int64_t count = 1; count <= 1100; count += device.name() == "interpreter" ? 100 : 1)
+    ASSERT_TRUE(doubled(count, 3)) << count;
+  EXPECT_TRUE(doubled(5, 7));
+  // Strides and options are part of what was settled.
+  const auto x = device.upload(std::vector<float>{1, 2, 3, 4});
+  for (const auto &[matrix, expected] :
+       {std::pair{tensor(x, {2, 2}), std::vector<float>{3, 7}},
+        std::pair{tensor(x, {2, 2}).transpose(), std::vector<float>{4, 6}}}) {
+    NamedTensors out = run_kernel(device.stream(), "reduce", {{"x", matrix}});
+    EXPECT_EQ(Buffer<float>(out.at("y").memory).download(), expected);
+    out = run_kernel(device.stream(), "reduce", {{"x", matrix}}, {{"op", "mean"}});
+    EXPECT_EQ(Buffer<float>(out.at("y").memory).download(),
+              (std::vector<float>{expected[0] / 2, expected[1] / 2}));
+  }
 }
 
 TEST_P(Library, GraphsKeepScratchMemory) {
