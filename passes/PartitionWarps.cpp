@@ -344,11 +344,21 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 
 } // namespace
 
+/// Whether a warp of its own may make these copies without waiting for the launch ahead: those
+/// ahead of the kernel's wait do not need it.
+static bool areAhead(ArrayRef<Operation *> operations, tile::WaitDependenciesOp wait) {
+  Block *body = wait->getBlock();
+  return isa<func::FuncOp>(wait->getParentOp()) && llvm::all_of(operations, [&](Operation *op) {
+           return body->findAncestorOpInBlock(*op)->isBeforeInBlock(wait);
+         });
+}
+
 std::string whyNoPartition(func::FuncOp kernel, ArrayRef<Operation *> operations) {
-  const bool waits = kernel.walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
-                         .wasInterrupted();
-  if (waits)
-    return "the kernel says where it waits for the launch ahead";
+  WalkResult waits = kernel.walk([&](tile::WaitDependenciesOp wait) {
+    return areAhead(operations, wait) ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  if (waits.wasInterrupted())
+    return "the kernel waits for the launch ahead before its copies";
   Slice slice(kernel);
   llvm::for_each(operations, [&](Operation *op) { slice.add(op); });
   return slice.whyNot();

@@ -18,10 +18,11 @@ struct BoxConfig {
   int startH = 0, startW = 0, stepH = 1, stepW = 1;
   bool ofImage = false; // the gradient of the image: filters are summed
   bool persistent = false, bias = false;
-  int splits = 1; // programs that share the sums of a tile of the filters' gradient
+  int splits = 1;             // programs that share the sums of a tile of the filters' gradient
+  int sliceM = 0, sliceN = 0; // of the launch that adds them up: the slices of its programs
 };
 SECTILE_CONFIG(BoxConfig, m, n, k, order, warps, stages, images, rows, columns, startH, startW,
-               stepH, stepW, ofImage, persistent, bias, splits)
+               stepH, stepW, ofImage, persistent, bias, splits, sliceM, sliceN)
 
 // source [N, H, W, channels], filters [K, R * S, C], destination [N, P, Q, columns].
 template <class T>
@@ -79,16 +80,28 @@ constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters,
 
 // x [N, H, W, C], dy [N, P, Q, K], dw [K, R * S, C]: rows are filters, columns channels under a
 // tap, and the inner extent boxes of dy's pixels, which have none beyond the images' edges: what is
-// read of x there may be no number.
+// read of x there may be no number. Splits are added up by a second launch, with slices.
 template <class T>
 constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, View<T, 3> dw,
-                                      View<float, 3> parts, Ptr<std::int32_t> arrived, Int width,
-                                      const BoxConfig &config) {
+                                      View<float, 3> parts, Int width, const BoxConfig &config) {
   const int m = config.m, n = config.n, depth = config.k;
   const auto [rowTiles, taps, columnTiles] = dw.tiles(m, 1, n);
-  const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
-  auto [i, at] = grouped_order(tile, {rowTiles, taps * columnTiles}, config.order);
-  const Int tap = at / columnTiles, j = at % columnTiles;
+  const auto placeOf = [&](const Int &tile) {
+    auto [i, at] = grouped_order(tile, {rowTiles, taps * columnTiles}, config.order);
+    return std::array<Int, 3>{i, at / columnTiles, at % columnTiles};
+  };
+  const PartLayout layout(m, n);
+  if (config.sliceM) {
+    const SplitSlice slice = splitSlice(m, n, config.sliceM, config.sliceN);
+    const auto [i, tap, j] = placeOf(slice.tile);
+    const auto sums = sumOfSplits(parts, layout, config.splits, slice);
+    dw.tile(slice.rows, 1, slice.columns)
+        .store(i * (m / slice.rows) + slice.i, tap, j * (n / slice.columns) + slice.j,
+               reshape(cast<T>(sums), slice.rows, 1, slice.columns));
+    return;
+  }
+  const Int part = program_id(0) % config.splits;
+  const auto [i, tap, j] = placeOf(program_id(0) / config.splits);
   const Int down = config.startH + tap / width * config.stepH,
             right = config.startW + tap % width * config.stepW;
   const auto [images, rows, columns, once] =
@@ -112,9 +125,12 @@ constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, V
     carry(column, columns, row);
     carry(row, rows, image);
   }
-  shareSplits(parts, arrived, config.splits, sums, [&](const Tile<float> &total) {
-    dw.tile(m, 1, n).store(i, tap, j, reshape(cast<T>(total), m, 1, n));
-  });
+  // It reads nothing but the call's inputs, beside the launch ahead.
+  wait_dependencies();
+  if (config.splits > 1)
+    layout.store(parts.at(program_id(0)), sums);
+  else
+    dw.tile(m, 1, n).store(i, tap, j, reshape(cast<T>(sums), m, 1, n));
 };
 
 } // namespace sectile

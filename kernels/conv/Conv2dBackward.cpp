@@ -23,6 +23,7 @@ template <class T> Kernel conv2dDgradFew{"conv2d_dgrad", implicitGemm<T, Element
 
 struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;
+  bool adds = false; // up the parts of splits
   int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
   bool exact = false;
   // Few channels: a tile has columns of several taps, so many of each. 0: of one.
@@ -30,8 +31,9 @@ struct SplitConfig {
   int unit = 1, apart = 0;                     // of x, as of ConvConfig
   int unitOfGradient = 1, apartOfGradient = 0; // of dy
 };
-SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, strideH, strideW, padH, padW,
-               dilationH, dilationW, exact, flat, unit, apart, unitOfGradient, apartOfGradient)
+SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, adds, strideH, strideW, padH,
+               padW, dilationH, dilationW, exact, flat, unit, apart, unitOfGradient,
+               apartOfGradient)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
 std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
@@ -40,18 +42,20 @@ std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
 
 // Rows are filters, columns channels of taps, the inner extent the pixels of dy, which lie in one
 // row: x as in Source, of images of imageWidth columns; dy [groups, N * rows * columns, filters],
-// dw [groups, filters, channels, R, S].
+// dw [groups, filters, channels, R, S]. Splits are added up by a second launch, which `adds`.
 template <class T>
 Kernel conv2dWgrad{
-    "conv2d_wgrad",
-    [](View<const T, 6> x, Int imageWidth, View<const T, 3> dy, View<T, 5> dw, View<float, 3> parts,
-       Ptr<std::int32_t> arrived, Int rows, Int columns, const SplitConfig &config) {
+    "conv2d_wgrad", [](View<const T, 6> x, Int imageWidth, View<const T, 3> dy, View<T, 5> dw,
+                       View<float, 3> parts, Int rows, Int columns, const SplitConfig &config) {
       const int m = config.m, n = config.n, depth = config.k;
       const Int each = dw.extent(1), taps = dw.extent(3) * dw.extent(4);
       const Int own = config.flat ? Int(config.flat) : multiple_of(x.extent(2), config.unit);
       const Int rowTiles = cdiv(each, m), tapTiles = cdiv(own, n);
       const Int columnTiles = config.flat ? cdiv(own * taps, n) : tapTiles * taps;
-      const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
+      const PartLayout layout(m, n);
+      const SplitSlice whole = splitSlice(m, n, m, n);
+      const Int tile = config.adds ? whole.tile : program_id(0) / config.splits;
+      const Int part = program_id(0) % config.splits;
       const Int group = tile / (rowTiles * columnTiles);
       auto [i, j] =
           grouped_order(tile % (rowTiles * columnTiles), {rowTiles, columnTiles}, config.order);
@@ -73,6 +77,20 @@ Kernel conv2dWgrad{
         return axis == 4 && config.apart ? wide(config.apart)
                                          : multiple_of(x.stride(axis), config.unit);
       };
+      // dy's filters, filled up as channels are; a block has no more.
+      const Int filter = i * m + arange(0, m);
+      const auto finish = [&](const Tile<float> &total) {
+        store(dw.ptr() + (wide(group) * dw.stride(0) + expand(wide(filter) * dw.stride(1), 1) +
+                          expand(wide(channel) * dw.stride(2) + wide(r) * dw.stride(3) +
+                                     wide(s) * dw.stride(4),
+                                 0)),
+              cast<T>(total),
+              expand(filter < each, 1) && expand(channel < dw.extent(2) && tap < taps, 0));
+      };
+      if (config.adds) {
+        finish(sumOfSplits(parts, layout, config.splits, whole));
+        return;
+      }
       // Of a pixel's place, the element under this tap.
       const PlaceAxis horizontal(config.strideW, config.padW, config.dilationW, 0, columns,
                                  dw.extent(4));
@@ -84,8 +102,6 @@ Kernel conv2dWgrad{
                      expand(wide(channel) * x.stride(2) + wide(down) * stride(3) +
                                 wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
                             0));
-      // dy's filters, filled up as channels are; a block has no more.
-      const Int filter = i * m + arange(0, m);
       const Bool isFilter = filter < multiple_of(dy.extent(2), config.unitOfGradient);
       const int block = config.apartOfGradient;
       const auto pixelOfGradient =
@@ -123,37 +139,45 @@ Kernel conv2dWgrad{
           carry(pixels.row, height, pixels.image);
         }
       }
-      shareSplits(parts, arrived, config.splits, sums, [&](const Tile<float> &total) {
-        store(dw.ptr() + (wide(group) * dw.stride(0) + expand(wide(filter) * dw.stride(1), 1) +
-                          expand(wide(channel) * dw.stride(2) + wide(r) * dw.stride(3) +
-                                     wide(s) * dw.stride(4),
-                                 0)),
-              cast<T>(total),
-              expand(filter < each, 1) && expand(channel < dw.extent(2) && tap < taps, 0));
-      });
+      if (config.splits > 1)
+        layout.store(parts.at(program_id(0)), sums);
+      else
+        finish(sums);
     }};
 
 struct BiasConfig {
   int pixels = 64, channels = 32, warps = 4, splits = 1;
+  bool adds = false;
 };
-SECTILE_CONFIG(BiasConfig, pixels, channels, warps, splits)
+SECTILE_CONFIG(BiasConfig, pixels, channels, warps, splits, adds)
 
 // dy [groups, pixels, channels of a group], db [groups, channels of a group]
 template <class T>
 Kernel conv2dBiasGradient{
-    "conv2d_bias_gradient", [](View<const T, 3> dy, View<T, 2> db, View<float, 3> parts,
-                               Ptr<std::int32_t> arrived, const BiasConfig &config) {
-      const Int tile = program_id(0) / config.splits, part = program_id(0) % config.splits;
+    "conv2d_bias_gradient",
+    [](View<const T, 3> dy, View<T, 2> db, View<float, 3> parts, const BiasConfig &config) {
+      const PartLayout layout(1, config.channels);
+      const SplitSlice whole = splitSlice(1, config.channels, 1, config.channels);
+      const Int tile = config.adds ? whole.tile : program_id(0) / config.splits;
+      const Int part = program_id(0) % config.splits;
       const Int tilesOfGroup = cdiv(db.extent(1), config.channels);
       const Int group = tile / tilesOfGroup, j = tile % tilesOfGroup;
+      const auto finish = [&](const Tile<float> &total) {
+        db.at(group).tile(config.channels).store(j, reshape(total, config.channels));
+      };
+      if (config.adds) {
+        finish(sumOfSplits(parts, layout, config.splits, whole));
+        return;
+      }
       const auto tiles = dy.at(group).tile(config.pixels, config.channels);
       auto sums = zeros<float>(config.channels);
       auto [from, to] = shareOf(cdiv(dy.extent(1), config.pixels), part, config.splits);
       for (auto step : range(from, to))
         sums += sum(cast<float>(tiles.load(step, j)), 0);
-      shareSplits(parts, arrived, config.splits, expand(sums, 0), [&](const Tile<float> &total) {
-        db.at(group).tile(config.channels).store(j, reshape(total, config.channels));
-      });
+      if (config.splits > 1)
+        layout.store(parts.at(program_id(0)), expand(sums, 0));
+      else
+        finish(expand(sums, 0));
     }};
 
 void check(const Invocation &call) {
@@ -265,34 +289,45 @@ template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
     product(dx);
 }
 
+// Launches so many tiles in splits, and what adds those up.
+template <class C, class Launch>
+void forSplits(C &chosen, std::int64_t tiles, const Launch &launch) {
+  launch(tiles * chosen.splits);
+  chosen.adds = chosen.splits > 1;
+  if (chosen.adds)
+    launch(tiles);
+}
+
 template <class T> void applyFilterGradient(Use &use, const Source<T> &x, const Source<T> &dy) {
   const Invocation &call = use.call;
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg");
   const ConvConfig conv = convConfig(use, "wgrad_", own, false);
-  const SplitConfig chosen{.m = conv.m,
-                           .n = conv.n,
-                           .k = conv.k,
-                           .warps = conv.warps,
-                           .stages = conv.stages,
-                           .splits = use.field("wgrad_splits"),
-                           .strideH = conv.strideH,
-                           .strideW = conv.strideW,
-                           .padH = conv.padH,
-                           .padW = conv.padW,
-                           .dilationH = conv.dilationH,
-                           .dilationW = conv.dilationW,
-                           .exact = conv.exact,
-                           .flat = flatColumns(call, conv.n),
-                           .unit = x.unit,
-                           .apart = x.blockApart(),
-                           .unitOfGradient = dy.unit,
-                           .apartOfGradient = dy.blockApart()};
+  SplitConfig chosen{.m = conv.m,
+                     .n = conv.n,
+                     .k = conv.k,
+                     .warps = conv.warps,
+                     .stages = conv.stages,
+                     .splits = use.field("wgrad_splits"),
+                     .strideH = conv.strideH,
+                     .strideW = conv.strideW,
+                     .padH = conv.padH,
+                     .padW = conv.padW,
+                     .dilationH = conv.dilationH,
+                     .dilationW = conv.dilationW,
+                     .exact = conv.exact,
+                     .flat = flatColumns(call, conv.n),
+                     .unit = x.unit,
+                     .apart = x.blockApart(),
+                     .unitOfGradient = dy.unit,
+                     .apartOfGradient = dy.blockApart()};
   const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
-  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), chosen.m,
-                                chosen.n);
+  const auto parts =
+      partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), chosen.m, chosen.n);
   const auto launch = [&](const Tensor<T, 4> &dw) {
-    use(conv2dWgrad<T>, tiles * chosen.splits, x.image, x.width, dy.pixels(), grouped(dw, groups),
-        sums.parts, sums.arrived, call.extent("P"), call.extent("Q"), chosen);
+    forSplits(chosen, tiles, [&](std::int64_t programs) {
+      use(conv2dWgrad<T>, programs, x.image, x.width, dy.pixels(), grouped(dw, groups), parts,
+          call.extent("P"), call.extent("Q"), chosen);
+    });
   };
   const auto dw = use.tensor<T, 4>("dw");
   // The columns of a tile are channels of a tap.
@@ -310,13 +345,14 @@ template <class T> void applyBiasGradient(Use &use, const Source<T> &dy) {
   chosen.splits =
       static_cast<int>(std::clamp<std::int64_t>(placesOf(call) / (16 * chosen.pixels), 1, 64));
   const std::int64_t tiles = groups * ceilDiv(each, chosen.channels);
-  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), 1,
-                                chosen.channels);
+  const auto parts =
+      partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), 1, chosen.channels);
   const auto db = use.tensor<T, 1>("db");
   const Tensor<T, 2> ofGroups{
       db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
-  use(conv2dBiasGradient<T>, tiles * chosen.splits, dy.pixels(), ofGroups, sums.parts, sums.arrived,
-      chosen);
+  forSplits(chosen, tiles, [&](std::int64_t programs) {
+    use(conv2dBiasGradient<T>, programs, dy.pixels(), ofGroups, parts, chosen);
+  });
 }
 
 void apply(Use &use) {

@@ -3,6 +3,7 @@
 #include "kernels/conv/Depthwise.h"
 #include "kernels/matmul/ProductModel.h"
 #include <algorithm>
+#include <span>
 
 using namespace sectile;
 
@@ -116,6 +117,12 @@ bool sectile::mayBeInBoxes(const ConvShape &shape) {
   return shape.h.stride == 1 && shape.w.stride == 1 && shape.groups == 1;
 }
 
+bool sectile::isPointwise(const Invocation &call) {
+  const ConvShape shape(call.options);
+  return call.extent("R") == 1 && call.extent("S") == 1 && shape.h.pad == 0 && shape.w.pad == 0 &&
+         shape.h.stride == 1 && shape.w.stride == 1;
+}
+
 BoxConfig sectile::boxConfig(const Use &use, const std::string &prefix, bool ofImage) {
   const ConvShape shape(use.call.options);
   auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
@@ -169,16 +176,19 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
   config["wgrad_boxes"] = 0;
   if (!suitsWholeBoxes(call, target))
     return;
-  // Without 128 by 128, which nobody timed: 64 by 256 is what trying found.
-  constexpr ProductTile tiles[] = {
-      {128, 256, 8, 3}, {64, 256, 4, 4}, {64, 128, 4, 4}, {128, 64, 8, 4}, {64, 64, 4, 6}};
-  const ProductConfig best = fastestProduct(tiles,
-                                            {.batches = taps,
-                                             .rows = filters,
-                                             .columns = channels,
-                                             .inner = wholeBoxes(call) * gradientDepth,
-                                             .repeats = taps},
-                                            {.mostSplits = multiprocessors(target)}, target);
+  constexpr ProductTile all[] = {{128, 256, 8, 3}, {64, 256, 4, 4}, {128, 128, 8, 4},
+                                 {64, 128, 4, 4},  {128, 64, 8, 4}, {64, 64, 4, 6}};
+  // Of many channels, 64 by 64 reads both images so often that it was never the fastest.
+  const std::span<const ProductTile> tiles =
+      std::span(all).first(std::size(all) - (std::min(filters, channels) >= 128));
+  const ProductConfig best =
+      fastestProduct(tiles,
+                     {.batches = taps,
+                      .rows = filters,
+                      .columns = channels,
+                      .inner = wholeBoxes(call) * gradientDepth,
+                      .repeats = taps},
+                     {.deeperRings = true, .mostSplits = multiprocessors(target)}, target);
   config["wgrad_m"] = best.m;
   config["wgrad_n"] = best.n;
   config["wgrad_k"] = gradientDepth;

@@ -64,6 +64,21 @@ template <class T> std::optional<Tensor<T, 3>> tapsInBoxes(const Tensor<T, 4> &w
 }
 
 bool mayBeInBoxes(const ConvShape &shape);
+// Whether a filter's only tap is its pixel: then images are matrices, whose boxes may be a run of
+// memory.
+bool isPointwise(const Invocation &call);
+// Whether the pixels of images [N, P, Q, C] lie in one row, and they as [1, 1, N P Q, C].
+template <class T> bool isOneRow(const Tensor<T, 4> &images) {
+  return images.stride(1) == images.extent(2) * images.stride(2) &&
+         images.stride(0) == images.extent(1) * images.stride(1);
+}
+template <class T> Tensor<T, 4> asOneRow(const Tensor<T, 4> &images) {
+  const std::int64_t pixels = images.extent(0) * images.extent(1) * images.extent(2);
+  return {images.data(),
+          {1, 1, pixels, images.extent(3)},
+          {images.stride(0), images.stride(0), images.stride(2), images.stride(3)},
+          images.memory()};
+}
 // From the fields with this prefix. Taps of the image's gradient go the other way.
 BoxConfig boxConfig(const Use &use, const std::string &prefix, bool ofImage);
 
@@ -84,10 +99,12 @@ bool launchInBoxes(Use &use, const Kernel<Function> &kernel, const char *source,
                    const char *destination, bool ofImage) {
   if (!use.field("programs") || !mayBeInBoxes(ConvShape(use.call.options)))
     return false;
-  const auto from = asBoxes(use.tensor<T, 4>(source)), to = asBoxes(use.tensor<T, 4>(destination));
+  auto from = asBoxes(use.tensor<T, 4>(source)), to = asBoxes(use.tensor<T, 4>(destination));
   const auto filters = tapsInBoxes(use.tensor<T, 4>("w"));
   if (!from || !to || !filters)
     return false;
+  if (isPointwise(use.call) && isOneRow(*from) && isOneRow(*to))
+    from = asOneRow(*from), to = asOneRow(*to);
   BoxConfig chosen = boxConfig(use, "", ofImage);
   chosen.bias = !ofImage && use.has("b");
   const PixelBox box = boxFor(chosen, chosen.m, *to);
@@ -104,10 +121,12 @@ template <class T, class Function>
 bool launchFilterGradientInBoxes(Use &use, const Kernel<Function> &kernel) {
   if (!use.field("wgrad_boxes") || !mayBeInBoxes(ConvShape(use.call.options)))
     return false;
-  const auto x = asBoxes(use.tensor<T, 4>("x")), dy = asBoxes(use.tensor<T, 4>("dy"));
+  auto x = asBoxes(use.tensor<T, 4>("x")), dy = asBoxes(use.tensor<T, 4>("dy"));
   const auto filters = tapsInBoxes(use.tensor<T, 4>("dw"));
   if (!x || !dy || !filters)
     return false;
+  if (isPointwise(use.call) && isOneRow(*x) && isOneRow(*dy))
+    x = asOneRow(*x), dy = asOneRow(*dy);
   BoxConfig chosen = boxConfig(use, "wgrad_", /*ofImage=*/false);
   const PixelBox box = boxFor(chosen, chosen.k, *dy);
   if (box.tiles * chosen.k != dy->extent(0) * dy->extent(1) * dy->extent(2))
@@ -115,10 +134,18 @@ bool launchFilterGradientInBoxes(Use &use, const Kernel<Function> &kernel) {
   chosen.splits = use.field("wgrad_splits");
   const std::int64_t tiles = ceilDiv(filters->extent(0), chosen.m) * filters->extent(1) *
                              ceilDiv(filters->extent(2), chosen.n);
-  const PartsOfSums<float> sums(use, tiles, partsOfSplits(tiles, chosen.splits), chosen.m,
-                                chosen.n);
-  use(kernel, tiles * chosen.splits, *x, *dy, *filters, sums.parts, sums.arrived,
-      use.call.extent("S"), chosen);
+  const auto parts =
+      partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), chosen.m, chosen.n);
+  const auto launch = [&](std::int64_t programs) {
+    use(kernel, programs, *x, *dy, *filters, parts, use.call.extent("S"), chosen);
+  };
+  launch(tiles * chosen.splits);
+  if (chosen.splits > 1) {
+    const PartLayout layout(chosen.m, chosen.n);
+    chosen.sliceM = layout.sliceRows(), chosen.sliceN = layout.sliceColumns();
+    chosen.warps = 4;
+    launch(tiles * slicesOf(chosen.m, chosen.n, chosen.sliceM, chosen.sliceN));
+  }
   return true;
 }
 

@@ -10,7 +10,8 @@
 using namespace sectile;
 using detail::GemmConfig, detail::GemmKernel, detail::GemmSum;
 
-// A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many. With
+// A tile's sum over K may be cut into parts. With `splits` every tile is cut into as many, and a
+// second launch, with slices, adds them up. With
 // `stream` each program does whole tiles like a persistent one, except in the last waves: where the
 // tiles do not fill the last wave, its steps and those of the wave before are dealt out evenly,
 // whatever the tiles. That leaves a program two tiles' steps at most, and a tile two parts at most,
@@ -38,7 +39,7 @@ void detail::traceGemm(
     auto right = b.at(at.batch).tile(depth, n);
     auto sums = zeros<Sum>(m, n);
     LoopOptions options;
-    if (config.persistent)
+    if (config.persistent || config.splits > 1)
       options.warp_specialize = true;
     for (auto step : range(from, to, options)) {
       if constexpr (std::is_same_v<Sum, float>)
@@ -49,6 +50,16 @@ void detail::traceGemm(
     }
     return sums;
   };
+
+  const PartLayout layout(m, n);
+  if (config.sliceM) {
+    const SplitSlice slice = splitSlice(m, n, config.sliceM, config.sliceN);
+    GemmPosition at = placeOf(slice.tile);
+    at = {at.batch, at.i * (m / slice.rows) + slice.i, at.j * (n / slice.columns) + slice.j,
+          slice.rows, slice.columns};
+    finish(at, sumOfSplits(parts, layout, config.splits, slice));
+    return;
+  }
 
   const Int program = order.first(), programs = order.step(), tiles = extents[0] * area;
   if (config.stream) {
@@ -99,9 +110,11 @@ void detail::traceGemm(
   }
   const Int part = program % config.splits;
   const GemmPosition at = placeOf(program / config.splits);
-  auto sums = multiply(at, part * steps / config.splits, (part + 1) * steps / config.splits);
-  shareSplits(parts, arrived, config.splits, sums,
-              [&](const Tile<Sum> &total) { finish(at, total); });
+  const auto sums = multiply(at, part * steps / config.splits, (part + 1) * steps / config.splits);
+  if (config.splits == 1)
+    finish(at, sums);
+  else
+    layout.store(parts.at(program), sums);
 }
 
 // The sums of each kind of operand, for epilogues of other libraries and programs too.
@@ -148,6 +161,20 @@ template <class T, class Out> NamedKernel<T, Out> batchedMatmul{"batched_matmul"
 struct Schedule {
   GemmConfig config;
   std::int64_t programs = 0, tiles = 0, slots = 0;
+
+  // Calls launch(programs, config) for each launch, in order. Slices are at least so large.
+  template <class Launch>
+  void forLaunches(const Launch &launch, int leastRows = 1, int leastColumns = 1) const {
+    launch(programs, config);
+    if (config.splits == 1)
+      return;
+    const PartLayout layout(config.m, config.n);
+    GemmConfig sums = config;
+    sums.sliceM = std::max(layout.sliceRows(), leastRows);
+    sums.sliceN = std::max(layout.sliceColumns(), leastColumns);
+    sums.warps = 4;
+    launch(tiles * slicesOf(sums.m, sums.n, sums.sliceM, sums.sliceN), sums);
+  }
 };
 
 Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) {
@@ -194,6 +221,11 @@ Tensor<T, N> stacked(const Use &use, std::string_view name, bool batched) {
                  : detail::asBatch<N>(use.tensor<T, N - 1>(name));
 }
 
+// How many parts of each tile a stream's programs have stored.
+Tensor<std::int32_t, 1> arrivals(Use &use, const Schedule &schedule) {
+  return use.zeroed<std::int32_t, 1>({schedule.config.stream ? schedule.tiles : 0});
+}
+
 template <class Function> void forOutput(DType dtype, Function &&function) {
   forDType<half, bfloat16, float>(dtype, function);
 }
@@ -204,15 +236,19 @@ void sectile::launchGemm(Use &use, bool batched) {
   const EpilogueParts parts = epilogueParts(use.call);
   const Schedule schedule = scheduleOf(use.call, use.config, batched);
   auto launch = [&]<class T, class Out>(T, Out) {
-    const detail::GemmConfigWith<EpilogueParts> chosen{schedule.config, parts};
-    const PartsOfSums<GemmSum<T>> sums(use, schedule.tiles, schedule.slots, chosen.m, chosen.n);
-    use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, schedule.programs,
-        stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
-        stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
-        stacked<Out, 3>(use, "residual", batched), stacked<float, 2>(use, "row_scale", batched),
-        stacked<float, 2>(use, "column_scale", batched),
-        static_cast<float>(use.call.options.number("alpha")),
-        static_cast<float>(use.call.options.number("beta")), sums.parts, sums.arrived, chosen);
+    const auto sums =
+        partsOfSums<GemmSum<T>>(use, schedule.slots, schedule.config.m, schedule.config.n);
+    const auto arrived = arrivals(use, schedule);
+    schedule.forLaunches([&](std::int64_t programs, const GemmConfig &config) {
+      use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, programs,
+          stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
+          stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
+          stacked<Out, 3>(use, "residual", batched), stacked<float, 2>(use, "row_scale", batched),
+          stacked<float, 2>(use, "column_scale", batched),
+          static_cast<float>(use.call.options.number("alpha")),
+          static_cast<float>(use.call.options.number("beta")), sums, arrived,
+          detail::GemmConfigWith<EpilogueParts>{config, parts});
+    });
   };
   const DType out = use.call.dtype("c");
   forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T operand) {
@@ -289,9 +325,15 @@ void detail::launchGemm(const Stream &stream, const GemmCall &given,
     const Schedule schedule = scheduleOf(call, config, batched);
     withUse(call, config, stream, [&](Use &use) {
       const GemmConfig &chosen = schedule.config;
-      const PartsOfSums<float> sums(use, schedule.tiles, schedule.slots, chosen.m, chosen.n);
-      launch(
-          {schedule.programs, chosen, schedule.slots, sums.parts.memory(), sums.arrived.memory()});
+      const auto parts = partsOfSums<float>(use, schedule.slots, chosen.m, chosen.n);
+      const auto arrived = arrivals(use, schedule);
+      bool dependent = false;
+      schedule.forLaunches(
+          [&](std::int64_t programs, const GemmConfig &each) {
+            launch({programs, each, dependent, parts.extents(), parts.memory(), arrived.memory()});
+            dependent = true;
+          },
+          own.contains("m") ? chosen.m : 1, own.contains("n") ? chosen.n : 1);
     });
   } catch (const InputError &error) {
     throw LaunchError(error.what());

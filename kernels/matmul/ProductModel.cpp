@@ -18,8 +18,11 @@ constexpr double handover = 0.1;     // of a slot, by as many as the ring has co
 constexpr double promotion = 1.9e-3; // of one sum of each thread
 constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
 constexpr double pairOfSlots = 0.02; // and each step
-constexpr double exchange = 2.5;     // programs share sums: whatever their number
+constexpr double exchange = 2.5;     // programs of a stream share sums, with one other each
 constexpr double exchanged = 25e3;   // of sums, by the last of these programs
+constexpr double adding = 1.5;       // splits are added up by a launch of its own
+constexpr double addingOne = 0.2;    // each, one after another
+constexpr double added = 3e6;        // of parts, through the L2 cache
 
 constexpr double portBytesPerClock = 64; // from the L2 cache into one multiprocessor
 // Parts of the published bandwidths that these kernels reach. Of the L2 cache's it is more than
@@ -80,11 +83,6 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
                                                 : std::max(waves, 1.0) * edges);
   if (config.cluster > 1)
     computing += waves * pairOfTiles;
-  // A program of a stream shares the first and the last of its tiles.
-  const std::int64_t parts = shape.streamed ? 2 : config.splits;
-  const double sharing =
-      parts > 1 ? exchange + double(parts) * m * n * sizeof(float) / exchanged : 0;
-
   // From memory comes each operand once, and again for each wave what the L2 cache cannot hold of
   // the rows and columns that the wave's tiles lie in.
   const auto batches = double(shape.batches),
@@ -98,6 +96,12 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const double missed = std::max(0.0, 1 - machine.cacheMegabytes * 1e6 / (once + sums));
   const double moving = (once + std::max(0.0, again - once) * missed + sums) /
                         (machine.memoryGigabytes * 1e3 * memoryReached);
+  double sharing = 0;
+  if (shape.streamed) // the first and the last of a program's tiles
+    sharing = exchange + 2 * m * n * sizeof(float) / exchanged;
+  else if (config.splits > 1)
+    sharing = adding + addingOne * double(config.splits) +
+              double(programs) * m * n * sizeof(float) / added;
   // The two overlap, but not perfectly.
   return launch + std::pow(std::pow(computing, 4) + std::pow(moving, 4), 0.25) + sharing;
 }
@@ -165,12 +169,16 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
     const std::int64_t splits = std::clamp<std::int64_t>(
         std::min(units / std::max<std::int64_t>(count, 1), ceilDiv(shape.inner, line) / leastLines),
         1, shape.streamed ? 1 : forms.mostSplits);
-    if (forms.deeperRings && isAlone)
-      config.stages = std::clamp(slots, tile.stages, mostStages);
-    for (config.splits = 1; config.splits < splits; config.splits *= 2)
+    const auto considerSplits = [&](std::int64_t count) {
+      config.splits = count;
+      // Beside the ring of a split, the launch that adds up has room for its first programs.
+      if (forms.deeperRings && isAlone)
+        config.stages = std::clamp(slots - (count > 1), tile.stages, mostStages);
       consider(config);
-    config.splits = splits;
-    consider(config);
+    };
+    for (std::int64_t count = 1; count < splits; count *= 2)
+      considerSplits(count);
+    considerSplits(splits);
   }
   return best;
 }

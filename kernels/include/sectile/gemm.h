@@ -11,9 +11,12 @@ namespace sectile {
 
 // Where a tile of sums lies in the result.
 struct GemmPosition {
-  Int batch;        // the matrix of the batch; 0 where there is only one
-  Int i, j;         // the tile's row and column, counted in tiles
-  int m = 0, n = 0; // rows and columns of a tile
+  Int batch; // the matrix of the batch; 0 where there is only one
+  Int i, j;  // the tile's row and column, counted in tiles
+  // Rows and columns of a tile: the configuration's, or, where programs share its sums, of a slice
+  // of it, whose extents divide those. What GemmOptions::config says of m or n holds for slices
+  // too.
+  int m = 0, n = 0;
 
   // The indices of the tile's rows, [m, 1], and of its columns, [1, n]. The last tiles reach beyond
   // the matrix: what is stored there is dropped.
@@ -70,9 +73,11 @@ template <class T> using GemmSum = Accumulator<T, T>;
 struct GemmConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1, splits = 1;
   bool persistent = false, batched = false, stream = false, exact = false;
+  // Not 0 in the launch that adds up what splits left: the slices of tiles that its programs have.
+  int sliceM = 0, sliceN = 0;
 };
 SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persistent, batched,
-               stream, exact)
+               stream, exact, sliceM, sliceN)
 
 // And that of an epilogue.
 template <class C> struct GemmConfigWith : GemmConfig, C {};
@@ -224,10 +229,11 @@ struct GemmCall {
 struct GemmLaunch {
   std::int64_t programs = 0;
   GemmConfig config;
-  std::int64_t slots = 0; // of partial sums, each a tile
+  bool dependent = false;                    // on the launch before
+  std::array<std::int64_t, 3> partExtents{}; // of the sums of splits
   Memory parts, arrived;
 };
-// Throws LaunchError for what does not fit. Calls `launch` with what is chosen for the call.
+// Throws LaunchError for what does not fit. Calls `launch` for each launch of the call, in order.
 void launchGemm(const Stream &stream, const GemmCall &call,
                 const std::function<void(const GemmLaunch &)> &launch);
 
@@ -271,14 +277,15 @@ void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N
     static_cast<GemmConfig &>(config) = chosen.config;
     if constexpr (given > Own::count)
       static_cast<typename Own::Config &>(config) = std::get<Own::count>(operands);
-    const std::array<std::int64_t, 3> extents{chosen.slots, config.m, config.n};
+    const auto &extents = chosen.partExtents;
     const Tensor<GemmSum<T>, 3> parts(reinterpret_cast<GemmSum<T> *>(chosen.parts.address()),
-                                      extents, {std::int64_t{config.m} * config.n, config.n, 1},
+                                      extents, {extents[1] * extents[2], extents[2], 1},
                                       chosen.parts);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       gemmKernel<T, E, View<C, 3>...>().launch(
           stream, chosen.programs, asBatch<3>(a), asBatch<3>(b), asBatch<3>(c)...,
-          std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived), config);
+          std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived), config,
+          LaunchOptions{.dependent = chosen.dependent});
     }(std::make_index_sequence<Own::count>{});
   });
 }

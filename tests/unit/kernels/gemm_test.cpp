@@ -117,6 +117,31 @@ TEST_P(Gemm, BiasAndGelu) {
     }
 }
 
+// An epilogue that looks at a whole tile's columns says how many these are, and gets no fewer where
+// programs share its sums.
+TEST_P(Gemm, TilesOfTheExtentsThatTheCallerGives) {
+  for (const auto &[m, n] : {std::pair(16, 64), std::pair(64, 64), std::pair(32, 48)}) {
+    const Extents of{70, n, 160};
+    const auto c = poisoned<float>(device, of);
+    gemm(
+        device.stream(),
+        {.config = {{"m", m}, {"n", n}, {"k", 32}, {"warps", 4}, {"splits", 3}, {"persistent", 0}}},
+        left<half>(device, of), right<half>(device, of), c,
+        [](const Tile<float> &sums, const GemmPosition &) {
+          return sums - expand(max(sums, 1), 1);
+        });
+    expectNear(
+        c,
+        [&](std::int64_t i, std::int64_t j) {
+          double most = -std::numeric_limits<double>::infinity();
+          for (std::int64_t other = 0; other < of.n; ++other)
+            most = std::max(most, sumAt(of, i, other));
+          return sumAt(of, i, j) - most;
+        },
+        "splits");
+  }
+}
+
 TEST_P(Gemm, RowScale) {
   for (const Way &way : ways()) {
     const auto c = poisoned<float>(device, odd);
@@ -367,10 +392,11 @@ detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &o
       bAlongK ? std::vector<std::int64_t>{1, of.k} : std::vector{of.n, std::int64_t{1}};
   call.c.extents = {of.m, of.n};
   call.mayPersist = mayPersist;
-  detail::GemmLaunch launch;
+  std::vector<detail::GemmLaunch> launches;
   detail::launchGemm(device.stream(), call,
-                     [&](const detail::GemmLaunch &chosen) { launch = chosen; });
-  return launch;
+                     [&](const detail::GemmLaunch &chosen) { launches.push_back(chosen); });
+  EXPECT_EQ(launches.size(), launches.front().config.splits > 1 ? 2u : 1u);
+  return launches.front();
 }
 
 TEST(GemmDefaults, AreThoseOfMatmul) {

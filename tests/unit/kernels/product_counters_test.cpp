@@ -100,32 +100,38 @@ TEST_P(ProductCounters, EpiloguesReadWhatTheyAreGivenOnce) {
   expectNoConflicts(counters);
 }
 
-// Each part of a shared sum is left once and read once, but for the last one's own of two; who
-// arrives last is a matter of one atomic operation.
-TEST_P(ProductCounters, SharedSumsAreLeftAndReadOnce) {
-  for (const bool stream : {false, true}) {
-    KernelCase test{"matmul", square, {}, {}, "f16"};
-    if (stream) {
-      test.options = {{"schedule", "stream_k"}};
-      test.config = {{"programs", 7}};
-    } else {
-      test.config = {{"splits", 4}};
-    }
-    const Counters counters = count(test);
-    // Beside the parts the last of a tile leaves its counter as it was.
-    const std::uint64_t part = field(test, "m") * field(test, "n") * 4;
-    const std::uint64_t left = counters.globalStore.bytes - size * size * 2;
-    const std::uint64_t parts = left / part * part, resultTiles = size * size * 4 / part;
-    EXPECT_LE(left - parts, 4 * resultTiles);
-    EXPECT_GT(parts, 0u);
-    if (!stream) {
-      EXPECT_EQ(parts, 4 * size * size * 4);
-    }
-    const std::uint64_t others = stream ? parts / 2 : parts;
-    expectRead(counters, tiles(test, size, size, size) + others, parts - others);
-    expectNoConflicts(counters);
-    expectProducts(counters, size * size * size);
+// Each part of a sum that is split is stored once, and read once by the launch that adds them up.
+TEST_P(ProductCounters, SplitSumsAreLeftAndReadOnce) {
+  const KernelCase test{"matmul", square, {}, {}, "f16", {{"splits", 4}}};
+  const std::uint64_t parts = 4 * size * size * 4;
+  const auto launches = countAll(test);
+  ASSERT_EQ(launches.size(), 2u);
+  const Counters &products = launches[0].second, &sums = launches[1].second;
+  EXPECT_EQ(products.globalStore.bytes, parts);
+  expectRead(products, tiles(test, size, size, size));
+  expectProducts(products, size * size * size);
+  EXPECT_EQ(sums.globalStore.bytes, size * size * 2);
+  EXPECT_EQ(readBytes(sums), parts);
+  for (const Counters *counters : {&products, &sums}) {
+    expectCoalesced(*counters);
+    expectNoConflicts(*counters);
   }
+}
+
+// So is each part of a stream's, but for the last one's own of two; who arrives last is a matter of
+// one atomic operation.
+TEST_P(ProductCounters, StreamedSumsAreLeftAndReadOnce) {
+  const KernelCase test{"matmul", square, {{"schedule", "stream_k"}}, {}, "f16", {{"programs", 7}}};
+  const Counters counters = count(test);
+  // Beside the parts the last of a tile leaves its counter as it was.
+  const std::uint64_t part = field(test, "m") * field(test, "n") * 4;
+  const std::uint64_t left = counters.globalStore.bytes - size * size * 2;
+  const std::uint64_t parts = left / part * part, resultTiles = size * size * 4 / part;
+  EXPECT_LE(left - parts, 4 * resultTiles);
+  EXPECT_GT(parts, 0u);
+  expectRead(counters, tiles(test, size, size, size) + parts / 2, parts / 2);
+  expectNoConflicts(counters);
+  expectProducts(counters, size * size * size);
 }
 
 // 13 tiles of 4 steps for 5 programs: 5 tiles are done whole by their programs, and of the 8 whose

@@ -36,6 +36,11 @@ Config tile(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t stages,
           {"splits", 1}};
 }
 
+Config splits(Config config, std::int64_t count) {
+  config["splits"] = count;
+  return config;
+}
+
 std::map<std::string, std::int64_t> matrix(std::int64_t m, std::int64_t n, std::int64_t k) {
   return {{"M", m}, {"N", n}, {"K", k}};
 }
@@ -81,6 +86,17 @@ const Pinned products[] = {
     {matrix(256, 8192, 8192), transB, tile(128, 128, 64, 6, 1, false), 69.7},
     // Reading the weights takes the time: 26.8 us by tiles of 64 by 64 that two programs share.
     {matrix(64, 4096, 4096), transB, tile(64, 32, 128, 6, 1, false), 21.6},
+};
+
+// Long sums of few tiles, which are split.
+const Pinned fewTiles[] = {
+    {matrix(512, 512, 8192), plain, splits(tile(64, 128, 64, 6, 1, false), 4), 19.3},
+    {matrix(512, 512, 4096), plain, splits(tile(64, 128, 64, 6, 1, false), 4), 13.5},
+    {matrix(256, 1024, 8192), plain, splits(tile(64, 128, 64, 6, 1, false), 4), 21.1},
+    {matrix(256, 256, 16384), plain, splits(tile(64, 64, 64, 6, 1, false), 8), 18.6},
+    // With a ring of six 39.4.
+    {matrix(1024, 1024, 8192), plain, splits(tile(128, 128, 64, 5, 1, false), 2), 37.4},
+    {matrix(128, 4096, 14336), transB, splits(tile(64, 128, 64, 6, 1, false), 2), 59.0},
 };
 
 struct PinnedOf {
@@ -146,13 +162,22 @@ std::string text(const Pinned &shape) {
 TEST(ProductModel, ChoosesWhatWasMeasured) {
   for (const Pinned &shape : products)
     EXPECT_EQ(chosen("matmul", shape), shape.config) << text(shape);
+  for (const Pinned &shape : fewTiles)
+    EXPECT_EQ(chosen("matmul", shape), shape.config) << text(shape);
   for (const auto &[kernel, dtype, shape] : others)
     EXPECT_EQ(chosen(kernel, shape, dtype), shape.config) << kernel << " " << text(shape);
   auto gradients = images(32, 256, 28, 256, 3);
   gradients["P"] = gradients["Q"] = 28;
+  // With 64 by 256 in three splits 103.1.
   const Pinned filters{
-      gradients, padded, {{"wgrad_m", 64}, {"wgrad_n", 256}, {"wgrad_splits", 3}}, 110};
-  EXPECT_EQ(chosen("conv2d_backward", filters), filters.config);
+      gradients, padded, {{"wgrad_m", 128}, {"wgrad_n", 256}, {"wgrad_splits", 7}}, 101.6};
+  // With 64 by 64 in eight splits 36.5.
+  auto pointwise = images(32, 256, 28, 256, 1);
+  pointwise["P"] = pointwise["Q"] = 28;
+  const Pinned fewest{
+      pointwise, nhwc, {{"wgrad_m", 64}, {"wgrad_n", 128}, {"wgrad_splits", 16}}, 33.8};
+  for (const Pinned &gradient : {filters, fewest})
+    EXPECT_EQ(chosen("conv2d_backward", gradient), gradient.config) << text(gradient);
 }
 
 // 140 tiles of 128 by 256 take two waves of 132, as long as 264 would, unless steps are dealt out.
