@@ -1,7 +1,8 @@
 # The pages hold together: check_pages.py ROOT [--wrap]
 # Each row of a table has its header's cells and no text hangs at a table; links and their anchors
 # exist; names of Sectile, headers, macros, variables of the environment and files in backticks are
-# there; no line is longer than LIMIT (rows of tables may be). --wrap wraps longer lines first.
+# there; docs/README.md links every page; no line is longer than LIMIT (rows of tables may be).
+# --wrap wraps longer lines first.
 import functools
 import os
 import pathlib
@@ -234,6 +235,9 @@ def main(root, rewrap):
         if path not in UNWRAPPED:
             checks.append(check_lines(text))
         found += [f"{path}:{number}: {what}" for check in checks for number, what in sorted(check)]
+    index = (root / "docs/README.md").read_text()
+    found += [f"docs/README.md: no link to {path}" for path in pages
+              if path.startswith("docs/") and path != "docs/README.md" and f"]({path.removeprefix('docs/')})" not in index]
     print("\n".join(found) or f"{len(pages)} pages")
     return int(bool(found) or len(pages) < 30)
 
