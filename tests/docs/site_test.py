@@ -46,7 +46,7 @@ def main():
         assert result.returncode == 0, result.stdout + result.stderr
         site = pathlib.Path(folder, "site")
         pages = [page.relative_to(ROOT) for page in (ROOT / "docs").rglob("*.md")]
-        headers = [header for header in ROOT.glob("*/include/sectile/*.h")]
+        headers = [header for part in module().PARTS for header in (ROOT / part / "include/sectile").glob("*.h")]
         expected = [page.with_name("index.html") if page.name == "README.md" else page.with_suffix(".html") for page in pages]
         expected += [pathlib.Path("api", header.stem + ".html") for header in headers]
         missing = [str(page) for page in expected if not (site / page).exists()]
@@ -59,9 +59,9 @@ def main():
     # A warning is an error.
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder, "tree")
-        for part in ("docs", *(os.path.join(name, "include") for name in ("dsl", "runtime", "autotune", "kernels"))):
+        for part in ("docs", *(os.path.join(name, "include") for name in module().PARTS)):
             shutil.copytree(ROOT / part, copy / part)
-        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
+        for name in module().TOP:
             shutil.copy(ROOT / name, copy / name)
         with open(copy / "docs/tutorial.md", "a") as page:
             page.write("\n[nowhere](nowhere.md)\n")
