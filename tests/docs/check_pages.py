@@ -1,7 +1,7 @@
 # The pages hold together: check_pages.py ROOT [--wrap]
 # Each row of a table has its header's cells and no text hangs at a table; links and their anchors
-# exist; names of Sectile, headers, macros, variables of the environment and files in backticks are
-# there; docs/README.md links every page; no line is longer than LIMIT (rows of tables may be).
+# exist; names of Sectile, headers, macros, variables of the environment and files in backticks and in
+# blocks of C++ are there; docs/README.md links every page; no line is longer than LIMIT (rows of tables may be).
 # --wrap wraps longer lines first.
 import functools
 import os
@@ -108,7 +108,7 @@ class Tree:
         self.names = {os.path.basename(file) for file in files}
         self.headers = {os.path.basename(path) for path in headers if "/include/sectile/" in path}
         code = {path: re.sub(r"//[^\n]*", "", text) for path, text in headers.items()}
-        self.words = set(re.findall(r"\w+", "\n".join(text for path, text in code.items() if "/include/sectile/" in path)))
+        self.words = set(re.findall(r"\w+", "\n".join(text for path, text in code.items() if "/include/sectile/" in path or path.endswith(".h.in"))))
         self.capitals = set(re.findall(r"\bSECTILE_\w+", source))
         # What the types of one name have together, each with what its bases have.
         own, bases = {}, {}
@@ -150,7 +150,20 @@ class Tree:
         return None
 
 
+def code(text):
+    """(number, line) of blocks of C++."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            inside = line.strip() == "```cpp"
+        elif inside:
+            yield number, line
+
+
 def check_names(text, tree):
+    for number, line in code(text):
+        if found := tree.complaint(line):
+            yield number, found
     for number, line in prose(text):
         for span in re.findall(r"`([^`]+)`", line):
             if found := tree.complaint(span):
@@ -208,7 +221,7 @@ def tree_of(root):
             if name.endswith((".h", ".cpp", ".txt", ".py", ".cmake", ".in", ".def", ".json")) or name == "dev":
                 text = pathlib.Path(root, path).read_text(errors="replace")
                 source.append(text)
-                if name.endswith(".h"):
+                if name.endswith((".h", ".h.in")):
                     headers[path] = text
     return Tree(headers, "\n".join(source), files)
 
@@ -262,6 +275,9 @@ def self_test():
     for name in ("sc::gone(x)", "<sectile/gone.h>", "SECTILE_GONE", "Device::gone", "device.gone()", "ir/Gone.h", "Gone.h",
                  "sectile::Device::gone"):
         assert tree.complaint(name), name
+
+    assert not list(check_names("```cpp\nsc::load(x);\n```\n```text\nsc::gone(x);\n```\n", tree))
+    assert list(check_names("```cpp\nsc::gone(x);\n```\n", tree)) and list(check_names("the `sc::gone`\n", tree))
 
     word = "word " * 30
     assert list(check_lines(word)) and not list(check_lines(f"| {word} |")) and not list(check_lines("x" * 130))
