@@ -122,7 +122,7 @@ def members_text(members, level, owner=""):
     if fields:
         text += "\n" + "\n".join(fields) + "\n"
     for name, those in forms.items():
-        text += f"\n{'#' * level} {name.replace('_', chr(92) + '_')}\n"
+        text += f"\n{'#' * level} {name}\n"
         for member in those:
             text += f"\n```cpp\n{signature(member)}\n```\n\n{description(member)}\n\n{enumerators(member)}"
     return text
@@ -215,7 +215,8 @@ def run(command, **options):
 def main(root, out):
     root, out = pathlib.Path(root).resolve(), pathlib.Path(out).resolve()
     build = out / "work"
-    shutil.rmtree(out, ignore_errors=True)
+    for old in (build, out / "site"):
+        shutil.rmtree(old, ignore_errors=True)
     pages = build / "pages"
     shutil.copytree(root / "docs", pages / "docs", ignore=shutil.ignore_patterns("site"))
     for name in TOP:
