@@ -141,7 +141,8 @@ public:
   void copy_from(const Buffer &source, const Stream &stream) const { copy(source, &stream); }
   void fill(T value) const { memory_.fill(&value, sizeof(T), nullptr); }
   void fill(T value, const Stream &stream) const { memory_.fill(&value, sizeof(T), &stream); }
-  // Fills with what no kernel should leave behind: NaN, or 0xCB in every byte of an integer.
+  // Fills with what no kernel should leave behind: 0xFF in every byte of a float, which is NaN in
+  // all types except the fnuz ones, 0xCB in every byte of an integer, true in a bool.
   void poison() const {
     const unsigned char byte = is_floating(dtype_of<T>) ? 0xff : std::same_as<T, bool> ? 1 : 0xcb;
     memory_.fill(&byte, 1, nullptr);

@@ -1,0 +1,52 @@
+// Launches: grids, options, binding, and what a kernel reads while it is traced.
+#include <cstdio>
+#include <sectile/sectile.h>
+
+namespace sc = sectile;
+
+struct Block {
+  int size = 256;
+  bool doubled = false;
+};
+SECTILE_CONFIG(Block, size, doubled)
+
+// [global]
+float factor = 2; // read while the kernel is traced
+
+sc::Kernel scale{"scale", [](sc::Ptr<float> x, sc::Int n, const Block &block) {
+                   auto i = sc::program_id(0) * block.size + sc::arange(0, block.size);
+                   auto inside = i < n;
+                   auto values = sc::load(x + i, inside) * factor;
+                   if (block.doubled) // decided while tracing
+                     values = values * 2.f;
+                   sc::store(x + i, values, inside);
+                 }};
+// [/global]
+
+int main() {
+  const int n = 1000;
+  auto device = sc::Device::best();
+  auto stream = device.stream();
+  auto x = device.upload(std::vector<float>(n, 1.f));
+
+  // [launch]
+  const Block block{.size = 128};
+  scale.launch(stream, sc::cdiv(n, block.size), x, n, block); // traces, compiles, launches
+  factor = 3;
+  scale.launch(stream, sc::cdiv(n, block.size), x, n, block); // same kind: times 2 once more
+  scale.launch(stream, sc::cdiv(n, block.size), x, n, {.size = 128, .doubled = true},
+               {.warps = 2, .checked = true}); // other configuration and options: traced again
+  // [/launch]
+
+  // [bind]
+  sc::PreparedLaunch again(device, scale.bind(sc::cdiv(n, block.size), x, n, block));
+  again.launch(stream); // looks nothing up
+  // [/bind]
+
+  const float expected = 2.f * 2.f * (3.f * 2.f) * 2.f;
+  int wrong = 0;
+  for (float value : x.download())
+    wrong += value != expected;
+  std::printf("scale on %s: %d of %d elements wrong\n", device.name().c_str(), wrong, n);
+  return wrong != 0;
+}
