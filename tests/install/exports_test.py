@@ -19,7 +19,7 @@ def text_of(path):
 
 public = "\n".join(text_of(path) for folder in folders for path in glob.glob(os.path.join(folder, "sectile/*.h")))
 declared = set(re.findall(r"[A-Za-z_]\w*", public + text_of(programs)))
-listed = subprocess.run(["nm", "-DC", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+listed = subprocess.run(["nm", "-DCg", "--defined-only", library], capture_output=True, text=True, check=True).stdout
 symbols = [line.split(" ", 2)[2] for line in listed.splitlines()]
 
 for symbol in symbols:
