@@ -1,4 +1,5 @@
-// The programs as functions of libsectile: all that it exports beside the public headers. Not installed.
+// The programs as functions of libsectile: all that it exports beside the public headers. Not
+// installed.
 #pragma once
 
 namespace sectile::tool {

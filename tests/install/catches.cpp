@@ -1,4 +1,5 @@
-// A program over an installed Sectile: exceptions that cross the library's boundary are caught by their type.
+// A program over an installed Sectile: exceptions that cross the library's boundary are caught by
+// their type.
 #include <cstdio>
 #include <sectile/gemm.h>
 #include <sectile/library.h>
@@ -8,9 +9,8 @@ namespace sc = sectile;
 
 namespace {
 
-sc::Kernel wrong{"wrong", [](sc::Ptr<float> x) {
-                   sc::store(x + (sc::arange(0, 4) + sc::arange(0, 8)), 1.0f);
-                 }};
+sc::Kernel wrong{
+    "wrong", [](sc::Ptr<float> x) { sc::store(x + (sc::arange(0, 4) + sc::arange(0, 8)), 1.0f); }};
 struct Own {};
 sc::Kernel stops{"stops", [](sc::Ptr<float>) { throw Own(); }};
 
