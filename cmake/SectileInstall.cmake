@@ -1,12 +1,22 @@
-# What `cmake --install` puts where: the library with its public headers, the programs, and what
-# find_package(Sectile) reads.
+# What `cmake --install` puts where: the library with its public headers, the programs, what find_package(Sectile) and
+# pkg-config read, the documents. docs/install.md says so to users. Nothing installed holds the prefix: all may be moved.
 include(CMakePackageConfigHelpers)
 
-file(RELATIVE_PATH libraries_from_programs
-  ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR})
+# The paths between folders are those of any prefix.
+foreach(name BINDIR LIBDIR INCLUDEDIR DATADIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${name}}")
+    message(FATAL_ERROR "CMAKE_INSTALL_${name} must be relative: what is installed finds its parts by relative paths")
+  endif()
+endforeach()
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Sectile)
+set(pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+file(RELATIVE_PATH prefix_from_pkgconfig /${pkgconfig} /)
+string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
+
+# LLVM's folder is the distribution's.
 set_target_properties(sectile PROPERTIES INSTALL_RPATH ${LLVM_LIBRARY_DIR})
-set_target_properties(sectile_cli sectile-opt PROPERTIES
-  INSTALL_RPATH "$ORIGIN/${libraries_from_programs};${LLVM_LIBRARY_DIR}")
+set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 
 install(TARGETS sectile EXPORT SectileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sectile_cli sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -15,7 +25,6 @@ foreach(folder ${SECTILE_PUBLIC_INCLUDES})
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 
-set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Sectile)
 install(EXPORT SectileTargets NAMESPACE Sectile:: DESTINATION ${package})
 configure_package_config_file(cmake/SectileConfig.cmake.in ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   INSTALL_DESTINATION ${package})
@@ -23,3 +32,31 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/SectileConfigVersion.cmak
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   ${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake DESTINATION ${package})
+configure_file(cmake/sectile.pc.in ${PROJECT_BINARY_DIR}/sectile.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sectile.pc DESTINATION ${pkgconfig})
+
+# As in the tree, so that links between the documents hold.
+set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${documents})
+install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "find_package/CMakeLists.txt")
+
+# The man page and the completions are made from the program's help.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
+
+# What has to be built for an install: no tests.
+add_custom_target(sectile_installed DEPENDS sectile sectile_cli sectile-opt)
+if(TARGET sectile_generated)
+  add_dependencies(sectile_installed sectile_generated)
+endif()
+
+# Last: the list of all files, by which `./dev uninstall` removes them.
+install(CODE "set(list ${CMAKE_INSTALL_DATADIR}/sectile/installed-files)")
+install(CODE [[
+  set(text "")
+  foreach(file ${CMAKE_INSTALL_MANIFEST_FILES})
+    file(RELATIVE_PATH file ${CMAKE_INSTALL_PREFIX} ${file})
+    string(APPEND text "${file}\n")
+  endforeach()
+  file(WRITE "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${list}" "${text}${list}\n")
+]])

@@ -1,4 +1,5 @@
-# sectile_part(): one top-level folder as an object library; sectile_library(): all of them as libsectile.
+# sectile_part(): one top-level folder as an object library; sectile_library(): all of them as libsectile, and as the
+# library that tests link.
 set_property(GLOBAL PROPERTY SECTILE_PARTS "")
 
 # Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
@@ -28,32 +29,70 @@ function(sectile_part name)
   set_property(GLOBAL APPEND PROPERTY SECTILE_PARTS sectile_${name})
 endfunction()
 
-# sectile_program(name source...): a program over libsectile that may use its internals.
+# sectile_program(name source...): a program that uses Sectile's internals. It is not installed: libsectile has none.
 function(sectile_program name)
   add_executable(${name} ${ARGN})
   sectile_setup(${name})
-  target_link_libraries(${name} PRIVATE sectile MLIR LLVM)
+  target_link_libraries(${name} PRIVATE sectile_internal MLIR LLVM)
 endfunction()
 
-function(sectile_library)
+# The public headers' names, as a version script.
+function(sectile_exports target)
+  find_program(SECTILE_CLANG NAMES clang++ HINTS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(headers ${PROJECT_SOURCE_DIR}/tools/Programs.h)
+  foreach(folder ${SECTILE_PUBLIC_INCLUDES})
+    file(GLOB found CONFIGURE_DEPENDS ${folder}/sectile/*.h)
+    list(APPEND headers ${found})
+  endforeach()
+  set(includes ${SECTILE_PUBLIC_INCLUDES})
+  list(TRANSFORM includes PREPEND -I)
+  set(script ${PROJECT_BINARY_DIR}/exports.map)
+  add_custom_command(OUTPUT ${script}
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/cmake/exports.py ${SECTILE_CLANG} ${script} ${headers}
+      -- -std=c++20 ${includes}
+    DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/cmake/exports.py
+    COMMENT "Listing what the public headers declare" VERBATIM)
+  add_custom_target(${target}_exports DEPENDS ${script})
+  add_dependencies(${target} ${target}_exports)
+  target_link_options(${target} PRIVATE LINKER:--version-script=${script})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()
+
+# What both libraries have in common.
+function(sectile_shared_library target)
   get_property(parts GLOBAL PROPERTY SECTILE_PARTS)
   set(objects)
   foreach(part ${parts})
     list(APPEND objects $<TARGET_OBJECTS:${part}>)
   endforeach()
-  add_library(sectile SHARED ${PROJECT_SOURCE_DIR}/runtime/Version.cpp ${objects})
-  add_library(Sectile::sectile ALIAS sectile)
+  add_library(${target} SHARED ${objects})
   # The compile cache tells builds apart by it.
-  target_link_options(sectile PRIVATE LINKER:--build-id=sha1)
+  target_link_options(${target} PRIVATE LINKER:--build-id=sha1)
   # Its launch index knows programs by theirs; not every linker makes one unasked.
-  target_link_options(sectile INTERFACE LINKER:--build-id=sha1)
-  set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    LINKER_LANGUAGE CXX)
+  target_link_options(${target} INTERFACE LINKER:--build-id=sha1)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})
-    target_include_directories(sectile PUBLIC $<BUILD_INTERFACE:${folder}>)
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${folder}>)
   endforeach()
-  target_include_directories(sectile SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_link_libraries(${target} PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
+endfunction()
+
+function(sectile_library)
+  # Before 1.0 a minor version may change what it likes.
+  set(abi ${PROJECT_VERSION_MAJOR})
+  if(abi EQUAL 0)
+    set(abi 0.${PROJECT_VERSION_MINOR})
+  endif()
+  sectile_shared_library(sectile)
+  add_library(Sectile::sectile ALIAS sectile)
+  set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
   target_include_directories(sectile INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_compile_features(sectile INTERFACE cxx_std_20)
-  target_link_libraries(sectile PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
+  sectile_exports(sectile)
+
+  # The same objects with every name visible, for tests. It looks for bin/sectile beside it, as libsectile does.
+  sectile_shared_library(sectile_internal)
+  set_target_properties(sectile_internal PROPERTIES EXCLUDE_FROM_ALL ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/internal/lib)
 endfunction()

@@ -5,9 +5,10 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
+#include "tools/Programs.h"
 #include "tools/sectile-opt/EmitLlvm.h"
 
-int main(int argc, char **argv) {
+int sectile::tool::sectileOptMain(int argc, char **argv) {
   if (argc > 1 && llvm::StringRef(argv[1]).starts_with("--emit-"))
     return sectile::emitLlvmMain(argc, argv);
   mlir::DialectRegistry registry;

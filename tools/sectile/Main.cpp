@@ -3,6 +3,7 @@
 #include "autotune/Channel.h"
 #include "kernels/InputError.h"
 #include "runtime/DeviceImpl.h"
+#include "tools/Programs.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
@@ -196,7 +197,7 @@ static int dispatch(std::vector<std::string_view> words) {
   throw InputError("there is no command '" + first + "'; the commands are " + known);
 }
 
-int main(int argc, char **argv) {
+int sectile::tool::sectileMain(int argc, char **argv) {
   // The library starts this program to measure for another process.
   if (argc == 2 && std::string_view(argv[1]) == autotune::measureWord)
     return autotune::serveMeasurements(autotune::measureSocket, autotune::measureFile);
