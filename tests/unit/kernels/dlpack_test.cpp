@@ -84,6 +84,26 @@ TEST_P(DLPack, TensorsHaveStridesAndOffsets) {
   EXPECT_EQ(x.buffer.download(), (std::vector<float>{9, -2, -4, -6, -8, -10, -12}));
 }
 
+// DLPack's struct since its version 1.0, which older headers lack.
+struct Versioned {
+  struct {
+    std::uint32_t major, minor;
+  } version;
+  void *manager_ctx;
+  void (*deleter)(Versioned *self);
+  std::uint64_t flags;
+  DLTensor dl_tensor;
+};
+
+TEST_P(DLPack, ManagedTensorsMayHaveVersions) {
+  const auto x = tensor(device.upload(std::vector<float>{1, 2, 3, 4}), {4});
+  Versioned *const managed = to_dlpack<Versioned>(x);
+  EXPECT_EQ(managed->version.major, 1u);
+  EXPECT_EQ(managed->flags, 0u);
+  EXPECT_EQ((from_dlpack(device, *managed).as<float, 1>().download()), x.download());
+  managed->deleter(managed);
+}
+
 TEST_P(DLPack, ResultsKeepTheirMemory) {
   DLManagedTensor *managed = nullptr;
   {
