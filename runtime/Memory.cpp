@@ -8,11 +8,15 @@ namespace {
 struct Allocation {
   std::shared_ptr<runtime::DeviceImpl> device;
   uint64_t address = 0;
+  bool isBorrowed = false;
 
   Allocation(const Device &owner, size_t bytes)
       : device(owner.impl()), address(device->allocate(bytes)) {}
+  explicit Allocation(const Device &owner) : device(owner.impl()), isBorrowed(true) {}
   Allocation(const Allocation &) = delete;
   ~Allocation() {
+    if (isBorrowed)
+      return;
     device->captures.freed(address);
     device->free(address);
   }
@@ -52,6 +56,15 @@ Memory::Memory(const Device &device, size_t bytes) : owner_(device.impl().get())
   address_ = allocation->address;
   allocation->device->captures.allocated(address_, bytes, allocation);
   allocation_ = std::move(allocation);
+}
+
+Memory Memory::borrow(const Device &device, uint64_t address, size_t bytes) {
+  Memory memory;
+  memory.allocation_ = std::make_shared<Allocation>(device);
+  memory.owner_ = device.impl().get();
+  memory.address_ = address;
+  memory.bytes_ = bytes;
+  return memory;
 }
 
 static const std::shared_ptr<runtime::DeviceImpl> &

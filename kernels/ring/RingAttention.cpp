@@ -27,6 +27,17 @@ Tensor<T, N> allocate(const Device &device, const std::array<std::int64_t, N> &e
   return {buffer.data(), extents, strides, buffer.memory()};
 }
 
+// An output that was given, and what it should be.
+struct GivenOutput {
+  const char *name;
+  std::vector<std::int64_t> given, wanted;
+};
+
+template <class To, class Like>
+GivenOutput givenOutput(const char *name, const To &to, const Like &wanted) {
+  return {name, {to.extents().begin(), to.extents().end()}, {wanted.begin(), wanted.end()}};
+}
+
 // A slice of the keys and values on its way round, dense.
 template <class T> struct Slice {
   Tensor<T, 4> k, v;
@@ -35,17 +46,19 @@ template <class T> struct Slice {
 template <class T> class Ring {
 public:
   Ring(const Stream &stream, const Communicator &communicator, const Tensor<T, 4> &q,
-       const Tensor<T, 4> &k, const Tensor<T, 4> &v, const RingAttentionOptions &options)
+       const Tensor<T, 4> &k, const Tensor<T, 4> &v, const RingAttentionOptions &options,
+       const std::vector<GivenOutput> &outputs)
       : stream(stream), device(stream.device()), communicator(communicator), options(options),
         rank(communicator.rank()), size(communicator.size()), q(q), ownK(k), ownV(v) {
-    agree();
+    agree(outputs);
   }
 
-  RingAttention<T> forward();
-  RingAttentionGradients<T> backward(const RingAttention<T> &result, const Tensor<T, 4> &gradient);
+  RingAttention<T> forward(const std::optional<RingAttention<T>> &to);
+  RingAttentionGradients<T> backward(const RingAttention<T> &result, const Tensor<T, 4> &gradient,
+                                     const std::optional<RingAttentionGradients<T>> &to);
 
 private:
-  void agree();
+  void agree(const std::vector<GivenOutput> &outputs);
   Slice<T> own();
   template <class Number> Slice<Number> room(int owner) const {
     const std::int64_t length = lengths[static_cast<std::size_t>(owner)];
@@ -95,7 +108,7 @@ private:
 };
 
 // Every process knows the others' lengths, and refuses together with them.
-template <class T> void Ring<T>::agree() {
+template <class T> void Ring<T>::agree(const std::vector<GivenOutput> &outputs) {
   std::string problem;
   if (ownK.extent(2) != ownV.extent(2))
     problem = "k has " + std::to_string(ownK.extent(2)) + " keys, v " +
@@ -103,6 +116,10 @@ template <class T> void Ring<T>::agree() {
   else if (options.causal && q.extent(2) != ownK.extent(2))
     problem = "a causal ring needs as many queries as keys in each process, not " +
               std::to_string(q.extent(2)) + " and " + std::to_string(ownK.extent(2));
+  for (const GivenOutput &output : outputs)
+    if (output.given != output.wanted && problem.empty())
+      problem = std::string(output.name) + " is given as " + toString(output.given) + ", but is " +
+                toString(output.wanted);
   lengths = communicator.all_gather(ownK.extent(2));
   for (const auto &[what, value] : {std::pair<const char *, std::int64_t>{"B", ownK.extent(0)},
                                     {"Hkv", ownK.extent(1)},
@@ -134,14 +151,22 @@ template <class T> Tensor<T, 4> Ring<T>::dense(const Tensor<T, 4> &tensor) const
   return copy;
 }
 
+// [B, H, S] as [B, H, S, 1]
+Tensor<float, 4> asColumn(const Tensor<float, 3> &t) {
+  return {t.data(),
+          {t.extent(0), t.extent(1), t.extent(2), 1},
+          {t.stride(0), t.stride(1), t.stride(2), 1},
+          t.memory()};
+}
+
 template <class T> Slice<T> Ring<T>::own() { return {dense(ownK), dense(ownV)}; }
 
-template <class T> RingAttention<T> Ring<T>::forward() {
+template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAttention<T>> &to) {
   const std::int64_t batch = q.extent(0), heads = q.extent(1), queries = q.extent(2);
   const std::int64_t width = ownV.extent(3);
   const std::array<std::int64_t, 4> shape{batch, heads, queries, width};
   const Tensor<float, 4> sum = allocate<float, 4>(device, shape);
-  RingAttention<T> result{allocate<T, 4>(device, shape),
+  RingAttention<T> result{to ? to->o : allocate<T, 4>(device, shape),
                           allocate<float, 3>(device, {batch, heads, queries})};
   const float none = -infinity;
   clear(sum);
@@ -166,6 +191,10 @@ template <class T> RingAttention<T> Ring<T>::forward() {
     here = coming;
   }
   rows(assignPart<T, float>, result.o, sum);
+  if (to) {
+    rows(assignPart<float, float>, asColumn(to->lse), asColumn(result.lse));
+    result.lse = to->lse;
+  }
   return result;
 }
 
@@ -173,7 +202,8 @@ template <class T> RingAttention<T> Ring<T>::forward() {
 // go on, until they are back with its owner.
 template <class T>
 RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
-                                            const Tensor<T, 4> &gradient) {
+                                            const Tensor<T, 4> &gradient,
+                                            const std::optional<RingAttentionGradients<T>> &to) {
   const Tensor<float, 4> dq = allocate<float, 4>(device, q.extents());
   clear(dq);
   Slice<T> here = own();
@@ -216,9 +246,11 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
   }
   if (sumsTransfer)
     sumsTransfer->wait(stream);
-  const RingAttentionGradients<T> gradients{allocate<T, 4>(device, q.extents()),
-                                            allocate<T, 4>(device, ownK.extents()),
-                                            allocate<T, 4>(device, ownV.extents())};
+  const RingAttentionGradients<T> gradients =
+      to ? *to
+         : RingAttentionGradients<T>{allocate<T, 4>(device, q.extents()),
+                                     allocate<T, 4>(device, ownK.extents()),
+                                     allocate<T, 4>(device, ownV.extents())};
   rows(assignPart<T, float>, gradients.dq, dq);
   rows(assignPart<T, float>, gradients.dk, sums.k);
   rows(assignPart<T, float>, gradients.dv, sums.v);
@@ -230,9 +262,14 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
 template <class T>
 RingAttention<T> sectile::ring_attention(const Stream &stream, const Communicator &communicator,
                                          const Tensor<T, 4> &q, const Tensor<T, 4> &k,
-                                         const Tensor<T, 4> &v,
-                                         const RingAttentionOptions &options) {
-  return Ring<T>(stream, communicator, q, k, v, options).forward();
+                                         const Tensor<T, 4> &v, const RingAttentionOptions &options,
+                                         const std::optional<RingAttention<T>> &to) {
+  std::vector<GivenOutput> outputs;
+  if (to)
+    outputs = {
+        givenOutput("o", to->o, std::array{q.extent(0), q.extent(1), q.extent(2), v.extent(3)}),
+        givenOutput("lse", to->lse, std::array{q.extent(0), q.extent(1), q.extent(2)})};
+  return Ring<T>(stream, communicator, q, k, v, options, outputs).forward(to);
 }
 
 template <class T>
@@ -240,18 +277,24 @@ RingAttentionGradients<T>
 sectile::ring_attention_backward(const Stream &stream, const Communicator &communicator,
                                  const Tensor<T, 4> &q, const Tensor<T, 4> &k,
                                  const Tensor<T, 4> &v, const RingAttention<T> &forward,
-                                 const Tensor<T, 4> &do_, const RingAttentionOptions &options) {
-  return Ring<T>(stream, communicator, q, k, v, options).backward(forward, do_);
+                                 const Tensor<T, 4> &do_, const RingAttentionOptions &options,
+                                 const std::optional<RingAttentionGradients<T>> &to) {
+  std::vector<GivenOutput> outputs;
+  if (to)
+    outputs = {givenOutput("dq", to->dq, q.extents()), givenOutput("dk", to->dk, k.extents()),
+               givenOutput("dv", to->dv, v.extents())};
+  return Ring<T>(stream, communicator, q, k, v, options, outputs).backward(forward, do_, to);
 }
 
 #define INSTANTIATE(T)                                                                             \
   template RingAttention<T> sectile::ring_attention(                                               \
       const Stream &, const Communicator &, const Tensor<T, 4> &, const Tensor<T, 4> &,            \
-      const Tensor<T, 4> &, const RingAttentionOptions &);                                         \
+      const Tensor<T, 4> &, const RingAttentionOptions &,                                          \
+      const std::optional<RingAttention<T>> &);                                                    \
   template RingAttentionGradients<T> sectile::ring_attention_backward(                             \
       const Stream &, const Communicator &, const Tensor<T, 4> &, const Tensor<T, 4> &,            \
       const Tensor<T, 4> &, const RingAttention<T> &, const Tensor<T, 4> &,                        \
-      const RingAttentionOptions &);
+      const RingAttentionOptions &, const std::optional<RingAttentionGradients<T>> &);
 INSTANTIATE(half)
 INSTANTIATE(bfloat16)
 INSTANTIATE(float)

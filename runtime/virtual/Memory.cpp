@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace sectile::vgpu {
 namespace {
@@ -16,6 +18,43 @@ constexpr size_t redZone = 4096, alignment = 256;
 constexpr size_t quarantineLimit = size_t(64) << 20;
 
 uint64_t number(const void *address) { return reinterpret_cast<uint64_t>(address); }
+
+// The memory of all devices that was freed and not yet given back to the host, where it could come
+// to hold anything.
+class Freed {
+public:
+  static Freed &get() {
+    static Freed *const freed = new Freed; // Global objects free memory until the very end.
+    return *freed;
+  }
+  void add(uint64_t start, size_t bytes) {
+    std::lock_guard lock(mutex);
+    sizes[start] = bytes;
+  }
+  void remove(uint64_t start) {
+    std::lock_guard lock(mutex);
+    sizes.erase(start);
+  }
+  // Start and size of what the address lies in; a size of 0: none.
+  std::pair<uint64_t, size_t> holding(uint64_t address) const {
+    std::lock_guard lock(mutex);
+    const auto after = sizes.upper_bound(address);
+    if (after == sizes.begin() || address - std::prev(after)->first >= std::prev(after)->second)
+      return {0, 0};
+    return *std::prev(after);
+  }
+
+private:
+  mutable std::mutex mutex;
+  std::map<uint64_t, size_t> sizes; // of each, by its start
+};
+
+// Whether the process has memory there.
+bool isMapped(uint64_t address) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return address >= page &&
+         msync(reinterpret_cast<void *>(address / page * page), 1, MS_ASYNC) == 0;
+}
 
 } // namespace
 
@@ -30,12 +69,18 @@ std::string describeAddress(const std::vector<MemoryRange> &ranges, uint64_t add
     return "at byte " + std::to_string(address - range.low) + " of an allocation of " +
            std::to_string(range.high - range.low) + " bytes";
   }
-  if (std::min(below, above) > 1u << 20)
-    return "near no allocation";
+  if (const auto [start, bytes] = Freed::get().holding(address); bytes)
+    return "at byte " + std::to_string(address - start) + " of an allocation of " +
+           std::to_string(bytes) + " bytes that was freed";
+  const uint64_t nearest = std::min(below, above);
+  // What is within a red zone is a step too far, whatever else lies behind that.
+  const char *const host = nearest > redZone && isMapped(address) ? "; is it host memory?" : "";
+  if (nearest > 1u << 20)
+    return std::string("near no allocation") + host;
   const MemoryRange &range = below <= above ? *std::prev(after) : *after;
   std::string distance = std::to_string(std::min(below, above)) + " bytes ";
   return distance + (below <= above ? "past the end" : "before the start") +
-         " of an allocation of " + std::to_string(range.high - range.low) + " bytes";
+         " of an allocation of " + std::to_string(range.high - range.low) + " bytes" + host;
 }
 
 WrittenBytes::WrittenBytes(size_t bytes)
@@ -97,7 +142,13 @@ DeviceMemory::~DeviceMemory() {
   for (auto &[address, allocation] : allocations)
     std::free(allocation.block);
   for (Allocation &allocation : quarantine)
-    std::free(allocation.block);
+    release(allocation);
+}
+
+// Gives freed memory back to the host.
+void DeviceMemory::release(const Allocation &allocation) {
+  Freed::get().remove(number(allocation.block) + redZone);
+  std::free(allocation.block);
 }
 
 void *DeviceMemory::allocate(size_t bytes) {
@@ -120,12 +171,13 @@ bool DeviceMemory::free(void *address) {
   auto found = allocations.find(number(address));
   if (found == allocations.end() || !found->second.block)
     return false;
+  Freed::get().add(found->first, found->second.bytes);
   quarantineBytes += found->second.bytes;
   quarantine.push_back({found->second.bytes, found->second.block, nullptr});
   allocations.erase(found);
   while (quarantineBytes > quarantineLimit) {
     quarantineBytes -= quarantine.front().bytes;
-    std::free(quarantine.front().block);
+    release(quarantine.front());
     quarantine.pop_front();
   }
   return true;

@@ -35,7 +35,8 @@ struct MemoryRange {
 };
 
 // Where an address lies among the allocations, in words: "4 bytes past the end of an allocation of
-// 4000 bytes".
+// 4000 bytes". Says also whether it lies in memory that was freed of late, and asks whether it is
+// the host's where the process has memory there.
 std::string describeAddress(const std::vector<MemoryRange> &ranges, uint64_t address);
 
 // Thread-safe.
@@ -72,6 +73,7 @@ private:
     void *block; // null for adopted memory, of which every byte counts as written
     std::unique_ptr<WrittenBytes> written;
   };
+  static void release(const Allocation &allocation);
   using Allocations = std::map<uint64_t, Allocation>;
   Allocations::const_iterator holderOf(uint64_t address) const;
   mutable std::mutex mutex;

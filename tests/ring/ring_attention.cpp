@@ -74,6 +74,35 @@ template <class Buffer> HostArray download(DType dtype, const Shape &shape, cons
   return array;
 }
 
+// Memory for [B, H, S, ...] that lies as [B, S, H, ...], filled with what must be overwritten.
+template <class T> Tensor<T, 4> swappedRoom(const Device &device, const Shape &s) {
+  HostArray array(dtype_of<T>, {s[0], s[1], s[2], s[3]});
+  std::memset(array.data.data(), 0xff, array.data.size());
+  return uploadSwapped<T>(device, array);
+}
+
+// Whether the call writes outputs that it is given, with what it gives without them.
+template <class T, class Outputs, class Call>
+bool writesInPlace(const Outputs &own, const Outputs &to, Call &&call) {
+  const Outputs given = call(to);
+  bool ok = true;
+  const auto same = [&](const auto &a, const auto &b, const auto &place) {
+    const auto left = a.download(), right = b.download();
+    ok &=
+        left.size() == right.size() && b.data() == place.data() &&
+        (left.empty() || std::memcmp(left.data(), right.data(), left.size() * sizeof left[0]) == 0);
+  };
+  if constexpr (requires { own.lse; }) {
+    same(own.o, given.o, to.o);
+    same(own.lse, given.lse, to.lse);
+  } else {
+    same(own.dq, given.dq, to.dq);
+    same(own.dk, given.dk, to.dk);
+    same(own.dv, given.dv, to.dv);
+  }
+  return ok;
+}
+
 template <class T> bool runs(const Device &device, const Communicator &ring, const Case &test) {
   std::vector<std::int64_t> lengths;
   std::int64_t total = 0, first = 0;
@@ -91,6 +120,24 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
       uploadSwapped<T>(device, slice(k, first, mine)), upload<T>(device, slice(v, first, mine)),
       {.causal = test.causal, .scale = test.scale});
   device.synchronize();
+  const Shape shapeOfO{test.batch, test.heads, mine, test.width},
+      shapeOfK{test.batch, test.kvHeads, mine, test.width};
+  const Tensor<float, 4> logs = swappedRoom<float>(device, {test.batch, test.heads, mine, 1});
+  bool ok = writesInPlace<T>(result,
+                             RingAttention<T>{swappedRoom<T>(device, shapeOfO),
+                                              {logs.data(),
+                                               {logs.extent(0), logs.extent(1), logs.extent(2)},
+                                               {logs.stride(0), logs.stride(1), logs.stride(2)},
+                                               logs.memory()}},
+                             [&](const RingAttention<T> &to) {
+                               return ring_attention<T>(
+                                   device.stream(), ring, upload<T>(device, slice(q, first, mine)),
+                                   uploadSwapped<T>(device, slice(k, first, mine)),
+                                   upload<T>(device, slice(v, first, mine)),
+                                   {.causal = test.causal, .scale = test.scale}, to);
+                             });
+  if (!ok)
+    std::cerr << "outputs that were given differ\n";
 
   Assignments options{{"causal", test.causal ? "true" : "false"}};
   if (test.scale)
@@ -109,7 +156,6 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
   const Shape rows{test.batch, test.heads, mine};
   const HostArray o = download(test.dtype, {rows[0], rows[1], mine, test.width}, result.o.memory());
   const HostArray lse = download(DType::float32, rows, result.lse.memory());
-  bool ok = true;
   auto expect = [&](const char *name, const HostArray &got, const HostArray &exactly,
                     const HostArray &plainly, double factor) {
     const Accuracy accuracy =
@@ -129,6 +175,21 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
       result, uploadSwapped<T>(device, slice(gradient, first, mine)),
       {.causal = test.causal, .scale = test.scale});
   device.synchronize();
+  const bool inPlace = writesInPlace<T>(
+      gradients,
+      RingAttentionGradients<T>{swappedRoom<T>(device, shapeOfO), swappedRoom<T>(device, shapeOfK),
+                                swappedRoom<T>(device, shapeOfK)},
+      [&](const RingAttentionGradients<T> &to) {
+        return ring_attention_backward<T>(device.stream(), ring,
+                                          upload<T>(device, slice(q, first, mine)),
+                                          upload<T>(device, slice(k, first, mine)),
+                                          uploadSwapped<T>(device, slice(v, first, mine)), result,
+                                          uploadSwapped<T>(device, slice(gradient, first, mine)),
+                                          {.causal = test.causal, .scale = test.scale}, to);
+      });
+  if (!inPlace)
+    std::cerr << "gradients that were given differ\n";
+  ok &= inPlace;
   const KernelSpec &kernel = findKernel("attention_backward");
   const Invocation backward = resolve(kernel,
                                       {{"q", {{test.dtype, q.shape}, ""}},
@@ -184,13 +245,29 @@ bool refuses(const Device &device, const Communicator &ring) {
   return false;
 }
 
+// An output that does not fit in one process is refused by all.
+bool refusesOutputs(const Device &device, const Communicator &ring) {
+  const HostArray q = random(DType::float16, {1, 1, 4, 16}, 1);
+  const Tensor<half, 4> x = upload<half>(device, q);
+  const bool isFirst = ring.rank() == 0;
+  const RingAttention<half> to{swappedRoom<half>(device, {1, 1, isFirst ? 5 : 4, 16}),
+                               tensor(device.allocate<float>(4), {1, 1, 4})};
+  try {
+    ring_attention<half>(device.stream(), ring, x, x, x, {}, to);
+  } catch (const LaunchError &error) {
+    return std::strstr(error.what(), isFirst ? "o is given as [1, 1, 5, 16], but is [1, 1, 4, 16]"
+                                             : "another process has tensors");
+  }
+  return false;
+}
+
 } // namespace
 
 int main(int count, char **words) try {
   if (count < 3)
     return 2;
   const auto [all, name, device, ring] = RingProcess(words[1], words[2]);
-  bool ok = refuses(device, ring);
+  bool ok = refuses(device, ring) && refusesOutputs(device, ring);
   if (!ok)
     std::cerr << "process " << ring.rank() << " took tensors that do not fit\n";
   for (bool causal : {false, true})

@@ -128,6 +128,22 @@ TEST_F(KernelLaunch, PointersTakeDLPackTensorsThatAreDense) {
   EXPECT_THAT(launch({4}, {-1}), HasSubstr("strides [-1]"));
 }
 
+TEST_F(KernelLaunch, TensorsGoToAnotherDevice) {
+  const Device other = Device::open("cuda:1");
+  std::vector<float> values(64);
+  for (std::size_t i = 0; i < 64; ++i)
+    values[i] = static_cast<float>(i);
+  x.upload(values);
+  const auto rows = tensor(x.slice(8, 16), {4, 4}).transpose();
+  const auto copy = rows.to(other);
+  EXPECT_EQ(copy.memory().device(), other);
+  EXPECT_EQ(copy.download(), rows.download());
+  EXPECT_EQ(rows.download()[1], 12);
+  const auto back = copy.to(device);
+  EXPECT_NE(back.data(), rows.data());
+  EXPECT_EQ(back.download(), rows.download());
+}
+
 TEST_F(KernelLaunch, RefusesWhatDoesNot) {
   std::int64_t shape[] = {64};
   DLTensor tensor{};

@@ -3,7 +3,6 @@
 #pragma once
 #include <optional>
 #include <sectile/library.h>
-#include <type_traits>
 
 namespace sectile {
 
@@ -45,10 +44,7 @@ namespace detail {
 // Adds the optional inputs to those given. `axes`: of q. Outputs that are not given are allocated.
 NamedTensors runAttention(const Stream &stream, bool backward, int axes, NamedTensors inputs,
                           const AttentionOptions &options, const NamedTensors &outputs);
-// A parameter that takes no part in finding T.
-template <class T, int N>
-using AttentionInput = std::type_identity_t<Tensor<const std::remove_const_t<T>, N>>;
-// What may be given to be written, likewise.
+// What may be given to be written: a parameter that takes no part in finding T.
 template <template <class, int> class Results, class T, int N>
 using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const_t<T>, N>>>;
 } // namespace detail
@@ -61,8 +57,8 @@ using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const
 template <class T, int N>
   requires(N == 3 || N == 4)
 AttentionOutputs<std::remove_const_t<T>, N>
-attention(const Stream &stream, const Tensor<T, N> &q, const detail::AttentionInput<T, N> &k,
-          const detail::AttentionInput<T, N> &v, const AttentionOptions &options = {},
+attention(const Stream &stream, const Tensor<T, N> &q, const detail::KernelInput<T, N> &k,
+          const detail::KernelInput<T, N> &v, const AttentionOptions &options = {},
           const detail::AttentionTo<AttentionOutputs, T, N> &to = {}) {
   using Element = std::remove_const_t<T>;
   NamedTensors given;
@@ -78,11 +74,10 @@ attention(const Stream &stream, const Tensor<T, N> &q, const detail::AttentionIn
 template <class T, int N>
   requires(N == 3 || N == 4)
 AttentionGradients<std::remove_const_t<T>, N>
-attention_backward(const Stream &stream, const Tensor<T, N> &q,
-                   const detail::AttentionInput<T, N> &k, const detail::AttentionInput<T, N> &v,
-                   const detail::AttentionInput<T, N> &o,
+attention_backward(const Stream &stream, const Tensor<T, N> &q, const detail::KernelInput<T, N> &k,
+                   const detail::KernelInput<T, N> &v, const detail::KernelInput<T, N> &o,
                    const std::type_identity_t<Tensor<const float, N - 1>> &lse,
-                   const detail::AttentionInput<T, N> &dO, const AttentionOptions &options = {},
+                   const detail::KernelInput<T, N> &dO, const AttentionOptions &options = {},
                    const detail::AttentionTo<AttentionGradients, T, N> &to = {}) {
   using Element = std::remove_const_t<T>;
   NamedTensors given;

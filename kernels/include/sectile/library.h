@@ -5,6 +5,7 @@
 #include <sectile/tensor.h>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace sectile {
@@ -39,6 +40,12 @@ struct AnyTensor {
 private:
   void check(DType wanted, int rank) const;
 };
+
+namespace detail {
+// An input of a typed function, which takes no part in finding T.
+template <class T, int N>
+using KernelInput = std::type_identity_t<Tensor<const std::remove_const_t<T>, N>>;
+} // namespace detail
 
 using NamedTensors = std::map<std::string, AnyTensor, std::less<>>;
 using KernelOptions = std::map<std::string, std::string, std::less<>>;

@@ -21,24 +21,27 @@ template <class T> struct RingAttention {
 // round, one hop a step, while the device works on those that are there; partial results are merged
 // by their lse. Gives this process's rows of o, like q, and lse [B, Hq, Sr] (natural logarithm), as
 // attention over the whole sequence does. All processes call it together. Half, bfloat16, float.
-// Throws LaunchError where the tensors do not fit each other, in every process if B, the heads or D
-// differ between them.
+// Writes what is given as `to`, of any strides, else what it allocates; gives it either way. Throws
+// LaunchError where the tensors do not fit each other, in every process if B, the heads or D differ
+// between them, or if `to` does not fit in one.
 template <class T>
 RingAttention<T> ring_attention(const Stream &stream, const Communicator &communicator,
                                 const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
-                                const RingAttentionOptions &options = {});
+                                const RingAttentionOptions &options = {},
+                                const std::optional<RingAttention<T>> &to = {});
 
 template <class T> struct RingAttentionGradients {
   Tensor<T, 4> dq, dk, dv;
 };
 
 // The gradients of this process's q, k and v, given its rows of o and lse and the gradient of o.
-// Sums over the processes are kept in float and travel with the slices.
+// Sums over the processes are kept in float and travel with the slices. `to` as above.
 template <class T>
 RingAttentionGradients<T>
 ring_attention_backward(const Stream &stream, const Communicator &communicator,
                         const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
                         const RingAttention<T> &forward, const Tensor<T, 4> &do_,
-                        const RingAttentionOptions &options = {});
+                        const RingAttentionOptions &options = {},
+                        const std::optional<RingAttentionGradients<T>> &to = {});
 
 } // namespace sectile

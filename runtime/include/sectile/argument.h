@@ -2,6 +2,7 @@
 // fit, so that the compiler refuses the others where the launch is written.
 #pragma once
 #include <cstring>
+#include <optional>
 #include <sectile/signature.h>
 #include <sectile/tensor.h>
 #include <span>
@@ -37,6 +38,8 @@ struct Owner {
   Owner(int dlpackDevice, int dlpackIndex) : dlpackDevice(dlpackDevice), dlpackIndex(dlpackIndex) {}
 };
 
+// Of DLPack's code and bits for a kind of elements; none where there is no such type.
+std::optional<DType> dtypeOfDLPack(int code, int bits);
 // Throws LaunchError when the tensor has other elements or another rank (-1: any) than the kernel's
 // parameter.
 void checkDLPack(int code, int bits, int lanes, int rank, DType dtypeWanted, int rankWanted);

@@ -30,6 +30,8 @@ class Memory {
 public:
   Memory() = default;
   Memory(const Device &device, std::size_t bytes);
+  // Another owner's memory on the device, who has to keep it while it is used.
+  static Memory borrow(const Device &device, std::uint64_t address, std::size_t bytes);
 
   std::uint64_t address() const { return address_; }
   std::size_t bytes() const { return bytes_; }

@@ -1,0 +1,182 @@
+// The typed functions of <sectile/kernels.h> as calls of the kernels by name.
+#include <algorithm>
+#include <charconv>
+#include <sectile/kernels.h>
+
+using namespace sectile;
+
+namespace {
+
+// With all digits.
+std::string text(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+const char *text(bool value) { return value ? "true" : "false"; }
+
+const char *nameOf(MatmulActivation activation) {
+  switch (activation) {
+  case MatmulActivation::none:
+    return "none";
+  case MatmulActivation::relu:
+    return "relu";
+  case MatmulActivation::relu_squared:
+    return "relu_squared";
+  case MatmulActivation::gelu:
+    return "gelu";
+  case MatmulActivation::gelu_tanh:
+    return "gelu_tanh";
+  case MatmulActivation::silu:
+    return "silu";
+  case MatmulActivation::sigmoid:
+    return "sigmoid";
+  case MatmulActivation::tanh:
+    return "tanh";
+  case MatmulActivation::softplus:
+    return "softplus";
+  }
+  throw LaunchError("matmul: no such activation: " + std::to_string(static_cast<int>(activation)));
+}
+
+const char *nameOf(LossReduction reduction) {
+  switch (reduction) {
+  case LossReduction::mean:
+    return "mean";
+  case LossReduction::sum:
+    return "sum";
+  case LossReduction::none:
+    return "none";
+  }
+  throw LaunchError("cross_entropy: no such reduction: " +
+                    std::to_string(static_cast<int>(reduction)));
+}
+
+// By name a loss of one number has no axes.
+void dropAxesOfOne(NamedTensors &tensors, const char *name) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    return;
+  AnyTensor &tensor = found->second;
+  if (std::all_of(tensor.extents.begin(), tensor.extents.end(), [](auto n) { return n == 1; })) {
+    tensor.extents.clear();
+    tensor.strides.clear();
+  }
+}
+
+} // namespace
+
+void detail::addTensor(NamedTensors &tensors, const char *name,
+                       const std::optional<AnyTensor> &tensor) {
+  if (tensor)
+    tensors[name] = *tensor;
+}
+
+AnyTensor detail::runOne(const Stream &stream, const char *kernel, const NamedTensors &inputs,
+                         const char *output, const std::optional<AnyTensor> &to) {
+  NamedTensors given;
+  addTensor(given, output, to);
+  return run_kernel(stream, kernel, inputs, {}, given).at(output);
+}
+
+AnyTensor detail::runMatmul(const Stream &stream, const AnyTensor &a, const AnyTensor &b,
+                            const MatmulOptions &options, const char *out,
+                            const std::optional<AnyTensor> &to) {
+  NamedTensors inputs{{"a", a}, {"b", b}}, given;
+  addTensor(inputs, "bias", options.bias);
+  addTensor(inputs, "residual", options.residual);
+  addTensor(inputs, "row_scale", options.row_scale);
+  addTensor(inputs, "column_scale", options.column_scale);
+  addTensor(given, "c", to);
+  return run_kernel(stream, a.extents.size() == 3 ? "batched_matmul" : "matmul", inputs,
+                    {{"trans_a", text(options.trans_a)},
+                     {"trans_b", text(options.trans_b)},
+                     {"activation", nameOf(options.activation)},
+                     {"alpha", text(options.alpha)},
+                     {"beta", text(options.beta)},
+                     {"precision", options.exact ? "exact" : "tf32"},
+                     {"schedule", options.stream_k ? "stream_k" : "tiles"},
+                     {"out", out}},
+                    given)
+      .at("c");
+}
+
+NamedTensors detail::runLayerNorm(const Stream &stream, NamedTensors inputs,
+                                  const LayerNormOptions &options, bool backward,
+                                  const NamedTensors &outputs) {
+  addTensor(inputs, "w", options.w);
+  addTensor(inputs, "b", options.b);
+  if (backward)
+    return run_kernel(stream, "layer_norm_backward", inputs, {}, outputs);
+  return run_kernel(stream, "layer_norm", inputs, {{"eps", text(options.eps)}}, outputs);
+}
+
+NamedTensors detail::runRmsNorm(const Stream &stream, NamedTensors inputs,
+                                const RmsNormOptions &options, const NamedTensors &outputs) {
+  addTensor(inputs, "w", options.w);
+  addTensor(inputs, "residual", options.residual);
+  return run_kernel(stream, "rms_norm", inputs, {{"eps", text(options.eps)}}, outputs);
+}
+
+NamedTensors detail::runRmsNormBackward(const Stream &stream, NamedTensors inputs,
+                                        const RmsNormBackwardOptions &options,
+                                        const NamedTensors &outputs) {
+  addTensor(inputs, "w", options.w);
+  addTensor(inputs, "h", options.h);
+  addTensor(inputs, "dh", options.dh);
+  return run_kernel(stream, "rms_norm_backward", inputs, {}, outputs);
+}
+
+NamedTensors detail::runCrossEntropy(const Stream &stream, NamedTensors inputs,
+                                     const CrossEntropyOptions &options, bool backward,
+                                     NamedTensors outputs) {
+  const bool isReduced = options.reduction != LossReduction::none;
+  const std::size_t axes = inputs.at("targets").extents.size();
+  if (isReduced) {
+    dropAxesOfOne(inputs, "dloss");
+    dropAxesOfOne(outputs, "loss");
+  }
+  NamedTensors result =
+      run_kernel(stream, backward ? "cross_entropy_backward" : "cross_entropy", inputs,
+                 {{"reduction", nameOf(options.reduction)},
+                  {"ignore_index", std::to_string(options.ignore_index)},
+                  {"label_smoothing", text(options.label_smoothing)},
+                  {"lse_square", text(options.lse_square)}},
+                 outputs);
+  if (const auto loss = result.find("loss"); isReduced && loss != result.end()) {
+    loss->second.extents.assign(axes, 1);
+    loss->second.strides.assign(axes, 1);
+  }
+  return result;
+}
+
+AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &input,
+                          const RopeOptions &options, const std::optional<AnyTensor> &to) {
+  const char *const output = backward ? "dx" : "y";
+  NamedTensors inputs{{backward ? "dy" : "x", input}}, given;
+  addTensor(inputs, "positions", options.positions);
+  addTensor(given, output, to);
+  KernelOptions words{{"style", options.interleaved ? "interleaved" : "half"},
+                      {"theta", text(options.theta)},
+                      {"offset", std::to_string(options.offset)},
+                      {"layout", options.bshd ? "bshd" : "bhsd"}};
+  if (options.rotary)
+    words["rotary"] = std::to_string(*options.rotary);
+  return run_kernel(stream, backward ? "rope_backward" : "rope", inputs, words, given).at(output);
+}
+
+NamedTensors detail::runConv2d(const Stream &stream, bool backward, NamedTensors inputs,
+                               const Conv2dOptions &options, const NamedTensors &outputs) {
+  addTensor(inputs, "b", options.b);
+  return run_kernel(stream, backward ? "conv2d_backward" : "conv2d", inputs,
+                    {{"layout", options.nhwc ? "nhwc" : "nchw"},
+                     {"stride_h", std::to_string(options.stride_h)},
+                     {"stride_w", std::to_string(options.stride_w)},
+                     {"pad_h", std::to_string(options.pad_h)},
+                     {"pad_w", std::to_string(options.pad_w)},
+                     {"dilation_h", std::to_string(options.dilation_h)},
+                     {"dilation_w", std::to_string(options.dilation_w)},
+                     {"groups", std::to_string(options.groups)},
+                     {"precision", options.exact ? "exact" : "tf32"}},
+                    outputs);
+}

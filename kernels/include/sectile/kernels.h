@@ -1,0 +1,406 @@
+// The library's main kernels as functions on tensors with types. Each is the call by name
+// (<sectile/library.h>) of the kernel that it is named after: it launches, does not wait, and
+// throws LaunchError for arguments that the kernel does not take. `to` gives the outputs to write
+// in place; what it leaves out is allocated, dense. A given output of another shape is refused.
+// Optional inputs are fields of the options.
+#pragma once
+#include <optional>
+#include <sectile/library.h>
+
+namespace sectile {
+
+namespace detail {
+// An output, or what may be given to be written as one.
+template <class T, int N> using KernelOutput = Tensor<std::remove_const_t<T>, N>;
+template <class Outputs> using KernelTo = std::type_identity_t<std::optional<Outputs>>;
+
+// Adds what is there.
+void addTensor(NamedTensors &tensors, const char *name, const std::optional<AnyTensor> &tensor);
+template <class T, int N>
+void addTensor(NamedTensors &tensors, const char *name, const std::optional<Tensor<T, N>> &tensor) {
+  if (tensor)
+    tensors[name] = *tensor;
+}
+template <class T, int N>
+std::optional<Tensor<T, N>> tensorIn(const NamedTensors &tensors, const char *name) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    return std::nullopt;
+  return found->second.template as<T, N>();
+}
+} // namespace detail
+
+// Matrix products --------------------------------------------------------------------------------
+
+enum class MatmulActivation {
+  none,
+  relu,
+  relu_squared,
+  gelu, // by erf
+  gelu_tanh,
+  silu,
+  sigmoid,
+  tanh,
+  softplus
+};
+
+// B is the number of matrices of a batch; without a batch these shapes lack their first axis.
+// Elements of bias and residual are those of the result.
+struct MatmulOptions {
+  bool trans_a = false, trans_b = false; // a is [K, M], b is [N, K]
+  MatmulActivation activation = MatmulActivation::none;
+  double alpha = 1, beta = 1;
+  bool exact = false;                         // f32 not through tf32, fp8 summed in f32
+  bool stream_k = false;                      // few programs share the last tiles evenly
+  std::optional<AnyTensor> bias = {};         // [1 or B, N]
+  std::optional<AnyTensor> residual = {};     // [B, M, N]
+  std::optional<AnyTensor> row_scale = {};    // [1 or B, M] of floats
+  std::optional<AnyTensor> column_scale = {}; // [1 or B, N] of floats
+};
+
+namespace detail {
+struct AsInputs;
+// Elements of a product: `Out`, else those of a; int32 of int8.
+template <class Out, class T>
+using MatmulElement =
+    std::conditional_t<!std::same_as<Out, AsInputs>, Out,
+                       std::conditional_t<std::same_as<std::remove_const_t<T>, std::int8_t>,
+                                          std::int32_t, std::remove_const_t<T>>>;
+AnyTensor runMatmul(const Stream &stream, const AnyTensor &a, const AnyTensor &b,
+                    const MatmulOptions &options, const char *out,
+                    const std::optional<AnyTensor> &to);
+template <class Out> constexpr const char *matmulOut() {
+  if constexpr (std::same_as<Out, AsInputs>)
+    return "same";
+  else if constexpr (std::same_as<Out, float>)
+    return "f32";
+  else if constexpr (std::same_as<Out, half>)
+    return "f16";
+  else {
+    static_assert(std::same_as<Out, bfloat16>,
+                  "matmul<Out> gives float, half or bfloat16; without Out, the elements of a");
+    return "bf16";
+  }
+}
+} // namespace detail
+
+// c = activation(alpha a b + beta residual + bias) of a [M, K] and b [K, N], or of batches
+// a [B, M, K] and b [1 or B, K, N]; the product's rows and columns are multiplied by their scales
+// first. T: half, bfloat16, float, float8_e4m3, float8_e5m2, or int8, whose result is int32. Write
+// matmul<float>(…) for other elements of c; int8 with anything after the product needs that.
+template <class Out = detail::AsInputs, class T, int N>
+  requires(N == 2 || N == 3)
+Tensor<detail::MatmulElement<Out, T>, N>
+matmul(const Stream &stream, const Tensor<T, N> &a, const detail::KernelInput<T, N> &b,
+       const MatmulOptions &options = {},
+       const detail::KernelTo<Tensor<detail::MatmulElement<Out, T>, N>> &to = {}) {
+  return detail::runMatmul(stream, a, b, options, detail::matmulOut<Out>(),
+                           to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<detail::MatmulElement<Out, T>, N>();
+}
+
+// Norms ------------------------------------------------------------------------------------------
+// Over rows x [..., N] of half, bfloat16 or float. mean and rstd, one number for each row, are for
+// the backward pass.
+
+struct LayerNormOptions {
+  std::optional<AnyTensor> w = {}, b = {}; // [N], elements as those of x
+  double eps = 1e-5;
+};
+template <class T, int N> struct LayerNormOutputs {
+  Tensor<T, N> y;
+  Tensor<float, N - 1> mean, rstd;
+};
+template <class T, int N> struct LayerNormGradients {
+  Tensor<T, N> dx;
+  std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
+};
+
+struct RmsNormOptions {
+  std::optional<AnyTensor> w = {};        // [N], elements as those of x
+  std::optional<AnyTensor> residual = {}; // as x, which it is added to first
+  double eps = 1e-6;
+};
+template <class T, int N> struct RmsNormOutputs {
+  Tensor<T, N> y;
+  Tensor<float, N - 1> rstd;
+  std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
+};
+struct RmsNormBackwardOptions {
+  std::optional<AnyTensor> w = {};  // as forward
+  std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
+  std::optional<AnyTensor> dh = {}; // the gradient of h from its other uses
+};
+template <class T, int N> struct RmsNormGradients {
+  Tensor<T, N> dx; // of the residual too
+  std::optional<Tensor<T, 1>> dw = {};
+};
+
+namespace detail {
+NamedTensors runLayerNorm(const Stream &stream, NamedTensors inputs,
+                          const LayerNormOptions &options, bool backward,
+                          const NamedTensors &outputs);
+NamedTensors runRmsNorm(const Stream &stream, NamedTensors inputs, const RmsNormOptions &options,
+                        const NamedTensors &outputs);
+NamedTensors runRmsNormBackward(const Stream &stream, NamedTensors inputs,
+                                const RmsNormBackwardOptions &options, const NamedTensors &outputs);
+} // namespace detail
+
+// y = (x - mean) rstd w + b
+template <class T, int N>
+  requires(N >= 2)
+LayerNormOutputs<std::remove_const_t<T>, N>
+layer_norm(const Stream &stream, const Tensor<T, N> &x, const LayerNormOptions &options = {},
+           const detail::KernelTo<LayerNormOutputs<std::remove_const_t<T>, N>> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"y", to->y}, {"mean", to->mean}, {"rstd", to->rstd}};
+  const NamedTensors out = detail::runLayerNorm(stream, {{"x", x}}, options, false, given);
+  return {out.at("y").as<std::remove_const_t<T>, N>(), out.at("mean").as<float, N - 1>(),
+          out.at("rstd").as<float, N - 1>()};
+}
+
+// Of layer_norm with the same x and options, given the gradient of y. eps is not used.
+template <class T, int N>
+  requires(N >= 2)
+LayerNormGradients<std::remove_const_t<T>, N> layer_norm_backward(
+    const Stream &stream, const Tensor<T, N> &x, const detail::KernelInput<float, N - 1> &mean,
+    const detail::KernelInput<float, N - 1> &rstd, const detail::KernelInput<T, N> &dy,
+    const LayerNormOptions &options = {},
+    const detail::KernelTo<LayerNormGradients<std::remove_const_t<T>, N>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dx", to->dx}};
+    detail::addTensor(given, "dw", to->dw);
+    detail::addTensor(given, "db", to->db);
+  }
+  const NamedTensors out = detail::runLayerNorm(
+      stream, {{"x", x}, {"mean", mean}, {"rstd", rstd}, {"dy", dy}}, options, true, given);
+  return {out.at("dx").as<Element, N>(), detail::tensorIn<Element, 1>(out, "dw"),
+          detail::tensorIn<Element, 1>(out, "db")};
+}
+
+// y = h rstd w with h = x, or x + residual
+template <class T, int N>
+  requires(N >= 2)
+RmsNormOutputs<std::remove_const_t<T>, N>
+rms_norm(const Stream &stream, const Tensor<T, N> &x, const RmsNormOptions &options = {},
+         const detail::KernelTo<RmsNormOutputs<std::remove_const_t<T>, N>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"y", to->y}, {"rstd", to->rstd}};
+    detail::addTensor(given, "h", to->h);
+  }
+  const NamedTensors out = detail::runRmsNorm(stream, {{"x", x}}, options, given);
+  return {out.at("y").as<Element, N>(), out.at("rstd").as<float, N - 1>(),
+          detail::tensorIn<Element, N>(out, "h")};
+}
+
+// Of rms_norm with the same x and w, given the gradient of y.
+template <class T, int N>
+  requires(N >= 2)
+RmsNormGradients<std::remove_const_t<T>, N>
+rms_norm_backward(const Stream &stream, const Tensor<T, N> &x,
+                  const detail::KernelInput<float, N - 1> &rstd,
+                  const detail::KernelInput<T, N> &dy, const RmsNormBackwardOptions &options = {},
+                  const detail::KernelTo<RmsNormGradients<std::remove_const_t<T>, N>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dx", to->dx}};
+    detail::addTensor(given, "dw", to->dw);
+  }
+  const NamedTensors out =
+      detail::runRmsNormBackward(stream, {{"x", x}, {"rstd", rstd}, {"dy", dy}}, options, given);
+  return {out.at("dx").as<Element, N>(), detail::tensorIn<Element, 1>(out, "dw")};
+}
+
+// Softmax and losses -----------------------------------------------------------------------------
+// Over rows [..., N] of half, bfloat16 or float.
+
+namespace detail {
+AnyTensor runOne(const Stream &stream, const char *kernel, const NamedTensors &inputs,
+                 const char *output, const std::optional<AnyTensor> &to);
+template <class T, int N>
+KernelOutput<T, N> runRows(const Stream &stream, const char *kernel, const NamedTensors &inputs,
+                           const char *output, const std::optional<KernelOutput<T, N>> &to) {
+  return runOne(stream, kernel, inputs, output, to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, N>();
+}
+} // namespace detail
+
+// y = softmax(x) along the last axis
+template <class T, int N>
+detail::KernelOutput<T, N> softmax(const Stream &stream, const Tensor<T, N> &x,
+                                   const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
+  return detail::runRows<T, N>(stream, "softmax", {{"x", x}}, "y", to);
+}
+
+// dx, given softmax's y and the gradient of y
+template <class T, int N>
+detail::KernelOutput<T, N>
+softmax_backward(const Stream &stream, const Tensor<T, N> &y, const detail::KernelInput<T, N> &dy,
+                 const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
+  return detail::runRows<T, N>(stream, "softmax_backward", {{"y", y}, {"dy", dy}}, "dx", to);
+}
+
+// y = log(softmax(x)) along the last axis
+template <class T, int N>
+detail::KernelOutput<T, N>
+log_softmax(const Stream &stream, const Tensor<T, N> &x,
+            const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
+  return detail::runRows<T, N>(stream, "log_softmax", {{"x", x}}, "y", to);
+}
+
+// dx, given log_softmax's y and the gradient of y
+template <class T, int N>
+detail::KernelOutput<T, N>
+log_softmax_backward(const Stream &stream, const Tensor<T, N> &y,
+                     const detail::KernelInput<T, N> &dy,
+                     const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
+  return detail::runRows<T, N>(stream, "log_softmax_backward", {{"y", y}, {"dy", dy}}, "dx", to);
+}
+
+enum class LossReduction { mean, sum, none }; // the mean is over targets that are not ignored
+
+struct CrossEntropyOptions {
+  LossReduction reduction = LossReduction::mean;
+  std::int64_t ignore_index = -100; // a target without loss and gradient
+  double label_smoothing = 0;       // from 0 to 1
+  double lse_square = 0;            // times lse^2 is added to a row's loss
+};
+template <int N> struct CrossEntropyOutputs {
+  Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
+  Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
+};
+
+namespace detail {
+NamedTensors runCrossEntropy(const Stream &stream, NamedTensors inputs,
+                             const CrossEntropyOptions &options, bool backward,
+                             NamedTensors outputs);
+}
+
+// The loss of logits [..., V], given targets [...]: classes, of int64 or int32.
+template <class T, class Target, int N>
+  requires(N >= 2)
+CrossEntropyOutputs<N - 1>
+cross_entropy(const Stream &stream, const Tensor<T, N> &logits,
+              const Tensor<Target, N - 1> &targets, const CrossEntropyOptions &options = {},
+              const detail::KernelTo<CrossEntropyOutputs<N - 1>> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"loss", to->loss}, {"lse", to->lse}};
+  const NamedTensors out = detail::runCrossEntropy(
+      stream, {{"logits", logits}, {"targets", targets}}, options, false, given);
+  return {out.at("loss").as<float, N - 1>(), out.at("lse").as<float, N - 1>()};
+}
+
+// The gradient of the logits, given that of the loss, of the loss's shape, and cross_entropy's lse.
+template <class T, class Target, int N>
+  requires(N >= 2)
+detail::KernelOutput<T, N> cross_entropy_backward(
+    const Stream &stream, const Tensor<T, N> &logits, const Tensor<Target, N - 1> &targets,
+    const detail::KernelInput<float, N - 1> &lse, const detail::KernelInput<float, N - 1> &dloss,
+    const CrossEntropyOptions &options = {},
+    const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
+  NamedTensors given;
+  detail::addTensor(given, "dlogits", to);
+  return detail::runCrossEntropy(
+             stream, {{"logits", logits}, {"targets", targets}, {"lse", lse}, {"dloss", dloss}},
+             options, true, given)
+      .at("dlogits")
+      .template as<std::remove_const_t<T>, N>();
+}
+
+// Rotary positions -------------------------------------------------------------------------------
+
+struct RopeOptions {
+  bool interleaved = false;                // pairs of dims are (2i, 2i + 1), not (i, i + r/2)
+  double theta = 10000;                    // base of the frequencies
+  std::optional<std::int64_t> rotary = {}; // r: so many dims rotate, the first; all if none
+  std::int64_t offset = 0;                 // position of the first row
+  bool bshd = false;                       // axes are [B, S, H, D]
+  std::optional<AnyTensor> positions = {}; // [B, S] of int32; offset, offset + 1, … if none
+};
+
+namespace detail {
+AnyTensor runRope(const Stream &stream, bool backward, const AnyTensor &input,
+                  const RopeOptions &options, const std::optional<AnyTensor> &to);
+}
+
+// y: x [B, H, S, D] of half, bfloat16 or float with its pairs of dims rotated
+template <class T>
+detail::KernelOutput<T, 4> rope(const Stream &stream, const Tensor<T, 4> &x,
+                                const RopeOptions &options = {},
+                                const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
+  return detail::runRope(stream, false, x, options,
+                         to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 4>();
+}
+
+// dx, given the gradient of rope's y and the same options
+template <class T>
+detail::KernelOutput<T, 4>
+rope_backward(const Stream &stream, const Tensor<T, 4> &dy, const RopeOptions &options = {},
+              const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
+  return detail::runRope(stream, true, dy, options,
+                         to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 4>();
+}
+
+// Convolution ------------------------------------------------------------------------------------
+
+struct Conv2dOptions {
+  bool nhwc = false; // x is [N, H, W, C], w [K, R, S, C / groups], y [N, P, Q, K]
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_h = 0, pad_w = 0; // zeros on both sides
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  std::int64_t groups = 1;
+  bool exact = false;              // f32 not through tf32
+  std::optional<AnyTensor> b = {}; // [K], elements as those of x
+};
+template <class T> struct Conv2dGradients {
+  Tensor<T, 4> dx, dw;
+  std::optional<Tensor<T, 1>> db = {}; // where there is b
+};
+
+namespace detail {
+NamedTensors runConv2d(const Stream &stream, bool backward, NamedTensors inputs,
+                       const Conv2dOptions &options, const NamedTensors &outputs);
+}
+
+// y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of
+// half, bfloat16 or float
+template <class T>
+detail::KernelOutput<T, 4> conv2d(const Stream &stream, const Tensor<T, 4> &x,
+                                  const detail::KernelInput<T, 4> &w,
+                                  const Conv2dOptions &options = {},
+                                  const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
+  NamedTensors given;
+  detail::addTensor(given, "y", to);
+  return detail::runConv2d(stream, false, {{"x", x}, {"w", w}}, options, given)
+      .at("y")
+      .template as<std::remove_const_t<T>, 4>();
+}
+
+// Of conv2d with the same inputs and options, given the gradient of y.
+template <class T>
+Conv2dGradients<std::remove_const_t<T>>
+conv2d_backward(const Stream &stream, const Tensor<T, 4> &x, const detail::KernelInput<T, 4> &w,
+                const detail::KernelInput<T, 4> &dy, const Conv2dOptions &options = {},
+                const detail::KernelTo<Conv2dGradients<std::remove_const_t<T>>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dx", to->dx}, {"dw", to->dw}};
+    detail::addTensor(given, "db", to->db);
+  }
+  const NamedTensors out =
+      detail::runConv2d(stream, true, {{"x", x}, {"w", w}, {"dy", dy}}, options, given);
+  return {out.at("dx").as<Element, 4>(), out.at("dw").as<Element, 4>(),
+          detail::tensorIn<Element, 1>(out, "db")};
+}
+
+} // namespace sectile

@@ -1,0 +1,362 @@
+// The typed functions of <sectile/kernels.h>: the same results as calls by name, written in place
+// where outputs are given; outputs of another shape are refused.
+#include "../ops/Devices.h"
+#include <gmock/gmock.h>
+#include <sectile/kernels.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+namespace sc = sectile;
+
+namespace {
+
+class Typed : public sectile::test::OnDevice {
+protected:
+  const Stream &stream = device.stream();
+
+  template <class T = float, std::size_t N>
+  Tensor<T, static_cast<int>(N)> numbers(const detail::Length (&extents)[N], int seed = 1) {
+    std::size_t count = 1;
+    for (const detail::Length &extent : extents)
+      count *= static_cast<std::size_t>(extent.value);
+    std::vector<T> values;
+    for (std::size_t i = 0; i < count; ++i)
+      values.push_back(T(
+          static_cast<float>((i * 37 + static_cast<std::size_t>(seed) * 11) % 29) * 0.125f - 1.5f));
+    return tensor(device.upload(values), extents);
+  }
+  template <class T = float, std::size_t N>
+  Tensor<T, static_cast<int>(N)> room(const detail::Length (&extents)[N]) {
+    const auto result = numbers<T>(extents);
+    Buffer<T>(result.memory()).poison();
+    return result;
+  }
+};
+SECTILE_INSTANTIATE_ON(Typed, "interpreter,virtual:sm_80");
+
+template <class T, int N>
+void expectSame(const Tensor<T, N> &typed, const NamedTensors &named, const char *name) {
+  const auto got = typed.download(), want = named.at(name).as<T, N>().download();
+  ASSERT_EQ(got.size(), want.size()) << name;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(static_cast<double>(want[i]))) << name;
+    ASSERT_EQ(static_cast<double>(got[i]), static_cast<double>(want[i])) << name << " " << i;
+  }
+}
+
+// Given and returned are the same memory.
+template <class T, int N> void expectPlace(const Tensor<T, N> &typed, const Tensor<T, N> &given) {
+  EXPECT_EQ(typed.data(), given.data());
+  EXPECT_EQ(typed.strides(), given.strides());
+}
+
+template <class F> std::string refusal(F &&f) {
+  try {
+    f();
+  } catch (const LaunchError &error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_P(Typed, Matmul) {
+  const auto a = numbers<half>({20, 24}), b = numbers<half>({18, 24}, 2);
+  const auto bias = numbers<half>({18}, 3);
+  const auto residual = numbers<half>({20, 18}, 4);
+  const MatmulOptions options{.trans_b = true,
+                              .activation = MatmulActivation::relu,
+                              .alpha = 0.5,
+                              .beta = 2,
+                              .bias = bias,
+                              .residual = residual};
+  const NamedTensors named =
+      run_kernel(stream, "matmul", {{"a", a}, {"b", b}, {"bias", bias}, {"residual", residual}},
+                 {{"trans_b", "true"}, {"activation", "relu"}, {"alpha", "0.5"}, {"beta", "2"}});
+  expectSame(matmul(stream, a, b, options), named, "c");
+  // [by_name]
+  auto out = sc::run_kernel(device.stream(), "matmul", {{"a", a}, {"b", b}}, {{"trans_b", "true"}});
+  auto c = out.at("c").as<sc::half, 2>();
+  // [/by_name]
+  expectSame(matmul(stream, a, b, {.trans_b = true}), out, "c");
+  EXPECT_EQ(c.extent(1), 18);
+  const auto to = room<half>({18, 20}).transpose();
+  const auto given = matmul(stream, a, b, options, to);
+  expectPlace(given, to);
+  expectSame(to, named, "c");
+  EXPECT_EQ(refusal([&] { matmul(stream, a, b, options, room<half>({20, 19})); }),
+            "matmul: c is given as f16 [20, 19], but is f16 [20, 18]");
+  EXPECT_THAT(refusal([&] { matmul(stream, a, a); }), HasSubstr("K is 20 in b"));
+}
+
+TEST_P(Typed, MatmulsOfBatchesAndOtherElements) {
+  const auto a = numbers<half>({2, 17, 24}), b = numbers<half>({1, 24, 16}, 2);
+  const Tensor<float, 3> c = matmul<float>(stream, a, b, {.exact = true, .stream_k = true});
+  expectSame(c,
+             run_kernel(stream, "batched_matmul", {{"a", a}, {"b", b}},
+                        {{"out", "f32"}, {"precision", "exact"}, {"schedule", "stream_k"}}),
+             "c");
+  const auto to = room<float>({2, 17, 16});
+  expectPlace(matmul<float>(stream, a, b, {}, to), to);
+
+  const auto bytes = tensor(device.upload(std::vector<std::int8_t>(32 * 32, 3)), {32, 32});
+  const Tensor<std::int32_t, 2> sums = matmul(stream, bytes, bytes);
+  EXPECT_EQ(sums.download(), std::vector<std::int32_t>(32 * 32, 9 * 32));
+  const auto scale = tensor(device.upload(std::vector<float>(32, 0.5f)), {32});
+  expectSame(matmul<float>(stream, bytes, bytes, {.row_scale = scale, .column_scale = scale}),
+             run_kernel(stream, "matmul",
+                        {{"a", bytes}, {"b", bytes}, {"row_scale", scale}, {"column_scale", scale}},
+                        {{"out", "f32"}}),
+             "c");
+}
+
+TEST_P(Typed, EachActivation) {
+  const auto a = numbers({4, 8}), b = numbers({8, 16}, 2);
+  const std::pair<MatmulActivation, const char *> all[] = {
+      {MatmulActivation::none, "none"},
+      {MatmulActivation::relu, "relu"},
+      {MatmulActivation::relu_squared, "relu_squared"},
+      {MatmulActivation::gelu, "gelu"},
+      {MatmulActivation::gelu_tanh, "gelu_tanh"},
+      {MatmulActivation::silu, "silu"},
+      {MatmulActivation::sigmoid, "sigmoid"},
+      {MatmulActivation::tanh, "tanh"},
+      {MatmulActivation::softplus, "softplus"}};
+  for (const auto &[activation, name] : all)
+    expectSame(matmul(stream, a, b, {.activation = activation}),
+               run_kernel(stream, "matmul", {{"a", a}, {"b", b}}, {{"activation", name}}), "c");
+}
+
+TEST_P(Typed, LayerNorm) {
+  const auto x = numbers({2, 3, 40}), dy = numbers({2, 3, 40}, 2);
+  const auto w = numbers({40}, 3), b = numbers({40}, 4);
+  const NamedTensors named =
+      run_kernel(stream, "layer_norm", {{"x", x}, {"w", w}, {"b", b}}, {{"eps", "0.25"}});
+  const LayerNormOptions options{.w = w, .b = b, .eps = 0.25};
+  const LayerNormOutputs<float, 3> to{room({2, 3, 40}), room({2, 3}), room({2, 3})};
+  expectPlace(layer_norm(stream, x, options, to).y, to.y);
+  for (const auto &out : {layer_norm(stream, x, options), to}) {
+    expectSame(out.y, named, "y");
+    expectSame(out.mean, named, "mean");
+    expectSame(out.rstd, named, "rstd");
+  }
+  EXPECT_EQ(refusal([&] { layer_norm(stream, x, {}, {{to.y, room({3, 2}), to.rstd}}); }),
+            "layer_norm: mean is given as f32 [3, 2], but is f32 [2, 3]");
+
+  const NamedTensors gradients =
+      run_kernel(stream, "layer_norm_backward",
+                 {{"x", x}, {"w", w}, {"b", b}, {"mean", to.mean}, {"rstd", to.rstd}, {"dy", dy}});
+  const LayerNormGradients<float, 3> places{room({2, 3, 40}), room({40}), room({40})};
+  expectPlace(*layer_norm_backward(stream, x, to.mean, to.rstd, dy, options, places).db,
+              *places.db);
+  for (const auto &out : {layer_norm_backward(stream, x, to.mean, to.rstd, dy, options), places}) {
+    expectSame(out.dx, gradients, "dx");
+    expectSame(*out.dw, gradients, "dw");
+    expectSame(*out.db, gradients, "db");
+  }
+  EXPECT_FALSE(layer_norm_backward(stream, x, to.mean, to.rstd, dy).dw);
+  EXPECT_THAT(refusal([&] { layer_norm_backward(stream, x, to.mean, to.rstd, dy, {}, places); }),
+              HasSubstr("there is no output 'db'"));
+}
+
+TEST_P(Typed, RmsNorm) {
+  const auto x = numbers<half>({5, 40}), residual = numbers<half>({5, 40}, 2);
+  const auto w = numbers<half>({40}, 3);
+  const auto dy = numbers<half>({5, 40}, 4);
+  const NamedTensors named = run_kernel(
+      stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}}, {{"eps", "0.25"}});
+  const RmsNormOptions options{.w = w, .residual = residual, .eps = 0.25};
+  const RmsNormOutputs<half, 2> to{room<half>({5, 40}), room({5}), room<half>({5, 40})};
+  expectPlace(*rms_norm(stream, x, options, to).h, *to.h);
+  for (const auto &out : {rms_norm(stream, x, options), to}) {
+    expectSame(out.y, named, "y");
+    expectSame(out.rstd, named, "rstd");
+    expectSame(*out.h, named, "h");
+  }
+  EXPECT_FALSE(rms_norm(stream, x).h);
+  EXPECT_EQ(refusal([&] { rms_norm(stream, x, {}, {{room<half>({4, 40}), to.rstd}}); }),
+            "rms_norm: y is given as f16 [4, 40], but is f16 [5, 40]");
+
+  const NamedTensors gradients = run_kernel(
+      stream, "rms_norm_backward",
+      {{"x", x}, {"w", w}, {"rstd", to.rstd}, {"dy", dy}, {"h", *to.h}, {"dh", residual}});
+  const RmsNormBackwardOptions backward{.w = w, .h = *to.h, .dh = residual};
+  const RmsNormGradients<half, 2> places{room<half>({5, 40}), room<half>({40})};
+  expectPlace(rms_norm_backward(stream, x, to.rstd, dy, backward, places).dx, places.dx);
+  for (const auto &out : {rms_norm_backward(stream, x, to.rstd, dy, backward), places}) {
+    expectSame(out.dx, gradients, "dx");
+    expectSame(*out.dw, gradients, "dw");
+  }
+  EXPECT_EQ(refusal([&] {
+              rms_norm_backward(stream, x, to.rstd, dy, backward, {{places.dx, room<half>({41})}});
+            }),
+            "rms_norm_backward: dw is given as f16 [41], but is f16 [40]");
+}
+
+TEST_P(Typed, Softmax) {
+  const auto x = numbers({3, 40}), dy = numbers({3, 40}, 2);
+  const auto expectRows = [&](const auto &function, const char *kernel, const char *output,
+                              const NamedTensors &inputs) {
+    const NamedTensors named = run_kernel(stream, kernel, inputs);
+    expectSame(function(std::nullopt), named, output);
+    const auto to = room({40, 3}).transpose();
+    expectPlace(function(to), to);
+    expectSame(to, named, output);
+    EXPECT_EQ(refusal([&] { function(room({3, 39})); }),
+              std::string(kernel) + ": " + output + " is given as f32 [3, 39], but is f32 [3, 40]");
+  };
+  using To = std::optional<Tensor<float, 2>>;
+  const auto y = softmax(stream, x);
+  expectRows([&](const To &to) { return softmax(stream, x, to); }, "softmax", "y", {{"x", x}});
+  expectRows([&](const To &to) { return softmax_backward(stream, y, dy, to); }, "softmax_backward",
+             "dx", {{"y", y}, {"dy", dy}});
+  const auto logs = log_softmax(stream, x);
+  expectRows([&](const To &to) { return log_softmax(stream, x, to); }, "log_softmax", "y",
+             {{"x", x}});
+  expectRows([&](const To &to) { return log_softmax_backward(stream, logs, dy, to); },
+             "log_softmax_backward", "dx", {{"y", logs}, {"dy", dy}});
+}
+
+TEST_P(Typed, CrossEntropy) {
+  const auto logits = numbers({2, 3, 40});
+  const auto targets =
+      tensor(device.upload(std::vector<std::int32_t>{0, 39, 7, -1, 12, 3}), {2, 3});
+  const NamedTensors inputs{{"logits", logits}, {"targets", targets}};
+  const KernelOptions words{
+      {"ignore_index", "-1"}, {"label_smoothing", "0.125"}, {"lse_square", "0.25"}};
+  for (const auto &[reduction, name] : {std::pair{LossReduction::mean, "mean"},
+                                        {LossReduction::sum, "sum"},
+                                        {LossReduction::none, "none"}}) {
+    KernelOptions byName = words;
+    byName["reduction"] = name;
+    const CrossEntropyOptions options{reduction, -1, 0.125, 0.25};
+    const bool isNone = reduction == LossReduction::none;
+    NamedTensors named = run_kernel(stream, "cross_entropy", inputs, byName);
+    EXPECT_EQ(named.at("loss").extents.size(), isNone ? 2u : 0u);
+    const NamedTensors backwardInputs{{"logits", logits},
+                                      {"targets", targets},
+                                      {"lse", named.at("lse")},
+                                      {"dloss", named.at("loss")}};
+    const NamedTensors gradient =
+        run_kernel(stream, "cross_entropy_backward", backwardInputs, byName);
+    if (!isNone)
+      named.at("loss").extents = named.at("loss").strides = {1, 1};
+    const CrossEntropyOutputs<2> to{isNone ? room({2, 3}) : room({1, 1}), room({2, 3})};
+    expectPlace(cross_entropy(stream, logits, targets, options, to).loss, to.loss);
+    for (const auto &out : {cross_entropy(stream, logits, targets, options), to}) {
+      expectSame(out.loss, named, "loss");
+      expectSame(out.lse, named, "lse");
+    }
+    EXPECT_THAT(
+        refusal([&] { cross_entropy(stream, logits, targets, options, {{room({2, 2}), to.lse}}); }),
+        HasSubstr("cross_entropy: loss is given as f32 [2, 2], but is f32 ["));
+
+    const auto place = room({2, 3, 40});
+    expectPlace(cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options, place),
+                place);
+    expectSame(place, gradient, "dlogits");
+    expectSame(cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options), gradient,
+               "dlogits");
+    EXPECT_EQ(refusal([&] {
+                cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options,
+                                       room({2, 3, 41}));
+              }),
+              "cross_entropy_backward: dlogits is given as f32 [2, 3, 41], but is f32 [2, 3, 40]");
+  }
+}
+
+TEST_P(Typed, Rope) {
+  const auto x = numbers({2, 3, 5, 16});
+  const auto positions =
+      tensor(device.upload(std::vector<std::int32_t>{0, 4, 2, 3, 1, 9, 8, 7, 6, 5}), {2, 5});
+  const auto swapped = x.permute({0, 2, 1, 3});
+  for (bool backward : {false, true}) {
+    const char *const kernel = backward ? "rope_backward" : "rope",
+                      *const in = backward ? "dy" : "x", *const name = backward ? "dx" : "y";
+    const auto call = [&](const auto &input, const RopeOptions &options,
+                          const std::optional<Tensor<float, 4>> &to = {}) {
+      return backward ? rope_backward(stream, input, options, to)
+                      : rope(stream, input, options, to);
+    };
+    const NamedTensors named = run_kernel(
+        stream, kernel, {{in, swapped}, {"positions", positions}},
+        {{"style", "interleaved"}, {"theta", "100"}, {"rotary", "8"}, {"layout", "bshd"}});
+    const RopeOptions options{
+        .interleaved = true, .theta = 100, .rotary = 8, .bshd = true, .positions = positions};
+    const auto to = room({2, 3, 5, 16}).permute({0, 2, 1, 3});
+    expectPlace(call(swapped, options, to), to);
+    expectSame(to, named, name);
+    expectSame(call(swapped, options), named, name);
+    expectSame(call(x, {.offset = 7}), run_kernel(stream, kernel, {{in, x}}, {{"offset", "7"}}),
+               name);
+    EXPECT_EQ(refusal([&] { call(x, {}, room({2, 3, 5, 8})); }),
+              std::string(kernel) + ": " + name +
+                  " is given as f32 [2, 3, 5, 8], but is f32 [2, 3, 5, 16]");
+  }
+}
+
+TEST_P(Typed, Conv2d) {
+  const auto x = numbers({2, 4, 7, 8}), w = numbers({6, 2, 3, 2}, 2), dy = numbers({2, 6, 4, 4}, 4);
+  const auto b = numbers({6}, 3);
+  const KernelOptions words{{"stride_h", "2"}, {"stride_w", "2"},     {"pad_h", "2"},
+                            {"pad_w", "1"},    {"dilation_h", "2"},   {"dilation_w", "3"},
+                            {"groups", "2"},   {"precision", "exact"}};
+  const Conv2dOptions options{.stride_h = 2,
+                              .stride_w = 2,
+                              .pad_h = 2,
+                              .pad_w = 1,
+                              .dilation_h = 2,
+                              .dilation_w = 3,
+                              .groups = 2,
+                              .exact = true,
+                              .b = b};
+  const NamedTensors named = run_kernel(stream, "conv2d", {{"x", x}, {"w", w}, {"b", b}}, words);
+  const auto y = conv2d(stream, x, w, options);
+  expectSame(y, named, "y");
+  ASSERT_EQ(y.extents(), dy.extents());
+  const auto to = room({2, 6, 4, 4});
+  expectPlace(conv2d(stream, x, w, options, to), to);
+  expectSame(to, named, "y");
+  EXPECT_EQ(refusal([&] { conv2d(stream, x, w, options, room({2, 6, 4, 5})); }),
+            "conv2d: y is given as f32 [2, 6, 4, 5], but is f32 [2, 6, 4, 4]");
+  const auto images = numbers({2, 7, 8, 4}), filters = numbers({6, 3, 2, 4}, 2);
+  expectSame(conv2d(stream, images, filters, {.nhwc = true}),
+             run_kernel(stream, "conv2d", {{"x", images}, {"w", filters}}, {{"layout", "nhwc"}}),
+             "y");
+
+  const NamedTensors gradients =
+      run_kernel(stream, "conv2d_backward", {{"x", x}, {"w", w}, {"b", b}, {"dy", dy}}, words);
+  const Conv2dGradients<float> places{room({2, 4, 7, 8}), room({6, 2, 3, 2}), room({6})};
+  expectPlace(*conv2d_backward(stream, x, w, dy, options, places).db, *places.db);
+  for (const auto &out : {conv2d_backward(stream, x, w, dy, options), places}) {
+    expectSame(out.dx, gradients, "dx");
+    expectSame(out.dw, gradients, "dw");
+    expectSame(*out.db, gradients, "db");
+  }
+  EXPECT_EQ(refusal([&] {
+              conv2d_backward(stream, x, w, dy, options, {{places.dx, places.dx, places.db}});
+            }),
+            "conv2d_backward: dw is given as f32 [2, 4, 7, 8], but is f32 [6, 2, 3, 2]");
+}
+
+// [example]
+// One step of a layer, in memory that the caller has.
+void block(const Stream &stream, const Tensor<half, 2> &x, const Tensor<half, 1> &w,
+           const Tensor<half, 2> &up, const Tensor<half, 2> &to) {
+  const auto normed = rms_norm(stream, x, {.w = w});
+  matmul(stream, normed.y, up, {.activation = MatmulActivation::silu, .residual = x}, to);
+}
+// [/example]
+
+TEST_P(Typed, CallsMakeAStep) {
+  const auto x = numbers<half>({16, 32}), up = numbers<half>({32, 32}, 2);
+  const auto w = numbers<half>({32}, 3);
+  const auto to = room<half>({16, 32});
+  block(stream, x, w, up, to);
+  const NamedTensors normed = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}});
+  expectSame(to,
+             run_kernel(stream, "matmul", {{"a", normed.at("y")}, {"b", up}, {"residual", x}},
+                        {{"activation", "silu"}}),
+             "c");
+}
+
+} // namespace
