@@ -61,7 +61,7 @@ def share_of(kernel):
 
 
 def kernels():
-    names = [line.split()[0] for line in done("list").out.splitlines() if line.strip()]
+    names = [kernel["name"] for kernel in json.loads(done("list", "--json").out)]
     return [name for name in names if share_of(name) == SHARE]
 
 
