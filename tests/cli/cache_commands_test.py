@@ -313,6 +313,25 @@ def test_prune_and_clear():
     assert listing()["kernels"] == []
 
 
+def test_clear_asks():
+    import pty
+    import subprocess
+    from cli import SECTILE
+
+    for answer, left in ((b"n\n", 2), (b"y\n", 0)):
+        fill()
+        ours, theirs = pty.openpty()
+        words = [SECTILE, "cache", "clear", "matmul"]
+        os.write(ours, answer)
+        status = subprocess.run(words, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, timeout=60,
+                                env={**os.environ, **cache()}).returncode  # fmt: skip
+        said = os.read(ours, 4096).decode()
+        os.close(ours)
+        os.close(theirs)
+        assert "[y/N]" in said and (status == 0) == (left == 0), (said, status)
+        assert len(listing()["problems"]) == left
+
+
 def test_a_read_only_folder_is_read_and_not_said_to_be_changed():
     run_add()
     fill()

@@ -49,7 +49,7 @@ std::string number(double value) {
 llvm::json::Array jsonOf(const std::vector<Verdict> &verdicts, const Invocation &call,
                          const Execution &execution) {
   llvm::json::Array rows;
-  for (const Verdict &verdict : verdicts)
+  for (const Verdict &verdict : verdicts) {
     rows.push_back(
         llvm::json::Object{{"output", verdict.output},
                            {"largest_value", largestValue(call, verdict.output, execution)},
@@ -57,8 +57,10 @@ llvm::json::Array jsonOf(const std::vector<Verdict> &verdicts, const Invocation 
                            {"max_bound", verdict.accuracy.maxBound},
                            {"rms_error", verdict.accuracy.rmsError},
                            {"rms_bound", verdict.accuracy.rmsBound},
-                           {"nearby", verdict.nearby},
                            {"ok", verdict.accuracy.ok()}});
+    if (verdict.nearby)
+      (*rows.back().getAsObject())["nearby"] = true;
+  }
   return rows;
 }
 
