@@ -3,6 +3,7 @@
 #include "ir/Target.h"
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
+#include "kernels/KernelFamilies.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <numeric>
@@ -10,18 +11,53 @@
 
 using namespace sectile;
 
-const std::vector<KernelSpec> &sectile::kernelRegistry() {
-  static const std::vector<KernelSpec> kernels = [] {
-    std::vector<KernelSpec> all;
-    for (auto family : {elementwiseKernels, normKernels, matmulKernels, quantizeKernels,
-                        convKernels, attentionKernels, servingKernels, ringKernels, positionKernels,
-                        poolingKernels, recurrentKernels, collectionKernels})
-      for (KernelSpec &kernel : family())
-        all.push_back(std::move(kernel));
-    return all;
-  }();
-  return kernels;
+namespace {
+struct Family {
+  const char *name;
+  std::vector<KernelSpec> (*kernels)();
+};
+constexpr Family families[] = {{"elementwise", elementwiseKernels},
+                               {"norms", normKernels},
+                               {"products", matmulKernels},
+                               {"quantisation", quantizeKernels},
+                               {"convolutions", convKernels},
+                               {"attention", attentionKernels},
+                               {"serving", servingKernels},
+                               {"several devices", ringKernels},
+                               {"positions", positionKernels},
+                               {"pooling", poolingKernels},
+                               {"recurrent networks", recurrentKernels},
+                               {"collections", collectionKernels}};
+
+struct Registry {
+  std::vector<KernelSpec> kernels;
+  std::vector<KernelFamily> byFamily;
+
+  Registry() {
+    std::vector<std::size_t> ends;
+    for (const Family &family : families) {
+      for (KernelSpec &kernel : family.kernels())
+        kernels.push_back(std::move(kernel));
+      ends.push_back(kernels.size());
+    }
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      byFamily.push_back({families[i].name, {}});
+      for (; next < ends[i]; ++next)
+        byFamily.back().kernels.push_back(&kernels[next]);
+    }
+  }
+};
+
+const Registry &registry() {
+  static const Registry registry;
+  return registry;
 }
+} // namespace
+
+const std::vector<KernelSpec> &sectile::kernelRegistry() { return registry().kernels; }
+
+const std::vector<KernelFamily> &sectile::kernelFamilies() { return registry().byFamily; }
 
 const KernelSpec &sectile::findKernel(std::string_view name) {
   for (const KernelSpec &kernel : kernelRegistry())

@@ -2,7 +2,9 @@
 #include "kernels/Use.h"
 #include "kernels/InputError.h"
 #include "kernels/Workspace.h"
+#include "runtime/LaunchAccess.h"
 #include <cassert>
+#include <set>
 
 using namespace sectile;
 
@@ -131,18 +133,23 @@ BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, c
 
 std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config &config,
                                             const std::string &target, const std::string &form) {
-  std::vector<KernelCode> codes;
-  Use use(call, config, {});
-  use.codes = &codes;
-  use.target = target;
-  use.form = form;
-  call.kernel->apply(use);
-  // What is launched several times is one kernel.
+  llvm::Expected<Target> chip = Target::get(target);
+  if (!chip)
+    throw CompileError(llvm::toString(chip.takeError()));
+  // A recurrence launches one kernel for every step: compiling takes far longer than telling
+  // launches apart.
+  std::set<std::pair<const void *, std::string>> compiled;
   std::vector<KernelCode> distinct;
-  for (KernelCode &one : codes)
+  for (const detail::BoundLaunch &launch : bindKernel(call, config).launches) {
+    if (!compiled.emplace(launch.kernel, runtime::LaunchAccess::specialization(launch, *chip))
+             .second)
+      continue;
+    KernelCode one{std::string(launch.kernel->name()),
+                   runtime::LaunchAccess::emit(launch, target, form)};
     if (std::none_of(distinct.begin(), distinct.end(),
                      [&](const KernelCode &other) { return other.code == one.code; }))
       distinct.push_back(std::move(one));
+  }
   return distinct;
 }
 

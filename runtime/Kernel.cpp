@@ -668,6 +668,22 @@ CacheKey LaunchAccess::cacheKey(const detail::BoundLaunch &launch, const Device 
   return keyed.key;
 }
 
+std::string LaunchAccess::specialization(const detail::BoundLaunch &launch, const Target &target) {
+  const detail::PackedLaunch packed = launch.packed();
+  std::string text = summary(options(launch), packed) +
+                     describe(specializations(
+                         countingBits(launch.kernel->desc_.args, boundKindOf(target.indexBound())),
+                         packed.words, target.indexBound()));
+  for (const uint64_t word : launch.configWords)
+    text += " " + std::to_string(word);
+  return text;
+}
+
+std::string LaunchAccess::emit(const detail::BoundLaunch &launch, std::string_view target,
+                               std::string_view form) {
+  return launch.kernel->emit(target, form, launch.packed());
+}
+
 void LaunchAccess::trace(const detail::BoundLaunch &launch, const Target &target,
                          llvm::function_ref<void(mlir::ModuleOp)> use) {
   const TracedKernel traced(launch.kernel->desc_, launch.packed(), target.indexBound());

@@ -34,6 +34,12 @@ struct LaunchAccess {
   static std::string codeHash(const detail::BoundLaunch &launch, const Device &device);
   /// Under which the compile cache keeps what it runs.
   static CacheKey cacheKey(const detail::BoundLaunch &launch, const Device &device);
+  /// What the launch's code depends on beside the kernel and the chip: two launches of one kernel
+  /// that have the same text here have the same code.
+  static std::string specialization(const detail::BoundLaunch &launch, const Target &target);
+  /// Its code in this form ("ptx"). Throws CompileError.
+  static std::string emit(const detail::BoundLaunch &launch, std::string_view target,
+                          std::string_view form);
   /// Traces the kernel as for this chip, and hands the module to `use`, which may change it.
   static void trace(const detail::BoundLaunch &launch, const Target &target,
                     llvm::function_ref<void(mlir::ModuleOp)> use);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# What `sectile bench kernels --json FILE` timed, in PyTorch (eager and compiled) and in Triton: the same
+# What `sectile bench kernels --output FILE` timed, in PyTorch (eager and compiled) and in Triton: the same
 # work on the same shapes by the same rules, as one table in Markdown. `python3 bench/peers FILE`
 import argparse
 import json
@@ -13,7 +13,7 @@ from workers import Worker, share
 
 def arguments():
     parser = argparse.ArgumentParser(prog="peers", description="Times PyTorch and Triton at what Sectile was timed at.")
-    parser.add_argument("file", help="what `sectile bench kernels --json` wrote")
+    parser.add_argument("file", help="what `sectile bench kernels --output` wrote")
     parser.add_argument("--check", action="store_true",
                         help="no times: only that every peer runs, and that all compute the same; on a CPU where there is no GPU")  # fmt: skip
     parser.add_argument("--sectile", metavar="PROGRAM", help="with --check: compare eager PyTorch with what this `sectile` computes, too")

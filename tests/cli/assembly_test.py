@@ -1,5 +1,6 @@
 # What `ptxas` says of the library's kernels with dots on sm_90a, and what their main loops hold.
 # assembly_test.py SECTILE products, forward, backward or other: one share of the kernels, for ctest to run side by side.
+import json
 import os
 import re
 import shutil
@@ -7,11 +8,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from cli import done, main, sectile
+from cli import done, main
 
 SHARE = sys.argv[2]
 WIDTHS = (64, 128, 256)  # of heads
-# Extents of kernels over time: choosing a configuration for the default ones takes half a minute.
+# Extents of kernels over time: thousands of launches for the default ones.
 SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,B=16,I=64,H=64"}
 
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
@@ -60,7 +61,7 @@ def share_of(kernel):
 
 
 def kernels():
-    names = [line.split()[0] for line in done("list").out.splitlines() if line.strip()]
+    names = [kernel["name"] for kernel in json.loads(done("list", "--json").out)]
     return [name for name in names if share_of(name) == SHARE]
 
 
@@ -68,10 +69,9 @@ def parts(kernel):
     """Of a kernel that launches several, as words of `sectile compile`."""
     small = SMALL.get(kernel.removesuffix("_backward"))
     shape = ("--shape", small) if small else ()
-    result = sectile("compile", kernel, "--target", "sm_90a", "--emit", "tile", *shape)
-    if result.status == 0:
-        return [()]
-    return [("--part", part) for part in re.search(r" launches (.*)", result.err)[1].split(", ")]
+    result = done("compile", kernel, "--target", "sm_90a", "--emit", "tile", "--json", *shape)
+    names = {part["part"].split(".")[0] for part in json.loads(result.out)["parts"]}
+    return [("--part", name) for name in sorted(names)] if len(names) > 1 else [()]
 
 
 def cases(kernel):

@@ -11,14 +11,14 @@ VIRTUAL = ("--device", "virtual:sm_80")
 
 
 def bench(*words, env=None, status=0):
-    result = sectile("bench", "kernels", *words, "--json", "results.json", env={"SECTILE_CACHE_DIR": "", **(env or {})})
+    result = sectile("bench", "kernels", *words, "--output", "results.json", env={"SECTILE_CACHE_DIR": "", **(env or {})})
     assert result.status == status, (words, result.status, result.out, result.err)
     with open("results.json") as file:
         return json.load(file)["kernels"], result
 
 
 def registry():
-    return [line.split()[0] for line in done("list").out.splitlines() if " -> " in line]
+    return [kernel["name"] for kernel in json.loads(done("list", "--json").out)]
 
 
 def check_row(row, estimated):

@@ -5,9 +5,10 @@ from cli import done, main, refused
 
 
 def load(*words):
-    done("bench", *words, "--json", "results.json")
+    printed = json.loads(done("bench", *words, "--json", "--output", "results.json").out)
     with open("results.json") as file:
-        return json.load(file)
+        assert printed == json.load(file)
+    return printed
 
 
 def test_compile():
@@ -22,7 +23,7 @@ def test_compile():
 def test_plot():
     from xml.etree import ElementTree
 
-    done("bench", "compile", "--json", "results.json", "--plot", "bars.svg")
+    done("bench", "compile", "--output", "results.json", "--plot", "bars.svg")
     with open("results.json") as file:
         rows = json.load(file)["compile"]
     svg = "{http://www.w3.org/2000/svg}"
@@ -53,7 +54,7 @@ def test_virtual():
 def test_words():
     refused("bench", "speed", says=("'speed'", "compile, launch, virtual"))
     refused("bench", "virtual", "--device", "virtual:sm_1", says="--device")
-    refused("bench", "launch", "--json", "none/x.json", says="'none/x.json'")
+    refused("bench", "launch", "--output", "none/x.json", says="'none/x.json'")
 
 
 main(globals())

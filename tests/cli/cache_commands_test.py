@@ -71,7 +71,7 @@ def test_an_empty_cache():
     assert "0 kernels" in done("cache", "list", env=cache()).out
     assert "0 kernels" in done("cache", "verify", env=cache()).out
     done("cache", "prune", env=cache())
-    done("cache", "clear", env=cache())
+    done("cache", "clear", "--yes", env=cache())
     refused("cache", "show", "abc", says="no entry 'abc'", env=cache())
     refused("cache", "best", "matmul", says="nothing was measured of 'matmul'", env=cache())
 
@@ -86,7 +86,7 @@ def test_there_must_be_a_folder():
 
 def test_words():
     refused("cache", says="list, show, best")
-    refused("cache", "lst", says=("'cache lst'", "list, show, best"))
+    refused("cache", "lst", says=("'cache lst'", "is it 'list'?"))
     assert "cache prune" in done("help", "cache").out
     assert "--limit MIB" in done("help", "cache", "prune").out
     assert "usage: sectile cache show ENTRY" in done("cache", "show", "--help").out
@@ -274,7 +274,7 @@ def test_a_damaged_database_is_a_fault():
         assert result.status == 1 and "tuning.sqlite.bad" in result.out and "1 faults" in result.out, result.out
         assert listing()["others"] == [{"bytes": 5400, "file": "tuning.sqlite.bad", "state": "set aside"}]
         assert "1 files are set aside" in done("cache", "list", env=cache()).out
-        assert "removed 1 files (5400 bytes)" in done("cache", command, env=cache()).out
+        assert "removed 1 files (5400 bytes)" in done("cache", command, *(["--yes"] if command == "clear" else []), env=cache()).out
         assert listing()["others"] == [] and "all is well" in done("cache", "verify", env=cache()).out
     # One that is not used, since others could write to it, is a fault as well.
     os.chmod("cache/tuning.sqlite", 0o666)
@@ -293,21 +293,43 @@ def test_prune_and_clear():
     pruned = json.loads(done("cache", "prune", "--limit", "0", "--json", env=cache()).out)
     assert pruned["files"] >= 2 and listing()["kernels"] == [] and len(listing()["problems"]) == 2
     run_add()
-    done("cache", "clear", "matmul", env=cache())
+    # Nobody is there to be asked.
+    refused("cache", "clear", "matmul", says="--yes", env=cache())
+    assert len(listing()["kernels"]) == 1 and len(listing()["problems"]) == 2
+    done("cache", "clear", "matmul", "--yes", env=cache())
     assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
     fill()
-    done("cache", "clear", "vector_add", env=cache())
+    done("cache", "clear", "vector_add", "--yes", env=cache())
     assert listing()["kernels"] == [] and listing()["launches"] == 0 and len(listing()["problems"]) == 2
     run_add()
-    done("cache", "clear", "matmul", env=cache())
+    done("cache", "clear", "matmul", "--yes", env=cache())
     fill()
-    done("cache", "clear", "--kernels", env=cache())
+    done("cache", "clear", "--kernels", "--yes", env=cache())
     assert listing()["kernels"] == [] and len(listing()["problems"]) == 2
     run_add()
-    done("cache", "clear", "--measurements", env=cache())
+    done("cache", "clear", "--measurements", "--yes", env=cache())
     assert len(listing()["kernels"]) == 1 and listing()["problems"] == []
-    done("cache", "clear", env=cache())
+    done("cache", "clear", "--yes", env=cache())
     assert listing()["kernels"] == []
+
+
+def test_clear_asks():
+    import pty
+    import subprocess
+    from cli import SECTILE
+
+    for answer, left in ((b"n\n", 2), (b"y\n", 0)):
+        fill()
+        ours, theirs = pty.openpty()
+        words = [SECTILE, "cache", "clear", "matmul"]
+        os.write(ours, answer)
+        status = subprocess.run(words, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, timeout=60,
+                                env={**os.environ, **cache()}).returncode  # fmt: skip
+        said = os.read(ours, 4096).decode()
+        os.close(ours)
+        os.close(theirs)
+        assert "[y/N]" in said and (status == 0) == (left == 0), (said, status)
+        assert len(listing()["problems"]) == left
 
 
 def test_a_read_only_folder_is_read_and_not_said_to_be_changed():
@@ -384,7 +406,7 @@ def test_best():
     rows = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
     assert [row["winner"] for row in rows] == ["m=32 n=32 warps=4", "m=128 n=64 warps=8"]
     assert [row["good"] for row in rows] == [9, 12]
-    assert abs(rows[0]["margin"] - 0.25) < 1e-9 and abs(rows[1]["margin"] - 1 / 89) < 1e-9
+    assert abs(rows[0]["margin"] - 0.25) < 1e-9 and rows[1]["margin"] == 0.01123596  # 1/89: JSON has seven digits
     out = done("cache", "best", "matmul", env=cache()).out
     for word in ("matmul on virtual:sm_90a", "8.00 us", "25.0%", "89.00 us", "1.1%", "stale", "1.00x"):
         assert word in out, (word, out)

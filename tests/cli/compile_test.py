@@ -1,6 +1,9 @@
 # `sectile compile`: every kernel, target and form, judged by the tools for each where they are there.
+import json
+import os
 import shutil
 import subprocess
+import time
 
 from cli import done, main, refused
 
@@ -95,6 +98,36 @@ def test_options_change_the_code():
     assert plain != emit("attention", "sm_80", "ptx", "--config", "n=32")
     assert plain != emit("attention", "sm_80", "ptx", "--dtype", "bf16")
     assert plain != emit("attention", "sm_80", "ptx", "--shape", "d=128")
+
+
+def test_all_launches():
+    start = time.monotonic()
+    said = done("compile", "lstm", "--target", "sm_80", "--emit", "ptx", "-o", "lstm.ptx").out
+    # Each specialisation is compiled once, not once for each of 512 steps.
+    assert time.monotonic() - start < 10
+    files = [line.removeprefix("wrote ") for line in said.splitlines()]
+    assert "lstm.recurrent_steps.ptx" in files and len(files) > 2, files
+    codes = []
+    for file in files:
+        with open(file) as text:
+            codes.append(text.read())
+        assert codes[-1].count(".version") == 1, file
+    assert len(set(codes)) == len(codes)
+    assert not os.path.exists("lstm.ptx")
+    words = ("compile", "lstm", "--target", "sm_80", "--emit", "ptx")
+    for file, code in zip(files, codes):
+        assert f"// {file.removeprefix('lstm.').removesuffix('.ptx')}\n{code}" in done(*words).out, file
+    assert done(*words, "--part", "recurrent_begin").out in codes
+    refused(*words, "--part", "none", says=("'none'", "recurrent_begin, recurrent_steps"))
+    refused("compile", "lstm", "--target", "sm_80", "--emit", "cubin", "--json", says="give -o FILE")
+
+
+def test_json():
+    answer = json.loads(done("compile", "lstm", "--target", "gfx942", "--emit", "llvm", "--json").out)
+    assert answer["kernel"] == "lstm" and answer["target"] == "gfx942" and answer["form"] == "llvm", answer
+    assert all("define" in part["code"] for part in answer["parts"])
+    words = ("compile", "softmax", "--target", "gfx942", "--emit", "hsaco", "-o", "softmax.co", "--json")
+    assert json.loads(done(*words).out)["parts"] == [{"file": "softmax.co", "part": "softmax"}]
 
 
 main(globals())

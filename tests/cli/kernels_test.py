@@ -1,6 +1,7 @@
 # Every kernel of the library by `sectile run --check`, from .npy files: the tests of all kernels_*_test.py,
 # each of which can be started alone, and that no kernel of `sectile list` is missing among them.
 # kernels_test.py SECTILE DEVICE
+import json
 import glob
 import importlib
 import os
@@ -17,7 +18,7 @@ for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file
 
 
 def test_every_kernel_has_run():
-    registered = {line.split()[0] for line in cli.done("list").out.splitlines()}
+    registered = {kernel["name"] for kernel in json.loads(cli.done("list", "--json").out)}
     assert len(registered) > 50, registered
     assert registered == cli.CHECKED, (registered - cli.CHECKED, cli.CHECKED - registered)
 

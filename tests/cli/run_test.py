@@ -1,4 +1,5 @@
 # `sectile run` on the virtual GPU: results, checks, dtypes and orders of files, special values.
+import json
 import math
 import os
 import random
@@ -148,6 +149,10 @@ def test_repeat_and_config():
     out = done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "3", "--config", "size=256",
                *DEVICE).out  # fmt: skip
     assert "3 runs" in out and "size=256" in out, out
+    assert ("simulated" in out) == (not DEVICE[-1].startswith(("cuda", "hip"))), out
+    words = ("--in", "x=x.npy", "y=x.npy", "--check", "--json", *DEVICE)
+    (output,) = json.loads(done("run", "vector_add", *words).out)["outputs"]
+    assert output["ok"] and 0 <= output["max_error"] <= output["max_bound"] < output["largest_value"], output
 
 
 main(globals())

@@ -29,6 +29,9 @@ def told(sectile, *words):
 
 def complaint(line, sectile):
     words = shlex.split(line, comments=True)[1:]
+    for operator in ("|", ">"):  # of the shell: what follows is not for sectile
+        if operator in words:
+            words = words[: words.index(operator)]
     count = 2 if words[0] in GROUPS and len(words) > 1 else 1
     command, rest = words[:count], words[count:]
     if command[0] == "help":
@@ -37,9 +40,9 @@ def complaint(line, sectile):
     if usage is None:
         return f"there is no command {' '.join(command)}"
     kernel = rest[0] if rest and re.fullmatch(r"[a-z]\w*", rest[0]) else None
-    if kernel and command[0] == "bench":
+    if kernel and command[0] in ("bench", "completion"):
         suites = usage.split("\n  --")[0]
-        return None if re.search(rf"\b{kernel}\b", suites) else f"there is no suite {kernel}"
+        return None if re.search(rf"\b{kernel}\b", suites) else f"{command[0]} knows no {kernel}"
     about = told(sectile, "list", kernel) if kernel else None
     if kernel and about is None:
         return f"there is no kernel {kernel}"
@@ -62,6 +65,7 @@ def main():
     for wrong in (
         "sectile rum softmax",
         "sectile bench softmax",
+        "sectile completion fish > file",
         "sectile run softmux",
         "sectile run softmax --inn x=x.npy",
         "sectile run softmax --in z=x.npy",

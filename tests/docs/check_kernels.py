@@ -2,6 +2,7 @@
 # Each registered kernel is in one row of the table of families, each name there is registered, and
 # the page of its row names it (or what it is the backward kernel of). Each is in one row of the
 # table of options too, which names the options that `sectile list` gives for all kernels of the row.
+import json
 import os
 import re
 import subprocess
@@ -73,7 +74,7 @@ def main():
         return subprocess.run([sectile, "list", *name], capture_output=True, text=True,
                               check=True).stdout
 
-    registered = [line.split()[0] for line in listing().splitlines()]
+    registered = [kernel["name"] for kernel in json.loads(listing("--json"))]
     options = {name: options_of(listing(name)) for name in registered}
     docs = os.path.join(root, "docs")
     pages = {}

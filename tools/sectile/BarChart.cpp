@@ -8,7 +8,7 @@
 namespace sectile::tool {
 namespace {
 
-constexpr double margin = 16, letter = 6.4, rowHeight = 20, barHeight = 14, barsWidth = 560,
+constexpr double margin = 16, letter = 6.9, rowHeight = 20, barHeight = 14, barsWidth = 560,
                  titleHeight = 34, legendHeight = 20, axisHeight = 34, figureWidth = 70;
 // In colours that readers with colour blindness tell apart (Okabe and Ito, 2008), and lighter ones.
 constexpr const char *colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",

@@ -8,10 +8,11 @@
 #include "tools/sectile/BenchKernels.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
+#include "tools/sectile/Json.h"
 #include "tools/sectile/Table.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include <iostream>
+#include <sstream>
 
 using namespace sectile;
 using namespace sectile::tool;
@@ -22,8 +23,8 @@ std::string fixed(double value, int digits) {
   return llvm::formatv(digits == 0 ? "{0:f0}" : digits == 1 ? "{0:f1}" : "{0:f2}", value).str();
 }
 
-llvm::json::Array benchCompile(std::vector<BarPanel> &panels) {
-  std::cout << "compile: milliseconds of a warm compile by stage\n";
+llvm::json::Array benchCompile(std::vector<BarPanel> &panels, std::ostream &out) {
+  out << "compile: milliseconds of a warm compile by stage\n";
   llvm::json::Array results;
   Table table;
   BarPanel panel{"Milliseconds of a warm compile, by stage", {}};
@@ -56,12 +57,12 @@ llvm::json::Array benchCompile(std::vector<BarPanel> &panels) {
         {"kernel", cost.kernel}, {"target", cost.target}, {"milliseconds", std::move(stages)}});
   }
   panels.push_back(std::move(panel));
-  table.print(std::cout);
+  table.print(out);
   return results;
 }
 
-llvm::json::Array benchLaunch(std::vector<BarPanel> &panels) {
-  std::cout << "launch: host time of a launch beyond the driver's call\n";
+llvm::json::Array benchLaunch(std::vector<BarPanel> &panels, std::ostream &out) {
+  out << "launch: host time of a launch beyond the driver's call\n";
   llvm::json::Array results;
   Table table;
   table.row({"kernel", "arguments", "ns"});
@@ -74,13 +75,14 @@ llvm::json::Array benchLaunch(std::vector<BarPanel> &panels) {
         {"kernel", cost.kernel}, {"arguments", cost.arguments}, {"nanoseconds", cost.nanoseconds}});
   }
   panels.push_back(std::move(panel));
-  table.print(std::cout);
+  table.print(out);
   return results;
 }
 
-llvm::json::Array benchVirtual(const std::string &deviceName, std::vector<BarPanel> &panels) {
+llvm::json::Array benchVirtual(const std::string &deviceName, std::vector<BarPanel> &panels,
+                               std::ostream &out) {
   const Device device = openDevice(deviceName);
-  std::cout << "virtual: " << device.name() << ", all checks on\n";
+  out << "virtual: " << device.name() << ", all checks on\n";
   llvm::json::Array results;
   Table table;
   table.row({"kernel", "arguments", "seconds", "blocks/s", "MMA operations/s"});
@@ -99,7 +101,7 @@ llvm::json::Array benchVirtual(const std::string &deviceName, std::vector<BarPan
                                          {"mma_per_second", mma}});
   }
   panels.push_back(std::move(panel));
-  table.print(std::cout);
+  table.print(out);
   return results;
 }
 
@@ -114,25 +116,32 @@ int sectile::tool::runBench(const CommandLine &line) {
   for (const char *flag : {"--kernel", "--file", "--small", "--dtype", "--budget", "--deadline"})
     if (line.has(flag) && suite != "kernels")
       throw InputError(std::string(flag) + " is for the suite kernels");
-  const std::optional<std::string> path = line.value("--json"), plot = line.value("--plot");
+  const std::optional<std::string> path = line.value("--output"), plot = line.value("--plot");
   if (plot && !plot->ends_with(".svg"))
     throw InputError("--plot: '" + *plot + "' does not end in .svg");
   for (const auto &file : {path, plot})
     if (file)
       checkWritable(*file);
+  // The tables go to nowhere where JSON takes their place.
+  std::ostringstream unseen;
+  std::ostream &out = line.has("--json") ? static_cast<std::ostream &>(unseen) : std::cout;
   std::vector<BarPanel> panels;
   llvm::json::Object results;
   if (suite.empty() || suite == "compile")
-    results["compile"] = benchCompile(panels);
+    results["compile"] = benchCompile(panels, out);
   if (suite.empty() || suite == "launch")
-    results["launch"] = benchLaunch(panels);
+    results["launch"] = benchLaunch(panels, out);
   if (suite.empty() || suite == "virtual")
-    results["virtual"] = benchVirtual(line.value("--device").value_or("virtual:sm_90a"), panels);
+    results["virtual"] =
+        benchVirtual(line.value("--device").value_or("virtual:sm_90a"), panels, out);
   bool failed = false;
   if (suite == "kernels") // in the time of a device, which nobody asked for who asks for all others
-    results["kernels"] = benchKernels(line, panels, failed);
+    results["kernels"] = benchKernels(line, panels, out, failed);
+  const std::string text = jsonText(std::move(results));
   if (path)
-    writeFile(*path, {llvm::formatv("{0:2}\n", llvm::json::Value(std::move(results))).str()});
+    writeFile(*path, {text});
+  if (line.has("--json"))
+    std::cout << text;
   if (plot)
     writeFile(*plot, {drawBars(panels)});
   return failed ? 1 : 0;

@@ -179,28 +179,6 @@ Object timeCase(const Device &device, const Case &timed) {
   return row;
 }
 
-// "M=4096 N=4096 K=4096 f16 causal=true with bias": what sets this call apart from others of the
-// kernel.
-std::string shapeText(const Invocation &call) {
-  std::string text;
-  const auto add = [&](const std::string &word) { text += (text.empty() ? "" : " ") + word; };
-  for (const auto &[axis, extent] : call.extents)
-    add(axis + "=" + std::to_string(extent));
-  if (!call.leading.empty())
-    add("...=" + std::to_string(elementCount(call.leading)));
-  add(std::string(name_of(call.tensors.front().dtype)));
-  for (const OptionSpec &spec : call.kernel->options)
-    if (const std::string &value = call.options.values.at(spec.name); value != spec.initial)
-      add(spec.name + "=" + value);
-  std::string with;
-  for (const ArgumentSpec &spec : call.kernel->arguments)
-    if (spec.optional && call.has(spec.name))
-      with += (with.empty() ? "with " : ",") + spec.name;
-  if (!with.empty())
-    add(with);
-  return text;
-}
-
 std::string rounded(double value, const char *format) {
   char text[32];
   std::snprintf(text, sizeof text, format, value);
@@ -241,27 +219,28 @@ public:
     rows.push_back(std::move(row));
   }
 
-  void print() const {
+  void print(std::ostream &out) const {
     if (isEstimated)
-      std::cout << "kernels: " << device
-                << "; nothing was timed, these are estimates of the cost model\n";
+      out << "kernels: " << device
+          << "; nothing was timed, these are estimates of the cost model\n";
     else
-      std::cout << "kernels: " << device << "; median of runs that find nothing in the L2 cache\n";
-    table.print(std::cout);
-    std::cout << problems;
+      out << "kernels: " << device << "; median of runs that find nothing in the L2 cache\n";
+    table.print(out);
+    out << problems;
   }
 
   Table table;
   std::string problems, device = "nothing was run";
   bool isEstimated = false;
   llvm::json::Array rows;
-  BarPanel moved{"GB/s, each input and output counted once", {}}, computed{"TFLOP/s", {}};
+  BarPanel moved{"GB/s (each input and output counted once)", {}}, computed{"TFLOP/s", {}};
 };
 
 } // namespace
 
 llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
-                                              std::vector<BarPanel> &panels, bool &failed) {
+                                              std::vector<BarPanel> &panels, std::ostream &out,
+                                              bool &failed) {
   const std::vector<Case> cases = casesOf(line);
   const double budget = line.seconds("--budget"), deadline = line.seconds("--deadline");
   using Clock = std::chrono::steady_clock;
@@ -289,10 +268,12 @@ llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
     return false;
   };
   runInWorkers(cases.size(), workers);
-  report.print();
+  report.print(out);
   failed = !report.problems.empty();
-  for (BarPanel *panel : {&report.moved, &report.computed})
+  for (BarPanel *panel : {&report.moved, &report.computed}) {
+    panel->title += " on " + report.device + (report.isEstimated ? ", estimated" : "");
     if (!panel->bars.empty())
       panels.push_back(std::move(*panel));
+  }
   return std::move(report.rows);
 }

@@ -3,11 +3,13 @@
 #include "tools/sectile/BarChart.h"
 #include "tools/sectile/CommandLine.h"
 #include "llvm/Support/JSON.h"
+#include <ostream>
 
 namespace sectile::tool {
 
-// Prints a table; a row for each call, and pictures of them. `failed`: some call has no time.
+// Prints a table to `out`; a row for each call, and pictures of them. `failed`: some call has no
+// time.
 llvm::json::Array benchKernels(const CommandLine &line, std::vector<BarPanel> &panels,
-                               bool &failed);
+                               std::ostream &out, bool &failed);
 
 } // namespace sectile::tool

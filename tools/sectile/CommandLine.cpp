@@ -1,6 +1,7 @@
 // Taking a command line apart.
 #include "tools/sectile/CommandLine.h"
 #include "kernels/InputError.h"
+#include "tools/sectile/Suggest.h"
 #include <algorithm>
 #include <charconv>
 
@@ -25,11 +26,17 @@ std::string synopsis(const Command &command) {
 CommandLine::CommandLine(const Command &command, std::span<const std::string_view> words)
     : command(command) {
   const Flag *open = nullptr; // a repeated flag, which takes further NAME=VALUE words too
+  bool ended = false;         // by "--": all words after it are arguments
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string_view word = words[i];
-    if (word == "-o")
+    if (!ended && word == "--") {
+      ended = true;
+      open = nullptr;
+      continue;
+    }
+    if (!ended && word == "-o")
       word = "--output";
-    if (!word.starts_with("-") || word == "-") {
+    if (ended || !word.starts_with("-") || word == "-") {
       if (open && word.find('=') != std::string_view::npos) {
         values[open->name].emplace_back(word);
         continue;
@@ -47,8 +54,13 @@ CommandLine::CommandLine(const Command &command, std::span<const std::string_vie
                              [&](const Flag &f) { return f.name == name; });
     if (flag == command.flags.end()) {
       std::string known;
-      for (const Flag &f : command.flags)
+      std::vector<std::string_view> names;
+      for (const Flag &f : command.flags) {
         known += (known.empty() ? "" : ", ") + std::string(f.name);
+        names.push_back(f.name);
+      }
+      if (const std::string guess = suggestion(name, names); !guess.empty())
+        refuse(command, "unknown option '" + std::string(name) + "'; " + guess);
       refuse(command, "unknown option '" + std::string(name) + "'; " + synopsis(command) +
                           (known.empty() ? " takes none" : " takes " + known));
     }
@@ -147,6 +159,7 @@ std::string usage(const Command &command) {
     left.resize(width + 2, ' ');
     text += "  " + left + std::string(flag.doc) + "\n";
   }
+  text += "\nexample: sectile " + std::string(command.example) + "\n";
   return text;
 }
 

@@ -24,6 +24,8 @@ struct Command {
   std::string_view summary;
   std::vector<Flag> flags;
   int (*run)(const CommandLine &);
+  std::string_view example; // as one types it, after "sectile "
+  bool hidden = false;      // from the help: for the build and for shells
 };
 
 // Throws InputError for words the command does not know, with those that it does.

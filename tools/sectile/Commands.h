@@ -12,6 +12,8 @@ int runCompile(const CommandLine &line);
 int runTune(const CommandLine &line);
 int runBench(const CommandLine &line);
 int runHelp(const CommandLine &line);
+int runCompletion(const CommandLine &line);
+int runMan(const CommandLine &line);
 
 const std::vector<Command> &commands();
 

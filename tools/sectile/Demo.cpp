@@ -2,6 +2,7 @@
 #include "kernels/Check.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
+#include "tools/sectile/Json.h"
 #include "tools/sectile/Table.h"
 #include <cmath>
 #include <cstdio>
@@ -43,17 +44,20 @@ std::string number(double value) {
 
 int sectile::tool::runDemo(const CommandLine &line) {
   const Device device = openDevice(line.value("--device"));
-  std::cout << "Sectile on " << device.name() << " (" << device.description() << ")\n\n";
+  const bool json = line.has("--json");
+  const std::string kind = isSimulated(device.name()) ? " (simulated)" : "";
+  if (!json)
+    std::cout << "Sectile on " << device.name() << " (" << device.description() << ")\n\n";
+  llvm::json::Array rows;
   bool ok = true;
   Table table;
-  table.row({"kernel", "inputs", "dtype", "first run", "next run", "max error", "bound", ""});
+  table.row({"kernel", "shape", "first run" + kind, "next run" + kind, "largest value", "max error",
+             "allowed", ""});
   for (const Case &demo : cases()) {
     const KernelSpec &kernel = findKernel(demo.kernel);
     std::map<std::string, GivenTensor> types;
-    std::string shapes;
     for (std::size_t i = 0; i < demo.inputs.size(); ++i) {
       types[kernel.arguments[i].name] = {{demo.dtype, demo.inputs[i]}, ""};
-      shapes += (i ? " " : "") + toString(demo.inputs[i]);
     }
     const Invocation call = resolve(kernel, types, demo.options);
     const std::vector<HostArray> inputs = sampleInputs(call, 1);
@@ -61,6 +65,7 @@ int sectile::tool::runDemo(const CommandLine &line) {
     const Execution execution = execute(device, call, config, inputs, 2);
     // The output that is nearest to its bound stands for all of them.
     const Accuracy *worst = nullptr;
+    double scale = 0;
     const auto verdicts = check(call, inputs, execution.outputs);
     bool good = true;
     for (const Verdict &verdict : verdicts) {
@@ -69,13 +74,27 @@ int sectile::tool::runDemo(const CommandLine &line) {
       if (!worst || !accuracy.ok() ||
           (worst->ok() &&
            accuracy.maxError * worst->maxBound > worst->maxError * accuracy.maxBound))
-        worst = &accuracy;
+        worst = &accuracy, scale = largestValue(call, verdict.output, execution);
     }
-    table.row({kernel.name, shapes, std::string(name_of(demo.dtype)),
-               milliseconds(execution.milliseconds[0]), milliseconds(execution.milliseconds[1]),
-               number(worst->maxError), number(worst->maxBound), good ? "ok" : "FAILED"});
+    table.row({kernel.name, shapeText(call), milliseconds(execution.milliseconds[0]),
+               milliseconds(execution.milliseconds[1]), number(scale), number(worst->maxError),
+               number(worst->maxBound), good ? "ok" : "FAILED"});
+    rows.push_back(llvm::json::Object{{"kernel", kernel.name},
+                                      {"shape", shapeText(call)},
+                                      {"first_ms", execution.milliseconds[0]},
+                                      {"next_ms", execution.milliseconds[1]},
+                                      {"largest_value", scale},
+                                      {"max_error", worst->maxError},
+                                      {"max_bound", worst->maxBound},
+                                      {"ok", good}});
     ok &= good;
   }
-  table.print(std::cout);
+  if (json)
+    printJson(llvm::json::Object{{"device", device.name()},
+                                 {"product", device.description()},
+                                 {"simulated", isSimulated(device.name())},
+                                 {"kernels", std::move(rows)}});
+  else
+    table.print(std::cout);
   return ok ? 0 : 1;
 }

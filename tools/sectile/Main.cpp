@@ -5,6 +5,7 @@
 #include "runtime/DeviceImpl.h"
 #include "tools/Programs.h"
 #include "tools/sectile/Commands.h"
+#include "tools/sectile/Suggest.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
 #include <cstdio>
@@ -19,21 +20,23 @@ using namespace sectile::tool;
 static constexpr std::string_view device =
     "cuda:0, hip:0, virtual:sm_90a, interpreter and so on; the best there is if not given";
 
-static const Flag json{"--json", {}, "print JSON"};
+static const Flag json{"--json", {}, "print JSON instead of text"};
 
 const std::vector<Command> &sectile::tool::commands() {
   static const std::vector<Command> all{
       {"demo",
        {},
        "Runs five kernels and checks each against a float64 reference.",
-       {{"--device", "DEV", device}},
-       runDemo},
-      {"info", {}, "Devices, targets, versions and the cache.", {}, runInfo},
+       {{"--device", "DEV", device}, json},
+       runDemo,
+       "demo --device virtual:sm_90a"},
+      {"info", {}, "Devices, targets, versions and the cache.", {json}, runInfo, "info"},
       {"list",
        {"[KERNEL]"},
        "The kernels of the library; with a name its arguments, options and defaults.",
-       {},
-       runList},
+       {json},
+       runList,
+       "list matmul"},
       {"run",
        {"KERNEL"},
        "Runs a kernel on arrays from NumPy files.",
@@ -44,8 +47,10 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--dtype", "[NAME=]DTYPE", "what raw u16 or u8 inputs hold: bf16, f16, f8e4m3, f8e5m2"},
         {"--device", "DEV", device},
         {"--repeat", "N", "run it N times and print the times"},
-        {"--check", {}, "compare with a float64 reference and print the errors"}},
-       runRun},
+        {"--check", {}, "compare with a float64 reference and print the errors"},
+        json},
+       runRun,
+       "run softmax --in x=x.npy --out y=y.npy --check"},
       {"compile",
        {"KERNEL"},
        "Gives a kernel's code for a target; needs no device.",
@@ -54,11 +59,13 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--output", "FILE", "where to (-o FILE is the same); standard output if not given"},
         {"--opt", "KEY=VALUE", "an option of the kernel"},
         {"--with", "NAMES", "optional inputs that there are, as bias,mask"},
-        {"--part", "NAME", "which of its launches, where it has several"},
+        {"--part", "NAME", "one of its launches; all of them if not given"},
         {"--config", "KEY=VALUE", "a field of its configuration"},
         {"--dtype", "DTYPE", "of the arguments that have a choice"},
-        {"--shape", "AXIS=EXTENT,...", "extents that the configuration is chosen for"}},
-       runCompile},
+        {"--shape", "AXIS=EXTENT,...", "extents that the configuration is chosen for"},
+        json},
+       runCompile,
+       "compile matmul --target sm_90a --emit ptx -o matmul.ptx"},
       {"tune",
        {"KERNEL"},
        "Finds the fastest configuration for a shape or a file of shapes, and keeps it.",
@@ -75,34 +82,36 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--strategy", "NAME", "exhaustive (if not given), random or halving"},
         {"--quiet", {}, "no progress"},
         json},
-       runTune},
+       runTune,
+       "tune matmul --shape m=512,n=512,k=512 --budget 60"},
       {"bench",
        {"[SUITE]"},
-       "Measures compiles, launches and the virtual GPU: compile, launch, virtual, or all three; "
-       "or "
-       "the library's kernels on a device: kernels.",
+       "Measures a suite: compile, launch or virtual, all three if not given; or kernels.",
        {{"--device", "DEV", "the one to measure; virtual:sm_90a, for kernels the best there is"},
         {"--kernel", "NAMES", "kernels: only these, as matmul,softmax"},
         {"--file", "FILE",
-         "kernels: KERNEL AXIS=EXTENT,... [dtype D] [with NAMES] [opt KEY=VALUE...] "
-         "[config KEY=VALUE...]"},
+         "kernels: KERNEL AXIS=EXTENT,... [dtype D] [with NAMES] [opt K=V...] [config K=V...]"},
         {"--small", {}, "kernels: small shapes instead of typical ones"},
         {"--dtype", "DTYPE", "kernels: of the inputs that may have it; f16 if not given"},
         {"--budget", "SECONDS", "kernels: begin none after this time"},
         {"--deadline", "SECONDS", "kernels: give up one that takes longer; 120 if not given"},
-        {"--json", "FILE", "write the figures there, too"},
+        json,
+        {"--output", "FILE", "write the JSON there, too (-o FILE is the same)"},
         {"--plot", "FILE", "draw them into a .svg file"}},
-       runBench},
+       runBench,
+       "bench kernels --small --device virtual:sm_80 --kernel softmax"},
       {"cache list",
        {"[KERNEL]"},
        "Lists compiled kernels and measured problems; those of one kernel.",
        {json},
-       runCacheList},
+       runCacheList,
+       "cache list matmul"},
       {"cache show",
        {"ENTRY"},
        "Shows an entry of the compile cache: its key, its IR, its code, what it needs.",
        {{"--ir", {}, "print the IR only"}, {"--code", {}, "print the code only"}, json},
-       runCacheShow},
+       runCacheShow,
+       "cache show 3f2a --ir"},
       {"cache best",
        {"KERNEL"},
        "Compares the measured configurations of a kernel, shape by shape.",
@@ -111,7 +120,8 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--top", "N", "rows of the comparison; 10 if not given"},
         {"--plot", "FILE", "draw the search spaces into a .svg or .html file"},
         json},
-       runCacheBest},
+       runCacheBest,
+       "cache best matmul --plot matmul.svg"},
       {"cache why",
        {"KERNEL"},
        "Says whether a launch would compile, and what sets it apart from the nearest entry.",
@@ -124,12 +134,14 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--dtype", "[NAME=]DTYPE", "what raw inputs hold; without --in, of all arguments"},
         {"--device", "DEV", device},
         json},
-       runCacheWhy},
+       runCacheWhy,
+       "cache why matmul --shape m=512,n=512,k=512 --device cuda:0"},
       {"cache verify",
        {},
        "Checks every entry and every measurement; status 1 where one is damaged.",
        {{"--recompile", {}, "compile every kernel from its entry and compare"}, json},
-       runCacheVerify},
+       runCacheVerify,
+       "cache verify --recompile"},
       {"cache prune",
        {},
        "Removes what is damaged, was set aside, or is more than the size limit.",
@@ -137,29 +149,43 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--unused", "DAYS", "kernels unused for so long, too"},
         {"--stale", {}, "measurements made with another compiler or driver, too"},
         json},
-       runCachePrune},
+       runCachePrune,
+       "cache prune --limit 500 --unused 30"},
       {"cache clear",
        {"[KERNEL]"},
        "Removes all kernels and measurements; those of one kernel.",
        {{"--kernels", {}, "compiled kernels only"},
         {"--measurements", {}, "measurements only"},
+        {"--yes", {}, "do not ask"},
         json},
-       runCacheClear},
+       runCacheClear,
+       "cache clear matmul --yes"},
       {"cache export",
        {"FILE", "[KERNEL]"},
        "Writes measurements into a .json file, or compiled kernels into any other.",
-       {},
-       runCacheExport},
+       {json},
+       runCacheExport,
+       "cache export measured.json matmul"},
       {"cache import",
        {"FILE"},
        "Takes over what export wrote. Compiled kernels will run: import those you trust.",
-       {},
-       runCacheImport},
+       {json},
+       runCacheImport,
+       "cache import measured.json"},
       {"help",
        {"[COMMAND]", "[WORD]"},
        "What the commands are, or how one of them is used.",
+       {json},
+       runHelp,
+       "help cache clear"},
+      {"completion",
+       {"WHAT"},
+       "The completion script of bash or zsh; or the kernels, targets or devices that one offers.",
        {},
-       runHelp},
+       runCompletion,
+       "completion bash",
+       true},
+      {"man", {}, "The man page, as roff.", {}, runMan, "man", true},
   };
   return all;
 }
@@ -171,12 +197,14 @@ static int dispatch(std::vector<std::string_view> words) {
     std::cout << "sectile " << version() << " (LLVM " << llvm_version() << ")\n";
     return 0;
   }
-  const bool help = std::find_if(words.begin(), words.end(), [](std::string_view word) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const bool help = std::find_if(words.begin(), end, [](std::string_view word) {
                       return word == "--help" || word == "-h";
-                    }) != words.end();
+                    }) != end;
   const std::string first(words.front());
   const std::string two = words.size() > 1 ? first + " " + std::string(words[1]) : first;
   std::string known, below;
+  std::vector<std::string_view> names, namesBelow;
   for (const Command &command : commands()) {
     if (command.name == first || command.name == two) {
       if (help)
@@ -185,16 +213,27 @@ static int dispatch(std::vector<std::string_view> words) {
                   : command.run(CommandLine(
                         command, std::span(words).subspan(command.name == first ? 1 : 2)));
     }
+    if (command.hidden)
+      continue;
     known += (known.empty() ? "" : ", ") + std::string(command.name);
-    if (command.name.starts_with(first + " "))
-      below += (below.empty() ? "" : ", ") + std::string(command.name.substr(first.size() + 1));
+    names.push_back(command.name.substr(0, command.name.find(' ')));
+    if (command.name.starts_with(first + " ")) {
+      namesBelow.push_back(command.name.substr(first.size() + 1));
+      below += (below.empty() ? "" : ", ") + std::string(namesBelow.back());
+    }
   }
   if (help && !below.empty())
     return dispatch({"help", words.front()});
-  if (!below.empty())
-    throw InputError((words.size() > 1 ? "there is no command '" + two + "'; " : "") + first +
-                     " takes one of " + below);
-  throw InputError("there is no command '" + first + "'; the commands are " + known);
+  if (!below.empty() && words.size() == 1)
+    throw InputError(first + " takes one of " + below);
+  if (!below.empty()) {
+    const std::string guess = suggestion(words[1], namesBelow);
+    throw InputError("there is no command '" + two + "'; " +
+                     (guess.empty() ? first + " takes one of " + below : guess));
+  }
+  const std::string guess = suggestion(first, names);
+  throw InputError("there is no command '" + first + "'; " +
+                   (guess.empty() ? "the commands are " + known : guess));
 }
 
 int sectile::tool::sectileMain(int argc, char **argv) {

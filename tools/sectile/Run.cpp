@@ -6,6 +6,7 @@
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"
+#include "tools/sectile/Json.h"
 #include "tools/sectile/Table.h"
 #include <algorithm>
 #include <iostream>
@@ -45,24 +46,41 @@ std::string number(double value) {
   return text;
 }
 
-bool printVerdicts(const std::vector<Verdict> &verdicts) {
-  bool ok = true;
+llvm::json::Array jsonOf(const std::vector<Verdict> &verdicts, const Invocation &call,
+                         const Execution &execution) {
+  llvm::json::Array rows;
+  for (const Verdict &verdict : verdicts) {
+    rows.push_back(
+        llvm::json::Object{{"output", verdict.output},
+                           {"largest_value", largestValue(call, verdict.output, execution)},
+                           {"max_error", verdict.accuracy.maxError},
+                           {"max_bound", verdict.accuracy.maxBound},
+                           {"rms_error", verdict.accuracy.rmsError},
+                           {"rms_bound", verdict.accuracy.rmsBound},
+                           {"ok", verdict.accuracy.ok()}});
+    if (verdict.nearby)
+      (*rows.back().getAsObject())["nearby"] = true;
+  }
+  return rows;
+}
+
+void printVerdicts(const std::vector<Verdict> &verdicts, const Invocation &call,
+                   const Execution &execution) {
   Table table;
-  table.row({"output", "max error", "bound", "rms error", "bound", ""});
+  table.row({"output", "largest value", "max error", "allowed", "rms error", "allowed", ""});
   for (const Verdict &verdict : verdicts) {
     const Accuracy &accuracy = verdict.accuracy;
-    table.row({verdict.output, number(accuracy.maxError), number(accuracy.maxBound),
-               number(accuracy.rmsError), number(accuracy.rmsBound),
+    table.row({verdict.output, number(largestValue(call, verdict.output, execution)),
+               number(accuracy.maxError), number(accuracy.maxBound), number(accuracy.rmsError),
+               number(accuracy.rmsBound),
                !accuracy.ok()   ? "FAILED"
                : verdict.nearby ? "ok nearby"
                                 : "ok"});
-    ok &= accuracy.ok();
   }
   table.print(std::cout);
   if (std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict &v) { return v.nearby; }))
     std::cout << "nearby: missed at these inputs, where the plain formula happens to be exact or "
                  "nearly; the bound is its error at neighbours of them\n";
-  return ok;
 }
 
 } // namespace
@@ -90,25 +108,39 @@ int sectile::tool::runRun(const CommandLine &line) {
 
   const Device device = openDevice(line.value("--device"));
   const Config config = configFor(call, device, given);
+  const bool json = line.has("--json"), simulated = isSimulated(device.name());
   const Execution execution = execute(device, call, config, inputs, repetitions);
 
   for (const auto &[index, path] : files)
     writeNpy(path, execution.outputs[index]);
-  if (line.has("--repeat")) {
-    std::vector<double> times = execution.milliseconds;
-    std::sort(times.begin(), times.end());
+  std::vector<double> times = execution.milliseconds;
+  std::sort(times.begin(), times.end());
+  llvm::json::Object answer{{"kernel", kernel.name},    {"shape", shapeText(call)},
+                            {"device", device.name()},  {"config", describe(config)},
+                            {"simulated", simulated},   {"runs", repetitions},
+                            {"best_ms", times.front()}, {"median_ms", times[times.size() / 2]}};
+  if (line.has("--repeat") && !json)
     std::cout << kernel.name << " on " << device.name() << ", " << describe(config) << ": "
               << repetitions << " runs, best " << milliseconds(times.front()) << ", median "
-              << milliseconds(times[times.size() / 2]) << "\n";
+              << milliseconds(times[times.size() / 2]) << (simulated ? ", simulated" : "") << "\n";
+  if (!line.has("--check")) {
+    if (json)
+      printJson(std::move(answer));
+    return 0;
   }
-  if (!line.has("--check"))
-    return 0;
   const std::vector<Verdict> verdicts = checkNearby(call, inputs, execution.outputs);
-  if (printVerdicts(verdicts))
-    return 0;
-  for (const Verdict &verdict : verdicts)
+  if (json) {
+    answer["outputs"] = jsonOf(verdicts, call, execution);
+    printJson(std::move(answer));
+  } else {
+    printVerdicts(verdicts, call, execution);
+  }
+  bool ok = true;
+  for (const Verdict &verdict : verdicts) {
+    ok &= verdict.accuracy.ok();
     if (!verdict.accuracy.ok())
       std::cerr << "sectile: " << kernel.name << ": output '" << verdict.output
                 << "' missed its bound: " << verdict.accuracy.describe() << "\n";
-  return 1;
+  }
+  return ok ? 0 : 1;
 }

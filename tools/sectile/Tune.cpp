@@ -83,6 +83,7 @@ llvm::json::Value json(const TuneReport &report) {
                                       {"known", row.known}});
   llvm::json::Object object{{"kernel", report.kernel},
                             {"device", report.device},
+                            {"simulated", isSimulated(report.device)},
                             {"shape", std::move(shape)},
                             {"candidates", std::move(rows)},
                             {"interrupted", report.interrupted}};
@@ -114,7 +115,9 @@ void print(const std::vector<TuneReport> &reports) {
   if (reports.size() == 1)
     std::cout << reports.front().text() << "\n";
   Table table;
-  table.row({"kernel", "shape", "candidates", "measured now", "best", "time", "over the default"});
+  table.row({"kernel", "shape", "candidates", "measured now", "best",
+             !reports.empty() && isSimulated(reports.front().device) ? "time (simulated)" : "time",
+             "over the default"});
   for (const TuneReport &report : reports) {
     const std::size_t now = measuredNow(report);
     const bool good = !report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good;

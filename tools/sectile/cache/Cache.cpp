@@ -3,7 +3,6 @@
 #include "autotune/Session.h"
 #include "kernels/InputError.h"
 #include "runtime/CompileCache.h"
-#include "llvm/Support/FormatVariadic.h"
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -121,7 +120,5 @@ std::string microseconds(double value) {
 std::string configuration(const runtime::CacheKey &key) {
   return key.options.substr(0, key.options.find(" arguments"));
 }
-
-void printJson(llvm::json::Value value) { std::cout << llvm::formatv("{0:2}\n", value).str(); }
 
 } // namespace sectile::tool

@@ -3,7 +3,7 @@
 #include "autotune/Database.h"
 #include "runtime/CacheInspection.h"
 #include "tools/sectile/CommandLine.h"
-#include "llvm/Support/JSON.h"
+#include "tools/sectile/Json.h"
 
 namespace sectile::tool {
 
@@ -36,6 +36,5 @@ std::string bytesText(uint64_t bytes); // "17 KiB"
 std::string microseconds(double value);
 // The options of a key without how its arguments were specialised.
 std::string configuration(const runtime::CacheKey &key);
-void printJson(llvm::json::Value value);
 
 } // namespace sectile::tool

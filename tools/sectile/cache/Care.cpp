@@ -3,6 +3,7 @@
 #include "runtime/CompileCache.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
+#include <unistd.h>
 
 using namespace sectile;
 using namespace sectile::tool;
@@ -18,6 +19,25 @@ struct Parts {
         measurements(!line.has("--kernels") || line.has("--measurements")) {}
   bool kernels, measurements;
 };
+
+// Asks before anything goes that takes hours to measure again. Throws InputError for an answer
+// other than yes.
+void confirm(const CommandLine &line, const Parts &parts, const std::string &kernel,
+             const std::string &folder) {
+  if (line.has("--yes"))
+    return;
+  if (!::isatty(STDIN_FILENO) || !::isatty(STDERR_FILENO))
+    throw InputError("cache clear removes what cannot be had back; without a terminal to ask at, "
+                     "give --yes");
+  std::cerr << "Remove all " << (parts.kernels ? "compiled kernels" : "")
+            << (parts.kernels && parts.measurements ? " and " : "")
+            << (parts.measurements ? "measurements" : "") << (kernel.empty() ? "" : " of " + kernel)
+            << " in " << folder << "? [y/N] ";
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer != "y" && answer != "Y" && answer != "yes")
+    throw InputError("nothing was removed");
+}
 
 int report(const CommandLine &line, size_t files, uint64_t bytes, size_t measurements) {
   if (line.has("--json"))
@@ -108,6 +128,7 @@ int sectile::tool::runCacheClear(const CommandLine &line) {
   runtime::DiskStore &store = writableCacheFolder();
   const Parts parts(line);
   const std::string wanted = line.argument(0).value_or("");
+  confirm(line, parts, wanted, store.folder());
   size_t files = 0, measurements = 0;
   uint64_t bytes = 0;
   if (parts.kernels)

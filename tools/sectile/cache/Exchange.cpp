@@ -12,7 +12,7 @@ using autotune::Problem;
 
 static bool holdsMeasurements(const std::string &path) { return path.ends_with(".json"); }
 
-static void exportMeasurements(const std::string &path, const std::string &kernel) {
+static llvm::json::Object exportMeasurements(const std::string &path, const std::string &kernel) {
   std::vector<Problem> own;
   size_t measurements = 0;
   for (Problem &problem : Database::get().problems(kernel))
@@ -22,9 +22,10 @@ static void exportMeasurements(const std::string &path, const std::string &kerne
     }
   writeFile(path, {autotune::toJson(own)});
   std::cerr << "exported " << own.size() << " problems, " << measurements << " measurements\n";
+  return llvm::json::Object{{"problems", own.size()}, {"measurements", measurements}};
 }
 
-static void exportKernels(const std::string &path, const std::string &kernel) {
+static llvm::json::Object exportKernels(const std::string &path, const std::string &kernel) {
   runtime::DiskStore &store = cacheFolder();
   std::vector<std::string> names;
   for (const runtime::ListedEntry &entry : runtime::listCache(store))
@@ -35,13 +36,17 @@ static void exportKernels(const std::string &path, const std::string &kernel) {
   if (!runtime::exportCache(store, names, path, problem))
     throw InputError(problem);
   std::cerr << "exported " << names.size() << " kernels\n";
+  return llvm::json::Object{{"kernels", names.size()}};
 }
 
 int sectile::tool::runCacheExport(const CommandLine &line) {
   cacheFolder();
   const std::string path = *line.argument(0), kernel = line.argument(1).value_or("");
   checkWritable(path);
-  (holdsMeasurements(path) ? exportMeasurements : exportKernels)(path, kernel);
+  llvm::json::Object done =
+      (holdsMeasurements(path) ? exportMeasurements : exportKernels)(path, kernel);
+  if (line.has("--json"))
+    printJson(std::move(done));
   return 0;
 }
 
@@ -55,6 +60,9 @@ int sectile::tool::runCacheImport(const CommandLine &line) {
     std::cerr << "imported " << result->added + result->replaced << " measurements ("
               << result->replaced << " in place of earlier ones), " << result->kept
               << " were here from later\n";
+    if (line.has("--json"))
+      printJson(llvm::json::Object{
+          {"added", result->added}, {"replaced", result->replaced}, {"kept", result->kept}});
     return 0;
   }
   std::string problem;
@@ -62,5 +70,7 @@ int sectile::tool::runCacheImport(const CommandLine &line) {
   if (!result)
     throw InputError(problem);
   std::cerr << "imported " << result->added << " kernels, " << result->present << " were here\n";
+  if (line.has("--json"))
+    printJson(llvm::json::Object{{"added", result->added}, {"present", result->present}});
   return 0;
 }
