@@ -244,9 +244,6 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
   part.addresses = placed.addresses;
   part.stream = stream;
   part.bound = bound;
-  part.codes = codes;
-  part.target = target;
-  part.form = form;
   part.arena = arena;
   part.workspaces = workspaces;
   part.device = device;

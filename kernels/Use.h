@@ -125,10 +125,8 @@ public:
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
     if (stream)
       kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched});
-    else if (bound)
-      bound->launches.push_back(kernel.bind(grid, arguments...));
     else
-      codes->push_back({std::string(kernel.name()), kernel.emit(target, form, arguments...)});
+      bound->launches.push_back(kernel.bind(grid, arguments...));
     hasLaunched |= grid.x && grid.y && grid.z;
   }
 
@@ -144,8 +142,6 @@ private:
                                 std::span<const detail::Memory>);
   friend BoundKernel bindCall(const Invocation &, const Placement &, const Config &,
                               const Device &);
-  friend std::vector<KernelCode> emitKernel(const Invocation &, const Config &, const std::string &,
-                                            const std::string &);
 
   Use(const Invocation &call, const Config &config, std::span<const detail::Memory> memories)
       : call(call), config(config), memories(memories) {}
@@ -176,10 +172,8 @@ private:
 
   std::span<const detail::Memory> memories;
   std::span<const std::uint64_t> addresses;
-  const Stream *stream = nullptr;           // launch it there; or
-  BoundKernel *bound = nullptr;             // keep the launches here; or
-  std::vector<KernelCode> *codes = nullptr; // give their code here, for this target in this form
-  std::string target, form;
+  const Stream *stream = nullptr;             // launch it there; or
+  BoundKernel *bound = nullptr;               // keep the launches here
   bool hasLaunched = false;                   // anything yet, as a part of this call
   class Workspace *arena = nullptr;           // of the stream
   std::span<const detail::Memory> workspaces; // of an earlier BoundKernel
