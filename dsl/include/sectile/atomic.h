@@ -46,6 +46,7 @@ template <class T> constexpr void checkAtomicBits() {
 
 // Each combines what a pointer points to with a value, which is converted to T as by cast, and
 // gives what was there before. Where the mask is false nothing happens and the result is zero.
+// The mask may be left out before `how`: atomic_add(p, 1, {.order = MemoryOrder::relaxed}).
 #define SECTILE_ATOMIC(name, op, check)                                                            \
   template <class T>                                                                               \
   Tile<std::remove_const_t<T>> name(const Ptr<T> &ptr, detail::Operand value,                      \
@@ -54,6 +55,11 @@ template <class T> constexpr void checkAtomicBits() {
     detail::check<T>();                                                                            \
     return Tile<std::remove_const_t<T>>(detail::atomic(                                            \
         detail::AtomicOp::op, ptr.handle(), detail::storedKind<T>(), value, mask, how, where));    \
+  }                                                                                                \
+  template <class T>                                                                               \
+  Tile<std::remove_const_t<T>> name(const Ptr<T> &ptr, detail::Operand value, Atomic how,          \
+                                    detail::Location where = detail::Location::current()) {        \
+    return name(ptr, value, detail::Operand(where), how, where);                                   \
   }
 SECTILE_ATOMIC(atomic_add, add, checkAtomic)
 SECTILE_ATOMIC(atomic_max, max, checkAtomic) // of floats: a NaN beside a number is ignored
@@ -73,6 +79,12 @@ Tile<std::remove_const_t<T>> atomic_cas(const Ptr<T> &ptr, detail::Operand expec
   detail::checkAtomic<T>();
   return Tile<std::remove_const_t<T>>(
       detail::atomicCas(ptr.handle(), detail::storedKind<T>(), expected, value, mask, how, where));
+}
+template <class T>
+Tile<std::remove_const_t<T>> atomic_cas(const Ptr<T> &ptr, detail::Operand expected,
+                                        detail::Operand value, Atomic how,
+                                        detail::Location where = detail::Location::current()) {
+  return atomic_cas(ptr, expected, value, detail::Operand(where), how, where);
 }
 
 // All threads of the program meet: what any of them wrote to memory before, all of them see after.

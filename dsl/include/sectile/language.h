@@ -13,6 +13,7 @@
 #include <sectile/function.h>
 #include <sectile/grid.h>
 #include <sectile/hints.h>
+#include <sectile/host_functions.h>
 #include <sectile/integers.h>
 #include <sectile/map.h>
 #include <sectile/math.h>

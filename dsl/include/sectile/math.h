@@ -66,6 +66,16 @@ template <class... A> constexpr auto resultOf() {
 }
 template <class... A> using Result = Tile<typename decltype(resultOf<A...>())::type>;
 
+template <class A, class B> constexpr auto choice() {
+  if constexpr (Number<A> && Number<B>) {
+    static_assert(Element<A> && Element<B>, "no tile has elements of this type");
+    return TypeBox<Tile<Promoted<A, B>>>{};
+  } else {
+    return TypeBox<Result<A, B>>{};
+  }
+}
+template <class A, class B> using Choice = typename decltype(choice<A, B>())::type;
+
 template <class T>
 concept FloatElement = isFloat(kindOf<T>());
 
@@ -149,11 +159,12 @@ detail::Result<A, B, C> fma(const A &a, const B &b, const C &c,
   return R(detail::multiplyAdd(R::element_kind, {a, where}, {b, where}, {c, where}, where));
 }
 
-// Element by element: a where the condition holds, else b. Both are computed.
+// Element by element: a where the condition holds, else b. Both are computed. Two numbers have the
+// type of two tiles of their types: where(condition, 1, 0) is a Tile<int>.
 template <class A, class B>
-detail::Result<A, B> where(detail::Operand condition, const A &a, const B &b,
+detail::Choice<A, B> where(detail::Operand condition, const A &a, const B &b,
                            detail::Location where = detail::Location::current()) {
-  using R = detail::Result<A, B>;
+  using R = detail::Choice<A, B>;
   return R(detail::select(R::element_kind, condition, {a, where}, {b, where}, where));
 }
 

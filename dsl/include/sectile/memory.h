@@ -91,6 +91,17 @@ Tile<std::remove_const_t<T>> load(const Ptr<T> &ptr, detail::Operand mask = {},
   return Tile<std::remove_const_t<T>>(
       detail::load(ptr.handle(), detail::storedKind<T>(), mask, other, access, where));
 }
+// The same without `other`, or without a mask: load(p, {.cache = Cache::streaming}).
+template <class T>
+Tile<std::remove_const_t<T>> load(const Ptr<T> &ptr, detail::Operand mask, Access access,
+                                  detail::Location where = detail::Location::current()) {
+  return load(ptr, mask, detail::Operand(where), access, where);
+}
+template <class T>
+Tile<std::remove_const_t<T>> load(const Ptr<T> &ptr, Access access,
+                                  detail::Location where = detail::Location::current()) {
+  return load(ptr, detail::Operand(where), detail::Operand(where), access, where);
+}
 
 // The value is converted to T, as by cast. Where the mask is false nothing is written.
 template <class T>
@@ -99,6 +110,11 @@ void store(const Ptr<T> &ptr, detail::Operand value, detail::Operand mask = {}, 
   static_assert(!std::is_const_v<T>,
                 "a Ptr<const T> cannot be stored to: make the kernel's parameter a Ptr<T>");
   detail::store(ptr.handle(), detail::kindOf<std::remove_const_t<T>>(), value, mask, access, where);
+}
+template <class T>
+void store(const Ptr<T> &ptr, detail::Operand value, Access access,
+           detail::Location where = detail::Location::current()) {
+  store(ptr, value, detail::Operand(where), access, where);
 }
 
 } // namespace sectile

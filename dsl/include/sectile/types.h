@@ -2,6 +2,8 @@
 // formats), as storage types with exact conversions, and DType, which names every element type at
 // run time.
 #pragma once
+#include <sectile/compiler.h>
+
 #include <bit>
 #include <concepts>
 #include <cstddef>

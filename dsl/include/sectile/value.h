@@ -1,6 +1,8 @@
 // What every traced object is made of: the handle of a value in the trace, kinds of elements, and
 // operands (a handle or a literal) that remember the line of the kernel they were written in.
 #pragma once
+#include <sectile/compiler.h>
+
 #include <cstdint>
 #include <sectile/types.h>
 #include <source_location>
@@ -98,7 +100,7 @@ template <class A, class B> constexpr auto promotedBox() {
 }
 template <class A, class B> using Promoted = typename decltype(promotedBox<A, B>())::type;
 
-template <class T> inline constexpr bool always_false = false;
+template <class...> inline constexpr bool always_false = false;
 
 class Trace;
 

@@ -340,18 +340,16 @@ TEST_P(Atomics, TicketCounter) {
 
 TEST_P(Atomics, Lock) {
   constexpr unsigned programs = 64;
-  sc::Kernel kernel{"lock", [](sc::Ptr<int> lock, sc::Ptr<int> total) {
-                      auto i = sc::arange(0, 256);
-                      sc::loop_while(
-                          [&] {
-                            return sc::atomic_cas(lock, 0, 1, {},
-                                                  {.order = sc::MemoryOrder::acquire}) != 0;
-                          },
-                          [] {});
-                      sc::Access fresh{.cache = sc::Cache::uncached};
-                      sc::store(total + i, sc::load(total + i, {}, {}, fresh) + i);
-                      sc::atomic_exchange(lock, 0, {}, {.order = sc::MemoryOrder::release});
-                    }};
+  sc::Kernel kernel{
+      "lock", [](sc::Ptr<int> lock, sc::Ptr<int> total) {
+        auto i = sc::arange(0, 256);
+        sc::loop_while(
+            [&] { return sc::atomic_cas(lock, 0, 1, {.order = sc::MemoryOrder::acquire}) != 0; },
+            [] {});
+        sc::Access fresh{.cache = sc::Cache::uncached};
+        sc::store(total + i, sc::load(total + i, fresh) + i);
+        sc::atomic_exchange(lock, 0, {.order = sc::MemoryOrder::release});
+      }};
   auto lock = device.upload(std::vector<int>{0});
   auto total = device.upload(std::vector<int>(256, 0));
   kernel.launch(device.stream(), programs, lock, total);
@@ -372,7 +370,7 @@ TEST_P(Atomics, LastOneIn) {
                       sc::when(arrived == programs - 1, [&] {
                         auto sum = sc::zeros<float>(64);
                         for (auto k : sc::range(programs))
-                          sum += sc::load(parts + k * 64 + j, {}, {}, {.cache = sc::Cache::global});
+                          sum += sc::load(parts + k * 64 + j, {.cache = sc::Cache::global});
                         sc::store(out + j, sum);
                       });
                     }};

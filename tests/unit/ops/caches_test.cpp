@@ -57,12 +57,13 @@ TEST_P(CacheHints, ChangeNothing) {
 TEST_P(CacheHints, VolatileLoadsAllHappen) {
   sc::Kernel kernel{"volatile", [](sc::Ptr<int> x, sc::Ptr<int> out) {
                       sc::Access fresh{.cache = sc::Cache::uncached};
-                      auto first = sc::load(x, {}, {}, fresh);
-                      sc::store(x, first + 1, {}, fresh);
+                      auto first = sc::load(x, fresh);
+                      sc::store(x, first + 1, {.cache = sc::Cache::uncached});
                       sc::barrier();
-                      auto second = sc::load(x, {}, {}, fresh);
+                      auto second = sc::load(x, fresh);
                       auto i = sc::arange(0, 16);
                       auto few = sc::load(x + i + 1, i < 12, 9, fresh);
+                      few += sc::load(x + i + 1, i < 0, fresh); // zeros
                       sc::store(out + sc::expand(i, 1) * 32 + sc::arange(0, 32),
                                 sc::expand(few, 1) + sc::zeros<int>(16, 32) + second * first);
                     }};

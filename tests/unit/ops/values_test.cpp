@@ -34,6 +34,32 @@ TEST_P(Values, GroupedOrder) {
   EXPECT_THAT(out.download(), ElementsAre(0, 10, 1, 11, 20, 21));
 }
 
+// Two numbers have the type that tiles of their types would have.
+TEST_P(Values, ChoiceOfNumbers) {
+  Kernel kernel{"choice", [](Ptr<int> whole, Ptr<float> real, Ptr<std::int64_t> wide, Int n) {
+                  auto i = arange(0, 8);
+                  auto chosen = where(i < n, 1, 0);
+                  static_assert(std::same_as<decltype(chosen), Tile<int>>);
+                  auto mixed = where(i < n, 1, 0.5f);
+                  static_assert(std::same_as<decltype(mixed), Tile<float>>);
+                  auto large = where(n < 4, std::int64_t{1} << 40, -1);
+                  static_assert(std::same_as<decltype(large), Tile<std::int64_t>>);
+                  static_assert(std::same_as<decltype(where(i < n, 1.0, 0)), Tile<double>>);
+                  static_assert(std::same_as<decltype(where(i < n, true, false)), Tile<bool>>);
+                  store(whole + i, chosen);
+                  store(real + i, mixed);
+                  store(wide, large);
+                  store(wide + 1, where(n > 4, 7, 8));
+                }};
+  auto whole = device.allocate<int>(8);
+  auto real = device.allocate<float>(8);
+  auto wide = device.allocate<std::int64_t>(2);
+  kernel.launch(device.stream(), 1, whole, real, wide, 3);
+  EXPECT_THAT(whole.download(), ElementsAre(1, 1, 1, 0, 0, 0, 0, 0));
+  EXPECT_THAT(real.download(), ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5));
+  EXPECT_THAT(wide.download(), ElementsAre(std::int64_t{1} << 40, 8));
+}
+
 template <class T> void checkMade(const Device &device) {
   Kernel kernel{"made", [](Ptr<T> out, Tile<T> number) {
                   auto i = arange(0, 48);
