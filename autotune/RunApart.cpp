@@ -26,7 +26,12 @@ namespace {
 
 using runtime::Descriptor;
 
-constexpr double patience = 120; // seconds for what has no deadline, and beyond a deadline
+// Seconds for what has no deadline, and beyond a deadline.
+double patience() {
+  const char *text = std::getenv("SECTILE_MEASURE_PATIENCE");
+  const double seconds = text ? std::atof(text) : 0;
+  return seconds > 0 ? seconds : 120;
+}
 
 std::string errorText() { return std::strerror(errno); }
 
@@ -327,7 +332,7 @@ private:
     words.text(compilerVersion());
     words.text(device.name());
     words.text(device.impl()->codeKey());
-    process->prepare(open, patience);
+    process->prepare(open, patience());
     tell(regions);
     ByteWriter fields(text);
     fields.number(Request::Outputs);
@@ -336,7 +341,7 @@ private:
       fields.number(uint64_t{output.address});
       fields.number(uint64_t{output.bytes});
     }
-    process->prepare(text, patience);
+    process->prepare(text, patience());
   }
 
   void tell(std::span<const Region> some) {
@@ -344,7 +349,7 @@ private:
     ByteWriter fields(text);
     fields.number(Request::Memory);
     fields.number(uint64_t{some.size()});
-    double seconds = patience;
+    double seconds = patience();
     for (const Region &region : some) {
       fields.number(region.begin);
       fields.number(region.end);
@@ -394,7 +399,7 @@ private:
     start();
     if (!isNew && !fresh.empty())
       tell(fresh);
-    return process->ask(text, patience + seconds * static_cast<double>(launches.size() + count));
+    return process->ask(text, patience() + seconds * static_cast<double>(launches.size() + count));
   }
 
   const Device device;

@@ -185,12 +185,16 @@ public:
     }
     auto spaces = std::make_shared<std::vector<KnownSpace>>(old ? *old : keysOf(call, device));
     look(*call.kernel, *spaces);
-    constexpr std::size_t most = 1024;
     std::lock_guard lock(mutex);
-    if (buckets.size() >= most && !buckets.contains(key))
+    if (buckets.size() >= mostBuckets && !buckets.contains(key))
       buckets.clear();
     buckets[key] = {now, spaces};
     return spaces;
+  }
+
+  std::size_t size() {
+    std::lock_guard lock(mutex);
+    return buckets.size();
   }
 
 private:
@@ -336,6 +340,8 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
         ": with these extents it does without what is tuned, there is nothing to tune");
   return reports;
 }
+
+std::size_t sectile::bucketsRemembered() { return Buckets::get().size(); }
 
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
   std::vector<KnownSpace> known = keysOf(call, device);

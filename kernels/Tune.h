@@ -29,5 +29,8 @@ std::optional<Config> bestKnown(const Invocation &call, const Device &device);
 // That, else the kernel's own choice; its own choice in any case where autotuning is off. Calls of
 // one bucket ask the database once, and again where something was recorded since.
 Config configFor(const Invocation &call, const Device &device);
+// How many buckets' answers this process remembers. Options may have any number of values.
+std::size_t bucketsRemembered();
+inline constexpr std::size_t mostBuckets = 1024;
 
 } // namespace sectile

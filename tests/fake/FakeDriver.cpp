@@ -34,12 +34,15 @@ bool endless() {
   return launch && driver().calls["cuLaunchKernel"] >= launch;
 }
 
-// Ends this process where a driver would wait for a kernel that never ends, or at the launch that a
-// test says.
+// Ends this process where a driver would wait for a kernel that never ends, or ends or stops it at
+// the launch that a test says.
 static void endProcess(const char *symbol) {
   static const int deadly = numberIn("FAKE_CUDA_KILLED_AT_LAUNCH");
   if (deadly && driver().calls["cuLaunchKernel"] == deadly)
     std::raise(SIGKILL);
+  static const int stopped = numberIn("FAKE_CUDA_STOPPED_AT_LAUNCH");
+  if (stopped && driver().calls["cuLaunchKernel"] == stopped)
+    std::raise(SIGSTOP);
   static const std::set<std::string> waiting = {
       "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
       "cuMemAlloc_v2",    "cuMemFree_v2",        "cuMemcpyHtoD_v2",

@@ -4,8 +4,11 @@
 #include "tests/fake/fake_cuda.h"
 #include "tests/unit/Processes.h"
 #include <algorithm>
+#include <csignal>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sectile/autotune.h>
@@ -175,6 +178,13 @@ TEST_F(AutotuneApart, WhatKillsItsProcessCostsItself) {
                       "it ended the process that measured it: Killed");
 }
 
+TEST_F(AutotuneApart, WhatStopsItsProcessCostsItself) {
+  setenv("SECTILE_MEASURE_PATIENCE", "1", 1);
+  expectItCostsItself("FAKE_CUDA_STOPPED_AT_LAUNCH", TuneVerdict::timed_out,
+                      "it and the device did not answer within");
+  unsetenv("SECTILE_MEASURE_PATIENCE");
+}
+
 // What a process writes to its standard error.
 std::string errorsOf(const std::function<void()> &body) {
   testing::internal::CaptureStderr();
@@ -200,6 +210,31 @@ TEST_F(AutotuneApart, WithoutAProgramThisProcessMeasuresAndSaysSo) {
         "SECTILE_MEASURE", program);
     EXPECT_EQ(status, 0) << program;
   }
+}
+
+TEST_F(AutotuneApart, AProgramThatNeverAnswersIsEnded) {
+  const std::filesystem::path program = folder.string() + "-asleep", who = folder.string() + "-id";
+  std::ofstream(program) << "#!/bin/sh\necho $$ > " << who.string() << "\nexec sleep 1000\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("SECTILE_MEASURE_PATIENCE", "1", 1);
+  const int status = inProcess(
+      [&] {
+        Sum sum;
+        sum.options.quiet = false;
+        const std::string said = errorsOf([&] { sum.tune(); });
+        EXPECT_THAT(said, HasSubstr("is measured in this process: "));
+        EXPECT_THAT(said, HasSubstr("did not answer within 1 s"));
+        sum.launch();
+      },
+      "SECTILE_MEASURE", program.c_str());
+  unsetenv("SECTILE_MEASURE_PATIENCE");
+  EXPECT_EQ(status, 0);
+  int id = 0;
+  std::ifstream(who) >> id;
+  ASSERT_GT(id, 0);
+  EXPECT_EQ(kill(id, 0), -1) << "it still runs";
+  std::filesystem::remove(program);
+  std::filesystem::remove(who);
 }
 
 TEST_F(AutotuneApart, MemoryOfUnknownSizeKeepsItHere) {

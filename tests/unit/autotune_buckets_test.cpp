@@ -3,6 +3,7 @@
 #include "kernels/Tune.h"
 #include "tests/unit/Processes.h"
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace sectile;
 
@@ -70,6 +71,36 @@ TEST_F(AutotuneBuckets, CallsOfOneBucketShareWhatIsKnownAndSuitsThem) {
     }
     setenv("SECTILE_AUTOTUNE", "off", 1);
     EXPECT_EQ(configFor(softmax(60), device), spec().defaults(softmax(60), "sm_90a"));
+  });
+  EXPECT_EQ(status, 0);
+}
+
+// A program may call with another number each time.
+TEST_F(AutotuneBuckets, NoMoreThanSoManyAreRemembered) {
+  const int status = inProcess([] {
+    const Device device = Device::open("virtual:sm_90a");
+    const auto call = [](int number) {
+      return resolveTypical(findKernel("rms_norm"), "", {{"...", 4}, {"N", 64}},
+                            {{"eps", std::to_string(number) + "e-9"}});
+    };
+    constexpr int threads = 4, each = mostBuckets / 3;
+    std::vector<std::thread> callers;
+    for (int thread = 0; thread < threads; ++thread)
+      callers.emplace_back([&, thread] {
+        for (int i = 0; i < each; ++i) {
+          const Invocation one = call(1 + thread * each + i);
+          EXPECT_EQ(configFor(one, device), one.kernel->defaults(one, device.target()));
+          EXPECT_LE(bucketsRemembered(), mostBuckets);
+        }
+      });
+    for (std::thread &caller : callers)
+      caller.join();
+    // As some were forgotten, there are fewer than calls; the last ones are there.
+    const std::size_t remembered = bucketsRemembered();
+    EXPECT_GT(remembered, 0u);
+    EXPECT_LE(remembered, threads * std::size_t{each} - mostBuckets + 1);
+    configFor(call(threads * each), device);
+    EXPECT_LE(bucketsRemembered(), remembered + 1);
   });
   EXPECT_EQ(status, 0);
 }
