@@ -38,7 +38,8 @@ install(FILES ${PROJECT_BINARY_DIR}/sectile.pc DESTINATION ${pkgconfig})
 # As in the tree, so that links between the documents hold.
 set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${documents})
-install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
+  PATTERN "site" EXCLUDE)
 install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "find_package/CMakeLists.txt")
 
 # The man page and the completions are made from the program's help.
