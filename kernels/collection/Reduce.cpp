@@ -159,8 +159,14 @@ KernelSpec sectile::reduceSpec() {
   const auto many = spec.defaults;
   spec.defaults = [many](const Invocation &call, const std::string &target) {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
-    if (rows >= programs || n <= longestPart)
-      return many(call, target);
+    if (rows >= programs || n <= longestPart) {
+      Config config = many(call, target);
+      // More warps have more loads under way, which is all that a sum waits for.
+      std::int64_t &warps = config["warps"];
+      if (warps == 4 && config["block"] * config["rows"] > 32 * warps * warpSize(target))
+        warps = 8;
+      return config;
+    }
     const RowBlocks part = rowBlocksFor(rows, n, longestPart, call.dtype("x"), target);
     return Config{{"block", part.block}, {"rows", part.rows}, {"warps", part.warps}};
   };
