@@ -2,6 +2,7 @@
 // both are about as long; the combinations of an axis's fields are its steps.
 #include "tools/sectile/cache/HeatMap.h"
 #include "autotune/Svg.h"
+#include "tools/sectile/Execute.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
 #include <cmath>
@@ -152,7 +153,8 @@ public:
 private:
   std::string title() const {
     return problem.key.kernel + " " + autotune::describe(problem.key.shape) + ", " +
-           problem.key.dtypes + ", " + problem.key.device;
+           problem.key.dtypes + ", " + problem.key.device +
+           (isSimulated(problem.key.device) ? ", simulated" : "");
   }
 
   void drawCell(Svg &svg, double panelY, const Measurement &m, bool best) const {
@@ -200,7 +202,7 @@ private:
   double left = 0, top = 0, bestTime = 1;
 };
 
-constexpr double legendWidth = 830, legendHeight = 56;
+constexpr double legendWidth = 860, legendHeight = 56;
 
 void drawLegend(Svg &svg) {
   const double x = margin, y = margin, step = 4;
@@ -210,14 +212,14 @@ void drawLegend(Svg &svg) {
   for (const double ratio : {1.0, 1.5, 2.0, 3.0, 4.0})
     svg.text(x + 160 * std::log(ratio) / std::log(worstShown), y + 27,
              ratio == worstShown ? "4+" : fixed(ratio).substr(0, 3), Svg::Middle, 10);
-  svg.text(x + 180, y + 11, "times the best's time");
-  double at = x + 310;
+  svg.text(x + 180, y + 11, "time relative to the best");
+  double at = x + 330;
   for (const Verdict verdict : {Verdict::Hopeless, Verdict::Wrong, Verdict::Failed,
                                 Verdict::DoesNotFit, Verdict::TimedOut, Verdict::Unfinished}) {
     svg.rectangle(at, y - 2, 16, 16, {.fill = "#dddddd"});
     svg.text(at + 8, y + 10, Panel::mark(verdict), Svg::Middle, 10);
     svg.text(at + 20, y + 10, name(verdict));
-    at += 75;
+    at += 36 + letter * static_cast<double>(std::string_view(name(verdict)).size());
   }
 }
 
