@@ -145,6 +145,22 @@ LogicalResult checkDots(func::FuncOp kernel, const Target &target) {
   return failure(result.wasInterrupted());
 }
 
+/// What not every target has.
+LogicalResult checkInstruction(Operation *op, const Target &target) {
+  bool hasIt = true;
+  if (isa<cta::AsyncCopyOp>(op))
+    hasIt = target.asyncCopy;
+  else if (isa<cta::TensorCopyBlockOp, cta::TensorCopyOp, cta::TensorStoreBlockOp,
+               cta::TensorStoreOp, cta::TensorStoreWaitOp, cta::MbarriersOp, cta::MbarrierWaitOp,
+               cta::MbarrierArriveOp, cta::ClusterBarrierOp, cta::ClusterAcquireOp>(op))
+    hasIt = target.tensorCopy;
+  else if (isa<cta::TurnWaitOp, cta::TurnPassOp, cta::ProxyFenceOp>(op))
+    hasIt = target.vendor == Vendor::Nvidia;
+  if (hasIt)
+    return success();
+  return op->emitOpError() << target.name << " has no such instruction";
+}
+
 /// Buffers and channels are no values that a loop or a branch could choose.
 LogicalResult checkBuffers(Operation *op) {
   if (isa<cta::ChannelOp, cta::AllocOp>(op))
@@ -342,7 +358,8 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
     return failure();
   WalkResult result = kernel.walk([&](Operation *op) {
     auto copy = dyn_cast<cta::AsyncCopyBlockOp>(op);
-    bool fine = succeeded(checkBuffers(op)) && succeeded(checkVector(op)) &&
+    bool fine = succeeded(checkInstruction(op, target)) && succeeded(checkBuffers(op)) &&
+                succeeded(checkVector(op)) &&
                 (!copy || succeeded(isOfThreads(op, copy.getLayout().getLayout())));
     return fine ? WalkResult::advance() : WalkResult::interrupt();
   });

@@ -12,6 +12,8 @@
 // RUN: not sectile-opt --assign-layouts %t/gives.mlir 2>&1 | FileCheck %s --check-prefix=GIVES
 // RUN: not sectile-opt --assign-layouts %t/early.mlir 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not sectile-opt --assign-layouts %t/instruction.mlir 2>&1 | FileCheck %s --check-prefix=INSTRUCTION
+// RUN: not sectile-opt --place-shared %t/mbarriers.mlir 2>&1 | FileCheck %s --check-prefix=MBARRIERS
+// RUN: not sectile-opt --place-shared %t/fence.mlir 2>&1 | FileCheck %s --check-prefix=FENCE
 // RUN: not sectile-opt --assign-layouts %t/sums.mlir 2>&1 | FileCheck %s --check-prefix=SUMS
 // RUN: not sectile-opt --lower-debug %t/laid.mlir 2>&1 | FileCheck %s --check-prefix=LAID
 // RUN: not sectile-opt --lower-debug %t/view.mlir 2>&1 | FileCheck %s --check-prefix=VIEW
@@ -95,6 +97,22 @@ func.func @f(%x: f16, %y: f32) attributes {tile.kernel} {
   %0 = tile.splat %x : f16 -> tensor<64x64xf16>
   %1 = tile.splat %y : f32 -> tensor<64x64xf32>
   %2 = cta.dot %0, %0, %1 by [32, 8, 8] : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+  return
+}
+}
+//--- mbarriers.mlir
+// MBARRIERS: 'cta.mbarriers' op gfx1100 has no such instruction
+module attributes {cta.target = "gfx1100"} {
+func.func @f() attributes {tile.kernel} {
+  %0 = cta.mbarriers : !cta.mbarriers<3>
+  return
+}
+}
+//--- fence.mlir
+// FENCE: 'cta.proxy_fence' op gfx942 has no such instruction
+module attributes {cta.target = "gfx942"} {
+func.func @f() attributes {tile.kernel} {
+  cta.proxy_fence
   return
 }
 }
