@@ -75,7 +75,7 @@ def test_info():
 def test_demo():
     words = ("demo", "--device", "virtual:sm_80")
     out = done(*words).out
-    for word in ("first run (simulated)", "largest value", "allowed", "M=512"):
+    for word in ("simulated times", "1st run", "largest", "allowed", "M=512"):
         assert word in out, (word, out)
     answer = json.loads(done(*words, "--json").out)
     assert answer["simulated"] is True and len(answer["kernels"]) == 5, answer

@@ -4,6 +4,7 @@
 #include "runtime/CompileCache.h"
 #include "runtime/LaunchAccess.h"
 #include "tests/fake/fake_cuda.h"
+#include "tests/unit/Message.h"
 #include <atomic>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <thread>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -45,15 +47,6 @@ Kernel inPairs{"in_pairs", [](Ptr<float> x) {
                  program_clusters(2);
                  store(x, program_id(0) + program_id(1) * num_programs(2));
                }};
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 uint64_t compiled() {
   const auto counts = runtime::CompileCache::get().counts();

@@ -1,6 +1,7 @@
 // Devices among other people's: contexts and events of other libraries, several devices in one
 // process, devices that are lost and opened again. Over the fake CUDA driver and virtual GPUs.
 #include "tests/fake/fake_cuda.h"
+#include "tests/unit/Message.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include <sectile/sectile.h>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -30,15 +32,6 @@ void destroy(void *context) {
   fake<decltype(&fakeCudaDestroyContext)>("fakeCudaDestroyContext")(context);
 }
 void breakDevice(int device) { fake<decltype(&fakeCudaBreak)>("fakeCudaBreak")(device); }
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::vector<float> sumOn(const Device &device) {
   auto x = device.upload(std::vector<float>{1, 2, 3}), z = device.allocate<float>(3);

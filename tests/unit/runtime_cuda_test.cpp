@@ -2,6 +2,7 @@
 // path included.
 #include "runtime/cuda/CudaDevice.h"
 #include "tests/fake/fake_cuda.h"
+#include "tests/unit/Message.h"
 #include <cmath>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 
 using namespace sectile;
 using runtime::GridExtents;
+using sectile::test::message;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -39,15 +41,6 @@ template <class Round> void expectNothingLeft(Round round) {
   EXPECT_EQ(live(), before);
 }
 FakeLaunch lastLaunch() { return fake<decltype(&fakeCudaLastLaunch)>("fakeCudaLastLaunch")(); }
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 Artifact artifact(const std::string &entry, unsigned sharedBytes = 0) {
   Artifact result;

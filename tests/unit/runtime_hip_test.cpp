@@ -2,6 +2,7 @@
 // done.
 #include "runtime/DeviceImpl.h"
 #include "tests/fake/fake_cuda.h"
+#include "tests/unit/Message.h"
 #include <cmath>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <sectile/buffer.h>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -26,15 +28,6 @@ void failNext(const char *symbol, int error) {
   fake<decltype(&fakeCudaFail)>("fakeCudaFail")(symbol, error, 1);
 }
 int live() { return fake<decltype(&fakeCudaLive)>("fakeCudaLive")(); }
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 class RuntimeHip : public testing::Test {
 protected:

@@ -1,11 +1,13 @@
 // The virtual GPU behind the public interface: memory, launches, findings as errors, graphs.
 #include "VirtualTest.h"
 #include "runtime/virtual/VirtualDevice.h"
+#include "tests/unit/Message.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <sectile/buffer.h>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -13,15 +15,6 @@ namespace {
 
 // Without a CUDA driver, whatever the machine has.
 const bool withoutCuda = setenv("SECTILE_CUDA_LIBRARY", "", 1) == 0;
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // z[i] = x[i] + x[i] for i < n.
 const char twice[] = R"(

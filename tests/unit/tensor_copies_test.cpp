@@ -1,9 +1,11 @@
 // Tensors copied to the host, from it, and from device to device, of any strides.
 #include "ops/Devices.h"
+#include "tests/unit/Message.h"
 #include <gmock/gmock.h>
 #include <numeric>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::HasSubstr;
 
 namespace {
@@ -14,15 +16,6 @@ std::vector<float> counted(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 0.0f);
   return values;
-}
-
-template <class E, class F> std::string message(F &&f) {
-  try {
-    f();
-  } catch (const E &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST_P(TensorCopies, DownloadsInTheOrderOfTheExtents) {

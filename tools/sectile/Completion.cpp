@@ -64,6 +64,15 @@ std::string wordsBelow(const std::string &first) {
   return text;
 }
 
+// Commands that have words of their own.
+std::set<std::string> groups() {
+  std::set<std::string> names;
+  for (const Command *command : shown())
+    if (const auto words = wordsOf(*command); !words.second.empty())
+      names.insert(words.first);
+  return names;
+}
+
 void printBash() {
   std::cout << "# bash completion of sectile, made by `sectile completion bash`.\n"
                "_sectile() {\n"
@@ -74,11 +83,7 @@ void printBash() {
                "    COMPREPLY=($(compgen -W \""
             << firstWords() << " --version --help\" -- \"$current\"))\n"
             << "    return\n  fi\n";
-  std::set<std::string> groups;
-  for (const Command *command : shown())
-    if (const auto words = wordsOf(*command); !words.second.empty())
-      groups.insert(words.first);
-  for (const std::string &group : groups)
+  for (const std::string &group : groups())
     std::cout << "  if [[ $command == " << group << " ]]; then\n"
               << "    if ((COMP_CWORD == 2)); then\n      COMPREPLY=($(compgen -W \""
               << wordsBelow(group) << "\" -- \"$current\"))\n      return\n    fi\n"
@@ -147,11 +152,7 @@ void printZsh() {
                "    compadd "
             << firstWords() << " --version --help\n    return\n  fi\n"
             << "  local skipped=1\n";
-  std::set<std::string> groups;
-  for (const Command *command : shown())
-    if (const auto words = wordsOf(*command); !words.second.empty())
-      groups.insert(words.first);
-  for (const std::string &group : groups)
+  for (const std::string &group : groups())
     std::cout << "  if [[ $command == " << group << " ]]; then\n"
               << "    if ((CURRENT == 3)); then\n      compadd " << wordsBelow(group)
               << "\n      return\n    fi\n"

@@ -45,14 +45,13 @@ std::string number(double value) {
 int sectile::tool::runDemo(const CommandLine &line) {
   const Device device = openDevice(line.value("--device"));
   const bool json = line.has("--json");
-  const std::string kind = isSimulated(device.name()) ? " (simulated)" : "";
   if (!json)
-    std::cout << "Sectile on " << device.name() << " (" << device.description() << ")\n\n";
+    std::cout << "Sectile on " << device.name() << " (" << device.description() << ")"
+              << (isSimulated(device.name()) ? ", simulated times" : "") << "\n\n";
   llvm::json::Array rows;
   bool ok = true;
   Table table;
-  table.row({"kernel", "shape", "first run" + kind, "next run" + kind, "largest value", "max error",
-             "allowed", ""});
+  table.row({"kernel", "shape", "1st run", "2nd run", "largest", "max error", "allowed", ""});
   for (const Case &demo : cases()) {
     const KernelSpec &kernel = findKernel(demo.kernel);
     std::map<std::string, GivenTensor> types;

@@ -1,25 +1,18 @@
 // Tensors of other libraries in calls of the library, and results for other libraries.
 #include "../ops/Devices.h"
+#include "tests/unit/Message.h"
 #include <dlpack/dlpack.h>
 #include <gmock/gmock.h>
 #include <sectile/dlpack.h>
 #include <sectile/kernels.h>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::HasSubstr;
 
 namespace {
 
 SECTILE_ON_DEVICES(DLPack);
-
-template <class F> std::string refusal(F &&f) {
-  try {
-    f();
-  } catch (const LaunchError &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // What another library would hand over: a matrix in memory of the device.
 struct Foreign {
@@ -118,33 +111,34 @@ TEST_P(DLPack, ResultsKeepTheirMemory) {
 TEST_P(DLPack, OtherDevicesAndTypesAreRefused) {
   Foreign x(device, {1, 2, 3, 4}, 2, 2);
   DLTensor &t = x.managed.dl_tensor;
-  const auto message = [&] { return refusal([&] { from_dlpack(device, t); }); };
+  const auto refused = [&] { return message<LaunchError>([&] { from_dlpack(device, t); }); };
   const DLDevice own = t.device;
   t.device.device_type = kDLMetal;
   EXPECT_THAT(
-      message(),
+      refused(),
       HasSubstr("a DLPack tensor in memory of another kind (DLPack's number 8) was given for " +
                 device.name()));
   t.device = own;
   t.device.device_id += 1;
-  EXPECT_THAT(message(), HasSubstr("a DLPack tensor on device " +
+  EXPECT_THAT(refused(), HasSubstr("a DLPack tensor on device " +
                                    std::to_string(t.device.device_id) + " of its kind"));
   t.device = own;
   t.dtype = {kDLComplex, 64, 1};
-  EXPECT_EQ(message(), "Sectile has no type for a DLPack tensor of type code 5 with 64 bits and 1 "
+  EXPECT_EQ(refused(), "Sectile has no type for a DLPack tensor of type code 5 with 64 bits and 1 "
                        "lane");
   t.dtype = {kDLFloat, 32, 4};
-  EXPECT_THAT(message(), HasSubstr("32 bits and 4 lanes"));
+  EXPECT_THAT(refused(), HasSubstr("32 bits and 4 lanes"));
   t.dtype = {kDLFloat, 32, 1};
   t.shape[0] = -1;
-  EXPECT_THAT(message(), HasSubstr("a negative extent"));
+  EXPECT_THAT(refused(), HasSubstr("a negative extent"));
   t.shape[0] = 3;
   t.strides[0] = INT64_MAX;
-  EXPECT_THAT(message(), HasSubstr("beyond 64 bits"));
+  EXPECT_THAT(refused(), HasSubstr("beyond 64 bits"));
   t.shape[0] = 0;
-  EXPECT_EQ(message(), "nothing was thrown");
+  EXPECT_EQ(refused(), "nothing was thrown");
   const Tensor<float, 1> bare(x.buffer.data(), {4}, {1});
-  EXPECT_THAT(refusal([&] { to_dlpack<DLManagedTensor>(bare); }), HasSubstr("a bare address"));
+  EXPECT_THAT(message<LaunchError>([&] { to_dlpack<DLManagedTensor>(bare); }),
+              HasSubstr("a bare address"));
 }
 
 } // namespace

@@ -1,10 +1,12 @@
 // The typed functions of <sectile/kernels.h>: the same results as calls by name, written in place
 // where outputs are given; outputs of another shape are refused.
 #include "../ops/Devices.h"
+#include "tests/unit/Message.h"
 #include <gmock/gmock.h>
 #include <sectile/kernels.h>
 
 using namespace sectile;
+using sectile::test::message;
 using testing::HasSubstr;
 namespace sc = sectile;
 
@@ -50,15 +52,6 @@ template <class T, int N> void expectPlace(const Tensor<T, N> &typed, const Tens
   EXPECT_EQ(typed.strides(), given.strides());
 }
 
-template <class F> std::string refusal(F &&f) {
-  try {
-    f();
-  } catch (const LaunchError &error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST_P(Typed, Matmul) {
   const auto a = numbers<half>({20, 24}), b = numbers<half>({18, 24}, 2);
   const auto bias = numbers<half>({18}, 3);
@@ -83,9 +76,9 @@ TEST_P(Typed, Matmul) {
   const auto given = matmul(stream, a, b, options, to);
   expectPlace(given, to);
   expectSame(to, named, "c");
-  EXPECT_EQ(refusal([&] { matmul(stream, a, b, options, room<half>({20, 19})); }),
+  EXPECT_EQ(message<LaunchError>([&] { matmul(stream, a, b, options, room<half>({20, 19})); }),
             "matmul: c is given as f16 [20, 19], but is f16 [20, 18]");
-  EXPECT_THAT(refusal([&] { matmul(stream, a, a); }), HasSubstr("K is 20 in b"));
+  EXPECT_THAT(message<LaunchError>([&] { matmul(stream, a, a); }), HasSubstr("K is 20 in b"));
 }
 
 TEST_P(Typed, MatmulsOfBatchesAndOtherElements) {
@@ -139,8 +132,9 @@ TEST_P(Typed, LayerNorm) {
     expectSame(out.mean, named, "mean");
     expectSame(out.rstd, named, "rstd");
   }
-  EXPECT_EQ(refusal([&] { layer_norm(stream, x, {}, {{to.y, room({3, 2}), to.rstd}}); }),
-            "layer_norm: mean is given as f32 [3, 2], but is f32 [2, 3]");
+  EXPECT_EQ(
+      message<LaunchError>([&] { layer_norm(stream, x, {}, {{to.y, room({3, 2}), to.rstd}}); }),
+      "layer_norm: mean is given as f32 [3, 2], but is f32 [2, 3]");
 
   const NamedTensors gradients =
       run_kernel(stream, "layer_norm_backward",
@@ -154,7 +148,8 @@ TEST_P(Typed, LayerNorm) {
     expectSame(*out.db, gradients, "db");
   }
   EXPECT_FALSE(layer_norm_backward(stream, x, to.mean, to.rstd, dy).dw);
-  EXPECT_THAT(refusal([&] { layer_norm_backward(stream, x, to.mean, to.rstd, dy, {}, places); }),
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { layer_norm_backward(stream, x, to.mean, to.rstd, dy, {}, places); }),
               HasSubstr("there is no output 'db'"));
 }
 
@@ -173,8 +168,9 @@ TEST_P(Typed, RmsNorm) {
     expectSame(*out.h, named, "h");
   }
   EXPECT_FALSE(rms_norm(stream, x).h);
-  EXPECT_EQ(refusal([&] { rms_norm(stream, x, {}, {{room<half>({4, 40}), to.rstd}}); }),
-            "rms_norm: y is given as f16 [4, 40], but is f16 [5, 40]");
+  EXPECT_EQ(
+      message<LaunchError>([&] { rms_norm(stream, x, {}, {{room<half>({4, 40}), to.rstd}}); }),
+      "rms_norm: y is given as f16 [4, 40], but is f16 [5, 40]");
 
   const NamedTensors gradients = run_kernel(
       stream, "rms_norm_backward",
@@ -186,7 +182,7 @@ TEST_P(Typed, RmsNorm) {
     expectSame(out.dx, gradients, "dx");
     expectSame(*out.dw, gradients, "dw");
   }
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(message<LaunchError>([&] {
               rms_norm_backward(stream, x, to.rstd, dy, backward, {{places.dx, room<half>({41})}});
             }),
             "rms_norm_backward: dw is given as f16 [41], but is f16 [40]");
@@ -201,7 +197,7 @@ TEST_P(Typed, Softmax) {
     const auto to = room({40, 3}).transpose();
     expectPlace(function(to), to);
     expectSame(to, named, output);
-    EXPECT_EQ(refusal([&] { function(room({3, 39})); }),
+    EXPECT_EQ(message<LaunchError>([&] { function(room({3, 39})); }),
               std::string(kernel) + ": " + output + " is given as f32 [3, 39], but is f32 [3, 40]");
   };
   using To = std::optional<Tensor<float, 2>>;
@@ -246,9 +242,10 @@ TEST_P(Typed, CrossEntropy) {
       expectSame(out.loss, named, "loss");
       expectSame(out.lse, named, "lse");
     }
-    EXPECT_THAT(
-        refusal([&] { cross_entropy(stream, logits, targets, options, {{room({2, 2}), to.lse}}); }),
-        HasSubstr("cross_entropy: loss is given as f32 [2, 2], but is f32 ["));
+    EXPECT_THAT(message<LaunchError>([&] {
+                  cross_entropy(stream, logits, targets, options, {{room({2, 2}), to.lse}});
+                }),
+                HasSubstr("cross_entropy: loss is given as f32 [2, 2], but is f32 ["));
 
     const auto place = room({2, 3, 40});
     expectPlace(cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options, place),
@@ -256,7 +253,7 @@ TEST_P(Typed, CrossEntropy) {
     expectSame(place, gradient, "dlogits");
     expectSame(cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options), gradient,
                "dlogits");
-    EXPECT_EQ(refusal([&] {
+    EXPECT_EQ(message<LaunchError>([&] {
                 cross_entropy_backward(stream, logits, targets, to.lse, to.loss, options,
                                        room({2, 3, 41}));
               }),
@@ -288,7 +285,7 @@ TEST_P(Typed, Rope) {
     expectSame(call(swapped, options), named, name);
     expectSame(call(x, {.offset = 7}), run_kernel(stream, kernel, {{in, x}}, {{"offset", "7"}}),
                name);
-    EXPECT_EQ(refusal([&] { call(x, {}, room({2, 3, 5, 8})); }),
+    EXPECT_EQ(message<LaunchError>([&] { call(x, {}, room({2, 3, 5, 8})); }),
               std::string(kernel) + ": " + name +
                   " is given as f32 [2, 3, 5, 8], but is f32 [2, 3, 5, 16]");
   }
@@ -316,7 +313,7 @@ TEST_P(Typed, Conv2d) {
   const auto to = room({2, 6, 4, 4});
   expectPlace(conv2d(stream, x, w, options, to), to);
   expectSame(to, named, "y");
-  EXPECT_EQ(refusal([&] { conv2d(stream, x, w, options, room({2, 6, 4, 5})); }),
+  EXPECT_EQ(message<LaunchError>([&] { conv2d(stream, x, w, options, room({2, 6, 4, 5})); }),
             "conv2d: y is given as f32 [2, 6, 4, 5], but is f32 [2, 6, 4, 4]");
   const auto images = numbers({2, 7, 8, 4}), filters = numbers({6, 3, 2, 4}, 2);
   expectSame(conv2d(stream, images, filters, {.nhwc = true}),
@@ -332,7 +329,7 @@ TEST_P(Typed, Conv2d) {
     expectSame(out.dw, gradients, "dw");
     expectSame(*out.db, gradients, "db");
   }
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(message<LaunchError>([&] {
               conv2d_backward(stream, x, w, dy, options, {{places.dx, places.dx, places.db}});
             }),
             "conv2d_backward: dw is given as f32 [2, 4, 7, 8], but is f32 [6, 2, 3, 2]");
