@@ -12,12 +12,11 @@ static VirtualSpeed measure(const Device &device, runtime::VirtualDevice &machin
   const Invocation call = resolveTypical(findKernel(name), "f16", extents, {});
   const Config config = completeConfig(call, device.target(), {});
   std::vector<detail::Memory> memory;
-  VirtualSpeed speed{name, "", 1e9, 0, 0};
+  VirtualSpeed speed{call, 1e9, 0, 0};
   for (const TensorType &type : call.tensors) {
     const HostArray zeros(type.dtype, type.shape);
     memory.emplace_back(device, zeros.data.size());
     memory.back().upload(zeros.data.data());
-    speed.shapes += (speed.shapes.empty() ? "" : " ") + toString(type.shape);
   }
   for (int i = 0; i < 4; ++i) { // the first one compiles
     const auto start = std::chrono::steady_clock::now();

@@ -2,16 +2,15 @@
 #ifndef SECTILE_BENCH_VIRTUAL_H
 #define SECTILE_BENCH_VIRTUAL_H
 
+#include "kernels/Registry.h"
 #include <cstdint>
 #include <sectile/device.h>
-#include <string>
 #include <vector>
 
 namespace sectile::bench {
 
 struct VirtualSpeed {
-  std::string kernel;
-  std::string shapes;
+  Invocation call;
   double seconds; ///< of one launch, checks on; the fastest of three
   std::uint64_t blocks, mma;
 };

@@ -23,7 +23,7 @@ struct Figures {
 
 // About one unit in the last place of value.
 double spacing(DType dtype, double value) {
-  return withType(dtype, [&](auto zero) -> double {
+  return with_type(dtype, [&](auto zero) -> double {
     using Limits = std::numeric_limits<decltype(zero)>;
     if constexpr (Limits::is_integer)
       return 0;
@@ -38,8 +38,8 @@ double spacing(DType dtype, double value) {
 Accuracy sectile::judge(const HostArray &output, const HostArray &exact, const HostArray &base,
                         double factor) {
   assert(output.shape == exact.shape && output.shape == base.shape);
-  const auto out = output.toDouble(), ref = exact.toDouble(), own = base.toDouble();
-  const auto rounded = HostArray(output.dtype, output.shape, ref).toDouble();
+  const auto out = output.to_double(), ref = exact.to_double(), own = base.to_double();
+  const auto rounded = HostArray(output.dtype, output.shape, ref).to_double();
 
   Accuracy result;
   result.count = static_cast<std::int64_t>(out.size());

@@ -10,7 +10,7 @@ namespace {
 // Each number a unit in the last place up or down.
 HostArray neighbourOf(const HostArray &array, double unit, std::mt19937_64 &random) {
   HostArray result = array;
-  withType(array.dtype, [&](auto zero) {
+  with_type(array.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::numeric_limits<T>::is_integer)
       for (T &value : result.as<T>())

@@ -1,5 +1,6 @@
 // Arrays to the device, the launch, arrays back, and the comparison with the reference.
 #include "kernels/Execute.h"
+#include "kernels/InputError.h"
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include <algorithm>
@@ -140,9 +141,26 @@ static std::vector<HostArray> asSpecified(const Invocation &call,
   assert(isOneForEach(inputs, call));
   std::vector<HostArray> specified;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    specified.push_back(call.tensors[i].present ? permuted(inputs[i], call.storedAxes(i))
+    specified.push_back(call.tensors[i].present ? permuted(inputs[i], call.stored_axes(i))
                                                 : HostArray());
   return specified;
+}
+
+// A reference may be anybody's.
+static void requireOutputs(const Invocation &call, std::span<const HostArray> outputs,
+                           std::size_t inputs) {
+  const auto fail = [&](const std::string &what) {
+    throw InputError(call.kernel->name + ": its reference gives " + what);
+  };
+  if (outputs.size() != call.tensors.size() - inputs)
+    fail(std::to_string(outputs.size()) + " outputs instead of " +
+         std::to_string(call.tensors.size() - inputs));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const TensorType &type = call.tensors[inputs + i];
+    if (type.present && outputs[i].count() != elementCount(type.shape))
+      fail(call.kernel->arguments[inputs + i].name + " as " + toString(outputs[i].shape) +
+           " instead of " + toString(type.shape));
+  }
 }
 
 void checkContents(const Invocation &call, std::span<const HostArray> inputs) {
@@ -155,10 +173,13 @@ std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const 
   const std::vector<HostArray> specified = asSpecified(call, inputs);
   if (call.kernel->contents)
     call.kernel->contents(call, specified);
+  if (!call.kernel->reference)
+    throw InputError(call.kernel->name + ": it has no reference to compare with");
   std::vector<HostArray> outputs = call.kernel->reference(call, specified, arithmetic);
+  requireOutputs(call, outputs, inputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (call.tensors[inputs.size() + i].present)
-      outputs[i] = permuted(outputs[i], inverse(call.storedAxes(inputs.size() + i)));
+      outputs[i] = permuted(outputs[i], inverse(call.stored_axes(inputs.size() + i)));
   return outputs;
 }
 

@@ -34,10 +34,10 @@ HostArray::HostArray(DType dtype, Shape extents, std::span<const double> values)
 
 std::int64_t HostArray::count() const { return elementCount(shape); }
 
-std::vector<double> HostArray::toDouble() const {
+std::vector<double> HostArray::to_double() const {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(count()));
-  withType(dtype, [&](auto zero) {
+  with_type(dtype, [&](auto zero) {
     for (auto element : as<decltype(zero)>())
       values.push_back(static_cast<double>(element));
   });
@@ -46,7 +46,7 @@ std::vector<double> HostArray::toDouble() const {
 
 void HostArray::assign(std::span<const double> values) {
   assert(static_cast<std::int64_t>(values.size()) == count());
-  withType(dtype, [&](auto zero) {
+  with_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     auto elements = as<T>();
     for (std::size_t i = 0; i < elements.size(); ++i) {

@@ -1,12 +1,3 @@
-// The fault of who calls, not of the work: a file, an argument or an option that cannot be used.
+// Where the library's own files find InputError.
 #pragma once
-#include <sectile/error.h>
-
-namespace sectile {
-
-class InputError : public Error {
-public:
-  using Error::Error;
-};
-
-} // namespace sectile
+#include <sectile/input_error.h>

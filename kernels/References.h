@@ -2,16 +2,9 @@
 #pragma once
 #include "kernels/HostArray.h"
 #include <optional>
+#include <sectile/reference.h>
 
 namespace sectile {
-
-// The numbers a reference computes with.
-enum class Arithmetic {
-  exact, // float64 throughout; results are float64
-  own,   // the kernel's own dtypes: sums in float, every intermediate array rounded to the inputs'
-         // type, as a chain of unfused kernels would. How far this is from `exact` says what
-         // accuracy can be asked of a kernel.
-};
 
 // z = x + y
 HostArray vectorAddReference(const HostArray &x, const HostArray &y, Arithmetic arithmetic);

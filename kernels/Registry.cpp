@@ -4,9 +4,13 @@
 #include "kernels/Families.h"
 #include "kernels/InputError.h"
 #include "kernels/KernelFamilies.h"
+#include "kernels/SpecCheck.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
+#include <mutex>
 #include <numeric>
+#include <sectile/register_kernel.h>
+#include <sectile/version.h>
 #include <stdexcept>
 
 using namespace sectile;
@@ -30,42 +34,51 @@ constexpr Family families[] = {{"elementwise", elementwiseKernels},
                                {"collections", collectionKernels}};
 
 struct Registry {
-  std::vector<KernelSpec> kernels;
+  std::mutex mutex; // guards the lists; a kernel that is there stays as and where it is
+  std::deque<KernelSpec> kernels;
   std::vector<KernelFamily> byFamily;
 
   Registry() {
-    std::vector<std::size_t> ends;
-    for (const Family &family : families) {
+    for (const Family &family : families)
       for (KernelSpec &kernel : family.kernels())
-        kernels.push_back(std::move(kernel));
-      ends.push_back(kernels.size());
-    }
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      byFamily.push_back({families[i].name, {}});
-      for (; next < ends[i]; ++next)
-        byFamily.back().kernels.push_back(&kernels[next]);
-    }
+        add(std::move(kernel), family.name);
+  }
+
+  void add(KernelSpec kernel, std::string_view family) {
+    kernels.push_back(std::move(kernel));
+    auto place = std::find_if(byFamily.begin(), byFamily.end(),
+                              [&](const KernelFamily &one) { return one.name == family; });
+    if (place == byFamily.end())
+      place = byFamily.insert(place, {std::string(family), {}});
+    place->kernels.push_back(&kernels.back());
+  }
+
+  const KernelSpec *find(std::string_view name) const {
+    for (const KernelSpec &kernel : kernels)
+      if (kernel.name == name)
+        return &kernel;
+    return nullptr;
   }
 };
 
-const Registry &registry() {
-  static const Registry registry;
+Registry &registry() {
+  static Registry registry;
   return registry;
 }
 } // namespace
 
-const std::vector<KernelSpec> &sectile::kernelRegistry() { return registry().kernels; }
+const std::deque<KernelSpec> &sectile::kernelRegistry() { return registry().kernels; }
 
 const std::vector<KernelFamily> &sectile::kernelFamilies() { return registry().byFamily; }
 
 const KernelSpec &sectile::findKernel(std::string_view name) {
-  for (const KernelSpec &kernel : kernelRegistry())
-    if (kernel.name == name)
-      return kernel;
+  Registry &all = registry();
+  std::lock_guard lock(all.mutex);
+  if (const KernelSpec *kernel = all.find(name))
+    return *kernel;
   const KernelSpec *nearest = nullptr;
   unsigned distance = 0;
-  for (const KernelSpec &kernel : kernelRegistry()) {
+  for (const KernelSpec &kernel : all.kernels) {
     const unsigned far = llvm::StringRef(name).edit_distance(kernel.name);
     if (!nearest || far < distance)
       nearest = &kernel, distance = far;
@@ -75,6 +88,19 @@ const KernelSpec &sectile::findKernel(std::string_view name) {
   throw InputError(
       "there is no kernel '" + std::string(name) + "'; " +
       (isGuess ? "is it '" + nearest->name + "'?" : "`sectile list` names those of the library"));
+}
+
+void sectile::detail::registerKernel(KernelSpec &kernel, std::string_view family,
+                                     std::uint64_t layout) {
+  if (layout != descriptionLayout)
+    throw InputError("a kernel was described by the headers of another version of Sectile than " +
+                     std::string(version()) + ": build its library again with those of this one");
+  completeSpec(kernel);
+  Registry &all = registry();
+  std::lock_guard lock(all.mutex);
+  if (all.find(kernel.name))
+    throw InputError("there is a kernel '" + kernel.name + "' already");
+  all.add(std::move(kernel), family);
 }
 
 // The elements that operands of a type are multiplied as, those of the first choice first.
@@ -146,7 +172,7 @@ std::size_t Invocation::index(std::string_view argument) const {
   throw std::logic_error(kernel->name + " has no argument " + std::string(argument));
 }
 
-std::vector<std::size_t> Invocation::storedAxes(std::size_t argument) const {
+std::vector<std::size_t> Invocation::stored_axes(std::size_t argument) const {
   const ArgumentSpec &spec = kernel->arguments[argument];
   std::vector<std::size_t> places(tensors[argument].shape.size());
   std::iota(places.begin(), places.end(), std::size_t{0});

@@ -39,7 +39,7 @@ bool sameLetters(std::string_view a, std::string_view b) {
 }
 
 DType usualTypeIn(const Invocation &call, const ArgumentSpec &spec) {
-  return spec.dtypeBy        ? spec.dtypeBy(call)
+  return spec.dtype_by       ? spec.dtype_by(call)
          : spec.like.empty() ? spec.dtypes.front()
                              : call.dtype(spec.like);
 }
@@ -184,7 +184,7 @@ private:
   }
 
   void dtype(const ArgumentSpec &spec, DType type, const std::string &who) const {
-    if (spec.dtypeBy || !spec.like.empty()) {
+    if (spec.dtype_by || !spec.like.empty()) {
       const DType wanted = usualType(spec);
       if (type != wanted)
         fail(who + " is " + std::string(name_of(type)) + ", but must be " +
@@ -259,6 +259,10 @@ private:
 
 } // namespace
 
+void checkOption(const KernelSpec &kernel, const std::string &name, const std::string &value) {
+  Resolver(kernel).options({{name, value}});
+}
+
 Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTensor> &inputs,
                    const Assignments &options) {
   Resolver resolver(kernel);
@@ -316,7 +320,7 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
       break;
     TensorType &tensor = planned.tensors.emplace_back();
     tensor.present = !spec.optional || std::find(with.begin(), with.end(), spec.name) != with.end();
-    const bool isOwn = !spec.dtypeBy && spec.like.empty(), isFirst = planned.tensors.size() == 1;
+    const bool isOwn = !spec.dtype_by && spec.like.empty(), isFirst = planned.tensors.size() == 1;
     if (auto own = types.find(spec.name); own != types.end())
       tensor.dtype = own->second;
     else if (isOwn && type &&
@@ -391,17 +395,27 @@ Invocation typicalOf(const Invocation &call, const std::map<std::string, std::in
   return resolveTypical(*call.kernel, dtypes, extents, options, with);
 }
 
+// What the kernel says of every field.
+static Config defaultsOf(const Invocation &call, const std::string &target) {
+  Config config = call.kernel->defaults(call, target);
+  for (const ConfigSpec &field : call.kernel->config)
+    if (!config.contains(field.name))
+      throw InputError(call.kernel->name + ": its defaults leave out the configuration field '" +
+                       field.name + "'");
+  return config;
+}
+
 Config ownChoice(const Invocation &call, const std::string &target) {
   const KernelSpec &kernel = *call.kernel;
   if (numerics() == Numerics::any)
-    return kernel.defaults(call, target);
+    return defaultsOf(call, target);
   // Extents that follow from others are left to them.
   std::map<std::string, std::int64_t> extents;
   for (const auto &[axis, unused] : kernel.typical)
     if (std::find(kernel.batch.begin(), kernel.batch.end(), axis) == kernel.batch.end() &&
         call.extents.contains(axis))
       extents[axis] = call.extent(axis);
-  return kernel.defaults(typicalOf(call, extents), target);
+  return defaultsOf(typicalOf(call, extents), target);
 }
 
 Config completeConfig(const Invocation &call, const std::string &target, const Config &given) {

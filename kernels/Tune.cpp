@@ -288,6 +288,8 @@ NamedExtents sectile::bucketOf(const Invocation &call) {
 
 std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device &device,
                                             AutotuneOptions options) {
+  if (call.kernel->spaces.empty())
+    throw InputError(call.kernel->name + ": it has no search space, there is nothing to tune");
   const std::vector<detail::Memory> memory = makeArguments(call, device);
   options.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
   std::vector<TuneReport> reports;
@@ -334,7 +336,7 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
     if (reports.back().interrupted || !reports.back().problem.empty())
       break;
   }
-  if (reports.empty() && !call.kernel->spaces.empty())
+  if (reports.empty())
     throw InputError(
         call.kernel->name +
         ": with these extents it does without what is tuned, there is nothing to tune");

@@ -3,7 +3,6 @@
 #include "kernels/InputError.h"
 #include "kernels/Workspace.h"
 #include "runtime/LaunchAccess.h"
-#include <cassert>
 #include <set>
 
 using namespace sectile;
@@ -96,10 +95,9 @@ void sectile::withUse(const Invocation &call, const Config &config, const Stream
                       std::span<const std::uint64_t> addresses) {
   const std::shared_ptr<Workspace> workspace = Workspace::of(stream);
   const std::unique_lock lock = workspace->begin();
-  Use use(call, config, memory);
-  use.addresses = addresses;
-  use.stream = &stream;
-  use.arena = workspace.get();
+  Use::State state{
+      .memories = memory, .addresses = addresses, .stream = &stream, .arena = workspace.get()};
+  Use use(call, config, state);
   launch(use);
 }
 
@@ -113,9 +111,8 @@ BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,
                                 std::span<const detail::Memory> memory,
                                 std::span<const detail::Memory> workspaces) {
   BoundKernel bound;
-  Use use(call, config, memory);
-  use.workspaces = workspaces;
-  use.bound = &bound;
+  Use::State state{.memories = memory, .bound = &bound, .workspaces = workspaces};
+  Use use(call, config, state);
   call.kernel->apply(use);
   return bound;
 }
@@ -123,10 +120,9 @@ BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,
 BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, const Config &config,
                               const Device &device) {
   BoundKernel bound;
-  Use use(call, config, placed.memory);
-  use.addresses = placed.addresses;
-  use.bound = &bound;
-  use.device = &device;
+  Use::State state{
+      .memories = placed.memory, .addresses = placed.addresses, .bound = &bound, .device = &device};
+  Use use(call, config, state);
   call.kernel->apply(use);
   return bound;
 }
@@ -153,27 +149,58 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
   return distinct;
 }
 
-void Use::lengths(std::size_t argument, std::size_t rank, std::int64_t *extents,
+detail::Memory Use::memory(std::size_t argument) const {
+  return state.memories.empty() ? detail::Memory() : state.memories[argument];
+}
+
+std::uint64_t Use::address(std::size_t argument) const {
+  return state.addresses.empty() ? memory(argument).address() : state.addresses[argument];
+}
+
+const Stream *Use::streamToLaunchIn() const { return state.stream; }
+
+bool Use::hasLaunched() const { return state.hasLaunched; }
+
+void Use::noteLaunch(const Grid &grid) { state.hasLaunched |= grid.x && grid.y && grid.z; }
+
+// Throws Error where a description takes an argument for what it is not.
+static void requireType(const Invocation &call, std::size_t argument, DType dtype,
+                        const std::string &axes, bool isRank) {
+  const TensorType &type = call.tensors[argument];
+  if (type.dtype == dtype && isRank)
+    return;
+  throw Error(call.kernel->name + ": its description takes " +
+              call.kernel->arguments[argument].name + " as " + std::string(name_of(dtype)) +
+              " with " + axes + ", but it is " + std::string(name_of(type.dtype)) + " " +
+              toString(type.shape));
+}
+
+static std::string axesText(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " axis" : " axes");
+}
+
+void Use::lengths(std::size_t argument, DType dtype, std::size_t rank, std::int64_t *extents,
                   std::int64_t *strides) const {
   const TensorType &type = call.tensors[argument];
   if (!type.present)
     return;
-  assert(type.shape.size() == rank);
+  requireType(call, argument, dtype, axesText(rank), type.shape.size() == rank);
   const Shape steps = stridesOf(type);
-  const std::vector<std::size_t> places = call.storedAxes(argument);
+  const std::vector<std::size_t> places = call.stored_axes(argument);
   for (std::size_t i = 0; i < rank; ++i) {
     extents[i] = type.shape[places[i]];
     strides[i] = steps[places[i]];
   }
 }
 
-void Use::mergedLengths(std::size_t argument, std::size_t rank, std::size_t place,
+void Use::mergedLengths(std::size_t argument, DType dtype, std::size_t rank, std::size_t place,
                         std::int64_t *extents, std::int64_t *strides) const {
   const TensorType &type = call.tensors[argument];
   if (!type.present)
     return;
+  requireType(call, argument, dtype, axesText(rank - 1) + " or more",
+              type.shape.size() + 1 >= rank && place < rank);
   const Shape steps = stridesOf(type);
-  assert(type.shape.size() + 1 >= rank && place < rank);
   const std::size_t end = type.shape.size() + 1 - rank + place; // behind the axes that become one
   for (std::size_t i = 0; i < rank; ++i) {
     if (i == place)
@@ -209,29 +236,31 @@ std::size_t Use::placeOfDots(std::size_t argument) const {
 
 detail::Memory Use::allocate(std::size_t bytes, bool zero) {
   detail::Memory memory;
-  if (stream) {
-    memory = arena->take(*stream, bytes);
-  } else if (const std::size_t place = bound ? bound->workspaces.size() : 0;
-             place < workspaces.size() && workspaces[place].bytes() >= bytes) {
-    bound->workspaces.push_back(workspaces[place]);
-    return workspaces[place].slice(0, bytes);
-  } else if (bound && device) {
-    memory = detail::Memory(*device, bytes);
-    bound->workspaces.push_back(memory);
-  } else if (bound) {
-    for (const detail::Memory &argument : memories)
+  if (state.stream) {
+    memory = state.arena->take(*state.stream, bytes);
+  } else if (const std::size_t place = state.bound ? state.bound->workspaces.size() : 0;
+             place < state.workspaces.size() && state.workspaces[place].bytes() >= bytes) {
+    state.bound->workspaces.push_back(state.workspaces[place]);
+    return state.workspaces[place].slice(0, bytes);
+  } else if (state.bound && state.device) {
+    memory = detail::Memory(*state.device, bytes);
+    state.bound->workspaces.push_back(memory);
+  } else if (state.bound) {
+    for (const detail::Memory &argument : state.memories)
       if (argument.owner()) {
         memory = detail::Memory(argument.device(), bytes);
-        bound->workspaces.push_back(memory);
+        state.bound->workspaces.push_back(memory);
         break;
       }
   }
   if (zero && memory.owner() && bytes) {
     const unsigned char byte = 0;
-    memory.fill(&byte, 1, stream);
+    memory.fill(&byte, 1, state.stream);
   }
   return memory;
 }
+
+void Use::keep(detail::BoundLaunch launch) { state.bound->launches.push_back(std::move(launch)); }
 
 void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
               NamedTensors outputs, const Config &chosen) {
@@ -240,14 +269,10 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
       placeArguments(inner, inputs, outputs, [&](const TensorType &) -> AnyTensor {
         throw std::logic_error(std::string(kernel) + ": a part's outputs must all be given");
       });
-  Use part(inner, chosen, placed.memory);
+  Use::State part = state;
+  part.memories = placed.memory;
   part.addresses = placed.addresses;
-  part.stream = stream;
-  part.bound = bound;
-  part.arena = arena;
-  part.workspaces = workspaces;
-  part.device = device;
-  part.hasLaunched = hasLaunched;
-  inner.kernel->apply(part);
-  hasLaunched = part.hasLaunched;
+  Use partUse(inner, chosen, part);
+  inner.kernel->apply(partUse);
+  state.hasLaunched = part.hasLaunched;
 }

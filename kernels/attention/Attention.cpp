@@ -137,7 +137,7 @@ KernelSpec sectile::attentionSpec() {
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
     const AttentionConfig chosen = attentionConfig(use, numbers);
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attention<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), use.tensor<T, 4>("q"),
           use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
           use.tensor<float, 3>("lse"),

@@ -249,7 +249,7 @@ KernelSpec sectile::attentionBackwardSpec() {
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
     const auto lse = use.tensor<float, 3>("lse");
     const auto delta = use.workspace<float, 3>({batches, heads, queries});
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
                  dO = use.tensor<T, 4>("do"),
                  bias = broadcast<T, 4>(use, "bias", {batches, heads, queries, keys});

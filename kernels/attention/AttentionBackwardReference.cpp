@@ -9,7 +9,7 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
                                     const HostArray &o, const HostArray &lse, const HostArray &dO,
                                     const AttentionSettings &settings, std::int64_t batch,
                                     Arithmetic arithmetic) {
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Scores = ReferenceScores<decltype(numbers)>;
     using Number = typename Scores::Number;
     using Numbers = std::vector<Number>;

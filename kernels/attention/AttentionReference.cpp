@@ -11,7 +11,7 @@ std::uint32_t sectile::dropoutThreshold(double probability) {
 AttentionResult sectile::attentionReference(const HostArray &q, const HostArray &k,
                                             const HostArray &v, const AttentionSettings &settings,
                                             std::int64_t batch, Arithmetic arithmetic) {
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Scores = ReferenceScores<decltype(numbers)>;
     using Number = typename Scores::Number;
     const Scores scores(numbers, q, k, settings, batch);

@@ -138,7 +138,7 @@ KernelSpec sectile::attentionVarlenSpec() {
     const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");
     const AttentionNumbers numbers(call);
     const AttentionConfig chosen = attentionConfig(use, numbers);
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attentionVarlen<T>, Grid(packedBlocks(call, "Tq", chosen.m), heads),
           use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
           use.tensor<std::int32_t, 1>("cu_seqlens_q"), use.tensor<std::int32_t, 1>("cu_seqlens_k"),

@@ -197,7 +197,7 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
                           forKeys = attentionConfig(use, numbers, "kv_");
     const auto lse = use.tensor<float, 2>("lse");
     const auto delta = use.workspace<float, 2>({heads, queries});
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto dO = use.tensor<T, 3>("do");
       const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
                               const auto &...results) {

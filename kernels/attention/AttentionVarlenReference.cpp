@@ -144,7 +144,7 @@ AttentionReferenceGradients sectile::attentionVarlenBackwardReference(
     put(result.dv, false, firstKey, one.dv);
     if (settings.bias)
       put(result.dbias, true, firstQuery, one.dbias);
-    const auto sinkSlopes = one.dsinks.toDouble();
+    const auto sinkSlopes = one.dsinks.to_double();
     for (std::size_t i = 0; i < sinks.size(); ++i)
       sinks[i] += sinkSlopes[i];
   }

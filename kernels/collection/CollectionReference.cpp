@@ -11,7 +11,7 @@ namespace {
 
 // Integers are exact in either arithmetic, and stay what they are.
 template <class Formula> auto overNumbers(DType dtype, Arithmetic arithmetic, Formula &&formula) {
-  return withArithmetic(is_floating(dtype) ? dtype : DType::float64, arithmetic, formula);
+  return with_arithmetic(is_floating(dtype) ? dtype : DType::float64, arithmetic, formula);
 }
 
 // PyTorch's order: a NaN beside anything wins.

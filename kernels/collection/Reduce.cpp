@@ -141,7 +141,7 @@ KernelSpec sectile::reduceSpec() {
                     {.name = "y",
                      .output = true,
                      .axes = {"..."},
-                     .dtypeBy =
+                     .dtype_by =
                          [](const Invocation &call) {
                            const int op = opOf(call);
                            const bool wide = op == argmaxOp || op == argminOp ||
@@ -216,7 +216,7 @@ KernelSpec sectile::reduceSpec() {
       use(fold<T, A, A>, Grid(grid, parts), x, between, length, count, first);
       use(fold<A, A, Out>, Grid(grid), between, y, parts, count, chosen);
     };
-    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
+    for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
       using Wide = std::conditional_t<std::integral<T>, std::int64_t, float>;
       using Out = std::conditional_t<std::integral<T>, std::int64_t, T>;
       if (op == argmaxOp || op == argminOp) {

@@ -73,7 +73,7 @@ KernelSpec sectile::scanSpec() {
                     {.name = "y",
                      .output = true,
                      .axes = {"...", "N"},
-                     .dtypeBy =
+                     .dtype_by =
                          [](const Invocation &call) {
                            return opOf(call) <= prodOp && call.dtype("x") == DType::int32
                                       ? DType::int64
@@ -112,7 +112,7 @@ KernelSpec sectile::scanSpec() {
       use(scanRows<T, A, Out, extremes>, Grid(use.call.extent("N") ? programs : 0),
           use.rows<T>("x"), use.rows<Out>("y"), chosen);
     };
-    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
+    for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
       using Wide = std::conditional_t<std::integral<T>, std::int64_t, float>;
       using Out = std::conditional_t<std::integral<T>, std::int64_t, T>;
       if (op == maxOp || op == minOp)

@@ -241,8 +241,8 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
                     return config.at("warps") * warpSize(target) <= config.at("block");
                   }}};
   spec.apply = [keys](Use &use) {
-    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
-                                                  [&]<class T>(T) { sortRows<T>(use, keys); });
+    for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
+                                                   [&]<class T>(T) { sortRows<T>(use, keys); });
   };
   return spec;
 }
@@ -315,8 +315,8 @@ KernelSpec sectile::topkSpec() {
                 config.at("block") >= config.at("warps") * warpSize(target);
        }}};
   spec.apply = [](Use &use) {
-    forDType<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
-                                                  [&]<class T>(T) { topkRows<T>(use); });
+    for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
+                                                   [&]<class T>(T) { topkRows<T>(use); });
   };
   return spec;
 }

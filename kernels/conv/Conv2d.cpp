@@ -75,7 +75,7 @@ KernelSpec sectile::conv2dSpec() {
     const std::int64_t pixels = call.extent("N") * call.extent("P") * call.extent("Q");
     const std::int64_t programs =
         groups * ceilDiv(pixels, chosen.m) * ceilDiv(call.extent("K") / groups, chosen.n);
-    forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
       if constexpr (sizeof(T) == 2)
         if (launchInBoxes<T>(use, conv2dInBoxes<T>, "x", "y", /*ofImage=*/false))
           return;

@@ -363,7 +363,7 @@ void apply(Use &use) {
   if (isDepthwiseImageGradient(call))
     return launchDepthwiseImageGradient(use);
   const std::int64_t groups = call.options.integer("groups");
-  forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
     const Source<T> dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
     bool hasImage = false, hasFilters = depthwise;
     if constexpr (sizeof(T) == 2) {

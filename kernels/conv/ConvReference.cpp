@@ -55,7 +55,7 @@ HostArray sectile::conv2dReference(const Invocation &call, std::span<const HostA
                      rows = call.extent("P"), columns = call.extent("Q"),
                      each = filters / shape.groups;
   const Axes at(inputs[0]), filterAt(inputs[1]), outAt(filters, rows, columns);
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
                w = loadOperand(numbers, call, inputs[1], arithmetic);
@@ -90,7 +90,7 @@ std::vector<HostArray> sectile::conv2dBackwardReference(const Invocation &call,
                      channels = call.extent("C"), own = call.extent("Cg"), rows = call.extent("P"),
                      columns = call.extent("Q"), each = filters / shape.groups;
   const Axes at(inputs[0]), filterAt(inputs[1]), outAt(inputs[3]);
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
                w = loadOperand(numbers, call, inputs[1], arithmetic),

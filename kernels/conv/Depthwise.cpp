@@ -437,13 +437,13 @@ bool sectile::isDepthwiseCandidate(const Config &config, const Invocation &call,
 }
 
 void sectile::launchDepthwise(Use &use) {
-  forDType<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
     launchTaps(use, depthwiseForward<T>, use.tensor<T, 4>("x"), use.tensor<T, 4>("y"), false);
   });
 }
 
 void sectile::launchDepthwiseImageGradient(Use &use) {
-  forDType<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
     launchTaps(use, depthwiseDgrad<T>, use.tensor<T, 4>("dy"), use.tensor<T, 4>("dx"), true);
   });
 }
@@ -451,7 +451,7 @@ void sectile::launchDepthwiseImageGradient(Use &use) {
 void sectile::launchDepthwiseFilterGradient(Use &use) {
   const Invocation &call = use.call;
   const ConvShape shape(call.options);
-  forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
     const auto x = use.tensor<T, 4>("x"), dy = use.tensor<T, 4>("dy");
     const std::int64_t filters = call.extent("K"), taps = call.extent("R") * call.extent("S");
     const int each = filtersOfChannel(call),

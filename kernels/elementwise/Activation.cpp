@@ -75,7 +75,7 @@ KernelSpec sectile::activationSpec() {
     const Together together(use, {"x", "y"});
     const ElementsConfig chosen = elementsConfig(
         use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(activationKernel<T>, programsFor(together, chosen), together.of<T>("x"),
           together.of<T>("y"), chosen);
     });
@@ -103,7 +103,7 @@ KernelSpec sectile::activationBackwardSpec() {
     const Together together(use, {"x", "dy", "dx"});
     const ElementsConfig chosen = elementsConfig(
         use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(activationBackward<T>, programsFor(together, chosen), together.of<T>("x"),
           together.of<T>("dy"), together.of<T>("dx"), chosen);
     });

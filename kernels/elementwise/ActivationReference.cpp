@@ -6,7 +6,7 @@
 using namespace sectile;
 
 HostArray sectile::activationReference(const HostArray &x, Activation kind, Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x);
     for (auto &value : values)
       value = activate(kind, value);
@@ -16,7 +16,7 @@ HostArray sectile::activationReference(const HostArray &x, Activation kind, Arit
 
 HostArray sectile::activationBackwardReference(const HostArray &x, const HostArray &dy,
                                                Activation kind, Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x), gradient = numbers.load(dy);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = gradient[i] * numbers.store(activationDerivative(kind, values[i]));
@@ -26,7 +26,7 @@ HostArray sectile::activationBackwardReference(const HostArray &x, const HostArr
 
 HostArray sectile::gatedReference(const HostArray &gate, const HostArray &up, Activation kind,
                                   Arithmetic arithmetic) {
-  return withArithmetic(gate.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(gate.dtype, arithmetic, [&](auto numbers) {
     auto gates = numbers.load(gate), ups = numbers.load(up);
     for (std::size_t i = 0; i < gates.size(); ++i)
       gates[i] = numbers.store(activate(kind, gates[i])) * ups[i];
@@ -37,7 +37,7 @@ HostArray sectile::gatedReference(const HostArray &gate, const HostArray &up, Ac
 GatedGradients sectile::gatedBackwardReference(const HostArray &gate, const HostArray &up,
                                                const HostArray &dy, Activation kind,
                                                Arithmetic arithmetic) {
-  return withArithmetic(gate.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(gate.dtype, arithmetic, [&](auto numbers) {
     auto gates = numbers.load(gate), ups = numbers.load(up), gradient = numbers.load(dy);
     for (std::size_t i = 0; i < gates.size(); ++i) {
       const auto value = numbers.store(activate(kind, gates[i]));

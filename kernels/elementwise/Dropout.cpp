@@ -62,7 +62,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
     const Together together(use, {from, to});
     const ElementsConfig chosen = elementsConfig(use, together);
     const double p = use.call.options.number("p");
-    forDType<float, half, bfloat16>(use.call.dtype(from), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype(from), [&]<class T>(T) {
       use(dropout<T, Backward>, programsFor(together, chosen), together.of<T>(from),
           together.of<T>(to), static_cast<std::int64_t>(use.call.options.seed("seed")),
           static_cast<float>(p), static_cast<float>(p < 1 ? 1 / (1 - p) : 0), chosen);

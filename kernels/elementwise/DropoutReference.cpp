@@ -7,7 +7,7 @@ using namespace sectile;
 
 HostArray sectile::dropoutReference(const HostArray &x, double p, std::uint64_t seed,
                                     Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x);
     const auto limit = static_cast<float>(p);

@@ -132,8 +132,8 @@ KernelSpec sectile::embeddingSpec() {
   spec.apply = [](Use &use) {
     const EmbeddingConfig chosen = configOf(use);
     const std::int64_t width = use.call.extent("H");
-    forDType<float, half, bfloat16>(use.call.dtype("table"), [&]<class T>(T) {
-      forDType<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("table"), [&]<class T>(T) {
+      for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
         const auto numbers = use.elements<Number>("indices");
         use(embedding<T, Number>,
             Grid(width ? ceilDiv(numbers.extent(0), chosen.rows) : 0, ceilDiv(width, chosen.block)),
@@ -176,12 +176,12 @@ KernelSpec sectile::embeddingBackwardSpec() {
   spec.apply = [](Use &use) {
     const EmbeddingConfig chosen = configOf(use);
     const std::int64_t rows = use.call.extent("V"), width = use.call.extent("H");
-    forDType<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
+    for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
       const auto numbers = use.elements<Number>("indices");
       const EmbeddingConfig wide{.block = 1024};
       use(embeddingCheck<Number>, ceilDiv(numbers.extent(0), wide.block), numbers, rows, wide);
       const SortedPlaces sorted = sortPlaces(use, numbers, rows);
-      forDType<float, half, bfloat16>(use.call.dtype("dy"), [&]<class T>(T) {
+      for_dtype<float, half, bfloat16>(use.call.dtype("dy"), [&]<class T>(T) {
         use(embeddingBackward<T>, Grid(width ? rows : 0, ceilDiv(width, chosen.block)),
             sorted.places, sorted.starts, use.rows<T>("dy"), use.tensor<T, 2>("dtable"), chosen);
       });

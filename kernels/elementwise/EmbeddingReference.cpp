@@ -6,13 +6,13 @@ using namespace sectile;
 
 HostArray sectile::embeddingReference(const HostArray &table, const HostArray &indices,
                                       Arithmetic arithmetic) {
-  return withArithmetic(table.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
     const auto rows = numbers.load(table);
     const auto width = static_cast<std::ptrdiff_t>(table.shape[1]);
     Shape shape = indices.shape;
     shape.push_back(width);
     std::vector<typename decltype(numbers)::Number> y;
-    for (double index : indices.toDouble()) {
+    for (double index : indices.to_double()) {
       const auto row = rows.begin() + static_cast<std::ptrdiff_t>(index) * width;
       y.insert(y.end(), row, row + width);
     }
@@ -22,13 +22,13 @@ HostArray sectile::embeddingReference(const HostArray &table, const HostArray &i
 
 HostArray sectile::embeddingBackwardReference(const HostArray &table, const HostArray &indices,
                                               const HostArray &dy, Arithmetic arithmetic) {
-  return withArithmetic(table.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto gradient = numbers.load(dy);
     const auto width = static_cast<std::size_t>(table.shape[1]);
     std::vector<Number> result(static_cast<std::size_t>(table.count()));
     std::size_t at = 0;
-    for (double index : indices.toDouble())
+    for (double index : indices.to_double())
       for (std::size_t i = 0; i < width; ++i)
         result[static_cast<std::size_t>(index) * width + i] += gradient[at++];
     return numbers.pack(numbers.result, table.shape, result);

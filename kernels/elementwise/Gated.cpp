@@ -83,7 +83,7 @@ KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
     const Together together(use, {"gate", "up", "y"});
     const ElementsConfig chosen =
         elementsConfig(use, together, static_cast<int>(kindOf(use.call.options)));
-    forDType<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
       use(gated<T>, programsFor(together, chosen), together.of<T>("gate"), together.of<T>("up"),
           together.of<T>("y"), chosen);
     });
@@ -106,7 +106,7 @@ KernelSpec backward(const char *name, const char *summary, KindOf kindOf) {
     const Together together(use, {"gate", "up", "dy", "dgate", "dup"});
     const ElementsConfig chosen =
         elementsConfig(use, together, static_cast<int>(kindOf(use.call.options)));
-    forDType<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("gate"), [&]<class T>(T) {
       use(gatedBackward<T>, programsFor(together, chosen), together.of<T>("gate"),
           together.of<T>("up"), together.of<T>("dy"), together.of<T>("dgate"),
           together.of<T>("dup"), chosen);

@@ -40,7 +40,7 @@ KernelSpec sectile::vectorAddSpec() {
   spec.apply = [](Use &use) {
     const Together together(use, {"x", "y", "z"});
     const ElementsConfig chosen = elementsConfig(use, together);
-    forDType<float, half, bfloat16, double>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16, double>(use.call.dtype("x"), [&]<class T>(T) {
       use(vectorAdd<T>, programsFor(together, chosen), together.of<T>("x"), together.of<T>("y"),
           together.of<T>("z"), chosen);
     });

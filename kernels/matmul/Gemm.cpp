@@ -227,7 +227,7 @@ Tensor<std::int32_t, 1> arrivals(Use &use, const Schedule &schedule) {
 }
 
 template <class Function> void forOutput(DType dtype, Function &&function) {
-  forDType<half, bfloat16, float>(dtype, function);
+  for_dtype<half, bfloat16, float>(dtype, function);
 }
 
 } // namespace
@@ -251,16 +251,16 @@ void sectile::launchGemm(Use &use, bool batched) {
     });
   };
   const DType out = use.call.dtype("c");
-  forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T operand) {
+  for_dtype<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T operand) {
     forOutput(out, [&](auto result) { launch(operand, result); });
   });
-  forDType<float8_e4m3, float8_e5m2>(use.call.dtype("a"), [&]<class T>(T operand) {
+  for_dtype<float8_e4m3, float8_e5m2>(use.call.dtype("a"), [&]<class T>(T operand) {
     forOutput(out, [&](auto result) { launch(operand, result); });
-    forDType<T>(out, [&](auto result) { launch(operand, result); });
+    for_dtype<T>(out, [&](auto result) { launch(operand, result); });
   });
-  forDType<std::int8_t>(use.call.dtype("a"), [&](auto operand) {
+  for_dtype<std::int8_t>(use.call.dtype("a"), [&](auto operand) {
     forOutput(out, [&](auto result) { launch(operand, result); });
-    forDType<std::int32_t>(out, [&](auto result) { launch(operand, result); });
+    for_dtype<std::int32_t>(out, [&](auto result) { launch(operand, result); });
   });
 }
 

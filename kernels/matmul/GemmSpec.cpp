@@ -157,12 +157,12 @@ std::vector<ArgumentSpec> sectile::epilogueInputs(const std::vector<std::string>
   return {{.name = "bias",
            .optional = true,
            .axes = along("N"),
-           .dtypeBy = addendType,
+           .dtype_by = addendType,
            .doc = "added to each row; c's dtype"},
           {.name = "residual",
            .optional = true,
            .axes = axes,
-           .dtypeBy = addendType,
+           .dtype_by = addendType,
            .doc = "beta times it is added; not read with beta 0; c's dtype"},
           {.name = "row_scale",
            .optional = true,
@@ -188,8 +188,8 @@ OptionSpec sectile::activationOption() {
 
 std::vector<ArgumentSpec> sectile::scaledResult(const char *doc) {
   auto type = [](const Invocation &call) { return *parseDType(call.options.choice("out")); };
-  return {{.name = "bias", .optional = true, .axes = {"N"}, .dtypeBy = type, .doc = "c's dtype"},
-          {.name = "c", .output = true, .axes = {"M", "N"}, .dtypeBy = type, .doc = doc}};
+  return {{.name = "bias", .optional = true, .axes = {"N"}, .dtype_by = type, .doc = "c's dtype"},
+          {.name = "c", .output = true, .axes = {"M", "N"}, .dtype_by = type, .doc = doc}};
 }
 
 std::vector<OptionSpec> sectile::scaledResultOptions() {
@@ -259,7 +259,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
   spec.arguments.push_back({.name = "c",
                             .output = true,
                             .axes = stack("B", "M", "N"),
-                            .dtypeBy =
+                            .dtype_by =
                                 [](const Invocation &call) {
                                   return outputType(call.dtype("a"), call.options,
                                                     epilogueParts(call).any());

@@ -314,7 +314,7 @@ KernelSpec sectile::groupedMatmulSpec() {
     const GroupedConfig chosen = configOf(use);
     // Every group may end with a tile that is not full.
     const std::int64_t rows = ceilDiv(use.call.extent("M"), chosen.m) + use.call.extent("G");
-    forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
       use(groupedMatmul<T>, programsFor(use, rows * ceilDiv(use.call.extent("N"), chosen.n)),
           use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
           use.tensor<std::int32_t, 1>("group_sizes"), use.tensor<T, 2>("c"), rows, chosen);
@@ -347,7 +347,7 @@ KernelSpec sectile::groupedMatmulDrhsSpec() {
     const GroupedConfig chosen = configOf(use);
     const std::int64_t tiles = use.call.extent("G") * ceilDiv(use.call.extent("K"), chosen.m) *
                                ceilDiv(use.call.extent("N"), chosen.n);
-    forDType<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
       use(groupedMatmulDrhs<T>, programsFor(use, tiles), use.tensor<T, 2>("lhs"),
           use.tensor<T, 2>("dc"), use.tensor<std::int32_t, 1>("group_sizes"),
           use.tensor<T, 3>("drhs"), chosen);

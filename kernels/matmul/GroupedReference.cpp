@@ -31,7 +31,7 @@ auto loadOperand(const Numbers &numbers, const Invocation &call, const HostArray
 HostArray sectile::groupedMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
                                           Arithmetic arithmetic) {
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N");
-  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
                right = loadOperand(numbers, call, inputs[1], arithmetic);
@@ -54,7 +54,7 @@ HostArray sectile::groupedMatmulDrhsReference(const Invocation &call,
                                               Arithmetic arithmetic) {
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N"),
                      groups = call.extent("G");
-  return withArithmetic(call.dtype("drhs"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("drhs"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
                right = loadOperand(numbers, call, inputs[2], arithmetic);

@@ -76,7 +76,7 @@ KernelSpec sectile::matmulSpec() {
     const std::int64_t programs =
         chosen.persistent ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
                           : tiles;
-    forDType<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
       use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
           chosen);
     });

@@ -11,7 +11,7 @@ using namespace sectile;
 HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
                                    const MatmulOptions &options, Arithmetic arithmetic) {
   const std::int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
-  return withArithmetic(a.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(a.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto left = numbers.load(a), right = numbers.load(b);
     if (options.tf32 && arithmetic == Arithmetic::own)
@@ -88,7 +88,7 @@ HostArray sectile::gemmReference(const Invocation &call, std::span<const HostArr
   const bool promoted =
       arithmetic == Arithmetic::own && isFp8(a.dtype) && call.options.choice("precision") == "tf32";
   const EpilogueReference epilogue(call);
-  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto load = [&](const HostArray &array) {
       if (array.data.empty())

@@ -162,9 +162,9 @@ KernelSpec sectile::mxMatmulSpec() {
                        ", which is no multiple of 32");
     const std::int64_t programs =
         ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
-    forDType<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("a"), [&]<class A>(A) {
-      forDType<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("b"), [&]<class B>(B) {
-        forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
+    for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("a"), [&]<class A>(A) {
+      for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("b"), [&]<class B>(B) {
+        for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
           use(mxMatmul<A, B, Out>, programs, use.tensor<A, 2>("a"), use.tensor<B, 2>("b"),
               use.tensor<std::uint8_t, 2>("a_scales"), use.tensor<std::uint8_t, 2>("b_scales"),
               use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"), chosen);

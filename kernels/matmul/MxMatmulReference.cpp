@@ -23,7 +23,7 @@ std::vector<double> decoded(const HostArray &codes, const HostArray &scales) {
       numbers.push_back(decodeE2m1(pair >> 4));
     }
   else
-    numbers = codes.toDouble();
+    numbers = codes.to_double();
   const auto blocks = static_cast<std::size_t>(scales.shape[1]);
   const std::size_t k =
       codes.shape[0] ? numbers.size() / static_cast<std::size_t>(codes.shape[0]) : 0;
@@ -44,7 +44,7 @@ HostArray sectile::mxMatmulReference(const Invocation &call, std::span<const Hos
   const auto left = decoded(inputs[0], inputs[2]), right = decoded(inputs[1], inputs[3]);
   const std::int64_t k = m ? static_cast<std::int64_t>(left.size()) / m : 0;
   const Activation activation = activationOf(call.options.choice("activation"));
-  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto biases = numbers.load(inputs[4]);
     std::vector<Number> result(static_cast<std::size_t>(m * n));

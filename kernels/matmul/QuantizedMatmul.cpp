@@ -238,8 +238,8 @@ KernelSpec sectile::quantizedMatmulSpec() {
     const std::int64_t columns = use.call.extent("N"), inner = use.call.extent("K");
     const std::int64_t programs =
         ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(columns, chosen.n);
-    forDType<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {
-      forDType<std::uint8_t, std::int8_t>(use.call.dtype("w"), [&]<class Code>(Code) {
+    for_dtype<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {
+      for_dtype<std::uint8_t, std::int8_t>(use.call.dtype("w"), [&]<class Code>(Code) {
         const auto w = use.tensor<Code, 2>("w");
         const auto scales = use.tensor<T, 2>("scales"), zeroes = use.tensor<T, 2>("zeros");
         const auto launch = [&]<class Weights>(const Tensor<Weights, 2> &weights) {

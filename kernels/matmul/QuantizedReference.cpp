@@ -14,7 +14,7 @@ HostArray sectile::quantizedMatmulReference(const Invocation &call,
                      runs = call.extent("S"), group = call.options.integer("group");
   const bool packed = codes.dtype == DType::uint8;
   const Activation activation = activationOf(call.options.choice("activation"));
-  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto loadIf = [&](const HostArray &array) {
       return array.data.empty() ? std::vector<Number>() : numbers.load(array);
@@ -58,7 +58,7 @@ HostArray sectile::scaledMatmulReference(const Invocation &call, std::span<const
   const Activation activation = activationOf(call.options.choice("activation"));
   const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype),
              shared = inputs[2].shape[0] == 1;
-  return withArithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
+  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
                rows = numbers.load(inputs[2]), columns = numbers.load(inputs[3]);

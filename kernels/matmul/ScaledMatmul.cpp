@@ -282,8 +282,8 @@ KernelSpec sectile::scaledMatmulSpec() {
     auto aScales = use.tensor<float, 2>("a_scales");
     if (const std::int64_t m = use.call.extent("M"); aScales.extent(0) != m) // shared by all rows
       aScales = {aScales.data(), {m, aScales.extent(1)}, {0, aScales.stride(1)}, aScales.memory()};
-    forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
-      forDType<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
+    for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
+      for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
         use(scaledMatmul<T, Out>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), aScales,
             use.tensor<float, 2>("b_scales"), use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"),
             chosen);

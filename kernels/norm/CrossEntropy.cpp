@@ -213,8 +213,8 @@ void fill(KernelSpec &spec, std::int64_t longest) {
 
 // Calls function(T{}, Target{}) with the types of the logits and the targets.
 template <class Function> void forTypes(const Invocation &call, Function &&function) {
-  forDType<float, half, bfloat16>(call.dtype("logits"), [&]<class T>(T zero) {
-    forDType<std::int64_t, std::int32_t>(
+  for_dtype<float, half, bfloat16>(call.dtype("logits"), [&]<class T>(T zero) {
+    for_dtype<std::int64_t, std::int32_t>(
         call.dtype("targets"), [&]<class Target>(Target target) { function(zero, target); });
   });
 }

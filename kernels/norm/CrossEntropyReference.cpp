@@ -12,7 +12,7 @@ namespace {
 
 std::vector<std::int64_t> classesOf(const HostArray &targets) {
   std::vector<std::int64_t> classes;
-  for (double target : targets.toDouble())
+  for (double target : targets.to_double())
     classes.push_back(static_cast<std::int64_t>(target));
   return classes;
 }
@@ -27,7 +27,7 @@ double countOf(const std::vector<std::int64_t> &targets, std::int64_t ignored) {
 CrossEntropyResult sectile::crossEntropyReference(const HostArray &logits, const HostArray &targets,
                                                   const CrossEntropyValues &options,
                                                   Arithmetic arithmetic) {
-  return withArithmetic(logits.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(logits.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto values = numbers.load(logits);
     const auto classes = classesOf(targets);
@@ -74,7 +74,7 @@ HostArray sectile::crossEntropyBackwardReference(const HostArray &logits, const 
                                                  const HostArray &lse, const HostArray &dloss,
                                                  const CrossEntropyValues &options,
                                                  Arithmetic arithmetic) {
-  return withArithmetic(logits.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(logits.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(logits);
     const auto classes = classesOf(targets);

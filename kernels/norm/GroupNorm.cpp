@@ -179,7 +179,7 @@ KernelSpec sectile::groupNormSpec() {
   addGroupConfig(spec, "group_norm", 8192);
   spec.apply = [](Use &use) {
     const std::int64_t groups = use.call.extent("G");
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(groupNorm<T>, use.call.extent("B") * groups, use.merged<T, 3>("x"), use.tensor<T, 1>("w"),
           use.tensor<T, 1>("b"), use.merged<T, 3>("y"), use.tensor<float, 2>("mean"),
           use.tensor<float, 2>("rstd"), groups, static_cast<float>(use.call.options.number("eps")),

@@ -138,7 +138,7 @@ KernelSpec sectile::groupNormBackwardSpec() {
     const std::int64_t groups = use.call.extent("G"), images = use.call.extent("B"),
                        channels = use.call.extent("C");
     GroupNormConfig chosen = groupConfig(use);
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.merged<T, 3>("x"), dy = use.merged<T, 3>("dy");
       // The statistics of a group without positions are NaN, its sums are 0: they must not meet.
       chosen.whole = chosen.whole && x.extent(2);

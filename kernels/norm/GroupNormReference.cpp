@@ -30,7 +30,7 @@ struct Sizes {
 LayerNormResult sectile::groupNormReference(const HostArray &x, const HostArray &w,
                                             const HostArray &b, std::int64_t groups, double eps,
                                             Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x);
     const auto weight = numbers.load(w), bias = numbers.load(b);
@@ -64,7 +64,7 @@ LayerNormResult sectile::groupNormReference(const HostArray &x, const HostArray 
 NormBackwardResult sectile::groupNormBackwardReference(const HostArray &x, const HostArray &w,
                                                        const HostArray &mean, const HostArray &rstd,
                                                        const HostArray &dy, Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x), dx = values;
     const auto weight = numbers.load(w), gradient = numbers.load(dy), means = numbers.load(mean),

@@ -134,7 +134,7 @@ KernelSpec sectile::layerNormSpec() {
                                  .even = use.call.extent("N") % use.field("block") == 0,
                                  .scaled = use.has("w"),
                                  .moved = use.has("b")};
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
       use(layerNorm<T>, ceilDiv(x.extent(0), chosen.rows), x, use.tensor<T, 1>("w"),
           use.tensor<T, 1>("b"), use.rows<T>("y"), use.elements<float>("mean"),

@@ -7,7 +7,7 @@ using namespace sectile;
 
 LayerNormResult sectile::layerNormReference(const HostArray &x, const HostArray &w,
                                             const HostArray &b, double eps, Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x), weight = numbers.load(w), bias = numbers.load(b);
     const std::int64_t length = x.shape.back();

@@ -152,7 +152,7 @@ void launch(Use &use, bool centred) {
                                   .added = !centred && use.has("dh"),
                                   .scaled = use.has("w"),
                                   .moved = centred && use.has("b")};
-  forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+  for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
     const auto x = use.rows<T>(replaced ? "h" : "x"), dy = use.rows<T>("dy");
     const auto w = use.tensor<T, 1>("w");
     const auto rstd = use.elements<float>("rstd");

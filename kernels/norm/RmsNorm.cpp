@@ -126,7 +126,7 @@ KernelSpec sectile::rmsNormSpec() {
                                .whole = use.call.extent("N") <= use.field("block"),
                                .added = use.has("residual"),
                                .scaled = use.has("w")};
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
       auto residual = noTensor<T, 2>(), h = noTensor<T, 2>();
       if (chosen.added) {

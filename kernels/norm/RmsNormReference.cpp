@@ -9,7 +9,7 @@ using namespace sectile;
 RmsNormResult sectile::rmsNormReference(const HostArray &x, const HostArray &w,
                                         const HostArray *residual, double eps,
                                         Arithmetic arithmetic) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto h = numbers.load(x);
     const auto weight = numbers.load(w);

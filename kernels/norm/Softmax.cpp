@@ -87,7 +87,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
     const std::int64_t n = use.call.extent("N");
     const SoftmaxConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
                                n <= use.field("block"), logarithm};
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       const auto x = use.rows<T>("x");
       use(softmaxKernel<T>, n ? ceilDiv(x.extent(0), chosen.rows) : 0, x, use.rows<T>("y"), chosen);
     });

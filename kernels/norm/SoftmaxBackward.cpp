@@ -70,7 +70,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
              const HostArray x(DType::float32, call.tensor("y").shape, values);
              array.assign((logarithm ? logSoftmaxReference(x, Arithmetic::exact)
                                      : softmaxReference(x, Arithmetic::exact))
-                              .toDouble());
+                              .to_double());
            },
        .doc = given},
       {.name = "dy", .axes = {"...", "N"}, .like = "y", .doc = "gradient of y"},
@@ -89,7 +89,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
     const std::int64_t n = use.call.extent("N");
     const SoftmaxBackwardConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
                                        n <= use.field("block"), logarithm};
-    forDType<float, half, bfloat16>(use.call.dtype("y"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("y"), [&]<class T>(T) {
       const auto y = use.rows<T>("y");
       use(softmaxBackward<T>, n ? ceilDiv(y.extent(0), chosen.rows) : 0, y, use.rows<T>("dy"),
           use.rows<T>("dx"), chosen);

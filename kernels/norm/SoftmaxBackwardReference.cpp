@@ -10,7 +10,7 @@ using namespace sectile;
 template <class Terms, class Gradient>
 static HostArray rowGradients(const HostArray &y, const HostArray &dy, Arithmetic arithmetic,
                               Terms terms, Gradient gradient) {
-  return withArithmetic(y.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(y.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto values = numbers.load(y);
     auto gradients = numbers.load(dy);

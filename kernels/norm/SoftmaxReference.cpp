@@ -12,7 +12,7 @@ using namespace sectile;
 // the distances' exponentials.
 template <class Finish>
 static HostArray ofDistances(const HostArray &x, Arithmetic arithmetic, Finish finish) {
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(x);
     const std::int64_t length = x.shape.back();

@@ -235,7 +235,7 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const ChunkMeanPoolConfig chosen = chosenBy(use);
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(chunkMeanPool<T>, gridOf(use, chosen), use.tensor<T, 4>("x"),
           use.tensor<std::int32_t, 1>("cu_seqlens"), use.tensor<T, 4>("y"),
           use.call.options.integer("chunk"), chosen);
@@ -283,7 +283,7 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
     const ChunkMeanPoolConfig chosen = chosenBy(use);
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(chunkMeanPoolBackward<T>, gridOf(use, chosen), use.tensor<std::int32_t, 1>("cu_seqlens"),
           use.tensor<T, 4>("dy"), use.tensor<T, 4>("dx"), use.call.options.integer("chunk"),
           chosen);

@@ -24,7 +24,7 @@ template <class Each> void forChunks(const Invocation &call, const HostArray &bo
 std::vector<HostArray> sectile::chunkMeanPoolReference(const Invocation &call,
                                                        std::span<const HostArray> inputs,
                                                        Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = numbers.load(inputs[0]);
     const std::int64_t batches = call.extent("B"), length = call.extent("T"),
@@ -48,7 +48,7 @@ std::vector<HostArray> sectile::chunkMeanPoolReference(const Invocation &call,
 std::vector<HostArray> sectile::chunkMeanPoolBackwardReference(const Invocation &call,
                                                                std::span<const HostArray> inputs,
                                                                Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto dy = numbers.load(inputs[2]);
     const std::int64_t batches = call.extent("B"), length = call.extent("T"),

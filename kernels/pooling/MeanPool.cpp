@@ -151,7 +151,7 @@ KernelSpec sectile::meanPoolSpec() {
   spec.apply = [](Use &use) {
     const MeanPoolConfig chosen = chosenBy(use);
     const std::int64_t programs = use.call.extent("B") * ceilDiv(use.call.extent("D"), chosen.d);
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(meanPool<T>, programs, use.tensor<T, 3>("x"), use.tensor<bool, 2>("mask"),
           use.tensor<T, 2>("y"), chosen);
     });
@@ -185,7 +185,7 @@ KernelSpec sectile::meanPoolBackwardSpec() {
     const MeanPoolConfig chosen = chosenBy(use);
     const Grid grid(ceilDiv(use.call.extent("D"), chosen.d),
                     ceilDiv(use.call.extent("T"), steps * chosen.t), use.call.extent("B"));
-    forDType<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(meanPoolBackward<T>, grid, use.tensor<bool, 2>("mask"), use.tensor<T, 2>("dy"),
           use.tensor<T, 3>("dx"), chosen);
     });

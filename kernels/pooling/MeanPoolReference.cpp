@@ -21,7 +21,7 @@ std::vector<char> keptPositions(const Invocation &call, const HostArray &mask) {
 std::vector<HostArray> sectile::meanPoolReference(const Invocation &call,
                                                   std::span<const HostArray> inputs,
                                                   Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = numbers.load(inputs[0]);
     const auto kept = keptPositions(call, inputs[1]);
@@ -48,7 +48,7 @@ std::vector<HostArray> sectile::meanPoolReference(const Invocation &call,
 std::vector<HostArray> sectile::meanPoolBackwardReference(const Invocation &call,
                                                           std::span<const HostArray> inputs,
                                                           Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto kept = keptPositions(call, inputs[1]);
     const auto dy = numbers.load(inputs[2]);

@@ -174,7 +174,7 @@ KernelSpec forwardSpec(bool table) {
     const AddPositionsOptions options = absoluteOptions(use.call, table);
     const Grid grid(ceilDiv(use.call.extent("S"), chosen.m),
                     ceilDiv(use.call.extent("B"), chosen.batches));
-    forDType<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
       use(addPositions<T>, grid, use.tensor<T, 3>("x"),
           table ? use.tensor<T, 2>("table") : nothing<T, 2>(),
           use.tensor<std::int32_t, 2>("positions"), use.tensor<T, 1>("w"), use.tensor<T, 1>("b"),

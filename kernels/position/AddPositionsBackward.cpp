@@ -209,7 +209,7 @@ KernelSpec backwardSpec(bool table) {
     const AddPositionsOptions options = absoluteOptions(use.call, table);
     const std::int64_t batches = use.call.extent("B"), length = use.call.extent("S"),
                        width = use.call.extent("H"), groups = ceilDiv(length, chosen.m);
-    forDType<half, bfloat16, float>(use.call.dtype("dy"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("dy"), [&]<class T>(T) {
       const auto dy = use.tensor<T, 3>("dy");
       const auto positions = use.tensor<std::int32_t, 2>("positions");
       const bool norm = chosen.norm;

@@ -57,7 +57,7 @@ LayerNormResult sectile::addPositionsReference(const HostArray &x, const HostArr
                                                const HostArray &b,
                                                const AddPositionsOptions &options,
                                                Arithmetic arithmetic) {
-  HostArray sum = withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  HostArray sum = with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     const auto values = numbers.load(x);
     const auto sums = sumsOf(numbers, options, positions, table, x.shape);
     auto result = values;
@@ -77,7 +77,7 @@ AddPositionsGradients sectile::addPositionsBackwardReference(
     const HostArray &x, const HostArray &table, const HostArray &positions, const HostArray &w,
     const HostArray &mean, const HostArray &rstd, const HostArray &dy,
     const AddPositionsOptions &options, Arithmetic arithmetic) {
-  return withArithmetic(dy.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(dy.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto sums = sumsOf(numbers, options, positions, table, dy.shape);
     const std::int64_t width = sums.width, tokens = dy.shape[0] * sums.length;

@@ -275,7 +275,7 @@ KernelSpec sectile::reropeAttentionSpec() {
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const ReropeConfig chosen = chosenConfig(use);
-    forDType<half, bfloat16, float>(call.dtype("q1"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q1"), [&]<class T>(T) {
       use(reropeAttention<T>,
           Grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B")),
           use.tensor<T, 4>("q1"), use.tensor<T, 4>("q2"), use.tensor<T, 4>("k1"),
@@ -315,7 +315,7 @@ KernelSpec sectile::reropeAttentionBackwardSpec() {
                        window = windowOf(call);
     const auto scale = static_cast<float>(scheme::scale(call));
     const auto deltas = use.workspace<float, 3>({batches, heads, queries});
-    forDType<half, bfloat16, float>(call.dtype("q1"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q1"), [&]<class T>(T) {
       const auto q1 = use.tensor<T, 4>("q1"), q2 = use.tensor<T, 4>("q2"),
                  k1 = use.tensor<T, 4>("k1"), k2 = use.tensor<T, 4>("k2"),
                  v = use.tensor<T, 4>("v"), dO = use.tensor<T, 4>("do");

@@ -8,7 +8,7 @@ namespace {
 template <class Function>
 auto withAttention(std::span<const HostArray> inputs, const ReropeOptions &options,
                    Arithmetic arithmetic, Function &&f) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     SchemeReference attention(numbers, inputs[0], inputs[4], options.scheme);
     attention.q = {numbers.load(inputs[0]), numbers.load(inputs[1])};
     attention.k = {numbers.load(inputs[2]), numbers.load(inputs[3])};

@@ -139,7 +139,7 @@ KernelSpec makeSpec(bool back) {
     const Grid grid(ceilDiv(call.extent("S"), chosen.m), ceilDiv(call.extent("H"), chosen.heads),
                     call.extent("B"));
     const char *from = back ? "dy" : "x", *to = back ? "dx" : "y";
-    forDType<half, bfloat16, float>(call.dtype(from), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype(from), [&]<class T>(T) {
       use(rope<T>, grid, use.tensor<T, 4>(from), use.tensor<std::int32_t, 2>("positions"),
           use.tensor<T, 4>(to), call.options.integer("offset"),
           frequencyStep(call.options.number("theta"), chosen.rotary), chosen);

@@ -8,7 +8,7 @@ using namespace sectile;
 HostArray sectile::ropeReference(const HostArray &x, const HostArray &positions,
                                  const RopeOptions &options, Arithmetic arithmetic) {
   const std::int64_t heads = x.shape[1], length = x.shape[2], dims = x.shape[3];
-  return withArithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x);
     const RotaryLayout layout{options.interleaved, options.theta, options.rotary};
     parallelFor(x.shape[0] * heads * length, [&](std::int64_t row) {

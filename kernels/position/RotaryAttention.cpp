@@ -252,7 +252,7 @@ KernelSpec forwardSpec(bool expo) {
     const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B"));
     const std::int64_t groups = call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
     chosen.keysTurned = call.extent("Sq") > chosen.m; // several programs need the same keys
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto k = chosen.keysTurned ? turned<T>(use, "k", 0, chosen) : use.tensor<T, 4>("k");
       use(expo ? exposbAttention<T> : ropeAttention<T>, grid, use.tensor<T, 4>("q"), k,
           use.tensor<T, 4>("v"), use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"), groups,
@@ -296,7 +296,7 @@ KernelSpec backwardSpec(bool expo) {
     const auto scale = static_cast<float>(scheme::scale(call));
     const auto deltas = use.workspace<float, 3>({batches, heads, queries});
     chosen.queriesTurned = chosen.keysTurned = true;
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = turned<T>(use, "q", keys - queries, chosen),
                  k = turned<T>(use, "k", 0, chosen);
       const auto v = use.tensor<T, 4>("v"), dO = use.tensor<T, 4>("do");

@@ -71,7 +71,7 @@ private:
 template <class Function>
 auto withAttention(const HostArray &q, const HostArray &k, const HostArray &v,
                    const RotaryOptions &options, Arithmetic arithmetic, Function &&f) {
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     const Rotary rotary(numbers, options, q.shape[3]);
     SchemeReference attention(numbers, q, v, options.scheme);
     attention.q = {numbers.load(q)};

@@ -260,7 +260,7 @@ KernelSpec sectile::stickBreakingSpec() {
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const StickConfig chosen = chosenConfig(use);
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(stickBreaking<T>,
           Grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B")),
           use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
@@ -298,7 +298,7 @@ KernelSpec sectile::stickBreakingBackwardSpec() {
     const auto scale = static_cast<float>(scheme::scale(call));
     const auto laters = use.workspace<float, 4>({batches, heads, blocks, queries});
     const auto earliers = use.workspace<float, 4>({batches, heads, blocks, queries});
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
                  dO = use.tensor<T, 4>("do");
       use(stickBreakingQueries<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), q, k, v, dO,

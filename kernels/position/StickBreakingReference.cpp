@@ -57,7 +57,7 @@ private:
 
 std::vector<HostArray> sectile::stickBreakingReference(std::span<const HostArray> inputs,
                                                        double scale, Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     const Sticks sticks(numbers, inputs, scale);
     using Number = typename decltype(numbers)::Number;
     std::vector<Number> output(sticks.q.size()), rest(at(sticks.rows));
@@ -79,7 +79,7 @@ std::vector<HostArray> sectile::stickBreakingReference(std::span<const HostArray
 std::vector<HostArray> sectile::stickBreakingBackwardReference(std::span<const HostArray> inputs,
                                                                double scale,
                                                                Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     const Sticks sticks(numbers, inputs, scale);
     using Number = typename decltype(numbers)::Number;
     const auto slope = numbers.load(inputs[3]);

@@ -226,11 +226,11 @@ void launch(Use &use, const char *first, const char *second) {
                         .gated = second != nullptr,
                         .powerOfTwo = options.choice("scale_format") != "f32"};
   const std::int64_t down = ceilDiv(m, chosen.rows), tiles = down * ceilDiv(k, chosen.columns);
-  forDType<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
+  for_dtype<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
     const auto x = use.tensor<T, 2>(first);
     const auto up = second ? use.tensor<T, 2>(second) : noTensor<T, 2>();
-    forDType<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
-      forDType<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
+    for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
+      for_dtype<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
         const auto y = use.tensor<Q, 2>("y");
         const auto scales = use.tensor<S, 2>("scales");
         if (granularity != Granularity::tensor) {
@@ -259,12 +259,12 @@ KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpe
       {.name = "y",
        .output = true,
        .axes = {"M", "K"},
-       .dtypeBy = [](const Invocation &call) { return *parseDType(call.options.choice("out")); },
+       .dtype_by = [](const Invocation &call) { return *parseDType(call.options.choice("out")); },
        .doc = "codes; a value is its code times its scale"});
   spec.arguments.push_back({.name = "scales",
                             .output = true,
                             .axes = {"Sm", "Sk"},
-                            .dtypeBy =
+                            .dtype_by =
                                 [](const Invocation &call) {
                                   return call.options.choice("scale_format") == "e8m0"
                                              ? DType::uint8

@@ -23,10 +23,10 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
                      across = call.extent("Sk");
   const ScaleBlock block = scaleBlockOf(call);
   const DType code = call.dtype("y");
-  const double most = withType(code, [](auto zero) {
+  const double most = with_type(code, [](auto zero) {
     return static_cast<double>(std::numeric_limits<decltype(zero)>::max());
   });
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     auto values = numbers.load(inputs[0]);
     if (call.kernel->name == "silu_mul_quantize") {

@@ -162,7 +162,7 @@ KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
                        length = call.extent("T"), gates = call.extent("G");
     const StepConfig chosen{use.field("b"),     use.field("h"),  use.field("k"), use.field("warps"),
                             cellOf(call, cell), use.has("b_ih"), use.has("b_hh")};
-    forDType<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
       const auto state = use.workspace<T, 4>({2, directions, b, h});
       const auto memory = use.workspace<float, 3>({directions, b, cell == lstmCell ? h : 0});
       const auto last = use.collapsed<T, 3>("h_n");

@@ -281,8 +281,8 @@ KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
   spec.defaults = defaultsOf;
   spec.spaces = spacesOf("recurrent_backward_steps");
   spec.apply = [cell](Use &use) {
-    forDType<half, bfloat16, float>(use.call.dtype("x"),
-                                    [&]<class T>(T) { applyBackward<T>(use, cell); });
+    for_dtype<half, bfloat16, float>(use.call.dtype("x"),
+                                     [&]<class T>(T) { applyBackward<T>(use, cell); });
   };
   return spec;
 }

@@ -55,7 +55,7 @@ template <class Numbers> struct Sequence {
 std::vector<HostArray> sectile::cellReference(const Invocation &call, int cell,
                                               std::span<const HostArray> arrays,
                                               Arithmetic arithmetic) {
-  return withArithmetic(arrays[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(arrays[0].dtype, arithmetic, [&](auto numbers) {
     const Sequence s(numbers, call, cell, arrays);
     using Number = typename decltype(numbers)::Number;
     const std::size_t h = s.h, states = s.directions * s.batch * h;
@@ -125,7 +125,7 @@ std::vector<HostArray> sectile::cellReference(const Invocation &call, int cell,
 std::vector<HostArray> sectile::cellBackwardReference(const Invocation &call, int cell,
                                                       std::span<const HostArray> arrays,
                                                       Arithmetic arithmetic) {
-  return withArithmetic(arrays[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(arrays[0].dtype, arithmetic, [&](auto numbers) {
     const Sequence s(numbers, call, cell, arrays);
     using Number = typename decltype(numbers)::Number;
     const std::size_t h = s.h, states = s.directions * s.batch * h;

@@ -185,7 +185,7 @@ KernelSpec sectile::linearRecurrenceSpec() {
     const auto gk = timed<float, 4>(use, "gk");
     const auto initial = use.tensor<float, 4>("initial_state"),
                last = use.tensor<float, 4>("final_state");
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = timed<T, 4>(use, "q"), k = timed<T, 4>(use, "k"), v = timed<T, 4>(use, "v"),
                  o = timed<T, 4>(use, "o");
       if (chosen.chunk == 1) {

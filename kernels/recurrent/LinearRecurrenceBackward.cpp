@@ -239,7 +239,7 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
     const auto g = timed<float, 3>(use, "g"), dg = timed<float, 3>(use, "dg");
     const auto gk = timed<float, 4>(use, "gk"), dgk = timed<float, 4>(use, "dgk");
     const auto last = use.workspace<float, 4>({b, h, dk, dv});
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = timed<T, 4>(use, "q"), k = timed<T, 4>(use, "k"), v = timed<T, 4>(use, "v"),
                  output = timed<T, 4>(use, "do");
       const float scale = scaleOf(call);

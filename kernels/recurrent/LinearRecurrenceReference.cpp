@@ -66,7 +66,7 @@ template <class Numbers> struct Heads {
 std::vector<HostArray> sectile::linearRecurrenceReference(const Invocation &call,
                                                           std::span<const HostArray> inputs,
                                                           Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const Heads heads(numbers, call, inputs);
     const std::size_t dk = heads.dk, dv = heads.dv;
@@ -92,7 +92,7 @@ std::vector<HostArray> sectile::linearRecurrenceReference(const Invocation &call
 std::vector<HostArray> sectile::linearRecurrenceBackwardReference(const Invocation &call,
                                                                   std::span<const HostArray> inputs,
                                                                   Arithmetic arithmetic) {
-  return withArithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const Heads heads(numbers, call, inputs);
     const std::size_t dk = heads.dk, dv = heads.dv, size = dk * dv;

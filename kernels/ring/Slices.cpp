@@ -188,7 +188,7 @@ KernelSpec sectile::ringAttentionSpec() {
     return std::vector{result.o, result.lse};
   };
   spec.apply = [](Use &use) {
-    forDType<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { forward<T>(use); });
+    for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { forward<T>(use); });
   };
   return spec;
 }
@@ -203,7 +203,7 @@ KernelSpec sectile::ringAttentionBackwardSpec() {
     return std::vector{result.dq, result.dk, result.dv};
   };
   spec.apply = [](Use &use) {
-    forDType<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { backward<T>(use); });
+    for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { backward<T>(use); });
   };
   return spec;
 }

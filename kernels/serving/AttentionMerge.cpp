@@ -84,7 +84,7 @@ KernelSpec sectile::attentionMergeSpec() {
                              static_cast<int>(ceilDiv(use.call.extent("D"), 16) * 16)};
     const Grid grid(ceilDiv(use.call.extent("Sq"), chosen.m), use.call.extent("Hq"),
                     use.call.extent("B"));
-    forDType<half, bfloat16, float>(use.call.dtype("partial_o"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(use.call.dtype("partial_o"), [&]<class T>(T) {
       use(mergeStates<T, T>, grid, use.tensor<T, 5>("partial_o"),
           use.tensor<float, 4>("partial_lse"), use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
           chosen);

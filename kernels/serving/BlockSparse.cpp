@@ -284,7 +284,7 @@ KernelSpec sectile::blockSparseAttentionSpec() {
     const PresentLists present = listPresent(use, true);
     const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B"));
     const std::int64_t groups = call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(forward<T>, grid, use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
           use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"), present.lists, present.counts, groups,
           static_cast<float>(scheme::scale(call)), chosen);
@@ -332,7 +332,7 @@ KernelSpec sectile::blockSparseAttentionBackwardSpec() {
     const PresentLists ofQueries = listPresent(use, true), ofKeys = listPresent(use, false);
     const auto deltas = use.workspace<float, 3>({batches, heads, queries});
     const auto lse = use.tensor<float, 3>("lse");
-    forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
                  dO = use.tensor<T, 4>("do");
       use(backwardQueries<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), q, k, v,

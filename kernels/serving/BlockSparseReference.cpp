@@ -31,7 +31,7 @@ AttentionResult sectile::blockSparseReference(const HostArray &q, const HostArra
                                               const HostArray &v,
                                               const BlockSparseSettings &settings,
                                               Arithmetic arithmetic) {
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     const Reference reference(numbers, q, k, v, settings);
     typename decltype(reference)::Values output, logs;
     reference.forward(output, logs);
@@ -45,7 +45,7 @@ PositionGradients sectile::blockSparseBackwardReference(std::span<const HostArra
                                                         const BlockSparseSettings &settings,
                                                         Arithmetic arithmetic) {
   const HostArray &q = inputs[0], &k = inputs[1], &v = inputs[2];
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     const Reference reference(numbers, q, k, v, settings);
     const auto gradients = reference.backward(numbers.load(inputs[4]), numbers.load(inputs[5]),
                                               numbers.load(inputs[6]));

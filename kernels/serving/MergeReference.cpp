@@ -11,7 +11,7 @@ AttentionResult sectile::mergeReference(const HostArray &o, const HostArray &lse
                                         Arithmetic arithmetic) {
   const std::int64_t parts = o.shape[0], width = o.shape[4];
   const std::int64_t rows = o.shape[1] * o.shape[2] * o.shape[3];
-  return withArithmetic(o.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(o.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     constexpr Number infinity = std::numeric_limits<Number>::infinity();
     const auto states = numbers.load(o), logs = numbers.load(lse);

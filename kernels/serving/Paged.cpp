@@ -211,7 +211,7 @@ void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, bool causa
       .vScaled = use.has("v_scale"),
   };
   const Grid grid(blocks, kvHeads, splits);
-  forDType<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto q = use.tensor<T, 3>("q"), o = use.tensor<T, 3>("o");
     const auto lse = use.tensor<float, 2>("lse");
     const auto cu = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
@@ -254,6 +254,6 @@ void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, bool causa
     if (call.dtype("k_cache") == call.dtype("q"))
       ofCache(T{});
     else
-      forDType<float8_e4m3, std::int8_t, std::uint8_t>(call.dtype("k_cache"), ofCache);
+      for_dtype<float8_e4m3, std::int8_t, std::uint8_t>(call.dtype("k_cache"), ofCache);
   });
 }

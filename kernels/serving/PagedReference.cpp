@@ -91,7 +91,7 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
     return settings.cu ? settings.cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s;
   };
 
-  return withArithmetic(q.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     constexpr Number infinity = std::numeric_limits<Number>::infinity();
     const auto qs = numbers.load(q), ks = contents(numbers, kCache, settings.kScale),

@@ -1,5 +1,5 @@
 # Completions and the man page, which the build makes from the help.
-# generated_test.py SECTILE SHARE: the folder that holds them.
+# generated_test.py SECTILE SHARE LIBRARY: the folder that holds them; a library of kernels.
 import json
 import os
 import shutil
@@ -8,7 +8,7 @@ import sys
 
 from cli import SECTILE, done, main, refused
 
-SHARE = os.path.abspath(sys.argv[2])
+SHARE, LIBRARY = map(os.path.abspath, sys.argv[2:4])
 BASH = os.path.join(SHARE, "bash-completion/completions/sectile")
 ZSH = os.path.join(SHARE, "zsh/site-functions/_sectile")
 MAN = os.path.join(SHARE, "man/man1/sectile.1")
@@ -52,6 +52,14 @@ def test_bash():
     assert complete("sectile", "compile", "matmul", "--target", "sm_9") == ["sm_90", "sm_90a"]
     assert complete("sectile", "run", "matmul", "--device", "interp") == ["interpreter"]
     assert complete("sectile", "compile", "matmul", "--e") == ["--emit"]
+
+
+def test_bash_looks_past_load():
+    assert complete("sectile", "--lo") == ["--load"]
+    assert complete("sectile", "--load", "libmine.so", "cache", "pr") == ["prune"]
+    assert complete("sectile", "--load", LIBRARY, "compile", "scale_r") == ["scale_rows"]
+    assert complete("sectile", "compile", "--load", LIBRARY, "scale_r") == ["scale_rows"]
+    assert complete("sectile", "--load", MAN[:-2]) == [MAN]
 
 
 def test_zsh():

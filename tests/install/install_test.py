@@ -60,6 +60,12 @@ with tempfile.TemporaryDirectory() as folder:
     print(output)
     assert "axpy on" in output and output.endswith("ok\n"), output
 
+    def loads(library):
+        words = ["--load", library, "compile", "scale_rows", "--target", "sm_90a", "--emit", "ptx"]
+        assert ".entry scale_rows" in run(os.path.join(prefix, "bin/sectile"), *words), library
+
+    loads(os.path.join(project, "libmine.so"))
+
     # By another compiler, too, where there is one: the library does not mind.
     where = {"PKG_CONFIG_PATH": os.path.join(prefix, "lib/pkgconfig")}
     options = run("pkg-config", "--cflags", "--libs", "sectile", **where).split()
@@ -69,6 +75,10 @@ with tempfile.TemporaryDirectory() as folder:
         run(other, "-std=c++20", "-O1", os.path.join(source, "tests/install/catches.cpp"), "-o", program, *options,
             f"-Wl,-rpath,{prefix}/lib")
         assert run(program) == "all caught\n"
+        library = os.path.join(folder, "libother.so")
+        run(other, "-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden",
+            os.path.join(prefix, "share/doc/sectile/examples/own_library.cpp"), "-o", library, *options)
+        loads(library)
 
     # What others put there stays.
     others = os.path.join(prefix, "include/other.h")

@@ -74,7 +74,7 @@ TEST_F(Npy, EveryDtypeAndShapeComesBack) {
       EXPECT_EQ(back.dtype, dtype);
       EXPECT_EQ(back.shape, shape);
       EXPECT_EQ(back.data, array.data);
-      EXPECT_EQ(back.toDouble(), values);
+      EXPECT_EQ(back.to_double(), values);
       std::string text = readFile(path("a.npy"));
       EXPECT_EQ((text.size() - array.data.size()) % 64, 0u);
     }
@@ -89,7 +89,7 @@ TEST_F(Npy, SmallFloatsAreWrittenRawAndNamedAgain) {
     HostArray back = readNpy(path("b.npy"));
     EXPECT_EQ(back.dtype, size_of(dtype) == 2 ? DType::uint16 : DType::uint8);
     reinterpret(back, dtype, "b.npy");
-    EXPECT_EQ(back.toDouble(), values);
+    EXPECT_EQ(back.to_double(), values);
   }
   HostArray floats(DType::float32, {1});
   EXPECT_THROW(reinterpret(floats, DType::bfloat16, "b.npy"), InputError);
@@ -99,7 +99,7 @@ TEST(NpyParse, FortranOrderBecomesCOrder) {
   HostArray array =
       parseNpy(npy(header("<i2", "(2, 3)", true), bytes<short>({1, 4, 2, 5, 3, 6})), "x");
   EXPECT_EQ(array.shape, (Shape{2, 3}));
-  EXPECT_EQ(array.toDouble(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(array.to_double(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
   std::string cube;
   for (char k = 0; k < 4; ++k)
     for (char j = 0; j < 3; ++j)
@@ -112,23 +112,23 @@ TEST(NpyParse, FortranOrderBecomesCOrder) {
 
 TEST(NpyParse, BigEndianIsSwapped) {
   EXPECT_EQ(
-      parseNpy(npy(header(">u2", "(2,)"), std::string("\x01\x02\x00\x03", 4)), "x").toDouble(),
+      parseNpy(npy(header(">u2", "(2,)"), std::string("\x01\x02\x00\x03", 4)), "x").to_double(),
       (std::vector<double>{0x102, 3}));
   EXPECT_EQ(
-      parseNpy(npy(header(">f4", "(1,)"), std::string("\x3f\x80\x00\x00", 4)), "x").toDouble(),
+      parseNpy(npy(header(">f4", "(1,)"), std::string("\x3f\x80\x00\x00", 4)), "x").to_double(),
       (std::vector<double>{1}));
 }
 
 TEST(NpyParse, AllVersionsAndSpellings) {
   for (char version : {1, 2, 3})
-    EXPECT_EQ(parseNpy(npy(header("<f8", "()"), bytes<double>({2.5}), version), "x").toDouble(),
+    EXPECT_EQ(parseNpy(npy(header("<f8", "()"), bytes<double>({2.5}), version), "x").to_double(),
               std::vector<double>{2.5});
   EXPECT_EQ(
       parseNpy(npy("{\"shape\":(1L,),\"descr\":\"<u1\",\"fortran_order\":False}", "\x07"), "x")
-          .toDouble(),
+          .to_double(),
       std::vector<double>{7});
   EXPECT_EQ(parseNpy(npy(header("<V2", "(1,)"), bytes<short>({9})), "x").dtype, DType::uint16);
-  EXPECT_EQ(parseNpy(npy(header("|b1", "(2,)"), std::string("\0\x05", 2)), "x").toDouble(),
+  EXPECT_EQ(parseNpy(npy(header("|b1", "(2,)"), std::string("\0\x05", 2)), "x").to_double(),
             (std::vector<double>{0, 1}));
   EXPECT_EQ(
       parseNpy(npy(header("<f4", "(0, 999999999999999999, 999999999999999999)"), ""), "x").count(),

@@ -31,7 +31,7 @@ HostArray random(Shape shape, DType dtype, unsigned seed) {
 }
 
 void expectNear(const HostArray &array, std::vector<double> expected, double tolerance = 1e-12) {
-  auto values = array.toDouble();
+  auto values = array.to_double();
   ASSERT_EQ(values.size(), expected.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isnan(expected[i]))
@@ -123,7 +123,7 @@ TEST(References, AttentionScaleHeadsAndSpecialValues) {
   expectNear(r.o, expected);
   expectNear(r.lse, std::vector<double>(4, std::log(std::exp(2.0) + 1)));
   w = std::exp(-4.0) / (std::exp(-4.0) + 1);
-  EXPECT_NEAR(attentionReference(q, k, v, {.scale = -1.0}, Arithmetic::exact).o.toDouble()[0], w,
+  EXPECT_NEAR(attentionReference(q, k, v, {.scale = -1.0}, Arithmetic::exact).o.to_double()[0], w,
               1e-12);
 
   auto one = array({1, 1, 1, 1}, {1}), pair = array({1, 1, 2, 1}, {1, 2});
@@ -154,7 +154,7 @@ TEST(Judge, ErrorsFail) {
   auto a = random({16, 64}, DType::float16, 2), b = random({64, 16}, DType::float16, 3);
   auto exact = matmulReference(a, b, {}, Arithmetic::exact);
   auto own = matmulReference(a, b, {}, Arithmetic::own);
-  auto values = own.toDouble();
+  auto values = own.to_double();
 
   auto spoilt = values; // one element a little off
   spoilt[37] += 0.1;

@@ -49,7 +49,7 @@ TEST(Registry, EachKernelIsWhole) {
     names.insert(kernel.name);
     EXPECT_FALSE(kernel.summary.empty());
     for (const ArgumentSpec &argument : kernel.arguments)
-      EXPECT_EQ(!argument.dtypes.empty() + !argument.like.empty() + bool(argument.dtypeBy), 1)
+      EXPECT_EQ(!argument.dtypes.empty() + !argument.like.empty() + bool(argument.dtype_by), 1)
           << kernel.name << " " << argument.name;
     for (const auto &[axis, extent] : kernel.typical)
       EXPECT_TRUE(kernel.small.contains(axis)) << kernel.name << " " << axis;

@@ -85,16 +85,17 @@ llvm::json::Array benchVirtual(const std::string &deviceName, std::vector<BarPan
   out << "virtual: " << device.name() << ", all checks on\n";
   llvm::json::Array results;
   Table table;
-  table.row({"kernel", "arguments", "seconds", "blocks/s", "MMA operations/s"});
+  table.row({"kernel", "shape", "seconds", "blocks/s", "MMA operations/s"});
   BarPanel panel{"Seconds on " + device.name() + ", all checks on", {}};
   for (const bench::VirtualSpeed &speed : bench::measureVirtual(device)) {
-    panel.bars.push_back({speed.kernel + " " + speed.shapes, {{"launch", speed.seconds}}});
+    panel.bars.push_back(
+        {speed.call.kernel->name + " " + shapeText(speed.call), {{"launch", speed.seconds}}});
     const double blocks = static_cast<double>(speed.blocks) / speed.seconds;
     const double mma = static_cast<double>(speed.mma) / speed.seconds;
-    table.row(
-        {speed.kernel, speed.shapes, fixed(speed.seconds, 2), fixed(blocks, 0), fixed(mma, 0)});
-    results.push_back(llvm::json::Object{{"kernel", speed.kernel},
-                                         {"arguments", speed.shapes},
+    table.row({speed.call.kernel->name, shapeText(speed.call), fixed(speed.seconds, 2),
+               fixed(blocks, 0), fixed(mma, 0)});
+    results.push_back(llvm::json::Object{{"kernel", speed.call.kernel->name},
+                                         {"shape", shapeText(speed.call)},
                                          {"device", device.name()},
                                          {"seconds", speed.seconds},
                                          {"blocks_per_second", blocks},

@@ -136,7 +136,7 @@ Object describeCall(const Invocation &call, std::span<const HostArray> inputs) {
                     {"dtype", std::string(name_of(type.dtype))},
                     {"shape", llvm::json::Array(type.shape)}};
     if (i < inputs.size() && !is_floating(type.dtype) && inputs[i].count() > 0) {
-      const std::vector<double> values = inputs[i].toDouble();
+      const std::vector<double> values = inputs[i].to_double();
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
       argument["least"] = static_cast<std::int64_t>(*least);
       argument["most"] = static_cast<std::int64_t>(*most);

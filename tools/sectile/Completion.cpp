@@ -74,20 +74,34 @@ std::set<std::string> groups() {
 }
 
 void printBash() {
+  // --load FILE may stand anywhere; what is left has the command first.
   std::cout << "# bash completion of sectile, made by `sectile completion bash`.\n"
                "_sectile() {\n"
                "  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-               "  local command=${COMP_WORDS[1]} words=\n"
+               "  local -a line=(sectile) load=()\n"
+               "  local i words=\n"
+               "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+               "    if [[ ${COMP_WORDS[i]} == --load ]]; then\n"
+               "      ((++i < COMP_CWORD)) && load+=(--load \"${COMP_WORDS[i]}\")\n"
+               "    else\n"
+               "      line+=(\"${COMP_WORDS[i]}\")\n"
+               "    fi\n"
+               "  done\n"
+               "  local command=${line[1]-}\n"
                "  COMPREPLY=()\n"
-               "  if ((COMP_CWORD == 1)); then\n"
+               "  if [[ $before == --load ]]; then\n"
+               "    COMPREPLY=($(compgen -f -- \"$current\"))\n"
+               "    return\n"
+               "  fi\n"
+               "  if ((${#line[@]} == 1)); then\n"
                "    COMPREPLY=($(compgen -W \""
-            << firstWords() << " --version --help\" -- \"$current\"))\n"
+            << firstWords() << " --load --version --help\" -- \"$current\"))\n"
             << "    return\n  fi\n";
   for (const std::string &group : groups())
     std::cout << "  if [[ $command == " << group << " ]]; then\n"
-              << "    if ((COMP_CWORD == 2)); then\n      COMPREPLY=($(compgen -W \""
+              << "    if ((${#line[@]} == 2)); then\n      COMPREPLY=($(compgen -W \""
               << wordsBelow(group) << "\" -- \"$current\"))\n      return\n    fi\n"
-              << "    command+=\" ${COMP_WORDS[2]}\"\n  fi\n";
+              << "    command+=\" ${line[2]}\"\n  fi\n";
   std::cout << "  case $before in\n"
                "    --device) words=$(sectile completion devices 2>/dev/null) ;;\n"
                "    --target) words=$(sectile completion targets 2>/dev/null) ;;\n"
@@ -103,8 +117,9 @@ void printBash() {
       std::cout << " " << flag.name;
     std::cout << "'";
     if (takesKernel(*command))
-      std::cout << "\n          [[ $current == -* ]] || words+=\" $(sectile completion kernels "
-                   "2>/dev/null)\"";
+      std::cout
+          << "\n          [[ $current == -* ]] || words+=\" $(sectile \"${load[@]}\" completion "
+             "kernels 2>/dev/null)\"";
     if (command->name == "help")
       std::cout << "\n          words+=' " << firstWords() << "'";
     if (command->name == "bench")
@@ -143,14 +158,28 @@ void printZsh() {
                "# zsh completion of sectile, made by `sectile completion zsh`.\n"
                "_sectile_words() {\n"
                "  local -a found\n"
-               "  found=(${(f)\"$(sectile completion $1 2>/dev/null)\"})\n"
+               "  found=(${(f)\"$(sectile $sectile_load completion $1 2>/dev/null)\"})\n"
                "  compadd -a found\n"
                "}\n"
                "_sectile() {\n"
+               "  local -a sectile_load\n"
+               "  local i=2\n"
+               "  while ((i < CURRENT)); do\n"
+               "    if [[ $words[i] != --load ]]; then\n"
+               "      ((++i))\n"
+               "    elif ((i + 1 == CURRENT)); then\n"
+               "      _files\n"
+               "      return\n"
+               "    else\n"
+               "      sectile_load+=(--load $words[i+1])\n"
+               "      words[i,i+1]=()\n"
+               "      ((CURRENT -= 2))\n"
+               "    fi\n"
+               "  done\n"
                "  local command=$words[2]\n"
                "  if ((CURRENT == 2)); then\n"
                "    compadd "
-            << firstWords() << " --version --help\n    return\n  fi\n"
+            << firstWords() << " --load --version --help\n    return\n  fi\n"
             << "  local skipped=1\n";
   for (const std::string &group : groups())
     std::cout << "  if [[ $command == " << group << " ]]; then\n"
@@ -212,7 +241,9 @@ void printMan() {
     std::cout << ".PP\nExample:\n.PP\n.EX\n"
               << roff("sectile " + std::string(command->example)) << "\n.EE\n";
   }
-  std::cout << ".SH OPTIONS\n.TP\n.B \\-\\-version\nprint the versions of Sectile and of LLVM\n"
+  std::cout << ".SH OPTIONS\n.TP\n.B \\-\\-load FILE\nwith any command: the kernels of a shared "
+               "library too\n"
+               ".TP\n.B \\-\\-version\nprint the versions of Sectile and of LLVM\n"
                ".TP\n.B \\-\\-\nends the options: words after it are arguments\n"
                ".SH EXIT STATUS\n0: done; 1: the work failed; 2: the command line or an input was "
                "wrong.\n";

@@ -65,7 +65,7 @@ std::string shapeText(const Invocation &call) {
 double largestValue(const Invocation &call, std::string_view output, const Execution &execution) {
   const std::size_t inputs = call.tensors.size() - execution.outputs.size();
   double most = 0;
-  for (const double value : execution.outputs[call.index(output) - inputs].toDouble())
+  for (const double value : execution.outputs[call.index(output) - inputs].to_double())
     if (std::isfinite(value))
       most = std::max(most, std::abs(value));
   return most;

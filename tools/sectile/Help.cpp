@@ -70,7 +70,8 @@ int sectile::tool::runHelp(const CommandLine &line) {
     if (!command.hidden)
       row(table, command);
   table.print(std::cout);
-  std::cout << "\n  --version    the versions of Sectile and of the LLVM inside it\n"
+  std::cout << "\n  --load FILE  with any command: the kernels of a shared library too\n"
+               "  --version    the versions of Sectile and of the LLVM inside it\n"
                "  --           ends the options: words after it are arguments\n"
                "\nExit status: 0 done, 1 the work failed, 2 the command line or an input was "
                "wrong.\n";

@@ -15,7 +15,7 @@ static std::string axesOf(const ArgumentSpec &spec) {
   return text + "]";
 }
 
-static void describe(const KernelSpec &kernel) {
+static void printKernel(const KernelSpec &kernel) {
   std::cout << kernel.name << ": " << kernel.summary << "\n\narguments:\n";
   Table arguments;
   for (const ArgumentSpec &spec : kernel.arguments)
@@ -25,7 +25,7 @@ static void describe(const KernelSpec &kernel) {
                    : spec.optional    ? "in, optional"
                                       : "in",
                    axesOf(spec),
-                   spec.dtypeBy        ? "by the options"
+                   spec.dtype_by       ? "by the options"
                    : spec.like.empty() ? dtypeNames(spec.dtypes)
                                        : "like " + spec.like,
                    spec.doc});
@@ -126,7 +126,7 @@ int sectile::tool::runList(const CommandLine &line) {
   const std::optional<std::string> name = line.argument(0);
   const KernelSpec *wanted = name ? &findKernel(*name) : nullptr;
   if (!line.has("--json")) {
-    wanted ? describe(*wanted) : printFamilies();
+    wanted ? printKernel(*wanted) : printFamilies();
     return 0;
   }
   llvm::json::Array all;

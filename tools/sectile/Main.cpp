@@ -5,6 +5,7 @@
 #include "runtime/DeviceImpl.h"
 #include "tools/Programs.h"
 #include "tools/sectile/Commands.h"
+#include "tools/sectile/Load.h"
 #include "tools/sectile/Suggest.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
@@ -191,6 +192,8 @@ const std::vector<Command> &sectile::tool::commands() {
 }
 
 static int dispatch(std::vector<std::string_view> words) {
+  for (const std::string &file : takeLoads(words))
+    loadKernels(file);
   if (words.empty() || words.front() == "--help" || words.front() == "-h")
     words = {"help"};
   if (words.front() == "--version") {

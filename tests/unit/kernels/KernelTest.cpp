@@ -20,7 +20,7 @@ void expectWithinBounds(const Invocation &call, std::span<const HostArray> input
 HostArray asDouble(const HostArray &array) {
   const bool there = !array.data.empty(); // an optional input may not be
   return there && is_floating(array.dtype)
-             ? HostArray(DType::float64, array.shape, array.toDouble())
+             ? HostArray(DType::float64, array.shape, array.to_double())
              : array;
 }
 
@@ -55,7 +55,7 @@ FilledCall backwardOf(const FilledCall &forward, const KernelCase &test,
         for (double &value : values)
           value = normal(random);
       } else if (own.output) {
-        values = outputs[i - inputs.size()].toDouble();
+        values = outputs[i - inputs.size()].to_double();
       }
       types[spec.name] = {{type.dtype, type.shape}, ""};
       arrays[spec.name] =
@@ -167,7 +167,7 @@ void expectExact(const Device &device, const KernelCase &test) {
   const auto outputs = execute(device, call, config, inputs).outputs;
   const auto exact = referenceOutputs(call, inputs, Arithmetic::exact);
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    EXPECT_EQ(outputs[i].toDouble(), exact[i].toDouble())
+    EXPECT_EQ(outputs[i].to_double(), exact[i].to_double())
         << call.kernel->arguments[inputs.size() + i].name;
 }
 
@@ -210,7 +210,7 @@ void expectGradients(const KernelCase &test, std::string_view backwardName,
   for (std::size_t i = 0; i < backward.inputs.size(); ++i)
     for (std::size_t j = inputs.size(); j < forward.call.tensors.size(); ++j)
       if ("d" + forward.call.kernel->arguments[j].name == backward.call.kernel->arguments[i].name)
-        weights[j - inputs.size()] = backward.inputs[i].toDouble();
+        weights[j - inputs.size()] = backward.inputs[i].to_double();
   auto loss = [&] {
     const auto values = referenceOutputs(forward.call, inputs, Arithmetic::exact);
     double sum = 0;
@@ -232,7 +232,7 @@ void expectGradients(const KernelCase &test, std::string_view backwardName,
       if ("d" + forward.call.kernel->arguments[i].name != name)
         continue;
       ++compared;
-      const std::vector<double> analytic = gradients[g].toDouble();
+      const std::vector<double> analytic = gradients[g].to_double();
       ASSERT_EQ(analytic.size(), static_cast<std::size_t>(inputs[i].count())) << name;
       double largest = 1e-3;
       for (double value : analytic)
@@ -278,7 +278,7 @@ KernelCase consistent(KernelCase test) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       for (std::size_t j = 0; j < inputs.size(); ++j)
         if (call.kernel->arguments[j].name == forward.arguments[own.size() + i].name)
-          inputs[j].assign(outputs[i].toDouble());
+          inputs[j].assign(outputs[i].to_double());
   };
   return test;
 }

@@ -52,7 +52,7 @@ TEST_P(ActivationsOnChips, InfinitiesNanAndHugeNumbers) {
                            .options = options,
                            .dtype = dtype,
                            .prepare = [](const Invocation &, auto &in) {
-                             std::vector<double> values = in[0].toDouble();
+                             std::vector<double> values = in[0].to_double();
                              const double special[] = {0,    -0.0,  INFINITY, -INFINITY, NAN,
                                                        1e30, -1e30, 90,       -90,       1e-30};
                              std::copy(std::begin(special), std::end(special), values.begin());

@@ -29,7 +29,7 @@ void statistics(const Invocation &call, std::vector<HostArray> &inputs) {
       ones, ones, {.scale = call.options.number("scale"), .offset = call.options.integer("offset")},
       Arithmetic::exact);
   for (const auto &[name, values] : {std::pair{"mean", sums.mean}, {"rstd", sums.rstd}})
-    inputs[call.index(name)].assign(values.toDouble());
+    inputs[call.index(name)].assign(values.to_double());
 }
 
 } // namespace
@@ -178,13 +178,13 @@ TEST(AddPositionsReference, ByHand) {
   positions.as<std::int32_t>()[0] = 1;
   const auto sum =
       addPositionsReference(x, table, positions, {}, {}, {.scale = 2}, Arithmetic::exact);
-  EXPECT_EQ(sum.y.toDouble(), (std::vector<double>{42, 54, 66, 18, 30, 42}));
+  EXPECT_EQ(sum.y.to_double(), (std::vector<double>{42, 54, 66, 18, 30, 42}));
   const auto pe =
       addPositionsReference(x, {}, {}, {}, {}, {.scale = 0, .offset = 1}, Arithmetic::exact);
   const double low = std::pow(10000, -2.0 / 3);
-  EXPECT_THAT(pe.y.toDouble(), testing::Pointwise(testing::DoubleNear(1e-12),
-                                                  {std::sin(1), std::cos(1), std::sin(low),
-                                                   std::sin(2), std::cos(2), std::sin(2 * low)}));
+  EXPECT_THAT(pe.y.to_double(), testing::Pointwise(testing::DoubleNear(1e-12),
+                                                   {std::sin(1), std::cos(1), std::sin(low),
+                                                    std::sin(2), std::cos(2), std::sin(2 * low)}));
 }
 
 TEST(AddPositionsReference, Gradients) {

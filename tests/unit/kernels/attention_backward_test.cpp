@@ -96,7 +96,7 @@ TEST_P(Attention, RowsWithoutKeysHaveNoGradient) {
       seen = false;
   };
   for (const HostArray &gradient : expectRight(device, consistent(test)))
-    EXPECT_THAT(gradient.toDouble(), testing::Each(0.0));
+    EXPECT_THAT(gradient.to_double(), testing::Each(0.0));
 }
 
 TEST_P(Attention, HugeScores) {

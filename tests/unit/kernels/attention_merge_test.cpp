@@ -39,10 +39,10 @@ TEST_P(AttentionMerge, PartsThatSawNothingMayHoldAnything) {
   const auto outputs = expectRight(device, test);
   std::vector<double> o(48, 3);
   std::fill_n(o.begin() + 32, 16, 0);
-  EXPECT_EQ(outputs[0].toDouble(), o);
-  EXPECT_EQ(outputs[1].toDouble(),
+  EXPECT_EQ(outputs[0].to_double(), o);
+  EXPECT_EQ(outputs[1].to_double(),
             (std::vector<double>{
-                0.5, HostArray(DType::float32, {1}, std::vector{1e30}).toDouble()[0], -inf}));
+                0.5, HostArray(DType::float32, {1}, std::vector{1e30}).to_double()[0], -inf}));
 }
 
 // Equal shares of whole numbers: exact in every dtype.
@@ -57,7 +57,7 @@ TEST_P(AttentionMerge, EqualPartsAreAveraged) {
     const Invocation call = resolveCase(test);
     std::vector<HostArray> inputs = sampleInputs(call, test.seed);
     test.prepare(call, inputs);
-    const auto states = inputs[0].toDouble(), o = outputs[0].toDouble();
+    const auto states = inputs[0].to_double(), o = outputs[0].to_double();
     for (std::size_t i = 0; i < o.size(); ++i) {
       double sum = 0;
       for (std::size_t part = 0; part < 4; ++part)
@@ -70,7 +70,7 @@ TEST_P(AttentionMerge, EqualPartsAreAveraged) {
 TEST_P(AttentionMerge, HugeLogarithmsDoNotOverflow) {
   KernelCase test{"attention_merge"};
   test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
-    std::vector<double> logs = inputs[1].toDouble();
+    std::vector<double> logs = inputs[1].to_double();
     for (std::size_t i = 0; i < logs.size(); ++i)
       logs[i] += i % 2 ? 1e4 : -1e4;
     inputs[1].assign(logs);
@@ -86,9 +86,9 @@ TEST(AttentionMergeReference, AgreesWithWorkedValues) {
   const std::vector<HostArray> inputs{HostArray(DType::float64, {2, 1, 1, 1, 2}, o),
                                       HostArray(DType::float64, {2, 1, 1, 1}, lse)};
   const auto outputs = referenceOutputs(call, inputs, Arithmetic::exact);
-  EXPECT_DOUBLE_EQ(outputs[0].toDouble()[0], 1);
-  EXPECT_DOUBLE_EQ(outputs[0].toDouble()[1], 5);
-  EXPECT_DOUBLE_EQ(outputs[1].toDouble()[0], std::log(4.0));
+  EXPECT_DOUBLE_EQ(outputs[0].to_double()[0], 1);
+  EXPECT_DOUBLE_EQ(outputs[0].to_double()[1], 5);
+  EXPECT_DOUBLE_EQ(outputs[1].to_double()[0], std::log(4.0));
 }
 
 // A merge by the mean, or one that forgets a part, must not pass.
@@ -96,12 +96,12 @@ TEST(AttentionMergeReference, PlantedMistakesAreSeen) {
   const Invocation call = resolveCase({"attention_merge"});
   const std::vector<HostArray> inputs = sampleInputs(call, 1);
   auto outputs = referenceOutputs(call, inputs, Arithmetic::exact);
-  outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].toDouble()),
-             HostArray(DType::float32, outputs[1].shape, outputs[1].toDouble())};
+  outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+             HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
   for (const Verdict &verdict : check(call, inputs, outputs))
     EXPECT_TRUE(verdict.accuracy.ok());
   std::vector<HostArray> fewer = inputs;
-  std::vector<double> logs = inputs[1].toDouble();
+  std::vector<double> logs = inputs[1].to_double();
   std::fill(logs.end() - 10, logs.end(), -inf);
   fewer[1].assign(logs);
   for (const Verdict &verdict : check(call, fewer, outputs))

@@ -21,8 +21,8 @@ TEST(AttentionReference, ByHand) {
   auto expect = [&](AttentionSettings settings, double o, double sum) {
     settings.scale = 1;
     const auto result = attentionReference(q, k, v, settings, Arithmetic::exact);
-    EXPECT_NEAR(result.o.toDouble()[0], o, 1e-12);
-    EXPECT_NEAR(result.lse.toDouble()[0], std::log(sum), 1e-12);
+    EXPECT_NEAR(result.o.to_double()[0], o, 1e-12);
+    EXPECT_NEAR(result.lse.to_double()[0], std::log(sum), 1e-12);
   };
   const double all = 1 + e + e * e;
   expect({}, (1 + 10 * e + 100 * e * e) / all, all);
@@ -154,7 +154,7 @@ TEST_P(Attention, TheDiagonalOnlyGivesTheValuesThemselves) {
   const Invocation call = resolveCase(test);
   std::vector<HostArray> inputs = sampleInputs(call, test.seed);
   test.prepare(call, inputs);
-  EXPECT_EQ(outputs[0].toDouble(), inputs[2].toDouble());
+  EXPECT_EQ(outputs[0].to_double(), inputs[2].to_double());
 }
 
 TEST_P(Attention, Options) {
@@ -205,12 +205,12 @@ TEST_P(Attention, RowsWithoutKeysAreZero) {
       seen = false;
   };
   auto outputs = expectRight(device, {"attention", {}, {}, {"mask"}, "f16", {}, 1, hideAll});
-  EXPECT_THAT(outputs[0].toDouble(), testing::Each(0.0));
-  EXPECT_THAT(outputs[1].toDouble(), testing::Each(-std::numeric_limits<double>::infinity()));
+  EXPECT_THAT(outputs[0].to_double(), testing::Each(0.0));
+  EXPECT_THAT(outputs[1].to_double(), testing::Each(-std::numeric_limits<double>::infinity()));
   // Sinks alone: no output either, but a sum.
   outputs = expectRight(device, {"attention", {}, {}, {"mask", "sinks"}, "f16", {}, 1, hideAll});
-  EXPECT_THAT(outputs[0].toDouble(), testing::Each(0.0));
-  EXPECT_THAT(outputs[1].toDouble(), testing::Each(testing::Gt(-10.0)));
+  EXPECT_THAT(outputs[0].to_double(), testing::Each(0.0));
+  EXPECT_THAT(outputs[1].to_double(), testing::Each(testing::Gt(-10.0)));
 }
 
 TEST_P(Attention, SinksFarAboveTheScoresEnterTheMaximum) {
@@ -268,7 +268,7 @@ TEST_P(Attention, DropoutDoesNotDependOnTiles) {
                                         {{"m", n}, {"n", n}}}));
   }
   EXPECT_EQ(runs[0][1].shape, runs[1][1].shape);
-  const auto a = runs[0][0].toDouble(), b = runs[1][0].toDouble();
+  const auto a = runs[0][0].to_double(), b = runs[1][0].to_double();
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_NEAR(a[i], b[i], 2e-3);
 }
@@ -303,7 +303,7 @@ TEST_P(Attention, SaturatedWeightsAreExact) {
                           [](const Invocation &call, std::vector<HostArray> &inputs) {
                             fillIntegers(inputs[1], 3, 1);
                             fillIntegers(inputs[2], 100, 2);
-                            const std::vector<double> keys = inputs[1].toDouble();
+                            const std::vector<double> keys = inputs[1].to_double();
                             std::vector<double> queries;
                             const std::size_t width = 64, count = keys.size() / width;
                             const auto length = static_cast<std::size_t>(call.extent("Sk"));
@@ -316,8 +316,8 @@ TEST_P(Attention, SaturatedWeightsAreExact) {
                             inputs[0].assign(queries);
                           }};
     const FilledCall filled = fill(test);
-    EXPECT_EQ(expectRight(device, test)[0].toDouble(),
-              referenceOutputs(filled.call, filled.inputs, Arithmetic::exact)[0].toDouble());
+    EXPECT_EQ(expectRight(device, test)[0].to_double(),
+              referenceOutputs(filled.call, filled.inputs, Arithmetic::exact)[0].to_double());
   }
 }
 

@@ -56,8 +56,8 @@ void expectRightOf(const Device &device, KernelCase test) {
           options.emplace_back(name, value);
       const auto outputs = referenceOutputs(resolve(findKernel(forward), types, options),
                                             std::span(inputs).first(4), Arithmetic::exact);
-      inputs[4].assign(outputs[0].toDouble());
-      inputs[5].assign(outputs[1].toDouble());
+      inputs[4].assign(outputs[0].to_double());
+      inputs[5].assign(outputs[1].to_double());
     };
   expectRight(device, test);
 }
@@ -115,7 +115,7 @@ TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
   KernelCase test = sized("block_sparse_attention", 48, 48, 16, 16);
   test.prepare = masked([](std::size_t i, std::size_t) { return i == 1; });
   const auto outputs = expectRight(device, test);
-  const auto o = outputs[0].toDouble(), lse = outputs[1].toDouble();
+  const auto o = outputs[0].to_double(), lse = outputs[1].to_double();
   for (std::size_t row = 0; row < lse.size(); ++row) {
     const bool sees = row % 48 / 16 == 1;
     EXPECT_EQ(lse[row] == -inf, !sees);
@@ -132,7 +132,7 @@ TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
     inputs[5].assign(std::vector<double>(static_cast<std::size_t>(inputs[5].count()), -inf));
   };
   for (const HostArray &gradient : expectRight(device, none))
-    for (double value : gradient.toDouble())
+    for (double value : gradient.to_double())
       ASSERT_EQ(value, 0);
 }
 
@@ -142,14 +142,14 @@ TEST_P(BlockSparse, AbsentBlocksAreNotUsed) {
   test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
     masked([](std::size_t, std::size_t j) { return j == 1; })(call, inputs);
     for (std::size_t at : {1, 2}) {
-      auto values = inputs[at].toDouble();
+      auto values = inputs[at].to_double();
       for (std::size_t i = 0; i < values.size(); ++i)
         if (i / 32 % 64 < 32)
           values[i] = NAN;
       inputs[at].assign(values);
     }
   };
-  for (double value : expectRight(device, test)[0].toDouble())
+  for (double value : expectRight(device, test)[0].to_double())
     ASSERT_FALSE(std::isnan(value));
 }
 
@@ -176,8 +176,8 @@ TEST_P(BlockSparse, WholeNumbersAreExact) {
   const Invocation call = resolveCase(test);
   std::vector<HostArray> inputs = sampleInputs(call, test.seed);
   test.prepare(call, inputs);
-  EXPECT_EQ(expectRight(device, test)[0].toDouble(),
-            referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble());
+  EXPECT_EQ(expectRight(device, test)[0].to_double(),
+            referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double());
 }
 
 TEST(BlockSparseGradients, AgreeWithDifferences) {
@@ -204,8 +204,8 @@ TEST(BlockSparseReference, AgreesWithAttention) {
           inputs[maskAt].as<bool>()[(i / 6300 * 5 + i / 90 % 70 / 16) * 3 + i % 90 / 32];
     const auto whole = attentionReference(inputs[0], inputs[1], inputs[2],
                                           {.causal = causal, .mask = &mask}, Arithmetic::exact);
-    const auto o = sparse[0].toDouble(), lse = sparse[1].toDouble(), wholeO = whole.o.toDouble(),
-               wholeLse = whole.lse.toDouble();
+    const auto o = sparse[0].to_double(), lse = sparse[1].to_double(), wholeO = whole.o.to_double(),
+               wholeLse = whole.lse.to_double();
     for (std::size_t i = 0; i < o.size(); ++i)
       ASSERT_NEAR(o[i], wholeO[i], 1e-12);
     for (std::size_t i = 0; i < lse.size(); ++i)
@@ -223,8 +223,8 @@ TEST(BlockSparseReference, PlantedMistakesAreSeen) {
   const std::vector<HostArray> inputs = sampleInputs(call, 1);
   auto expectSeen = [&](const std::vector<HostArray> &with, bool seen) {
     auto outputs = referenceOutputs(call, with, Arithmetic::exact);
-    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].toDouble()),
-               HostArray(DType::float32, outputs[1].shape, outputs[1].toDouble())};
+    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
     for (const Verdict &verdict : check(call, inputs, outputs))
       EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
   };

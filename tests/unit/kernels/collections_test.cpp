@@ -28,7 +28,7 @@ bool isDefined(const char *op, std::string_view dtype) {
 
 // Close to 1, so that products of many stay finite; of integers 1, -1 and now and then 2.
 void nearOne(const Invocation &, std::vector<HostArray> &inputs) {
-  std::vector<double> values = inputs[0].toDouble();
+  std::vector<double> values = inputs[0].to_double();
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = is_floating(inputs[0].dtype) ? 1 + 0.01 * values[i]
                 : i % 37 == 5                ? 2
@@ -66,7 +66,7 @@ std::vector<HostArray> expectSame(const Device &device, const KernelCase &test) 
     test.prepare(call, inputs);
   const auto exact = referenceOutputs(call, inputs, Arithmetic::exact);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto got = outputs[i].toDouble(), wanted = exact[i].toDouble();
+    const auto got = outputs[i].to_double(), wanted = exact[i].to_double();
     for (std::size_t j = 0; j < got.size(); ++j) {
       const bool same = std::isnan(wanted[j]) ? std::isnan(got[j])
                                               : got[j] == wanted[j] &&
@@ -137,7 +137,7 @@ TEST_P(Collections, ReductionsMeetNanAndTies) {
       const double worst = std::string_view(op) == "argmax" ? -infinity : infinity;
       inputs[0].assign(std::vector<double>(static_cast<std::size_t>(inputs[0].count()), worst));
     };
-    for (double place : expectRight(device, test)[0].toDouble())
+    for (double place : expectRight(device, test)[0].to_double())
       EXPECT_EQ(place, 0);
   }
 }
@@ -277,7 +277,7 @@ TEST(CollectionsReference, NanAndTiesByHand) {
     const Invocation call = resolveCase(test);
     auto inputs = sampleInputs(call, 1);
     inputs[0].assign(x);
-    return referenceOutputs(call, inputs, Arithmetic::exact)[output].toDouble();
+    return referenceOutputs(call, inputs, Arithmetic::exact)[output].to_double();
   };
   using List = std::vector<double>;
   EXPECT_EQ(run("reduce", {{"op", "argmax"}}, {1, 5, 2, 5}), (List{1}));
@@ -300,7 +300,7 @@ TEST(CollectionsReference, PlantedBugsAreCaught) {
     const Invocation call = resolveCase(test);
     const auto inputs = sampleInputs(call, 1);
     auto outputs = referenceOutputs(call, inputs, Arithmetic::own);
-    std::vector<double> values = outputs[0].toDouble();
+    std::vector<double> values = outputs[0].to_double();
     values[0] += 1;
     outputs[0].assign(values);
     EXPECT_FALSE(check(call, inputs, outputs)[0].accuracy.ok()) << test.kernel;

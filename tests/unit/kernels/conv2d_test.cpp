@@ -250,7 +250,7 @@ TEST_P(Conv2d, RowsWithoutATapReachNothing) {
       KernelCase test = conv(kernel, {{"C", 6}, {"K", 6}, {"H", 8}, {"R", 3}},
                              {{"layout", layout}, {"groups", "6"}, {"stride_h", "2"}});
       test.prepare = [&](const Invocation &call, std::vector<HostArray> &inputs) {
-        std::vector<double> x = inputs[0].toDouble();
+        std::vector<double> x = inputs[0].to_double();
         const bool last = layout == std::string("nhwc");
         const auto row = static_cast<std::size_t>(call.extent("W") * (last ? call.extent("C") : 1));
         for (std::size_t i = 0; i < x.size(); ++i)
@@ -259,7 +259,7 @@ TEST_P(Conv2d, RowsWithoutATapReachNothing) {
         inputs[0].assign(x);
       };
       for (const HostArray &output : expectRight(device, test))
-        for (const double value : output.toDouble())
+        for (const double value : output.to_double())
           EXPECT_TRUE(std::isfinite(value));
     }
 }
@@ -336,7 +336,7 @@ std::vector<double> reference(const KernelCase &test,
     inputs.push_back(call.tensors[i].present
                          ? HostArray(DType::float32, call.tensors[i].shape, values[i])
                          : HostArray());
-  return referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble();
+  return referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double();
 }
 
 TEST(Conv2dReference, ByHand) {

@@ -170,7 +170,7 @@ TEST(CrossEntropyReference, ByHand) {
   const HostArray targets(DType::int64, {2}, std::vector<double>{1, 0});
   auto loss = [&](Assignments options) {
     const Invocation call = resolveCase({"cross_entropy", {{"...", 2}, {"V", 2}}, options});
-    return referenceOutputs(call, std::vector{logits, targets}, Arithmetic::exact)[0].toDouble();
+    return referenceOutputs(call, std::vector{logits, targets}, Arithmetic::exact)[0].to_double();
   };
   using testing::DoubleNear;
   using testing::ElementsAre;

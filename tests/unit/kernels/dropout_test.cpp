@@ -141,9 +141,9 @@ TEST_P(DropoutOnChips, PlacesOfAttentionHave32BitsEach) {
 TEST(DropoutMask, ChangesWithSeedAndPlace) {
   const Invocation call = resolveCase({"dropout", {{"...", 4000}}});
   const HostArray ones(DType::float64, {4000}, std::vector<double>(4000, 1.0));
-  const auto first = referenceOutputs(call, std::vector{ones}, Arithmetic::exact)[0].toDouble();
+  const auto first = referenceOutputs(call, std::vector{ones}, Arithmetic::exact)[0].to_double();
   const Invocation other = resolveCase({"dropout", {{"...", 4000}}, {{"seed", "1"}}});
-  const auto second = referenceOutputs(other, std::vector{ones}, Arithmetic::exact)[0].toDouble();
+  const auto second = referenceOutputs(other, std::vector{ones}, Arithmetic::exact)[0].to_double();
   long same = 0;
   for (std::size_t i = 0; i < 4000; ++i) {
     EXPECT_TRUE(first[i] == 0 || first[i] == 2);
@@ -169,7 +169,7 @@ TEST(DropoutJudge, PlantedMistakesAreSeen) {
     const FilledCall right = fill({kernel, {}, {{"p", "0.3"}, {"seed", "5"}}, {}, "f16"});
     expectMistakeIsSeen(right, fill({kernel, {}, {{"p", "0.3"}, {"seed", "6"}}, {}, "f16"}));
     auto outputs = referenceOutputs(right.call, right.inputs, Arithmetic::own);
-    std::vector<double> values = outputs[0].toDouble();
+    std::vector<double> values = outputs[0].to_double();
     for (double &value : values)
       value *= 0.7;
     outputs[0].assign(values);

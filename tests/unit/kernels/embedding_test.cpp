@@ -67,11 +67,11 @@ TEST(EmbeddingReference, ByHand) {
   const std::map<std::string, std::int64_t> extents{{"...", 3}, {"V", 3}, {"H", 2}};
   EXPECT_EQ(referenceOutputs(resolveCase({"embedding", extents}), std::vector{table, indices},
                              Arithmetic::exact)[0]
-                .toDouble(),
+                .to_double(),
             (std::vector<double>{5, 6, 1, 2, 5, 6}));
   EXPECT_EQ(referenceOutputs(resolveCase({"embedding_backward", extents}),
                              std::vector{table, indices, dy}, Arithmetic::exact)[0]
-                .toDouble(),
+                .to_double(),
             (std::vector<double>{2, 20, 0, 0, 5, 50}));
 }
 
@@ -85,7 +85,7 @@ TEST(EmbeddingJudge, PlantedMistakesAreSeen) {
 
   right = wrong = fill({"embedding_backward", {{"...", 40}, {"V", 5}}});
   const auto places = right.inputs[1].as<std::int64_t>();
-  auto gradients = wrong.inputs[2].toDouble();
+  auto gradients = wrong.inputs[2].to_double();
   const std::size_t width = gradients.size() / places.size();
   for (std::size_t i = 0; i < places.size(); ++i)
     if (std::find(places.begin() + static_cast<std::ptrdiff_t>(i) + 1, places.end(), places[i]) !=

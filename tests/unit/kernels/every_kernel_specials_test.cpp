@@ -40,7 +40,7 @@ protected:
     test.prepare = [&](const Invocation &, std::vector<HostArray> &inputs) {
       for (HostArray &input : inputs)
         if (!input.data.empty() && is_floating(input.dtype)) {
-          std::vector<double> values = input.toDouble();
+          std::vector<double> values = input.to_double();
           values[values.size() / 3] = special;
           input.assign(values);
           return;
@@ -78,7 +78,7 @@ protected:
 private:
   /// Of those elements that are finite, which have to be half of them at least.
   Accuracy judgeFinite(HostArray output, HostArray exact, HostArray base) const {
-    std::vector<double> out = output.toDouble(), ref = exact.toDouble(), own = base.toDouble();
+    std::vector<double> out = output.to_double(), ref = exact.to_double(), own = base.to_double();
     std::size_t left = 0;
     for (std::size_t i = 0; i < out.size(); ++i)
       if (!std::isfinite(out[i])) {

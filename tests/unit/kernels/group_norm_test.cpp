@@ -100,7 +100,7 @@ TEST_P(GroupNormOnChips, LargeMean) {
                          .extents = {{"B", 1}, {"C", 12}, {"...", positions}},
                          .options = {{"groups", "2"}},
                          .prepare = [](const Invocation &, auto &in) {
-                           std::vector<double> values = in[0].toDouble();
+                           std::vector<double> values = in[0].to_double();
                            for (double &value : values)
                              value += 1e4;
                            in[0].assign(values);
@@ -136,9 +136,9 @@ TEST(GroupNormReference, ByHand) {
   const Invocation call = resolveCase(
       {"group_norm", {{"B", 1}, {"C", 4}, {"...", 1}}, {{"groups", "2"}, {"eps", "0"}}});
   const auto out = referenceOutputs(call, in, Arithmetic::exact);
-  EXPECT_EQ(out[0].toDouble(), (std::vector<double>{-1, 12, -3, 4}));
-  EXPECT_EQ(out[1].toDouble(), (std::vector<double>{0, 5}));
-  EXPECT_EQ(out[2].toDouble(), (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(out[0].to_double(), (std::vector<double>{-1, 12, -3, 4}));
+  EXPECT_EQ(out[1].to_double(), (std::vector<double>{0, 5}));
+  EXPECT_EQ(out[2].to_double(), (std::vector<double>{1, 0.5}));
 }
 
 TEST(GroupNormErrors, GroupsMustDivideTheChannels) {
@@ -153,8 +153,8 @@ TEST(GroupNormJudge, PlantedMistakesAreSeen) {
   const FilledCall right = fill(test);
   FilledCall wrong = right;
   auto outputs = referenceOutputs(right.call, right.inputs, Arithmetic::own);
-  std::vector<double> y = outputs[0].toDouble();
-  const std::vector<double> b = right.inputs[2].toDouble();
+  std::vector<double> y = outputs[0].to_double();
+  const std::vector<double> b = right.inputs[2].to_double();
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double shift = b[i / 5 % 6];
     y[i] = (y[i] - shift) * std::sqrt(14.0 / 15) + shift;

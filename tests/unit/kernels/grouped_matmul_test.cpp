@@ -192,11 +192,11 @@ TEST(GroupedGradients, OfTheRows) {
   shifted[1] = x[1];
   shifted[2] = x[2];
   const auto gradient = sampleInputs(backward, 3);
-  const auto y = referenceOutputs(forward, shifted, Arithmetic::exact)[0].toDouble();
+  const auto y = referenceOutputs(forward, shifted, Arithmetic::exact)[0].to_double();
   const auto dlhs =
       referenceOutputs(backward, std::vector{gradient[0], x[1], x[2]}, Arithmetic::exact)[0]
-          .toDouble();
-  const auto dc = gradient[0].toDouble(), t = shifted[0].toDouble();
+          .to_double();
+  const auto dc = gradient[0].to_double(), t = shifted[0].to_double();
   double left = 0, right = 0;
   for (std::size_t i = 0; i < y.size(); ++i)
     left += dc[i] * y[i];
@@ -212,7 +212,7 @@ TEST(GroupedReference, ByHand) {
       HostArray(DType::float32, {3, 1}, std::vector<double>{1, 2, 3}),
       HostArray(DType::float32, {3, 1, 1}, std::vector<double>{10, 100, 1000}),
       HostArray(DType::int32, {3}, std::vector<double>{2, 0, 1})};
-  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble(),
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double(),
             (std::vector<double>{10, 20, 3000}));
 }
 

@@ -15,7 +15,7 @@ const std::vector<std::vector<std::string>> weights{both, {}, {"w"}, {"b"}};
 
 /// All values of the argument moved by this much.
 void shift(HostArray &array, double distance) {
-  std::vector<double> values = array.toDouble();
+  std::vector<double> values = array.to_double();
   for (double &value : values)
     value += distance;
   array.assign(values);
@@ -26,8 +26,8 @@ void takeStatistics(std::vector<HostArray> &in, double eps) {
   const std::int64_t n = in[0].shape.back();
   const HostArray one(in[0].dtype, {n});
   const LayerNormResult result = layerNormReference(in[0], one, one, eps, Arithmetic::exact);
-  in[2].assign(result.mean.toDouble());
-  in[3].assign(result.rstd.toDouble());
+  in[2].assign(result.mean.to_double());
+  in[3].assign(result.rstd.to_double());
 }
 
 } // namespace
@@ -173,7 +173,7 @@ TEST(LayerNormReference, BackwardByHand) {
                                   numbers({1, 2}, {3, 5}),  numbers({2}, {0, 0})};
   const Invocation call = resolveCase({"layer_norm_backward", {{"...", 1}, {"N", 2}}, {}, both});
   const auto out = referenceOutputs(call, in, Arithmetic::exact);
-  EXPECT_EQ(out[0].toDouble(), (std::vector<double>{0, 0}));
-  EXPECT_EQ(out[1].toDouble(), (std::vector<double>{-3, 5}));
-  EXPECT_EQ(out[2].toDouble(), (std::vector<double>{3, 5}));
+  EXPECT_EQ(out[0].to_double(), (std::vector<double>{0, 0}));
+  EXPECT_EQ(out[1].to_double(), (std::vector<double>{-3, 5}));
+  EXPECT_EQ(out[2].to_double(), (std::vector<double>{3, 5}));
 }

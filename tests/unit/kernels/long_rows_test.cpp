@@ -70,7 +70,7 @@ TEST_P(LongRows, LargeMeans) {
       constexpr double unit = 0x1p-10; // of numbers near 10^4
       const double bounds[] = {3 * unit, 2 * unit, 1e-5};
       for (std::size_t i = 0; i < outputs.size(); ++i) {
-        const std::vector<double> values = outputs[i].toDouble(), right = exact[i].toDouble();
+        const std::vector<double> values = outputs[i].to_double(), right = exact[i].to_double();
         double error = 0;
         for (std::size_t j = 0; j < values.size(); ++j)
           error = std::max(error, std::abs(values[j] - right[j]));

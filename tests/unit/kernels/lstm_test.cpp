@@ -146,7 +146,7 @@ TEST(CellsReference, OneStepOfEachByHand) {
     auto inputs = sampleInputs(call, 1);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       inputs[i].assign(values[i]);
-    return referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble()[0];
+    return referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double()[0];
   };
   auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
   // x, w_ih, w_hh, b_ih, b_hh, h0 (, c0)

@@ -353,7 +353,7 @@ double first(const Assignments &options, const std::vector<double> &inputs,
     arrays.push_back(call.tensors[i].present ? HostArray(DType::float32, call.tensors[i].shape,
                                                          std::vector{inputs[next++]})
                                              : HostArray());
-  return referenceOutputs(call, arrays, Arithmetic::exact)[0].toDouble()[0];
+  return referenceOutputs(call, arrays, Arithmetic::exact)[0].to_double()[0];
 }
 
 // What docs/kernels/matmul.md shows.

@@ -88,11 +88,11 @@ TEST_P(Pooling, SumsOfIntegersAreExact) {
 TEST_P(Pooling, EmptyMasksGiveZero) {
   KernelCase test{"mean_pool", {}, {}, {"mask"}};
   test.prepare = withoutPositions;
-  for (double value : expectRight(device, test)[0].toDouble())
+  for (double value : expectRight(device, test)[0].to_double())
     EXPECT_EQ(value, 0);
   KernelCase backward{"mean_pool_backward", {}, {}, {"mask"}};
   backward.prepare = withoutPositions;
-  for (double value : expectRight(device, backward)[0].toDouble())
+  for (double value : expectRight(device, backward)[0].to_double())
     EXPECT_EQ(value, 0);
 }
 
@@ -106,14 +106,14 @@ TEST_P(Pooling, HiddenPositionsAreNotLookedAt) {
                                                  : std::numeric_limits<float>::infinity();
     }
   };
-  for (double value : expectRight(device, test)[0].toDouble())
+  for (double value : expectRight(device, test)[0].to_double())
     EXPECT_TRUE(std::isfinite(value));
   // One that is seen passes through.
   test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
     inputs[1].as<bool>()[4] = true;
     inputs[0].as<float>()[4 * 7 + 2] = std::numeric_limits<float>::quiet_NaN();
   };
-  EXPECT_TRUE(std::isnan(expectRight(device, test)[0].toDouble()[2]));
+  EXPECT_TRUE(std::isnan(expectRight(device, test)[0].to_double()[2]));
 }
 
 TEST_P(Pooling, ChunksOfAllLengths) {
@@ -196,7 +196,7 @@ TEST(PoolingReference, MeansByHand) {
   HostArray x(DType::float32, {1, 3, 2}, std::vector<double>{1, 2, 3, 4, 8, 9});
   HostArray mask(DType::boolean, {1, 3}, std::vector<double>{1, 0, 1});
   const std::vector<HostArray> inputs{x, mask};
-  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble(),
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double(),
             (std::vector<double>{4.5, 5.5}));
 }
 

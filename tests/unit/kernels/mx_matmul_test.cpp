@@ -108,7 +108,7 @@ TEST_P(MxMatmul, NanScales) {
       inputs[2].as<std::uint8_t>()[2 * 4 + 3] = 255;
       inputs[3].as<std::uint8_t>()[4 * 4 + 1] = 255;
     };
-    const auto c = expectRight(device, test)[0].toDouble();
+    const auto c = expectRight(device, test)[0].to_double();
     for (std::size_t i = 0; i < c.size(); ++i)
       EXPECT_EQ(std::isnan(c[i]), i / 7 == 2 || i % 7 == 4) << i;
   }
@@ -125,7 +125,7 @@ TEST(MxReference, ByHand) {
   const std::vector<HostArray> inputs{
       a, b, HostArray(DType::uint8, {1, 2}, std::vector<double>{128, 127}),
       HostArray(DType::uint8, {1, 2}, std::vector<double>{126, 130}), HostArray()};
-  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble()[0],
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double()[0],
             6 * -1.5 + 0.5 * 4 + 1 * 3 * 8.0);
 }
 

@@ -46,8 +46,8 @@ TEST_P(PagedDecode, TakesContextsOfAnyLength) {
       test.prepare = lengths({length});
       const auto outputs = expectRight(device, test);
       if (length == 0) {
-        EXPECT_EQ(outputs[0].toDouble(), std::vector<double>(4 * 32, 0));
-        EXPECT_EQ(outputs[1].toDouble(), std::vector<double>(4, -inf));
+        EXPECT_EQ(outputs[0].to_double(), std::vector<double>(4 * 32, 0));
+        EXPECT_EQ(outputs[1].to_double(), std::vector<double>(4, -inf));
       }
     }
 }
@@ -82,7 +82,7 @@ TEST_P(PagedDecode, OptionsHoldTogether) {
           test.config = {{"splits", splits}, {"n", 16}};
           test.prepare = lengths({0, 1, 38, 70});
           const auto outputs = expectRight(device, test);
-          EXPECT_EQ(outputs[1].toDouble()[0] == -inf, !sinks);
+          EXPECT_EQ(outputs[1].to_double()[0] == -inf, !sinks);
         }
 }
 
@@ -109,7 +109,7 @@ TEST_P(PagedDecode, NumbersBehindTheLastKeyAreNotUsed) {
     inputs[tablesAt].as<std::int32_t>()[0] = 7;
     inputs[tablesAt].as<std::int32_t>()[1] = 3;
     for (int at : {kAt, vAt}) {
-      std::vector<double> values = inputs[static_cast<std::size_t>(at)].toDouble();
+      std::vector<double> values = inputs[static_cast<std::size_t>(at)].to_double();
       for (std::size_t i = 0; i < values.size(); ++i) {
         const std::size_t block = i / (2 * 32 * 32), slot = i / 32 % 32;
         if (!(block == 7 || (block == 3 && slot < 5)))
@@ -133,7 +133,7 @@ TEST_P(PagedDecode, WholeNumbersAreExact) {
           inputs[vAt].count(), [&](std::int64_t i) { return static_cast<double>(i % 32 - 16); }));
     };
     const auto outputs = expectRight(device, test);
-    const auto o = outputs[0].toDouble();
+    const auto o = outputs[0].to_double();
     for (std::size_t i = 0; i < o.size(); ++i)
       ASSERT_EQ(o[i], static_cast<double>(i % 32) - 16);
   }
@@ -194,7 +194,7 @@ TEST(PagedDecodeReference, QuantisingCostsNoMoreThanIsStated) {
       quantised[static_cast<std::size_t>(at)] = inputs[static_cast<std::size_t>(at)];
     double errors[2] = {}, largestValue = 0; // of keys and values
     for (int at : {kAt, vAt}) {
-      const std::vector<double> values = inputs[static_cast<std::size_t>(at)].toDouble();
+      const std::vector<double> values = inputs[static_cast<std::size_t>(at)].to_double();
       const std::size_t perScale = 16 * 32; // a page of a head
       std::vector<double> numbers(values.size()), scales(values.size() / perScale);
       for (std::size_t s = 0; s < scales.size(); ++s) {
@@ -231,9 +231,9 @@ TEST(PagedDecodeReference, QuantisingCostsNoMoreThanIsStated) {
     }
     const auto outputs = referenceOutputs(call, quantised, Arithmetic::exact);
     // A score is off by at most e = scale * |q|_1 * (error of k).
-    const std::vector<double> q = inputs[qAt].toDouble();
-    const auto o = exact[0].toDouble(), got = outputs[0].toDouble(), log = exact[1].toDouble(),
-               gotLog = outputs[1].toDouble();
+    const std::vector<double> q = inputs[qAt].to_double();
+    const auto o = exact[0].to_double(), got = outputs[0].to_double(), log = exact[1].to_double(),
+               gotLog = outputs[1].to_double();
     for (std::size_t row = 0; row < q.size() / 32; ++row) {
       double sum = 0;
       for (std::size_t d = 0; d < 32; ++d)
@@ -276,10 +276,10 @@ TEST(PagedDecodeReference, AgreesWithWorkedValues) {
   inputs[tablesAt] = HostArray(DType::int32, {2, 2}, std::vector<double>{2, 0, -1, 1 << 30});
   inputs[5] = HostArray(DType::float64, {1, 1}, std::vector{std::log(4.0)});
   const auto outputs = referenceOutputs(call, inputs, Arithmetic::exact);
-  EXPECT_NEAR(outputs[0].toDouble()[0], 16 / 8.0 + 8 * 3 / 8.0, 1e-12);
-  EXPECT_NEAR(outputs[1].toDouble()[0], std::log(8.0), 1e-12);
-  EXPECT_EQ(outputs[0].toDouble()[16], 0);
-  EXPECT_NEAR(outputs[1].toDouble()[1], std::log(4.0), 1e-12);
+  EXPECT_NEAR(outputs[0].to_double()[0], 16 / 8.0 + 8 * 3 / 8.0, 1e-12);
+  EXPECT_NEAR(outputs[1].to_double()[0], std::log(8.0), 1e-12);
+  EXPECT_EQ(outputs[0].to_double()[16], 0);
+  EXPECT_NEAR(outputs[1].to_double()[1], std::log(4.0), 1e-12);
 }
 
 // A length of one key more or less, a window that is one off, a sink that counts for each part:
@@ -291,8 +291,8 @@ TEST(PagedDecodeReference, PlantedMistakesAreSeen) {
   lengths({40, 70, 90})(call, inputs);
   auto results = [&](const Invocation &of, const std::vector<HostArray> &with) {
     auto outputs = referenceOutputs(of, with, Arithmetic::exact);
-    return std::vector{HostArray(DType::float16, outputs[0].shape, outputs[0].toDouble()),
-                       HostArray(DType::float32, outputs[1].shape, outputs[1].toDouble())};
+    return std::vector{HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+                       HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
   };
   auto expectSeen = [&](const std::vector<HostArray> &outputs, bool seen) {
     for (const Verdict &verdict : check(call, inputs, outputs))
@@ -307,7 +307,7 @@ TEST(PagedDecodeReference, PlantedMistakesAreSeen) {
   expectSeen(results(resolveCase(window), inputs), true);
   wrong = inputs;
   wrong[5].assign(sequence(wrong[5].count(), [&](std::int64_t i) {
-    return inputs[5].toDouble()[static_cast<std::size_t>(i)] + std::log(2.0);
+    return inputs[5].to_double()[static_cast<std::size_t>(i)] + std::log(2.0);
   }));
   expectSeen(results(call, wrong), true);
 }

@@ -78,7 +78,7 @@ TEST_P(PagedPrefill, FindsItsSequenceAmongMany) {
 // Fewer keys than queries: the first rows see none.
 TEST_P(PagedPrefill, RowsBeforeAllKeysAreZero) {
   const auto outputs = expectRight(device, chunks({{5, 2}, {3, 0}}));
-  const auto o = outputs[0].toDouble(), lse = outputs[1].toDouble();
+  const auto o = outputs[0].to_double(), lse = outputs[1].to_double();
   for (std::size_t row = 0; row < 8; ++row)
     EXPECT_EQ(lse[row * 4] == -inf, row != 3 && row != 4) << row;
   EXPECT_TRUE(std::all_of(o.begin(), o.begin() + 3 * 4 * 32, [](double x) { return x == 0; }));
@@ -138,7 +138,8 @@ TEST_P(PagedPrefill, WholeNumbersAreExact) {
   const auto outputs = expectRight(device, test);
   std::vector<HostArray> inputs = sampleInputs(call, test.seed);
   test.prepare(call, inputs);
-  EXPECT_EQ(outputs[0].toDouble(), referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble());
+  EXPECT_EQ(outputs[0].to_double(),
+            referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double());
 }
 
 // One sequence in one page is attention as such, whose reference has tests of its own.
@@ -167,7 +168,7 @@ TEST(PagedPrefillReference, AgreesWithAttention) {
           // The same as [1, H, S, D].
           const HostArray &q = inputs[qAt];
           HostArray queriesByHead(DType::float64, {1, 4, queries, 32});
-          const auto values = q.toDouble();
+          const auto values = q.to_double();
           auto byHead = queriesByHead.as<double>();
           for (std::size_t t = 0; t < static_cast<std::size_t>(queries); ++t)
             for (std::size_t i = 0; i < 4 * 32; ++i)
@@ -176,8 +177,8 @@ TEST(PagedPrefillReference, AgreesWithAttention) {
           const auto whole = attentionReference(
               queriesByHead, inputs[kAt], inputs[vAt],
               {.causal = causal, .left = left, .cap = cap, .sinks = &inputs[5]}, Arithmetic::exact);
-          const auto o = whole.o.toDouble(), lse = whole.lse.toDouble(),
-                     pagedO = paged[0].toDouble(), pagedLse = paged[1].toDouble();
+          const auto o = whole.o.to_double(), lse = whole.lse.to_double(),
+                     pagedO = paged[0].to_double(), pagedLse = paged[1].to_double();
           for (std::size_t h = 0; h < 4; ++h)
             for (std::size_t t = 0; t < static_cast<std::size_t>(queries); ++t) {
               const std::size_t row = h * static_cast<std::size_t>(queries) + t;
@@ -199,8 +200,8 @@ TEST(PagedPrefillReference, PlantedMistakesAreSeen) {
   inputs[tablesAt] = tables; // what the mistakes need is there
   auto expectSeen = [&](const KernelCase &other, const std::vector<HostArray> &with, bool seen) {
     auto outputs = referenceOutputs(resolveCase(other), with, Arithmetic::exact);
-    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].toDouble()),
-               HostArray(DType::float32, outputs[1].shape, outputs[1].toDouble())};
+    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
     for (const Verdict &verdict : check(call, inputs, outputs))
       EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
   };

@@ -28,7 +28,7 @@ KernelCase quantized(const char *kernel, std::int64_t m, std::int64_t k, const c
 
 /// As numbers.
 std::vector<double> scalesOf(const HostArray &scales) {
-  std::vector<double> values = scales.toDouble();
+  std::vector<double> values = scales.to_double();
   if (scales.dtype == DType::uint8)
     for (double &value : values)
       value = value == 255 ? std::nan("") : std::exp2(value - 127);
@@ -36,7 +36,7 @@ std::vector<double> scalesOf(const HostArray &scales) {
 }
 
 double largestCode(DType dtype) {
-  return withType(dtype, [](auto zero) {
+  return with_type(dtype, [](auto zero) {
     return static_cast<double>(std::numeric_limits<decltype(zero)>::max());
   });
 }
@@ -55,7 +55,7 @@ std::pair<std::int64_t, std::int64_t> sharing(const Invocation &call) {
 /// wrong as large ones may be.
 void expectNearest(const FilledCall &filled, const std::vector<HostArray> &outputs) {
   const Invocation &call = filled.call;
-  const auto x = filled.inputs[0].toDouble(), y = outputs[0].toDouble(),
+  const auto x = filled.inputs[0].to_double(), y = outputs[0].to_double(),
              scales = scalesOf(outputs[1]);
   const std::int64_t m = call.extent("M"), k = call.extent("K"), across = call.extent("Sk");
   const auto [rows, columns] = sharing(call);
@@ -83,8 +83,8 @@ void expectNearest(const FilledCall &filled, const std::vector<HostArray> &outpu
       low.push_back(value * (1 - 0x1p-23));
       high.push_back(value * (1 + 0x1p-23));
     }
-  const auto one = HostArray(code, {m, k}, low).toDouble(),
-             other = HostArray(code, {m, k}, high).toDouble();
+  const auto one = HostArray(code, {m, k}, low).to_double(),
+             other = HostArray(code, {m, k}, high).to_double();
   for (std::size_t e = 0; e < y.size(); ++e)
     EXPECT_TRUE(y[e] == one[e] || y[e] == other[e])
         << e << ": " << y[e] << " for " << low[e] << " to " << high[e];
@@ -189,7 +189,7 @@ TEST_P(Quantize, ZerosAndTheSmallestNumbers) {
           const auto outputs = expectRight(device, test);
           expectNearest(fill(test), outputs);
           if (value == 0) {
-            for (double code : outputs[0].toDouble())
+            for (double code : outputs[0].to_double())
               EXPECT_EQ(code, 0);
           }
         }
@@ -219,14 +219,14 @@ TEST_P(Quantize, NanAndInfinities) {
           KernelCase test = quantized("quantize", 150, 300, granularity, out, "f16");
           test.options.emplace_back("scale_format", format);
           test.prepare = [&](const Invocation &, std::vector<HostArray> &inputs) {
-            auto values = inputs[0].toDouble();
+            auto values = inputs[0].to_double();
             values[130 * 300 + 140] = special;
             inputs[0].assign(values);
           };
           const auto outputs = expectRight(device, test);
           const Invocation call = resolveCase(test);
           const auto [rows, columns] = sharing(call);
-          const auto y = outputs[0].toDouble(), scales = scalesOf(outputs[1]);
+          const auto y = outputs[0].to_double(), scales = scalesOf(outputs[1]);
           for (std::int64_t i = 0; i < 150; ++i)
             for (std::int64_t j = 0; j < 300; ++j) {
               const bool spoiled = i / rows == 130 / rows && j / columns == 140 / columns;
@@ -408,7 +408,7 @@ TEST(QuantizeReference, ByHand) {
   x[130 + 5] = -127;
   const auto outputs =
       referenceOutputs(call, std::vector{HostArray(DType::float32, {2, 130}, x)}, Arithmetic::own);
-  const auto y = outputs[0].toDouble(), scales = outputs[1].toDouble();
+  const auto y = outputs[0].to_double(), scales = outputs[1].to_double();
   EXPECT_EQ(outputs[1].shape, (Shape{2, 2}));
   EXPECT_EQ(scales[0], 2);
   EXPECT_FLOAT_EQ(static_cast<float>(scales[1]), 0.1f);

@@ -90,7 +90,7 @@ TEST(QuantizedReference, ByHand) {
       HostArray(DType::float16, {1, 2}, std::vector<double>{1, 100}),
       HostArray(DType::uint8, {1, 1}, std::vector<double>{0x3A}),
       HostArray(DType::float16, {1, 1}, std::vector<double>{0.5}), HostArray(), HostArray()};
-  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble()[0],
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double()[0],
             (10 - 8) * 0.5 + 100 * (3 - 8) * 0.5);
 }
 

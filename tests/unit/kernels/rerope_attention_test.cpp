@@ -79,8 +79,8 @@ TEST_P(Rerope, OneSetTwiceIsAttention) {
   inputs[3] = inputs[2];
   test.prepare = [&](const Invocation &, std::vector<HostArray> &own) { own = inputs; };
   const auto plain = attentionReference(inputs[0], inputs[2], inputs[4], {}, Arithmetic::exact);
-  EXPECT_THAT(run(device, test)[0].toDouble(),
-              testing::Pointwise(testing::DoubleNear(2e-5), plain.o.toDouble()));
+  EXPECT_THAT(run(device, test)[0].to_double(),
+              testing::Pointwise(testing::DoubleNear(2e-5), plain.o.to_double()));
 }
 
 TEST_P(Rerope, RowsWithoutKeys) {
@@ -110,8 +110,8 @@ TEST(ReropeReference, ByHand) {
                                       array({1, 0, 0})};
   const auto result = reropeAttentionReference(inputs, {{.scale = 1}, 2}, Arithmetic::exact);
   const double sum = std::exp(10 * .5) + std::exp(2) + std::exp(3);
-  EXPECT_NEAR(result.lse.toDouble()[0], std::log(sum), 1e-12);
-  EXPECT_NEAR(result.o.toDouble()[0], std::exp(5) / sum, 1e-12);
+  EXPECT_NEAR(result.lse.to_double()[0], std::log(sum), 1e-12);
+  EXPECT_NEAR(result.o.to_double()[0], std::exp(5) / sum, 1e-12);
 }
 
 TEST(ReropeReference, Gradients) {

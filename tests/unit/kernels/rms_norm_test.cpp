@@ -76,7 +76,7 @@ TEST_P(RmsNormOnChips, RowsOfZerosAndOfHugeNumbers) {
                        .with = {"w", "residual"},
                        .dtype = "bf16",
                        .prepare = [](const Invocation &, auto &in) {
-                         std::vector<double> values = in[0].toDouble();
+                         std::vector<double> values = in[0].to_double();
                          for (std::size_t i = 0; i < 300; ++i) {
                            values[i] = 0;
                            values[300 + i] *= 1e15;
@@ -128,9 +128,9 @@ TEST(RmsNormReference, ByHand) {
   const Invocation call =
       resolveCase({"rms_norm", {{"...", 1}, {"N", 2}}, {{"eps", "8"}}, {"w", "residual"}});
   const auto out = referenceOutputs(call, in, Arithmetic::exact);
-  EXPECT_EQ(out[0].toDouble(), (std::vector<double>{3 * 0.2 * 10, 5 * 0.2 * 100}));
-  EXPECT_EQ(out[1].toDouble(), (std::vector<double>{3, 5}));
-  EXPECT_EQ(out[2].toDouble(), (std::vector<double>{0.2}));
+  EXPECT_EQ(out[0].to_double(), (std::vector<double>{3 * 0.2 * 10, 5 * 0.2 * 100}));
+  EXPECT_EQ(out[1].to_double(), (std::vector<double>{3, 5}));
+  EXPECT_EQ(out[2].to_double(), (std::vector<double>{0.2}));
 }
 
 // The mean of h taken away first, as layer norm does; the gradient of h itself left out.
@@ -138,8 +138,8 @@ TEST(RmsNormJudge, PlantedMistakesAreSeen) {
   const KernelCase test{"rms_norm", {{"...", 6}, {"N", 33}}, {}, {"w", "residual"}, "f16"};
   const FilledCall right = fill(test);
   FilledCall wrong = right;
-  std::vector<double> x = right.inputs[0].toDouble();
-  const std::vector<double> residual = right.inputs[2].toDouble();
+  std::vector<double> x = right.inputs[0].to_double();
+  const std::vector<double> residual = right.inputs[2].to_double();
   for (std::size_t row = 0; row < 6; ++row) {
     double sum = 0;
     for (std::size_t i = row * 33; i < row * 33 + 33; ++i)

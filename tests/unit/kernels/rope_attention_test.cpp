@@ -127,7 +127,8 @@ TEST_P(RotaryAttention, IsAttentionOfTurnedRows) {
     inputs[i] = ropeReference(inputs[i], {}, {.rotary = 32}, Arithmetic::exact);
   const auto plain =
       attentionReference(inputs[0], inputs[1], inputs[2], {.causal = true}, Arithmetic::exact);
-  EXPECT_THAT(got[0].toDouble(), testing::Pointwise(testing::DoubleNear(2e-5), plain.o.toDouble()));
+  EXPECT_THAT(got[0].to_double(),
+              testing::Pointwise(testing::DoubleNear(2e-5), plain.o.to_double()));
 }
 
 TEST(RotaryAttentionElsewhere, OnTheInterpreterAndOtherChips) {
@@ -177,8 +178,8 @@ TEST(RotaryAttentionReference, ExposbByHand) {
   const double far = (q0 * g0 * 1.2 * 3 + q1 * g1 * 1.2 * 4) * (0.7 + 0.3 * std::exp(-0.005));
   const double near = q0 * g0 * boost * (5 * c - 6 * s) + q1 * g1 * boost * (6 * c + 5 * s);
   const auto result = rotaryAttentionReference(q, k, v, options, Arithmetic::exact);
-  EXPECT_NEAR(result.lse.toDouble()[0], std::log(std::exp(far) + std::exp(near)), 1e-12);
-  EXPECT_NEAR(result.o.toDouble()[0], 1 / (1 + std::exp(near - far)), 1e-12);
+  EXPECT_NEAR(result.lse.to_double()[0], std::log(std::exp(far) + std::exp(near)), 1e-12);
+  EXPECT_NEAR(result.o.to_double()[0], 1 / (1 + std::exp(near - far)), 1e-12);
 }
 
 // The mistakes of public kernels for these gradients, each seen by the harness.

@@ -73,7 +73,7 @@ TEST_P(Rope, LeavesWhatItDoesNotTurn) {
                                   {},
                                   dtype},
                                  &inputs);
-        const auto x = inputs[0].toDouble(), y = outputs[0].toDouble();
+        const auto x = inputs[0].to_double(), y = outputs[0].to_double();
         for (std::size_t i = 0; i < x.size(); ++i)
           if (i / 32 % 9 == 0 || i % 32 >= 20) {
             EXPECT_EQ(y[i], x[i]) << kernel << " " << style << " " << i;
@@ -88,7 +88,7 @@ TEST_P(Rope, IsARotation) {
     const auto outputs = run(
         device, {"rope", {{"B", 1}, {"H", 1}, {"S", 64}, {"D", 32}}, {{"style", style}}, {}, "f32"},
         &inputs);
-    const auto x = inputs[0].toDouble(), y = outputs[0].toDouble();
+    const auto x = inputs[0].to_double(), y = outputs[0].to_double();
     const bool interleaved = std::string(style) == "interleaved";
     for (std::size_t row = 0; row < 64; ++row)
       for (std::size_t pair = 0; pair < 16; ++pair) {
@@ -106,7 +106,7 @@ TEST_P(Rope, IsNotTheFormulaOfEvenAndOddCopies) {
       device,
       {"rope", {{"B", 1}, {"H", 1}, {"S", 8}, {"D", 16}}, {{"style", "interleaved"}}, {}, "f32"},
       &inputs);
-  const auto x = inputs[0].toDouble(), y = outputs[0].toDouble();
+  const auto x = inputs[0].to_double(), y = outputs[0].to_double();
   double difference = 0, stretched = 0;
   for (std::size_t i = 0; i < x.size(); i += 2) {
     const double angle = static_cast<double>(i / 16) * std::pow(10000.0, -double(i % 16) / 16);
@@ -159,7 +159,7 @@ TEST_P(Rope, BackwardUndoesIt) {
     back.prepare = [&](const Invocation &, std::vector<HostArray> &arrays) {
       arrays = {turned[0], inputs[1]};
     };
-    const auto again = run(device, back)[0].toDouble(), x = inputs[0].toDouble();
+    const auto again = run(device, back)[0].to_double(), x = inputs[0].to_double();
     for (std::size_t i = 0; i < x.size(); ++i)
       EXPECT_NEAR(again[i], x[i], 2e-6);
   }
@@ -177,10 +177,10 @@ TEST(RopeReference, ByHand) {
   const double c = std::cos(3.0), s = std::sin(3.0), c1 = std::cos(0.3), s1 = std::sin(0.3);
   RopeOptions options{false, 100, 4, 3, false};
   // Half: pairs (0, 2) by 3 and (1, 3) by 3 / sqrt(100).
-  EXPECT_THAT(ropeReference(rows, {}, options, Arithmetic::exact).toDouble(),
+  EXPECT_THAT(ropeReference(rows, {}, options, Arithmetic::exact).to_double(),
               testing::Pointwise(testing::DoubleNear(1e-12), {c, -s1, s, c1}));
   options.interleaved = true;
-  EXPECT_THAT(ropeReference(rows, {}, options, Arithmetic::exact).toDouble(),
+  EXPECT_THAT(ropeReference(rows, {}, options, Arithmetic::exact).to_double(),
               testing::Pointwise(testing::DoubleNear(1e-12), {c, s, -s1, c1}));
 }
 

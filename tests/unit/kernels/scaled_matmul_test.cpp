@@ -101,7 +101,7 @@ TEST(ScaledReference, ByHand) {
       HostArray(DType::float8_e4m3, {1, 33}, a), HostArray(DType::float8_e4m3, {33, 1}, b),
       HostArray(DType::float32, {1, 2}, std::vector<double>{10, 100}),
       HostArray(DType::float32, {2, 1}, std::vector<double>{0.5, 0.25}), HostArray()};
-  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].toDouble()[0],
+  EXPECT_EQ(referenceOutputs(call, inputs, Arithmetic::exact)[0].to_double()[0],
             2 * 3 * 10 * 0.5 + 4 * 5 * 100 * 0.25);
 }
 

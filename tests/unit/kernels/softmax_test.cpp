@@ -70,7 +70,7 @@ TEST_P(SoftmaxOnChips, HugeNumbers) {
       expectRight(device, {.kernel = kernel,
                            .config = {{"block", block}},
                            .prepare = [](const Invocation &, auto &in) {
-                             std::vector<double> values = in[0].toDouble();
+                             std::vector<double> values = in[0].to_double();
                              for (double &value : values)
                                value *= 1e4;
                              in[0].assign(values);
@@ -91,7 +91,7 @@ TEST(SoftmaxReference, ByHand) {
   };
   auto run = [&](const char *kernel, const std::vector<HostArray> &in) {
     const Invocation call = resolveCase({kernel, {{"...", 1}, {"N", 2}}});
-    return referenceOutputs(call, in, Arithmetic::exact)[0].toDouble();
+    return referenceOutputs(call, in, Arithmetic::exact)[0].to_double();
   };
   using testing::DoubleNear;
   using testing::ElementsAre;
@@ -112,19 +112,19 @@ TEST(SoftmaxJudge, PlantedMistakesAreSeen) {
     const FilledCall longer = fill({kernel, {{"...", 3}, {"N", 34}}, {}, {}, "f16"});
     // The row goes on with a zero.
     FilledCall padded = longer;
-    std::vector<double> values = right.inputs[0].toDouble();
+    std::vector<double> values = right.inputs[0].to_double();
     for (std::size_t row = 3; row > 0; --row)
       values.insert(values.begin() + static_cast<std::ptrdiff_t>(row * 33), 0.0);
     padded.inputs[0].assign(values);
     const auto outputs = referenceOutputs(padded.call, padded.inputs, Arithmetic::own);
-    std::vector<double> y = outputs[0].toDouble();
+    std::vector<double> y = outputs[0].to_double();
     for (std::size_t row = 3; row > 0; --row)
       y.erase(y.begin() + static_cast<std::ptrdiff_t>(row * 34 - 1));
     const std::vector wrong{HostArray(DType::float16, right.inputs[0].shape, y)};
     EXPECT_FALSE(check(right.call, right.inputs, wrong)[0].accuracy.ok());
   }
   const FilledCall gradient = backwardOf({"softmax", {{"...", 3}, {"N", 33}}}, "softmax_backward");
-  std::vector<double> y = gradient.inputs[0].toDouble(), dy = gradient.inputs[1].toDouble();
+  std::vector<double> y = gradient.inputs[0].to_double(), dy = gradient.inputs[1].to_double();
   for (std::size_t i = 0; i < y.size(); ++i)
     y[i] *= dy[i];
   const std::vector wrong{HostArray(DType::float32, gradient.inputs[0].shape, y)};

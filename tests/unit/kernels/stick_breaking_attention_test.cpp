@@ -72,11 +72,11 @@ TEST_P(StickBreaking, SaturatedWeightsAreExact) {
                           [&](const Invocation &, std::vector<HostArray> &inputs) {
                             fillIntegers(inputs[1], 3, 1);
                             fillIntegers(inputs[2], 100, 2);
-                            inputs[0].assign(shifted(inputs[1].toDouble()));
+                            inputs[0].assign(shifted(inputs[1].to_double()));
                           }};
-    std::vector<double> values = shifted(fill(test).inputs[2].toDouble());
+    std::vector<double> values = shifted(fill(test).inputs[2].to_double());
     std::fill_n(values.begin(), 64, 0.0); // the first query sees nothing
-    EXPECT_EQ(expectRight(device, test)[0].toDouble(), values);
+    EXPECT_EQ(expectRight(device, test)[0].to_double(), values);
   }
 }
 
@@ -108,11 +108,11 @@ TEST_P(StickBreaking, LongRowsAndHugeScoresStayFinite) {
     const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Hq", 1}, {"Sq", 20}, {"Sk", 700}};
     for (const char *dtype : {"f16", "f32"}) {
       for (const auto &output : expectRight(device, {name, extents, {{"scale", scale}}, {}, dtype}))
-        for (double value : output.toDouble())
+        for (double value : output.to_double())
           EXPECT_TRUE(std::isfinite(value));
       for (const auto &output :
            expectRight(device, {back, extents, {{"scale", scale}}, withRest, dtype}))
-        for (double value : output.toDouble())
+        for (double value : output.to_double())
           EXPECT_TRUE(std::isfinite(value));
     }
   }
@@ -145,8 +145,8 @@ TEST(StickBreakingReference, ByHand) {
   auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
   const double nearest = sigmoid(-2), next = sigmoid(1) * (1 - sigmoid(-2));
   const auto result = stickBreakingReference(inputs, 1, Arithmetic::exact);
-  EXPECT_NEAR(result[0].toDouble()[0], nearest + 10 * next, 1e-12);
-  EXPECT_NEAR(result[1].toDouble()[0], 1 - nearest - next, 1e-12);
+  EXPECT_NEAR(result[0].to_double()[0], nearest + 10 * next, 1e-12);
+  EXPECT_NEAR(result[1].to_double()[0], 1 - nearest - next, 1e-12);
 }
 
 TEST(StickBreakingReference, Gradients) {
@@ -174,7 +174,7 @@ TEST(StickBreakingReference, PlantedMistakesAreSeen) {
   inputs = sampleInputs(ahead, 1);
   const auto own =
       execute(device, ahead, completeConfig(ahead, device.target(), {}), inputs).outputs;
-  std::vector<double> shifted = own[0].toDouble();
+  std::vector<double> shifted = own[0].to_double();
   std::rotate(shifted.begin(), shifted.begin() + 32, shifted.end());
   std::vector<HostArray> wrong = own;
   wrong[0].assign(shifted);

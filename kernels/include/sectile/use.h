@@ -1,0 +1,130 @@
+// What a kernel's description does its launches with.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <sectile/kernel_spec.h>
+#include <sectile/library.h>
+#include <sectile/sectile.h>
+
+namespace sectile {
+
+// What KernelSpec::apply is given: the call, its arguments as tensors, and a way to launch. The
+// launches may run at once, or be kept for later, or only be compiled; `apply` need not know.
+class Use {
+public:
+  const Invocation &call;
+  const ConfigValues &config;
+
+  struct State; // in the library
+  Use(const Invocation &call, const ConfigValues &config, State &state)
+      : call(call), config(config), state(state) {}
+
+  int field(const char *name) const { return static_cast<int>(config.at(name)); }
+  // All fields, as KernelSpec::configure<C> described them.
+  template <KernelConfig C> C config_as() const {
+    C result;
+    for_each_field(result, [&](std::string_view name, auto &value) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(config.at(std::string(name)));
+    });
+    return result;
+  }
+  bool has(std::string_view argument) const { return call.has(argument); }
+
+  // An argument, its axes in the specification's order; of no extent and no memory if it is left
+  // out. This and the next two throw Error where its elements are no T or its axes not so many.
+  template <Element T, int N> Tensor<T, N> tensor(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    lengths(index, dtype_of<T>, N, extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // An argument with all axes before its last N - 1 as one. Throws InputError where they do not lie
+  // evenly in memory.
+  template <Element T, int N> Tensor<T, N> collapsed(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    mergedLengths(index, dtype_of<T>, N, 0, extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // An argument with the axes that its "..." stands for as one.
+  template <Element T, int N> Tensor<T, N> merged(std::string_view argument) const {
+    std::array<std::int64_t, N> extents{}, strides{};
+    const std::size_t index = call.index(argument);
+    mergedLengths(index, dtype_of<T>, N, placeOfDots(index), extents.data(), strides.data());
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // An argument's memory from its first element on, seen otherwise.
+  template <Element T, int N>
+  Tensor<T, N> shaped(std::string_view argument, const std::array<std::int64_t, N> &extents,
+                      const std::array<std::int64_t, N> &strides) const {
+    const std::size_t index = call.index(argument);
+    return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
+  }
+  // Rows of the last axis.
+  template <Element T> Tensor<T, 2> rows(std::string_view argument) const {
+    return collapsed<T, 2>(argument);
+  }
+  // All elements of an argument that is dense.
+  template <Element T> Tensor<T, 1> elements(std::string_view argument) const {
+    return collapsed<T, 1>(argument);
+  }
+
+  // Memory that lasts from here to the last of this kernel's launches, dense in row-major order.
+  template <Element T, int N> Tensor<T, N> workspace(const std::array<std::int64_t, N> &extents) {
+    return dense<T, N>(extents, false);
+  }
+  // The same filled with zeros. The launches must leave it so: they may be repeated.
+  template <Element T, int N> Tensor<T, N> zeroed(const std::array<std::int64_t, N> &extents) {
+    return dense<T, N>(extents, true);
+  }
+
+  // The first launch of a call is one like any other; the later ones may start while the one ahead
+  // of them runs. A kernel that calls wait_dependencies() may therefore read the call's inputs
+  // before it: what wrote them was done when the first launch began, which later ones follow.
+  template <class Kernel, class... Arguments>
+  void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
+    if (const Stream *stream = streamToLaunchIn())
+      kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched()});
+    else
+      keep(kernel.bind(grid, arguments...));
+    noteLaunch(grid);
+  }
+
+  // Another kernel of the library as a part of this one, with all its outputs.
+  void run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
+           NamedTensors outputs, const ConfigValues &chosen);
+
+private:
+  detail::Memory memory(std::size_t argument) const;
+  std::uint64_t address(std::size_t argument) const;
+  void lengths(std::size_t argument, DType dtype, std::size_t rank, std::int64_t *extents,
+               std::int64_t *strides) const;
+  // With axes from this place on as one, as many as give the rank.
+  void mergedLengths(std::size_t argument, DType dtype, std::size_t rank, std::size_t place,
+                     std::int64_t *extents, std::int64_t *strides) const;
+  std::size_t placeOfDots(std::size_t argument) const;
+  detail::Memory allocate(std::size_t bytes, bool zero);
+  const Stream *streamToLaunchIn() const; // null: launches are kept
+  bool hasLaunched() const;               // anything yet, as a part of this call
+  void noteLaunch(const Grid &grid);
+  void keep(detail::BoundLaunch launch);
+
+  template <Element T, int N>
+  Tensor<T, N> dense(const std::array<std::int64_t, N> &extents, bool zero) {
+    std::array<std::int64_t, N> strides;
+    std::int64_t count = 1;
+    for (std::size_t i = N; i-- > 0; count *= extents[i])
+      strides[i] = std::max<std::int64_t>(count, 1);
+    const detail::Memory memory = allocate(static_cast<std::size_t>(count) * sizeof(T), zero);
+    return {reinterpret_cast<T *>(memory.address()), extents, strides, memory};
+  }
+
+  State &state;
+};
+
+// Calls function with T{} of the list that dtype names.
+template <class... T, class Function> void for_dtype(DType dtype, Function &&function) {
+  (void)((dtype == dtype_of<T> && (function(T{}), true)) || ...);
+}
+
+} // namespace sectile
