@@ -23,6 +23,23 @@ sc::Kernel scale{"scale", [](sc::Ptr<float> x, sc::Int n, const Block &block) {
                  }};
 // [/global]
 
+// [struct]
+struct Scaled { // values, and what they are multiplied by
+  sc::Ptr<const float> values;
+  sc::Float factor;
+};
+SECTILE_STRUCT(Scaled, values, factor)
+
+sc::Kernel add{"add", [](Scaled a, Scaled b, sc::Ptr<float> out, sc::Int n, const Block &block) {
+                 auto i = sc::program_id(0) * block.size + sc::arange(0, block.size);
+                 auto inside = i < n;
+                 auto scaled = [&](const Scaled &x) {
+                   return sc::load(x.values + i, inside) * x.factor;
+                 };
+                 sc::store(out + i, scaled(a) + scaled(b), inside);
+               }};
+// [/struct]
+
 int main() {
   const int n = 1000;
   auto device = sc::Device::best();
@@ -43,10 +60,19 @@ int main() {
   again.launch(stream); // looks nothing up
   // [/bind]
 
+  auto sums = device.allocate<float>(n);
+  // [arguments]
+  const sc::Arguments<Scaled> twice{x, 2}; // keeps the address of x and the 2
+  add.launch(stream, sc::cdiv(n, block.size), twice, {x, 0.5f}, sums, n, block);
+  // [/arguments]
+
   const float expected = 2.f * 2.f * (3.f * 2.f) * 2.f;
   int wrong = 0;
   for (float value : x.download())
     wrong += value != expected;
-  std::printf("scale on %s: %d of %d elements wrong\n", device.name().c_str(), wrong, n);
+  for (float value : sums.download())
+    wrong += value != 2.5f * expected;
+  std::printf("scale and add on %s: %d of %d elements wrong\n", device.name().c_str(), wrong,
+              2 * n);
   return wrong != 0;
 }

@@ -1,5 +1,5 @@
 // A function returns traced values.
-// expect: a function of a kernel returns nothing, a Tile, a Ptr or a
+// expect: a function of a kernel returns nothing, a Tile, a Ptr, a View
 #include <sectile/language.h>
 
 sectile::Function count{"count", [](sectile::Int i) {

@@ -51,7 +51,7 @@ public:
   // first launch tunes (SECTILE_AUTOTUNE=on), or takes the best of the nearest bucket (cached).
   // `grid` is a function of the configuration, or a grid.
   template <class G> void launch(const Stream &stream, const G &grid, const Arg<I> &...arguments) {
-    std::uint64_t words[1 + (std::size_t{0} + ... + flattenedCount(Signature::args[I]))];
+    std::uint64_t words[1 + Signature::first.back()];
     [[maybe_unused]] std::uint64_t *next = words;
     ((next = arguments.pack(next)), ...);
     const std::optional<std::size_t> known = settled(stream, words);

@@ -49,8 +49,8 @@ constexpr std::int64_t next_power_of_two(std::int64_t n) {
   return power;
 }
 
-// The arguments of a launch, as a bucket rule sees them. Both throw LaunchError where the argument
-// is of another kind.
+// The arguments of a launch, as a bucket rule sees them: the fields of a struct among the kernel's
+// parameters count one by one. Both throw LaunchError where the argument is of another kind.
 class LaunchArguments {
 public:
   LaunchArguments(std::span<const detail::ArgSpec> specs, const std::uint64_t *words)
@@ -88,8 +88,8 @@ struct AutotuneOptions {
   // none can, this one does, and says why.
   bool apart = true;
 
-  // Which arguments the kernel writes, by position. Without a value: every Ptr and View of
-  // elements that are not const.
+  // Which arguments the kernel writes, by position, as LaunchArguments counts. Without a value:
+  // every Ptr and View of elements that are not const.
   std::optional<std::vector<std::size_t>> outputs = std::nullopt;
   // How far from the reference's outputs is right: of each element, relative to the larger of it
   // and the root mean square. Without a value by type, see docs/autotuner.md.

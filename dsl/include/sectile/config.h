@@ -4,54 +4,25 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <sectile/fields.h>
 #include <string>
-#include <string_view>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 
 namespace sectile {
 
 namespace detail {
-
-template <class Config, class Value> struct ConfigField {
-  std::string_view name;
-  Value Config::*member;
-};
-template <class Config, class Value>
-ConfigField(const char *, Value Config::*) -> ConfigField<Config, Value>;
-
-// Converts to whatever a field is, in the question of how many fields an aggregate has.
-struct AnyField {
-  template <class T> operator T() const;
-};
-template <class Config, std::size_t... I> constexpr bool hasFields(std::index_sequence<I...>) {
-  return requires { Config{(static_cast<void>(I), AnyField{})...}; };
+template <class... Configs, class... Values>
+consteval bool areConfigFields(const std::tuple<Field<Configs, Values>...> &) {
+  return (((std::is_arithmetic_v<Values> || std::is_enum_v<Values>) && sizeof(Values) <= 8) && ...);
 }
-
-template <class Config, class... Fields>
-consteval bool isWholeConfig(const std::tuple<Fields...> &) {
-  static_assert(std::is_aggregate_v<Config>,
-                "a kernel's configuration is a plain struct with defaults");
-  static_assert(hasFields<Config>(std::make_index_sequence<sizeof...(Fields)>()) &&
-                    !hasFields<Config>(std::make_index_sequence<sizeof...(Fields) + 1>()),
-                "SECTILE_CONFIG must name every field of the configuration");
-  return true;
-}
-template <class Config, class Value> constexpr void checkField(const ConfigField<Config, Value> &) {
-  static_assert((std::is_arithmetic_v<Value> || std::is_enum_v<Value>) && sizeof(Value) <= 8,
-                "a field of a kernel's configuration is a number, a bool or an enumeration");
-}
-
 } // namespace detail
 
 // A struct that SECTILE_CONFIG names the fields of.
 template <class T>
-concept KernelConfig = requires(const T *type) { sectileConfigFields(type); };
+concept KernelConfig = requires(std::type_identity<T> type) { sectileConfigFields(type); };
 
-// The fields of a configuration: a tuple of {name, member pointer}.
+// The fields of a configuration: a tuple of {name, member pointer, offset}.
 template <KernelConfig Config>
-inline constexpr auto config_fields = sectileConfigFields(static_cast<const Config *>(nullptr));
+inline constexpr auto config_fields = sectileConfigFields(std::type_identity<Config>());
 
 // Calls f(name, field) for every field, in the order of SECTILE_CONFIG.
 template <class Config, class F>
@@ -91,24 +62,14 @@ template <KernelConfig Config> void packConfig(const Config &config, std::uint64
 } // namespace detail
 } // namespace sectile
 
-#define SECTILE_DETAIL_EXPAND(...)                                                                 \
-  SECTILE_DETAIL_EXPAND3(SECTILE_DETAIL_EXPAND3(SECTILE_DETAIL_EXPAND3(__VA_ARGS__)))
-#define SECTILE_DETAIL_EXPAND3(...)                                                                \
-  SECTILE_DETAIL_EXPAND2(SECTILE_DETAIL_EXPAND2(SECTILE_DETAIL_EXPAND2(__VA_ARGS__)))
-#define SECTILE_DETAIL_EXPAND2(...)                                                                \
-  SECTILE_DETAIL_EXPAND1(SECTILE_DETAIL_EXPAND1(SECTILE_DETAIL_EXPAND1(__VA_ARGS__)))
-#define SECTILE_DETAIL_EXPAND1(...) __VA_ARGS__
-#define SECTILE_DETAIL_PARENTHESES ()
-#define SECTILE_DETAIL_FIELDS(Type, field, ...)                                                    \
-  ::sectile::detail::ConfigField{#field, &Type::field} __VA_OPT__(                                 \
-      , SECTILE_DETAIL_FIELDS_AGAIN SECTILE_DETAIL_PARENTHESES(Type, __VA_ARGS__))
-#define SECTILE_DETAIL_FIELDS_AGAIN() SECTILE_DETAIL_FIELDS
-
 #define SECTILE_CONFIG(Type, ...)                                                                  \
-  [[maybe_unused]] inline constexpr auto sectileConfigFields(const Type *) {                       \
-    constexpr auto fields =                                                                        \
-        std::make_tuple(SECTILE_DETAIL_EXPAND(SECTILE_DETAIL_FIELDS(Type, __VA_ARGS__)));          \
-    static_assert(::sectile::detail::isWholeConfig<Type>(fields));                                 \
-    std::apply([](const auto &...field) { (::sectile::detail::checkField(field), ...); }, fields); \
+  [[maybe_unused]] inline constexpr auto sectileConfigFields(std::type_identity<Type>) {           \
+    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                           \
+    static_assert(std::is_aggregate_v<Type>,                                                       \
+                  "a kernel's configuration is a plain struct with defaults");                     \
+    static_assert(::sectile::detail::namesEveryField<Type>(fields),                                \
+                  "SECTILE_CONFIG must name every field of the configuration, in their order");    \
+    static_assert(::sectile::detail::areConfigFields(fields),                                      \
+                  "a field of a kernel's configuration is a number, a bool or an enumeration");    \
     return fields;                                                                                 \
   }

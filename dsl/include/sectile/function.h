@@ -1,7 +1,6 @@
 // sc::Function: a function of the kernel, traced once for each set of types and constants that it
 // is called with.
 #pragma once
-#include <sectile/config.h>
 #include <sectile/signature.h>
 #include <string>
 #include <vector>
@@ -66,10 +65,30 @@ template <class T, int N> struct Passed<View<T, N>> {
   }
 };
 
+template <KernelStruct T> struct Passed<T> {
+  static constexpr std::size_t count = wordsOf<T>;
+  static void flatten(const T &value, const Value **to) {
+    std::apply([&](const auto &...field) { (flattenNext(value.*field.member, to), ...); },
+               structFields<T>);
+  }
+  static T make(const Value *from) {
+    return makeStruct<T>([&]<class Field>(std::type_identity<Field>) {
+      return Passed<Field>::make(std::exchange(from, from + Passed<Field>::count));
+    });
+  }
+
+private:
+  template <class Field> static void flattenNext(const Field &field, const Value **&to) {
+    Passed<Field>::flatten(field, to);
+    to += Passed<Field>::count;
+  }
+};
+
 // What a lambda returns: nothing, one traced value or a std::tuple of them.
 template <class R> struct Results {
-  static_assert(Passed<R>::count > 0, "a function of a kernel returns nothing, a Tile, a Ptr or a "
-                                      "View, or a std::tuple of these");
+  static_assert(Passed<R>::count > 0, "a function of a kernel returns nothing, a Tile, a Ptr, a "
+                                      "View, a struct of these with SECTILE_STRUCT, or a "
+                                      "std::tuple of such");
   static constexpr std::size_t count = Passed<R>::count;
   static void flatten(const R &result, const Value **to) { Passed<R>::flatten(result, to); }
   static R make(const Value *from) { return Passed<R>::make(from); }
@@ -79,8 +98,8 @@ template <> struct Results<void> {
 };
 template <class... R> struct Results<std::tuple<R...>> {
   static_assert(((Passed<R>::count > 0) && ...), "a function of a kernel returns traced values: "
-                                                 "the elements of the std::tuple are Tile, Ptr or "
-                                                 "View");
+                                                 "the elements of the std::tuple are Tile, Ptr, "
+                                                 "View or structs of these with SECTILE_STRUCT");
   static constexpr std::size_t count = (0 + ... + Passed<R>::count);
   static void flatten(const std::tuple<R...> &results, const Value **to) {
     std::apply(
@@ -102,8 +121,9 @@ template <class T> void addConstant(const T &value, std::vector<std::uint64_t> &
     packConfig(value, words.data() + words.size() - configWords<T>);
   } else if constexpr (Passed<T>::count == 0) {
     static_assert((std::is_arithmetic_v<T> || std::is_enum_v<T>) && sizeof(T) <= 8,
-                  "a parameter of a function of a kernel is a Tile, a Ptr, a View, or a constant: "
-                  "a number, a bool, an enumeration or a struct with SECTILE_CONFIG");
+                  "a parameter of a function of a kernel is a Tile, a Ptr, a View, a struct of "
+                  "these with SECTILE_STRUCT, or a constant: a number, a bool, an enumeration or "
+                  "a struct with SECTILE_CONFIG");
     words.push_back(0);
     std::memcpy(&words.back(), &value, sizeof value);
   }

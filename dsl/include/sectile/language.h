@@ -26,5 +26,6 @@
 #include <sectile/softmax.h>
 #include <sectile/sort.h>
 #include <sectile/static.h>
+#include <sectile/struct.h>
 #include <sectile/tile.h>
 #include <sectile/view.h>

@@ -1,10 +1,11 @@
 // Takes a kernel's lambda apart into its typed parameters, and describes it without its type, so
 // that the library can trace it. Kernel is made of this.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <optional>
-#include <sectile/memory.h>
-#include <sectile/view.h>
+#include <sectile/config.h>
+#include <sectile/struct.h>
 #include <string_view>
 #include <tuple>
 
@@ -12,7 +13,7 @@ namespace sectile::detail {
 
 enum class ArgKind : std::uint8_t { pointer, view, scalar, index };
 
-// One parameter of a kernel.
+// One argument of a kernel: a parameter, or a field of a parameter that is a struct.
 struct ArgSpec {
   ArgKind kind = ArgKind::scalar;
   DType dtype = DType::boolean; // int64 for index
@@ -22,7 +23,7 @@ struct ArgSpec {
   friend bool operator==(const ArgSpec &, const ArgSpec &) = default;
 };
 
-// How many arguments of the compiled function a parameter becomes, in this order: the address; the
+// How many arguments of the compiled function an argument becomes, in this order: the address; the
 // value; of a view the address, the extents, the strides (in elements). All of them are passed,
 // whatever they are specialised to. An index, an extent or a stride is passed as i32 where its
 // specialisation says `is32bit`, else as i64; a bool as i8.
@@ -68,12 +69,12 @@ struct KernelDesc {
 };
 
 // One parameter: its specification, and how it is made of flattened arguments. A class that is none
-// of the types below is the configuration.
+// of the types below is the configuration. specsOf has the specification of structs.
 struct NoConfig {};
 template <class T> struct Parameter {
   static_assert(std::is_class_v<T>,
-                "a kernel's parameter is a Ptr, a View, an Int, a Tile<T> (one number) or, at the "
-                "end, a configuration struct");
+                "a kernel's parameter is a Ptr, a View, an Int, a Tile<T> (one number), a struct "
+                "of these with SECTILE_STRUCT or, at the end, a configuration struct");
   static constexpr bool is_config = true;
 };
 template <class T> struct Parameter<Ptr<T>> {
@@ -111,6 +112,39 @@ template <class T, int N> struct Parameter<View<T, N>> {
   }
 };
 
+template <std::size_t... N> constexpr auto joined(const std::array<ArgSpec, N> &...parts) {
+  std::array<ArgSpec, (0 + ... + N)> all{};
+  auto to = all.begin();
+  ((to = std::copy(parts.begin(), parts.end(), to)), ...);
+  return all;
+}
+// Of what a parameter is given: of a struct's fields one after the other.
+template <class P> constexpr auto specsOf() {
+  if constexpr (KernelStruct<P>)
+    return []<class... Fields>(std::type_identity<std::tuple<Fields...>>) {
+      return joined(specsOf<Fields>()...);
+    }(std::type_identity<StructTypes<P>>());
+  else
+    return std::array{Parameter<P>::spec};
+}
+// How many flattened arguments a parameter has.
+template <class P>
+inline constexpr std::size_t wordsOf = [] {
+  std::size_t words = 0;
+  for (const ArgSpec &spec : specsOf<P>())
+    words += static_cast<std::size_t>(flattenedCount(spec));
+  return words;
+}();
+
+template <KernelStruct T> struct Parameter<T> {
+  static constexpr bool is_config = false;
+  static T make(const TraceArguments &arguments, std::size_t first) {
+    return makeStruct<T>([&]<class Field>(std::type_identity<Field>) {
+      return Parameter<Field>::make(arguments, std::exchange(first, first + wordsOf<Field>));
+    });
+  }
+};
+
 template <class... P> struct ParameterList {
   using Types = std::tuple<P...>;
   static constexpr std::size_t count = sizeof...(P);
@@ -123,7 +157,8 @@ template <class... P> struct ParameterList {
   static constexpr std::size_t args_count = count - (has_config ? 1 : 0);
   static_assert((0 + ... + (Parameter<P>::is_config ? 1 : 0)) == (has_config ? 1 : 0),
                 "a kernel's configuration is one struct, and its last parameter; the others are "
-                "Ptr, View, Int and Tile<T>");
+                "Ptr, View, Int, Tile<T> and structs of these, after which you write "
+                "SECTILE_STRUCT(Type, field, ...)");
   template <std::size_t I> using Type = std::tuple_element_t<I, Types>;
 
   static constexpr auto configType() {
@@ -159,18 +194,18 @@ template <class F> struct Signature {
   static constexpr std::size_t args_count = List::args_count;
   template <std::size_t I> using Arg = typename List::template Type<I>;
 
-  static constexpr std::array<ArgSpec, args_count> args =
-      []<std::size_t... I>(std::index_sequence<I...>) {
-        return std::array<ArgSpec, args_count>{Parameter<Arg<I>>::spec...};
-      }(std::make_index_sequence<args_count>{});
+  // Of all arguments: a struct's fields count one by one.
+  static constexpr auto args = []<std::size_t... I>(std::index_sequence<I...>) {
+    return joined(specsOf<Arg<I>>()...);
+  }(std::make_index_sequence<args_count>{});
 
-  // Where each parameter's first flattened argument is.
-  static constexpr std::array<std::size_t, args_count + 1> first = [] {
-    std::array<std::size_t, args_count + 1> result{};
-    for (std::size_t i = 0; i < args_count; ++i)
-      result[i + 1] = result[i] + static_cast<std::size_t>(flattenedCount(args[i]));
-    return result;
-  }();
+  // Where each parameter's first flattened argument is, and how many there are.
+  static constexpr std::array<std::size_t, args_count + 1> first =
+      []<std::size_t... I>(std::index_sequence<I...>) {
+        std::array<std::size_t, args_count + 1> result{};
+        ((result[I + 1] = result[I] + wordsOf<Arg<I>>), ...);
+        return result;
+      }(std::make_index_sequence<args_count>{});
 
   static void body(const void *function, const TraceArguments &arguments, const void *config) {
     const F &lambda = *static_cast<const F *>(function);

@@ -81,7 +81,7 @@ SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persi
 
 // And that of an epilogue.
 template <class C> struct GemmConfigWith : GemmConfig, C {};
-template <class C> constexpr auto sectileConfigFields(const GemmConfigWith<C> *) {
+template <class C> constexpr auto sectileConfigFields(std::type_identity<GemmConfigWith<C>>) {
   return std::tuple_cat(config_fields<GemmConfig>, config_fields<C>);
 }
 
@@ -243,6 +243,11 @@ template <int N, class P> constexpr bool isSmallOperand = true;
 template <int N, class T, int R>
 constexpr bool isSmallOperand<N, View<T, R>> = std::is_const_v<T> && R < N;
 template <int N, class T> constexpr bool isSmallOperand<N, Ptr<T>> = false;
+template <int N, KernelStruct P>
+constexpr bool isSmallOperand<N, P> =
+    []<class... Fields>(std::type_identity<std::tuple<Fields...>>) {
+      return (isSmallOperand<N, Fields> && ...);
+    }(std::type_identity<StructTypes<P>>());
 template <int N, class... P> constexpr bool areSmallOperands(TypeList<P...>) {
   return (isSmallOperand<N, P> && ...);
 }

@@ -58,6 +58,8 @@ template <class T> std::uint64_t asWord(T value) {
   return word;
 }
 
+// pack() writes the flattened arguments, own() the owner of each ArgSpec over an Owner{}; both
+// return the place after them.
 template <class P> class Argument;
 
 template <class T> class Argument<Ptr<T>> {
@@ -96,7 +98,10 @@ public:
                   "std::span of device memory or a DLPack tensor, of the very same T");
   }
 
-  const Owner &owner() const { return owner_; }
+  Owner *own(Owner *owners) const {
+    *owners++ = owner_;
+    return owners;
+  }
   std::uint64_t *pack(std::uint64_t *words) const {
     *words++ = address_;
     return words;
@@ -143,7 +148,10 @@ public:
                   "same T and N");
   }
 
-  const Owner &owner() const { return owner_; }
+  Owner *own(Owner *owners) const {
+    *owners++ = owner_;
+    return owners;
+  }
   std::uint64_t *pack(std::uint64_t *words) const {
     *words++ = address_;
     for (std::int64_t length : lengths_)
@@ -180,7 +188,7 @@ public:
     static_assert(always_false<U>, "a kernel's Int takes an integer");
   }
 
-  Owner owner() const { return {}; }
+  Owner *own(Owner *owners) const { return owners + 1; }
   std::uint64_t *pack(std::uint64_t *words) const {
     *words++ = static_cast<std::uint64_t>(value_);
     return words;
@@ -211,7 +219,7 @@ public:
                                    "floating-point number, a bool");
   }
 
-  Owner owner() const { return {}; }
+  Owner *own(Owner *owners) const { return owners + 1; }
   std::uint64_t *pack(std::uint64_t *words) const {
     *words++ = word_;
     return words;
@@ -221,4 +229,44 @@ private:
   std::uint64_t word_ = 0;
 };
 
+template <class Struct, class Types> class StructArgument;
+template <class Struct, class... Fields> class StructArgument<Struct, std::tuple<Fields...>> {
+public:
+  StructArgument(const Argument<Fields> &...fields) {
+    std::uint64_t *words = words_.data();
+    Owner *owners = owners_.data();
+    ((words = fields.pack(words), owners = fields.own(owners)), ...);
+  }
+  template <class... U>
+    requires(sizeof...(U) != sizeof...(Fields))
+  StructArgument(const U &...) {
+    static_assert(always_false<U...>,
+                  "a struct among a kernel's parameters takes a sectile::Arguments<Struct>, or in "
+                  "braces one argument for each field, in the order of SECTILE_STRUCT");
+  }
+
+  Owner *own(Owner *owners) const { return std::copy(owners_.begin(), owners_.end(), owners); }
+  std::uint64_t *pack(std::uint64_t *words) const {
+    return std::copy(words_.begin(), words_.end(), words);
+  }
+
+private:
+  std::array<std::uint64_t, wordsOf<Struct>> words_;
+  std::array<Owner, specsOf<Struct>().size()> owners_;
+};
+template <KernelStruct Struct>
+class Argument<Struct> : public StructArgument<Struct, StructTypes<Struct>> {
+  using StructArgument<Struct, StructTypes<Struct>>::StructArgument;
+};
+
 } // namespace sectile::detail
+
+namespace sectile {
+
+// What a launch takes for a parameter that is a struct: one argument for each field, each of the
+// types that the field takes as a parameter, or this again for a struct in the struct. May be kept
+// and copied; what it points to must still be there at the launch. The constructor throws
+// LaunchError for an argument that does not fit.
+template <KernelStruct Struct> using Arguments = detail::Argument<Struct>;
+
+} // namespace sectile

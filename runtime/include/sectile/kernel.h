@@ -55,7 +55,7 @@ inline constexpr std::size_t maxArguments = 126, maxConfigFields = 48; // of one
 // A launch without types.
 struct PackedLaunch {
   const std::uint64_t *words; // the flattened arguments
-  const Owner *owners;        // one per parameter
+  const Owner *owners;        // one per ArgSpec
   const void *config;
   const std::uint64_t *configWords;
   std::size_t configCount;
@@ -70,7 +70,7 @@ struct BoundLaunch {
   const KernelBase *kernel = nullptr;
   Grid grid;
   std::vector<std::uint64_t> words;
-  std::vector<Owner> owners; // one per parameter
+  std::vector<Owner> owners; // one per ArgSpec
   std::shared_ptr<const void> config;
   std::vector<std::uint64_t> configWords;
   std::string (*describeConfig)(const void *config) = nullptr;
@@ -125,6 +125,9 @@ class TypedKernel<Signature, std::index_sequence<I...>> : public KernelBase {
 public:
   using Config = typename Signature::Config;
   template <std::size_t J> using Arg = Argument<typename Signature::template Arg<J>>;
+  static_assert(!Signature::has_config || KernelConfig<Config>,
+                "write SECTILE_CONFIG(Type, field, ...) after the kernel's configuration struct, "
+                "SECTILE_STRUCT(Type, field, ...) after a struct of traced values");
 
   // Runs the kernel in the stream once for every place in the grid, and does not wait.
   void launch(const Stream &stream, Grid grid, const Arg<I> &...arguments,
@@ -220,14 +223,14 @@ private:
     return {this,
             grid,
             {packed.words, packed.words + words},
-            {packed.owners, packed.owners + sizeof...(I)},
+            {packed.owners, packed.owners + Signature::args.size()},
             nullptr,
             {packed.configWords, packed.configWords + packed.configCount},
             packed.describeConfig,
             packed.options};
   }
 
-  static constexpr std::size_t words = (std::size_t{0} + ... + flattenedCount(Signature::args[I]));
+  static constexpr std::size_t words = Signature::first.back();
   static_assert(words <= maxArguments, "a kernel with more arguments than a device can be given");
 
   template <class Use>
@@ -236,12 +239,11 @@ private:
     std::uint64_t values[words + 1];
     [[maybe_unused]] std::uint64_t *next = values;
     ((next = arguments.pack(next)), ...);
-    const Owner owners[] = {arguments.owner()..., Owner{}};
+    Owner owners[Signature::args.size() + 1];
+    [[maybe_unused]] Owner *owner = owners;
+    ((owner = arguments.own(owner)), ...);
     PackedLaunch packed{values, owners, &config, nullptr, 0, nullptr, options};
     if constexpr (Signature::has_config) {
-      static_assert(
-          KernelConfig<Config>,
-          "write SECTILE_CONFIG(Type, field, ...) after the kernel's configuration struct");
       if constexpr (requires { config.warps; })
         packed.options.warps = options.warps ? options.warps : static_cast<unsigned>(config.warps);
       if constexpr (requires { config.stages; })

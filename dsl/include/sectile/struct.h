@@ -1,0 +1,62 @@
+// SECTILE_STRUCT(Type, field, ...) makes a plain struct of traced values a parameter of kernels and
+// functions. Its fields are Ptr, View, Int, Tile<T> or such structs again. Write it after the
+// struct, in the struct's namespace, once, and name every field in the order of declaration. Of a
+// class template: template <class T> SECTILE_STRUCT(Type<T>, field, ...).
+#pragma once
+#include <sectile/fields.h>
+#include <sectile/memory.h>
+#include <sectile/view.h>
+
+namespace sectile {
+
+// A struct that SECTILE_STRUCT names the fields of.
+template <class T>
+concept KernelStruct = requires(std::type_identity<T> type) { sectileStructFields(type); };
+
+namespace detail {
+
+template <KernelStruct Struct>
+inline constexpr auto structFields = sectileStructFields(std::type_identity<Struct>());
+
+// What a kernel's parameter and a field of such a struct may be.
+template <class T> inline constexpr bool isTraced = KernelStruct<T>;
+template <class T> inline constexpr bool isTraced<Ptr<T>> = true;
+template <class T> inline constexpr bool isTraced<Tile<T>> = true;
+template <class T, int N> inline constexpr bool isTraced<View<T, N>> = true;
+
+template <class... Structs, class... Values>
+consteval bool areTracedFields(const std::tuple<Field<Structs, Values>...> &) {
+  return (isTraced<Values> && ...);
+}
+
+// A std::tuple of the fields' types.
+template <class Fields> struct FieldTypes;
+template <class... Structs, class... Values>
+struct FieldTypes<const std::tuple<Field<Structs, Values>...>> {
+  using type = std::tuple<Values...>;
+};
+template <KernelStruct Struct>
+using StructTypes = typename FieldTypes<decltype(structFields<Struct>)>::type;
+
+// Calls make(std::type_identity<type>()) for each field, in order.
+template <KernelStruct Struct, class Make> Struct makeStruct(Make make) {
+  return [&]<class... Values>(std::type_identity<std::tuple<Values...>>) {
+    return Struct{make(std::type_identity<Values>())...};
+  }(std::type_identity<StructTypes<Struct>>());
+}
+
+} // namespace detail
+} // namespace sectile
+
+#define SECTILE_STRUCT(Type, ...)                                                                  \
+  [[maybe_unused]] inline constexpr auto sectileStructFields(std::type_identity<Type>) {           \
+    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                           \
+    static_assert(std::is_aggregate_v<Type>, "SECTILE_STRUCT takes a plain struct, which is made " \
+                                             "field by field");                                    \
+    static_assert(::sectile::detail::namesEveryField<Type>(fields),                                \
+                  "SECTILE_STRUCT must name every field of the struct, in their order");           \
+    static_assert(::sectile::detail::areTracedFields(fields),                                      \
+                  "a field of SECTILE_STRUCT is a Ptr, a View, an Int, a Tile<T> (one number) or " \
+                  "a struct that SECTILE_STRUCT names the fields of before");                      \
+    return fields;                                                                                 \
+  }
