@@ -1,9 +1,9 @@
 // Measures the virtual GPU.
 #include "bench/Virtual.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <chrono>
+#include <sectile/error.h>
 
 namespace sectile::bench {
 

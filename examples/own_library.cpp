@@ -14,16 +14,15 @@ struct Rows {
 SECTILE_CONFIG(Rows, block, warps)
 
 template <class T>
-sc::Kernel scale_rows{
-    "scale_rows", [](sc::View<const T, 2> x, sc::View<const float, 1> w, sc::View<T, 2> y,
-                     sc::Float offset, const Rows &rows) {
-      auto row = sc::program_id(0);
-      auto from = x.at(row).tile(rows.block);
-      auto to = y.at(row).tile(rows.block);
-      auto weight = sc::load(w.ptr() + row * w.stride(0));
-      for (auto i : sc::range(0, sc::cdiv(x.extent(1), rows.block)))
-        to.store(i, sc::cast<float>(from.load(i)) * weight + offset);
-    }};
+sc::Kernel scale_rows{"scale_rows", [](sc::View<const T, 2> x, sc::View<const float, 1> w,
+                                       sc::View<T, 2> y, sc::Float offset, const Rows &rows) {
+                        auto row = sc::program_id(0);
+                        auto from = x.at(row).tile(rows.block);
+                        auto to = y.at(row).tile(rows.block);
+                        auto weight = sc::load(w.ptr() + row * w.stride(0));
+                        for (auto i : sc::range(0, sc::cdiv(x.extent(1), rows.block)))
+                          to.store(i, sc::cast<float>(from.load(i)) * weight + offset);
+                      }};
 // [/kernel]
 
 // [describe]

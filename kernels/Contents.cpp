@@ -1,7 +1,7 @@
 // Checks of integer inputs that several kernels have.
 #include "kernels/Contents.h"
 #include "kernels/HostArray.h"
-#include "kernels/InputError.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 

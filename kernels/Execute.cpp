@@ -1,11 +1,11 @@
 // Arrays to the device, the launch, arrays back, and the comparison with the reference.
 #include "kernels/Execute.h"
-#include "kernels/InputError.h"
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <sectile/error.h>
 
 namespace sectile {
 namespace {

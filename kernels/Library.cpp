@@ -1,6 +1,5 @@
 // Running a kernel of the registry on a caller's tensors.
 #include "autotune/Database.h"
-#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"

@@ -2,13 +2,13 @@
 #include "kernels/Registry.h"
 #include "ir/Target.h"
 #include "kernels/Families.h"
-#include "kernels/InputError.h"
 #include "kernels/KernelFamilies.h"
 #include "kernels/SpecCheck.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <sectile/error.h>
 #include <sectile/register_kernel.h>
 #include <sectile/version.h>
 #include <stdexcept>

@@ -1,12 +1,12 @@
 // From what a user gave to a checked invocation. Each refusal is a sentence that says which
 // argument or option, what it is, and what would do.
-#include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <sectile/error.h>
 #include <sectile/tuning.h>
 #include <utility>
 

@@ -1,8 +1,8 @@
 // Checking descriptions of kernels. Each refusal names the kernel, the field and what would do.
 #include "kernels/SpecCheck.h"
-#include "kernels/InputError.h"
 #include <algorithm>
 #include <charconv>
+#include <sectile/error.h>
 #include <set>
 
 using namespace sectile;
@@ -30,8 +30,9 @@ public:
 
   void all() {
     if (!isName(kernel.name))
-      throw InputError("'" + kernel.name + "' is no name of a kernel: it has letters, digits and "
-                                           "_, and begins with no digit");
+      throw InputError("'" + kernel.name +
+                       "' is no name of a kernel: it has letters, digits and "
+                       "_, and begins with no digit");
     require(bool(kernel.apply), "it has no `apply`, which launches it");
     options();
     arguments();
@@ -149,9 +150,9 @@ private:
         const auto known =
             std::find_if(kernel.config.begin(), kernel.config.end(),
                          [&, name = field](const ConfigSpec &one) { return one.name == name; });
-        require(known != kernel.config.end(),
-                "its search space has an axis '" + field + "', which is no field of the "
-                                                           "configuration");
+        require(known != kernel.config.end(), "its search space has an axis '" + field +
+                                                  "', which is no field of the "
+                                                  "configuration");
         require(!values.empty(), "its search space has no values for '" + field + "'");
         for (const std::int64_t value : values)
           require(known->least <= value && value <= known->most,

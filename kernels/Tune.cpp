@@ -3,11 +3,11 @@
 #include "autotune/Measure.h"
 #include "autotune/Session.h"
 #include "kernels/Execute.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include <charconv>
 #include <memory>
 #include <mutex>
+#include <sectile/error.h>
 #include <sstream>
 #include <unordered_map>
 

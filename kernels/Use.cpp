@@ -1,8 +1,8 @@
 // Running, keeping and emitting a kernel's launches.
 #include "kernels/Use.h"
-#include "kernels/InputError.h"
 #include "kernels/Workspace.h"
 #include "runtime/LaunchAccess.h"
+#include <sectile/error.h>
 #include <set>
 
 using namespace sectile;

@@ -1,10 +1,10 @@
 // Reading and writing of whole files through the system's own calls, for their error codes.
 #include "tools/File.h"
-#include "kernels/InputError.h"
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sectile/error.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -9,9 +9,9 @@
 // [0, 1).
 #include "kernels/attention/Options.h"
 #include "kernels/Contents.h"
-#include "kernels/InputError.h"
 #include <bit>
 #include <cmath>
+#include <sectile/error.h>
 #include <utility>
 
 using namespace sectile;

@@ -1,9 +1,9 @@
 // histogram: counts[i] = how often i occurs, as torch.bincount with minlength = bins, but that
 // other numbers are not counted; bins outside 1 to 4096 are refused. Each program counts its part,
 // and adds to the result what it has counted; sums of integers do not depend on the order.
-#include "kernels/InputError.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 

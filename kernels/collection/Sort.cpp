@@ -1,9 +1,9 @@
 // sort and argsort: rows that fit a block are sorted there; longer ones block by block, and then
 // merged, two runs at a time. topk: the best of each block of a row, and then of those.
-#include "kernels/InputError.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -5,12 +5,12 @@
 // infinity is NaN). By implicit matrix products (Chetlur et al., arXiv 1410.0759), other than
 // depthwise. Refused: groups that do not divide channels or filters, strides and dilations below 1,
 // negative padding, filters without taps.
-#include "kernels/InputError.h"
 #include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
 #include "kernels/conv/Filters.h"
 #include "kernels/conv/Launch.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -3,7 +3,6 @@
 //   dw[k, c, r, s] = sum of dy[n, k, p, q] x under the tap over n, p, q, db = sum of dy.
 // That of the image is the convolution read backwards; that of the filters sums over all pixels,
 // which several programs share. A dy of other extents than y's is refused.
-#include "kernels/InputError.h"
 #include "kernels/conv/BoxGemm.h"
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/Family.h"
@@ -11,6 +10,7 @@
 #include "kernels/conv/Launch.h"
 #include "kernels/matmul/SharedSums.h"
 #include <algorithm>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -1,6 +1,6 @@
 // Options, arguments and checks of the convolutions.
 #include "kernels/conv/Shape.h"
-#include "kernels/InputError.h"
+#include <sectile/error.h>
 #include <tuple>
 
 using namespace sectile;

@@ -4,11 +4,11 @@
 // (Hinton et al., arXiv 1207.0580, scaled as torch.nn.functional.dropout does; Salmon et al.,
 // "Parallel random numbers: as easy as 1, 2, 3", SC11). What is left out may be NaN; p = 1 leaves
 // all out. A p that is not from 0 to 1 is refused.
-#include "kernels/InputError.h"
 #include "kernels/elementwise/Draws.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -1,7 +1,7 @@
 // Merging axes of several arguments, and the shape of programs over their elements.
 #include "kernels/elementwise/Together.h"
-#include "kernels/InputError.h"
 #include <bit>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -8,13 +8,13 @@
 //
 // How long the groups are is read on the device. Either the grid is the most tiles that any lengths
 // need, and each program finds its own tile; or programs are persistent and go through the groups.
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
+#include <sectile/error.h>
 
 using namespace sectile;
 

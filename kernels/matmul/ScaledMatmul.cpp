@@ -2,7 +2,6 @@
 // or stored in fp8 have (DeepSeek-V3, arXiv 2412.19437): c[i, j] = act(sum over blocks s of K of
 // a_scales[i, s] * b_scales[s, block of j] * (a b within s) + bias[j]). A block_k that is no
 // multiple of 32 is refused.
-#include "kernels/InputError.h"
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Epilogue.h"
@@ -11,6 +10,7 @@
 #include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -5,7 +5,6 @@
 // is PaLM's z-loss (Chowdhery et al., arXiv 2204.02311). A mean over no targets is NaN. Targets
 // without classes and an s outside 0 to 1 are refused; a target that is neither a class nor
 // ignore_index is an assertion's error.
-#include "kernels/InputError.h"
 #include "kernels/RowBlocks.h"
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
@@ -15,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <sectile/approximate.h>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -1,7 +1,7 @@
 // The option eps of the norms: what is added under the root.
 #pragma once
-#include "kernels/InputError.h"
 #include "kernels/Registry.h"
+#include <sectile/error.h>
 
 namespace sectile {
 

@@ -3,13 +3,13 @@
 // (Wu and He, arXiv 1803.08494), as torch.nn.functional.group_norm. A NaN or an infinity makes its
 // group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
-#include "kernels/InputError.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/Spread.h"
 #include <algorithm>
 #include <bit>
+#include <sectile/error.h>
 
 using namespace sectile;
 

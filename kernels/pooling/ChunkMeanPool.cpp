@@ -5,11 +5,11 @@
 // and cu_seqlens beside several batches, are refused; cu_seqlens that falls or does not go from 0
 // to T is refused from the host, and undefined on the device.
 #include "kernels/Contents.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/pooling/Family.h"
 #include <algorithm>
 #include <bit>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -4,11 +4,11 @@
 // as ReRoPE has it (Su, github.com/bojone/rerope); gradients are derived from it. Refused: D
 // outside 16 to 256, a negative window. A NaN or an infinity may spread within blocks as
 // attention's page says.
-#include "kernels/InputError.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/Scheme.h"
 #include "kernels/position/SchemeSpec.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::scheme;

@@ -2,13 +2,13 @@
 //   (x1, x2) -> (x1 cos(a) - x2 sin(a), x2 cos(a) + x1 sin(a)), a = p theta^(-2i/r) for pair i,
 // and the same by -a. Refused: r that is odd or outside 2 to D, theta below 1, D beyond 1024, an
 // offset beyond 2^40.
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"
 #include <bit>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -8,7 +8,6 @@
 //   g_d = gain_base + gain_peak e^(-(d - gain_center)^2 / (2 gain_width^2)).
 // Gradients are derived from these. Refused: D outside 16 to 256, what rope refuses, a gain_width
 // that is not above 0. A NaN or an infinity may spread within blocks as attention's page says.
-#include "kernels/InputError.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/RotaryScheme.h"
@@ -17,6 +16,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::scheme;

@@ -1,6 +1,6 @@
 // Options of rotations, and what they must be.
 #include "kernels/position/RotarySpec.h"
-#include "kernels/InputError.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -1,9 +1,9 @@
 // Arguments, options, rules and configurations of this family's attentions.
 #include "kernels/position/SchemeSpec.h"
 #include "ir/Target.h"
-#include "kernels/InputError.h"
 #include "kernels/attention/Options.h"
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 

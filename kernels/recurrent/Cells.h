@@ -1,11 +1,11 @@
 // What the recurrent cells (rnn, gru, lstm) share, forward and backward: sizes, arguments, views of
 // time, and the matrix products over all steps.
 #pragma once
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <sectile/error.h>
 
 namespace sectile::cells {
 

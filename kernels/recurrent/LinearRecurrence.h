@@ -1,12 +1,12 @@
 // What the forward and the backward kernels of the linear recurrence share: a chunk's decays, the
 // pass over chunks that leaves the state before each, and the arguments.
 #pragma once
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <sectile/error.h>
 
 namespace sectile::recurrence {
 

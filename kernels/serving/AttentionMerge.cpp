@@ -2,7 +2,6 @@
 //   lse = log(sum of e^lse_p), o = sum of e^(lse_p - lse) o_p,
 // which follows from o = sum of e^(s - lse) v. A part with lse_p = -inf counts nothing, whatever it
 // holds; where no part counts o is 0. D beyond 1024 is refused.
-#include "kernels/InputError.h"
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/serving/Family.h"
@@ -11,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -5,7 +5,6 @@
 // formulas. Refused: blocks that are no multiples of 16 up to 1024, a mask of other extents. A row
 // that sees nothing gives o = 0 and lse = -inf. A NaN or an infinity may spread within blocks that
 // causal order cuts, as attention's page says.
-#include "kernels/InputError.h"
 #include "kernels/position/Scheme.h"
 #include "kernels/position/SchemeSpec.h"
 #include "kernels/serving/Family.h"
@@ -14,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::scheme;

@@ -5,7 +5,6 @@
 // to 256, pages beyond 256, a negative soft cap, windows below -1; from the host also lengths
 // and blocks that there are not, which are undefined on the device.
 #include "kernels/serving/Paged.h"
-#include "kernels/InputError.h"
 #include "kernels/Sample.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 using serving::PagedConfig;

@@ -3,11 +3,11 @@
 // j where j <= i + context_len - n. A NaN or an infinity in a value of the chunk may reach the
 // chunk's earlier queries.
 #include "kernels/Contents.h"
-#include "kernels/InputError.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
 #include <algorithm>
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 

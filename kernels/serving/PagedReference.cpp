@@ -1,11 +1,11 @@
 // Attention over pages on the host.
-#include "kernels/InputError.h"
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
 #include "kernels/Registry.h"
 #include "kernels/serving/References.h"
 #include <cmath>
 #include <limits>
+#include <sectile/error.h>
 
 using namespace sectile;
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <sectile/gemm.h>
 #include <sectile/library.h>
+#include <sectile/register_kernel.h>
 #include <sectile/sectile.h>
 
 namespace sc = sectile;
@@ -36,6 +37,7 @@ int main() {
   const auto device = sc::Device::open("virtual:sm_80");
   const auto x = device.allocate<float>(4);
   const bool caught[] = {
+      throws<sc::InputError>("register_kernel", [] { sc::register_kernel(sc::KernelSpec()); }),
       throws<sc::DeviceError>("open", [] { sc::Device::open("virtual:none"); }),
       throws<sc::Error>("open, as its base", [] { sc::Device::open("virtual:none"); }),
       throws<sc::CompileError>("launch", [&] { wrong.launch(device.stream(), 1, x); }),

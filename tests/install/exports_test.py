@@ -8,7 +8,7 @@ import sys
 
 # A name by accident would add thousands: LLVM's and the standard library's templates, and all of lld.
 MOST = 1000
-ERRORS = {"Error", "CompileError", "LaunchError", "DeviceError"}
+ERRORS = {"Error", "CompileError", "LaunchError", "InputError", "DeviceError"}
 library, programs, *folders = sys.argv[1:]
 
 

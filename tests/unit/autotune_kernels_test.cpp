@@ -1,10 +1,10 @@
 // Tuning the library's kernels on the virtual GPU.
-#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
+#include <sectile/error.h>
 #include <set>
 
 using namespace sectile;

@@ -2,7 +2,6 @@
 // of the reference configuration is chosen, whatever was measured and however large a batch is.
 #include "autotune/Database.h"
 #include "kernels/Execute.h"
-#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "tests/unit/Processes.h"
@@ -12,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sectile/autotune.h>
+#include <sectile/error.h>
 #include <sectile/sectile.h>
 
 using namespace sectile;

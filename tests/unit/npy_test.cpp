@@ -1,11 +1,11 @@
 // .npy files: every dtype and layout there and back, and each way a file can be damaged.
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/npy/Npy.h"
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sectile/error.h>
 #include <unistd.h>
 
 using namespace sectile;

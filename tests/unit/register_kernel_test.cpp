@@ -34,8 +34,9 @@ KernelSpec negate(std::string name) {
   spec.summary = "y = -x";
   spec.arguments = {{.name = "x", .axes = {"M", "N"}, .dtypes = {DType::float32}},
                     {.name = "y", .output = true, .axes = {"M", "N"}, .like = "x"}};
-  spec.options = {{.name = "mode", .kind = OptionSpec::choice, .initial = "a", .choices = {"a", "b"}},
-                  {.name = "on", .kind = OptionSpec::flag, .initial = "false"}};
+  spec.options = {
+      {.name = "mode", .kind = OptionSpec::choice, .initial = "a", .choices = {"a", "b"}},
+      {.name = "on", .kind = OptionSpec::flag, .initial = "false"}};
   spec.typical = {{"M", 4}, {"N", 100}};
   spec.configure<Tile2>({"elements of a row"});
   spec.spaces = {{.axes = {{"block", {64, 128}}, {"fast", {0, 1}}}}};
@@ -62,8 +63,7 @@ TEST(RegisterKernel, IsFoundByName) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i) - 100;
   const Buffer<float> x = device.upload(values);
-  const NamedTensors outputs =
-      run_kernel(device.stream(), "negate", {{"x", tensor(x, {2, 300})}});
+  const NamedTensors outputs = run_kernel(device.stream(), "negate", {{"x", tensor(x, {2, 300})}});
   const std::vector<float> y = outputs.at("y").as<float, 2>().download();
   for (std::size_t i = 0; i < values.size(); ++i)
     ASSERT_EQ(y[i], -values[i]);
@@ -71,9 +71,8 @@ TEST(RegisterKernel, IsFoundByName) {
             "there is a kernel 'negate' already");
   EXPECT_EQ(message<InputError>([] { register_kernel(negate("softmax")); }),
             "there is a kernel 'softmax' already");
-  EXPECT_THAT(message<LaunchError>([&] {
-                run_kernel(device.stream(), "negat", {{"x", tensor(x, {2, 300})}});
-              }),
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { run_kernel(device.stream(), "negat", {{"x", tensor(x, {2, 300})}}); }),
               HasSubstr("is it 'negate'?"));
 }
 
@@ -96,20 +95,22 @@ TEST(RegisterKernel, ADescriptionThatTakesAnArgumentForAnotherTypeIsAnError) {
     register_kernel(std::move(spec));
     const Device device = Device::open("virtual:sm_80");
     const Buffer<float> x = device.allocate<float>(12);
-    return message<Error>(
-        [&] { run_kernel(device.stream(), name, {{"x", tensor(x, {3, 4})}}); });
+    return message<Error>([&] { run_kernel(device.stream(), name, {{"x", tensor(x, {3, 4})}}); });
   };
   EXPECT_EQ(apply("negate_halves", [](Use &use) { use.tensor<half, 2>("x"); }),
             "negate_halves: its description takes x as f16 with 2 axes, but it is f32 [3, 4]");
   EXPECT_EQ(apply("negate_flat", [](Use &use) { use.tensor<float, 1>("y"); }),
             "negate_flat: its description takes y as f32 with 1 axis, but it is f32 [3, 4]");
-  EXPECT_EQ(apply("negate_deep", [](Use &use) { use.collapsed<float, 4>("y"); }),
-            "negate_deep: its description takes y as f32 with 3 axes or more, but it is f32 [3, 4]");
+  EXPECT_EQ(
+      apply("negate_deep", [](Use &use) { use.collapsed<float, 4>("y"); }),
+      "negate_deep: its description takes y as f32 with 3 axes or more, but it is f32 [3, 4]");
 }
 
 TEST(RegisterKernel, DefaultsThatLeaveOutAFieldAreRefused) {
   KernelSpec spec = negate("negate_defaults");
-  spec.defaults = [](const Invocation &, const std::string &) { return ConfigValues{{"block", 64}}; };
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return ConfigValues{{"block", 64}};
+  };
   register_kernel(std::move(spec));
   const Device device = Device::open("virtual:sm_80");
   const Buffer<float> x = device.allocate<float>(12);
@@ -171,9 +172,8 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
 
 TEST(RegisterKernel, OtherHeadersAreRefused) {
   KernelSpec spec = negate("negate_other");
-  EXPECT_THAT(message<InputError>([&] {
-                detail::registerKernel(spec, "signs", detail::descriptionLayout + 1);
-              }),
+  EXPECT_THAT(message<InputError>(
+                  [&] { detail::registerKernel(spec, "signs", detail::descriptionLayout + 1); }),
               HasSubstr("build its library again"));
 }
 

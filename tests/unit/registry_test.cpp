@@ -1,10 +1,10 @@
 // The registry's kernels, and what resolving accepts and refuses.
 #include "kernels/Execute.h"
-#include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include "kernels/Sample.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sectile/error.h>
 #include <set>
 
 using namespace sectile;

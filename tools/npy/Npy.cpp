@@ -1,12 +1,12 @@
 // Reading and writing of .npy files: a magic word, a Python dictionary, the bytes.
 #include "tools/npy/Npy.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <sectile/error.h>
 
 namespace sectile {
 namespace {

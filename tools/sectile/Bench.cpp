@@ -2,7 +2,6 @@
 #include "bench/Compile.h"
 #include "bench/Launch.h"
 #include "bench/Virtual.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/sectile/BarChart.h"
 #include "tools/sectile/BenchKernels.h"
@@ -12,6 +11,7 @@
 #include "tools/sectile/Table.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <iostream>
+#include <sectile/error.h>
 #include <sstream>
 
 using namespace sectile;

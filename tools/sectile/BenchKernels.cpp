@@ -1,7 +1,6 @@
 // `sectile bench kernels`: the time of every kernel of the library, or of a file of shapes.
 #include "tools/sectile/BenchKernels.h"
 #include "bench/Kernels.h"
-#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include "tools/File.h"
 #include "tools/sectile/Execute.h"
@@ -14,6 +13,7 @@
 #include <cstdio>
 #include <iostream>
 #include <numeric>
+#include <sectile/error.h>
 #include <sstream>
 
 using namespace sectile;

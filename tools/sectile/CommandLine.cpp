@@ -1,9 +1,9 @@
 // Taking a command line apart.
 #include "tools/sectile/CommandLine.h"
-#include "kernels/InputError.h"
 #include "tools/sectile/Suggest.h"
 #include <algorithm>
 #include <charconv>
+#include <sectile/error.h>
 
 namespace sectile::tool {
 namespace {

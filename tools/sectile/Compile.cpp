@@ -1,7 +1,6 @@
 // `sectile compile`: a kernel's code for a target, at any stage.
 #include "codegen/Compiler.h"
 #include "ir/Target.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
@@ -9,6 +8,7 @@
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Json.h"
 #include <iostream>
+#include <sectile/error.h>
 #include <unistd.h>
 
 using namespace sectile;

@@ -1,11 +1,11 @@
 // `sectile completion` and `sectile man`: shell completions and the man page, made from the help.
 #include "ir/Target.h"
-#include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/hip/HipDevice.h"
 #include "tools/sectile/Commands.h"
 #include <iostream>
+#include <sectile/error.h>
 #include <sectile/version.h>
 #include <set>
 

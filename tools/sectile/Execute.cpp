@@ -1,10 +1,10 @@
 // Opening devices, choosing configurations, and how results are written.
 #include "tools/sectile/Execute.h"
-#include "kernels/InputError.h"
 #include "kernels/Tune.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <sectile/error.h>
 
 namespace sectile::tool {
 

@@ -1,9 +1,9 @@
 // `sectile help`: the commands, or one of them.
-#include "kernels/InputError.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Json.h"
 #include "tools/sectile/Table.h"
 #include <iostream>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;

@@ -1,9 +1,9 @@
 // Reading --in, --dtype, --shape and --opt.
 #include "tools/sectile/Inputs.h"
-#include "kernels/InputError.h"
 #include "tools/npy/Npy.h"
 #include <algorithm>
 #include <charconv>
+#include <sectile/error.h>
 
 namespace sectile::tool {
 

@@ -1,9 +1,9 @@
 // Loading shared libraries with kernels.
 #include "tools/sectile/Load.h"
-#include "kernels/InputError.h"
 #include "kernels/Registry.h"
 #include <dlfcn.h>
 #include <filesystem>
+#include <sectile/error.h>
 
 namespace sectile::tool {
 

@@ -1,7 +1,6 @@
 // The program `sectile`: finds the command and turns what it throws into one sentence and an exit
 // status: 0 done, 1 the work failed, 2 the command line or an input was wrong.
 #include "autotune/Channel.h"
-#include "kernels/InputError.h"
 #include "runtime/DeviceImpl.h"
 #include "tools/Programs.h"
 #include "tools/sectile/Commands.h"
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <new>
+#include <sectile/error.h>
 #include <sectile/version.h>
 
 using namespace sectile;

@@ -1,6 +1,5 @@
 // `sectile run`: one kernel on arrays from .npy files.
 #include "kernels/Check.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/npy/Npy.h"
 #include "tools/sectile/Commands.h"
@@ -10,6 +9,7 @@
 #include "tools/sectile/Table.h"
 #include <algorithm>
 #include <iostream>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;

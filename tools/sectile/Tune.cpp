@@ -1,6 +1,5 @@
 // `sectile tune`: measures a kernel's configurations for one shape or a file of shapes.
 #include "kernels/Tune.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
@@ -11,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;

@@ -1,6 +1,5 @@
 // Worker processes and the pipes that they tell their results through, a line of JSON each.
 #include "tools/sectile/Workers.h"
-#include "kernels/InputError.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 #include <poll.h>
+#include <sectile/error.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -34,6 +34,13 @@ public:
   using Error::Error;
 };
 
+// The fault of who calls, not of the work: a file, an argument, an option or the description of a
+// kernel cannot be used. run_kernel() and prepare_kernel() throw it as a LaunchError.
+class InputError : public Error {
+public:
+  using Error::Error;
+};
+
 // A device failed or is not there: what was being done, and the driver's own words.
 class DeviceError : public Error {
 public:

@@ -17,6 +17,7 @@
   }
 namespace std {
 SECTILE_HOST_FUNCTION(abs, "sc::abs(x)")
+SECTILE_HOST_FUNCTION(fabs, "sc::abs(x)")
 SECTILE_HOST_FUNCTION(exp, "sc::exp(x)")
 SECTILE_HOST_FUNCTION(exp2, "sc::exp2(x)")
 SECTILE_HOST_FUNCTION(log, "sc::log(x)")
@@ -30,6 +31,7 @@ SECTILE_HOST_FUNCTION(floor, "sc::floor(x)")
 SECTILE_HOST_FUNCTION(ceil, "sc::ceil(x)")
 SECTILE_HOST_FUNCTION(round, "sc::round(x)")
 SECTILE_HOST_FUNCTION(rint, "sc::rint(x)")
+SECTILE_HOST_FUNCTION(nearbyint, "sc::rint(x)")
 SECTILE_HOST_FUNCTION(tan, "sc::tan(x)")
 SECTILE_HOST_FUNCTION(asin, "sc::asin(x)")
 SECTILE_HOST_FUNCTION(acos, "sc::acos(x)")
@@ -56,6 +58,8 @@ SECTILE_HOST_FUNCTION(ldexp, "sc::ldexp(x, n)")
 SECTILE_HOST_FUNCTION(fma, "sc::fma(a, b, c)")
 SECTILE_HOST_FUNCTION(max, "sc::maximum(a, b)")
 SECTILE_HOST_FUNCTION(min, "sc::minimum(a, b)")
+SECTILE_HOST_FUNCTION(fmax, "sc::maximum(a, b)")
+SECTILE_HOST_FUNCTION(fmin, "sc::minimum(a, b)")
 SECTILE_HOST_FUNCTION(clamp, "sc::clamp(x, low, high)")
 } // namespace std
 #undef SECTILE_HOST_FUNCTION

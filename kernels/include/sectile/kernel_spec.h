@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 #include <sectile/config.h>
-#include <sectile/input_error.h>
+#include <sectile/error.h>
 #include <sectile/reference.h>
 #include <span>
 #include <string>
@@ -97,8 +97,8 @@ struct SearchSpace {
 };
 
 struct KernelSpec {
-  std::string name;    // letters, digits and _
-  std::string summary; // a line, as "y = softmax(x) along the last axis"
+  std::string name;                    // letters, digits and _
+  std::string summary;                 // a line, as "y = softmax(x) along the last axis"
   std::vector<ArgumentSpec> arguments; // inputs first
   std::vector<OptionSpec> options;
   std::vector<ConfigSpec> config;
@@ -127,8 +127,8 @@ struct KernelSpec {
   std::function<ConfigValues(const Invocation &, const std::string &target)> defaults;
   // Microseconds that it would take with this configuration, by a model of its own; 0 where it has
   // none for this call and target.
-  std::function<double(const Invocation &, const std::string &target, const ConfigValues &)> predict =
-      nullptr;
+  std::function<double(const Invocation &, const std::string &target, const ConfigValues &)>
+      predict = nullptr;
   std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
   // Fields of the configuration that leave the order of sums as it is, whatever the options; all
   // others change it.

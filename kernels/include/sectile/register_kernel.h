@@ -1,5 +1,5 @@
-// Kernels of your own beside the library's: run_kernel() and prepare_kernel() find them by name, and
-// so does the program `sectile --load libmine.so`.
+// Kernels of your own beside the library's: run_kernel() and prepare_kernel() find them by name,
+// and so does the program `sectile --load libmine.so`.
 #pragma once
 #include <sectile/kernel_spec.h>
 #include <sectile/use.h>
@@ -24,6 +24,6 @@ inline void register_kernel(KernelSpec kernel, std::string_view family = "your o
 
 } // namespace sectile
 
-// `sectile --load` looks for this function in the shared library and calls it once. Define it there;
-// it calls register_kernel() for each kernel, and may throw.
+// `sectile --load` looks for this function in the shared library and calls it once. Define it
+// there; it calls register_kernel() for each kernel, and may throw.
 extern "C" [[gnu::visibility("default")]] void sectile_register_kernels();

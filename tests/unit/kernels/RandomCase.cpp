@@ -1,6 +1,6 @@
 // Drawing cases of kernels.
 #include "RandomCase.h"
-#include "kernels/InputError.h"
+#include <sectile/error.h>
 
 namespace sectile::test {
 namespace {

@@ -1,9 +1,9 @@
 // add_positions and sinusoidal with their gradients: tables, positions, layer norm after them.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/position/References.h"
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

@@ -1,10 +1,10 @@
 // Attention over packed sequences, forward and backward.
 #include "AttentionTest.h"
-#include "kernels/InputError.h"
 #include <cstring>
 #include <gmock/gmock.h>
 #include <numeric>
 #include <sectile/attention.h>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

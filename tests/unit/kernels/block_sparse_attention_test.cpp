@@ -1,8 +1,8 @@
 // block_sparse_attention and its gradients: masks of all kinds, blocks beside their edges, and that
 // what is absent is not read.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

@@ -1,9 +1,9 @@
 // reduce, scan, sort, argsort, topk and histogram.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <limits>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

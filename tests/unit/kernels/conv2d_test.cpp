@@ -1,10 +1,10 @@
 // conv2d and its gradients: nothing square, every option, channels and taps beside the tiles'
 // edges.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "kernels/conv/Shape.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

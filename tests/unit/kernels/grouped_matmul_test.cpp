@@ -1,7 +1,7 @@
 // grouped_matmul and its gradients: empty groups, partial tiles, many groups.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include <numeric>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

@@ -1,9 +1,9 @@
 // linear_recurrence, step by step and by chunks, and its gradients.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <limits>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

@@ -2,8 +2,8 @@
 // launched with, axis by axis, and some launches beyond what a device takes along y and z.
 #include "../Processes.h"
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

@@ -1,8 +1,8 @@
 // rnn, gru and lstm, and their gradients.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

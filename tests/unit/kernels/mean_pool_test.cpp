@@ -1,9 +1,9 @@
 // mean_pool and chunk_mean_pool, forward and backward.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <limits>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

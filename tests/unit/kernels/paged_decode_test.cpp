@@ -1,8 +1,8 @@
 // paged_decode: extents, dtypes and options, tables that lie about pages nobody needs, quantised
 // caches and what they cost in accuracy, what is read.
 #include "PagedTest.h"
-#include "kernels/InputError.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

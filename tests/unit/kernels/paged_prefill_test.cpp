@@ -1,8 +1,8 @@
 // paged_prefill: chunks of any lengths, options and dtypes, and the same numbers as attention over
 // keys that lie in a row.
 #include "PagedTest.h"
-#include "kernels/InputError.h"
 #include <cmath>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

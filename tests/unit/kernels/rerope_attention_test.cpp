@@ -1,8 +1,8 @@
 // rerope_attention and its gradients: two sets of queries and keys, chosen by distance.
 #include "PositionAttentionTest.h"
-#include "kernels/InputError.h"
 #include "kernels/position/References.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

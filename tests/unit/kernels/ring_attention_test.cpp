@@ -1,6 +1,6 @@
 // ring_attention by one process: slices of all lengths, and its arithmetic against attention's.
 #include "KernelTest.h"
-#include "kernels/InputError.h"
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;

@@ -1,8 +1,8 @@
 // rope_attention and exposb_attention with their gradients.
 #include "PositionAttentionTest.h"
-#include "kernels/InputError.h"
 #include "kernels/position/References.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

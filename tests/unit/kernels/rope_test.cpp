@@ -1,11 +1,11 @@
 // rope and rope_backward: rotations, both styles, positions, layouts, and how good angles are.
 #include "../VirtualTest.h"
 #include "KernelTest.h"
-#include "kernels/InputError.h"
 #include "kernels/Use.h"
 #include "kernels/position/References.h"
 #include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

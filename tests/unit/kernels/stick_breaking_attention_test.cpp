@@ -1,8 +1,8 @@
 // stick_breaking_attention and its gradients.
 #include "PositionAttentionTest.h"
-#include "kernels/InputError.h"
 #include "kernels/position/References.h"
 #include <cmath>
+#include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;

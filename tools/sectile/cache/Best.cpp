@@ -1,7 +1,6 @@
 // `sectile cache best`: who won for each shape, by how much, and how the others fare.
 #include "autotune/Exchange.h"
 #include "autotune/Svg.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
@@ -10,6 +9,7 @@
 #include <cmath>
 #include <iostream>
 #include <map>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;

@@ -1,7 +1,6 @@
 // Finding the cache and its entries, and figures in words.
 #include "tools/sectile/cache/Cache.h"
 #include "autotune/Session.h"
-#include "kernels/InputError.h"
 #include "runtime/CompileCache.h"
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <iostream>
 #include <map>
 #include <sectile/device.h>
+#include <sectile/error.h>
 #include <unistd.h>
 
 namespace sectile::tool {

@@ -1,8 +1,8 @@
 // `sectile cache verify`, `prune` and `clear`: what is damaged, what can go, what shall go.
-#include "kernels/InputError.h"
 #include "runtime/CompileCache.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
+#include <sectile/error.h>
 #include <unistd.h>
 
 using namespace sectile;

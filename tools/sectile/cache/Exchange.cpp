@@ -1,9 +1,9 @@
 // `sectile cache export` and `import`: measurements as JSON, compiled kernels as an archive.
 #include "autotune/Exchange.h"
-#include "kernels/InputError.h"
 #include "tools/File.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;

@@ -1,9 +1,9 @@
 // `sectile cache show`: everything in a kernel's entry.
-#include "kernels/InputError.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::tool;
