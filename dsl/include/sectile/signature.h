@@ -1,7 +1,6 @@
 // Takes a kernel's lambda apart into its typed parameters, and describes it without its type, so
 // that the library can trace it. Kernel is made of this.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <sectile/config.h>
@@ -114,8 +113,12 @@ template <class T, int N> struct Parameter<View<T, N>> {
 
 template <std::size_t... N> constexpr auto joined(const std::array<ArgSpec, N> &...parts) {
   std::array<ArgSpec, (0 + ... + N)> all{};
-  auto to = all.begin();
-  ((to = std::copy(parts.begin(), parts.end(), to)), ...);
+  [[maybe_unused]] auto to = all.begin();
+  [[maybe_unused]] const auto append = [&](const auto &part) {
+    for (const ArgSpec &spec : part)
+      *to++ = spec;
+  };
+  (append(parts), ...);
   return all;
 }
 // Of what a parameter is given: of a struct's fields one after the other.

@@ -245,9 +245,15 @@ public:
                   "braces one argument for each field, in the order of SECTILE_STRUCT");
   }
 
-  Owner *own(Owner *owners) const { return std::copy(owners_.begin(), owners_.end(), owners); }
+  Owner *own(Owner *owners) const {
+    for (const Owner &owner : owners_)
+      *owners++ = owner;
+    return owners;
+  }
   std::uint64_t *pack(std::uint64_t *words) const {
-    return std::copy(words_.begin(), words_.end(), words);
+    for (std::uint64_t word : words_)
+      *words++ = word;
+    return words;
   }
 
 private:
