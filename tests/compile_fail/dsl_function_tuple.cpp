@@ -1,6 +1,5 @@
 // What a function returns in a tuple is traced, too.
-// expect: a function of a kernel returns traced values: the elements of the std::tuple are Tile,
-// Ptr, View or structs
+// expect: a function of a kernel returns traced values: .* are Tile, Ptr, View or structs
 #include <sectile/language.h>
 
 sectile::Function count{"count", [](sectile::Int i) { return std::tuple(i, 3); }};

@@ -1,16 +1,19 @@
 // The standard library's functions work on numbers of the host.
-// expect: std::isfinite works on numbers of the host, not on traced values: write sc::isfinite\(x\)
-// expect: std::pow works on numbers of the host, not on traced values: write sc::pow\(a, b\)
-// expect: std::atan2 works on numbers of the host, not on traced values: write sc::atan2\(a, b\)
-// expect: std::copysign works on numbers of the host, not on traced values: write sc::copysign\(a,
-// b\) expect: std::fmod works on numbers of the host, not on traced values: write sc::fmod\(a, b\)
-// expect: std::remainder works on numbers of the host, not on traced values: write
-// sc::remainder\(a, b\) expect: std::ldexp works on numbers of the host, not on traced values:
-// write sc::ldexp\(x, n\) expect: std::fma works on numbers of the host, not on traced values:
-// write sc::fma\(a, b, c\) expect: std::max works on numbers of the host, not on traced values:
-// write sc::maximum\(a, b\) expect: std::min works on numbers of the host, not on traced values:
-// write sc::minimum\(a, b\) expect: std::clamp works on numbers of the host, not on traced values:
-// write sc::clamp\(x, low, high\)
+// expect: std::isfinite works on numbers of the host, .*: write sc::isfinite\(x\)
+// expect: std::pow works on numbers of the host, .*: write sc::pow\(a, b\)
+// expect: std::atan2 works on numbers of the host, .*: write sc::atan2\(a, b\)
+// expect: std::copysign works on numbers of the host, .*: write sc::copysign\(a, b\)
+// expect: std::fmod works on numbers of the host, .*: write sc::fmod\(a, b\)
+// expect: std::remainder works on numbers of the host, .*: write sc::remainder\(a, b\)
+// expect: std::ldexp works on numbers of the host, .*: write sc::ldexp\(x, n\)
+// expect: std::fma works on numbers of the host, .*: write sc::fma\(a, b, c\)
+// expect: std::max works on numbers of the host, .*: write sc::maximum\(a, b\)
+// expect: std::min works on numbers of the host, .*: write sc::minimum\(a, b\)
+// expect: std::clamp works on numbers of the host, .*: write sc::clamp\(x, low, high\)
+// expect: std::fabs works on numbers of the host, .*: write sc::abs\(x\)
+// expect: std::nearbyint works on numbers of the host, .*: write sc::rint\(x\)
+// expect: std::fmax works on numbers of the host, .*: write sc::maximum\(a, b\)
+// expect: std::fmin works on numbers of the host, .*: write sc::minimum\(a, b\)
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -28,4 +31,8 @@ void kernel(const sectile::Tile<float> &x) {
   std::max(x, 0.0f);
   std::min(x, 0.0f);
   std::clamp(x, 0.0f, 1.0f);
+  std::fabs(x);
+  std::nearbyint(x);
+  std::fmax(x, 0.0f);
+  std::fmin(x, 0.0f);
 }

@@ -7,7 +7,11 @@ import sys
 
 def main(source, command):
     with open(source) as file:
-        expected = re.findall(r"// expect: (.+)", file.read())
+        text = file.read()
+    # A formatter that wraps the line would cut the pattern short, or swallow the next one.
+    if wrapped := re.search(r"^// expect: .+\n// (?!expect: ).*", text, re.M):
+        return f"{source}: '// expect: REGEX' goes on in the next line:\n{wrapped[0]}"
+    expected = re.findall(r"^// expect: (.+)", text, re.M)
     if not expected:
         return f"{source}: has no '// expect: REGEX' line"
     result = subprocess.run(command + [source], capture_output=True, text=True)

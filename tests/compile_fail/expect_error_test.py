@@ -10,6 +10,7 @@ cases = [
     ("// expect: cannot convert\nint x = y;\n", "no error matches"),
     ("// expect: anything\nint x = 1;\n", "compiles, but must not"),
     ("int x = y;\n", "has no '// expect"),
+    ("// expect: undeclared|not\n// declared\nint x = y;\n", "goes on in the next line"),
 ]
 with tempfile.TemporaryDirectory() as folder:
     for number, (text, reason) in enumerate(cases):

@@ -8,7 +8,7 @@ import re
 import sys
 
 # Headers of what the language stands on, not of operations.
-OTHER = {"config.h", "error.h", "fields.h", "language.h", "signature.h", "struct.h", "types.h"}
+OTHER = {"config.h", "error.h", "fields.h", "host_functions.h", "language.h", "signature.h", "struct.h", "types.h"}
 # Functions that are no operations of kernels.
 HELPERS = set()
 # What stands before a parenthesis and is no function's name.

@@ -192,8 +192,7 @@ TEST_P(KernelStructs, ParametersAndResultsOfFunctions) {
   EXPECT_EQ(out.download(), (std::vector<float>{4 + 6, 1 + 4, 8 * (5 + 5)}));
 }
 
-//===-- Keys
-//------------------------------------------------------------------------------------===//
+// Keys
 
 sc::Kernel sum{"sum", [](Cursor a, Cursor b, sc::Ptr<float> out) {
                  sc::store(out, sc::load(a.at) + sc::load(b.at) + (a.left - b.left));
@@ -232,8 +231,7 @@ TEST(KernelStructKeys, CodeOfOneKindIsNotThatOfAnother) {
   }
 }
 
-//===-- Owners
-//----------------------------------------------------------------------------------===//
+// Owners
 
 TEST(KernelStructOwners, MessagesCountFieldsOneByOne) {
   const sc::Device device = sc::Device::open("virtual:sm_90a"),
@@ -250,13 +248,20 @@ TEST(KernelStructOwners, MessagesCountFieldsOneByOne) {
   EXPECT_THAT(run({here, 1}, {there, 1}, result), HasSubstr("argument 2 lies on virtual:sm_80"));
   EXPECT_THAT(run({here, 1}, {here, 1}, there), HasSubstr("argument 4 lies on virtual:sm_80"));
   EXPECT_EQ(run({here, 1}, {here, 1}, result), "nothing was thrown");
+  // Memory after a number.
+  sc::Kernel last{"last", [](Everything all) { sc::store(all.outputs.first, all.numbers.factor); }};
+  const auto wrong = other.allocate<float>(16);
+  EXPECT_THAT(message<sc::LaunchError>([&] {
+                last.launch(device.stream(), 1,
+                            {{1, false}, {result, sc::tensor(wrong, {4, 4})}, 1});
+              }),
+              HasSubstr("argument 3 lies on virtual:sm_80"));
   EXPECT_THAT(
       message<sc::LaunchError>([&] { const sc::Arguments<Cursor> large{here, ~std::uint64_t{0}}; }),
       HasSubstr("does not fit into i64"));
 }
 
-//===-- Tuning
-//----------------------------------------------------------------------------------===//
+// Tuning
 
 struct Guess {
   int size = 16, error = 0;
@@ -311,8 +316,7 @@ TEST(KernelStructTuning, FindsOutputsInStructs) {
   EXPECT_EQ(z.download(), std::vector<float>(64, 3));
 }
 
-//===-- gemm
-//------------------------------------------------------------------------------------===//
+// gemm
 
 struct Bias {
   sc::View<const float, 1> columns;

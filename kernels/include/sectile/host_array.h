@@ -1,5 +1,5 @@
-// An array of any element type in host memory: what files hold and references compute on. Always
-// dense and in row-major order.
+// HostArray: an array of any element type in host memory, dense and in row-major order. Files hold
+// them, and references compute on them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,16 +22,16 @@ struct HostArray {
   HostArray(DType dtype, Shape shape, std::span<const double> values); // as assign() does
 
   std::int64_t count() const; // of elements
-  // The elements, of which T is the type.
+  // The elements. T must be the type that dtype names: it is not checked.
   template <Element T> std::span<T> as() {
     return {reinterpret_cast<T *>(data.data()), data.size() / sizeof(T)};
   }
   template <Element T> std::span<const T> as() const {
     return {reinterpret_cast<const T *>(data.data()), data.size() / sizeof(T)};
   }
-  // Conversions of all elements; integers beyond 2^53 lose their last bits.
+  // All elements converted; integers beyond 2^53 lose their last bits.
   std::vector<double> to_double() const;
-  // One value for each element, rounded once, to nearest even.
+  // Takes one value for each element and rounds it once, to nearest even.
   void assign(std::span<const double> values);
 };
 

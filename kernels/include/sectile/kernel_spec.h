@@ -1,6 +1,6 @@
-// What a kernel is called, takes and gives: all that a generic caller (the command line, the
-// autotuner, run_kernel) needs to know of one. The library describes its own kernels so, and
-// register_kernel() takes yours.
+// KernelSpec describes a kernel to callers that know it only by name: the command line, the
+// autotuner, run_kernel(). The library describes its own kernels with it; register_kernel() takes
+// yours.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,28 +26,29 @@ class Use;
 struct ArgumentSpec {
   std::string name = "";
   bool output = false;
-  // An input that may be left out.
+  // A caller may leave this input out.
   bool optional = false;
-  // An output that is there only where this optional input, or this flag among the options, is.
+  // The kernel writes this output only if the caller gives this optional input or sets this flag.
   std::string with = "";
-  // The names of its axes. Axes of one name have one extent; one "..." is any number of axes;
-  // "1|B" is 1 or as long as B; "3" is 3.
+  // The names of the axes. Axes with the same name have the same extent. "..." stands for any
+  // number of axes, "1|B" for the extent 1 or that of B, and "3" for the extent 3.
   std::vector<std::string> axes;
-  // The axes in the order in which they are stored, where the options change it, or fewer of them,
-  // where the options take some away.
+  // For options that change the layout: gives the axes in the order in which they are stored, or
+  // fewer of them if an option drops some.
   std::function<std::vector<std::string>(std::vector<std::string> axes, const OptionValues &)>
       stored = nullptr;
-  std::vector<DType> dtypes = {}; // it may have; the first is the usual one
-  std::string like = "";          // instead of dtypes: it has the dtype of this argument; or
-  // Works it out from the options and the arguments before it.
+  // Exactly one of these three says the dtype.
+  std::vector<DType> dtypes = {}; // one of these; the first is the default
+  std::string like = "";          // the dtype of this earlier argument
+  // Computes the dtype from the options and the earlier arguments.
   std::function<DType(const Invocation &)> dtype_by = nullptr;
-  // Contents that a user might give, for tuning and benchmarks: fills the array. If not said,
-  // standard normal numbers, and zeros of integers.
+  // Fills the array with realistic contents for tuning and benchmarks. By default, floating-point
+  // arrays hold standard normal numbers, and integer arrays zeros.
   std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
   std::string doc = "";
 };
 
-// What a caller may choose beside the arrays.
+// A choice that a caller has besides the arrays.
 struct OptionSpec {
   enum Kind {
     flag,    // true or false
@@ -58,39 +59,40 @@ struct OptionSpec {
   };
   std::string name;
   Kind kind;
-  std::string initial; // empty: worked out from the arguments, as doc says
+  std::string initial; // the default; empty: the kernel computes one from the arguments (see doc)
   std::vector<std::string> choices = {};
-  std::vector<std::string> samples = {}; // of a number: others than the default that make sense
+  std::vector<std::string> samples = {}; // for a number: other sensible values, for help and tests
   std::string doc = "";
 };
 
-// A field of the configuration, which decides how fast a kernel is and not what it computes.
+// A field of the configuration. It changes how fast a kernel runs, not what it computes.
 struct ConfigSpec {
   std::string name;
   std::string doc = "";
-  std::int64_t least = 1, most = 1 << 20; // that it may be
+  std::int64_t least = 1, most = 1 << 20; // the range of values, inclusive
 };
 
 // A configuration's fields by name.
 using ConfigValues = std::map<std::string, std::int64_t>;
 
-// Values of a kernel's options, checked against their specification.
+// The values of a call's options, already checked against their OptionSpec. Each function throws
+// std::out_of_range for an option that the kernel does not have.
 class OptionValues {
 public:
   bool given(const std::string &name) const { return !values.at(name).empty(); }
   bool flag(const std::string &name) const { return values.at(name) == "true"; }
   double number(const std::string &name) const;
   std::int64_t integer(const std::string &name) const;
-  std::uint64_t seed(const std::string &name) const; // of -1: 2^64 - 1
+  std::uint64_t seed(const std::string &name) const; // -1 gives 2^64 - 1
   const std::string &choice(const std::string &name) const { return values.at(name); }
 
-  std::map<std::string, std::string> values; // of every option; flags as "true" or "false"
+  std::map<std::string, std::string> values; // for every option; flags are "true" or "false"
 };
 
-// The configurations that the autotuner tries: all combinations of these values that the predicate
-// holds for. Fields without an axis are as the defaults say.
+// The configurations that the autotuner tries: all combinations of these values for which the
+// predicate holds. Fields without an axis keep their defaults.
 struct SearchSpace {
-  std::string part = ""; // which of its launches they are for, by name, where it has several
+  std::string part = ""; // the sc::Kernel whose launch is tuned, if the kernel has several launches
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> axes;
   std::function<bool(const Invocation &, const std::string &target, const ConfigValues &)> where =
       nullptr;
@@ -98,80 +100,85 @@ struct SearchSpace {
 
 struct KernelSpec {
   std::string name;                    // letters, digits and _
-  std::string summary;                 // a line, as "y = softmax(x) along the last axis"
+  std::string summary;                 // one line: "y = softmax(x) along the last axis"
   std::vector<ArgumentSpec> arguments; // inputs first
   std::vector<OptionSpec> options;
   std::vector<ConfigSpec> config;
-  std::map<std::string, std::int64_t> typical; // extents by axis, where no arrays are given
-  std::map<std::string, std::int64_t> small;   // extents that a test runs in a moment
-  // Adds the extents that follow from those, the options and the inputs' dtypes.
+  std::map<std::string, std::int64_t> typical; // extents by axis, for commands without arrays
+  std::map<std::string, std::int64_t> small;   // extents for a test of a moment
+  // Adds extents that follow from `typical`, the options and the inputs' dtypes.
   std::function<void(Invocation &)> follow = nullptr;
 
-  // What the axes' names do not say; throws InputError.
+  // Throws InputError for extents or options that do not go together.
   std::function<void(const Invocation &)> check;
-  // What numbers that lead to places in other arrays may not be; throws InputError. Inputs as for
-  // `reference`. Kernels do not check it: their arrays are on the device.
+  // Throws InputError for numbers that would lead out of another array, such as a bad index. Inputs
+  // are as for `reference`. Called only if the arrays are on the host: launches do not check.
   std::function<void(const Invocation &, std::span<const HostArray> inputs)> contents = nullptr;
   // Adds the extents of axes that only outputs have.
   std::function<void(Invocation &)> derive;
-  // All outputs, in order; `inputs` are by their place among the arguments. Axes are in the
-  // specification's order, whatever is stored; what is left out is an array of no axes and no data.
-  // with_arithmetic() helps. Without a reference, results cannot be checked.
+  // Computes all outputs, in order, on the host. `inputs` are in the order of the arguments, with
+  // their axes in the order of the specification, whatever is stored. An array that the caller left
+  // out has no axes and no data. with_arithmetic() helps. Without a reference, results cannot be
+  // checked.
   std::function<std::vector<HostArray>(const Invocation &, std::span<const HostArray> inputs,
                                        Arithmetic)>
       reference;
-  // How much further from the exact result than the plain formula an output may be, at most.
+  // An output's error may be this many times that of Arithmetic::own.
   double factor = 2;
 
-  // Good values for all configuration fields on this target.
+  // Good values for all fields of the configuration on this target.
   std::function<ConfigValues(const Invocation &, const std::string &target)> defaults;
-  // Microseconds that it would take with this configuration, by a model of its own; 0 where it has
-  // none for this call and target.
+  // The time in microseconds that a model of the kernel's own expects with this configuration; 0 if
+  // the model does not cover this call and target.
   std::function<double(const Invocation &, const std::string &target, const ConfigValues &)>
       predict = nullptr;
-  std::vector<SearchSpace> spaces = {}; // one for each of its launches that is worth tuning
-  // Fields of the configuration that leave the order of sums as it is, whatever the options; all
-  // others change it.
+  std::vector<SearchSpace> spaces = {}; // one for each launch that is worth tuning
+  // Fields of the configuration that never change the order of sums. All others may.
   std::vector<std::string> neutral = {"stages"};
-  // Axes that are as long as a batch happens to be. Where the order of sums is fixed, the
-  // kernel's own choice does not depend on them.
+  // Axes whose extents depend on the batch. If the order of sums is fixed, the kernel's own choice
+  // of a configuration ignores them.
   std::vector<std::string> batch = {"...", "B",  "M",  "S",      "Sq", "Sk",
                                     "T",   "Tq", "Tk", "blocks", "max"};
-  // Additions and multiplications that the result needs at least, where they say more of a time
-  // than the bytes that it moves.
+  // The additions and multiplications that the result needs at least. Benchmarks report them, for
+  // kernels that arithmetic bounds rather than memory.
   std::function<double(const Invocation &)> flops = nullptr;
-  // Launches it, or whatever `use` does with its launches.
+  // Launches the kernel, by `use` alone: it is also called to compile, to bind and to tune, then
+  // with typical extents and without memory.
   std::function<void(Use &use)> apply;
 
-  // Takes the fields of a configuration struct (SECTILE_CONFIG) as `config`, and what the struct's
-  // initialisers say as `defaults`. Docs of the fields are in the same order; there may be fewer.
-  // Use::config_as makes such a struct again.
+  // Fills `config` with the fields of a configuration struct (SECTILE_CONFIG), and `defaults` with
+  // the values of its initialisers. `docs` describe the fields, in order; there may be fewer.
+  // Use::config_as<C>() gives the struct back in `apply`.
   template <KernelConfig C> void configure(std::vector<std::string> docs = {}) {
     ConfigValues values;
     C initial;
     for_each_field(initial, [&](std::string_view name, auto value) {
       static_assert(!std::is_floating_point_v<decltype(value)>,
                     "a field of a described configuration is an integer, a bool or an enumeration");
-      const bool isCount = !std::is_same_v<decltype(value), bool> && std::int64_t(value) >= 1;
+      const auto number = static_cast<std::int64_t>(value);
+      const bool isCount = std::is_integral_v<decltype(value)> &&
+                           !std::is_same_v<decltype(value), bool> && number > 0;
       const std::size_t place = config.size();
       config.push_back({.name = std::string(name),
                         .doc = place < docs.size() ? docs[place] : "",
-                        .least = isCount ? 1 : 0});
-      values[std::string(name)] = static_cast<std::int64_t>(value);
+                        .least = isCount      ? 1
+                                 : number < 0 ? number
+                                              : 0});
+      values[std::string(name)] = number;
     });
     defaults = [values](const Invocation &, const std::string &) { return values; };
   }
 };
 
-// What is known of an array before there is one.
+// The type of an argument in a call.
 struct TensorType {
   DType dtype = DType::float32;
   Shape shape;         // as stored
   Shape strides = {};  // in elements; empty: dense in row-major order
-  bool present = true; // an optional one may not be; its shape is then empty
+  bool present = true; // false if the caller left it out; the shape is then empty
 };
 
-// A kernel with everything settled that a launch needs.
+// A call of a kernel: everything that a launch needs except the memory and the configuration.
 struct Invocation {
   const KernelSpec *kernel = nullptr;
   std::vector<TensorType> tensors; // of all arguments, in order

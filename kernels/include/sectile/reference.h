@@ -1,4 +1,4 @@
-// The two arithmetics of a reference, so that each formula is written once.
+// with_arithmetic(): the two arithmetics of a reference, so that a formula is written once.
 #pragma once
 #include <cmath>
 #include <sectile/host_array.h>
@@ -14,7 +14,7 @@ enum class Arithmetic {
          // accuracy can be asked of a kernel.
 };
 
-// Number: what sums are kept in. store(): what happens to a value that goes through memory.
+// One of the two. Number is the type of sums; store() rounds a value as memory does.
 template <class T> struct NumbersOf {
   using Number = T;
   DType storage;    // of intermediate arrays
@@ -33,7 +33,7 @@ template <class T> struct NumbersOf {
       return value;
     }
   }
-  // None of an array that was left out.
+  // The elements; none if the caller left the array out.
   std::vector<T> load(const HostArray &array) const {
     if (array.data.empty())
       return {};
@@ -45,12 +45,14 @@ template <class T> struct NumbersOf {
     });
     return values;
   }
+  // The opposite. `dtype` is one of the three above.
   static HostArray pack(DType dtype, const Shape &shape, const std::vector<T> &values) {
     return HostArray(dtype, shape, std::vector<double>(values.begin(), values.end()));
   }
 };
 
-// Calls formula(NumbersOf<...>) for inputs of this dtype.
+// Calls formula(NumbersOf<double>) or formula(NumbersOf<float>) for inputs of this dtype, and gives
+// its result.
 template <class Formula>
 auto with_arithmetic(DType dtype, Arithmetic arithmetic, Formula &&formula) {
   if (arithmetic == Arithmetic::exact)

@@ -1,6 +1,5 @@
-// What a kernel's description does its launches with.
+// Use: how a kernel's description launches it.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <sectile/kernel_spec.h>
 #include <sectile/library.h>
@@ -8,8 +7,8 @@
 
 namespace sectile {
 
-// What KernelSpec::apply is given: the call, its arguments as tensors, and a way to launch. The
-// launches may run at once, or be kept for later, or only be compiled; `apply` need not know.
+// The argument of KernelSpec::apply: the call, its arguments as tensors, and a way to launch.
+// Sectile may run the launches at once, keep them for later or only compile them.
 class Use {
 public:
   const Invocation &call;
@@ -20,7 +19,7 @@ public:
       : call(call), config(config), state(state) {}
 
   int field(const char *name) const { return static_cast<int>(config.at(name)); }
-  // All fields, as KernelSpec::configure<C> described them.
+  // The configuration as the struct that KernelSpec::configure<C> described.
   template <KernelConfig C> C config_as() const {
     C result;
     for_each_field(result, [&](std::string_view name, auto &value) {
@@ -30,57 +29,59 @@ public:
   }
   bool has(std::string_view argument) const { return call.has(argument); }
 
-  // An argument, its axes in the specification's order; of no extent and no memory if it is left
-  // out. This and the next two throw Error where its elements are no T or its axes not so many.
+  // An argument, with its axes in the order of the specification. If the caller left it out, it has
+  // no extent and no memory. This and the next two throw Error if the elements are not T, or the
+  // number of axes does not fit.
   template <Element T, int N> Tensor<T, N> tensor(std::string_view argument) const {
     std::array<std::int64_t, N> extents{}, strides{};
     const std::size_t index = call.index(argument);
     lengths(index, dtype_of<T>, N, extents.data(), strides.data());
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
-  // An argument with all axes before its last N - 1 as one. Throws InputError where they do not lie
-  // evenly in memory.
+  // An argument with all axes before the last N - 1 collapsed into one. Throws InputError if their
+  // strides do not allow that.
   template <Element T, int N> Tensor<T, N> collapsed(std::string_view argument) const {
     std::array<std::int64_t, N> extents{}, strides{};
     const std::size_t index = call.index(argument);
     mergedLengths(index, dtype_of<T>, N, 0, extents.data(), strides.data());
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
-  // An argument with the axes that its "..." stands for as one.
+  // An argument with the axes of its "..." collapsed into one.
   template <Element T, int N> Tensor<T, N> merged(std::string_view argument) const {
     std::array<std::int64_t, N> extents{}, strides{};
     const std::size_t index = call.index(argument);
     mergedLengths(index, dtype_of<T>, N, placeOfDots(index), extents.data(), strides.data());
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
-  // An argument's memory from its first element on, seen otherwise.
+  // The memory of an argument, from its first element on, with another shape. Nothing is checked.
   template <Element T, int N>
   Tensor<T, N> shaped(std::string_view argument, const std::array<std::int64_t, N> &extents,
                       const std::array<std::int64_t, N> &strides) const {
     const std::size_t index = call.index(argument);
     return {reinterpret_cast<T *>(address(index)), extents, strides, memory(index)};
   }
-  // Rows of the last axis.
+  // The rows along the last axis.
   template <Element T> Tensor<T, 2> rows(std::string_view argument) const {
     return collapsed<T, 2>(argument);
   }
-  // All elements of an argument that is dense.
+  // All elements of a dense argument.
   template <Element T> Tensor<T, 1> elements(std::string_view argument) const {
     return collapsed<T, 1>(argument);
   }
 
-  // Memory that lasts from here to the last of this kernel's launches, dense in row-major order.
+  // Scratch memory until the last launch of this call, dense in row-major order.
   template <Element T, int N> Tensor<T, N> workspace(const std::array<std::int64_t, N> &extents) {
     return dense<T, N>(extents, false);
   }
-  // The same filled with zeros. The launches must leave it so: they may be repeated.
+  // The same, filled with zeros. The launches must restore the zeros, because they may be repeated.
   template <Element T, int N> Tensor<T, N> zeroed(const std::array<std::int64_t, N> &extents) {
     return dense<T, N>(extents, true);
   }
 
-  // The first launch of a call is one like any other; the later ones may start while the one ahead
-  // of them runs. A kernel that calls wait_dependencies() may therefore read the call's inputs
-  // before it: what wrote them was done when the first launch began, which later ones follow.
+  // Launches a kernel; a configuration is its last argument. On chips that can, each launch after
+  // the first may start while the one before it runs. A later kernel that calls wait_dependencies()
+  // may read the call's inputs before that: whatever wrote them ended before the first launch
+  // began.
   template <class Kernel, class... Arguments>
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
     if (const Stream *stream = streamToLaunchIn())
@@ -90,7 +91,7 @@ public:
     noteLaunch(grid);
   }
 
-  // Another kernel of the library as a part of this one, with all its outputs.
+  // Runs another kernel, by name, as a part of this one. All its outputs must be given.
   void run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
            NamedTensors outputs, const ConfigValues &chosen);
 
@@ -114,7 +115,7 @@ private:
     std::array<std::int64_t, N> strides;
     std::int64_t count = 1;
     for (std::size_t i = N; i-- > 0; count *= extents[i])
-      strides[i] = std::max<std::int64_t>(count, 1);
+      strides[i] = count ? count : 1;
     const detail::Memory memory = allocate(static_cast<std::size_t>(count) * sizeof(T), zero);
     return {reinterpret_cast<T *>(memory.address()), extents, strides, memory};
   }
@@ -122,7 +123,7 @@ private:
   State &state;
 };
 
-// Calls function with T{} of the list that dtype names.
+// Calls function(T{}) with the type T of the list that is the dtype; with none, does nothing.
 template <class... T, class Function> void for_dtype(DType dtype, Function &&function) {
   (void)((dtype == dtype_of<T> && (function(T{}), true)) || ...);
 }
