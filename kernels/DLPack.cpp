@@ -59,6 +59,11 @@ void throwDLPackType(int code, int bits, int lanes) {
                     (lanes == 1 ? " lane" : " lanes"));
 }
 
+void throwReadOnly() {
+  throw LaunchError("a read-only tensor cannot become a DLManagedTensor, which cannot say so: make "
+                    "it a DLManagedTensorVersioned");
+}
+
 DLPackDevice dlpackDeviceOf(const Memory &memory) {
   if (!memory.owner())
     throw LaunchError("a tensor that was made of a bare address, of which no device is known, "

@@ -10,11 +10,14 @@
 
 using namespace sectile;
 
-void AnyTensor::check(DType wanted, int rank) const {
+void AnyTensor::check(DType wanted, int rank, bool isWritten) const {
   if (dtype != wanted || extents.size() != static_cast<std::size_t>(rank))
     throw LaunchError("a tensor of " + std::string(name_of(dtype)) + " " + toString(extents) +
                       " is no " + std::string(name_of(wanted)) + " tensor with " +
                       std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
+  if (read_only && isWritten)
+    throw LaunchError("a read-only tensor of " + std::string(name_of(dtype)) + " " +
+                      toString(extents) + " is one of const " + std::string(name_of(dtype)));
 }
 
 namespace {

@@ -80,6 +80,9 @@ Placement sectile::placeArguments(const Invocation &call, const NamedTensors &in
       if (place == outputs.end())
         place = outputs.emplace(spec.name, allocate(type)).first;
       tensor = &place->second;
+      if (tensor->read_only)
+        throw InputError(call.kernel->name + ": " + spec.name +
+                         " is an output, but the tensor given for it is read-only");
     } else {
       tensor = &inputs.find(spec.name)->second;
     }

@@ -16,6 +16,8 @@ concept DLPackManaged = requires(M &managed) {
   managed.deleter(&managed);
 };
 
+inline constexpr std::uint64_t dlpackReadOnly = 1; // of a versioned tensor's flags
+
 struct DLPackType {
   int code, bits;
 };
@@ -33,6 +35,7 @@ struct DLPackPlace {
 };
 Memory borrowDLPack(const Device &device, const DLPackPlace &place);
 [[noreturn]] void throwDLPackType(int code, int bits, int lanes);
+[[noreturn]] void throwReadOnly();
 
 } // namespace detail
 
@@ -63,21 +66,28 @@ template <detail::DLPackTensor D> AnyTensor from_dlpack(const Device &device, co
   return result;
 }
 
-// The same of a managed tensor, whose deleter stays the caller's to call.
+// The same of a managed tensor, whose deleter stays the caller's to call. Only versioned ones can
+// say that they are read-only.
 template <detail::DLPackManaged M> AnyTensor from_dlpack(const Device &device, const M &managed) {
-  return from_dlpack(device, managed.dl_tensor);
+  AnyTensor result = from_dlpack(device, managed.dl_tensor);
+  if constexpr (requires { managed.flags; })
+    result.read_only = managed.flags & detail::dlpackReadOnly;
+  return result;
 }
 
 // A managed tensor in the tensor's memory, which it keeps until its deleter is called, by whoever
 // takes it. M is DLManagedTensor or DLManagedTensorVersioned. DLPack says nothing of work under
 // way: synchronize the stream that writes the tensor, or order the consumer's stream after it.
-// Throws LaunchError where the tensor was made of a bare address, or has elements that DLPack has
-// no type for.
+// Throws LaunchError where the tensor was made of a bare address, has elements that DLPack has no
+// type for, or is read-only and M cannot say so.
 template <detail::DLPackManaged M> M *to_dlpack(const AnyTensor &tensor) {
   struct Kept {
     AnyTensor tensor;
     M managed;
   };
+  constexpr bool hasFlags = requires(M managed) { managed.flags; };
+  if (tensor.read_only && !hasFlags)
+    detail::throwReadOnly();
   const detail::DLPackType type = detail::dlpackTypeOf(tensor.dtype);
   const detail::DLPackDevice device = detail::dlpackDeviceOf(tensor.memory);
   auto *const kept = new Kept{tensor, M{}};
@@ -97,6 +107,8 @@ template <detail::DLPackManaged M> M *to_dlpack(const AnyTensor &tensor) {
   managed.deleter = [](M *self) { delete static_cast<Kept *>(self->manager_ctx); };
   if constexpr (requires { managed.version.major; })
     managed.version.major = 1;
+  if constexpr (hasFlags)
+    managed.flags = tensor.read_only ? detail::dlpackReadOnly : 0;
   return &managed;
 }
 

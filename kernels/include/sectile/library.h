@@ -17,6 +17,7 @@ struct AnyTensor {
   std::uint64_t address = 0;
   std::vector<std::int64_t> extents, strides;
   detail::Memory memory = {};
+  bool read_only = false; // made of a Tensor<const T, N>, or of constant memory by from_dlpack()
 
   AnyTensor() = default;
   template <Element T, int N>
@@ -24,11 +25,13 @@ struct AnyTensor {
       : dtype(dtype_of<std::remove_const_t<T>>),
         address(reinterpret_cast<std::uintptr_t>(tensor.data())),
         extents(tensor.extents().begin(), tensor.extents().end()),
-        strides(tensor.strides().begin(), tensor.strides().end()), memory(tensor.memory()) {}
+        strides(tensor.strides().begin(), tensor.strides().end()), memory(tensor.memory()),
+        read_only(std::is_const_v<T>) {}
 
-  // Throws LaunchError where its elements or its rank are others.
+  // Throws LaunchError if its elements or its rank are others, or if it is read-only and T is not
+  // const.
   template <Element T, int N> Tensor<T, N> as() const {
-    check(dtype_of<std::remove_const_t<T>>, N);
+    check(dtype_of<std::remove_const_t<T>>, N, !std::is_const_v<T>);
     std::array<std::int64_t, N> lengths, steps;
     for (std::size_t i = 0; i < N; ++i) {
       lengths[i] = extents[i];
@@ -38,7 +41,7 @@ struct AnyTensor {
   }
 
 private:
-  void check(DType wanted, int rank) const;
+  void check(DType wanted, int rank, bool isWritten) const;
 };
 
 namespace detail {

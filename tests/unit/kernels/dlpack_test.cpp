@@ -97,6 +97,37 @@ TEST_P(DLPack, ManagedTensorsMayHaveVersions) {
   managed->deleter(managed);
 }
 
+// JAX's arrays are read-only, for one.
+TEST_P(DLPack, ReadOnlyTensorsAreNotWritten) {
+  const auto x = tensor(device.upload(std::vector<float>{1, 2, 3, 4}), {4});
+  Versioned *const managed = to_dlpack<Versioned>(Tensor<const float, 1>(x));
+  EXPECT_EQ(managed->flags, 1u);
+  const AnyTensor back = from_dlpack(device, *managed);
+  EXPECT_EQ((back.as<const float, 1>().download()), x.download());
+  EXPECT_EQ(message<LaunchError>([&] { back.as<float, 1>(); }),
+            "a read-only tensor of f32 [4] is one of const f32");
+  const auto add = [&](const NamedTensors &outputs) {
+    return message<LaunchError>([&] {
+      run_kernel(device.stream(), "vector_add", {{"x", back}, {"y", back}}, {}, outputs);
+    });
+  };
+  EXPECT_EQ(add({}), "nothing was thrown");
+  const auto to = tensor(device.allocate<float>(4), {4});
+  EXPECT_EQ(add({{"z", to}}), "nothing was thrown");
+  EXPECT_EQ(to.download(), (std::vector<float>{2, 4, 6, 8}));
+  // The call is known by now, with an output that may be written.
+  EXPECT_EQ(add({{"z", back}}),
+            "vector_add: z is an output, but the tensor given for it is read-only");
+  EXPECT_THAT(message<LaunchError>([&] {
+                prepare_kernel(device, "vector_add", {{"x", back}, {"y", back}}, {}, {{"z", back}});
+              }),
+              HasSubstr("read-only"));
+  EXPECT_EQ(x.download(), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_THAT(message<LaunchError>([&] { to_dlpack<DLManagedTensor>(back); }),
+              HasSubstr("make it a DLManagedTensorVersioned"));
+  managed->deleter(managed);
+}
+
 TEST_P(DLPack, ResultsKeepTheirMemory) {
   DLManagedTensor *managed = nullptr;
   {
