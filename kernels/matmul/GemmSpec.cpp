@@ -47,12 +47,20 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
          std::min(call.extent("M"), call.extent("N")) > 32;
 }
 
+// Those of all products, and one of 192 columns: where tiles of 256 columns leave multiprocessors
+// idle, it often fills the chip once.
+constexpr ProductTile tilesOf16Bits[] = {{128, 256, 8, 3}, {128, 192, 8, 3}, {128, 128, 8, 4},
+                                         {64, 128, 4, 4},  {128, 64, 8, 4},  {64, 64, 4, 6},
+                                         {64, 32, 4, 6, 2}};
+
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
+  const std::span<const ProductTile> tiles =
+      shape.bytes == 2 ? std::span<const ProductTile>(tilesOf16Bits) : productTiles;
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
   const bool mayPersist = shape.bytes == 2 && !epilogueParts(call).residual;
-  const ProductConfig best = fastestProduct(productTiles, shape,
+  const ProductConfig best = fastestProduct(tiles, shape,
                                             {.persistent = !mayPersist      ? ProductForms::never
                                                            : shape.streamed ? ProductForms::always
                                                                             : ProductForms::maybe,
@@ -309,7 +317,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
   spec.predict = predict;
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128, 256}},
-                {"n", {32, 64, 128, 256}},
+                {"n", {32, 64, 128, 192, 256}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 5, 6}}},
@@ -321,7 +329,10 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
          const bool narrow = config.at("m") == narrowRows;
          const std::int64_t deepest = narrow || size_of(call.dtype("a")) == 1 ? 128 : 64;
          const bool suitsRows = !narrow || call.extent("M") <= narrowRows;
-         return suitsRows && sums >= (narrow ? 4 : 8) &&
+         const bool suitsColumns =
+             config.at("n") != 192 || (size_of(call.dtype("a")) == 2 && config.at("m") == 128 &&
+                                       isInWarpgroups(call, target));
+         return suitsRows && suitsColumns && sums >= (narrow ? 4 : 8) &&
                 sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) &&
                 config.at("k") <= deepest;
        }}};

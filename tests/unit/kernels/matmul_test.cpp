@@ -225,6 +225,27 @@ TEST_P(Matmul, StreamedSteps) {
   }
 }
 
+// A tile whose extent is no power of two, in each form that a product has.
+TEST_P(Matmul, TilesOf192Columns) {
+  if (!hasWarpgroupUnits(device.target(), DType::float16))
+    return; // nothing chooses it there
+  const Config tile{{"m", 128}, {"n", 192}, {"k", 64}, {"warps", 8}, {"stages", 3}};
+  const auto right = [&](const Extents &extents, const Assignments &options,
+                         const std::vector<std::string> &with, const char *dtype, Config config) {
+    config.insert(tile.begin(), tile.end());
+    expectRight(device, {"matmul", extents, options, with, dtype, config});
+  };
+  const Assignments transposed{{"trans_a", "true"}, {"trans_b", "true"}};
+  for (const Config &form :
+       {Config{{"persistent", 0}}, Config{{"persistent", 1}, {"programs", 2}},
+        Config{{"persistent", 1}, {"programs", 4}, {"cluster", 2}}, Config{{"splits", 3}}}) {
+    right(matrix(200, 400, 200), {}, {}, "f16", form);
+    right(matrix(200, 400, 200), transposed, {}, "bf16", form);
+    right(matrix(136, 197, 72), {{"activation", "gelu"}}, everything, "f16", form);
+  }
+  right(matrix(200, 400, 200), {{"schedule", "stream_k"}}, {}, "f16", {{"programs", 3}});
+}
+
 // Bits must not depend on who arrives last: expectRight compares two runs.
 TEST_P(MatmulEverywhere, SharedSums) {
   for (const char *dtype : {"f16", "f32", "i8"}) {
