@@ -48,15 +48,16 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
 }
 
 // Those of all products, and one of 192 columns: where tiles of 256 columns leave multiprocessors
-// idle, it often fills the chip once.
+// idle, it often fills the chip once. Streams leave none idle, and share its sums slowly.
 constexpr ProductTile tilesOf16Bits[] = {{128, 256, 8, 3}, {128, 192, 8, 3}, {128, 128, 8, 4},
                                          {64, 128, 4, 4},  {128, 64, 8, 4},  {64, 64, 4, 6},
                                          {64, 32, 4, 6, 2}};
 
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
-  const std::span<const ProductTile> tiles =
-      shape.bytes == 2 ? std::span<const ProductTile>(tilesOf16Bits) : productTiles;
+  const std::span<const ProductTile> tiles = shape.bytes == 2 && !shape.streamed
+                                                 ? std::span<const ProductTile>(tilesOf16Bits)
+                                                 : productTiles;
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
   const bool mayPersist = shape.bytes == 2 && !epilogueParts(call).residual;

@@ -188,6 +188,13 @@ TEST(ProductModel, ChoosesWhatWasMeasured) {
 }
 
 // 140 tiles of 128 by 256 take two waves of 132, as long as 264 would, unless steps are dealt out.
+TEST(ProductModel, StreamsHaveNoTilesOf192Columns) {
+  const Config fields =
+      chosen("matmul",
+             {matrix(768, 3072, 8192), {{"schedule", "stream_k"}}, tile(0, 0, 0, 0, 0, false), 0});
+  EXPECT_EQ(fields.at("n"), 256);
+}
+
 TEST(ProductModel, StreamsHaveNoWaves) {
   const auto shape = matrix(1280, 3584, 16384);
   const Config largest{{"m", 128}, {"n", 256}, {"splits", 1}};
