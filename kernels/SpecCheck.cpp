@@ -17,6 +17,8 @@ bool isName(std::string_view name) {
          });
 }
 
+constexpr const char *nameRule = "use letters, digits and _, and no digit first";
+
 // "3"
 bool isNumber(std::string_view axis) {
   std::int64_t extent = 0;
@@ -30,9 +32,7 @@ public:
 
   void all() {
     if (!isName(kernel.name))
-      throw InputError("'" + kernel.name +
-                       "' is no name of a kernel: it has letters, digits and "
-                       "_, and begins with no digit");
+      throw InputError("'" + kernel.name + "' cannot be a kernel's name: " + nameRule);
     require(bool(kernel.apply), "it has no `apply`, which launches it");
     options();
     arguments();
@@ -46,20 +46,20 @@ private:
       throw InputError(kernel.name + ": " + what);
   }
 
+  // `kind` is the kind of thing that the name is of.
   void add(std::set<std::string> &names, const std::string &name, const std::string &kind) const {
-    require(isName(name), "'" + name + "' is no name of " + kind);
-    require(names.insert(name).second, "there are two of " + kind + " '" + name + "'");
+    require(isName(name), "the " + kind + " name '" + name + "' is not possible: " + nameRule);
+    require(names.insert(name).second, "the " + kind + " name '" + name + "' is used twice");
   }
 
   void options() const {
     std::set<std::string> names;
-    Assignments initial;
     for (const OptionSpec &option : kernel.options) {
-      add(names, option.name, "an option");
+      add(names, option.name, "option");
       require(option.kind == OptionSpec::choice || option.choices.empty(),
-              "option '" + option.name + "' has choices, but is none");
+              "option '" + option.name + "' has choices, but its kind is another");
       require(option.kind != OptionSpec::choice || !option.choices.empty(),
-              "option '" + option.name + "' is a choice of nothing");
+              "option '" + option.name + "' has no choices");
       require(option.kind != OptionSpec::flag || option.initial == "true" ||
                   option.initial == "false",
               "option '" + option.name + "' is a flag: it is true or false initially");
@@ -77,18 +77,17 @@ private:
       const std::string who = "argument '" + one.name + "'";
       require(one.output || !hasOutput, who + " is an input after an output");
       const int ways = !one.dtypes.empty() + !one.like.empty() + bool(one.dtype_by);
-      require(ways == 1, who + " says its dtypes in " + std::to_string(ways) +
-                             " of three ways: dtypes, like, dtype_by");
+      require(ways == 1, who + " must set exactly one of dtypes, like and dtype_by");
       require(one.like.empty() || names.contains(one.like),
               who + " is like '" + one.like + "', which is no argument before it");
       require(!one.output || one.dtypes.size() < 2,
-              who + " is an output of several dtypes: say `like` or `dtype_by`");
-      add(names, one.name, "an argument");
+              who + " is an output with several dtypes: set `like` or `dtype_by`");
+      add(names, one.name, "argument");
       hasOutput |= one.output;
       require(!one.output || !one.optional, who + " is an output: it is left out by `with`");
       require(one.with.empty() || (one.output && isSwitch(one.with)),
-              who + " is with '" + one.with +
-                  "', which is for outputs, and names an optional input or a flag");
+              who + " has `with` = '" + one.with +
+                  "': only outputs have it, and it names an optional input or a flag");
       axes(one, who, inputAxes);
     }
     require(hasOutput, "it has no output");
@@ -137,7 +136,7 @@ private:
   void config() const {
     std::set<std::string> names;
     for (const ConfigSpec &field : kernel.config) {
-      add(names, field.name, "a field of the configuration");
+      add(names, field.name, "configuration field");
       require(field.least <= field.most, "field '" + field.name + "' can have no value");
     }
     require(kernel.config.empty() || kernel.defaults,

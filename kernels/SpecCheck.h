@@ -1,4 +1,4 @@
-// Whether a kernel's description is whole, so that nothing that uses it need ask.
+// Checks that a kernel's description is complete, so that its users do not have to.
 #pragma once
 #include "kernels/Registry.h"
 

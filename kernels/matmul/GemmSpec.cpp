@@ -3,6 +3,7 @@
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -47,11 +48,15 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
          std::min(call.extent("M"), call.extent("N")) > 32;
 }
 
-// Those of all products, and one of 192 columns: where tiles of 256 columns leave multiprocessors
-// idle, it often fills the chip once. Streams leave none idle, and share its sums slowly.
-constexpr ProductTile tilesOf16Bits[] = {{128, 256, 8, 3}, {128, 192, 8, 3}, {128, 128, 8, 4},
-                                         {64, 128, 4, 4},  {128, 64, 8, 4},  {64, 64, 4, 6},
-                                         {64, 32, 4, 6, 2}};
+// Where tiles of 256 columns leave multiprocessors idle, this one often fills the chip once.
+// Streams leave none idle, and share its sums slowly.
+constexpr ProductTile betweenTile{128, 192, 8, 3};
+constexpr auto tilesOf16Bits = [] {
+  std::array<ProductTile, std::size(productTiles) + 1> tiles{};
+  std::copy(std::begin(productTiles), std::end(productTiles), tiles.begin());
+  tiles.back() = betweenTile;
+  return tiles;
+}();
 
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
@@ -318,7 +323,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
   spec.predict = predict;
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128, 256}},
-                {"n", {32, 64, 128, 192, 256}},
+                {"n", {32, 64, 128, betweenTile.n, 256}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 5, 6}}},
@@ -331,8 +336,9 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
          const std::int64_t deepest = narrow || size_of(call.dtype("a")) == 1 ? 128 : 64;
          const bool suitsRows = !narrow || call.extent("M") <= narrowRows;
          const bool suitsColumns =
-             config.at("n") != 192 || (size_of(call.dtype("a")) == 2 && config.at("m") == 128 &&
-                                       isInWarpgroups(call, target));
+             config.at("n") != betweenTile.n ||
+             (size_of(call.dtype("a")) == 2 && config.at("m") == betweenTile.m &&
+              isInWarpgroups(call, target));
          return suitsRows && suitsColumns && sums >= (narrow ? 4 : 8) &&
                 sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) &&
                 config.at("k") <= deepest;

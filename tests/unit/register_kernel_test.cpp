@@ -122,7 +122,7 @@ TEST(RegisterKernel, DefaultsThatLeaveOutAFieldAreRefused) {
 
 TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.name = "2 rows"; }),
-              HasSubstr("'2 rows' is no name of a kernel"));
+              HasSubstr("'2 rows' cannot be a kernel's name: use letters"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.apply = nullptr; }), HasSubstr("no `apply`"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.pop_back(); }),
               HasSubstr("it has no output"));
@@ -134,15 +134,15 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
               }),
               HasSubstr("argument 'x' is an input after an output"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].name = "x"; }),
-              HasSubstr("there are two of an argument 'x'"));
+              HasSubstr("the argument name 'x' is used twice"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[0].dtypes.clear(); }),
-              HasSubstr("argument 'x' says its dtypes in 0 of three ways"));
+              HasSubstr("argument 'x' must set exactly one of dtypes, like and dtype_by"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].like = "z"; }),
               HasSubstr("is like 'z', which is no argument before it"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].with = "bias"; }),
-              HasSubstr("argument 'y' is with 'bias'"));
+              HasSubstr("argument 'y' has `with` = 'bias'"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].with = "mode"; }),
-              HasSubstr("names an optional input or a flag"));
+              HasSubstr("it names an optional input or a flag"));
   EXPECT_EQ(refusal([](KernelSpec &spec) {
               spec.name = "negate_with";
               spec.arguments[1].with = "on";
@@ -161,7 +161,7 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].initial = ""; }),
               HasSubstr("option 'on' is a flag"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].name = "mode"; }),
-              HasSubstr("there are two of an option 'mode'"));
+              HasSubstr("the option name 'mode' is used twice"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.defaults = nullptr; }),
               HasSubstr("no `defaults`"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.spaces[0].axes[0].first = "blocks"; }),
