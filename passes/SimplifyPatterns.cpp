@@ -145,6 +145,62 @@ struct CounterPlusStep : OpRewritePattern<arith::AddIOp> {
   }
 };
 
+/// Loops of no iterations or of one, and loops that only hand values on. MLIR's own pattern counts
+/// iterations in the type of the bounds, where the distance between two of them may not fit.
+struct TrivialLoop : OpRewritePattern<scf::ForOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::ForOp loop, PatternRewriter &rewriter) const override {
+    const std::optional<Trips> trips = tripsOf(loop);
+    if (!trips)
+      return rewriter.notifyMatchFailure(loop, "how often it runs is not known");
+    if (*trips == Trips::None) {
+      rewriter.replaceOp(loop, loop.getInitArgs());
+      return success();
+    }
+    Operation *yield = loop.getBody()->getTerminator();
+    if (*trips == Trips::One) {
+      SmallVector<Value> values{loop.getLowerBound()};
+      llvm::append_range(values, loop.getInitArgs());
+      rewriter.inlineBlockBefore(loop.getBody(), loop, values);
+      rewriter.replaceOp(loop, yield->getOperands());
+      rewriter.eraseOp(yield);
+      return success();
+    }
+    if (&loop.getBody()->front() != yield || llvm::any_of(yield->getOperands(), [&](Value value) {
+          return !loop.isDefinedOutsideOfLoop(value);
+        }))
+      return rewriter.notifyMatchFailure(loop, "runs more than once");
+    rewriter.replaceOp(loop, yield->getOperands());
+    return success();
+  }
+
+private:
+  enum class Trips { None, One, More };
+
+  static std::optional<Trips> tripsOf(scf::ForOp loop) {
+    const bool isSigned = !loop.getUnsignedCmp();
+    Value from = loop.getLowerBound(), to = loop.getUpperBound();
+    APInt lower, upper, distance, step;
+    if (from == to)
+      return Trips::None;
+    if (matchPattern(from, m_ConstantInt(&lower)) && matchPattern(to, m_ConstantInt(&upper))) {
+      if (isSigned ? lower.sge(upper) : lower.uge(upper))
+        return Trips::None;
+      distance = upper - lower; // exact without its sign
+    } else {
+      auto add = to.getDefiningOp<arith::AddIOp>();
+      if (!add || add.getLhs() != from || !matchPattern(add.getRhs(), m_ConstantInt(&distance)) ||
+          !(isSigned ? add.hasNoSignedWrap() : add.hasNoUnsignedWrap()))
+        return std::nullopt;
+      if (distance.isZero() || (isSigned && distance.isNegative()))
+        return Trips::None;
+    }
+    if (!matchPattern(loop.getStep(), m_ConstantInt(&step)))
+      return std::nullopt;
+    return distance.ule(step) ? Trips::One : Trips::More;
+  }
+};
+
 /// The value that a mask has everywhere, if it is a constant.
 std::optional<bool> constantMask(Value mask) {
   APInt value;
@@ -213,7 +269,7 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
                ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
                SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
-               ElementwiseOfSplats, CompareOfRange, CounterPlusStep,
+               ElementwiseOfSplats, CompareOfRange, CounterPlusStep, TrivialLoop,
                LoadOfConstantMask<tile::LoadOp>, LoadOfConstantMask<cta::BufferLoadOp>,
                StoreOfConstantMask<tile::StoreOp>, StoreOfConstantMask<cta::BufferStoreOp>,
                AtomicOfConstantMask<tile::AtomicRMWOp>, AtomicOfConstantMask<tile::AtomicCasOp>>(

@@ -5,6 +5,7 @@
 // below the lower, and bounds are the user's numbers. Of a loop from 7 to 0 by 3, which does
 // nothing, the rest that it leaves of groups of two would do an iteration at -3.
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/LoopHints.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
@@ -38,6 +39,15 @@ SmallVector<Value> cloneBody(OpBuilder &builder, scf::ForOp loop, Value inductio
   return yielded;
 }
 
+/// The longest step of which `factor` fit in the type of the loop's counter.
+APInt longestStep(scf::ForOp loop, int64_t factor) {
+  Type type = loop.getInductionVar().getType();
+  const unsigned bits =
+      type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
+  return (loop.getUnsignedCmp() ? APInt::getMaxValue(bits) : APInt::getSignedMaxValue(bits))
+      .udiv(factor);
+}
+
 /// Whole groups of `factor` iterations in one loop, the rest in a second one.
 void unroll(scf::ForOp loop, int64_t factor) {
   OpBuilder builder(loop);
@@ -54,7 +64,12 @@ void unroll(scf::ForOp loop, int64_t factor) {
   Value steps = builder.createOrFold<arith::DivUIOp>(loc, last, step);
   Value trips = builder.createOrFold<arith::AddIOp>(loc, steps, one);
   Value whole = builder.createOrFold<arith::DivUIOp>(loc, trips, constant(factor));
-  Value groups = builder.createOrFold<arith::SelectOp>(loc, any, whole, constant(0));
+  // A loop whose stride passes the type's end would not end: its iterations stay single.
+  Value most = arith::ConstantOp::create(builder, loc,
+                                         builder.getIntegerAttr(type, longestStep(loop, factor)));
+  Value fits = builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, step, most);
+  Value inGroups = builder.createOrFold<arith::AndIOp>(loc, any, fits);
+  Value groups = builder.createOrFold<arith::SelectOp>(loc, inGroups, whole, constant(0));
   Value stride = builder.createOrFold<arith::MulIOp>(loc, step, constant(factor));
   Value length = builder.createOrFold<arith::MulIOp>(loc, groups, stride);
   Value middle = builder.createOrFold<arith::AddIOp>(loc, lower, length);
@@ -102,6 +117,12 @@ void tellOfIgnored(scf::ForOp loop) {
 constexpr int64_t mostOperations = 1 << 14;
 
 bool fits(scf::ForOp loop, int64_t factor) {
+  if (APInt step;
+      matchPattern(loop.getStep(), m_ConstantInt(&step)) && step.ugt(longestStep(loop, factor))) {
+    loop.emitRemark("a hint has no effect: unroll: ")
+        << factor << " of the loop's steps do not fit in the type of its counter";
+    return false;
+  }
   int64_t operations = 0;
   loop.getBody()->walk([&](Operation *) { ++operations; });
   if (factor <= mostOperations / operations)

@@ -163,3 +163,29 @@ func.func @may_overflow(%n: i32, %p: !tile.ptr<i32>) {
   }
   return
 }
+
+// Loops of no iterations and of one, also where the bounds are further apart than the type counts with a sign.
+// CHECK-LABEL: func.func @trivial_loops
+// CHECK-DAG: %[[LOW:.*]] = arith.constant -2147483648 : i32
+// CHECK-NOT: scf.for
+// CHECK: tile.store %{{.*}}, %[[LOW]]
+// CHECK: scf.for
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @trivial_loops(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+  %low = arith.constant -2147483648 : i32
+  %far = arith.constant 1610612736 : i32
+  %high = arith.constant 2147483647 : i32
+  %c1 = arith.constant 1 : i32
+  %m1 = arith.constant -1 : i32
+  scf.for %i = %high to %low step %c1 : i32 {
+    tile.store %p, %i : !tile.ptr<i32>, i32
+  }
+  scf.for %i = %low to %m1 step %high : i32 {
+    tile.store %p, %i : !tile.ptr<i32>, i32
+  }
+  scf.for %i = %low to %high step %far : i32 {
+    tile.store %p, %i : !tile.ptr<i32>, i32
+  }
+  return
+}

@@ -10,7 +10,9 @@
 // CHECK: %[[STEPS:.*]] = arith.divui %[[LAST]], %[[STEP]]
 // CHECK: %[[TRIPS:.*]] = arith.addi %[[STEPS]]
 // CHECK: %[[WHOLE:.*]] = arith.divui %[[TRIPS]]
-// CHECK: %[[GROUPS:.*]] = arith.select %[[ANY]], %[[WHOLE]]
+// CHECK: %[[FITS:.*]] = arith.cmpi ule, %[[STEP]], %{{.*}}
+// CHECK: %[[IN_GROUPS:.*]] = arith.andi %[[ANY]], %[[FITS]]
+// CHECK: %[[GROUPS:.*]] = arith.select %[[IN_GROUPS]], %[[WHOLE]]
 // CHECK: %[[STRIDE:.*]] = arith.muli %[[STEP]]
 // CHECK: %[[LENGTH:.*]] = arith.muli %[[GROUPS]], %[[STRIDE]]
 // CHECK: %[[MIDDLE:.*]] = arith.addi %[[LOWER]], %[[LENGTH]]
@@ -68,5 +70,21 @@ func.func @hints_without_effect(%p: !tile.ptr<i32>, %n: i32) {
   scf.for %i = %zero to %n step %one : i32 {
     tile.store %p, %i : !tile.ptr<i32>, i32
   } {cta.flatten, cta.warp_specialize = true, cta.one_accumulator}
+  return
+}
+
+// -----
+
+// Four steps at once would pass the end of the counter's type: from below as from above.
+// CHECK-LABEL: func.func @steps_too_long
+// CHECK: scf.for
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @steps_too_long(%p: !tile.ptr<i32>, %n: i32, %m: i32) {
+  %long = arith.constant 536870912 : i32
+  // expected-remark @below {{a hint has no effect: unroll: 4 of the loop's steps do not fit in the type of its counter}}
+  scf.for %i = %m to %n step %long : i32 {
+    tile.store %p, %i : !tile.ptr<i32>, i32
+  } {cta.unroll = 4 : i32}
   return
 }
