@@ -7,6 +7,10 @@
 // for. What remains unknown is a condition that no number was chosen for: it is false in one run,
 // true in another, and changes from one time to the next in a third.
 //
+// Sometimes a number has to be guessed, as what computes it has no inverse, or is computed twice.
+// There may be no such launch. A fault that is found then is only a remark, unless the user has
+// made the channels.
+//
 // What partitions load in loops of their own they all load: the same number for each address.
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"
@@ -34,6 +38,9 @@ using Event = ChannelRun::Event;
 
 /// Iterations of all runs of a kernel beyond which no further run is made, and of one run.
 constexpr unsigned mostIterations = 400, mostOfOneRun = 2000;
+
+/// Iterations of a loop of which none are left out.
+constexpr int64_t mostInFull = 32;
 
 constexpr int64_t mbarrierBytes = 8;
 
@@ -68,6 +75,7 @@ public:
     if (takesTurns(kernel))
       namedWarps.append({1, 1});
     placeCells();
+    numbers.reach = 2 * depth + 1;
     if (partitionCount > 1)
       numbers.findMemory();
     kernel.walk([&](Operation *op) {
@@ -115,9 +123,12 @@ public:
     return found == cells.end() ? 1 : found->second.size();
   }
 
+  /// Whether a fault of the last run is one: it was a launch that there can be.
+  bool areNumbersSure() const { return numbers.areSure(); }
+
   /// What each block of a cluster does when the first loop whose number of iterations is open does
   /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
-  /// Fails, having said so, where a slot or a parity cannot be told.
+  /// Fails where a slot or a parity cannot be told, with the reason as `unknown`.
   FailureOr<ArrayRef<ChannelRun::Party>> run(unsigned trips, unsigned pattern) {
     numbers.begin();
     for (ChannelRun::Party &party : parties)
@@ -135,6 +146,7 @@ public:
       return failure();
     return ArrayRef<ChannelRun::Party>(parties);
   }
+  std::function<InFlightDiagnostic(bool isSure)> unknown;
   /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
   unsigned openLoops = 0, openConditions = 0, iterations = 0;
   /// How many iterations the first of these loops did.
@@ -500,6 +512,13 @@ private:
     }
     const unsigned time = openConditions++;
     const bool comesOut = pattern == 2 ? time % 2 : pattern;
+    // Partitions have the same condition each for itself.
+    if (partitionCount > 1) {
+      numbers.choose(condition, comesOut ? -1 : 0);
+      if (Number chosen = numbers.of(condition))
+        return *chosen;
+      numbers.guess();
+    }
     numbers.set(condition, comesOut ? -1 : 0);
     return comesOut;
   }
@@ -531,9 +550,10 @@ private:
       return;
     numbers.choose(loop.getLowerBound(), 0);
     numbers.choose(loop.getStep(), 1);
+    for (auto [bound, number] : {std::pair(loop.getLowerBound(), 0), std::pair(loop.getStep(), 1)})
+      if (!numbers.of(bound))
+        numbers.fix(bound, number);
     const Number lower = numbers.of(loop.getLowerBound()), step = numbers.of(loop.getStep());
-    if (!lower || !step)
-      return;
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
     numbers.choose(loop.getUpperBound(), upper);
     if (const Number now = tripsOf(loop); now && (trips == 0 || *now))
@@ -603,7 +623,13 @@ private:
   }
 
   LogicalResult visit(scf::ForOp loop) {
-    chooseBounds(loop);
+    // What stands ahead of the loop did not know its bounds either. Steps are positive.
+    if (!tripsOf(loop)) {
+      chooseBounds(loop);
+      numbers.guess();
+    } else if (*numbers.of(loop.getStep()) < 0) {
+      numbers.guess();
+    }
     const Number known = tripsOf(loop);
     const int64_t trips = known ? *known : chooseTrips(loop);
     // The first loop of each partition does what was chosen for the first of all.
@@ -619,12 +645,22 @@ private:
           }))
         numbers.choose(init, 0);
     numbers.set(loop.getRegionIterArgs(), loop.getInitArgs());
+    const SmallVector<Number> first = numbers.of(loop.getRegionIterArgs());
     SmallVector<Number> before;
+    // Whether all that is carried grows by the same in each period.
+    auto growsEvenly = [&] {
+      return llvm::all_of(llvm::zip_equal(loop.getRegionIterArgs(), first, before), [&](auto each) {
+        auto [value, atFirst, later] = each;
+        const Number now = numbers.of(value);
+        return !now || !atFirst || !later || *now - *later == *later - *atFirst;
+      });
+    };
     for (int64_t i = 0; i < trips && !isCutShort(); ++i) {
       // Of many iterations those in the middle are alike: some periods of the rings are left out.
+      // Not of few: partitions may do other numbers of iterations, and have to agree.
       if (i == period)
         before = numbers.of(loop.getRegionIterArgs());
-      if (i == 2 * period)
+      if (i == 2 * period && trips > i + mostInFull && growsEvenly())
         if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
           for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
             if (Number now = numbers.of(value); now && from)
@@ -690,15 +726,22 @@ private:
     return success();
   }
 
-  /// The number of one of `count` things; an error where it is none.
+  /// The number of one of `count` things; `unknown` says why where it is none.
   FailureOr<int64_t> numberIn(Operation *op, Value value, int64_t count, const char *what) {
     const Number number = numbers.of(value);
-    if (!number)
-      return op->emitOpError("has ") << what << " that is not known when it is compiled";
-    if (*number < 0 || *number >= count)
-      return op->emitOpError("has ") << what << " " << *number << " of " << count
-                                     << " in iteration " << iteration << " of " << tripsHere;
-    return *number;
+    if (number && *number >= 0 && *number < count)
+      return *number;
+    unknown = [=, iteration = iteration, tripsHere = tripsHere](bool isSure) {
+      InFlightDiagnostic said = faultOf(op, isSure);
+      said << "has " << what;
+      if (!number)
+        said << " that is not known when it is compiled";
+      else
+        said << " " << *number << " of " << count << " in iteration " << iteration << " of "
+             << tripsHere;
+      return said;
+    };
+    return failure();
   }
 
   LogicalResult emit(ArrayRef<Template> made) {
@@ -824,22 +867,35 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
   static LogicalResult check(func::FuncOp kernel, const Target &target) {
     Programs programs(kernel, target);
     ChannelRun machine(programs.numCells(), programs.arrivals(), programs.namedBarriers());
+    const bool byHand = hasChannelsByHand(kernel);
+    bool isDoubted = false; // a remark has said so
     bool conditionsAreOpen = false;
     for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
       unsigned iterations = 0;
       programs.furtherTrips = 0;
       for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
         FailureOr<ArrayRef<ChannelRun::Party>> blocks = programs.run(trips, pattern);
-        if (failed(blocks))
-          return failure();
         if (programs.isCutShort())
           break;
-        if (std::optional<ChannelRun::Fault> fault = machine.run(*blocks))
-          return tell(*fault, programs.ringOf(fault->at));
+        std::optional<ChannelRun::Fault> fault;
+        if (succeeded(blocks))
+          fault = machine.run(*blocks);
+        if (failed(blocks) || fault) {
+          const bool isSure = byHand || programs.areNumbersSure();
+          if (isSure || !std::exchange(isDoubted, true)) {
+            if (fault)
+              tell(*fault, programs.ringOf(fault->at), isSure);
+            else
+              programs.unknown(isSure);
+          }
+          if (isSure)
+            return failure();
+        }
         conditionsAreOpen |= programs.openConditions != 0;
         iterations += programs.iterations + 1;
         // The last iterations of a loop, in which nothing is copied ahead, are others.
-        const bool repeats = programs.mostTrips < trips || machine.repeats(programs.deepest());
+        const bool repeats = programs.mostTrips < trips ||
+                             (succeeded(blocks) && machine.repeats(programs.deepest()));
         if (!programs.openLoops || (repeats && programs.areLoopsVaried()))
           break;
       }

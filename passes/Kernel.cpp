@@ -59,18 +59,19 @@ Operation *outermostAround(Operation *op) {
   return op;
 }
 
+bool hasChannelsByHand(func::FuncOp kernel) {
+  return kernel
+      .walk([](Operation *op) {
+        auto channel = dyn_cast<cta::ChannelOp>(op);
+        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 InFlightDiagnostic channelError(Operation *op) {
-  auto kernel = op->getParentOfType<func::FuncOp>();
-  const bool byHand =
-      kernel
-          .walk([](Operation *other) {
-            auto channel = dyn_cast<cta::ChannelOp>(other);
-            return isa<tile::NamedBarrierOp>(other) || (channel && channel.getByHand())
-                       ? WalkResult::interrupt()
-                       : WalkResult::advance();
-          })
-          .wasInterrupted();
-  if (byHand)
+  if (hasChannelsByHand(op->getParentOfType<func::FuncOp>()))
     return op->emitError("this ");
   return op->emitOpError();
 }

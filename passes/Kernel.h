@@ -28,6 +28,9 @@ unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
 /// The operation of the kernel's own block that `op` is in, or that it is.
 mlir::Operation *outermostAround(mlir::Operation *op);
 
+/// Whether the user made channels or named barriers, so that mistakes are his.
+bool hasChannelsByHand(mlir::func::FuncOp kernel);
+
 /// Begins an error about a channel, a named barrier or a dot in flight: the user's where the kernel
 /// has channels by hand or named barriers, and else the compiler's own.
 mlir::InFlightDiagnostic channelError(mlir::Operation *op);

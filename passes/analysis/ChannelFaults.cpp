@@ -13,7 +13,15 @@ Operation *operationOf(const Event &event) {
   return static_cast<Operation *>(const_cast<void *>(event.tag));
 }
 
-LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
+InFlightDiagnostic faultOf(Operation *op, bool isSure) {
+  if (isSure)
+    return channelError(op);
+  InFlightDiagnostic remark = op->emitRemark("with numbers that the check of channels guessed, ");
+  remark << op->getName() << " ";
+  return remark;
+}
+
+void tell(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
   using Fault = ChannelRun::Fault;
   auto slot = [&](const Event &event) {
     return event.position < 0 ? std::string("its bytes") : "slot " + std::to_string(event.position);
@@ -26,9 +34,11 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
   const Event &at = fault.at;
   auto use = [&] {
     const int64_t number = int64_t(fault.turn) * ring + std::max(at.position, 0);
-    return at.position < 0 ? std::string() : " (use " + std::to_string(number) + ")";
+    // Before a cell's first use there is none.
+    return at.position < 0 || int32_t(fault.turn) < 0 ? std::string()
+                                                      : " (use " + std::to_string(number) + ")";
   };
-  InFlightDiagnostic error = channelError(operationOf(at));
+  InFlightDiagnostic error = faultOf(operationOf(at), isSure);
   const char *other = "here";
   switch (fault.kind) {
   case Fault::Deadlock:
@@ -91,7 +101,6 @@ LogicalResult tell(const ChannelRun::Fault &fault, uint32_t ring) {
   }
   if (fault.other)
     error.attachNote(operationOf(*fault.other)->getLoc()) << other << when(*fault.other);
-  return error;
 }
 
 } // namespace sectile

@@ -1,5 +1,7 @@
 // Computes with the numbers of a launch, and backwards: what an expression's operands have to be.
 #include "passes/analysis/LaunchNumbers.h"
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,12 +13,29 @@ namespace sectile {
 
 static constexpr unsigned deepestExpression = 12;
 
+LaunchNumbers::LaunchNumbers(func::FuncOp kernel) : kernel(kernel) {
+  auto partitions = kernel.getBody().getOps<cta::PartitionOp>();
+  if (!partitions.empty())
+    parted = *partitions.begin();
+}
+
+/// Whether nobody else computes the same for himself: beside partitions that is what was computed
+/// before them, and what can be done only once.
+bool LaunchNumbers::isMadeOnce(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return !parted || value.getParentBlock() == parted->getBlock();
+  if (op->getNumRegions() == 0 && !isMemoryEffectFree(op) && !isLoad(op))
+    return true;
+  return !parted || (op->getBlock() == parted->getBlock() && op->isBeforeInBlock(parted));
+}
+
 void LaunchNumbers::findMemory() {
   AddressAnalysis addresses(kernel);
   kernel.walk([&](tile::LoadOp load) {
     std::optional<ScalarPlace> place = scalarPlaceOf(load);
-    if (place && load->getParentOp() != kernel && !isVolatileLoad(load) &&
-        !addresses.mayBeWritten(load))
+    if (place && !(load->getParentOp() == kernel && isMadeOnce(load.getResult())) &&
+        !isVolatileLoad(load) && !addresses.mayBeWritten(load))
       places[load] = std::move(*place);
   });
 }
@@ -56,6 +75,7 @@ void LaunchNumbers::begin() {
   openSince.assign(indices.size(), 0);
   memory.clear();
   choices = 1;
+  sure = true;
 }
 
 void LaunchNumbers::forget(ArrayRef<unsigned> values) {
@@ -115,10 +135,22 @@ void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
   if (of(value) || nesting == deepestExpression)
     return;
   Operation *op = value.getDefiningOp();
-  if (isOfMemory(op))
+  if (isOfMemory(op)) {
     memory[addressOf(op)] = number;
-  if (!isScalarArithmetic(op))
     return set(value, number);
+  }
+  if (!isScalarArithmetic(op)) {
+    // What a loop gives follows from where it begins.
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto loop = dyn_cast_if_present<scf::ForOp>(argument ? argument.getOwner()->getParentOp() : op);
+    if (loop && value != loop.getInductionVar())
+      return choose(
+          loop.getInitArgs()[argument ? argument.getArgNumber() - loop.getNumInductionVars()
+                                      : cast<OpResult>(value).getResultNumber()],
+          number, nesting + 1);
+    sure &= isMadeOnce(value);
+    return set(value, number);
+  }
   auto isOpen = [&](unsigned i) { return !of(op->getOperand(i)); };
   auto operand = [&](unsigned i, int64_t otherwise) {
     choose(op->getOperand(i), otherwise, nesting + 1);
@@ -158,16 +190,66 @@ void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
       .Case([&](arith::SelectOp) {
         operand(1, number);
         operand(2, number);
+        operand(0, -1);
       })
+      .Case([&](arith::CmpIOp compare) { chooseComparison(compare, number != 0, nesting); })
+      .Case<arith::AndIOp, arith::OrIOp>([&](auto) {
+        operand(0, number);
+        operand(1, number);
+      })
+      .Case([&](arith::XOrIOp) {
+        const unsigned last = isOpen(0) ? 0 : 1;
+        operand(last, number ^ operand(1 - last, 0));
+      })
+      .Case([&](arith::ShLIOp) { operand(0, number >> (operand(1, 0) & 31)); })
+      .Case([&](math::CtPopOp) {
+        operand(0, (int64_t(1) << std::clamp<int64_t>(number, 0, 31)) - 1);
+      })
+      .Case<math::AbsIOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(
+          [&](auto) { operand(0, number); })
       .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
             arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>(
           [&](auto) { operand(0, number); });
+}
+
+void LaunchNumbers::chooseComparison(arith::CmpIOp compare, bool holds, unsigned nesting) {
+  using Predicate = arith::CmpIPredicate;
+  const Value left = compare.getLhs(), right = compare.getRhs();
+  if (!of(left) && !of(right))
+    choose(right, reach, nesting + 1);
+  const bool leftIsOpen = !of(left);
+  const Number known = of(leftIsOpen ? right : left);
+  if (!known)
+    return;
+  int64_t more = 0; // that the right one is than the left one
+  switch (compare.getPredicate()) {
+  case Predicate::eq:
+    more = holds ? 0 : 1;
+    break;
+  case Predicate::ne:
+    more = holds ? 1 : 0;
+    break;
+  case Predicate::slt:
+  case Predicate::sle:
+  case Predicate::ult:
+  case Predicate::ule:
+    more = holds ? reach : -reach;
+    break;
+  case Predicate::sgt:
+  case Predicate::sge:
+  case Predicate::ugt:
+  case Predicate::uge:
+    more = holds ? -reach : reach;
+    break;
+  }
+  choose(leftIsOpen ? left : right, leftIsOpen ? *known - more : *known + more, nesting + 1);
 }
 
 void LaunchNumbers::fix(Value value, int64_t number) {
   if (!contiguity)
     contiguity.emplace(kernel);
   const Interval known = (*contiguity)[value].interval;
+  sure = false;
   fixed[indexOf(value)] = true;
   set(value, int64_t(std::clamp<Interval::Number>(number, known.low, known.high)));
 }

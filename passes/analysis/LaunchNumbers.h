@@ -12,7 +12,7 @@ namespace sectile {
 
 class LaunchNumbers {
 public:
-  explicit LaunchNumbers(mlir::func::FuncOp kernel) : kernel(kernel) {}
+  explicit LaunchNumbers(mlir::func::FuncOp kernel);
 
   /// Lets loads in loops, of what the kernel never changes, give the same number for the same
   /// address, whoever makes them.
@@ -46,18 +46,30 @@ public:
   void set(mlir::Value value, Number number);
   void set(mlir::ValueRange values, mlir::ValueRange from);
 
+  /// Whether the numbers are those of a launch that there can be. They are while all that was
+  /// chosen was for the launch to decide, and one number for all who compute with it.
+  bool areSure() const { return sure; }
+  /// Something was assumed that need not follow from the launch.
+  void guess() { sure = false; }
+
+  /// How far apart two numbers are chosen, of which one has to be less than the other.
+  int64_t reach = 1;
+
   /// Makes a value that is open this number, by what it is computed from.
   void choose(mlir::Value value, int64_t number) { choose(value, number, 0); }
   /// Makes a value this number, or what is next to it of all that it can be, whatever it is
-  /// computed from.
+  /// computed from. That is a guess.
   void fix(mlir::Value value, int64_t number);
   bool isFixed(unsigned index) const { return fixed[index]; }
 
 private:
   void choose(mlir::Value value, int64_t number, unsigned nesting);
+  void chooseComparison(mlir::arith::CmpIOp compare, bool holds, unsigned nesting);
+  bool isMadeOnce(mlir::Value value) const;
   std::pair<void *, int64_t> addressOf(mlir::Operation *load);
 
   mlir::func::FuncOp kernel;
+  mlir::Operation *parted = nullptr; ///< the first partition
   llvm::DenseMap<mlir::Value, unsigned> indices;
   llvm::DenseMap<mlir::Operation *, ScalarPlace> places; ///< of loads that memory decides
   std::optional<ContiguityAnalysis> contiguity;          ///< once something asks
@@ -68,6 +80,7 @@ private:
   std::vector<bool> fixed;
   std::vector<unsigned> openSince; ///< how many choices did not tell the number
   unsigned choices = 0;
+  bool sure = true;
 };
 
 } // namespace sectile

@@ -1,8 +1,10 @@
 // What scalar arithmetic gives for numbers. Operands are evaluated in 64 bits and the result is cut
 // to its type's.
 #include "passes/analysis/Scalars.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -53,7 +55,8 @@ bool isScalarArithmetic(Operation *op) {
              arith::FloorDivSIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::ShLIOp,
              arith::ShRSIOp, arith::ShRUIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
              arith::MaxUIOp, arith::CmpIOp, arith::SelectOp, arith::ExtSIOp, arith::ExtUIOp,
-             arith::TruncIOp, arith::IndexCastOp, arith::IndexCastUIOp>(op) &&
+             arith::TruncIOp, arith::IndexCastOp, arith::IndexCastUIOp, math::AbsIOp, math::CtPopOp,
+             math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op) &&
          op->getResult(0).getType().isIntOrIndex();
 }
 
@@ -75,7 +78,7 @@ Number evaluate(Operation *op, ArrayRef<Number> operands) {
   const uint64_t ua = zeroExtended(a, bits), ub = zeroExtended(b, bits);
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
           arith::CeilDivUIOp, arith::FloorDivSIOp>(op) &&
-      (b == 0 || b == -1))
+      (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())))
     return std::nullopt;
   if (isa<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(op) && ub >= bits)
     return std::nullopt;
@@ -102,6 +105,12 @@ Number evaluate(Operation *op, ArrayRef<Number> operands) {
           .Case([&](arith::MinUIOp) { return std::min(ua, ub); })
           .Case([&](arith::MaxUIOp) { return std::max(ua, ub); })
           .Case([&](arith::CmpIOp op) { return compare(op.getPredicate(), a, b, bits); })
+          .Case([&](math::AbsIOp) { return a < 0 ? 0 - uint64_t(a) : uint64_t(a); })
+          .Case([&](math::CtPopOp) { return llvm::popcount(ua); })
+          .Case([&](math::CountLeadingZerosOp) { return llvm::countl_zero(ua) - (64 - bits); })
+          .Case([&](math::CountTrailingZerosOp) {
+            return std::min<unsigned>(llvm::countr_zero(ua), bits);
+          })
           .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](auto) { return ua; })
           .Default([&](Operation *) { return a; });
   return signExtended(result, resultBits);

@@ -3,6 +3,16 @@
 // RUN: sectile-opt --check-channels %s | FileCheck %s
 // CHECK: func.func @chosen(
 
+// Whether the loop ahead finds what it looks for, nobody can choose: the number of iterations is guessed. What is wrong with
+// it need not be so in any launch, so it stops no kernel whose channels are the compiler's.
+// RUN: sed 's/when %%more //' %s | sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=GUESSED
+// GUESSED: remark: with numbers that the check of channels guessed, cta.tensor_copy copies to slot 0 {{.*}}, for which nobody waits
+// GUESSED-NOT: remark:
+// GUESSED: func.func @chosen(
+// What the user has made is refused.
+// RUN: sed -e 's/when %%more //' -e 's/cta.channel {offset/cta.channel {by_hand, offset/' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=BY-HAND
+// BY-HAND: error: this copies to slot 0 {{.*}}, for which nobody waits
+
 #lines = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
 #rows = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
 !buffer = !cta.buffer<64x64xf16, #lines>
