@@ -182,7 +182,7 @@ Value dotInFlight(Kind a, const Value &left, Kind b, const Value &right, Kind ac
   Trace &trace = Trace::current(where);
   trace.get(result, where)
       .getDefiningOp()
-      ->setAttr(tile::inFlightAttr, trace.builder.getUnitAttr());
+      ->setAttr(tile::inFlightAttr, trace.builder.getI32IntegerAttr(int(trace.dotsInFlight++)));
   return result;
 }
 

@@ -98,7 +98,7 @@ public:
   size_t depth() const { return frames.size(); }
   /// The number of the partition that is being traced, from 1 on; 0 outside of them.
   unsigned partition() const { return frames.empty() ? 0 : frames.front()->partition; }
-  unsigned partitions = 0, namedBarriers = 0; ///< of the kernel so far
+  unsigned partitions = 0, namedBarriers = 0, dotsInFlight = 0; ///< of the kernel so far
 
 private:
   friend class Value;

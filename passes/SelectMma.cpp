@@ -165,8 +165,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
     auto result =
         cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
-    if (dot->hasAttr(tile::inFlightAttr))
-      result->setAttr(tile::inFlightAttr, builder.getUnitAttr());
+    if (Attribute inFlight = dot->getAttr(tile::inFlightAttr))
+      result->setAttr(tile::inFlightAttr, inFlight);
     dot.replaceAllUsesWith(cast(builder, loc, result, sum));
     dot.erase();
   }

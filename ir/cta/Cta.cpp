@@ -267,8 +267,11 @@ LogicalResult DotStartOp::verify() {
   return verifyDot(*this, getA().getType(), getB().getType(), sums, getInstruction());
 }
 
+// Two dots alike are two in flight: each has its own wait.
 void DotStartOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  effects.emplace_back(MemoryEffects::Allocate::get(), getOperation()->getOpResult(0),
+                       Accumulators::get());
   addReadsOf(*this, effects);
 }
 

@@ -177,11 +177,11 @@ def Cta_DotsWaitOp : Cta_Op<"dots_wait", [MemoryEffects<[MemRead<Cta_SharedMemor
   let assemblyFormat = "$pending attr-dict";
 }
 
-def Cta_DotWaitOp : Cta_Op<"dot_wait", [Pure,
+def Cta_DotWaitOp : Cta_Op<"dot_wait", [MemoryEffects<[MemFree<Cta_Accumulators>]>,
     TypesMatchWith<"the tile in flight", "dot", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "the sums of a dot in flight, once they are there";
   let description = [{
-    No dot is in flight afterwards. `before` is a tile that is there at the wait, and `after` the same tile, which comes behind
+    No dot is in flight afterwards, so it stays where nobody needs the sums. `before` is a tile that is there at the wait, and `after` the same tile, which comes behind
     it. So threads compute as long as they can beside the dot, and what they compute from `after` takes no registers that it reads.
   }];
   let arguments = (ins Cta_InFlightType:$dot, Optional<Tile_Tensor>:$before);
