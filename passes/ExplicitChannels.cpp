@@ -590,9 +590,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (carrier == Carrier::Engine) {
       const TensorBlock &block = blocks[fill];
       const bool shared = isSharedInCluster(fill, block, cast<cta::BufferType>(buffer.getType()));
-      cta::TensorCopyBlockOp::create(builder, loc, block.view,
-                                     block.coordinatesOf(builder, loc, load.getOffsets()), buffer,
-                                     /*barriers=*/Value(), /*index=*/Value(), load.getWhen(),
+      SmallVector<Value> coordinates = block.coordinatesOf(builder, loc, load.getOffsets());
+      // Who waits for the use cannot know the condition: bytes come for it in any case.
+      if (Value when = load.getWhen(); when && !matchPattern(when, m_One())) {
+        moveOutsideUnless(builder, loc, when, coordinates);
+        originOf(buffer).owner->setAttr(cta::maskedAttr, builder.getUnitAttr());
+      }
+      cta::TensorCopyBlockOp::create(builder, loc, block.view, coordinates, buffer,
+                                     /*barriers=*/Value(), /*index=*/Value(), /*when=*/Value(),
                                      /*expects=*/0, shared, /*lines=*/DenseI64ArrayAttr());
     } else if (carrier == Carrier::Copies) {
       cta::AsyncCopyBlockOp::create(

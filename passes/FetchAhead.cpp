@@ -539,18 +539,14 @@ private:
   }
 
   // The engine copies nothing at all where nobody waits for it. Where somebody does and the
-  // iteration is not inside the loop, it is asked for what lies before the tensor: it reads nothing
-  // then, and gives zeros.
+  // iteration is not inside the loop, it gives zeros.
   static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
                            tile::LoadBlockOp load, Value buffer, Value inside, Value isAwaited) {
-    constexpr int64_t beforeAll = -(int64_t(1) << 30);
     const Location loc = load.getLoc();
     SmallVector<Value> offsets =
         fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
-    if (inside != isAwaited) {
-      Value beyond = arith::ConstantIntOp::create(builder, loc, beforeAll, 32);
-      offsets.back() = builder.createOrFold<arith::SelectOp>(loc, inside, offsets.back(), beyond);
-    }
+    if (inside != isAwaited)
+      moveOutsideUnless(builder, loc, inside, offsets);
     if (isAwaited && constantInt(isAwaited).value_or(0))
       isAwaited = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,

@@ -31,6 +31,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     numbers.clear();
     countOn(uses);
     makeMbarriers(uses);
+    drainMasked(uses);
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       if (isa<cta::AcquireOp, cta::CommitOp, cta::WaitOp, cta::ReleaseOp>(op))
@@ -318,9 +319,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
         value.setType(type.getTile());
     };
-    bool byHand = false;
-    getOperation().walk([&](cta::ChannelOp channel) { byHand |= channel.getByHand(); });
-    if (byHand) // they wait themselves
+    if (hasChannelsByHand(getOperation())) // they wait themselves
       return;
     getOperation().walk([&](Operation *op) {
       if (auto start = dyn_cast<cta::DotStartOp>(op))
@@ -370,6 +369,43 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfter(last);
       cta::AsyncWaitOp::create(builder, channel.getLoc(), 0);
+    });
+  }
+
+  // Zeros in place of what a condition keeps from being copied are written whether or not somebody
+  // waits for them. The side that fills the channel waits for the uses that it leaves behind.
+  void drainMasked(const ChannelUses &uses) {
+    DenseSet<Value> done; // by the mbarriers
+    getOperation().walk([&](cta::ChannelOp channel) {
+      Value made = mbarriers.lookup(channel);
+      std::optional<ChannelUses::Numbered> left = uses.leftBehind(channel);
+      const bool isMasked =
+          made && llvm::any_of(mbarriers, [&](auto &entry) {
+            return entry.second == made && entry.first.getDefiningOp()->hasAttr(cta::maskedAttr);
+          });
+      if (!isMasked || !left || !done.insert(made).second)
+        return;
+      Operation *last = channel;
+      for (Operation *user : channel->getUsers()) {
+        if (isa<cta::CommitOp>(user) && partitionOf(user)) {
+          last = &cast<cta::PartitionOp>(partitionOf(user)).getBody().front().back();
+          break;
+        }
+        Operation *ancestor = channel->getBlock()->findAncestorOpInBlock(*user);
+        if (last->isBeforeInBlock(ancestor))
+          last = ancestor;
+      }
+      OpBuilder builder(&getContext());
+      builder.setInsertionPointAfter(last);
+      auto number = [&](int64_t value) -> Value {
+        return arith::ConstantIntOp::create(builder, channel.getLoc(), value, 32);
+      };
+      for (unsigned i = 0; i < left->count; ++i) {
+        Value use = number(left->offset + i);
+        if (left->base)
+          use = arith::AddIOp::create(builder, channel.getLoc(), left->base, use);
+        waitForPhase(builder, channel.getLoc(), made, use, /*turns=*/0);
+      }
     });
   }
 

@@ -227,6 +227,14 @@ std::optional<unsigned> denseDimension(tile::MakeViewOp view) {
   return std::nullopt;
 }
 
+void moveOutsideUnless(OpBuilder &builder, Location loc, Value inside,
+                       MutableArrayRef<Value> coordinates) {
+  constexpr int64_t beforeAll = -(int64_t(1) << 30);
+  Value beyond = arith::ConstantIntOp::create(builder, loc, beforeAll, 32);
+  coordinates.back() =
+      builder.createOrFold<arith::SelectOp>(loc, inside, coordinates.back(), beyond);
+}
+
 // CUDA driver API, cuTensorMapEncodeTiled.
 std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
                              const ContiguityAnalysis &contiguity) {

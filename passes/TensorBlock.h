@@ -30,6 +30,11 @@ struct TensorBlock {
                                                const mlir::IRMapping &map = {}) const;
 };
 
+/// Puts a block before all of its tensor where it is not `inside`: the engine then reads nothing,
+/// fills the buffer with zeros, and signals as for any other block.
+void moveOutsideUnless(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value inside,
+                       llvm::MutableArrayRef<mlir::Value> coordinates);
+
 /// Why the copy engine cannot access a block; empty when it can. What the tensor is made of has to
 /// be known ahead of `loop`, unless that is null.
 std::string whyNoTensorBlock(const ViewBlock &block, mlir::scf::ForOp loop,

@@ -33,6 +33,9 @@ inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";   ///< kernel: i32
 inline constexpr llvm::StringLiteral stagesAttr = "cta.stages"; ///< kernel: i32, depth of pipelines
 inline constexpr llvm::StringLiteral sharedBytesAttr =
     "cta.shared_bytes"; ///< kernel: i32, once placed
+/// Channel: the engine fills its slots with zeros where a copy's condition is false, also for uses
+/// that nobody waits for.
+inline constexpr llvm::StringLiteral maskedAttr = "cta.masked";
 /// What occupies shared memory, of either dialect: i32, where in it that begins, once placed.
 inline constexpr llvm::StringLiteral offsetAttr = "offset";
 

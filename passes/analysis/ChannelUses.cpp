@@ -37,11 +37,24 @@ public:
           if (count->base)
             bases[channel].push_back(count->base);
     });
-    for (auto &[channel, counts] : bases)
-      countsOfChannel[channel] = countsOf(counts);
+    for (auto &[channel, counts] : bases) {
+      auto &all = countsOfChannel[channel];
+      all = countsOf(counts);
+      // Also behind the last loop, where nobody counts on.
+      for (const void *count : llvm::to_vector(all))
+        if (auto argument = dyn_cast<BlockArgument>(Value::getFromOpaquePointer(count)))
+          if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
+            all.insert(loop.getTiedLoopResult(argument).getAsOpaquePointer());
+    }
     State state;
     Block &body = kernel.getBody().front();
-    return success(succeeded(visit(body, state)) && succeeded(leave(body, state)));
+    if (failed(visit(body, state)))
+      return failure();
+    for (auto &[channel, ring] : state.rings)
+      if (!isBetweenPartitions(channel) && ring.first && !ring.committed.empty())
+        uses.left[channel] = {Value::getFromOpaquePointer(ring.first->base),
+                              ring.first->offset + ring.read, unsigned(ring.committed.size())};
+    return leave(body, state);
   }
 
 private:
@@ -275,6 +288,15 @@ private:
     for (auto &[channel, ring] : own.rings)
       if (ring.acquired)
         return fail(partition, channel, "ends with a use that was acquired and not committed");
+    for (auto &[channel, ring] : own.rings) {
+      const bool isFilledHere = llvm::any_of(channel.getUsers(), [&](Operation *user) {
+        return isa<cta::CommitOp>(user) && partition->isAncestor(user);
+      });
+      const unsigned depth = cast<cta::ChannelType>(channel.getType()).getDepth();
+      if (isBetweenPartitions(channel) && isFilledHere && ring.first)
+        uses.left[channel] = {Value::getFromOpaquePointer(ring.first->base),
+                              ring.first->offset + depth, depth};
+    }
     for (auto &[dot, read] : own.inFlight)
       if (dot.getParentBlock() == &body)
         return channelError(dot.getDefiningOp()) << "leaves a dot in flight that nobody waits for";

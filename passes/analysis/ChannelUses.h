@@ -27,11 +27,26 @@ public:
   /// for and the wait, on the path with the fewest.
   unsigned groupsAfter(cta::WaitOp wait) const { return groups.lookup(wait); }
 
+  /// So many uses from a number on, which is a base, if it has one, and an offset.
+  struct Numbered {
+    mlir::Value base;
+    int64_t offset = 0;
+    unsigned count = 0;
+  };
+  /// The uses of a channel by hand that may be left when the side that fills it ends: those that
+  /// nobody waited for, or where other warps wait, the last of all. Slots and parities are those of
+  /// the numbers, which may be two turns of the ring too large.
+  std::optional<Numbered> leftBehind(mlir::Value channel) const {
+    auto found = left.find(channel);
+    return found == left.end() ? std::nullopt : std::optional(found->second);
+  }
+
 private:
   class Walk;
 
   llvm::DenseSet<mlir::Value> asynchronous, byEngine;
   llvm::DenseMap<mlir::Operation *, unsigned> groups;
+  llvm::DenseMap<mlir::Value, Numbered> left;
 };
 
 } // namespace sectile

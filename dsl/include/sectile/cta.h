@@ -87,7 +87,7 @@ template <class T> class Slot {
 
 public:
   // Copies the block of a view at these tile indices, or from these elements on. The kernel goes on
-  // at once: `Channel::wait` waits. Where `when` is false nothing is copied, and nothing may wait.
+  // at once: `Channel::wait` waits. Where `when` is false nothing is read, and the slot gets zeros.
   void copy(const TiledView<const T, 2> &block, Operand i, Operand j, Operand when = {}) const {
     detail::fillSlot(slot_, block.load(i, j).handle(), when, i.where);
   }
