@@ -1,5 +1,6 @@
 // Gives every buffer, channel and scratch its place in shared memory: those that are never alive at
 // the same time may share one.
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Check.h"
 #include "passes/Kernel.h"
 #include "passes/Partitions.h"
@@ -69,33 +70,36 @@ int64_t alignmentOf(Operation *op, int64_t bytes) {
   return bytes >= 128 ? 128 : 16;
 }
 
-/// The number of the last operation that needs what `owner` placed.
+/// From which operation's number to which other's something needs what `owner` placed.
 class Lifetime {
 public:
-  Lifetime(Operation *owner, const Order &order) : owner(owner), order(order) {}
-
-  unsigned end() {
-    last = order.end(owner);
+  Lifetime(Operation *owner, const Order &order)
+      : owner(owner), order(order), begin(order.begin(owner)), end(order.end(owner)) {
     // The chip keeps what it counts there.
-    if (isa<cta::MbarriersOp>(owner))
-      return order.last();
+    if (isa<cta::MbarriersOp>(owner)) {
+      end = order.last();
+      return;
+    }
+    // What other warps have the engine write there may come when the readers have ended.
+    if (auto channel = dyn_cast<cta::ChannelOp>(owner);
+        channel && channel.getBetweenWarps() && channel->hasAttr(cta::maskedAttr))
+      end = order.last();
     for (Value result : owner->getResults())
       follow(result);
-    return copied ? afterCopies() : last;
+    if (copied)
+      end = afterCopies();
   }
+
+  std::pair<unsigned, unsigned> numbers() const { return {begin, end}; }
 
 private:
   void follow(Value value) {
     for (Operation *user : value.getUsers()) {
-      Operation *ancestor = owner->getBlock()->findAncestorOpInBlock(*user);
-      // What leaves the block can be read at any time.
-      if (!ancestor || user->hasTrait<OpTrait::IsTerminator>()) {
-        last = order.last();
-        continue;
-      }
-      last = std::max(last, order.end(ancestor));
+      reach(user);
       if (isa<cta::AsyncCopyOp>(user))
         copied = true;
+      if (auto start = dyn_cast<cta::DotStartOp>(user))
+        followDot(start);
       if (isa<cta::PermuteBufferOp, cta::SlotOp, cta::AcquireOp, cta::WaitOp>(user))
         for (Value result : user->getResults())
           if (isa<cta::BufferType>(result.getType()))
@@ -103,17 +107,65 @@ private:
     }
   }
 
+  void reach(Operation *user) {
+    Operation *ancestor = owner->getBlock()->findAncestorOpInBlock(*user);
+    // What leaves the block can be read at any time.
+    if (ancestor && !user->hasTrait<OpTrait::IsTerminator>()) {
+      end = std::max(end, order.end(ancestor));
+      return;
+    }
+    if (!ancestor)
+      begin = 0;
+    end = order.last();
+  }
+
+  // A dot in flight reads its operands until it is waited for: by a wait behind it in its block, or
+  // by that for its sums.
+  void followDot(cta::DotStartOp start) {
+    unsigned later = 0; // dots
+    for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
+      later += isa<cta::DotStartOp>(op);
+      auto landed = dyn_cast<cta::DotsWaitOp>(op);
+      if (isa<cta::DotWaitOp>(op) || (landed && landed.getPending() <= later))
+        return reach(op);
+    }
+    SmallVector<Value> flying{start.getResult()};
+    DenseSet<Value> seen;
+    while (!flying.empty())
+      for (OpOperand &use : flying.pop_back_val().getUses()) {
+        Operation *user = use.getOwner();
+        auto add = [&](Value value) {
+          if (seen.insert(value).second)
+            flying.push_back(value);
+        };
+        if (isa<cta::DotStartOp>(user)) {
+          add(user->getResult(0));
+        } else if (auto loop =
+                       dyn_cast<scf::ForOp>(isa<scf::YieldOp>(user) ? user->getParentOp() : user)) {
+          const unsigned number =
+              use.getOperandNumber() - (isa<scf::YieldOp>(user) ? 0 : loop.getNumControlOperands());
+          // In the next iteration it is in flight from the beginning on.
+          if (loop->isProperAncestor(owner))
+            begin = std::min(begin, order.begin(loop));
+          add(loop.getRegionIterArg(number));
+          add(loop.getResult(number));
+        } else {
+          reach(user);
+        }
+      }
+  }
+
   // Asynchronous copies write until all of them have been waited for.
   unsigned afterCopies() const {
     for (auto wait : owner->getBlock()->getOps<cta::AsyncWaitOp>())
-      if (wait.getPending() == 0 && order.begin(wait) > last)
+      if (wait.getPending() == 0 && order.begin(wait) > end)
         return order.end(wait);
     return order.last();
   }
 
   Operation *owner;
   const Order &order;
-  unsigned last = 0;
+  unsigned begin, end;
   bool copied = false;
 };
 
@@ -154,10 +206,10 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
       int64_t bytes = sharedBytes(op);
       if (!bytes)
         return;
-      unsigned end = order.end(op);
+      std::pair<unsigned, unsigned> alive{order.begin(op), order.end(op)};
       if (isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
-        end = Lifetime(op, order).end();
-      items.push_back({op, bytes, alignmentOf(op, bytes), order.begin(op), end,
+        alive = Lifetime(op, order).numbers();
+      items.push_back({op, bytes, alignmentOf(op, bytes), alive.first, alive.second,
                        sideOf(op, computingPartitionsOf(kernel).empty())});
     });
     return items;

@@ -114,3 +114,64 @@ func.func @scratch(%x: tensor<64x64xf32, #rows>) attributes {tile.kernel} {
   return
 }
 }
+
+// -----
+
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (32,0)]">
+#lines = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
+#rows = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
+!acc = tensor<64x64xf32, #acc>
+!half = tensor<64x64xf16, #rows>
+!buffer = !cta.buffer<64x64xf16, #lines>
+!ring = !cta.channel<1, !buffer>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+
+module attributes {cta.target = "sm_90a"} {
+// What a dot in flight reads lives until the wait for it.
+// CHECK-LABEL: func.func @in_flight
+// CHECK-SAME: cta.shared_bytes = 24576 : i32
+// CHECK: cta.channel {offset = 0 : i32}
+// CHECK: cta.channel {offset = 8192 : i32}
+// CHECK: cta.alloc {{.*}} {offset = 16384 : i32}
+// CHECK: cta.dot_wait
+// CHECK: cta.alloc {{.*}} {offset = 0 : i32}
+func.func @in_flight(%x: !half, %zero: !acc) -> !acc attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %left = cta.channel : !ring
+  %right = cta.channel : !ring
+  %a = cta.slot %left[%c0] : !ring -> !buffer
+  %b = cta.slot %right[%c0] : !ring -> !buffer
+  %dot = cta.dot_start %a, %b, %zero by [64, 64, 16] : !buffer, !buffer, !acc -> !flight
+  %beside = cta.alloc %x : !buffer from !half
+  %sums = cta.dot_wait %dot : !flight
+  %after = cta.alloc %x : !buffer from !half
+  return %sums : !acc
+}
+
+// In a loop, with the next dot; a wait that leaves one in flight ends the first one alone.
+// CHECK-LABEL: func.func @in_flight_over_loops
+// CHECK: cta.channel {offset = 0 : i32}
+// CHECK: scf.for
+// CHECK: cta.alloc {{.*}} {offset = 8192 : i32}
+// CHECK: }
+// CHECK: cta.alloc {{.*}} {offset = 8192 : i32}
+// CHECK: cta.dot_wait
+// CHECK: cta.alloc {{.*}} {offset = 0 : i32}
+func.func @in_flight_over_loops(%x: !half, %zero: !acc, %n: i32) -> !acc attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ring = cta.channel : !ring
+  %begin = cta.dot_begin %zero : !flight
+  %end = scf.for %i = %c0 to %n step %c1 iter_args(%sums = %begin) -> (!flight) : i32 {
+    %beside = cta.alloc %x : !buffer from !half
+    %a = cta.slot %ring[%c0] : !ring -> !buffer
+    %dot = cta.dot_start %a, %a, %sums by [64, 64, 16] : !buffer, !buffer, !flight -> !flight
+    cta.dots_wait 1
+    scf.yield %dot : !flight
+  }
+  %later = cta.alloc %x : !buffer from !half
+  %done = cta.dot_wait %end : !flight
+  %after = cta.alloc %x : !buffer from !half
+  return %done : !acc
+}
+}
