@@ -21,6 +21,7 @@
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -532,21 +533,8 @@ private:
     return furtherTrips++ % numbersOfTrips();
   }
 
-  Number tripsOf(scf::ForOp loop) {
-    const Number lower = numbers.of(loop.getLowerBound()), upper = numbers.of(loop.getUpperBound()),
-                 step = numbers.of(loop.getStep());
-    if (!lower || !upper || !step || *step == 0)
-      return std::nullopt;
-    const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
-    auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
-    if (!compare(less, *lower, *upper, bits))
-      return 0;
-    const uint64_t distance = zeroExtended(int64_t(uint64_t(*upper) - uint64_t(*lower)), bits);
-    return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
-  }
-
   void chooseBounds(scf::ForOp loop) {
-    if (tripsOf(loop))
+    if (numbers.tripsOf(loop))
       return;
     numbers.choose(loop.getLowerBound(), 0);
     numbers.choose(loop.getStep(), 1);
@@ -556,7 +544,7 @@ private:
     const Number lower = numbers.of(loop.getLowerBound()), step = numbers.of(loop.getStep());
     const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
     numbers.choose(loop.getUpperBound(), upper);
-    if (const Number now = tripsOf(loop); now && (trips == 0 || *now))
+    if (const Number now = numbers.tripsOf(loop); now && (trips == 0 || *now))
       return;
     // Who else computes it from memory has to come to the same.
     if (numbers.readsMemory(loop.getUpperBound(), /*carry=*/true))
@@ -624,13 +612,13 @@ private:
 
   LogicalResult visit(scf::ForOp loop) {
     // What stands ahead of the loop did not know its bounds either. Steps are positive.
-    if (!tripsOf(loop)) {
+    if (!numbers.tripsOf(loop)) {
       chooseBounds(loop);
       numbers.guess();
     } else if (*numbers.of(loop.getStep()) < 0) {
       numbers.guess();
     }
-    const Number known = tripsOf(loop);
+    const Number known = numbers.tripsOf(loop);
     const int64_t trips = known ? *known : chooseTrips(loop);
     // The first loop of each partition does what was chosen for the first of all.
     if (openLoops && !marked[partition])

@@ -2,7 +2,6 @@
 #include "passes/analysis/LaunchNumbers.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
@@ -118,6 +117,19 @@ void LaunchNumbers::set(Value value, Number number) {
 void LaunchNumbers::set(ValueRange values, ValueRange from) {
   for (auto [value, number] : llvm::zip_equal(values, of(from)))
     set(value, number);
+}
+
+Number LaunchNumbers::tripsOf(scf::ForOp loop) {
+  const Number lower = of(loop.getLowerBound()), upper = of(loop.getUpperBound()),
+               step = of(loop.getStep());
+  if (!lower || !upper || !step || *step == 0)
+    return std::nullopt;
+  const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
+  auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  if (!compare(less, *lower, *upper, bits))
+    return 0;
+  const uint64_t distance = zeroExtended(int64_t(uint64_t(*upper) - uint64_t(*lower)), bits);
+  return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
 }
 
 /// Where a load reads: an argument, and how many elements from it.

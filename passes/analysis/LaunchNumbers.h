@@ -4,6 +4,7 @@
 #ifndef SECTILE_PASSES_ANALYSIS_LAUNCHNUMBERS_H
 #define SECTILE_PASSES_ANALYSIS_LAUNCHNUMBERS_H
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Scalars.h"
 #include <vector>
@@ -54,6 +55,9 @@ public:
 
   /// How far apart two numbers are chosen, of which one has to be less than the other.
   int64_t reach = 1;
+
+  /// How many iterations a loop does, where that is known.
+  Number tripsOf(mlir::scf::ForOp loop);
 
   /// Makes a value that is open this number, by what it is computed from.
   void choose(mlir::Value value, int64_t number) { choose(value, number, 0); }
