@@ -181,6 +181,7 @@ public:
   std::optional<Finding> begin(const LaunchContext &launch, Knowledge *knowledge);
   bool proceed();
   bool isAlive() const { return liveThreads; }
+  bool wasAbandoned() const { return isAbandoned; }
   std::optional<Finding> end();
   // What may let threads go on that cannot by themselves.
   bool resumeFullLogs();

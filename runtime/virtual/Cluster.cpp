@@ -97,6 +97,11 @@ std::optional<Finding> Cluster::run(const LaunchContext &context, uint64_t start
   return finding;
 }
 
+bool Cluster::wasAbandoned() const {
+  return std::any_of(blocks.begin(), blocks.begin() + size,
+                     [](const auto &block) { return block->wasAbandoned(); });
+}
+
 // No thread can go on by itself. False when nothing helps.
 bool Cluster::help() {
   bool any = false;

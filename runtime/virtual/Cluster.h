@@ -27,6 +27,9 @@ public:
   // It is the launch's cluster `linearCluster`, and so many were started before it.
   std::optional<Finding> run(const LaunchContext &launch, uint64_t started, uint64_t linearCluster);
 
+  // It stopped without a finding, as another cluster had one.
+  bool wasAbandoned() const;
+
   std::vector<std::unique_ptr<Block>> blocks; // by rank; those up to `size` take part
   uint32_t size = 1;
   uint64_t number = 0;   // among the launch's clusters

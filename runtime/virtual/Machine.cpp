@@ -210,7 +210,8 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
           options.seed ? (position + options.seed * 2654435761u) % clusterCount : position;
       std::optional<Finding> found = cluster->run(context, position, linear);
       if (!found) {
-        blocksDone += clusterBlocks;
+        if (!cluster->wasAbandoned())
+          blocksDone += clusterBlocks;
         continue;
       }
       std::lock_guard lock(resultMutex);
