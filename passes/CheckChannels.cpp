@@ -18,6 +18,7 @@
 #include "passes/analysis/ChannelFaults.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/LaunchNumbers.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
@@ -381,7 +382,10 @@ private:
           addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
         })
         .Case([&](cta::DotWaitOp) { addQueued(Event::AwaitGroups, ChannelRun::Dots); })
-        .Case([&](cta::ProxyFenceOp) { add(Event::Fence); })
+        .Case([&](cta::ProxyFenceOp fence) {
+          if (!fence->hasAttr(globalFenceAttr))
+            add(Event::Fence);
+        })
         .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::Meet); });
     return found;
   }

@@ -20,6 +20,7 @@
 #include "passes/ChooseBuffer.h"
 #include "passes/Kernel.h"
 #include "passes/Partitions.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -75,10 +76,11 @@ bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
 }
 
-/// Whether an operation tells other programs of what this one did, or has it told.
-bool ordersMemory(Operation *op) {
-  return isa<tile::AtomicRMWOp, tile::AtomicCasOp, tile::BarrierOp>(op) ||
-         (isa<tile::AtomicBlockOp>(op) && !isUnordered(cast<tile::AtomicBlockOp>(op)));
+/// Whether an operation tells others of what this program did, or has it told what they did. The
+/// wait for the launches ahead orders nothing that a store could come too late for.
+bool ordersStores(Operation *op) {
+  const MemoryOrder order = memoryOrderOf(op);
+  return order.releases || order.acquires;
 }
 
 /// Whether all iterations of a loop over tiles do an operation, if at all, ahead of a store.
@@ -157,7 +159,7 @@ std::string EngineStores::whyNot(Operation *store, bool inTurn) {
     // Nothing orders what other warps write, whoever stores, and they read nothing of it.
     if (partitionOf(op) != partitionOf(store))
       return WalkResult::advance();
-    if (ordersMemory(op) && !(inTurn && isAheadInLoop(op, store))) {
+    if (ordersStores(op) && !(inTurn && isAheadInLoop(op, store))) {
       why = "the kernel orders memory for other programs";
       return WalkResult::interrupt();
     }
@@ -332,7 +334,7 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   waitUntilWritten(store);
   // What they tell other programs of is in memory then.
   tileLoopOf(store).getBody()->walk([&](Operation *op) {
-    if (ordersMemory(op))
+    if (ordersStores(op))
       waitUntilWritten(op);
   });
   for (unsigned i = 0; i < pieces.count; ++i) {

@@ -14,6 +14,7 @@
 #include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "llvm/ADT/MapVector.h"
@@ -370,6 +371,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (waits)
       return partitions.front().emitError("the kernel says where it waits for the launch ahead, "
                                           "which a partition would not wait for");
+    if (failed(checkOrder(partitions)))
+      return failure();
     int32_t others = 0;
     if (failed(checkSides()) || failed(checkThreads(partitions, others)))
       return failure();
@@ -392,6 +395,20 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         return failure();
     return success(succeeded(checkBarriers(computing.size())) &&
                    succeeded(checkMemoryOfPartitions(getOperation())));
+  }
+
+  /// A partition begins with the kernel, whatever stands before it.
+  LogicalResult checkOrder(ArrayRef<tile::PartitionOp> partitions) {
+    return failure(getOperation()
+                       .walk([&](Operation *op) {
+                         if (!memoryOrderOf(op).acquires || partitionOf(op) ||
+                             isAhead(op, partitions.back()) == IsAhead::Never)
+                           return WalkResult::advance();
+                         op->emitError("a partition after this would not wait for it: what orders "
+                                       "memory for a partition's copies belongs into it");
+                         return WalkResult::interrupt();
+                       })
+                       .wasInterrupted());
   }
 
   /// Whether a partition does more than one thread can do for all: fill slots by the engine, from

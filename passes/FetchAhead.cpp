@@ -24,6 +24,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Ahead.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -137,28 +138,11 @@ private:
   llvm::SetVector<unsigned> carried;
 };
 
-/// Whether an operation has effects on global memory other than those that AddressAnalysis knows:
-/// of an unknown kind, or for other programs to see in order.
-bool ordersGlobalMemory(Operation *op) {
-  if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
-    return false; // what is in it is asked itself
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-    return atomic.getOrder() != tile::Order::Relaxed;
-  if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
-    return atomic.getOrder() != tile::Order::Relaxed;
-  if (auto atomic = dyn_cast<tile::AtomicBlockOp>(op))
-    return atomic.getOrder() != tile::Order::Relaxed;
-  if (isa<tile::StoreOp, tile::StoreBlockOp>(op))
-    return false;
-  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
-  if (!effects)
-    return !op->hasTrait<OpTrait::IsTerminator>();
-  SmallVector<MemoryEffects::EffectInstance> found;
-  effects.getEffects(found);
-  return llvm::any_of(found, [](const MemoryEffects::EffectInstance &effect) {
-    return isa<MemoryEffects::Write>(effect.getEffect()) &&
-           effect.getResource() == SideEffects::DefaultResource::get();
-  });
+/// Whether loads may not move ahead of an operation. Barriers of sides are part of a schedule that
+/// the kernel states, an assertion may be what makes a load valid, and a loop with a volatile load
+/// may go on because of what others write.
+bool holdsLoadsBack(Operation *op) {
+  return memoryOrderOf(op) || isVolatileLoad(op) || isa<tile::NamedBarrierOp, cta::AssertOp>(op);
 }
 
 /// Whether a loop may write what a load of it reads, in the same iteration or in another.
@@ -606,7 +590,7 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   if (producer == Producer::Copies && !zeros)
     return "an asynchronous copy gives zeros where the mask is false";
   WalkResult orders = loop.walk([](Operation *op) {
-    return ordersGlobalMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
+    return holdsLoadsBack(op) ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (orders.wasInterrupted())
     return "the loop orders memory";

@@ -24,6 +24,7 @@
 #include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Addresses.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/MapVector.h"
 #include <set>

@@ -12,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Check.h"
 #include "passes/DeadCode.h"
+#include "passes/EngineFences.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
 #include "passes/Passes.h"
@@ -240,6 +241,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         copy.emitOpError("signals nobody yet: channels have to be lowered before");
         return signalPassFailure();
       }
+    fenceEngine(getOperation());
     for (Operation *op : accesses)
       lower(op, *blockOf(op), contiguity);
     eraseDeadCode(getOperation());

@@ -17,6 +17,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -344,21 +345,31 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 
 } // namespace
 
-/// Whether a warp of its own may make these copies without waiting for the launch ahead: those
-/// ahead of the kernel's wait do not need it.
-static bool areAhead(ArrayRef<Operation *> operations, tile::WaitDependenciesOp wait) {
-  Block *body = wait->getBlock();
-  return isa<func::FuncOp>(wait->getParentOp()) && llvm::all_of(operations, [&](Operation *op) {
-           return body->findAncestorOpInBlock(*op)->isBeforeInBlock(wait);
-         });
+/// Whether what warps of their own copy may not be there yet without an operation that the others
+/// do: an acquire ahead of the copies, or the wait for the launches ahead.
+static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operations,
+                                 AddressAnalysis &addresses) {
+  const MemoryOrder what = memoryOrderOf(order);
+  auto isBehind = [&](Operation *op) { return isAhead(order, op) != IsAhead::Never; };
+  if (what.awaitsLaunches &&
+      (!isa<func::FuncOp>(order->getParentOp()) || llvm::any_of(operations, isBehind)))
+    return "the kernel waits for the launch ahead before its copies";
+  auto follows = [&](Operation *op) { return mustFollow(op, order, addresses); };
+  if (what.acquires && llvm::any_of(operations, follows))
+    return ("the kernel orders memory before its copies, by " + order->getName().getStringRef())
+        .str();
+  return {};
 }
 
 std::string whyNoPartition(func::FuncOp kernel, ArrayRef<Operation *> operations) {
-  WalkResult waits = kernel.walk([&](tile::WaitDependenciesOp wait) {
-    return areAhead(operations, wait) ? WalkResult::advance() : WalkResult::interrupt();
+  AddressAnalysis addresses(kernel);
+  std::string why;
+  kernel.walk([&](Operation *op) {
+    why = whyNotWithout(op, operations, addresses);
+    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
   });
-  if (waits.wasInterrupted())
-    return "the kernel waits for the launch ahead before its copies";
+  if (!why.empty())
+    return why;
   Slice slice(kernel);
   llvm::for_each(operations, [&](Operation *op) { slice.add(op); });
   return slice.whyNot();

@@ -10,6 +10,7 @@
 #include "passes/LoopHints.h"
 #include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -174,17 +175,6 @@ LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
 }
 
 //===-- Launches that overlap -----------------------------------------------------------------===//
-
-static bool writesGlobalMemory(Operation *op) {
-  return op
-      ->walk([](Operation *inner) {
-        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCasOp, cta::BufferStoreOp,
-                   cta::TensorStoreOp>(inner)
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
 
 /// A kernel that does not say where it waits does so before anything else: then it may overlap the
 /// launch ahead of it, whatever that writes.
@@ -553,7 +543,12 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::BarrierOp) { barrier(); })
       .Case([&](cta::TurnWaitOp wait) { emitTurn(*this, wait.getOutside(), /*waits=*/true); })
       .Case([&](cta::TurnPassOp pass) { emitTurn(*this, pass.getOutside(), /*waits=*/false); })
-      .Case([&](cta::ProxyFenceOp) { hooks.proxyFence(b); })
+      .Case([&](cta::ProxyFenceOp fence) {
+        if (fence->hasAttr(globalFenceAttr))
+          hooks.globalProxyFence(b);
+        else
+          hooks.proxyFence(b);
+      })
       .Case([&](cta::AddressOp address) {
         Registers numbers;
         for (llvm::Value *pointer : registers(address.getSource()))

@@ -36,6 +36,9 @@ void TargetHooks::matrixStore(IRBuilder<> &, Value *, ArrayRef<Value *>, bool) c
 void TargetHooks::proxyFence(IRBuilder<> &) const {
   llvm_unreachable("a fence on a target whose instructions read registers");
 }
+void TargetHooks::globalProxyFence(IRBuilder<> &) const {
+  llvm_unreachable("a fence on a target without a copy engine");
+}
 void TargetHooks::mbarrierInit(IRBuilder<> &, Value *, unsigned) const {
   llvm_unreachable("mbarriers on a target that has none");
 }

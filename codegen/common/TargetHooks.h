@@ -132,6 +132,8 @@ public:
   /// there for instructions that read it themselves, once the threads have met. These and the next
   /// are for targets that have such.
   virtual void proxyFence(llvm::IRBuilder<> &b) const;
+  /// What a thread has seen in global memory so far is there for copies that it asks for later.
+  virtual void globalProxyFence(llvm::IRBuilder<> &b) const;
   /// An mbarrier, at an address in shared memory, that so many arrivals complete a phase of.
   virtual void mbarrierInit(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const;
   /// This thread arrives, and so many more bytes have to be copied in this phase.

@@ -178,6 +178,9 @@ public:
   void proxyFence(IRBuilder<> &b) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_shared_cta, {});
   }
+  void globalProxyFence(IRBuilder<> &b) const override {
+    b.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_global, {});
+  }
   void mbarrierInit(IRBuilder<> &b, Value *barrier, unsigned arrivals) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_init_shared, {barrier, b.getInt32(arrivals)});
   }

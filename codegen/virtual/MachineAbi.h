@@ -62,6 +62,10 @@ constexpr uint32_t accessWords = 1u << 20;   // one of several words of 4 bytes,
 constexpr uint32_t fenceAcquires = 1, fenceReleases = 2;
 constexpr uint32_t fenceOfBlock = 4; // among the block's threads only
 
+// What a fence for the asynchronous proxy is for: the mbarriers that the thread initialised, what
+// it wrote to shared memory, what it has written or seen in global memory.
+constexpr uint32_t proxyFenceMbarriers = 1, proxyFenceShared = 2, proxyFenceGlobal = 4;
+
 // Operations at which the lanes of a warp meet. Operands and results pass through `registers`:
 // every scalar is split into 32-bit words (64-bit values take two, smaller ones are zero-extended),
 // arguments first, and the results overwrite them from the first word on.
@@ -241,8 +245,7 @@ enum class SiteKind : uint8_t {
 //   async_wait(thread, site, groups that may stay pending; ~0u: for all, committed or not)
 //   wait_dependencies(thread), launch_dependents(thread)
 //   fence(thread, what it does)
-//   fence_proxy(thread, only mbarriers): what it wrote to shared memory, or the mbarriers that it
-//     initialised, are there for the asynchronous proxy
+//   fence_proxy(thread, what for): that is there for the asynchronous proxy
 //   tensor_copy(thread, site, BulkOp and rank, registers): shared address, mbarrier or 0, address
 //   of
 //     the tensor map (two words), the blocks of the cluster that get it or 0, coordinates

@@ -219,7 +219,7 @@ Result setMaxRegisters(Lowering &lowering, CallInst &call, const IntrinsicRule &
                            count | (rule.first ? registersIncrease : 0), lowering.allLanes(), {});
 }
 
-// Of mbarriers' initialisation alone where `first` says so.
+// Of what `first` says.
 Result proxyFence(Lowering &lowering, CallInst &, const IntrinsicRule &rule) {
   return lowering.machineCall(
       "fence_proxy", lowering.builder.getVoidTy(),
@@ -846,10 +846,13 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.reflect", constant, 0},
     {"llvm.nvvm.membar.cta", fence, 1},
     {"llvm.nvvm.membar.*", fence},
-    {"llvm.nvvm.fence.proxy.async", proxyFence},
-    {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence},
-    {"llvm.nvvm.fence.proxy.async.shared_cluster", proxyFence},
-    {"llvm.nvvm.fence.mbarrier_init.release.cluster", proxyFence, 1},
+    {"llvm.nvvm.fence.proxy.async", proxyFence,
+     proxyFenceMbarriers | proxyFenceShared | proxyFenceGlobal},
+    {"llvm.nvvm.fence.proxy.async.global", proxyFence, proxyFenceGlobal},
+    {"llvm.nvvm.fence.proxy.async.shared_cta", proxyFence, proxyFenceMbarriers | proxyFenceShared},
+    {"llvm.nvvm.fence.proxy.async.shared_cluster", proxyFence,
+     proxyFenceMbarriers | proxyFenceShared},
+    {"llvm.nvvm.fence.mbarrier_init.release.cluster", proxyFence, proxyFenceMbarriers},
     {"llvm.nvvm.fence.*", nothing},
     {"llvm.nvvm.nanosleep", nothing},
     {"llvm.nvvm.prefetch.*", nothing},

@@ -557,6 +557,25 @@ bool AddressAnalysis::mayBeWritten(Operation *load) {
       .wasInterrupted();
 }
 
+bool AddressAnalysis::mayShareArgument(Operation *load) {
+  SmallVector<Value, 2> read;
+  if (std::optional<ViewBlock> block = blockOf(load))
+    llvm::append_range(read, rootsOf(block->view.getPtr()));
+  else if (Value pointers = pointersOf(load))
+    llvm::append_range(read, rootsOf(pointers));
+  return kernel
+      .walk([&](Operation *op) {
+        const std::optional<GlobalAccess> access = accessOf(op);
+        if (!access || !access->writes)
+          return WalkResult::advance();
+        const bool shares =
+            read.empty() || access->roots.empty() ||
+            llvm::any_of(access->roots, [&](Value root) { return llvm::is_contained(read, root); });
+        return shares ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 std::optional<ScalarPlace> scalarPlaceOf(Operation *op) {
   auto load = dyn_cast_if_present<tile::LoadOp>(op);
   if (!load || isa<RankedTensorType>(load.getResult().getType()))

@@ -94,6 +94,10 @@ public:
   /// Whether the kernel may write what a load reads, ahead of it or at any time after it.
   bool mayBeWritten(mlir::Operation *load);
 
+  /// Whether the kernel may write anything through an argument that a load or a copy reads: other
+  /// programs then may write what it reads.
+  bool mayShareArgument(mlir::Operation *load);
+
   /// The bit of a loop.
   EndedIterations bitOf(mlir::Operation *loop) const;
 

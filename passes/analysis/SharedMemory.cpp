@@ -218,16 +218,6 @@ SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
   return accesses;
 }
 
-std::pair<bool, bool> meetsAround(Operation *op) {
-  std::optional<tile::Order> order;
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-    order = atomic.getOrder();
-  else if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
-    order = atomic.getOrder();
-  const bool both = order == tile::Order::AcquireRelease;
-  return {both || order == tile::Order::Release, both || order == tile::Order::Acquire};
-}
-
 bool isThroughProxy(Operation *op, const Target &target) {
   const MmaInstruction *instruction = nullptr;
   if (auto dot = dyn_cast<cta::DotOp>(op))

@@ -78,10 +78,6 @@ struct BufferOrigin {
 };
 BufferOrigin originOf(mlir::Value buffer);
 
-/// Whether the block's threads meet before an atomic operation, and after it: the barriers are its
-/// own.
-std::pair<bool, bool> meetsAround(mlir::Operation *op);
-
 /// Whether what the operation does to shared memory goes through the proxy of instructions that
 /// access it themselves, and of the copy engine.
 bool isThroughProxy(mlir::Operation *op, const Target &target);

@@ -239,6 +239,8 @@ bool Block::checkOrder(Thread &thread, uint64_t address, uint32_t access, uint32
   // A volatile load is there to see what others write meanwhile.
   if (!isAtomic || writes) {
     GlobalActor actor = globalActorOf(thread, site);
+    if (access & accessByEngine)
+      actor.fence = &thread.proxyFence;
     // It is part of the release: who acquires knows of it as of what came before.
     if (releases)
       actor.clock = thread.release.clock;
@@ -323,18 +325,24 @@ void Block::fence(Thread &thread, uint32_t order) {
   }
 }
 
-void Block::fenceProxy(Thread &thread, bool onlyMbarriers) {
+void Block::fenceProxy(Thread &thread, uint32_t what) {
   if (!launch->checks)
     return;
   shadowLog(thread);
   if (failed())
     stop(thread);
-  if (!onlyMbarriers)
+  if (what & proxyFenceShared)
     for (uint32_t other = 0; other < cluster.size; ++other)
       cluster.blocks[other]->shadow.fenceProxy(thread.who, thread.clock);
-  for (auto &[address, barrier] : mbarriers)
-    if (barrier.initThread == thread.who && !barrier.initFence)
-      barrier.initFence = thread.clock;
+  if (what & proxyFenceMbarriers)
+    for (auto &[address, barrier] : mbarriers)
+      if (barrier.initThread == thread.who && !barrier.initFence)
+        barrier.initFence = thread.clock;
+  if (what & proxyFenceGlobal) {
+    cluster.drop(thread.proxyFence.knowledge);
+    ++thread.knowledge->users;
+    thread.proxyFence = {thread.knowledge, thread.clock, thread.others};
+  }
   // What comes after is not fenced. Lanes that do the same keep one clock.
   cluster.topClock = std::max(cluster.topClock, ++thread.clock);
 }
@@ -375,6 +383,13 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const GlobalConf
       inside /= extent;
     }
     who += " of block (" + place + ")";
+  }
+  if (conflict.isUnfenced) {
+    report(FindingKind::MissingProxyFence, thread, site,
+           placeOf(site) + " of " + byteOf(thread, conflict.address) +
+               " has no fence.proxy.async of its thread between it and " + what + " by " + who +
+               ": " + placeOf(conflict.otherSite));
+    return;
   }
   report(FindingKind::GlobalRace, thread, site,
          placeOf(site) + " of " + byteOf(thread, conflict.address) + " is not ordered after " +

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t stackSlack = 64 * 1024;      // for the machine's own functions
 constexpr uint32_t registerFile = 65536;      // of a multiprocessor
 constexpr uint64_t fewInstructions = 1 << 16; // of a thread, between two looks at the clock
+constexpr uint32_t mostVainLooks = 1 << 10;
 constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
 
 // Another process's work does not count against a launch.
@@ -94,6 +95,8 @@ void Block::prepare(Knowledge *knowledge) {
   const Program &program = *launch->program;
   finding.reset();
   uninitialized.reset();
+  isAbandoned = false;
+  vainLooks = 0;
   barriers.clear();
   mbarriers.clear();
   transfers.clear();
@@ -167,7 +170,7 @@ void Block::prepare(Knowledge *knowledge) {
     thread.implicitArgs = launch->implicitArgs;
     thread.shared = sharedStart;
     thread.instructions = 0;
-    thread.allowed = launch->deadline > 0 ? fewInstructions : ~uint64_t(0);
+    thread.allowed = fewInstructions;
     thread.owner = this;
     thread.warpState = &warps[thread.warp];
     thread.index = i;
@@ -182,6 +185,7 @@ void Block::prepare(Knowledge *knowledge) {
       setKnowledge(thread, knowledge);
     thread.others.reset();
     thread.release = {};
+    thread.proxyFence = {};
     thread.atomics.clear();
     thread.copies.clear();
     thread.firstCopy = 0;
@@ -217,8 +221,19 @@ std::string Block::lateness() const {
   return text;
 }
 
+// A block that has stopped with a finding sets no flags that others may wait for. Those that
+// started before it have time to come to a finding of their own, which would be the one to report.
+bool Block::mayBeAbandoned() {
+  return launch->anyFailed &&
+         (cluster.position > launch->firstFailed || ++vainLooks > mostVainLooks);
+}
+
 void Block::overrun(Thread &thread, uint32_t site) {
   thread.allowed = thread.instructions + fewInstructions;
+  if (mayBeAbandoned()) {
+    isAbandoned = true;
+    stop(thread);
+  }
   if (!isLate())
     return;
   report(FindingKind::TimedOut, thread, site,

@@ -26,9 +26,10 @@ struct Warp;
 struct WarpOp;
 
 // Flags of a log entry's access word beside those of the machine ABI.
-constexpr uint32_t logShared = 1u << 24; // the address is a shared offset
-constexpr uint32_t logIssue = 1u << 25;  // an asynchronous copy starts: its shared side
-constexpr uint32_t logLand = 1u << 26;   // it lands: for the shadow only
+constexpr uint32_t logShared = 1u << 24;      // the address is a shared offset
+constexpr uint32_t logIssue = 1u << 25;       // an asynchronous copy starts: its shared side
+constexpr uint32_t logLand = 1u << 26;        // it lands: for the shadow only
+constexpr uint32_t accessByEngine = 1u << 27; // through the asynchronous proxy
 
 struct LogEntry {
   uint64_t address;
@@ -75,6 +76,7 @@ struct Thread : ThreadHeader {
   Knowledge *knowledge;
   std::shared_ptr<const BlocksSeen> others; // what it knows of other blocks; null: nothing
   Release release;
+  ProxyFence proxyFence;         // its last one of global memory
   std::vector<uint64_t> atomics; // where it did atomic operations since its last acquire fence
 
   // The warp operation or barrier it waits at.
@@ -157,6 +159,10 @@ struct LaunchContext {
   const EarlierLaunch *overlapped; // the launch that may still run, and others; null: none
   // The next launch starts once all blocks let it or have ended; one of them had waited by then.
   mutable std::atomic<bool> holdsNextBack = false;
+  // Clusters that have a finding: the first of those whose finding is to be reported, in the order
+  // in which they started, and whether there are any.
+  std::atomic<uint64_t> firstFailed = UINT64_MAX;
+  std::atomic<bool> anyFailed = false;
 };
 
 class Block {
@@ -175,6 +181,7 @@ public:
   std::optional<Finding> begin(const LaunchContext &launch, Knowledge *knowledge);
   bool proceed();
   bool isAlive() const { return liveThreads; }
+  bool wasAbandoned() const { return isAbandoned; }
   std::optional<Finding> end();
   // What may let threads go on that cannot by themselves.
   bool resumeFullLogs();
@@ -203,7 +210,7 @@ public:
   void commitCopies(Thread &thread);
   void waitCopies(Thread &thread, uint32_t site, uint32_t mayStay);
   void fence(Thread &thread, uint32_t order);
-  void fenceProxy(Thread &thread, bool onlyMbarriers);
+  void fenceProxy(Thread &thread, uint32_t what);
   void arriveCluster(Thread &thread, uint32_t site, bool releases);
   void waitCluster(Thread &thread, uint32_t site);
   void copyTensor(Thread &thread, uint32_t site, BulkOp op, unsigned dimensions,
@@ -221,7 +228,7 @@ public:
   const LaunchContext &context() const { return *launch; }
   // Records a finding; the first one stays. The caller returns, and the block stops soon after.
   void report(FindingKind kind, const Thread &thread, uint32_t site, std::string message);
-  bool failed() const { return finding.has_value(); }
+  bool failed() const { return finding.has_value() || isAbandoned; }
   char *sharedAt(uint32_t offset) { return sharedStart + offset; }
   // The rows of one matrix that a warp moves together, 16 bytes each, their addresses given by the
   // lanes from `firstLane` on: checked, and their wavefronts counted.
@@ -342,6 +349,7 @@ private:
   std::string placeOf(uint32_t site) const;
   static std::string placeOf(const Program &program, uint32_t site);
   bool isLate() const;
+  bool mayBeAbandoned();
   std::string lateness() const;
 
   // AccessLog.cpp
@@ -390,6 +398,8 @@ private:
   double started = 0;  // on the clock of this host thread's processor time
   uint64_t number = 0; // in the grid
   uint32_t coordinates[3] = {};
+  uint32_t vainLooks = 0;   // at the clock, since another block had a finding
+  bool isAbandoned = false; // it may wait for a block that has stopped
   std::optional<Finding> finding;
   std::optional<Finding> uninitialized; // gives way to the race it may be a sign of
 };

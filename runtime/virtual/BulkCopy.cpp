@@ -315,7 +315,8 @@ void Block::startLoad(Thread &thread, Block &target, const Transfer &transfer, b
       if (readsGlobal && piece.high > piece.low) {
         const uint64_t address = piece.global + piece.low;
         thread.lastRange = &launch->ranges[rangeAt(address)];
-        checkOrder(thread, address, uint32_t(piece.high - piece.low), transfer.site);
+        checkOrder(thread, address, uint32_t(piece.high - piece.low) | accessByEngine,
+                   transfer.site);
       }
       if (auto conflict = target.shadow.issueByAgent(actorOf(thread, transfer.site),
                                                      piece.shared - sharedOrigin, pieceBytes))
@@ -451,7 +452,8 @@ void Block::finishStore(const Transfer &transfer) {
     const uint64_t address = piece.global + piece.low;
     if (bytes && launch->checks) {
       thread.lastRange = &launch->ranges[rangeAt(address)];
-      if (!checkOrder(thread, address, bytes | accessStore | (combines ? accessAtomic : 0),
+      if (!checkOrder(thread, address,
+                      bytes | accessStore | accessByEngine | (combines ? accessAtomic : 0),
                       transfer.site))
         return;
     }

@@ -28,8 +28,10 @@ void Cluster::prepare(const LaunchContext &context) {
   }
 }
 
-std::optional<Finding> Cluster::run(const LaunchContext &context, uint64_t linearCluster) {
+std::optional<Finding> Cluster::run(const LaunchContext &context, uint64_t started,
+                                    uint64_t linearCluster) {
   launch = &context;
+  position = started;
   number = linearCluster;
   const uint32_t count = context.blockSize[0] * context.blockSize[1] * context.blockSize[2];
   threadsPerBlock = (count + context.warpSize - 1) / context.warpSize * context.warpSize;
@@ -93,6 +95,11 @@ std::optional<Finding> Cluster::run(const LaunchContext &context, uint64_t linea
       finding = std::move(found);
   }
   return finding;
+}
+
+bool Cluster::wasAbandoned() const {
+  return std::any_of(blocks.begin(), blocks.begin() + size,
+                     [](const auto &block) { return block->wasAbandoned(); });
 }
 
 // No thread can go on by itself. False when nothing helps.

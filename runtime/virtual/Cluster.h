@@ -24,11 +24,16 @@ public:
   // Makes room for so many blocks, whose counters start at zero.
   void prepare(const LaunchContext &launch);
   // Runs one cluster to its end, or to its first finding.
-  std::optional<Finding> run(const LaunchContext &launch, uint64_t linearCluster);
+  // It is the launch's cluster `linearCluster`, and so many were started before it.
+  std::optional<Finding> run(const LaunchContext &launch, uint64_t started, uint64_t linearCluster);
+
+  // It stopped without a finding, as another cluster had one.
+  bool wasAbandoned() const;
 
   std::vector<std::unique_ptr<Block>> blocks; // by rank; those up to `size` take part
   uint32_t size = 1;
-  uint64_t number = 0; // among the launch's clusters
+  uint64_t number = 0;   // among the launch's clusters
+  uint64_t position = 0; // in the order in which these are started
 
   // Threads are numbered through the cluster, with room for whole warps in each block; agents come
   // after them.

@@ -50,6 +50,7 @@ struct GlobalShadow::Accesses {
   uint64_t cluster : 52, warp : 12;
   uint32_t clock;
   uint32_t site : 24, reads : 1, atomics : 1;
+  uint32_t byThreads : 1; // some of the atomic operations
 
   bool isOf(const GlobalActor &actor) const {
     return clock && cluster == actor.cluster && warp == actor.warp;
@@ -59,7 +60,7 @@ struct GlobalShadow::Accesses {
 struct GlobalShadow::Cell {
   uint64_t cluster : 44, warp : 12, lane : 8; // of the last write, as what follows
   uint32_t clock;                             // 0: none
-  uint32_t site;
+  uint32_t site : 24, byEngine : 1;
   Accesses since[2]; // the latest first
 };
 
@@ -185,6 +186,30 @@ std::optional<GlobalConflict> GlobalShadow::unorderedSince(const Accesses &since
   return std::nullopt;
 }
 
+static bool isFenced(const GlobalActor &actor, uint64_t cluster, uint32_t thread, uint32_t clock) {
+  const ProxyFence &fence = *actor.fence;
+  if (!fence.knowledge)
+    return false;
+  if (cluster != actor.cluster)
+    return fence.others && fence.others->sees(cluster, thread, clock);
+  return thread == actor.thread ? clock <= fence.clock : fence.knowledge->sees(thread, clock);
+}
+
+std::optional<GlobalConflict> GlobalShadow::unfencedWrite(const Cell &cell,
+                                                          const GlobalActor &actor) const {
+  const uint32_t writer = cell.warp * warpSize + cell.lane;
+  if (cell.clock && !cell.byEngine && !isFenced(actor, cell.cluster, writer, cell.clock))
+    return GlobalConflict{0, cell.cluster, writer, cell.site, GlobalAccess::Write, true};
+  for (const Accesses &since : cell.since)
+    for (uint64_t lanes = since.clock && since.byThreads ? since.lanes : 0; lanes;
+         lanes &= lanes - 1) {
+      const uint32_t thread = since.warp * warpSize + uint32_t(std::countr_zero(lanes));
+      if (!isFenced(actor, since.cluster, thread, since.clock))
+        return GlobalConflict{0, since.cluster, thread, since.site, GlobalAccess::Atomic, true};
+    }
+  return std::nullopt;
+}
+
 std::optional<GlobalConflict> GlobalShadow::access(size_t range, const GlobalActor &actor,
                                                    uint64_t address, uint32_t bytes,
                                                    GlobalAccess access) {
@@ -201,12 +226,16 @@ std::optional<GlobalConflict> GlobalShadow::access(size_t range, const GlobalAct
         if (auto conflict = unorderedSince(since, actor))
           return conflict;
     }
+    if (actor.fence && access == GlobalAccess::Read)
+      if (auto conflict = unfencedWrite(cell, actor))
+        return conflict;
     if (access == GlobalAccess::Write) {
       cell.cluster = actor.cluster;
       cell.warp = actor.warp;
       cell.lane = uint32_t(std::countr_zero(actor.lanes));
       cell.clock = actor.clock;
       cell.site = site;
+      cell.byEngine = actor.fence != nullptr;
       cell.since[0].clock = cell.since[1].clock = 0;
       return std::nullopt;
     }
@@ -225,9 +254,10 @@ std::optional<GlobalConflict> GlobalShadow::access(size_t range, const GlobalAct
     }
     latest.lanes |= actor.lanes;
     latest.site = site;
-    if (access == GlobalAccess::Atomic)
+    if (access == GlobalAccess::Atomic) {
       latest.atomics = 1;
-    else
+      latest.byThreads |= actor.fence == nullptr;
+    } else
       latest.reads = 1;
     return std::nullopt;
   });

@@ -2,6 +2,9 @@
 // read it since, in the logical time of HappensBefore.h. It lives as long as the launch, or until
 // the next one that overlaps it has been done.
 //
+// What threads wrote is there for a copy through the asynchronous proxy once the thread that asks
+// for the copy has seen it and then fenced.
+//
 // Of the accesses since the last write, the latest is kept, and the latest by another warp, of
 // another block where there is one. Bytes that all accesses so far took together share one cell.
 #pragma once
@@ -21,9 +24,18 @@ class Program;
 
 enum class GlobalAccess : uint8_t { Read, Write, Atomic };
 
+// What a thread knew at its last fence for the asynchronous proxy: copies that it asks for later
+// see what others wrote by then.
+struct ProxyFence {
+  Knowledge *knowledge = nullptr; // null: there was none
+  uint32_t clock = 0;
+  std::shared_ptr<const BlocksSeen> others;
+};
+
 struct GlobalActor : Actor {
-  uint64_t cluster;         // its number in the grid
-  const BlocksSeen *others; // null while it has acquired nothing
+  uint64_t cluster;                  // its number in the grid
+  const BlocksSeen *others;          // null while it has acquired nothing
+  const ProxyFence *fence = nullptr; // of who asked for a copy; null for a thread's own accesses
 };
 
 struct GlobalConflict {
@@ -32,6 +44,7 @@ struct GlobalConflict {
   uint32_t otherThread; // who accessed it before, numbered through its cluster
   uint32_t otherSite;
   GlobalAccess otherAccess;
+  bool isUnfenced = false; // it came before, but the asynchronous proxy need not see it
 };
 
 // Thread-safe: the blocks of a launch run on several host threads.
@@ -70,6 +83,7 @@ private:
   template <class Check>
   std::optional<GlobalConflict> each(size_t range, uint64_t address, uint32_t bytes, Check check);
   std::optional<GlobalConflict> unorderedWrite(const Cell &cell, const GlobalActor &actor) const;
+  std::optional<GlobalConflict> unfencedWrite(const Cell &cell, const GlobalActor &actor) const;
   std::optional<GlobalConflict> unorderedSince(const Accesses &since,
                                                const GlobalActor &actor) const;
 

@@ -195,7 +195,7 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
   std::optional<Finding> uninitialized, finding;
   uint64_t firstUninitialized = UINT64_MAX;
   std::atomic<uint64_t> blocksDone = 0;
-  std::atomic<uint64_t> nextBlock = 0, firstFailed = UINT64_MAX;
+  std::atomic<uint64_t> nextBlock = 0;
   std::mutex resultMutex;
   auto work = [&] {
     std::unique_ptr<Cluster> cluster = takeCluster();
@@ -203,14 +203,15 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     for (;;) {
       uint64_t position = nextBlock++;
       // Blocks before a failed one still run: theirs would be the finding to report.
-      if (position >= clusterCount || position > firstFailed)
+      if (position >= clusterCount || position > context.firstFailed)
         break;
       // A seed walks the grid in another order, without changing which blocks there are.
       uint64_t linear =
           options.seed ? (position + options.seed * 2654435761u) % clusterCount : position;
-      std::optional<Finding> found = cluster->run(context, linear);
+      std::optional<Finding> found = cluster->run(context, position, linear);
       if (!found) {
-        blocksDone += clusterBlocks;
+        if (!cluster->wasAbandoned())
+          blocksDone += clusterBlocks;
         continue;
       }
       std::lock_guard lock(resultMutex);
@@ -219,10 +220,11 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
       if (isUninitialized && position < firstUninitialized) {
         firstUninitialized = position;
         uninitialized = std::move(found);
-      } else if (!isUninitialized && position < firstFailed) {
-        firstFailed = position;
+      } else if (!isUninitialized && position < context.firstFailed) {
+        context.firstFailed = position;
         finding = std::move(found);
       }
+      context.anyFailed = true;
     }
     std::lock_guard lock(resultMutex);
     for (uint32_t rank = 0; rank < cluster->size; ++rank) {
@@ -242,8 +244,8 @@ LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, v
     const std::vector<std::jthread> others = startThreads(workers - 1, work);
     work();
   }
-  if (uninitialized &&
-      !(finding && (firstFailed < firstUninitialized || explainsUninitialized(finding->kind))))
+  if (uninitialized && !(finding && (context.firstFailed < firstUninitialized ||
+                                     explainsUninitialized(finding->kind))))
     finding = std::move(uninitialized);
   if (finding && finding->kind == FindingKind::TimedOut)
     finding->message += "; " + std::to_string(blocksDone) + " of " + std::to_string(blockCount) +

@@ -37,9 +37,7 @@ void async_wait(Thread *thread, uint32_t site, uint32_t mayStay) {
 void wait_dependencies(Thread *thread) { thread->hasWaited = true; }
 void launch_dependents(Thread *thread) { thread->letsNextStartEarly |= !thread->hasWaited; }
 void fence(Thread *thread, uint32_t order) { thread->owner->fence(*thread, order); }
-void fence_proxy(Thread *thread, uint32_t onlyMbarriers) {
-  thread->owner->fenceProxy(*thread, onlyMbarriers);
-}
+void fence_proxy(Thread *thread, uint32_t what) { thread->owner->fenceProxy(*thread, what); }
 void tensor_copy(Thread *thread, uint32_t site, uint32_t what, const uint32_t *registers) {
   thread->owner->copyTensor(*thread, site, BulkOp(what & ((1u << bulkOpBits) - 1)),
                             what >> bulkOpBits, registers);

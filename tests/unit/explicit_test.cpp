@@ -472,6 +472,31 @@ TEST(ExplicitErrors, DotsInFlight) {
                 ring.release();
               }),
               HasSubstr("which a partition would not wait for"));
+  // Nor does it wait for what others release to them.
+  auto after = [](auto order) {
+    return errorOf([=](In a, In b, Out c) {
+      order(c);
+      Ring ring(2, tileOf(), tileOf());
+      cta::partition({}, [&] { fill(ring, a, b, 0); });
+      ring.wait();
+      ring.release();
+    });
+  };
+  const char *refused = "a partition after this would not wait for it";
+  EXPECT_THAT(after([](Out) { barrier(); }), HasSubstr(refused));
+  EXPECT_THAT(after([](Out c) { c.tile(64, 64).atomic_add(0, 0, zeros<half>(64, 64)); }),
+              HasSubstr(refused));
+  EXPECT_THAT(after([](Out c) {
+                when(c.extent(0) > 4, [&] {
+                  c.tile(64, 64).atomic_add(0, 0, zeros<half>(64, 64),
+                                            {.order = MemoryOrder::acquire});
+                });
+              }),
+              HasSubstr(refused));
+  EXPECT_EQ(after([](Out c) {
+              c.tile(64, 64).atomic_add(0, 0, zeros<half>(64, 64), {.order = MemoryOrder::release});
+            }),
+            "no error");
 }
 
 TEST(ExplicitErrors, PlacesOfChannels) {

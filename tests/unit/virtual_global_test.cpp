@@ -254,6 +254,40 @@ TEST(RacesBetweenBlocks, ReleaseAndAcquireOrder) {
   }
 }
 
+// A block waits for what another one would do if that had not stopped with a finding.
+TEST(Findings, EndBlocksThatWaitForTheOneThatHasStopped) {
+  const std::string text = kernel(R"(
+  %mine = getelementptr i32, ptr addrspace(1) %x, i32 %b
+  store volatile i32 1, ptr addrspace(1) %mine, align 4
+  %other = sub i32 1, %b
+  %theirs = getelementptr i32, ptr addrspace(1) %x, i32 %other
+  br label %meet
+meet:
+  %v = load volatile i32, ptr addrspace(1) %theirs, align 4
+  %come = icmp eq i32 %v, 1
+  br i1 %come, label %both, label %meet
+both:
+  %stops = icmp eq i32 %b, STOPS
+  br i1 %stops, label %stop, label %wait
+stop:
+  %outside = getelementptr i32, ptr addrspace(1) %y, i32 -1
+  store i32 1, ptr addrspace(1) %outside, align 4 ;; 20
+  store volatile i32 2, ptr addrspace(1) %mine, align 4
+  br label %end
+wait:
+  %w = load volatile i32, ptr addrspace(1) %theirs, align 4 ;; 21
+  %done = icmp eq i32 %w, 2
+  br i1 %done, label %end, label %wait
+end:
+)");
+  for (const char *stops : {"0", "1"}) {
+    Runner runner =
+        runnerOf(replaced(text, "STOPS", stops), {.threads = 1, .blocks = 2, .hostThreads = 2});
+    int *x = runner.upload(std::vector<int>(2)), *y = runner.upload(std::vector<int>(2));
+    runner.expectFinding(FindingKind::OutOfBounds, 20, x, y);
+  }
+}
+
 TEST(RacesBetweenBlocks, TheLastBlockMayResetTheCounter) {
   const std::string load = "  %v = load <4 x i32>, ptr addrspace(1) %y, align 16 ;; 12\n";
   const std::string reset =

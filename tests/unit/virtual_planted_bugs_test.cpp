@@ -48,6 +48,28 @@ std::string productText(Copies copies, unsigned warps, const std::string &form =
                      Tensor<float, 2>(sums, {size, size}, {size, 1}));
 }
 
+/// The same product by the engine, whose left operand the kernel first doubles through another
+/// argument of the same memory.
+std::string productOfStoredText(unsigned warps, const std::string &form) {
+  Kernel kernel{
+      "product",
+      [](View<const half, 2> a, View<const half, 2> b, View<float, 2> c, View<half, 2> same) {
+        const auto whole = same.tile(size, depth);
+        whole.store(0, 0, whole.load(0, 0) * 2.0f);
+        barrier();
+        auto acc = zeros<float>(size, size);
+        for (auto k : range(cdiv(a.extent(1), step)))
+          acc = dot(a.tile(size, step).load(0, k), b.tile(step, size).load(k, 0), acc);
+        c.tile(size, size).store(0, 0, acc);
+      },
+      {.warps = warps, .stages = 3}};
+  half *operand = nullptr;
+  float *sums = nullptr;
+  const Tensor<half, 2> a(operand, {size, depth}, {depth, 1});
+  return kernel.emit("sm_90a", form, a, Tensor<half, 2>(operand, {depth, size}, {size, 1}),
+                     Tensor<float, 2>(sums, {size, size}, {size, 1}), a);
+}
+
 /// Everything up to a loop's first block, the loop, and the rest. The text has one loop.
 struct Parts {
   std::string before, loop, after;
@@ -105,7 +127,7 @@ protected:
     runner.options.seed = seed;
     std::vector<half> a, b;
     for (int i = 0; i < size * depth; ++i) {
-      a.push_back(half(float(i * 7 % 13 - 6)));
+      a.push_back(half(float(i * 7 % 13 - 6) / (storesFirst ? 2 : 1)));
       b.push_back(half(float(i * 5 % 11 - 5)));
     }
     const half *left = runner.upload(a), *right = runner.upload(b);
@@ -115,10 +137,14 @@ protected:
       leftMap = mapOf(cta, 0, left, size, depth);
       rightMap = mapOf(cta, 5, right, depth, size);
     }
+    auto launch = [&](auto... more) {
+      return runner.run(left, int32_t(size), int32_t(depth), int32_t(depth), int32_t(1), right,
+                        int32_t(depth), int32_t(size), int32_t(size), int32_t(1), c, int32_t(size),
+                        int32_t(size), int32_t(size), int32_t(1), more..., leftMap, rightMap);
+    };
     LaunchResult result =
-        runner.run(left, int32_t(size), int32_t(depth), int32_t(depth), int32_t(1), right,
-                   int32_t(depth), int32_t(size), int32_t(size), int32_t(1), c, int32_t(size),
-                   int32_t(size), int32_t(size), int32_t(1), leftMap, rightMap);
+        storesFirst ? launch(left, int32_t(size), int32_t(depth), int32_t(depth), int32_t(1))
+                    : launch();
     return {std::move(result), {c, c + size * size}};
   }
   static float expected(int row, int column) {
@@ -152,7 +178,8 @@ protected:
   }
 
   unsigned warps = 4;
-  std::string cta; ///< of a kernel whose tensor maps it says
+  std::string cta;          ///< of a kernel whose tensor maps it says
+  bool storesFirst = false; ///< the kernel doubles the left operand before it multiplies
 };
 
 class PlantedInThreadsCopies : public PlantedBugs {
@@ -278,6 +305,31 @@ TEST_F(PlantedInEngineCopies, MissingFenceBeforeTheEngineOverwrites) {
   use(Copies::ByEngineAfterThreads);
   expectClean(text);
   edit(".*@llvm.nvvm.fence.proxy.async.*\n(.*@llvm.nvvm.barrier.cta.sync)", "$1");
+  expectFinding(text, {FindingKind::MissingProxyFence});
+}
+
+class PlantedInEngineCopiesOfStores : public PlantedBugs {
+protected:
+  void SetUp() override {
+    storesFirst = true;
+    cta = productOfStoredText(warps, "cta");
+    text = productOfStoredText(warps, "llvm");
+  }
+  std::string text;
+};
+
+TEST_F(PlantedInEngineCopiesOfStores, TheKernelIsCleanWithoutThem) { expectClean(text); }
+
+TEST_F(PlantedInEngineCopiesOfStores, MissingFenceOfGlobalMemory) {
+  text = edited(text, ".*call void @llvm.nvvm.fence.proxy.async.global.*\\n", "");
+  expectFinding(text, {FindingKind::MissingProxyFence});
+}
+
+// A fence for what came before does not count.
+TEST_F(PlantedInEngineCopiesOfStores, FenceBeforeTheBarrier) {
+  text =
+      edited(text, "(.*@llvm.nvvm.barrier.cta.sync.*\n)(.*@llvm.nvvm.fence.proxy.async.global.*\n)",
+             "$2$1");
   expectFinding(text, {FindingKind::MissingProxyFence});
 }
 

@@ -8,6 +8,7 @@
 using namespace sectile;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -435,12 +436,19 @@ TEST(GemmCode, PersistentProgramsStoreByTheEngine) {
   detail::GemmConfig config{.m = 128, .n = 256, .k = 64, .warps = 8, .stages = 3};
   config.persistent = true;
   const Tensor<half, 3> x(nullptr, {1, 4096, 4096}, {0, 4096, 1});
-  const std::string code = detail::gemmKernel<half, decltype(epilogue), View<half, 3>>().emit(
-      "sm_90a", "ptx", x, x, x, Tensor<half, 1>(nullptr, {4096}, {1}),
-      Tensor<float, 3>(nullptr, {0, 128, 256}, {1, 256, 1}), static_cast<std::int32_t *>(nullptr),
-      config);
-  EXPECT_THAT(code, AllOf(HasSubstr("wgmma.mma_async"), HasSubstr("setmaxnreg"),
-                          HasSubstr("global.shared::cta.tile.bulk_group")));
+  // A stream's programs count parts of tiles after each product, and copy nothing that is counted.
+  for (const bool stream : {false, true}) {
+    config.stream = stream;
+    config.n = stream ? 128 : 256; // parts of tiles are loaded beside the ring
+    const std::string code = detail::gemmKernel<half, decltype(epilogue), View<half, 3>>().emit(
+        "sm_90a", "ptx", x, x, x, Tensor<half, 1>(nullptr, {4096}, {1}),
+        Tensor<float, 3>(nullptr, {0, 128, 256}, {1, 256, 1}), static_cast<std::int32_t *>(nullptr),
+        config);
+    EXPECT_THAT(code, AllOf(HasSubstr("wgmma.mma_async"), HasSubstr("setmaxnreg"),
+                            HasSubstr("global.shared::cta.tile.bulk_group"),
+                            Not(HasSubstr("fence.proxy.async.global"))))
+        << stream;
+  }
 }
 
 std::string refusal(const std::function<void()> &body) {
