@@ -167,7 +167,7 @@ void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
 void LaunchNumbers::fix(Value value, int64_t number) {
   if (!contiguity)
     contiguity.emplace(kernel);
-  const Interval known = (*contiguity)[value].interval;
+  const Interval known = (*contiguity)[value].place;
   fixed[indexOf(value)] = true;
   set(value, int64_t(std::clamp<Interval::Number>(number, known.low, known.high)));
 }
