@@ -47,6 +47,10 @@ static mlir::Value integerBinary(Trace &trace, mlir::Location loc, BinaryOp op, 
       return tile::createToFit<arith::MulIOp>(trace.builder, loc, ab[0], ab[1]);
     case BinaryOp::shl:
       return tile::createToFit<arith::ShLIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::div:
+      return tile::createToFit<arith::DivSIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::rem:
+      return tile::createToFit<arith::RemSIOp>(trace.builder, loc, ab[0], ab[1]);
     default:
       break;
     }

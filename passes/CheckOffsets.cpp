@@ -36,10 +36,15 @@ bool isInProgram(Operation *op) {
   return true;
 }
 
+bool isDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(
+      op);
+}
+
 /// Arithmetic that is marked to fit and feeds addresses.
 class AddressArithmetic {
 public:
-  explicit AddressArithmetic(func::FuncOp kernel) {
+  AddressArithmetic(func::FuncOp kernel, const ContiguityAnalysis &proven) : proven(proven) {
     kernel.walk([&](Operation *op) {
       if (auto add = dyn_cast<tile::AddPtrOp>(op))
         need(add.getOffset());
@@ -61,19 +66,25 @@ private:
       return needArgument(argument);
     Operation *op = value.getDefiningOp();
     unsigned number = cast<OpResult>(value).getResultNumber();
+    if (isDivision(op)) {
+      need(op->getOperand(1));
+      if (tile::isMarkedToFit(*op) && proven[op->getOperand(0)].isNear())
+        need(op->getOperand(0));
+      return;
+    }
+    if (isa<arith::MaxSIOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (proven[operand].isNear())
+          need(operand);
+      return;
+    }
     TypeSwitch<Operation *>(op)
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp>([&](auto) {
           addArithmetic(op);
           needAll(op->getOperands());
         })
-        .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(
-            [&](auto) { need(op->getOperand(0)); })
-        .Case<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(
-            [&](auto) {
-              need(op->getOperand(1));
-              if (tile::isMarkedToFit(*op))
-                need(op->getOperand(0));
-            })
+        .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::MinSIOp>(
+            [&](auto) { needAll(op->getOperands()); })
         .Case([&](arith::SelectOp select) { needAll(select->getOperands().drop_front()); })
         .Case<scf::ForOp>([&](scf::ForOp loop) {
           need(loop.getInitArgs()[number]);
@@ -125,6 +136,7 @@ private:
     }
   }
 
+  const ContiguityAnalysis &proven;
   DenseSet<Value> seen;
 };
 
@@ -164,7 +176,7 @@ private:
 
   static bool keepsPlaces(Operation *user) {
     return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, arith::ExtSIOp,
-               arith::ExtUIOp, arith::TruncIOp, tile::AddPtrOp, tile::HintOp>(user);
+               arith::ExtUIOp, arith::TruncIOp, arith::MinSIOp, tile::AddPtrOp, tile::HintOp>(user);
   }
   static bool isShape(Operation *user) {
     return isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
@@ -183,6 +195,11 @@ private:
           return false;
       } else if (keepsPlaces(user) || isShape(user) || isa<arith::SelectOp>(user)) {
         if (!canFollow(user->getResult(0), paths))
+          return false;
+      } else if (isa<arith::MaxSIOp>(user)) {
+        return false;
+      } else if (isDivision(user)) {
+        if (use.getOperandNumber() == 1 || tile::isMarkedToFit(*user))
           return false;
       } else if (!isa<arith::ArithDialect>(user->getDialect()) &&
                  !isa<tile::ReduceOp, tile::ScanOp, tile::AssertOp, tile::PrintOp>(user)) {
@@ -397,8 +414,8 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
       return;
     if (failed(checkBare(kernel)))
       return signalPassFailure();
-    AddressArithmetic arithmetic(kernel);
     ContiguityAnalysis proven(kernel, Certainty::proven);
+    AddressArithmetic arithmetic(kernel, proven);
     // All are chosen before anything is added.
     SmallVector<Operation *> unsafe;
     for (Operation *op : arithmetic.found)

@@ -1,10 +1,13 @@
 // The contract of integer overflow, in the one place that holds it: integers wrap around at their
 // width, whatever they are used for. Only `Int`, the language's type for sizes, places and counts,
-// has no width of its own, so its sums, differences, products and shifts have to fit. One that does
-// not fit still wraps where it is divided, compared or split into bits, as in a hash; it must not
-// become an address, an index, a loop's bound or a divisor. The language marks such arithmetic;
-// analyses may then take for granted that places fit, and the interpreter and the checked mode
-// report those that do not.
+// has no width of its own, so what is computed in it has to fit where it becomes an address, an
+// index, a loop's bound or a divisor. An Int that does not fit still wraps where it is compared or
+// split into bits. Where it is divided or clamped from below, the result is of what it has wrapped
+// to if the operands let it exceed its type many times over, as hashes do; otherwise nobody expects
+// it to wrap, and the result of one that does is anything.
+//
+// The language marks arithmetic of Int. Analyses then take for granted that places fit; the
+// interpreter and the checked mode report those that do not.
 #ifndef SECTILE_IR_TILE_OVERFLOW_H
 #define SECTILE_IR_TILE_OVERFLOW_H
 
@@ -12,8 +15,7 @@
 
 namespace sectile::tile {
 
-/// On integer arithmetic: its result fits wherever it becomes a place, a size or a divisor. On a
-/// division: so does its dividend.
+/// On integer arithmetic: it is of Int.
 inline constexpr llvm::StringLiteral fitsAttr = "tile.fits";
 
 inline bool isMarkedToFit(mlir::Operation &op) { return op.hasAttr(fitsAttr); }
@@ -25,7 +27,8 @@ mlir::Value createToFit(mlir::OpBuilder &builder, mlir::Location loc, mlir::Valu
   Op op = Op::create(builder, loc, a, b);
   op->setDiscardableAttr(fitsAttr, builder.getUnitAttr());
   llvm::SmallVector<mlir::Value, 1> folded;
-  if (failed(builder.tryFold(op, folded)))
+  // Folded in place there is nothing instead.
+  if (failed(builder.tryFold(op, folded)) || folded.empty())
     return op;
   op.erase();
   return folded.front();

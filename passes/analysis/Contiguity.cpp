@@ -59,6 +59,7 @@ Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
   }
   result.interval = joined(a.interval, b.interval);
   result.place = joined(a.place, b.place);
+  result.excess = std::max(a.excess, b.excess);
   return result;
 }
 

@@ -29,9 +29,16 @@ struct Contiguity {
   /// The same where the value becomes a place, a size or a divisor: arithmetic that is marked to
   /// fit (ir/tile/Overflow.h) did.
   Interval place;
+  /// By how many bits arithmetic that is marked to fit can exceed its type, at most `farBits`.
+  /// Products of products add up.
+  unsigned excess = 0;
+  static constexpr unsigned farBits = 14;
 
   const Run &operator[](unsigned dim) const { return dims[dim]; }
   bool operator==(const Contiguity &) const = default;
+  /// Whether nobody expects the numbers to wrap, as a number of programs times the extent of a tile
+  /// does not; a hash does.
+  bool isNear() const { return excess < farBits; }
   /// What every element is, if that is known.
   std::optional<int64_t> constant() const;
 

@@ -28,6 +28,11 @@ int64_t powerOfTwoIn(int64_t n) {
 
 bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
+/// Whether a division's quotients and remainders are places if its dividends are.
+bool dividesPlaces(Operation &op, const Contiguity &dividends) {
+  return tile::isMarkedToFit(op) && dividends.isNear();
+}
+
 /// One rule's view of its operation: its operands' knowledge and the shape of the result.
 class Rules {
 public:
@@ -99,7 +104,8 @@ private:
 
   /// Whether numbers are expected not to be negative, as sizes and places of elements are not.
   bool isCount(const Contiguity &numbers) const {
-    return numbers.interval.isNonNegative() || certainty == Certainty::mostly;
+    return (dividesPlaces(op, numbers) ? numbers.place : numbers.interval).isNonNegative() ||
+           certainty == Certainty::mostly;
   }
 
   /// Whether numbers that far apart still count as neighbours.
@@ -445,19 +451,21 @@ static Interval clipped(const Interval &exact, const Interval &all) {
   return {std::clamp(exact.low, all.low, all.high), std::clamp(exact.high, all.low, all.high)};
 }
 
-/// Whether the elements of the result are places if those of an operand are. What divides,
-/// compares or splits numbers into bits takes them as they have wrapped, except for divisors.
-static bool keepsPlaces(Operation &op, unsigned operand) {
+/// Whether the elements of the result are places if those of an operand are. What compares numbers
+/// or splits them into bits takes them as they have wrapped. So do divisions of hashes, and the
+/// greater of two, which makes a place of any number.
+static bool keepsPlaces(Operation &op, unsigned operand, const Contiguity &known) {
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op))
-    return operand == 1 || tile::isMarkedToFit(op);
+    return operand == 1 || dividesPlaces(op, known);
+  if (isa<arith::MaxSIOp>(op))
+    return known.isNear();
   return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, arith::ExtSIOp,
-             arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp, arith::SelectOp,
+             arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp, arith::SelectOp, arith::MinSIOp,
              cta::ConvertLayoutOp>(op) ||
          isa<tile::TileDialect>(op.getDialect());
 }
 
-/// Whether a result that does not fit is no place: the operation is marked so, or combines by one
-/// that is.
+/// Whether the operation is arithmetic that is marked to fit, or combines by such arithmetic.
 static bool hasToFit(Operation &op) {
   if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
     Operation *by = onlyCombination(reduce.getCombiner());
@@ -485,19 +493,31 @@ Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
                            Certainty certainty) {
   Contiguity result = Rules(op, operands, certainty).infer();
   SmallVector<Interval, 4> intervals, places;
+  unsigned most = 0, sum = 0;
   for (auto [i, operand] : llvm::enumerate(operands)) {
+    const bool isPlace = keepsPlaces(op, i, *operand);
     intervals.push_back(operand->interval);
-    places.push_back(keepsPlaces(op, i) ? operand->place : operand->interval);
+    places.push_back(isPlace ? operand->place : operand->interval);
+    if (isPlace) {
+      most = std::max(most, operand->excess);
+      sum += operand->excess;
+    }
   }
   const Interval all = Interval::ofType(op.getResult(0).getType()),
                  exact = exactInterval(op, intervals), exactPlace = exactInterval(op, places);
-  auto sum = dyn_cast<arith::AddIOp>(op);
+  auto add = dyn_cast<arith::AddIOp>(op);
   const bool neverWraps =
-      sum && bitEnumContainsAny(sum.getOverflowFlags(), arith::IntegerOverflowFlags::nsw);
+      add && bitEnumContainsAny(add.getOverflowFlags(), arith::IntegerOverflowFlags::nsw);
   result.interval = neverWraps ? clipped(exact, all) : wrapped(exact, all);
   result.place = neverWraps || hasToFit(op) ? clipped(exactPlace, all) : wrapped(exactPlace, all);
   const Type element = tile::elementType(op.getResult(0).getType());
   const unsigned bits = element.isInteger() ? element.getIntOrFloatBitWidth() : 64;
+  unsigned beyond = 0;
+  while (beyond < Contiguity::farBits && !exactPlace.fits(bits + beyond))
+    ++beyond;
+  result.excess =
+      std::min(isa<arith::MulIOp, arith::ShLIOp>(op) ? sum + beyond : std::max(most, beyond),
+               Contiguity::farBits);
   if (bits > 1 && bits < 64 && certainty != Certainty::mostly && !tile::isMarkedToFit(op) &&
       isa<arith::AddIOp, arith::SubIOp, arith::TruncIOp>(op) && !exact.fits(bits))
     tearRuns(result, bits);

@@ -50,6 +50,18 @@ template <auto f> void wrapping(Run &run, Operation &op) {
   run.set(op.getResult(0), std::move(result));
 }
 
+/// Remembers for an operation's result where an operand had wrapped that had to fit.
+void keepWrapped(Run &run, Operation &op, unsigned operand) {
+  const Elements &from = run.get(op.getOperand(operand));
+  if (from.wrapped.empty())
+    return;
+  const Lanes lanes(from);
+  Elements &result = run.amend(op.getResult(0));
+  for (size_t i = 0; i < result.size(); ++i)
+    if (lanes.wrapped(i))
+      result.setWrapped(i);
+}
+
 template <auto f, bool isSigned> void division(Run &run, Operation &op) {
   const Elements &divisor = run.get(op.getOperand(1));
   for (size_t i = 0; i < divisor.size(); ++i)
@@ -61,15 +73,14 @@ template <auto f, bool isSigned> void division(Run &run, Operation &op) {
   else
     unsignedBinary<f>(run, op);
   // What is divided is taken as it has wrapped; a divisor is a size.
-  const Elements &dividend = run.get(op.getOperand(0));
-  const bool isDividendPlace = tile::isMarkedToFit(op);
-  if (divisor.wrapped.empty() && (!isDividendPlace || dividend.wrapped.empty()))
-    return;
-  const Lanes a(dividend), b(divisor);
-  Elements &result = run.amend(op.getResult(0));
-  for (size_t i = 0; i < result.size(); ++i)
-    if (b.wrapped(i) || (isDividendPlace && a.wrapped(i)))
-      result.setWrapped(i);
+  keepWrapped(run, op, 1);
+}
+
+/// The lesser of two is a place if both are.
+void lesser(Run &run, Operation &op) {
+  signedBinary<[](int64_t a, int64_t b, unsigned) { return std::min(a, b); }>(run, op);
+  keepWrapped(run, op, 0);
+  keepWrapped(run, op, 1);
 }
 
 // Shifts by the width or more push every bit out.
@@ -174,7 +185,6 @@ template <auto f> void unary(Run &run, Operation &op) {
   run.set(op.getResult(0), std::move(result));
 }
 
-constexpr auto minS = [](int64_t a, int64_t b, unsigned) { return std::min(a, b); };
 constexpr auto maxS = [](int64_t a, int64_t b, unsigned) { return std::max(a, b); };
 constexpr auto minU = [](uint64_t a, uint64_t b, unsigned) { return std::min(a, b); };
 constexpr auto maxU = [](uint64_t a, uint64_t b, unsigned) { return std::max(a, b); };
@@ -206,7 +216,7 @@ void addIntegers(Table &table) {
   table["arith.remui"] = division<[](uint64_t a, uint64_t b, unsigned) { return a % b; }, false>;
   table["arith.ceildivui"] =
       division<[](uint64_t a, uint64_t b, unsigned) { return a / b + (a % b != 0); }, false>;
-  table["arith.minsi"] = signedBinary<minS>;
+  table["arith.minsi"] = lesser;
   table["arith.maxsi"] = signedBinary<maxS>;
   table["arith.minui"] = unsignedBinary<minU>;
   table["arith.maxui"] = unsignedBinary<maxU>;

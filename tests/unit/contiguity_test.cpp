@@ -184,15 +184,41 @@ TEST_F(ContiguityTest, MarkedArithmeticFitsAsAPlace) {
       %both = arith.muli %size, %size {tile.fits} : i32
       %share = arith.divsi %id, %both {mark = "by a marked one"} : i32
       %less = arith.maxsi %m, %marked {mark = "greater"} : i32
+      %factor = arith.constant 1103515245 : i32
+      %hash = arith.muli %id, %factor {tile.fits} : i32
+      %clamped = arith.maxsi %m, %hash {mark = "greater than a hash"} : i32
+      %bucket = arith.remsi %hash, %nine {tile.fits, mark = "of a hash"} : i32
       return
     })");
   for (const char *name : {"plain", "marked", "widened", "moved", "divided", "divided as a place",
-                           "by a marked one", "greater"})
+                           "by a marked one", "greater", "of a hash", "greater than a hash"})
     EXPECT_FALSE(isNonNegative(name)) << name;
-  for (const char *name : {"marked", "widened", "divided as a place", "by a marked one"})
+  for (const char *name : {"marked", "widened", "divided as a place", "by a marked one", "greater"})
     EXPECT_TRUE(isNonNegativeAsPlace(name)) << name;
-  for (const char *name : {"plain", "moved", "divided", "greater"})
+  for (const char *name : {"plain", "moved", "divided", "greater than a hash", "of a hash"})
     EXPECT_FALSE(isNonNegativeAsPlace(name)) << name;
+}
+
+// A loop that adds up places makes a place; one that multiplies again and again makes a hash.
+TEST_F(ContiguityTest, LoopsMakePlacesAndHashes) {
+  analyse(R"(
+    func.func @f(%n: i32, %size: i32 {tile.below = 1073741824 : i64}) {
+      %zero = arith.constant 0 : i32
+      %one = arith.constant 1 : i32
+      %nine = arith.constant 9 : i32
+      %r:2 = scf.for %i = %zero to %n step %one iter_args(%sum = %zero, %hash = %one) -> (i32, i32) : i32 {
+        %more = arith.addi %sum, %size {tile.fits} : i32
+        %product = arith.muli %hash, %nine {tile.fits} : i32
+        %next = arith.addi %product, %size {tile.fits} : i32
+        scf.yield %more, %next : i32, i32
+      }
+      %a = arith.divsi %r#0, %nine {tile.fits, mark = "of a sum"} : i32
+      %b = arith.remsi %r#1, %nine {tile.fits, mark = "of a hash"} : i32
+      return
+    })");
+  EXPECT_TRUE(isNonNegativeAsPlace("of a sum"));
+  EXPECT_FALSE(isNonNegative("of a sum"));
+  EXPECT_FALSE(isNonNegativeAsPlace("of a hash"));
 }
 
 // A run of numbers that may wrap is one only from each multiple of its length on.
@@ -783,9 +809,13 @@ private:
     case 6:
       return elementwise<arith::AndIOp>(a, b, [](int64_t x, int64_t y) { return x & y; });
     case 7:
-      return elementwise<arith::MinSIOp>(a, b, [](int64_t x, int64_t y) { return std::min(x, y); });
+      return elementwise<arith::MinSIOp>(
+          a, b, [](int64_t x, int64_t y) { return std::min(x, y); },
+          a.hasOverflowed || b.hasOverflowed);
     case 8:
-      return elementwise<arith::MaxSIOp>(a, b, [](int64_t x, int64_t y) { return std::max(x, y); });
+      return elementwise<arith::MaxSIOp>(
+          a, b, [](int64_t x, int64_t y) { return std::max(x, y); },
+          a.hasOverflowed || b.hasOverflowed);
     case 9:
     case 10: {
       const int64_t most = bits;
