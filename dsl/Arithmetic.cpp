@@ -1,5 +1,6 @@
 // Operators: arithmetic, bits, comparisons.
 #include "dsl/Trace.h"
+#include "ir/tile/Overflow.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -33,8 +34,27 @@ static mlir::Value floatBinary(Trace &trace, mlir::Location loc, BinaryOp op,
   }
 }
 
-static mlir::Value integerBinary(Trace &trace, mlir::Location loc, BinaryOp op, bool isUnsigned,
+static mlir::Value integerBinary(Trace &trace, mlir::Location loc, BinaryOp op, Kind kind,
                                  ArrayRef<mlir::Value> ab) {
+  const bool isUnsigned = sectile::detail::isUnsigned(kind);
+  if (kind == Kind::index) {
+    switch (op) {
+    case BinaryOp::add:
+      return tile::createToFit<arith::AddIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::sub:
+      return tile::createToFit<arith::SubIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::mul:
+      return tile::createToFit<arith::MulIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::shl:
+      return tile::createToFit<arith::ShLIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::div:
+      return tile::createToFit<arith::DivSIOp>(trace.builder, loc, ab[0], ab[1]);
+    case BinaryOp::rem:
+      return tile::createToFit<arith::RemSIOp>(trace.builder, loc, ab[0], ab[1]);
+    default:
+      break;
+    }
+  }
   switch (op) {
   case BinaryOp::add:
     return emit<arith::AddIOp>(trace, loc, ab);
@@ -81,8 +101,8 @@ Value binary(BinaryOp op, Kind kind, const Operand &a, const Operand &b) {
   } else {
     ab = unify(trace, kind, {&a, &b}, what, where);
   }
-  mlir::Value result = isFloat(kind) ? floatBinary(trace, loc, op, ab)
-                                     : integerBinary(trace, loc, op, isUnsigned(kind), ab);
+  mlir::Value result =
+      isFloat(kind) ? floatBinary(trace, loc, op, ab) : integerBinary(trace, loc, op, kind, ab);
   return trace.wrap(convert(trace, loc, result, computed, kind,
                             computed == kind ? getElementTypeOrSelf(result.getType())
                                              : elementTypeOf(trace, kind)));
@@ -108,7 +128,7 @@ Value logical(BinaryOp op, const Operand &a, const Operand &b) {
                         Twine(std::string(nameOf(operand->kind))) +
                         ": compare first, as in x != 0");
   auto ab = unify(trace, Kind::boolean, {&a, &b}, "a logical operator", a.where);
-  return trace.wrap(integerBinary(trace, trace.location(a.where), op, true, ab));
+  return trace.wrap(integerBinary(trace, trace.location(a.where), op, Kind::boolean, ab));
 }
 
 Value logicalNot(const Value &a) {
@@ -134,7 +154,7 @@ Value unary(UnaryOp op, Kind kind, const Operand &a) {
     fail(a.where, "operator - works on numbers, not on bool: write !x for the opposite");
   if (!isFloat(kind)) {
     mlir::Value zero = constantOf(trace, loc, value.getType(), 0);
-    return trace.wrap(trace.builder.createOrFold<arith::SubIOp>(loc, zero, value));
+    return trace.wrap(integerBinary(trace, loc, BinaryOp::sub, kind, {zero, value}));
   }
   Kind computed = bitsOf(kind) == 8 ? Kind::float32 : kind;
   value = convert(trace, loc, value, kind, computed, elementTypeOf(trace, computed));

@@ -1,6 +1,7 @@
 // Mathematics element by element.
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "dsl/Trace.h"
+#include "ir/tile/Overflow.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <sectile/approximate.h>
@@ -143,8 +144,12 @@ Value multiplyAdd(Kind kind, const Operand &a, const Operand &b, const Operand &
   if (isFloat(kind)) {
     result = trace.builder.createOrFold<math::FmaOp>(loc, abc[0], abc[1], abc[2]);
   } else {
-    result = trace.builder.createOrFold<arith::MulIOp>(loc, abc[0], abc[1]);
-    result = trace.builder.createOrFold<arith::AddIOp>(loc, result, abc[2]);
+    const bool fits = kind == Kind::index;
+    OpBuilder &builder = trace.builder;
+    result = fits ? tile::createToFit<arith::MulIOp>(builder, loc, abc[0], abc[1])
+                  : builder.createOrFold<arith::MulIOp>(loc, abc[0], abc[1]);
+    result = fits ? tile::createToFit<arith::AddIOp>(builder, loc, result, abc[2])
+                  : builder.createOrFold<arith::AddIOp>(loc, result, abc[2]);
   }
   return rounded(trace, where, result, computed, kind);
 }
@@ -173,11 +178,20 @@ Value ceilDiv(Kind kind, const Operand &a, const Operand &b, Location where) {
   mlir::Location loc = trace.location(where);
   auto ab = unify(trace, kind, {&a, &b}, "sc::cdiv", where);
   OpBuilder &builder = trace.builder;
-  mlir::Value one = constantOf(trace, loc, ab[1].getType(), 1);
-  mlir::Value sum = builder.createOrFold<arith::AddIOp>(
-      loc, ab[0], builder.createOrFold<arith::SubIOp>(loc, ab[1], one));
-  return trace.wrap(isUnsigned(kind) ? builder.createOrFold<arith::DivUIOp>(loc, sum, ab[1])
-                                     : builder.createOrFold<arith::DivSIOp>(loc, sum, ab[1]));
+  if (kind == Kind::index) {
+    mlir::Value one = constantOf(trace, loc, ab[1].getType(), 1);
+    mlir::Value sum = tile::createToFit<arith::AddIOp>(
+        builder, loc, ab[0], tile::createToFit<arith::SubIOp>(builder, loc, ab[1], one));
+    return trace.wrap(tile::createToFit<arith::DivSIOp>(builder, loc, sum, ab[1]));
+  }
+  // Near the end of the type a + b - 1 would wrap.
+  mlir::Value quotient = isUnsigned(kind) ? builder.createOrFold<arith::DivUIOp>(loc, ab[0], ab[1])
+                                          : builder.createOrFold<arith::DivSIOp>(loc, ab[0], ab[1]);
+  mlir::Value whole = builder.createOrFold<arith::MulIOp>(loc, quotient, ab[1]);
+  mlir::Value hasRest =
+      builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, whole, ab[0]);
+  mlir::Value rest = builder.createOrFold<arith::ExtUIOp>(loc, ab[0].getType(), hasRest);
+  return trace.wrap(builder.createOrFold<arith::AddIOp>(loc, quotient, rest));
 }
 
 Value bitcast(Kind from, Kind to, const Value &x, Location where) {

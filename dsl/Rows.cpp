@@ -1,6 +1,7 @@
 // Gather and scatter on views: rows at places that a tile gives.
 #include "dsl/Memory.h"
 #include "ir/tile/Build.h"
+#include "ir/tile/Overflow.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <sectile/view.h>
@@ -58,12 +59,12 @@ private:
       mlir::Value at = convert(trace, loc, scalarIndex(trace, places[d], "an index of a tile"),
                                Kind::index, Kind::index, builder.getI64Type());
       if (tiles)
-        at = builder.createOrFold<arith::MulIOp>(loc, at, number(shape[d]));
-      mlir::Value step = builder.createOrFold<arith::MulIOp>(loc, at, wide(view.strides[d]));
+        at = tile::createToFit<arith::MulIOp>(builder, loc, at, number(shape[d]));
+      mlir::Value step = tile::createToFit<arith::MulIOp>(builder, loc, at, wide(view.strides[d]));
       ptr = builder.createOrFold<tile::AddPtrOp>(loc, ptr, step);
-      mlir::Value rest = builder.createOrFold<arith::SubIOp>(loc, wide(view.extents[d]), at);
+      mlir::Value rest = tile::createToFit<arith::SubIOp>(builder, loc, wide(view.extents[d]), at);
       addMask(d, inside(d, arith::CmpIPredicate::slt, rest));
-      mlir::Value before = builder.createOrFold<arith::SubIOp>(loc, number(0), at);
+      mlir::Value before = tile::createToFit<arith::SubIOp>(builder, loc, number(0), at);
       addMask(d, inside(d, arith::CmpIPredicate::sge, before));
     }
     return ptr;
@@ -100,7 +101,7 @@ private:
 
   void addDim(unsigned d, mlir::Value steps) {
     mlir::Value stride = splat(wide(view.strides[d]), {shape[d]});
-    steps = builder.createOrFold<arith::MulIOp>(loc, steps, stride);
+    steps = tile::createToFit<arith::MulIOp>(builder, loc, steps, stride);
     SmallVector<int64_t> extents(tile::shapeOf(ptrs.getType()));
     extents[d] = shape[d];
     mlir::Value offsets = tile::alongDim(builder, loc, steps, d, shape.size());

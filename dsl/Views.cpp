@@ -1,6 +1,7 @@
 // Views: block loads and stores, and views of parts of views.
 #include "dsl/Memory.h"
 #include "dsl/Trace.h"
+#include "ir/tile/Overflow.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <sectile/view.h>
@@ -22,10 +23,10 @@ Value tilesAlong(const Value &extent, const Extent &size) {
   mlir::Location loc = trace.location(size.where);
   OpBuilder &builder = trace.builder;
   mlir::Value value = trace.get(extent, size.where);
-  value = builder.createOrFold<arith::AddIOp>(
-      loc, value, constantOf(trace, loc, value.getType(), size.number - 1));
-  return trace.wrap(builder.createOrFold<arith::DivSIOp>(
-      loc, value, constantOf(trace, loc, value.getType(), size.number)));
+  value = tile::createToFit<arith::AddIOp>(
+      builder, loc, value, constantOf(trace, loc, value.getType(), size.number - 1));
+  return trace.wrap(tile::createToFit<arith::DivSIOp>(
+      builder, loc, value, constantOf(trace, loc, value.getType(), size.number)));
 }
 
 Value address(const Value &ptr, std::span<const Value> strides, std::span<const Operand> indices) {
@@ -41,7 +42,7 @@ Value address(const Value &ptr, std::span<const Value> strides, std::span<const 
     mlir::Value step =
         convert(trace, loc, trace.get(stride, index.where), Kind::index, Kind::index, i64);
     result = builder.createOrFold<tile::AddPtrOp>(
-        loc, result, builder.createOrFold<arith::MulIOp>(loc, at, step));
+        loc, result, tile::createToFit<arith::MulIOp>(builder, loc, at, step));
   }
   return trace.wrap(result);
 }
@@ -74,8 +75,8 @@ static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int
     if (tiles && at.getType().getIntOrFloatBitWidth() < trace.indexWidth)
       at = builder.createOrFold<arith::ExtSIOp>(loc, builder.getIntegerType(trace.indexWidth), at);
     if (tiles)
-      at = builder.createOrFold<arith::MulIOp>(loc, at,
-                                               constantOf(trace, loc, at.getType(), extent));
+      at = tile::createToFit<arith::MulIOp>(builder, loc, at,
+                                            constantOf(trace, loc, at.getType(), extent));
     result.offsets.push_back(at);
   }
   SmallVector<mlir::Value> extents, strides;

@@ -1,18 +1,20 @@
-// The checked mode: arithmetic below 64 bits that feeds an address and could overflow is done again
-// in 64 bits and compared, and promises about values become assertions.
+// The checked mode: arithmetic below 64 bits that has to fit (ir/tile/Overflow.h), feeds an address
+// and could overflow is done again in 64 bits and compared, and promises about values become
+// assertions.
 //
 // What feeds addresses is found backwards, from the offsets of pointers and views through sums,
-// products, shifts, conversions, shapes, branches and loops; what is divided, compared or taken
-// apart by bits may wrap. Arithmetic whose operands are known to be small enough is left alone.
-// From there whether it overflowed is followed forwards to the accesses, where a mask may hide it;
-// where it goes through a loop, a branch or a view instead, it must not overflow at all. In a
-// checked kernel promises are verified and not used: they are gone afterwards.
+// products, shifts, divisors, conversions, shapes, branches and loops; what is divided, compared or
+// taken apart by bits may wrap. Arithmetic whose operands are known to be small enough is left
+// alone. From there whether it overflowed is followed forwards to the accesses, where a mask may
+// hide it; where it goes through a loop, a branch or a view instead, it must not overflow at all.
+// In a checked kernel promises are verified and not used: they are gone afterwards.
 #include "ir/DebugLog.h"
+#include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Check.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Contiguity.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace sectile {
@@ -34,114 +36,121 @@ bool isInProgram(Operation *op) {
   return true;
 }
 
-/// Arithmetic that feeds addresses, and whether its numbers are unsigned.
+bool isDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(
+      op);
+}
+
+/// Arithmetic that is marked to fit and feeds addresses.
 class AddressArithmetic {
 public:
-  explicit AddressArithmetic(func::FuncOp kernel) {
+  AddressArithmetic(func::FuncOp kernel, const ContiguityAnalysis &proven) : proven(proven) {
     kernel.walk([&](Operation *op) {
       if (auto add = dyn_cast<tile::AddPtrOp>(op))
-        need(add.getOffset(), false);
+        need(add.getOffset());
       // What counts elements of a view is an operand of an operation on views.
       else if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<tile::ViewType>))
         for (Value operand : op->getOperands())
           if (operand.getType().isInteger())
-            need(operand, false);
+            need(operand);
     });
   }
 
-  llvm::MapVector<Operation *, bool> found;
+  llvm::SetVector<Operation *> found;
 
 private:
-  void need(Value value, bool isUnsigned) {
+  void need(Value value) {
     if (!tile::elementType(value.getType()).isIntOrIndex() || !seen.insert(value).second)
       return;
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return needArgument(argument, isUnsigned);
+      return needArgument(argument);
     Operation *op = value.getDefiningOp();
     unsigned number = cast<OpResult>(value).getResultNumber();
+    if (isDivision(op)) {
+      need(op->getOperand(1));
+      if (tile::isMarkedToFit(*op) && proven[op->getOperand(0)].isNear())
+        need(op->getOperand(0));
+      return;
+    }
+    if (isa<arith::MaxSIOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (proven[operand].isNear())
+          need(operand);
+      return;
+    }
     TypeSwitch<Operation *>(op)
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp>([&](auto) {
-          addArithmetic(op, isUnsigned);
-          needAll(op->getOperands(), isUnsigned);
+          addArithmetic(op);
+          needAll(op->getOperands());
         })
-        .Case([&](arith::TruncIOp truncate) {
-          addArithmetic(op, isUnsigned);
-          need(truncate.getIn(), isUnsigned);
-        })
-        .Case([&](arith::ExtSIOp extend) { need(extend.getIn(), false); })
-        .Case([&](arith::ExtUIOp extend) { need(extend.getIn(), true); })
-        .Case([&](arith::SelectOp select) {
-          needAll(select->getOperands().drop_front(), isUnsigned);
-        })
+        .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::MinSIOp>(
+            [&](auto) { needAll(op->getOperands()); })
+        .Case([&](arith::SelectOp select) { needAll(select->getOperands().drop_front()); })
         .Case<scf::ForOp>([&](scf::ForOp loop) {
-          need(loop.getInitArgs()[number], isUnsigned);
-          need(loop.getYieldedValues()[number], isUnsigned);
+          need(loop.getInitArgs()[number]);
+          need(loop.getYieldedValues()[number]);
         })
         .Case<scf::IfOp>([&](scf::IfOp branch) {
-          need(branch.thenYield().getOperand(number), isUnsigned);
-          need(branch.elseYield().getOperand(number), isUnsigned);
+          need(branch.thenYield().getOperand(number));
+          need(branch.elseYield().getOperand(number));
         })
         .Case<scf::WhileOp>(
-            [&](scf::WhileOp loop) { need(loop.getConditionOp().getArgs()[number], isUnsigned); })
+            [&](scf::WhileOp loop) { need(loop.getConditionOp().getArgs()[number]); })
         .Default([&](Operation *) {
           // What moves elements about.
           if (isa<tile::TileDialect>(op->getDialect()) && isMemoryEffectFree(op) &&
               op->getNumRegions() == 0)
-            needAll(op->getOperands(), isUnsigned);
+            needAll(op->getOperands());
         });
   }
 
-  void addArithmetic(Operation *op, bool isUnsigned) {
-    unsigned bits = tile::elementType(op->getResult(0).getType()).getIntOrFloatBitWidth();
-    if (bits > 1 && bits < 64)
-      found.insert({op, isUnsigned});
+  void addArithmetic(Operation *op) {
+    const unsigned bits = tile::elementType(op->getResult(0).getType()).getIntOrFloatBitWidth();
+    if (tile::isMarkedToFit(*op) && bits < 64)
+      found.insert(op);
   }
 
-  void needAll(OperandRange values, bool isUnsigned) {
+  void needAll(OperandRange values) {
     for (Value value : values)
-      need(value, isUnsigned);
+      need(value);
   }
 
-  void needArgument(BlockArgument argument, bool isUnsigned) {
+  void needArgument(BlockArgument argument) {
     Operation *parent = argument.getOwner()->getParentOp();
     if (auto loop = dyn_cast<scf::ForOp>(parent)) {
       if (argument == loop.getInductionVar()) {
-        need(loop.getLowerBound(), false);
-        need(loop.getUpperBound(), false);
+        need(loop.getLowerBound());
+        need(loop.getUpperBound());
       } else {
-        need(loop.getTiedLoopInit(argument)->get(), isUnsigned);
-        need(loop.getTiedLoopYieldedValue(argument)->get(), isUnsigned);
+        need(loop.getTiedLoopInit(argument)->get());
+        need(loop.getTiedLoopYieldedValue(argument)->get());
       }
     } else if (auto loop = dyn_cast<scf::WhileOp>(parent)) {
       unsigned number = argument.getArgNumber();
       if (argument.getOwner() == loop.getAfterBody()) {
-        need(loop.getConditionOp().getArgs()[number], isUnsigned);
+        need(loop.getConditionOp().getArgs()[number]);
       } else {
-        need(loop.getInits()[number], isUnsigned);
-        need(loop.getYieldOp().getOperand(number), isUnsigned);
+        need(loop.getInits()[number]);
+        need(loop.getYieldOp().getOperand(number));
       }
     }
   }
 
+  const ContiguityAnalysis &proven;
   DenseSet<Value> seen;
 };
 
 /// One operation's overflow, from where it happens to where it matters.
 class Overflow {
 public:
-  Overflow(Operation *op, bool isUnsigned)
-      : op(op), isUnsigned(isUnsigned), builder(op->getContext()), loc(op->getLoc()) {}
+  explicit Overflow(Operation *op) : op(op), builder(op->getContext()), loc(op->getLoc()) {}
 
-  static bool isPossible(Operation *op, bool isUnsigned, const ContiguityAnalysis &proven) {
+  static bool isPossible(Operation *op, const ContiguityAnalysis &proven) {
     SmallVector<Interval, 2> operands;
     for (Value operand : op->getOperands())
       operands.push_back(proven[operand].interval);
     Interval exact = exactInterval(*op, operands);
-    bool mayBeNegative =
-        llvm::any_of(operands, [](const Interval &operand) { return !operand.isNonNegative(); });
-    if (isUnsigned && (mayBeNegative || exact.low < 0))
-      return true;
-    return !exact.fits(bits(op->getResult(0)) + (isUnsigned ? 1 : 0));
+    return !exact.fits(bits(op->getResult(0)));
   }
 
   void check() {
@@ -167,7 +176,7 @@ private:
 
   static bool keepsPlaces(Operation *user) {
     return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, arith::ExtSIOp,
-               arith::ExtUIOp, arith::TruncIOp, tile::AddPtrOp, tile::HintOp>(user);
+               arith::ExtUIOp, arith::TruncIOp, arith::MinSIOp, tile::AddPtrOp, tile::HintOp>(user);
   }
   static bool isShape(Operation *user) {
     return isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
@@ -186,6 +195,11 @@ private:
           return false;
       } else if (keepsPlaces(user) || isShape(user) || isa<arith::SelectOp>(user)) {
         if (!canFollow(user->getResult(0), paths))
+          return false;
+      } else if (isa<arith::MaxSIOp>(user)) {
+        return false;
+      } else if (isDivision(user)) {
+        if (use.getOperandNumber() == 1 || tile::isMarkedToFit(*user))
           return false;
       } else if (!isa<arith::ArithDialect>(user->getDialect()) &&
                  !isa<tile::ReduceOp, tile::ScanOp, tile::AssertOp, tile::PrintOp>(user)) {
@@ -239,16 +253,13 @@ private:
     Value holds =
         arith::XOrIOp::create(builder, loc, overflowed, constant(overflowed.getType(), true));
     std::string width = std::to_string(bits(op->getResult(0)));
-    std::string message =
-        isa<arith::TruncIOp>(op)
-            ? "a number that feeds an address does not fit into " + width + " bits"
-            : (isa<arith::AddIOp>(op)   ? "a sum of "
-               : isa<arith::SubIOp>(op) ? "a difference of "
-               : isa<arith::MulIOp>(op) ? "a product of "
-                                        : "a shift of ") +
-                  width +
-                  " bits that feeds an address overflows: widen an operand with "
-                  "sc::cast<std::int64_t>, or use a View";
+    std::string message = (isa<arith::AddIOp>(op)   ? "a sum of "
+                           : isa<arith::SubIOp>(op) ? "a difference of "
+                           : isa<arith::MulIOp>(op) ? "a product of "
+                                                    : "a shift of ") +
+                          width +
+                          " bits that feeds an address overflows: widen an operand with "
+                          "sc::cast<std::int64_t>, or use a View";
     tile::AssertOp::create(builder, loc, holds, message);
   }
 
@@ -263,14 +274,11 @@ private:
     Type type = tile::withElementType(value.getType(), builder.getI64Type());
     if (type == value.getType())
       return value;
-    return isUnsigned ? Value(arith::ExtUIOp::create(builder, loc, type, value))
-                      : Value(arith::ExtSIOp::create(builder, loc, type, value));
+    return arith::ExtSIOp::create(builder, loc, type, value);
   }
 
   Value exact() {
     Value a = widened(op->getOperand(0));
-    if (isa<arith::TruncIOp>(op))
-      return a;
     Value b = widened(op->getOperand(1));
     return TypeSwitch<Operation *, Value>(op)
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp>(
@@ -278,7 +286,6 @@ private:
   }
 
   Operation *op;
-  bool isUnsigned;
   OpBuilder builder;
   Location loc;
 };
@@ -407,20 +414,20 @@ struct CheckOffsets : sectile::impl::CheckOffsetsBase<CheckOffsets> {
       return;
     if (failed(checkBare(kernel)))
       return signalPassFailure();
-    AddressArithmetic arithmetic(kernel);
     ContiguityAnalysis proven(kernel, Certainty::proven);
+    AddressArithmetic arithmetic(kernel, proven);
     // All are chosen before anything is added.
-    SmallVector<std::pair<Operation *, bool>> unsafe;
-    for (auto [op, isUnsigned] : arithmetic.found)
-      if (isInProgram(op) && Overflow::isPossible(op, isUnsigned, proven))
-        unsafe.push_back({op, isUnsigned});
+    SmallVector<Operation *> unsafe;
+    for (Operation *op : arithmetic.found)
+      if (isInProgram(op) && Overflow::isPossible(op, proven))
+        unsafe.push_back(op);
     SmallVector<Operation *> promises;
     kernel.walk([&](Operation *op) {
       if (isa<tile::AssumeOp, tile::HintOp>(op))
         promises.push_back(op);
     });
-    for (auto [op, isUnsigned] : unsafe)
-      Overflow(op, isUnsigned).check();
+    for (Operation *op : unsafe)
+      Overflow(op).check();
     for (Operation *op : promises) {
       if (auto assumption = dyn_cast<tile::AssumeOp>(op)) {
         Checks(op).assumption(assumption);

@@ -21,6 +21,7 @@
 //
 //   loop, use i: issue use i; wait for use i; compute
 #include "passes/FetchAhead.h"
+#include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Ahead.h"
@@ -277,10 +278,12 @@ private:
                  : builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
     };
     auto mapOf = [&](unsigned use) {
-      Value distance =
-          builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, use));
+      // What is beyond the loop is not used as a place.
+      Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
+                                                        number(builder, type, use));
       IRMapping map;
-      map.map(loop.getInductionVar(), builder.createOrFold<arith::AddIOp>(loc, first, distance));
+      map.map(loop.getInductionVar(),
+              tile::createToFit<arith::AddIOp>(builder, loc, first, distance));
       return map;
     };
     // The first use is always read.
@@ -407,10 +410,10 @@ private:
     Value iv = loop.getInductionVar();
     Operation *terminator = loop.getBody()->getTerminator();
     auto mapAhead = [&](unsigned count) {
-      Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
-                                                           number(builder, iv.getType(), count));
+      Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
+                                                        number(builder, iv.getType(), count));
       IRMapping map;
-      map.map(iv, arith::AddIOp::create(builder, loc, iv, distance).getResult());
+      map.map(iv, tile::createToFit<arith::AddIOp>(builder, loc, iv, distance));
       return map;
     };
     Value inside = isInside(builder, iv, ahead);

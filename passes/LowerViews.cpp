@@ -9,6 +9,7 @@
 #include "ir/cta/TensorMap.h"
 #include "ir/layout/TensorBoxes.h"
 #include "ir/tile/Build.h"
+#include "ir/tile/Overflow.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Check.h"
 #include "passes/DeadCode.h"
@@ -79,12 +80,12 @@ public:
       extents[d] = shape[d];
       Value steps = range(d);
       if (Value stride = view.getStrides()[d]; !matchPattern(stride, m_One()))
-        steps = arith::MulIOp::create(
+        steps = tile::createToFit<arith::MulIOp>(
             builder, loc, steps,
             tile::SplatOp::create(builder, loc, steps.getType(), narrow(stride)));
       steps = along(d, steps, extents);
-      sum =
-          sum ? Value(arith::AddIOp::create(builder, loc, broadcast(sum, extents), steps)) : steps;
+      sum = sum ? tile::createToFit<arith::AddIOp>(builder, loc, broadcast(sum, extents), steps)
+                : steps;
     }
     setLayout(sum, *cta::layoutOf(block.tile));
     return sum;
@@ -98,11 +99,11 @@ public:
     };
     for (unsigned d = 0; d < shape.size(); ++d) {
       Value offset = wide(block.offsets[d]), inside;
-      const Interval offsets = known.offsets[d]->interval;
+      const Interval offsets = known.offsets[d]->place;
       if (known.mayBeBeyond(d)) {
         Value extent = wide(view.getExtents()[d]);
         Value left = arith::SubIOp::create(builder, loc, extent, offset);
-        const Interval extents = known.extents[d]->interval;
+        const Interval extents = known.extents[d]->place;
         inside = compare(arith::CmpIPredicate::slt, d, left,
                          {extents.low - offsets.high, extents.high - offsets.low});
       }
@@ -216,9 +217,9 @@ std::string whyNotBuffer(Operation *op, const ViewBlock &block, const BlockConti
   const int64_t bytes = cta::elementBytes(block.tile);
   Interval::Number reach = bytes;
   for (auto [extent, stride] : llvm::zip_equal(block.shape(), known.strides)) {
-    if (extent > 1 && !stride->isNonNegative())
+    if (extent > 1 && !stride->place.isNonNegative())
       return "a stride may be negative";
-    reach += (extent - 1) * stride->interval.high * bytes;
+    reach += (extent - 1) * stride->place.high * bytes;
   }
   return reach > bufferBytes ? "strides are not known to be so small that offsets fit 31 bits" : "";
 }

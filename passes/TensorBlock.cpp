@@ -45,7 +45,7 @@ std::optional<ViewOrigin> originOf(Value address, const ContiguityAnalysis &cont
     }
     auto wide = coordinate.getDefiningOp<arith::ExtSIOp>();
     if (!stride || !wide || !wide.getIn().getType().isInteger(32) ||
-        !contiguity[wide.getIn()].interval.isNonNegative())
+        !contiguity[wide.getIn()].place.isNonNegative())
       return std::nullopt;
     origin.coordinates.push_back(wide.getIn());
     origin.strides.push_back(stride);
@@ -82,7 +82,7 @@ bool isRestOfExtent(Value length, Value begin, const ContiguityAnalysis &contigu
   return least && llvm::any_of(least->getOperands(), [&](Value operand) {
            auto rest = operand.getDefiningOp<arith::SubIOp>();
            return rest && rest.getRhs() == begin &&
-                  contiguity[rest.getLhs()].interval.high < cta::TensorMap::unbounded;
+                  contiguity[rest.getLhs()].place.high < cta::TensorMap::unbounded;
          });
 }
 
@@ -99,7 +99,7 @@ std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrig
   if (denseDimension(view) == dim)
     return "the kernel computes the extent of its view along the rows, not the number of rows";
   Value length = view.getExtents()[*dim];
-  const Interval lengths = contiguity[length].interval;
+  const Interval lengths = contiguity[length].place;
   if (!length.getType().isInteger(32) || lengths.high >= cta::TensorMap::segmentRows)
     return "the extent that the kernel computes is not known to be below 2^30";
   auto isInvariant = [&](Value value) { return !loop || loop.isDefinedOutsideOfLoop(value); };
@@ -107,16 +107,16 @@ std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrig
   if (std::optional<unsigned> step = stepAlong(view, *dim, origin)) {
     Value begin = origin.coordinates[*step];
     isKnownAhead &= isInvariant(begin);
-    if (contiguity[begin].interval.high + lengths.high >= cta::TensorMap::unbounded &&
+    if (contiguity[begin].place.high + lengths.high >= cta::TensorMap::unbounded &&
         !isRestOfExtent(length, begin, contiguity))
       return "the end that the kernel computes is not known to have 31 bits";
   }
   if (!isKnownAhead)
     return "the loop computes the extent of its view";
   const Contiguity &row = contiguity[block.offsets[*dim]];
-  if (!row.isNonNegative() && row.dims[0].divisibility % block.shape()[*dim])
+  if (!row.place.isNonNegative() && row.dims[0].divisibility % block.shape()[*dim])
     return "its block may begin below the view, and end in it";
-  if (contiguity[view.getStrides()[*dim]].interval.high * cta::elementBytes(block.tile) >
+  if (contiguity[view.getStrides()[*dim]].place.high * cta::elementBytes(block.tile) >
       cta::TensorMap::vanishingStride)
     return "its stride is not known to be 2^34 bytes at most";
   return "";
@@ -135,7 +135,7 @@ TensorBlock::Segment cutSegment(OpBuilder &builder, const ViewBlock &block, unsi
     return arith::ConstantIntOp::create(builder, loc, value, bits);
   };
   Value length = view.getExtents()[dim], stride = given(view.getStrides()[dim]);
-  if (!contiguity[length].isNonNegative())
+  if (!contiguity[length].place.isNonNegative())
     length = arith::MaxSIOp::create(builder, loc, length, number(0, 32));
   if (std::optional<unsigned> step = stepAlong(view, dim, origin)) {
     Value &begin = origin.coordinates[*step];
@@ -155,7 +155,7 @@ TensorBlock::Segment cutSegment(OpBuilder &builder, const ViewBlock &block, unsi
       wide));
   Value first =
       arith::SubIOp::create(builder, loc, number(cta::TensorMap::segmentRows, 32), length);
-  const Interval rows = contiguity[block.offsets[dim]].interval;
+  const Interval rows = contiguity[block.offsets[dim]].place;
   return {dim, first, !rows.isNonNegative() || rows.high >= cta::TensorMap::segmentRows};
 }
 
@@ -261,8 +261,8 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
   if (contiguity[origin->base].dims[0].divisibility % engineGranule)
     return "its address is not known to be a multiple of 16 bytes";
   auto isPitch = [&](const Contiguity &stride) {
-    return stride.dims[0].divisibility * bytes % engineGranule == 0 && stride.interval.low >= 0 &&
-           stride.interval.high * bytes < mostStride;
+    return stride.dims[0].divisibility * bytes % engineGranule == 0 && stride.place.low >= 0 &&
+           stride.place.high * bytes < mostStride;
   };
   for (Value stride : origin->strides)
     if (!isPitch(contiguity[stride]))
@@ -277,7 +277,7 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
       return "it has more than 256 elements in a dimension";
     if (d != *dense && !isPitch(*known.strides[d]))
       return "its stride is not known to be a multiple of 16 bytes, and not negative";
-    if (known.extents[d]->interval.high >= mostExtent)
+    if (known.extents[d]->place.high >= mostExtent)
       return "its extent is not known to have 32 bits";
     if (!block.offsets[d].getType().isInteger(32))
       return "it begins at a number of 64 bits";
@@ -302,7 +302,7 @@ std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &c
   // Also an illegal instruction. Blocks below a segment move beyond its end.
   const std::optional<unsigned> computed = computedDimension(block.view);
   for (auto [d, offset] : llvm::enumerate(known.offsets))
-    if (d != computed && !offset->isNonNegative())
+    if (d != computed && !offset->place.isNonNegative())
       return "it may begin before its view does";
   return "";
 }

@@ -1,6 +1,7 @@
 // The walk of the contiguity analysis over blocks, branches and loops; the rules per operation are
 // in ContiguityRules.cpp.
 #include "passes/analysis/Contiguity.h"
+#include "ir/tile/Overflow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -33,8 +34,12 @@ Contiguity Contiguity::unknown(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   Contiguity result;
   result.dims.assign(tensor ? tensor.getRank() : 1, Run{1, 1, step & -step});
-  result.interval = Interval::ofType(type);
+  result.interval = result.place = Interval::ofType(type);
   return result;
+}
+
+static Interval joined(const Interval &a, const Interval &b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
 }
 
 std::optional<int64_t> Contiguity::constant() const {
@@ -52,8 +57,9 @@ Contiguity joined(const Contiguity &a, const Contiguity &b, int64_t step) {
     run.gap = std::max(x.gap, y.gap);
     result.dims.push_back(run);
   }
-  result.interval = {std::min(a.interval.low, b.interval.low),
-                     std::max(a.interval.high, b.interval.high)};
+  result.interval = joined(a.interval, b.interval);
+  result.place = joined(a.place, b.place);
+  result.excess = std::max(a.excess, b.excess);
   return result;
 }
 
@@ -92,11 +98,16 @@ void ContiguityAnalysis::visitRegions(Operation &op) {
         if (auto end =
                 func ? func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::belowAttr)
                      : IntegerAttr())
-          what.interval = {0, end.getInt() - 1};
+          what.interval = what.place = {0, end.getInt() - 1};
         set(argument, std::move(what));
       }
       visit(block);
     }
+}
+
+static void raiseToZero(Interval &interval) {
+  interval.low = std::max<Interval::Number>(interval.low, 0);
+  interval.high = std::max<Interval::Number>(interval.high, 0);
 }
 
 void ContiguityAnalysis::visit(Block &block) {
@@ -120,23 +131,22 @@ void ContiguityAnalysis::visit(Operation &op) {
                                         : Contiguity::unknown(result.getType()));
   // Where a part of a prefix sum begins.
   if (auto difference = dyn_cast<arith::SubIOp>(op);
-      difference && certainty != Certainty::proven &&
-      isAtLeast(difference.getLhs(), difference.getRhs())) {
-    Interval &interval = known[difference.getResult()].interval;
-    interval.low = std::max<Interval::Number>(interval.low, 0);
-    interval.high = std::max(interval.high, interval.low);
-  }
+      difference && tile::isMarkedToFit(op) && isAtLeast(difference.getLhs(), difference.getRhs()))
+    raiseToZero(known[difference.getResult()].place);
 }
 
 bool ContiguityAnalysis::isAtLeast(Value sum, Value part) const {
   if (sum == part)
     return true;
   if (auto add = sum.getDefiningOp<arith::AddIOp>())
-    return (isAtLeast(add.getLhs(), part) && (*this)[add.getRhs()].isNonNegative()) ||
-           (isAtLeast(add.getRhs(), part) && (*this)[add.getLhs()].isNonNegative());
+    return tile::isMarkedToFit(*add) &&
+           ((isAtLeast(add.getLhs(), part) && (*this)[add.getRhs()].place.isNonNegative()) ||
+            (isAtLeast(add.getRhs(), part) && (*this)[add.getLhs()].place.isNonNegative()));
   auto scan = sum.getDefiningOp<tile::ScanOp>();
-  return scan && scan.getSources()[0] == part && (*this)[part].isNonNegative() &&
-         isa_and_present<arith::AddIOp>(onlyCombination(scan.getCombiner()));
+  if (!scan || scan.getSources()[0] != part || !(*this)[part].place.isNonNegative())
+    return false;
+  Operation *by = onlyCombination(scan.getCombiner());
+  return isa_and_present<arith::AddIOp>(by) && tile::isMarkedToFit(*by);
 }
 
 // Facts about a value hold wherever it does if the promise is made in its own block: every time the
@@ -180,9 +190,10 @@ void ContiguityAnalysis::set(Value value, Contiguity what) {
   if (auto it = promises.find(value); it != promises.end()) {
     int64_t &divisibility = what.dims[0].divisibility;
     divisibility = std::max(divisibility, it->second.divisor);
-    if (it->second.nonNegative)
-      what.interval = {std::max<Interval::Number>(what.interval.low, 0),
-                       std::max<Interval::Number>(what.interval.high, 0)};
+    if (it->second.nonNegative) {
+      raiseToZero(what.interval);
+      raiseToZero(what.place);
+    }
   }
   known[value] = std::move(what);
 }
@@ -205,10 +216,14 @@ bool ContiguityAnalysis::weaken(ValueRange carried, ValueRange next) {
     const Contiguity before = (*this)[value];
     Contiguity both = joined(before, (*this)[other], stepOf(value.getType()));
     const Interval all = Interval::ofType(value.getType());
-    if (both.interval.low < before.interval.low)
-      both.interval.low = both.interval.low >= 0 ? 0 : all.low;
-    if (both.interval.high > before.interval.high)
-      both.interval.high = all.high;
+    auto widen = [&](Interval &now, const Interval &then) {
+      if (now.low < then.low)
+        now.low = now.low >= 0 ? 0 : all.low;
+      if (now.high > then.high)
+        now.high = all.high;
+    };
+    widen(both.interval, before.interval);
+    widen(both.place, before.place);
     set(value, std::move(both));
     changed |= (*this)[value] != before;
   }
@@ -234,9 +249,12 @@ void ContiguityAnalysis::visitFor(scf::ForOp loop) {
                    &upper = (*this)[loop.getUpperBound()];
   Contiguity induction = Contiguity::unknown(loop.getInductionVar().getType());
   induction.dims[0].divisibility = std::min(lower[0].divisibility, step[0].divisibility);
-  if (!loop.getUnsignedCmp() || (lower.isNonNegative() && upper.isNonNegative()))
-    induction.interval = {lower.interval.low,
-                          std::max(lower.interval.low, upper.interval.high - 1)};
+  auto between = [&](const Interval &from, const Interval &to, Interval &all) {
+    if (!loop.getUnsignedCmp() || (from.isNonNegative() && to.isNonNegative()))
+      all = {from.low, std::max(from.low, to.high - 1)};
+  };
+  between(lower.interval, upper.interval, induction.interval);
+  between(lower.place, upper.place, induction.place);
   set(loop.getInductionVar(), std::move(induction));
   copy(loop.getRegionIterArgs(), loop.getInitArgs());
   do

@@ -26,10 +26,19 @@ struct Run {
 struct Contiguity {
   llvm::SmallVector<Run, 2> dims;
   Interval interval; ///< every element, as a signed number
+  /// The same where the value becomes a place, a size or a divisor: arithmetic that is marked to
+  /// fit (ir/tile/Overflow.h) did.
+  Interval place;
+  /// By how many bits arithmetic that is marked to fit can exceed its type, at most `farBits`.
+  /// Products of products add up.
+  unsigned excess = 0;
+  static constexpr unsigned farBits = 14;
 
   const Run &operator[](unsigned dim) const { return dims[dim]; }
   bool operator==(const Contiguity &) const = default;
-  bool isNonNegative() const { return interval.isNonNegative(); }
+  /// Whether nobody expects the numbers to wrap, as a number of programs times the extent of a tile
+  /// does not; a hash does.
+  bool isNear() const { return excess < farBits; }
   /// What every element is, if that is known.
   std::optional<int64_t> constant() const;
 
@@ -46,9 +55,9 @@ int64_t stepOf(mlir::Type type);
 int64_t divisibilityOfRuns(const Run &run, int64_t length, int64_t step);
 
 enum class Certainty {
-  /// Intervals hold even where arithmetic wraps and promises are false.
+  /// Holds even if promises are false.
   proven,
-  /// All holds if signed arithmetic does not overflow, as in C++, and what was promised is true.
+  /// Holds if promises are true.
   always,
   /// What to expect: the places that a number is taken apart into by an extent that is not known
   /// are neighbours but where a row ends, numbers up to 16 apart still lie close by, and what is
@@ -60,7 +69,8 @@ enum class Certainty {
 /// until nothing changes.
 ///
 /// MLIR's dataflow framework and its analysis of integer ranges are not used. Runs need the walk
-/// over loops anyway, ranges come along in it, and neither knows of promises.
+/// over loops anyway, ranges come along in it, and neither knows of promises or of arithmetic that
+/// is marked to fit.
 class ContiguityAnalysis {
 public:
   explicit ContiguityAnalysis(mlir::Operation *root, Certainty certainty = Certainty::always);
@@ -72,7 +82,8 @@ private:
   void visit(mlir::Operation &op);
   void visitRegions(mlir::Operation &op);
   void collect(mlir::Value promise, mlir::Block *block);
-  /// Whether each element of a sum is that of one of its parts and others that are not negative.
+  /// Whether each element of a sum that is marked to fit is that of one of its parts and others
+  /// that are not negative.
   bool isAtLeast(mlir::Value sum, mlir::Value part) const;
   void visitIf(mlir::scf::IfOp branch);
   void visitFor(mlir::scf::ForOp loop);
@@ -109,9 +120,9 @@ struct BlockContiguity {
   llvm::ArrayRef<int64_t> shape;
 
   /// Whether an index along a dimension may be less than zero, or beyond the extent.
-  bool mayBeBelow(unsigned dim) const { return !offsets[dim]->isNonNegative(); }
+  bool mayBeBelow(unsigned dim) const { return !offsets[dim]->place.isNonNegative(); }
   bool mayBeBeyond(unsigned dim) const {
-    return extents[dim]->interval.low - offsets[dim]->interval.high < shape[dim];
+    return extents[dim]->place.low - offsets[dim]->place.high < shape[dim];
   }
 };
 

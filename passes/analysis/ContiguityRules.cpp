@@ -1,6 +1,7 @@
 // What each operation does to contiguity, constancy and divisibility. Notation in comments: a run
 // of a tile's values along one dimension is s, s+1, … (contiguous) or s, s, … (constant).
 #include "ir/cta/Cta.h"
+#include "ir/tile/Overflow.h"
 #include "passes/analysis/Contiguity.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <numeric>
@@ -26,6 +27,11 @@ int64_t powerOfTwoIn(int64_t n) {
 }
 
 bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/// Whether a division's quotients and remainders are places if its dividends are.
+bool dividesPlaces(Operation &op, const Contiguity &dividends) {
+  return tile::isMarkedToFit(op) && dividends.isNear();
+}
 
 /// One rule's view of its operation: its operands' knowledge and the shape of the result.
 class Rules {
@@ -55,7 +61,6 @@ private:
     Contiguity result;
     for (unsigned d = 0; d < shape.size(); ++d)
       result.dims.push_back(rule(d));
-    result.interval = Interval::ofType(type);
     return result;
   }
   /// Every element has this value.
@@ -64,7 +69,7 @@ private:
   }
   Contiguity constant(int64_t value) const {
     Contiguity result = same(powerOfTwoIn(value));
-    result.interval = {value, value};
+    result.interval = result.place = {value, value};
     return result;
   }
 
@@ -99,7 +104,8 @@ private:
 
   /// Whether numbers are expected not to be negative, as sizes and places of elements are not.
   bool isCount(const Contiguity &numbers) const {
-    return numbers.isNonNegative() || certainty == Certainty::mostly;
+    return (dividesPlaces(op, numbers) ? numbers.place : numbers.interval).isNonNegative() ||
+           certainty == Certainty::mostly;
   }
 
   /// Whether numbers that far apart still count as neighbours.
@@ -262,7 +268,7 @@ Contiguity Rules::eitherOf() const {
 // not.
 Contiguity Rules::extendUnsigned() const {
   Contiguity result = lhs();
-  if (!lhs().isNonNegative()) {
+  if (!lhs().interval.isNonNegative()) {
     for (Run &run : result.dims) {
       int64_t length = std::gcd(run.contiguity, run.divisibility);
       run = {length, run.constancy, divisibilityOfRuns(run, length, 1), run.gap};
@@ -436,24 +442,85 @@ Contiguity Rules::infer() {
 
 } // namespace
 
-// Where a number may not fit, arithmetic that does not overflow still has the sign that it should
-// have; what is cut off has any.
-static Interval bounded(const Interval &exact, Operation &op, Certainty certainty) {
-  Interval all = Interval::ofType(op.getResult(0).getType());
-  if (exact.low >= all.low && exact.high <= all.high)
-    return exact;
-  if (certainty != Certainty::proven && exact.isNonNegative() && !isa<arith::TruncIOp>(op))
-    all.low = 0;
-  return all;
+// A number that may not fit may wrap to any other.
+static Interval wrapped(const Interval &exact, const Interval &all) {
+  return exact.low >= all.low && exact.high <= all.high ? exact : all;
+}
+
+static Interval clipped(const Interval &exact, const Interval &all) {
+  return {std::clamp(exact.low, all.low, all.high), std::clamp(exact.high, all.low, all.high)};
+}
+
+/// Whether the elements of the result are places if those of an operand are. What compares numbers
+/// or splits them into bits takes them as they have wrapped. So do divisions of hashes, and the
+/// greater of two, which makes a place of any number.
+static bool keepsPlaces(Operation &op, unsigned operand, const Contiguity &known) {
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op))
+    return operand == 1 || dividesPlaces(op, known);
+  if (isa<arith::MaxSIOp>(op))
+    return known.isNear();
+  return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ShLIOp, arith::ExtSIOp,
+             arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp, arith::SelectOp, arith::MinSIOp,
+             cta::ConvertLayoutOp>(op) ||
+         isa<tile::TileDialect>(op.getDialect());
+}
+
+/// Whether the operation is arithmetic that is marked to fit, or combines by such arithmetic.
+static bool hasToFit(Operation &op) {
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+    Operation *by = onlyCombination(reduce.getCombiner());
+    return by && tile::isMarkedToFit(*by);
+  }
+  if (auto scan = dyn_cast<tile::ScanOp>(op)) {
+    Operation *by = onlyCombination(scan.getCombiner());
+    return by && tile::isMarkedToFit(*by);
+  }
+  return tile::isMarkedToFit(op);
+}
+
+/// Where a run's numbers wrap within it, it is torn there; runs that begin at a multiple of their
+/// length are not. An address is computed in 64 bits and wraps with them.
+static void tearRuns(Contiguity &result, unsigned bits) {
+  for (Run &run : result.dims) {
+    const int64_t whole =
+        std::gcd(std::gcd(run.contiguity, run.divisibility), int64_t(1) << (bits - 1));
+    run.divisibility = divisibilityOfRuns(run, whole, 1);
+    run.contiguity = whole;
+  }
 }
 
 Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
                            Certainty certainty) {
   Contiguity result = Rules(op, operands, certainty).infer();
-  SmallVector<Interval, 4> intervals;
-  for (const Contiguity *operand : operands)
+  SmallVector<Interval, 4> intervals, places;
+  unsigned most = 0, sum = 0;
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    const bool isPlace = keepsPlaces(op, i, *operand);
     intervals.push_back(operand->interval);
-  result.interval = bounded(exactInterval(op, intervals), op, certainty);
+    places.push_back(isPlace ? operand->place : operand->interval);
+    if (isPlace) {
+      most = std::max(most, operand->excess);
+      sum += operand->excess;
+    }
+  }
+  const Interval all = Interval::ofType(op.getResult(0).getType()),
+                 exact = exactInterval(op, intervals), exactPlace = exactInterval(op, places);
+  auto add = dyn_cast<arith::AddIOp>(op);
+  const bool neverWraps =
+      add && bitEnumContainsAny(add.getOverflowFlags(), arith::IntegerOverflowFlags::nsw);
+  result.interval = neverWraps ? clipped(exact, all) : wrapped(exact, all);
+  result.place = neverWraps || hasToFit(op) ? clipped(exactPlace, all) : wrapped(exactPlace, all);
+  const Type element = tile::elementType(op.getResult(0).getType());
+  const unsigned bits = element.isInteger() ? element.getIntOrFloatBitWidth() : 64;
+  unsigned beyond = 0;
+  while (beyond < Contiguity::farBits && !exactPlace.fits(bits + beyond))
+    ++beyond;
+  result.excess =
+      std::min(isa<arith::MulIOp, arith::ShLIOp>(op) ? sum + beyond : std::max(most, beyond),
+               Contiguity::farBits);
+  if (bits > 1 && bits < 64 && certainty != Certainty::mostly && !tile::isMarkedToFit(op) &&
+      isa<arith::AddIOp, arith::SubIOp, arith::TruncIOp>(op) && !exact.fits(bits))
+    tearRuns(result, bits);
   return result;
 }
 
@@ -462,7 +529,7 @@ Contiguity pointersAt(const Contiguity &base, const Contiguity &offsets, int64_t
   for (Run &run : result.dims)
     run.divisibility =
         std::min({run.divisibility * powerOfTwoIn(step), base.dims[0].divisibility, maxDivisor});
-  result.interval = Interval::ofBits(64);
+  result.interval = result.place = Interval::ofBits(64);
   return result;
 }
 
@@ -497,7 +564,7 @@ Contiguity pointersOfBlock(const BlockContiguity &block, int64_t step, Certainty
         run.divisibility = std::min(run.divisibility, strideBytes[e]);
     result.dims.push_back(run);
   }
-  result.interval = Interval::ofBits(64);
+  result.interval = result.place = Interval::ofBits(64);
   return result;
 }
 
@@ -519,7 +586,7 @@ std::optional<Contiguity> maskOfBlock(const BlockContiguity &block) {
   }
   if (!any)
     return std::nullopt;
-  result.interval = Interval::ofBits(1);
+  result.interval = result.place = Interval::ofBits(1);
   return result;
 }
 

@@ -260,7 +260,7 @@ void LaunchNumbers::chooseComparison(arith::CmpIOp compare, bool holds, unsigned
 void LaunchNumbers::fix(Value value, int64_t number) {
   if (!contiguity)
     contiguity.emplace(kernel);
-  const Interval known = (*contiguity)[value].interval;
+  const Interval known = (*contiguity)[value].place;
   sure = false;
   fixed[indexOf(value)] = true;
   set(value, int64_t(std::clamp<Interval::Number>(number, known.low, known.high)));

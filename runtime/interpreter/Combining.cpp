@@ -206,6 +206,8 @@ void scan(Run &run, Operation &op) {
     for (auto [result, value] : llvm::zip_equal(results, bounds.of(sum)))
       for (size_t e = 0; e < places.size(); ++e) {
         result.words[places[e]] = (*value)[e];
+        if (value->wrappedAt(e))
+          result.setWrapped(places[e]);
         if (!value->bounds.empty()) {
           result.bounds.resize(result.size());
           result.bounds[places[e]] = value->bounds[e];

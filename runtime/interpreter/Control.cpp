@@ -19,12 +19,16 @@ void forLoop(Run &run, Operation &op) {
   if (step <= 0)
     run.fail(vgpu::FindingKind::Trap, op,
              "a loop's step is " + std::to_string(step) + ", but steps are positive");
+  const bool boundWrapped =
+      run.get(loop.getLowerBound()).wrappedAt(0) || run.get(loop.getUpperBound()).wrappedAt(0);
   SmallVector<ElementsRef> carried = run.passedBy(loop.getInitArgs());
   const uint64_t distance = uint64_t(end) - uint64_t(begin);
   const uint64_t iterations = begin < end ? (distance - 1) / uint64_t(step) + 1 : 0;
   for (uint64_t i = 0; i < iterations; ++i) {
-    SmallVector<ElementsRef> arguments = {std::make_shared<const Elements>(
-        Elements::scalar(type, uint64_t(begin) + i * uint64_t(step)))};
+    Elements counter = Elements::scalar(type, uint64_t(begin) + i * uint64_t(step));
+    if (boundWrapped)
+      counter.setWrapped(0);
+    SmallVector<ElementsRef> arguments = {std::make_shared<const Elements>(std::move(counter))};
     arguments.append(carried);
     carried = run.call(*loop.getBody(), arguments);
   }

@@ -18,18 +18,15 @@ template <class F> void convert(Run &run, Operation &op, F f) {
   run.set(op.getResult(0), std::move(result));
 }
 
-/// Between integers: what had wrapped as seen by this extension still has.
+/// To wider integers.
 template <bool isSigned> void resize(Run &run, Operation &op) {
   Elements result = resultFor(run, op);
   const Elements &from = run.get(op.getOperand(0));
-  const uint8_t relevant = isSigned ? wrappedSigned : wrappedUnsigned;
   for (size_t i = 0; i < result.size(); ++i) {
     const uint64_t wide = isSigned ? uint64_t(from.asSigned(i)) : from[i];
     result.words[i] = wide & result.type.mask();
-    if (from.wrappedAt(i) & relevant) {
-      result.wrapped.resize(result.size());
-      result.wrapped[i] = wrappedSigned | wrappedUnsigned;
-    }
+    if (from.wrappedAt(i))
+      result.setWrapped(i);
   }
   run.set(op.getResult(0), std::move(result));
 }
@@ -39,15 +36,8 @@ void truncate(Run &run, Operation &op) {
   const Elements &from = run.get(op.getOperand(0));
   for (size_t i = 0; i < result.size(); ++i) {
     result.words[i] = from[i] & result.type.mask();
-    uint8_t wrapped = from.wrappedAt(i);
-    if (result.type.bits > 1) {
-      wrapped |= result[i] != from[i] ? wrappedUnsigned : 0;
-      wrapped |= result.asSigned(i) != from.asSigned(i) ? wrappedSigned : 0;
-    }
-    if (wrapped) {
-      result.wrapped.resize(result.size());
-      result.wrapped[i] = wrapped;
-    }
+    if (from.wrappedAt(i))
+      result.setWrapped(i);
   }
   run.set(op.getResult(0), std::move(result));
 }
@@ -128,10 +118,8 @@ void select(Run &run, Operation &op) {
   for (size_t i = 0; i < result.size(); ++i) {
     const Lanes &chosen = condition[i] ? a : b;
     result.words[i] = chosen[i];
-    if (chosen.wrapped(i)) {
-      result.wrapped.resize(result.size());
-      result.wrapped[i] = chosen.wrapped(i);
-    }
+    if (chosen.wrapped(i))
+      result.setWrapped(i);
   }
   run.set(op.getResult(0), std::move(result));
 }

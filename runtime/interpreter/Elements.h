@@ -25,16 +25,14 @@ struct ElementType {
   uint64_t bytes() const { return (bits + 7) / 8; }
 };
 
-/// An integer computed in fewer than 64 bits that did not fit, taken as signed or as unsigned.
-/// Wrapping around is what integers do; an address that comes of it is a mistake.
-enum Wrapped : uint8_t { wrappedSigned = 1, wrappedUnsigned = 2 };
-
 struct Elements {
   ElementType type;
   Shape shape;
-  std::vector<uint64_t> words;  ///< above the type's bits they are zero
-  std::vector<uint8_t> wrapped; ///< sets of Wrapped; empty: none
-  std::vector<double> bounds;   ///< how far off a device may be; empty: not at all
+  std::vector<uint64_t> words; ///< above the type's bits they are zero
+  /// 1 for what comes of arithmetic that did not fit though it is marked to (ir/tile/Overflow.h);
+  /// empty: none.
+  std::vector<uint8_t> wrapped;
+  std::vector<double> bounds; ///< how far off a device may be; empty: not at all
 
   Elements() = default;
   Elements(ElementType type, llvm::ArrayRef<int64_t> shape);
@@ -49,7 +47,11 @@ struct Elements {
   double asDouble(size_t i) const { return type.format->decode(words[i]); }
   std::vector<double> asDoubles() const;
   void setDoubles(std::span<const double> values);
-  uint8_t wrappedAt(size_t i) const { return wrapped.empty() ? 0 : wrapped[i]; }
+  bool wrappedAt(size_t i) const { return !wrapped.empty() && wrapped[i]; }
+  void setWrapped(size_t i) {
+    wrapped.resize(size());
+    wrapped[i] = 1;
+  }
   double boundAt(size_t i) const { return bounds.empty() ? 0 : bounds[i]; }
 
   /// Elements of this one in another order: element i of the result is from[i] here.

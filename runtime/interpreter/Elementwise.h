@@ -13,7 +13,7 @@ public:
       : elements(elements), step(elements.shape.empty() ? 0 : 1) {}
   uint64_t operator[](size_t i) const { return elements.words[i * step]; }
   int64_t asSigned(size_t i) const { return elements.asSigned(i * step); }
-  uint8_t wrapped(size_t i) const { return elements.wrappedAt(i * step); }
+  bool wrapped(size_t i) const { return elements.wrappedAt(i * step); }
   size_t index(size_t i) const { return i * step; }
 
 private:

@@ -1,4 +1,5 @@
 // Arithmetic on integers: it wraps at the type's width.
+#include "ir/tile/Overflow.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "runtime/interpreter/Elementwise.h"
@@ -29,33 +30,36 @@ template <auto f> void signedBinary(Run &run, Operation &op) {
   run.set(op.getResult(0), std::move(result));
 }
 
-/// Arithmetic that may leave the width: remembers where it did, and where an operand had. f works
-/// on 64 bits, in which nothing narrower overflows.
+/// Arithmetic that may leave the width: remembers where it did though it has to fit, and where an
+/// operand had. f works on 64 bits, in which nothing narrower overflows.
 template <auto f> void wrapping(Run &run, Operation &op) {
   Elements result = resultFor(run, op);
   const Elements &left = run.get(op.getOperand(0)), &right = run.get(op.getOperand(1));
   const Lanes a(left), b(right);
   const unsigned bits = result.type.bits;
   const uint64_t mask = result.type.mask();
-  const bool watched = bits > 1 && bits < 64;
-  if (!left.wrapped.empty() || !right.wrapped.empty())
-    result.wrapped.resize(result.size());
+  const bool watched = tile::isMarkedToFit(op) && bits < 64;
   for (size_t i = 0; i < result.size(); ++i) {
     const uint64_t full = f(a[i], b[i], bits);
     result.words[i] = full & mask;
-    if (!watched)
-      continue;
-    uint8_t wrapped = a.wrapped(i) | b.wrapped(i);
-    if (full > mask)
-      wrapped |= wrappedUnsigned;
-    if (f(uint64_t(a.asSigned(i)), uint64_t(b.asSigned(i)), bits) != uint64_t(result.asSigned(i)))
-      wrapped |= wrappedSigned;
-    if (wrapped) {
-      result.wrapped.resize(result.size());
-      result.wrapped[i] = wrapped;
-    }
+    if (a.wrapped(i) || b.wrapped(i) ||
+        (watched &&
+         f(uint64_t(a.asSigned(i)), uint64_t(b.asSigned(i)), bits) != uint64_t(result.asSigned(i))))
+      result.setWrapped(i);
   }
   run.set(op.getResult(0), std::move(result));
+}
+
+/// Remembers for an operation's result where an operand had wrapped that had to fit.
+void keepWrapped(Run &run, Operation &op, unsigned operand) {
+  const Elements &from = run.get(op.getOperand(operand));
+  if (from.wrapped.empty())
+    return;
+  const Lanes lanes(from);
+  Elements &result = run.amend(op.getResult(0));
+  for (size_t i = 0; i < result.size(); ++i)
+    if (lanes.wrapped(i))
+      result.setWrapped(i);
 }
 
 template <auto f, bool isSigned> void division(Run &run, Operation &op) {
@@ -68,6 +72,15 @@ template <auto f, bool isSigned> void division(Run &run, Operation &op) {
     signedBinary<f>(run, op);
   else
     unsignedBinary<f>(run, op);
+  // What is divided is taken as it has wrapped; a divisor is a size.
+  keepWrapped(run, op, 1);
+}
+
+/// The lesser of two is a place if both are.
+void lesser(Run &run, Operation &op) {
+  signedBinary<[](int64_t a, int64_t b, unsigned) { return std::min(a, b); }>(run, op);
+  keepWrapped(run, op, 0);
+  keepWrapped(run, op, 1);
 }
 
 // Shifts by the width or more push every bit out.
@@ -172,7 +185,6 @@ template <auto f> void unary(Run &run, Operation &op) {
   run.set(op.getResult(0), std::move(result));
 }
 
-constexpr auto minS = [](int64_t a, int64_t b, unsigned) { return std::min(a, b); };
 constexpr auto maxS = [](int64_t a, int64_t b, unsigned) { return std::max(a, b); };
 constexpr auto minU = [](uint64_t a, uint64_t b, unsigned) { return std::min(a, b); };
 constexpr auto maxU = [](uint64_t a, uint64_t b, unsigned) { return std::max(a, b); };
@@ -204,7 +216,7 @@ void addIntegers(Table &table) {
   table["arith.remui"] = division<[](uint64_t a, uint64_t b, unsigned) { return a % b; }, false>;
   table["arith.ceildivui"] =
       division<[](uint64_t a, uint64_t b, unsigned) { return a / b + (a % b != 0); }, false>;
-  table["arith.minsi"] = signedBinary<minS>;
+  table["arith.minsi"] = lesser;
   table["arith.maxsi"] = signedBinary<maxS>;
   table["arith.minui"] = unsignedBinary<minU>;
   table["arith.maxui"] = unsignedBinary<maxU>;

@@ -8,8 +8,8 @@ using namespace mlir;
 namespace sectile::interpreter {
 namespace {
 
-constexpr char overflow[] = "an integer that this address is computed from did not fit into its "
-                            "type: compute it in 64 bits, as in sc::cast<std::int64_t>(i) * n, or "
+constexpr char overflow[] = "an Int that this address is computed from did not fit into its "
+                            "bits: compute it in 64 bits, as in sc::cast<std::int64_t>(i) * n, or "
                             "use a view";
 
 ElementType pointee(Type pointers) {
@@ -23,11 +23,8 @@ void addPtr(Run &run, Operation &op) {
   const Lanes ptr(pointers), offset(offsets);
   for (size_t i = 0; i < result.size(); ++i) {
     result.words[i] = ptr[i] + uint64_t(offset.asSigned(i)) * bytes;
-    // Offsets are signed.
-    if (ptr.wrapped(i) || offset.wrapped(i) & wrappedSigned) {
-      result.wrapped.resize(result.size());
-      result.wrapped[i] = wrappedSigned;
-    }
+    if (ptr.wrapped(i) || offset.wrapped(i))
+      result.setWrapped(i);
   }
   run.set(op.getResult(0), std::move(result));
 }
@@ -80,7 +77,7 @@ void makeView(Run &run, Operation &op) {
   Elements view({64}, {int64_t(op.getNumOperands())});
   for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
     const Elements &part = run.get(operand);
-    if (part.wrappedAt(0) & wrappedSigned)
+    if (part.wrappedAt(0))
       run.fail(vgpu::FindingKind::Overflow, op, overflow);
     view.words[i] = uint64_t(part.asSigned(0));
   }
@@ -138,7 +135,7 @@ void eachInside(Run &run, Operation &op, Value viewed, ValueRange offsets, Array
   SmallVector<int64_t, 4> start, at(rank, 0);
   for (Value offset : offsets) {
     run.requireCertain(op, offset);
-    if (run.get(offset).wrappedAt(0) & wrappedSigned)
+    if (run.get(offset).wrappedAt(0))
       run.fail(vgpu::FindingKind::Overflow, op, overflow);
     start.push_back(run.number(offset));
   }

@@ -59,22 +59,22 @@ module attributes {cta.target = "sm_90a"} {
       %place = arith.extsi %group : i32 to i64
       %ptr = tile.addptr %lengths, %place : !tile.ptr<i32>, i64
       %length = tile.load %ptr : !tile.ptr<i32> -> i32
-      %left = arith.subi %rows, %start : i32
+      %left = arith.subi %rows, %start {tile.fits} : i32
       %within = arith.minsi %length, %left : i32
       %size = arith.maxsi %within, %c0 : i32
-      %more = arith.addi %size, %c127 : i32
-      %tiles = arith.divsi %more, %c128 : i32
+      %more = arith.addi %size, %c127 {tile.fits} : i32
+      %tiles = arith.divsi %more, %c128 {tile.fits} : i32
       %from = arith.extsi %start : i32 to i64
-      %distance = arith.muli %from, %stride : i64
+      %distance = arith.muli %from, %stride {tile.fits} : i64
       %xs = tile.addptr %x, %distance : !tile.ptr<f16>, i64
-      %narrower = arith.muli %from, %width : i64
+      %narrower = arith.muli %from, %width {tile.fits} : i64
       %zs = tile.addptr %z, %narrower : !tile.ptr<f16>, i64
       %a = tile.make_view %xs, [%size, %c1024], [%c1024, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
       %c = tile.make_view %zs, [%size, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
       %end = scf.for %tile = %begin to %tiles step %programs iter_args(%next = %begin) -> (i32) : i32 {
-        %row = arith.muli %tile, %c128 : i32
+        %row = arith.muli %tile, %c128 {tile.fits} : i32
         %sums = scf.for %i = %c0 to %steps step %c1 iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
-          %k = arith.muli %i, %c64 : i32
+          %k = arith.muli %i, %c64 {tile.fits} : i32
           %l = tile.load_block %a[%row, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
           %r = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
           %dot = tile.dot %l, %r, %acc : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
@@ -82,12 +82,12 @@ module attributes {cta.target = "sm_90a"} {
         } {cta.warp_specialize = true}
         %result = arith.truncf %sums : tensor<128x64xf32> to tensor<128x64xf16>
         tile.store_block %c[%row, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<128x64xf16>
-        %later = arith.addi %next, %programs : i32
+        %later = arith.addi %next, %programs {tile.fits} : i32
         scf.yield %later : i32
       }
-      %over = arith.subi %end, %tiles : i32
+      %over = arith.subi %end, %tiles {tile.fits} : i32
       %begins = arith.maxsi %over, %c0 : i32
-      %ends = arith.addi %start, %size : i32
+      %ends = arith.addi %start, %size {tile.fits} : i32
       %starts = arith.minsi %rows, %ends : i32
       scf.yield %begins, %starts : i32, i32
     }

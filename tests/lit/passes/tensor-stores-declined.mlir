@@ -20,7 +20,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %n], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -52,7 +52,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -84,7 +84,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -116,7 +116,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -148,7 +148,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -184,7 +184,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -216,7 +216,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -248,7 +248,7 @@ module attributes {cta.target = "sm_90a"} {
     %c = tile.make_view %z, [%c64, %c128], [%c128, %one] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
     %zero = arith.constant dense<0.0> : tensor<64x128xf32>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %k = arith.muli %i, %depth : i32
+      %k = arith.muli %i, %depth {tile.fits} : i32
       %left = tile.load_block %a[%c0, %k] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
@@ -282,9 +282,9 @@ module attributes {cta.target = "sm_90a"} {
     %first = tile.program_id 0
     %programs = tile.num_programs 0
     scf.for %tile = %c0 to %tiles step %c1 : i32 {
-      %row = arith.muli %tile, %c128 : i32
+      %row = arith.muli %tile, %c128 {tile.fits} : i32
       %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
-        %k = arith.muli %i, %c64 : i32
+        %k = arith.muli %i, %c64 {tile.fits} : i32
         %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
         %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
         %next = tile.dot %left, %right, %acc : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>

@@ -50,9 +50,9 @@ module attributes {cta.target = "sm_90a"} {
     %first = tile.program_id 0
     %programs = tile.num_programs 0
     scf.for %tile = %first to %tiles step %programs : i32 {
-      %row = arith.muli %tile, %c128 : i32
+      %row = arith.muli %tile, %c128 {tile.fits} : i32
       %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
-        %k = arith.muli %i, %c64 : i32
+        %k = arith.muli %i, %c64 {tile.fits} : i32
         %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
         %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
         %next = tile.dot %left, %right, %acc : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
@@ -85,9 +85,9 @@ module attributes {cta.target = "sm_90a"} {
     %first = tile.program_id 0
     %programs = tile.num_programs 0
     scf.for %tile = %first to %tiles step %programs : i32 {
-      %row = arith.muli %tile, %c128 : i32
+      %row = arith.muli %tile, %c128 {tile.fits} : i32
       %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
-        %k = arith.muli %i, %c64 : i32
+        %k = arith.muli %i, %c64 {tile.fits} : i32
         %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
         %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
         %next = tile.dot %left, %right, %acc : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>

@@ -311,17 +311,34 @@ TEST_P(CheckedOffsets, WhatIsWideOrSmallHasNoChecks) {
               Not(HasSubstr("cta.assert")));
 }
 
-TEST_P(CheckedOffsets, UnsignedNumbersHaveTheirRange) {
+// Only Int has to fit (wrapping_test.cpp has what typed integers do).
+TEST_P(CheckedOffsets, TypedIntegersWrap) {
   Kernel kernel{"naturals", [](Ptr<float> x, Tile<std::uint32_t> a, Tile<std::uint32_t> b) {
                   store(x - 3'000'000'000 + (a + b), 1.0f);
                 }};
-  auto x = device.upload(std::vector<float>(2));
-  kernel.launch(device.stream(), 1, x, 2'000'000'000u, 1'000'000'001u, checked());
-  EXPECT_EQ(x.download()[1], 1.0f);
-  const Report report = reportOf(device, [&] {
-    kernel.launch(device.stream(), 1, x, 3'000'000'000u, 3'000'000'000u, checked());
-  });
-  EXPECT_THAT(report.text, testing::AnyOf(HasSubstr("a sum of 32 bits"), HasSubstr("did not fit")));
+  for (const auto [a, b] :
+       {std::pair(2'000'000'000u, 1'000'000'001u), std::pair(4'000'000'000u, 3'294'967'297u)}) {
+    auto x = device.upload(std::vector<float>(2));
+    kernel.launch(device.stream(), 1, x, a, b, checked());
+    EXPECT_EQ(x.download()[1], 1.0f);
+  }
+}
+
+// An Int that overflowed is found where it is divided, too, unless it is a hash.
+TEST_P(CheckedOffsets, AQuotientOfWhatOverflowedIsFound) {
+  if (GetParam() == "interpreter")
+    GTEST_SKIP() << "the interpreter takes what is divided as it has wrapped";
+  Kernel kernel{"rows", [](Ptr<float> x, Int block) { store(x + block * 64 / 1024 % 32, 1.0f); }};
+  auto x = device.upload(std::vector<float>(32));
+  kernel.launch(device.stream(), 1, x, 1000, checked());
+  device.synchronize();
+  const Report report =
+      reportOf(device, [&] { kernel.launch(device.stream(), 1, x, 1 << 26, checked()); });
+  EXPECT_THAT(report.text, HasSubstr("a product of 32 bits"));
+  Kernel hash{"hash",
+              [](Ptr<float> x, Int block) { store(x + abs(block * 1103515245 % 32), 1.0f); }};
+  hash.launch(device.stream(), 1, x, 1 << 26, checked());
+  device.synchronize();
 }
 
 // Offsets inside views have 64 bits, checked or not. The view has 2^38 elements, of which one row
