@@ -11,7 +11,6 @@
 
 using namespace sectile;
 using sectile::test::count;
-using sectile::test::uploaded;
 
 SECTILE_ON_DEVICES(Constants);
 
