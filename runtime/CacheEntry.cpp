@@ -2,6 +2,7 @@
 #include "runtime/CacheEntry.h"
 #include "codegen/ByteStream.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA256.h"
 #include <algorithm>
 #include <cstring>
@@ -43,7 +44,7 @@ constexpr uint32_t debugFlag = 1, checkedFlag = 2;
 } // namespace
 
 std::string onOneLine(std::string_view name) {
-  std::string line(name);
+  std::string line = llvm::json::fixUTF8(llvm::StringRef(name.data(), name.size()));
   std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n'; }, ' ');
   return line;
 }

@@ -2,7 +2,10 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "ir/Symbol.h"
 #include "ir/Target.h"
+#include "runtime/CacheEntry.h"
+#include "runtime/DeviceImpl.h"
 #include "tests/unit/ops/Devices.h"
+#include "llvm/Support/JSON.h"
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -118,6 +121,17 @@ TEST_P(Names, OfFunctionsOfAnyKindRun) {
     auto y = device.upload(std::vector<int>{3});
     kernel.launch(device.stream(), 1, y);
     EXPECT_EQ(y.download()[0], 12);
+  }
+}
+
+TEST_P(Names, OfAnyKindAreInCacheKeys) {
+  for (const std::string &name : allNames()) {
+    SCOPED_TRACE(name);
+    const auto key =
+        runtime::CacheKey::parse(storing(name, 1).cache_key(device, static_cast<int *>(nullptr)));
+    ASSERT_TRUE(key);
+    EXPECT_TRUE(llvm::json::isUTF8(key->kernel));
+    EXPECT_EQ(key->target, device.impl()->codeKey());
   }
 }
 

@@ -138,8 +138,9 @@ TEST_P(Extern, KernelsHaveAnyName) {
     SCOPED_TRACE(name);
     Kernel kernel{name, [&](Ptr<std::int32_t> y) {
                     auto x = load(y);
-                    store(y, extern_call<std::int32_t>("blend", path, x, x) +
-                                 extern_call<std::int32_t>("blend", path, x, Tile<std::int32_t>(1)));
+                    store(y,
+                          extern_call<std::int32_t>("blend", path, x, x) +
+                              extern_call<std::int32_t>("blend", path, x, Tile<std::int32_t>(1)));
                   }};
     auto y = device.upload(std::vector<std::int32_t>{7});
     kernel.launch(device.stream(), 1, y);
