@@ -99,7 +99,7 @@ std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> argumen
 struct Artifact {
   std::string target; ///< "sm_90a"
   std::string kind;   ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
-  std::string entry;  ///< the kernel's symbol
+  std::string entry;  ///< the kernel's name, of which symbolOf() makes the code's symbol
   std::string bytes;  ///< the code, in the form that kind says
   LaunchPlan plan;
   Resources resources;

@@ -6,7 +6,6 @@
 #include "codegen/UserCode.h"
 #include "codegen/amd/CodeObject.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"
@@ -98,7 +97,7 @@ public:
   /// For another module that runPasses took as far as `Placed`.
   llvm::Error finishPasses(ModuleOp placed);
   llvm::Error emitAndOptimize(Form form);
-  llvm::Error assemble();
+  Expected<std::string> generate(Form form);
 
   std::string text() {
     std::string text;
@@ -116,7 +115,6 @@ public:
   AssemblerErrors assemblerErrors{llvmContext};
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> llvmModule;
-  std::string assembly; ///< PTX or AMDGCN
 
 private:
   /// Whether the kernel's shared memory was added up to more than the target has.
@@ -250,16 +248,15 @@ llvm::Error Compilation::emitAndOptimize(Form form) {
   return llvm::Error::success();
 }
 
-llvm::Error Compilation::assemble() {
-  lowerPseudoIntrinsics(*llvmModule);
-  auto emitted = emitAssembly(*llvmModule, *machine);
-  if (!emitted)
-    return emitted.takeError();
-  assembly = std::move(*emitted);
+Expected<std::string> Compilation::generate(Form form) {
+  auto code =
+      form == Form::Hsaco ? emitObject(*llvmModule, *machine) : emitAssembly(*llvmModule, *machine);
+  if (!code)
+    return code.takeError();
   if (llvm::Error error = assemblerErrors.take(module))
     return error;
   watch.mark("codegen");
-  return llvm::Error::success();
+  return code;
 }
 
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
@@ -280,36 +277,33 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     llvm::raw_string_ostream(text) << *compilation.llvmModule;
     return text;
   }
-  case Form::Hsaco: {
-    auto object = emitObject(*compilation.llvmModule, *compilation.machine);
-    if (!object)
-      return object.takeError();
-    if (llvm::Error error = compilation.assemblerErrors.take(module))
-      return error;
-    compilation.watch.mark("codegen");
-    auto linked = linkCodeObject(*object);
-    compilation.watch.mark("lld");
-    return linked;
-  }
   case Form::Virtual: {
     auto object = vgpu::compileForHost(*compilation.llvmModule);
     compilation.watch.mark("host");
     if (!object)
       return object.takeError();
+    object->kernel = (*module.getOps<func::FuncOp>().begin()).getName();
     return object->serialize();
   }
   default:
     break;
   }
-  if (llvm::Error error = compilation.assemble())
-    return error;
-  if (form != Form::Cubin)
-    return compilation.assembly;
-  auto result = runPtxas(compilation.assembly, target);
-  compilation.watch.mark("ptxas");
-  if (!result)
-    return result.takeError();
-  return result->cubin;
+  auto code = compilation.generate(form);
+  if (!code)
+    return code.takeError();
+  if (form == Form::Hsaco) {
+    auto linked = linkCodeObject(*code);
+    compilation.watch.mark("lld");
+    return linked;
+  }
+  if (form == Form::Cubin) {
+    auto result = runPtxas(*code, target);
+    compilation.watch.mark("ptxas");
+    if (!result)
+      return result.takeError();
+    return result->cubin;
+  }
+  return code;
 }
 
 static unsigned sharedBytes(func::FuncOp kernel) {

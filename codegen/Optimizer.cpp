@@ -1,5 +1,6 @@
 // LLVM's optimiser and code generators for the chips we target.
 #include "codegen/Optimizer.h"
+#include "codegen/common/PseudoIntrinsics.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -72,8 +73,8 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
 }
 
-static Expected<SmallVector<char, 0>> emit(Module &module, TargetMachine &machine,
-                                           CodeGenFileType type) {
+static Expected<std::string> emit(Module &module, TargetMachine &machine, CodeGenFileType type) {
+  lowerPseudoIntrinsics(module);
   SmallVector<char, 0> bytes;
   raw_svector_ostream out(bytes);
   legacy::PassManager passes;
@@ -82,21 +83,15 @@ static Expected<SmallVector<char, 0>> emit(Module &module, TargetMachine &machin
     return createStringError("LLVM cannot emit this file type for " +
                              machine.getTargetTriple().str());
   passes.run(module);
-  return bytes;
+  return std::string(bytes.begin(), bytes.end());
 }
 
 Expected<std::string> emitAssembly(Module &module, TargetMachine &machine) {
-  auto bytes = emit(module, machine, CodeGenFileType::AssemblyFile);
-  if (!bytes)
-    return bytes.takeError();
-  return std::string(bytes->begin(), bytes->end());
+  return emit(module, machine, CodeGenFileType::AssemblyFile);
 }
 
 Expected<std::string> emitObject(Module &module, TargetMachine &machine) {
-  auto bytes = emit(module, machine, CodeGenFileType::ObjectFile);
-  if (!bytes)
-    return bytes.takeError();
-  return std::string(bytes->begin(), bytes->end());
+  return emit(module, machine, CodeGenFileType::ObjectFile);
 }
 
 } // namespace sectile

@@ -21,7 +21,8 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const T
 /// convergent, what address spaces mean and what instructions cost.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
-/// Assembly text, or an object file's bytes.
+/// Assembly text, or an object file's bytes, of a module whose pseudo-intrinsics become
+/// instructions.
 llvm::Expected<std::string> emitAssembly(llvm::Module &module, llvm::TargetMachine &machine);
 llvm::Expected<std::string> emitObject(llvm::Module &module, llvm::TargetMachine &machine);
 

@@ -137,6 +137,8 @@ llvm::Type *numberType(Type element, llvm::LLVMContext &context) {
   return llvm::Type::getIntNTy(context, element.getIntOrFloatBitWidth());
 }
 
+constexpr llvm::StringLiteral calleePrefix = "sectile.extern.";
+
 /// Parts of the kernel from now on: for its chip, its own, and inlined.
 void adopt(llvm::Module &library, const llvm::Module &code) {
   library.setTargetTriple(code.getTargetTriple());
@@ -147,6 +149,9 @@ void adopt(llvm::Module &library, const llvm::Module &code) {
   llvm::StripDebugInfo(library);
   while (!library.named_metadata_empty())
     library.named_metadata_begin()->eraseFromParent();
+  for (llvm::GlobalVariable &variable : library.globals())
+    if (!variable.isDeclaration())
+      variable.setLinkage(llvm::GlobalValue::InternalLinkage);
   for (llvm::Function &function : library) {
     for (StringRef name : {"target-cpu", "target-features", "tune-cpu", "probe-stack",
                            "stack-protector-buffer-size"})
@@ -158,10 +163,16 @@ void adopt(llvm::Module &library, const llvm::Module &code) {
     function.removeFnAttr(llvm::Attribute::OptimizeNone);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
     function.setCallingConv(llvm::CallingConv::C);
+    if (!function.getName().starts_with(calleePrefix))
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
   }
 }
 
 } // namespace
+
+std::string nameOfCallee(tile::ExternCallOp call) {
+  return (calleePrefix + call.getSymbol()).str();
+}
 
 llvm::FunctionType *typeOfCall(tile::ExternCallOp call, llvm::LLVMContext &context) {
   llvm::SmallVector<llvm::Type *> types;
@@ -188,6 +199,8 @@ Error linkLibraries(ModuleOp module, llvm::Module &code) {
                               llvm::toString(library.takeError()));
     for (tile::ExternCallOp op : calls) {
       llvm::Function *callee = (*library)->getFunction(op.getSymbol());
+      if (!callee) // renamed for an earlier call
+        callee = (*library)->getFunction(nameOfCallee(op));
       if (!callee || callee->isDeclaration())
         return wrong(op.getLoc(),
                      "sc::extern_call: " + path + " defines no function '" + op.getSymbol() + "'");
@@ -196,7 +209,8 @@ Error linkLibraries(ModuleOp module, llvm::Module &code) {
         return wrong(op.getLoc(), "sc::extern_call: '" + op.getSymbol() + "' is " +
                                       signature(callee->getFunctionType()) + " in " + path +
                                       ", and is called as " + signature(type));
-      llvm::Function *declared = code.getFunction(op.getSymbol());
+      callee->setName(nameOfCallee(op));
+      llvm::Function *declared = code.getFunction(nameOfCallee(op));
       if (!declared)
         continue; // its result is not used
       // Two libraries may not both define what the kernel calls.

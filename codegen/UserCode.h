@@ -30,6 +30,10 @@ private:
   std::shared_ptr<Report> report = std::make_shared<Report>();
 };
 
+/// What the function that is called is named in the kernel's module, in which the kernel or a
+/// function of another library may have its own name.
+std::string nameOfCallee(tile::ExternCallOp call);
+
 /// The type of the function that is called.
 llvm::FunctionType *typeOfCall(tile::ExternCallOp call, llvm::LLVMContext &context);
 

@@ -56,6 +56,17 @@ public:
   Kind kind, computed;
 };
 
+/// The angle of the point (x, y). Upstream folds that of two constant zeros to NaN, so the
+/// operation is given (1, 0) or (-1, 0) for the origin, whose angles are the same.
+mlir::Value angleOf(Reals &r, mlir::Value y, mlir::Value x) {
+  using Predicate = arith::CmpFPredicate;
+  mlir::Value zero = r.number(x, 0);
+  mlir::Value isOrigin =
+      r.make<arith::AndIOp>(r.compare(Predicate::OEQ, x, zero), r.compare(Predicate::OEQ, y, zero));
+  mlir::Value one = r.make<math::CopySignOp>(r.number(x, 1), x);
+  return r.make<math::Atan2Op>(y, r.choose(isOrigin, one, x));
+}
+
 /// From C's remainder: what is left after whole pairs of y, then less one y or two.
 mlir::Value nearestRemainder(Reals &r, mlir::Value x, mlir::Value y) {
   using Predicate = arith::CmpFPredicate;
@@ -145,7 +156,7 @@ Value real2(RealOp2 op, Kind kind, const Operand &a, const Operand &b, Location 
   case RealOp2::pow:
     return r.rounded(r.make<math::PowFOp>(x, y));
   case RealOp2::atan2:
-    return r.rounded(r.make<math::Atan2Op>(x, y));
+    return r.rounded(angleOf(r, x, y));
   case RealOp2::copysign:
     return r.rounded(r.make<math::CopySignOp>(x, y));
   case RealOp2::fmod:

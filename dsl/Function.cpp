@@ -31,9 +31,11 @@ static func::FuncOp traceFunction(TracedFunctions &functions, unsigned indexWidt
                                   const FunctionDesc &function, ArrayRef<mlir::Type> types,
                                   const FunctionBody &body, size_t resultCount) {
   OpBuilder builder = OpBuilder::atBlockEnd(functions.module.getBody());
-  std::string name = function.name;
+  // MLIR prints no symbol without a name.
+  const std::string base = function.name.empty() ? "unnamed" : function.name;
+  std::string name = base;
   for (unsigned i = 1; functions.module.lookupSymbol(name); ++i)
-    name = function.name + "_" + std::to_string(i);
+    name = base + "_" + std::to_string(i);
   mlir::Location loc = FileLineColLoc::get(builder.getContext(), function.where.file_name(),
                                            function.where.line(), function.where.column());
   auto made = func::FuncOp::create(builder, loc, name, builder.getFunctionType(types, {}));

@@ -110,9 +110,9 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
 
   OpBuilder &builder = trace.builder;
   builder.setInsertionPointToEnd(module->getBody());
-  auto function =
-      func::FuncOp::create(builder, loc, StringRef(kernel.name.data(), kernel.name.size()),
-                           builder.getFunctionType(types, {}));
+  // MLIR prints no symbol without a name.
+  const StringRef name = kernel.name.empty() ? StringRef("unnamed") : StringRef(kernel.name);
+  auto function = func::FuncOp::create(builder, loc, name, builder.getFunctionType(types, {}));
   function->setAttr(tile::kernelAttr, builder.getUnitAttr());
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);

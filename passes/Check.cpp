@@ -303,8 +303,11 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   });
   if (early.wasInterrupted() || failed(checkDots(kernel, target)))
     return failure();
-  int64_t threads = warpsOf(kernel) * target.warpSize;
-  return checkTypes(kernel, [&](Operation *op, Type type) -> LogicalResult {
+  return checkExtents(kernel, warpsOf(kernel) * target.warpSize);
+}
+
+LogicalResult checkExtents(func::FuncOp function, int64_t threads) {
+  return checkTypes(function, [&](Operation *op, Type type) -> LogicalResult {
     auto tile = dyn_cast<RankedTensorType>(type);
     if (std::string odd = tile ? oddExtents(tile, threads) : ""; !odd.empty())
       return op->emitError() << odd;

@@ -1,5 +1,6 @@
 // IR after every pass, as the environment variable SECTILE_DUMP asks.
 #include "passes/Dump.h"
+#include "ir/Symbol.h"
 #include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,7 +22,7 @@ std::string stemOf(ModuleOp module) {
   std::string stem;
   for (func::FuncOp func : module.getOps<func::FuncOp>())
     if (func->hasAttr(tile::kernelAttr)) {
-      stem = func.getName().str() + ".";
+      stem = symbolOf(func.getName()) + ".";
       break;
     }
   if (auto target = module->getAttrOfType<StringAttr>(cta::targetAttr))

@@ -2,7 +2,9 @@
 #include "runtime/CacheEntry.h"
 #include "codegen/ByteStream.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA256.h"
+#include <algorithm>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -41,9 +43,15 @@ constexpr uint32_t debugFlag = 1, checkedFlag = 2;
 
 } // namespace
 
+std::string onOneLine(std::string_view name) {
+  std::string line = llvm::json::fixUTF8(llvm::StringRef(name.data(), name.size()));
+  std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n'; }, ' ');
+  return line;
+}
+
 std::string CacheKey::text() const {
-  return "kernel " + kernel + "\ntarget " + target + "\noptions " + options + "\ncompiler " +
-         compiler + "\n\n" + ir;
+  return "kernel " + onOneLine(kernel) + "\ntarget " + target + "\noptions " + options +
+         "\ncompiler " + compiler + "\n\n" + ir;
 }
 
 std::optional<CacheKey> CacheKey::parse(std::string_view text) {
@@ -142,7 +150,7 @@ std::optional<LaunchRecord> decodeLaunch(std::string_view content) {
 }
 
 std::string machineCodeKey(std::string_view kernel) {
-  return std::string(machineOpening) + std::string(kernel) + "\n";
+  return std::string(machineOpening) + onOneLine(kernel) + "\n";
 }
 
 std::string kernelOfMachineCode(std::string_view key) {

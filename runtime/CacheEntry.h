@@ -63,6 +63,10 @@ bool isOfAnotherVersion(std::string_view bytes);
 std::optional<StoredKernel> decodeKernel(std::string_view content);
 std::optional<LaunchRecord> decodeLaunch(std::string_view content);
 
+/// A kernel's name in the one line of UTF-8 that keys have for it. Whatever else tells kernels
+/// apart is in the IR.
+std::string onOneLine(std::string_view name);
+
 /// The first line of the key of a kernel's machine code, and the kernel that such a key is of.
 std::string machineCodeKey(std::string_view kernel);
 std::string kernelOfMachineCode(std::string_view key);

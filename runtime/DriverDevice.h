@@ -3,6 +3,7 @@
 #ifndef SECTILE_RUNTIME_DRIVERDEVICE_H
 #define SECTILE_RUNTIME_DRIVERDEVICE_H
 
+#include "ir/Symbol.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/DriverPool.h"
 #include "runtime/ForeignStreams.h"
@@ -426,7 +427,7 @@ protected:
   /// The kernel that a module was loaded for.
   std::shared_ptr<Kernel> kernelIn(const Artifact &artifact, void *module) {
     auto kernel = std::make_shared<Kernel>(artifact, retired, place, module);
-    check(table().moduleGetFunction(&kernel->function, module, artifact.entry.c_str()),
+    check(table().moduleGetFunction(&kernel->function, module, symbolOf(artifact.entry).c_str()),
           "finding kernel '" + artifact.entry + "' in its code");
     return kernel;
   }

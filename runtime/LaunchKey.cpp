@@ -1,6 +1,7 @@
 // Puts the launch index's keys together.
 #include "runtime/LaunchKey.h"
 #include "codegen/BuildId.h"
+#include "runtime/CacheEntry.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cstdlib>
 #include <string_view>
@@ -31,7 +32,7 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
   const auto objects = buildIdsBelow(code);
   if (!place || !objects)
     return std::nullopt;
-  std::string text = std::string(opening) + std::string(kernel.name) + "\ntarget " + target +
+  std::string text = std::string(opening) + onOneLine(kernel.name) + "\ntarget " + target +
                      "\noptions warps=" + std::to_string(options.warps) +
                      " stages=" + std::to_string(options.stages) +
                      " debug=" + std::to_string(options.debug) +

@@ -31,7 +31,8 @@ Expected<std::string> sectile::linkCodeObject(StringRef object) {
     static std::mutex oneAtATime;
     std::lock_guard lock(oneAtATime);
     raw_string_ostream out(errors);
-    const char *arguments[] = {"ld.lld",      "-shared", "--threads=1",
+    // A chip has no library that could define what is missing.
+    const char *arguments[] = {"ld.lld",      "-shared", "--no-undefined", "--threads=1",
                                input.c_str(), "-o",      output.c_str()};
     lld::Result result = lld::lldMain(arguments, out, out, {{lld::Gnu, &lld::elf::link}});
     if (result.retCode != 0 || !result.canRunAgain)

@@ -252,8 +252,9 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::NegFOp) -> Make { return [this](Args v) { return b.CreateFNeg(v[0]); }; })
       .Case([&](arith::MaximumFOp) { return intrinsic(Intrinsic::maximum); })
       .Case([&](arith::MinimumFOp) { return intrinsic(Intrinsic::minimum); })
-      .Case([&](arith::MaxNumFOp) { return intrinsic(Intrinsic::maxnum); })
-      .Case([&](arith::MinNumFOp) { return intrinsic(Intrinsic::minnum); })
+      // These take -0 for less than +0, as chips do and as constants are folded.
+      .Case([&](arith::MaxNumFOp) { return intrinsic(Intrinsic::maximumnum); })
+      .Case([&](arith::MinNumFOp) { return intrinsic(Intrinsic::minimumnum); })
       .Case([&](arith::CmpIOp o) -> Make {
         return [this, p = predicateOf(o.getPredicate())](Args v) {
           return b.CreateICmp(p, v[0], v[1]);

@@ -6,6 +6,7 @@
 #include "codegen/common/DebugLog.h"
 #include "codegen/common/Dots.h"
 #include "codegen/common/SmallFloats.h"
+#include "ir/Symbol.h"
 #include "passes/Kernel.h"
 #include "passes/LoopHints.h"
 #include "passes/Partitions.h"
@@ -37,8 +38,8 @@ LogicalResult KernelEmitter::run() {
     types.push_back(scalar);
   }
   auto *type = llvm::FunctionType::get(b.getVoidTy(), types, /*isVarArg=*/false);
-  kernel =
-      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, source.getName(), module);
+  kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
+                                  symbolOf(source.getName()), module);
   kernel->addFnAttr(llvm::Attribute::NoUnwind);
   kernel->addFnAttr("target-cpu", target.cpu);
   if (!target.features.empty())

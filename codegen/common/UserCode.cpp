@@ -163,7 +163,7 @@ LogicalResult KernelEmitter::emitInlineAsm(tile::InlineAsmOp op) {
 
 void KernelEmitter::emitExternCall(tile::ExternCallOp op) {
   llvm::FunctionCallee callee =
-      module.getOrInsertFunction(op.getSymbol(), typeOfCall(op, b.getContext()));
+      module.getOrInsertFunction(nameOfCallee(op), typeOfCall(op, b.getContext()));
   const Layout *layout = cta::layoutOf(op.getType());
   Registers values(layout ? layout->numRegisters() : 1);
   for (unsigned reg : distinctRegisters(op.getType())) {

@@ -119,8 +119,9 @@ Function *makeEntry(Function &kernel, VirtualObject &object) {
   LLVMContext &context = module.getContext();
   Type *pointer = PointerType::get(context, 0);
   auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, pointer}, false);
-  object.entry = "sectile_entry";
-  Function *entry = Function::Create(type, GlobalValue::ExternalLinkage, object.entry, module);
+  // Whatever the kernel and its libraries are named, the machine finds the entry.
+  Function *entry = Function::Create(type, GlobalValue::ExternalLinkage, "sectile_entry", module);
+  object.entry = entry->getName().str();
   entry->splice(entry->begin(), &kernel);
   IRBuilder<> builder(&entry->getEntryBlock(), entry->getEntryBlock().begin());
   Instruction *first = &entry->getEntryBlock().front();
@@ -257,20 +258,65 @@ void expandShortUpdates(Function &function) {
   }
 }
 
+// The calls of two intrinsics in a function.
+SmallVector<IntrinsicInst *> callsOf(Function &function, Intrinsic::ID first,
+                                     Intrinsic::ID second) {
+  SmallVector<IntrinsicInst *> calls;
+  for (Instruction &instruction : instructions(function))
+    if (auto *call = dyn_cast<IntrinsicInst>(&instruction))
+      if (call->getIntrinsicID() == first || call->getIntrinsicID() == second)
+        calls.push_back(call);
+  return calls;
+}
+
 // LLVM's maximum and minimum for x86 take a signalling NaN for a number where the other operand is
 // known to be one.
 void keepSignallingNaNs(Function &function) {
-  SmallVector<IntrinsicInst *> extrema;
-  for (Instruction &instruction : instructions(function))
-    if (auto *call = dyn_cast<IntrinsicInst>(&instruction))
-      if (call->getIntrinsicID() == Intrinsic::maximum ||
-          call->getIntrinsicID() == Intrinsic::minimum)
-        extrema.push_back(call);
-  for (IntrinsicInst *extremum : extrema) {
+  for (IntrinsicInst *extremum : callsOf(function, Intrinsic::maximum, Intrinsic::minimum)) {
     IRBuilder<> builder(extremum->getNextNode());
     Value *isNaN = builder.CreateFCmpUNO(extremum->getArgOperand(0), extremum->getArgOperand(1));
     Value *kept = builder.CreateSelect(isNaN, ConstantFP::getNaN(extremum->getType()), extremum);
     extremum->replaceUsesWithIf(kept, [&](Use &use) { return use.getUser() != kept; });
+  }
+}
+
+// LLVM for x86 gives NaN for a number and a NaN where it knows that the number is one.
+void expandExtrema(Function &function) {
+  for (IntrinsicInst *call : callsOf(function, Intrinsic::maximumnum, Intrinsic::minimumnum)) {
+    const bool isMaximum = call->getIntrinsicID() == Intrinsic::maximumnum;
+    IRBuilder<> b(call);
+    Type *type = call->getType();
+    Type *word = type->getWithNewType(b.getIntNTy(type->getScalarSizeInBits()));
+    Value *x = call->getArgOperand(0), *y = call->getArgOperand(1);
+    Value *isNoX = b.CreateFCmpUNO(x, x), *isNoY = b.CreateFCmpUNO(y, y);
+    Value *isFirst = isMaximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y);
+    Value *chosen = b.CreateSelect(b.CreateOr(isFirst, isNoY), x, y);
+    // Zeros are equal, and may differ in their signs.
+    Value *xBits = b.CreateBitCast(x, word), *yBits = b.CreateBitCast(y, word);
+    Value *joined = isMaximum ? b.CreateAnd(xBits, yBits) : b.CreateOr(xBits, yBits);
+    Value *result = b.CreateSelect(b.CreateFCmpOEQ(x, y), b.CreateBitCast(joined, type), chosen);
+    result = b.CreateSelect(b.CreateAnd(isNoX, isNoY), ConstantFP::getNaN(type), result);
+    call->replaceAllUsesWith(result);
+    call->eraseFromParent();
+  }
+}
+
+// LLVM for x86 loses the sign where the result is rounded to 16 bits and the sign is that of a
+// number of 16 bits in memory.
+void expandSigns(Function &function) {
+  for (IntrinsicInst *call : callsOf(function, Intrinsic::copysign, Intrinsic::copysign)) {
+    IRBuilder<> b(call);
+    Type *type = call->getType();
+    const unsigned bits = type->getScalarSizeInBits();
+    Type *word = type->getWithNewType(b.getIntNTy(bits));
+    auto masked = [&](unsigned operand, const APInt &mask) {
+      return b.CreateAnd(b.CreateBitCast(call->getArgOperand(operand), word),
+                         ConstantInt::get(word, mask));
+    };
+    Value *both =
+        b.CreateOr(masked(0, APInt::getSignedMaxValue(bits)), masked(1, APInt::getSignMask(bits)));
+    call->replaceAllUsesWith(b.CreateBitCast(both, type));
+    call->eraseFromParent();
   }
 }
 
@@ -401,6 +447,8 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
   StripDebugInfo(*module);
   expandShortUpdates(*entry);
   keepSignallingNaNs(*entry);
+  expandExtrema(*entry);
+  expandSigns(*entry);
   cutLongBlocks(*entry);
   listGlobals(*module);
 

@@ -36,7 +36,7 @@ static void addWrapper(Module &module, tile::ExternCallOp call, FunctionType *ty
     Value *bits = b.CreateTrunc(b.CreateLoad(word, at), bitsOf(number));
     arguments.push_back(b.CreateBitCast(bits, number));
   }
-  FunctionCallee callee = module.getOrInsertFunction(call.getSymbol(), type);
+  FunctionCallee callee = module.getOrInsertFunction(nameOfCallee(call), type);
   Value *result = b.CreateCall(callee, arguments);
   result = b.CreateZExt(b.CreateBitCast(result, bitsOf(type->getReturnType())), word);
   b.CreateStore(result, wrapper->getArg(1));

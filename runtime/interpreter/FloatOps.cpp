@@ -158,9 +158,11 @@ void addFloats(Table &table) {
   table["math.log2"] = unary<[](double x) { return std::log2(x); }>;
   table["math.log10"] = unary<[](double x) { return std::log10(x); }>;
   table["math.log1p"] = unary<[](double x) { return std::log1p(x); }>;
-  table["math.sin"] = unary<[](double x) { return std::sin(x); }>;
-  table["math.cos"] = unary<[](double x) { return std::cos(x); }>;
-  table["math.tan"] = unary<[](double x) { return std::tan(x); }>;
+  // The C library's own of f64 are several units off where large angles are near a quarter turn.
+  using Wide = long double;
+  table["math.sin"] = unary<[](double x) { return double(std::sin(Wide(x))); }>;
+  table["math.cos"] = unary<[](double x) { return double(std::cos(Wide(x))); }>;
+  table["math.tan"] = unary<[](double x) { return double(std::tan(Wide(x))); }>;
   table["math.asin"] = unary<[](double x) { return std::asin(x); }>;
   table["math.acos"] = unary<[](double x) { return std::acos(x); }>;
   table["math.atan"] = unary<[](double x) { return std::atan(x); }>;

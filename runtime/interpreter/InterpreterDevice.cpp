@@ -1,8 +1,13 @@
 // The interpreter as a device: kernels come as bytecode of `tile` IR, with its locations.
 #include "runtime/interpreter/InterpreterDevice.h"
+#include "codegen/KernelError.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "passes/Check.h"
 #include "runtime/interpreter/Watching.h"
 #include <cstring>
 
@@ -35,6 +40,37 @@ private:
 
 } // namespace
 
+/// What no chip takes is refused here too, in the same words: tiles that the threads of a block
+/// cannot share out, whether a warp has 32 or 64.
+static llvm::Error checkTiles(ModuleOp module, unsigned warps) {
+  llvm::Error refusal = llvm::Error::success();
+  auto fits = [&](ModuleOp checked, unsigned warpSize) {
+    std::optional<KernelError> first;
+    ScopedDiagnosticHandler collect(checked.getContext(), [&](Diagnostic &diagnostic) {
+      auto line = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+      if (!first)
+        first.emplace(KernelError::Kind::Kernel, line ? line.getFilename().str() : "",
+                      line ? line.getLine() : 0, diagnostic.str());
+      return success();
+    });
+    for (auto function : checked.getOps<func::FuncOp>())
+      if (failed(checkExtents(function, warps * warpSize)))
+        break;
+    llvm::consumeError(std::move(refusal));
+    refusal = first ? llvm::make_error<KernelError>(*first) : llvm::Error::success();
+    return !first;
+  };
+  auto fitsEither = [&](ModuleOp checked) { return fits(checked, 64) || fits(checked, 32); };
+  if (!fitsEither(module)) {
+    // A tile that nothing needs is not compiled.
+    OwningOpRef<ModuleOp> needed = module.clone();
+    IRRewriter rewriter(module.getContext());
+    (void)runRegionDCE(rewriter, needed->getOperation()->getRegions());
+    fitsEither(*needed);
+  }
+  return refusal;
+}
+
 InterpreterDevice::InterpreterDevice() {
   name = description = target = "interpreter";
   dlpackDevice = 1;
@@ -48,6 +84,8 @@ llvm::Expected<Artifact> InterpreterDevice::compile(ModuleOp module, const Compi
       if (isa<tile::AssertOp, tile::PrintOp>(op))
         op->erase();
     });
+  if (llvm::Error refusal = checkTiles(module, options.warps))
+    return refusal;
   if (auto libraries = vgpu::HostLibraries::compile(module); !libraries)
     return libraries.takeError();
   interpreter::Program program(module);

@@ -1,7 +1,6 @@
 // The same LLVM IR on a chip, for the tests of the virtual GPU.
 #include "Chip.h"
 #include "codegen/Optimizer.h"
-#include "codegen/common/PseudoIntrinsics.h"
 #include "ops/Devices.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/cuda/CudaDriver.h"
@@ -50,7 +49,6 @@ std::string assemble(const std::string &text, const Target &target, std::string 
       entry = function.getName().str();
   auto machine = llvm::cantFail(createTargetMachine(target));
   module->setDataLayout(machine->createDataLayout());
-  lowerPseudoIntrinsics(*module);
   return llvm::cantFail(emitAssembly(*module, *machine));
 }
 

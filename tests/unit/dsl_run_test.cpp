@@ -17,8 +17,6 @@ SECTILE_INSTANTIATE_ON(LanguageRun, "interpreter,virtual:sm_80,virtual:sm_90a,vi
 
 constexpr int count = 64;
 
-using test::uploaded;
-
 // Runs operations on x and y, all in one kernel, and gives their results as doubles, one row each.
 template <class T, class... Op>
 std::vector<std::vector<double>> run(const Device &device, const std::vector<T> &x,
@@ -31,7 +29,7 @@ std::vector<std::vector<double>> run(const Device &device, const std::vector<T> 
                   (store(out + (count * row++ + i), cast<double>(op(a, b))), ...);
                 }};
   auto result = device.allocate<double>(count * sizeof...(Op));
-  kernel.launch(device.stream(), 1, uploaded(device, x), uploaded(device, y), result);
+  kernel.launch(device.stream(), 1, device.upload(x), device.upload(y), result);
   const std::vector<double> all = result.download();
   std::vector<std::vector<double>> rows;
   for (size_t row = 0; row < sizeof...(Op); ++row)
@@ -437,7 +435,7 @@ TEST_P(LanguageRun, MasksOthersAndBools) {
   }
   auto y = device.allocate<half>(20);
   auto z = device.allocate<bool>(20);
-  kernel.launch(device.stream(), 1, device.upload(x), uploaded(device, flags), y, z, 20);
+  kernel.launch(device.stream(), 1, device.upload(x), device.upload(flags), y, z, 20);
   auto gotY = y.download();
   auto gotZ = z.download();
   for (size_t i = 0; i < 20; ++i) {

@@ -35,6 +35,20 @@ TEST_P(TensorCopies, DownloadsInTheOrderOfTheExtents) {
   EXPECT_EQ(bits.download(), (std::vector<bool>{true, false, false}));
 }
 
+TEST_P(TensorCopies, TakesTheBoolsThatItGives) {
+  const std::vector<bool> bits = {true, true, false, false}, others = {false, true, false, false};
+  const auto buffer = device.upload(bits);
+  EXPECT_EQ(buffer.download(), bits);
+  buffer.upload(others);
+  EXPECT_EQ(buffer.download(), others);
+  const auto flipped = tensor(buffer, {2, 2}).transpose();
+  flipped.upload(bits);
+  EXPECT_EQ(flipped.download(), bits);
+  EXPECT_EQ(buffer.download(), (std::vector<bool>{true, false, true, false}));
+  EXPECT_THROW(buffer.upload(std::vector<bool>(3)), Error);
+  EXPECT_THROW(flipped.upload(std::vector<bool>(3)), Error);
+}
+
 TEST_P(TensorCopies, UploadsBetweenOtherElements) {
   const auto buffer = device.upload(counted(7));
   tensor(buffer.slice(1, 6), {2, 2}, {3, 2}).upload(std::vector<float>{-1, -2, -3, -4});

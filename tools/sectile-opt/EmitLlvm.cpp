@@ -2,7 +2,6 @@
 #include "tools/sectile-opt/EmitLlvm.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/common/PseudoIntrinsics.h"
 #include "ir/Dialects.h"
 #include "ir/cta/Cta.h"
 #include "mlir/IR/AsmState.h"
@@ -60,7 +59,6 @@ int emitLlvmMain(int argc, char **argv) {
     llvm::outs() << **emitted;
     return 0;
   }
-  lowerPseudoIntrinsics(**emitted);
   auto assembly = emitAssembly(**emitted, **machine);
   if (!assembly)
     return fail(llvm::toString(assembly.takeError()));

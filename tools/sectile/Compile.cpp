@@ -1,5 +1,6 @@
 // `sectile compile`: a kernel's code for a target, at any stage.
 #include "codegen/Compiler.h"
+#include "ir/Symbol.h"
 #include "ir/Target.h"
 #include "kernels/Use.h"
 #include "tools/File.h"
@@ -34,11 +35,12 @@ std::vector<Part> partsOf(const std::vector<KernelCode> &codes, const std::strin
   std::vector<Part> parts;
   for (const KernelCode &code : codes) {
     const int count = ++seen[code.name];
-    const std::string title = code.name + (count > 1 ? "." + std::to_string(count) : "");
+    const std::string number = count > 1 ? "." + std::to_string(count) : "";
+    const std::string title = code.name + number;
     parts.push_back({&code, title,
                      path == "-"         ? ""
                      : codes.size() == 1 ? path
-                                         : pathOfPart(path, title)});
+                                         : pathOfPart(path, symbolOf(code.name) + number)});
   }
   return parts;
 }

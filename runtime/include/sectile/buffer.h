@@ -118,6 +118,15 @@ public:
     memory_.upload(source.data());
   }
 
+  void upload(const std::vector<bool> &source) const
+    requires std::same_as<T, bool>
+  {
+    if (source.size() != size())
+      detail::throwSizeMismatch("upload", size(), source.size());
+    const std::vector<unsigned char> bytes(source.begin(), source.end());
+    memory_.upload(bytes.data());
+  }
+
   // These two are work in the stream, and do not wait. The host must leave the elements alone until
   // it is done.
   void upload(const HostBuffer<T> &source, const Stream &stream) const {
@@ -183,6 +192,11 @@ Buffer<detail::HostElement<R>> Device::upload(const R &values) const {
   const std::span<const T> source(values);
   Buffer<T> buffer = allocate<T>(source.size());
   buffer.upload(source);
+  return buffer;
+}
+inline Buffer<bool> Device::upload(const std::vector<bool> &values) const {
+  Buffer<bool> buffer = allocate<bool>(values.size());
+  buffer.upload(values);
   return buffer;
 }
 

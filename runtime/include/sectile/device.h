@@ -91,6 +91,7 @@ public:
 
   template <Element T> Buffer<T> allocate(std::size_t count) const; // contents undefined
   template <detail::HostRange R> Buffer<detail::HostElement<R>> upload(const R &values) const;
+  Buffer<bool> upload(const std::vector<bool> &values) const; // whose elements are no bytes
 
   // Host memory that the device copies from and to while the host goes on.
   template <Element T> HostBuffer<T> allocate_host(std::size_t count) const;

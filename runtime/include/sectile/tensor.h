@@ -103,6 +103,14 @@ public:
       detail::throwElementsMismatch("upload", place(), source.size());
     detail::uploadTensor(place(), source.data());
   }
+  void upload(const std::vector<bool> &source) const
+    requires std::same_as<T, bool>
+  {
+    if (source.size() != detail::countElements(place()))
+      detail::throwElementsMismatch("upload", place(), source.size());
+    const std::vector<unsigned char> bytes(source.begin(), source.end());
+    detail::uploadTensor(place(), bytes.data());
+  }
   // A copy in new memory of a device, this one or another, with the same extents and strides. It is
   // ordered as Buffer::copy_from is.
   Tensor<std::remove_const_t<T>, N> to(const Device &device) const {

@@ -2,7 +2,6 @@
 #include "tests/fuzz/ir/Actions.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
-#include "codegen/common/PseudoIntrinsics.h"
 #include "ir/Dialects.h"
 #include "ir/Target.h"
 #include "ir/cta/Cta.h"
@@ -122,7 +121,6 @@ std::optional<std::string> emit(ModuleOp module, StringRef form) {
   optimize(**emitted, **machine);
   if (form == "optimized")
     return std::nullopt;
-  lowerPseudoIntrinsics(**emitted);
   llvm::consumeError(emitAssembly(**emitted, **machine).takeError());
   return std::nullopt;
 }

@@ -6,17 +6,6 @@
 
 namespace sectile::test {
 
-template <class T> Buffer<T> uploaded(const Device &device, const std::vector<T> &values) {
-  if constexpr (std::same_as<T, bool>) { // std::vector<bool> has no memory to copy
-    const std::vector<unsigned char> bytes(values.begin(), values.end());
-    auto buffer = device.allocate<bool>(bytes.size());
-    buffer.memory().upload(bytes.data());
-    return buffer;
-  } else {
-    return device.upload(values);
-  }
-}
-
 template <class T, class F> void eachOf(const Tile<T> &tile, F use) { use(tile); }
 template <class T, std::size_t N, class F> void eachOf(const std::array<T, N> &tiles, F use) {
   for (const T &tile : tiles)
@@ -42,8 +31,8 @@ std::vector<R> apply(const Device &device, F f, const std::vector<First> &first,
                 }};
   constexpr std::size_t most = 4;
   auto out = device.allocate<R>(first.size() * most);
-  kernel.launch(device.stream(), {static_cast<unsigned>(cdiv(n, block))}, uploaded(device, first),
-                uploaded(device, rest)..., out, n);
+  kernel.launch(device.stream(), {static_cast<unsigned>(cdiv(n, block))}, device.upload(first),
+                device.upload(rest)..., out, n);
   std::vector<R> all = out.download();
   all.resize(first.size() * static_cast<std::size_t>(results));
   return all;

@@ -59,7 +59,7 @@ std::vector<Out> runOn(const Device &device, const std::vector<In> &in, const Sh
                     store(y + numbersOf(result.shape()), cast<Stored>(result));
                 }};
   auto out = device.allocate<Stored>(results);
-  kernel.launch(device.stream(), 1, uploaded(device, in), out, {.warps = warps});
+  kernel.launch(device.stream(), 1, device.upload(in), out, {.warps = warps});
   const std::vector<Stored> got = out.download();
   return std::vector<Out>(got.begin(), got.end());
 }

@@ -130,6 +130,24 @@ TEST_P(Extern, LibrariesKeepTheirHelpersApart) {
   EXPECT_EQ(sums, (std::vector<std::int32_t>{604, -1208}));
 }
 
+// The kernel may be named as what it calls is, or as what that calls.
+TEST_P(Extern, KernelsHaveAnyName) {
+  Device device = Device::open(GetParam());
+  const std::string path = library("lib.bc");
+  for (const char *name : {"blend", "helper", "factor", "cube"}) {
+    SCOPED_TRACE(name);
+    Kernel kernel{name, [&](Ptr<std::int32_t> y) {
+                    auto x = load(y);
+                    store(y,
+                          extern_call<std::int32_t>("blend", path, x, x) +
+                              extern_call<std::int32_t>("blend", path, x, Tile<std::int32_t>(1)));
+                  }};
+    auto y = device.upload(std::vector<std::int32_t>{7});
+    kernel.launch(device.stream(), 1, y);
+    EXPECT_EQ(y.download()[0], 28 + 22);
+  }
+}
+
 // The message of the CompileError that a kernel's launch ends with.
 template <class F> std::string faultOf(const Device &device, F function, unsigned line) {
   Kernel kernel{"faulty", function};

@@ -1,4 +1,5 @@
 // `sectile cache show`: everything in a kernel's entry.
+#include "ir/Symbol.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
@@ -46,7 +47,7 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
                               {"shared_bytes", artifact.plan.sharedBytes},
                               {"compile_ms", artifact.compileMilliseconds}};
     if (!isHosted)
-      object["symbol"] = artifact.entry;
+      object["symbol"] = symbolOf(artifact.entry);
     printJson(std::move(object));
     return 0;
   }
@@ -64,7 +65,7 @@ int sectile::tool::runCacheShow(const CommandLine &line) {
   table.row({"compiler", kernel.key.compiler});
   table.row({"IR hash", artifact.irHash});
   table.row({"code", artifact.kind + " for " + artifact.target +
-                         (isHosted ? "" : ", symbol " + artifact.entry) + ", " +
+                         (isHosted ? "" : ", symbol " + symbolOf(artifact.entry)) + ", " +
                          std::to_string(artifact.bytes.size()) + " bytes"});
   table.row({"compiled in", milliseconds(artifact.compileMilliseconds)});
   table.row({"threads", std::to_string(artifact.plan.threads) + " of one block"});
