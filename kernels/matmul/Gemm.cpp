@@ -283,7 +283,8 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
       resolve(specOf(batched),
               {{"a", {{given.a.dtype, given.a.extents}, ""}},
                {"b", {{given.b.dtype, given.b.extents}, ""}}},
-              {{"precision", options.exact ? "exact" : "tf32"},
+              {{"trans_b", "false"},
+               {"precision", options.exact ? "exact" : "tf32"},
                {"schedule", options.schedule == GemmSchedule::stream_k ? "stream_k" : "tiles"}});
   if (given.hasResult) {
     Shape wanted{call.extent("M"), call.extent("N")};
