@@ -1,8 +1,9 @@
 // The library's main kernels as functions on tensors with types. Each is the call by name
 // (<sectile/library.h>) of the kernel that it is named after: it launches, does not wait, and
-// throws LaunchError for arguments that the kernel does not take. `to` gives the outputs to write
-// in place; what it leaves out is allocated, dense. A given output of another shape is refused.
-// Optional inputs are fields of the options.
+// throws LaunchError for arguments that the kernel does not take. `to` gives the memory of outputs;
+// what it leaves out is allocated, dense. A given output of another shape is refused, and one that
+// shares memory with other arguments, unless the kernel may overwrite that input. Optional inputs
+// are fields of the options.
 #pragma once
 #include <optional>
 #include <sectile/library.h>
