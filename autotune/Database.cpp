@@ -395,7 +395,8 @@ std::vector<Measurement> Database::lookup(const TuningKey &key) {
   return merged(utf8(key));
 }
 
-std::optional<Database::Neighbour> Database::nearest(const TuningKey &wanted) {
+void Database::nearby(const TuningKey &wanted,
+                      const std::function<bool(const Neighbour &)> &visit) {
   std::lock_guard lock(mutex);
   const TuningKey key = utf8(wanted);
   std::map<std::pair<double, ShapeKey>, TuningKey> byDistance;
@@ -406,10 +407,19 @@ std::optional<Database::Neighbour> Database::nearest(const TuningKey &wanted) {
   });
   for (const auto &[place, sibling] : byDistance) {
     std::vector<Measurement> measurements = merged(sibling);
-    if (!measurements.empty() && measurements.front().verdict == Verdict::Good)
-      return Neighbour{sibling, place.first, std::move(measurements)};
+    if (!measurements.empty() && measurements.front().verdict == Verdict::Good &&
+        !visit({sibling, place.first, std::move(measurements)}))
+      return;
   }
-  return std::nullopt;
+}
+
+std::optional<Database::Neighbour> Database::nearest(const TuningKey &key) {
+  std::optional<Neighbour> first;
+  nearby(key, [&](const Neighbour &neighbour) {
+    first = neighbour;
+    return false;
+  });
+  return first;
 }
 
 bool Database::record(const TuningKey &wanted, const Measurement &given) {

@@ -53,8 +53,11 @@ public:
     double distance; ///< sum over the extents of |log2 of their ratio|
     std::vector<Measurement> measurements;
   };
-  /// The nearest problem of the same kernel, code, device and dtypes, with the same extents by
-  /// name, of which a good measurement is known.
+  /// Visits the problems of the same kernel, code, device and dtypes, with the same extents by
+  /// name, of which a good measurement is known: the nearest first, until `visit` says false. It
+  /// must not use the database.
+  void nearby(const TuningKey &key, const std::function<bool(const Neighbour &)> &visit);
+  /// The nearest of these.
   std::optional<Neighbour> nearest(const TuningKey &key);
 
   /// Keeps a measurement, in place of an earlier one of the same configuration. False where it

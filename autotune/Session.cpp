@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -545,27 +544,6 @@ TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database
                       "' would be tuned in a capture, which tuning would end: tune or prepare it "
                       "before (sectile::prepare), or set SECTILE_AUTOTUNE=cached");
   return Session(task, options, store).run();
-}
-
-std::optional<size_t> bestOf(const std::vector<std::string> &names,
-                             const std::vector<Measurement> &known,
-                             const std::optional<std::string> &numerics) {
-  std::optional<size_t> best;
-  double time = std::numeric_limits<double>::infinity();
-  for (const Measurement &measurement : known) {
-    const auto found = std::find(names.begin(), names.end(), measurement.config);
-    if (measurement.verdict != Verdict::Good || found == names.end() ||
-        (numerics && measurement.numerics != *numerics))
-      continue;
-    const size_t candidate = static_cast<size_t>(found - names.begin());
-    // Of equals the first by name, as everywhere that lists them.
-    if (measurement.median < time ||
-        (measurement.median == time && names[candidate] < names[*best])) {
-      best = candidate;
-      time = measurement.median;
-    }
-  }
-  return best;
 }
 
 bool isTuned(const std::vector<std::string> &names, const std::vector<Measurement> &known,

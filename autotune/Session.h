@@ -32,11 +32,6 @@ TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
 /// the reference configuration throws.
 TuneReport tune(const TuningTask &task, const AutotuneOptions &options, Database &store);
 
-/// The fastest of those candidates that are known to be good; of these numerics, where they are
-/// given.
-std::optional<size_t> bestOf(const std::vector<std::string> &names,
-                             const std::vector<Measurement> &known,
-                             const std::optional<std::string> &numerics = std::nullopt);
 /// Whether the store knows as much as a tuning with these options would find out.
 bool isTuned(const std::vector<std::string> &names, const std::vector<Measurement> &known,
              const AutotuneOptions &options);

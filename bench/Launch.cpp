@@ -50,9 +50,9 @@ std::vector<LaunchCost> measureLaunches() {
   const auto x = device.allocate<float>(4096);
   const auto four = tensor(x, {2, 2, 16, 64});
   const auto three = tensor(x, {2, 2, 16});
-  const auto square = device.allocate<half>(64 * 64);
-  const auto operand = tensor(square, {64, 64});
-  const NamedTensors operands{{"a", operand}, {"b", operand}}, result{{"c", operand}};
+  const auto operand = tensor(device.allocate<half>(64 * 64), {64, 64}),
+             product = tensor(device.allocate<half>(64 * 64), {64, 64});
+  const NamedTensors operands{{"a", operand}, {"b", operand}}, result{{"c", product}};
   const PreparedCall prepared = prepare_kernel(device, "matmul", operands, {}, result);
   return {
       {"add", 4, fastest([&] { add.launch(device.stream(), 1, x, x, x, 4096, {.size = 128}); })},

@@ -1,5 +1,6 @@
 // Running a kernel of the registry on a caller's tensors.
 #include "autotune/Database.h"
+#include "kernels/Overlap.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
@@ -139,6 +140,7 @@ NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
           requireKept(*stream.impl());
           return allocate(device, type);
         });
+    checkOverlap(settled->call, placed.addresses);
     launchKernel(settled->call, settled->config, placed.memory, stream, placed.addresses);
     return outputs;
   } catch (const InputError &error) {
@@ -163,6 +165,7 @@ PreparedCall sectile::prepare_kernel(const Device &device, std::string_view name
     const Placement placed =
         placeArguments(settled->call, inputs, state->outputs,
                        [&](const TensorType &type) { return allocate(device, type); });
+    checkOverlap(settled->call, placed.addresses);
     state->bound = bindCall(settled->call, placed, settled->config, device);
     bool hasLaunched = false; // anything yet, as a part of this call
     for (detail::BoundLaunch &launch : state->bound.launches) {

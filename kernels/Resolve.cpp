@@ -60,6 +60,18 @@ public:
     }
   }
 
+  // The defaults that the inputs decide. `given` has no extents.
+  void defaults(Invocation given) {
+    for (const OptionSpec &spec : result.kernel->options) {
+      std::string &value = result.options.values[spec.name];
+      if (!spec.initial_by || !value.empty())
+        continue;
+      given.kernel = result.kernel;
+      given.options = result.options;
+      value = optionValue(spec, spec.initial_by(given));
+    }
+  }
+
   void inputNames(const std::map<std::string, GivenTensor> &inputs) {
     std::vector<ArgumentSpec> known;
     for (const ArgumentSpec &spec : result.kernel->arguments)
@@ -243,8 +255,25 @@ private:
       else if (known->second != extent)
         fail(axis + " is " + std::to_string(extent) + " in " + describe(who, shape) + ", but " +
              std::to_string(known->second) + " in " + extentFrom[axis] + "; " + spec.name + " is " +
-             bracketed(axes));
+             bracketed(axes) + otherOrders(spec));
     }
+  }
+
+  // How else an argument may be stored, by the kernel's flags.
+  std::string otherOrders(const ArgumentSpec &spec) const {
+    std::string text;
+    if (!spec.stored)
+      return text;
+    for (const OptionSpec &option : result.kernel->options) {
+      if (option.kind != OptionSpec::flag)
+        continue;
+      OptionValues others = result.options;
+      std::string &value = others.values[option.name];
+      value = value == "true" ? "false" : "true";
+      if (const auto axes = spec.stored(spec.axes, others); axes != axesOf(spec))
+        text += ", or " + bracketed(axes) + " with " + option.name + "=" + value;
+    }
+    return text;
   }
 
   static std::string describe(const std::string &who, const Shape &shape) {
@@ -268,6 +297,15 @@ Invocation resolve(const KernelSpec &kernel, const std::map<std::string, GivenTe
   Resolver resolver(kernel);
   resolver.options(options);
   resolver.inputNames(inputs);
+  Invocation dtypes;
+  for (const ArgumentSpec &spec : kernel.arguments) {
+    const auto given = inputs.find(spec.name);
+    const bool present = given != inputs.end();
+    dtypes.tensors.push_back({.dtype = present ? given->second.type.dtype : DType::float32,
+                              .shape = {},
+                              .present = present});
+  }
+  resolver.defaults(std::move(dtypes));
   bool derived = false;
   for (const ArgumentSpec &spec : kernel.arguments) {
     if (spec.output && !std::exchange(derived, true))
@@ -330,6 +368,8 @@ Invocation resolveTypical(const KernelSpec &kernel, std::string_view dtype,
     else
       tensor.dtype = usualTypeIn(planned, spec);
   }
+  resolver.defaults(planned);
+  planned.options = resolver.optionValues();
   // What is named holds for what follows from it, and against what follows from others.
   const auto named = [&](const std::string &axis) {
     auto given = std::find_if(extents.begin(), extents.end(),

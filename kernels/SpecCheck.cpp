@@ -60,8 +60,10 @@ private:
               "option '" + option.name + "' has choices, but its kind is another");
       require(option.kind != OptionSpec::choice || !option.choices.empty(),
               "option '" + option.name + "' has no choices");
+      require(!option.initial_by || option.initial.empty(),
+              "option '" + option.name + "' has both `initial` and `initial_by`");
       require(option.kind != OptionSpec::flag || option.initial == "true" ||
-                  option.initial == "false",
+                  option.initial == "false" || option.initial_by,
               "option '" + option.name + "' is a flag: it is true or false initially");
       if (!option.initial.empty())
         checkOption(kernel, option.name, option.initial);
@@ -85,6 +87,10 @@ private:
       add(names, one.name, "argument");
       hasOutput |= one.output;
       require(!one.output || !one.optional, who + " is an output: it is left out by `with`");
+      for (const std::string &input : one.over)
+        require(one.output && isInput(input),
+                who + " may be over '" + input +
+                    "': only outputs have `over`, and it names inputs");
       require(one.with.empty() || (one.output && isSwitch(one.with)),
               who + " has `with` = '" + one.with +
                   "': only outputs have it, and it names an optional input or a flag");
@@ -95,6 +101,11 @@ private:
     for (const auto *extents : {&kernel.typical, &kernel.small})
       for (const auto &[axis, extent] : *extents)
         require(extent >= 0, "axis " + axis + " has a negative extent");
+  }
+
+  bool isInput(const std::string &name) const {
+    return std::any_of(kernel.arguments.begin(), kernel.arguments.end(),
+                       [&](const ArgumentSpec &one) { return !one.output && one.name == name; });
   }
 
   bool isSwitch(const std::string &name) const {

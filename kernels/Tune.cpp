@@ -112,14 +112,16 @@ std::vector<KnownSpace> keysOf(const Invocation &call, const Device &device) {
   return spaces;
 }
 
-// Asks the database. Calls of one bucket may differ in what suits them: so a few are kept.
+// Asks the database. Calls of one bucket may differ in what suits them: so a few are kept, of the
+// bucket or of its neighbours.
 void look(const KernelSpec &kernel, std::vector<KnownSpace> &spaces) {
-  constexpr std::size_t most = 8;
+  constexpr std::size_t mostOfOne = 8, mostOfAll = 64;
   for (KnownSpace &space : spaces) {
     space.best.clear();
     if (!space.key)
       continue;
     const auto take = [&](const std::vector<autotune::Measurement> &measurements) {
+      const std::size_t most = space.best.size() + mostOfOne;
       for (const autotune::Measurement &measurement : measurements)
         if (measurement.verdict == autotune::Verdict::Good && space.best.size() < most)
           if (std::optional<Config> config = parseDescribed(kernel, measurement.config))
@@ -127,36 +129,44 @@ void look(const KernelSpec &kernel, std::vector<KnownSpace> &spaces) {
     };
     take(Database::get().lookup(*space.key));
     if (space.best.empty())
-      if (const auto nearest = Database::get().nearest(*space.key))
-        take(nearest->measurements);
+      Database::get().nearby(*space.key, [&](const Database::Neighbour &neighbour) {
+        take(neighbour.measurements);
+        return space.best.size() < mostOfAll;
+      });
   }
 }
 
-// The best that is known and a candidate of this call.
+// The best that is known and valid for this call.
 std::optional<Config> choose(const Invocation &call, const std::string &target,
                              std::span<const KnownSpace> known, const Config &own) {
   const KernelSpec &kernel = *call.kernel;
   const bool fixed = numerics() == Numerics::fixed;
+  const auto isOwnIn = [&](const SearchSpace &space, const Config &config) {
+    return std::all_of(space.axes.begin(), space.axes.end(), [&](const auto &axis) {
+      return config.at(axis.first) == own.at(axis.first);
+    });
+  };
+  // Each space may ask for fields of others. The own choice need not be of any space.
+  const auto holds = [&](const Config &config) {
+    return std::all_of(kernel.spaces.begin(), kernel.spaces.end(), [&](const SearchSpace &space) {
+      return isOwnIn(space, config) || !space.where || space.where(call, target, config);
+    });
+  };
   std::optional<Config> result;
   for (std::size_t i = 0; i < known.size(); ++i) {
     const SearchSpace &space = kernel.spaces[i];
     for (const auto &[config, order] : known[i].best) {
-      Config candidate = own;
+      Config alone = own, together = result.value_or(own);
       bool isOne = true;
       for (const auto &[field, values] : space.axes) {
-        candidate[field] = config.at(field);
+        alone[field] = together[field] = config.at(field);
         isOne &= std::find(values.begin(), values.end(), config.at(field)) != values.end();
       }
-      // The own choice need not be of the space.
-      isOne = isOne && (!space.where || space.where(call, target, candidate));
-      if (candidate != config || (!isOne && config != own) ||
-          (fixed && order != orderOf(kernel, own)))
-        continue;
-      if (!result)
-        result = own;
-      for (const auto &[field, values] : space.axes)
-        (*result)[field] = config.at(field);
-      break;
+      if (alone == config && (isOne || config == own) && holds(together) &&
+          (!fixed || order == orderOf(kernel, own))) {
+        result = std::move(together);
+        break;
+      }
     }
   }
   return result;

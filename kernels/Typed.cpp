@@ -88,15 +88,16 @@ AnyTensor detail::runMatmul(const Stream &stream, const AnyTensor &a, const AnyT
   addTensor(inputs, "row_scale", options.row_scale);
   addTensor(inputs, "column_scale", options.column_scale);
   addTensor(given, "c", to);
-  return run_kernel(stream, a.extents.size() == 3 ? "batched_matmul" : "matmul", inputs,
-                    {{"trans_a", text(options.trans_a)},
-                     {"trans_b", text(options.trans_b)},
-                     {"activation", nameOf(options.activation)},
-                     {"alpha", text(options.alpha)},
-                     {"beta", text(options.beta)},
-                     {"precision", options.exact ? "exact" : "tf32"},
-                     {"schedule", options.stream_k ? "stream_k" : "tiles"},
-                     {"out", out}},
+  KernelOptions words{{"trans_a", text(options.trans_a)},
+                      {"activation", nameOf(options.activation)},
+                      {"alpha", text(options.alpha)},
+                      {"beta", text(options.beta)},
+                      {"precision", options.exact ? "exact" : "tf32"},
+                      {"schedule", options.stream_k ? "stream_k" : "tiles"},
+                      {"out", out}};
+  if (options.trans_b)
+    words["trans_b"] = text(*options.trans_b);
+  return run_kernel(stream, a.extents.size() == 3 ? "batched_matmul" : "matmul", inputs, words,
                     given)
       .at("c");
 }

@@ -61,9 +61,13 @@ KernelSpec sectile::activationSpec() {
   KernelSpec spec;
   spec.name = "activation";
   spec.summary = "y = f(x), element by element";
-  spec.arguments = {
-      input(),
-      {.name = "y", .output = true, .axes = {"..."}, .like = "x", .doc = "the function's values"}};
+  spec.arguments = {input(),
+                    {.name = "y",
+                     .output = true,
+                     .axes = {"..."},
+                     .like = "x",
+                     .over = {"x"},
+                     .doc = "the function's values"}};
   spec.options = options();
   addElementsConfig(spec);
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
@@ -87,10 +91,14 @@ KernelSpec sectile::activationBackwardSpec() {
   KernelSpec spec;
   spec.name = "activation_backward";
   spec.summary = "dx = f'(x) dy, element by element";
-  spec.arguments = {
-      input(),
-      {.name = "dy", .axes = {"..."}, .like = "x", .doc = "gradient of y"},
-      {.name = "dx", .output = true, .axes = {"..."}, .like = "x", .doc = "gradient of x"}};
+  spec.arguments = {input(),
+                    {.name = "dy", .axes = {"..."}, .like = "x", .doc = "gradient of y"},
+                    {.name = "dx",
+                     .output = true,
+                     .axes = {"..."},
+                     .like = "x",
+                     .over = {"x", "dy"},
+                     .doc = "gradient of x"}};
   spec.options = options();
   addElementsConfig(spec);
   spec.factor = 3;

@@ -32,11 +32,12 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {{.name = from,
-                     .axes = {"..."},
-                     .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-                     .doc = fromDoc},
-                    {.name = to, .output = true, .axes = {"..."}, .like = from, .doc = toDoc}};
+  spec.arguments = {
+      {.name = from,
+       .axes = {"..."},
+       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
+       .doc = fromDoc},
+      {.name = to, .output = true, .axes = {"..."}, .like = from, .over = {from}, .doc = toDoc}};
   spec.options = {{.name = "p",
                    .kind = OptionSpec::number,
                    .initial = "0.5",

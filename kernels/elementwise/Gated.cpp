@@ -49,8 +49,10 @@ Activation gelu(const OptionValues &options) {
   return options.choice("approximate") == "tanh" ? Activation::gelu_tanh : Activation::gelu;
 }
 
-ArgumentSpec argument(const char *name, const char *doc, bool output = false) {
-  return {.name = name, .output = output, .axes = {"..."}, .like = "gate", .doc = doc};
+ArgumentSpec argument(const char *name, const char *doc, bool output = false,
+                      const std::vector<std::string> &over = {}) {
+  return {
+      .name = name, .output = output, .axes = {"..."}, .like = "gate", .over = over, .doc = doc};
 }
 
 KernelSpec begin(const char *name, const char *summary, KindOf kindOf) {
@@ -74,7 +76,7 @@ KernelSpec begin(const char *name, const char *summary, KindOf kindOf) {
 
 KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
   KernelSpec spec = begin(name, summary, kindOf);
-  spec.arguments.push_back(argument("y", "the gated values", true));
+  spec.arguments.push_back(argument("y", "the gated values", true, {"gate", "up"}));
   spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
                             Arithmetic arithmetic) {
     return std::vector{gatedReference(in[0], in[1], kindOf(call.options), arithmetic)};
@@ -94,8 +96,8 @@ KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
 KernelSpec backward(const char *name, const char *summary, KindOf kindOf) {
   KernelSpec spec = begin(name, summary, kindOf);
   spec.arguments.push_back(argument("dy", "gradient of y"));
-  spec.arguments.push_back(argument("dgate", "gradient of gate", true));
-  spec.arguments.push_back(argument("dup", "gradient of up", true));
+  spec.arguments.push_back(argument("dgate", "gradient of gate", true, {"gate", "up", "dy"}));
+  spec.arguments.push_back(argument("dup", "gradient of up", true, {"gate", "up", "dy"}));
   spec.factor = 3;
   spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
                             Arithmetic arithmetic) {

@@ -30,7 +30,12 @@ KernelSpec sectile::vectorAddSpec() {
        .dtypes = {DType::float32, DType::float16, DType::bfloat16, DType::float64},
        .doc = "any shape"},
       {.name = "y", .axes = {"..."}, .like = "x", .doc = "the same shape"},
-      {.name = "z", .output = true, .axes = {"..."}, .like = "x", .doc = "the sum"},
+      {.name = "z",
+       .output = true,
+       .axes = {"..."},
+       .like = "x",
+       .over = {"x", "y"},
+       .doc = "the sum"},
   };
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

@@ -1,6 +1,7 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share, split
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
+#include "kernels/Overlap.h"
 #include "kernels/Tune.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
@@ -283,7 +284,8 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
       resolve(specOf(batched),
               {{"a", {{given.a.dtype, given.a.extents}, ""}},
                {"b", {{given.b.dtype, given.b.extents}, ""}}},
-              {{"precision", options.exact ? "exact" : "tf32"},
+              {{"trans_b", "false"},
+               {"precision", options.exact ? "exact" : "tf32"},
                {"schedule", options.schedule == GemmSchedule::stream_k ? "stream_k" : "tiles"}});
   if (given.hasResult) {
     Shape wanted{call.extent("M"), call.extent("N")};
@@ -293,6 +295,13 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
       throw InputError("gemm: c is " + toString(given.c.extents) + ", but a " +
                        toString(given.a.extents) + " times b " + toString(given.b.extents) +
                        " is " + toString(wanted));
+    const auto layoutOf = [](const AnyTensor &tensor) {
+      return StridedArray{tensor.address, size_of(tensor.dtype), tensor.extents, tensor.strides};
+    };
+    for (const AnyTensor *operand : {&given.a, &given.b})
+      if (overlap(layoutOf(given.c), layoutOf(*operand)))
+        throw InputError(std::string("gemm: c overlaps ") + (operand == &given.a ? "a" : "b") +
+                         " in memory; it needs memory of its own");
   }
   // How an operand is stored shows in its strides, and settles what suits it.
   auto isTransposed = [](const AnyTensor &matrix) {

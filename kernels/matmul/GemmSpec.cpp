@@ -267,7 +267,8 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                      .stored = swappedBy("trans_b"),
                      .like = "a",
                      .sample = sampleBytes,
-                     .doc = "last two axes the other way round with trans_b"}};
+                     .doc = "last two axes the other way round with trans_b, as is the default of "
+                            "fp8 and int8"}};
   for (ArgumentSpec &argument : epilogueInputs(stack("B", "M", "N")))
     spec.arguments.push_back(std::move(argument));
   spec.arguments.push_back({.name = "c",
@@ -278,20 +279,25 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                                   return outputType(call.dtype("a"), call.options,
                                                     epilogueParts(call).any());
                                 },
+                            .over = {"residual"},
                             .doc = "accumulated in f32, of i8 in i32"});
-  spec.options = {{.name = "trans_a",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "a is stored transposed"},
-                  {.name = "trans_b",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "b is stored transposed"},
-                  {.name = "precision",
-                   .kind = OptionSpec::choice,
-                   .initial = "tf32",
-                   .choices = {"tf32", "exact"},
-                   .doc = "exact: f32 products not through tf32, fp8 products summed in f32"}};
+  spec.options = {
+      {.name = "trans_a",
+       .kind = OptionSpec::flag,
+       .initial = "false",
+       .doc = "a is stored transposed"},
+      {.name = "trans_b",
+       .kind = OptionSpec::flag,
+       .initial = "",
+       // Matrix units multiply 8 bits along K alone.
+       .initial_by =
+           [](const Invocation &call) { return size_of(call.dtype("a")) == 1 ? "true" : "false"; },
+       .doc = "b is stored transposed; default true for fp8 and int8, else false"},
+      {.name = "precision",
+       .kind = OptionSpec::choice,
+       .initial = "tf32",
+       .choices = {"tf32", "exact"},
+       .doc = "exact: f32 products not through tf32, fp8 products summed in f32"}};
   for (OptionSpec &option : epilogueOptions())
     spec.options.push_back(std::move(option));
   spec.options.push_back({.name = "schedule",

@@ -165,7 +165,7 @@ KernelSpec sectile::scaledMatmulSpec() {
        .stored = swappedBy("trans_b"),
        .like = "a",
        .sample = sampleOperand,
-       .doc = "[N, K] with trans_b"},
+       .doc = "[N, K] unless trans_b is false"},
       {.name = "a_scales",
        .axes = {"1|M", "Sk"},
        .dtypes = {DType::float32},
@@ -176,14 +176,15 @@ KernelSpec sectile::scaledMatmulSpec() {
        .stored = swappedBy("trans_b"),
        .dtypes = {DType::float32},
        .sample = sampleScales,
-       .doc = "of block_k by block_n elements of b; [Sn, Sk] with trans_b"},
+       .doc = "of block_k by block_n elements of b; [Sn, Sk] unless trans_b is false"},
   };
   for (ArgumentSpec &argument : scaledResult("accumulated in f32, within a block of i8 in i32"))
     spec.arguments.push_back(std::move(argument));
   spec.options = {{.name = "trans_b",
                    .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "b and its scales are stored transposed"},
+                   .initial = "true",
+                   .doc = "b and its scales are stored transposed; matrix units multiply 8 bits "
+                          "along K alone"},
                   {.name = "block_k",
                    .kind = OptionSpec::integer,
                    .initial = "128",

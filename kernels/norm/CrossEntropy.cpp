@@ -304,6 +304,7 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
                             .output = true,
                             .axes = {"...", "V"},
                             .like = "logits",
+                            .over = {"logits"},
                             .doc = "gradient of the logits; 0 in rows that are ignored"});
   fill(spec, 2048);
   spec.factor = 3;

@@ -141,6 +141,7 @@ KernelSpec sectile::groupNormSpec() {
        .output = true,
        .axes = {"B", "C", "..."},
        .like = "x",
+       .over = {"x"},
        .doc = "the normalised channels"},
       {.name = "mean",
        .output = true,

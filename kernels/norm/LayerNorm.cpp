@@ -103,6 +103,7 @@ KernelSpec sectile::layerNormSpec() {
        .output = true,
        .axes = {"...", "N"},
        .like = "x",
+       .over = {"x"},
        .doc = "the normalised rows"},
       {.name = "mean",
        .output = true,

@@ -223,6 +223,7 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
        .output = true,
        .axes = rows,
        .like = "x",
+       .over = centred ? std::vector<std::string>{"dy"} : std::vector<std::string>{"dy", "dh"},
        .doc = centred ? "gradient of x" : "gradient of x, and of the residual: the same"});
   auto addSum = [&](const std::string &of) {
     add({.name = "d" + of,

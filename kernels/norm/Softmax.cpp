@@ -73,7 +73,12 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
        .axes = {"...", "N"},
        .dtypes = {DType::float32, DType::float16, DType::bfloat16},
        .doc = "any number of rows, of any length; a row of -inf gives NaN"},
-      {.name = "y", .output = true, .axes = {"...", "N"}, .like = "x", .doc = result},
+      {.name = "y",
+       .output = true,
+       .axes = {"...", "N"},
+       .like = "x",
+       .over = {"x"},
+       .doc = result},
   };
   configureRows(spec, "N", 16384);
   spec.typical = {{"...", 1024}, {"N", 1024}};

@@ -74,7 +74,12 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
            },
        .doc = given},
       {.name = "dy", .axes = {"...", "N"}, .like = "y", .doc = "gradient of y"},
-      {.name = "dx", .output = true, .axes = {"...", "N"}, .like = "y", .doc = "gradient of x"},
+      {.name = "dx",
+       .output = true,
+       .axes = {"...", "N"},
+       .like = "y",
+       .over = {"y", "dy"},
+       .doc = "gradient of x"},
   };
   spec.factor = 3;
   configureRows(spec, "N", logarithm ? 16384 : 8192);

@@ -121,7 +121,12 @@ KernelSpec forwardSpec(bool table) {
       positionsArgument(),
       {.name = "w", .optional = true, .axes = {"H"}, .like = "x", .doc = "weight of a layer norm"},
       {.name = "b", .optional = true, .axes = {"H"}, .like = "x", .doc = "its bias"},
-      {.name = "y", .output = true, .axes = axes, .like = "x", .doc = "the sum, or its layer norm"},
+      {.name = "y",
+       .output = true,
+       .axes = axes,
+       .like = "x",
+       .over = {"x"},
+       .doc = "the sum, or its layer norm"},
       {.name = "mean",
        .output = true,
        .with = "w",
@@ -171,6 +176,10 @@ KernelSpec forwardSpec(bool table) {
   spec.apply = [table](Use &use) {
     AbsoluteConfig chosen = absoluteConfig(use, table);
     chosen.batches = use.field("batches");
+    if (chosen.batches > 1 && chosen.given)
+      throw InputError(use.call.kernel->name + ": configuration field 'batches' is " +
+                       std::to_string(chosen.batches) +
+                       ", but with positions each batch has rows of its own");
     const AddPositionsOptions options = absoluteOptions(use.call, table);
     const Grid grid(ceilDiv(use.call.extent("S"), chosen.m),
                     ceilDiv(use.call.extent("B"), chosen.batches));

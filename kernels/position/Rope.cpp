@@ -71,6 +71,7 @@ KernelSpec makeSpec(bool back) {
        .axes = axes,
        .stored = stored,
        .like = back ? "dy" : "x",
+       .over = {back ? "dy" : "x"},
        .doc = back ? "gradient of x" : "the rows turned"},
   };
   spec.options = rotationOptions();

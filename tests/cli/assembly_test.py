@@ -18,9 +18,9 @@ SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
-    "scaled_matmul trans_b=true f8e4m3": 16,
-    "scaled_matmul persistent=1 f8e4m3": 36,
-    "scaled_matmul persistent=1 bias f8e4m3": 40,
+    "scaled_matmul f8e4m3": 16,
+    "scaled_matmul persistent=1 f8e4m3": 16,
+    "scaled_matmul persistent=1 bias f8e4m3": 20,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
@@ -35,7 +35,11 @@ KNOWN_SPILLS = {
 }
 
 # Kernels of which the assembler puts a wait in: where a dot's result goes around the loop, once in four blocks of K.
-KNOWN_WAITS = {"scaled_matmul trans_b=true f8e4m3"}
+KNOWN_WAITS = {
+    "scaled_matmul f8e4m3",
+    "scaled_matmul persistent=1 f8e4m3",
+    "scaled_matmul persistent=1 bias f8e4m3",
+}
 
 
 def assembler():
@@ -86,8 +90,9 @@ def cases(kernel):
     along_k = ["f8e4m3"] if "f8e4m3" in dtypes[1:] else []
     options = [()]
     for option in ("trans_a", "trans_b", "causal"):
-        if re.search(rf"^  {option} +true", text, re.M):
-            options = [(*before, *more) for before in options for more in ((), ("--opt", f"{option}=true"))]
+        if found := re.search(rf"^  {option} +true, false +default (\w+)", text, re.M):
+            other = "false" if found[1] == "true" else "true"
+            options = [(*before, *more) for before in options for more in ((), ("--opt", f"{option}={other}"))]
     axes = re.findall(r"\w+", " ".join(re.findall(r"\[([^\]]*)\]", text)))
     widths = [axis for axis in ("D", "Dv") if axis in axes]
     shapes = [("--shape", ",".join(f"{axis}={width}" for axis in widths)) for width in WIDTHS] if widths else [()]
@@ -106,7 +111,7 @@ def cases(kernel):
         if re.search(r"^  schedule +", text, re.M):
             yield kernel, *part, "--opt", "schedule=stream_k", "--with", "bias", *dtype
         for other in along_k:
-            yield kernel, *part, *shapes[-1], "--opt", "trans_b=true", "--dtype", other
+            yield kernel, *part, *shapes[-1], "--dtype", other
 
 
 def ptx_of(words, file):

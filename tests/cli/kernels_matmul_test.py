@@ -50,8 +50,10 @@ def test_quantized_matmul():
 
 
 def test_scaled_matmul():
-    run("scaled_matmul", [file("a", (5, 70), "|i1"), file("b", (70, 9), "|i1"), file("a_scales", (5, 3)),
-                          file("b_scales", (3, 2)), file("bias", (9,))], "block_k=32", "block_n=8", "out=f32")
+    files = [file("a", (5, 70), "|i1"), file("a_scales", (5, 3)), file("bias", (9,))]
+    words = ["block_k=32", "block_n=8", "out=f32"]
+    run("scaled_matmul", files + [file("b", (9, 70), "|i1"), file("b_scales", (2, 3))], *words)
+    run("scaled_matmul", files + [file("b", (70, 9), "|i1"), file("b_scales", (3, 2))], "trans_b=false", *words)
 
 
 def test_mx_matmul():

@@ -3,6 +3,7 @@
 #include "kernels/Tune.h"
 #include "tests/unit/Processes.h"
 #include <gtest/gtest.h>
+#include <sectile/register_kernel.h>
 #include <thread>
 
 using namespace sectile;
@@ -71,6 +72,58 @@ TEST_F(AutotuneBuckets, CallsOfOneBucketShareWhatIsKnownAndSuitsThem) {
     }
     setenv("SECTILE_AUTOTUNE", "off", 1);
     EXPECT_EQ(configFor(softmax(60), device), spec().defaults(softmax(60), "sm_90a"));
+  });
+  EXPECT_EQ(status, 0);
+}
+
+struct RowConfig {
+  int block = 64;
+  bool single = false; // a row fits a block
+};
+SECTILE_CONFIG(RowConfig, block, single)
+
+Kernel rowSums{"row_sums", [](View<const float, 2> x, View<float, 1> y, const RowConfig &config) {
+                 auto row = program_id(0);
+                 auto from = x.at(row).tile(config.block);
+                 auto sums = zeros<float>(config.block);
+                 for (auto i : range(0, config.single ? Int(1) : cdiv(x.extent(1), config.block)))
+                   sums += from.load(i);
+                 y.tile(1).store(row, expand(sum(sums), 0));
+               }};
+
+// A configuration that holds a whole row, of a kernel that a user describes.
+TEST_F(AutotuneBuckets, ARowInOneBlockIsNotTakenForLongerRows) {
+  const int status = inProcess([] {
+    KernelSpec spec;
+    spec.name = "row_sums";
+    spec.summary = "y = the sum of each row";
+    spec.arguments = {{.name = "x", .axes = {"M", "N"}, .dtypes = {DType::float32}},
+                      {.name = "y", .output = true, .axes = {"M"}, .like = "x"}};
+    spec.typical = {{"M", 4}, {"N", 100}};
+    spec.configure<RowConfig>();
+    spec.spaces = {{.axes = {{"block", {64, 192, 256}}, {"single", {0, 1}}},
+                    .where = [](const Invocation &call, const std::string &, const Config &config) {
+                      return !config.at("single") || config.at("block") >= call.extent("N");
+                    }}};
+    spec.apply = [](Use &use) {
+      use(rowSums, use.call.extent("M"), use.tensor<float, 2>("x"), use.tensor<float, 1>("y"),
+          use.config_as<RowConfig>());
+    };
+    register_kernel(std::move(spec));
+    const Device device = Device::open("virtual:sm_90a");
+    AutotuneOptions options;
+    options.quiet = true;
+    const auto of = [&](std::int64_t n) {
+      return resolveTypical(findKernel("row_sums"), "", {{"N", n}}, {});
+    };
+    tuneKernel(of(150), device, options);
+    ASSERT_EQ(configFor(of(150), device).at("single"), 1) << "else this test shows nothing";
+    for (const std::int64_t n : {150, 192, 250, 256, 300, 1000, 64}) { // 129 to 256 are one bucket
+      const auto x = device.upload(std::vector<float>(static_cast<std::size_t>(4 * n), 1));
+      const NamedTensors out = run_kernel(device.stream(), "row_sums", {{"x", tensor(x, {4, n})}});
+      EXPECT_EQ(Buffer<float>(out.at("y").memory).download(),
+                std::vector<float>(4, static_cast<float>(n)));
+    }
   });
   EXPECT_EQ(status, 0);
 }

@@ -158,6 +158,14 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
               HasSubstr("an axis '-3', which is no name"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[0].initial = "c"; }),
               HasSubstr("option 'mode' cannot be 'c'; it can be a, b"));
+  EXPECT_THAT(refusal([](KernelSpec &spec) {
+                spec.options[1].initial_by = [](const Invocation &) { return "true"; };
+              }),
+              HasSubstr("option 'on' has both `initial` and `initial_by`"));
+  EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.back().over = {"nothing"}; }),
+              HasSubstr("may be over 'nothing': only outputs have `over`, and it names inputs"));
+  EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.front().over = {"x"}; }),
+              HasSubstr("only outputs have `over`, and it names inputs"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].initial = ""; }),
               HasSubstr("option 'on' is a flag"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].name = "mode"; }),

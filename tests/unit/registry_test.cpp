@@ -200,7 +200,7 @@ TEST(Resolve, ShapesAreChecked) {
               AllOf(HasSubstr("K is 4 in b"), HasSubstr("3 in a")));
   EXPECT_THAT(
       refusal("matmul", {{"a", tensor({2, 3})}, {"b", tensor({3, 5})}}, {{"trans_b", "true"}}),
-      HasSubstr("b is [N, K]"));
+      HasSubstr("b is [N, K], or [K, N] with trans_b=false"));
   EXPECT_THAT(refusal("softmax", {{"x", tensor({})}}), HasSubstr("at least 1 axis: [..., N]"));
   EXPECT_THAT(refusal("vector_add", {{"x", tensor({2, 3})}, {"y", tensor({3, 2})}}),
               HasSubstr("does not fit x ('file.npy') [2, 3]"));

@@ -51,7 +51,8 @@ std::string shapeText(const Invocation &call) {
     add("...=" + std::to_string(elementCount(call.leading)));
   add(std::string(name_of(call.tensors.front().dtype)));
   for (const OptionSpec &spec : call.kernel->options)
-    if (const std::string &value = call.options.values.at(spec.name); value != spec.initial)
+    if (const std::string &value = call.options.values.at(spec.name);
+        value != (spec.initial_by ? spec.initial_by(call) : spec.initial))
       add(spec.name + "=" + value);
   std::string with;
   for (const ArgumentSpec &spec : call.kernel->arguments)

@@ -45,7 +45,10 @@ static void printKernel(const KernelSpec &kernel) {
     for (const std::string &sample : spec.samples)
       values += (&sample == &spec.samples.front() ? ", as " : ", ") + sample;
     options.row({"  " + spec.name, values,
-                 spec.initial.empty() ? "no default" : "default " + spec.initial, spec.doc});
+                 spec.initial_by        ? "default by the inputs"
+                 : spec.initial.empty() ? "no default"
+                                        : "default " + spec.initial,
+                 spec.doc});
   }
   options.print(std::cout);
   std::cout

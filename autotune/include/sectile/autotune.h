@@ -8,7 +8,7 @@ namespace sectile {
 
 namespace detail {
 
-// What of an Autotuner needs no types. Candidate 0 is the reference configuration.
+// What of an Autotuner needs no types. Candidate 0 is the kernel's own configuration.
 class AutotunerBase {
 public:
   AutotunerBase(const AutotunerBase &) = delete;
@@ -16,15 +16,18 @@ public:
 
 protected:
   using Bind = std::function<BoundLaunch(std::size_t candidate)>;
+  // Whether a candidate is valid for a launch.
+  using Holds = std::function<bool(std::size_t candidate, const LaunchArguments &)>;
 
   AutotunerBase(const KernelBase &kernel, AutotuneOptions options);
   ~AutotunerBase();
-  void setNames(std::vector<std::string> names);
+  // `holds` null: all are valid for all launches. `captures` as Space says it.
+  void setCandidates(std::vector<std::string> names, Holds holds, bool captures);
 
   // The candidate that launches of these arguments take from now on, if that is settled.
   std::optional<std::size_t> settled(const Stream &stream, const std::uint64_t *words) const;
   // Settles it: looks it up, tunes.
-  std::size_t settle(const Stream &stream, const Bind &bind);
+  std::size_t settle(const Stream &stream, const std::uint64_t *words, const Bind &bind);
   TuneReport tune(const Stream &stream, const Bind &bind);
   std::size_t bestKnown(const Stream &stream, const Bind &bind) const;
 
@@ -49,13 +52,15 @@ public:
 
   // Launches the kernel with the best configuration for such arguments. Where none is known, the
   // first launch tunes (SECTILE_AUTOTUNE=on), or takes the best of the nearest bucket (cached).
-  // `grid` is a function of the configuration, or a grid.
+  // Throws LaunchError if the space's predicates hold for no candidate. `grid` is a function of the
+  // configuration, or a grid.
   template <class G> void launch(const Stream &stream, const G &grid, const Arg<I> &...arguments) {
     std::uint64_t words[1 + Signature::first.back()];
     [[maybe_unused]] std::uint64_t *next = words;
     ((next = arguments.pack(next)), ...);
     const std::optional<std::size_t> known = settled(stream, words);
-    const Choice &choice = choices_[known ? *known : settle(stream, binder(grid, arguments...))];
+    const Choice &choice =
+        choices_[known ? *known : settle(stream, words, binder(grid, arguments...))];
     if constexpr (Signature::has_config)
       kernel_.launch(stream, gridOf(grid, choice), arguments..., choice.config, choice.options);
     else
@@ -74,7 +79,8 @@ public:
     return choices_[bestKnown(stream, binder(Grid(), arguments...))];
   }
 
-  // The candidates, the reference configuration first.
+  // The candidates, the kernel's own configuration first. A launch or a tuning uses those that are
+  // valid for its arguments; the first of these is its reference configuration.
   const std::vector<Choice> &candidates() const { return choices_; }
 
 protected:
@@ -86,7 +92,12 @@ protected:
     add(reference, names);
     for (auto &[config, launch] : space.candidates(Config{}, kernel.options()))
       add({config, launch}, names);
-    setNames(std::move(names));
+    Holds holds;
+    if (space.asks_arguments())
+      holds = [this, space](std::size_t candidate, const LaunchArguments &arguments) {
+        return space.holds(choices_[candidate].config, choices_[candidate].options, arguments);
+      };
+    setCandidates(std::move(names), std::move(holds), space.captures());
   }
 
 private:

@@ -4,6 +4,8 @@
 #include <functional>
 #include <initializer_list>
 #include <sectile/kernel.h>
+#include <sectile/tuning.h>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,9 @@ namespace detail {
 template <class Config> using Setting = std::function<void(Config &, LaunchOptions &)>;
 template <class Config>
 using Constraint = std::function<bool(const Config &, const LaunchOptions &)>;
+template <class Config>
+using LaunchConstraint =
+    std::function<bool(const Config &, const LaunchOptions &, const LaunchArguments &)>;
 
 // Of an axis that sets warps or stages, which fits every kernel.
 using LaunchSetting = std::function<void(LaunchOptions &)>;
@@ -66,16 +71,49 @@ public:
   friend Space operator*(Space a, const Space &b) {
     a.axes_.insert(a.axes_.end(), b.axes_.begin(), b.axes_.end());
     a.constraints_.insert(a.constraints_.end(), b.constraints_.begin(), b.constraints_.end());
+    a.launchConstraints_.insert(a.launchConstraints_.end(), b.launchConstraints_.begin(),
+                                b.launchConstraints_.end());
+    a.captures_ |= b.captures_;
     return a;
   }
 
-  // Leaves out what the predicate does not hold for. It takes (const Config &, const LaunchOptions
-  // &), the latter with the warps and stages that the candidate runs with.
-  Space where(detail::Constraint<Config> holds) const {
+  // Leaves out the candidates for which the predicate does not hold. It takes (const Config &,
+  // const LaunchOptions &), the latter with the warps and stages that the candidate runs with.
+  //
+  // Whether a candidate is right may depend on the launch, as where a block must hold a whole row.
+  // Then the predicate also takes (const LaunchArguments &). The tuner asks it for every launch,
+  // and no launch or tuning uses a configuration that it does not hold for, the kernel's own
+  // included. Several threads may ask it at once.
+  //
+  // A predicate without arguments is asked once, when the tuner is made. If it captures variables,
+  // it may depend on a shape that the tuner cannot see. Each shape is then tuned by itself.
+  template <class Predicate> Space where(Predicate holds) const {
     Space result = *this;
-    result.constraints_.push_back(std::move(holds));
+    if constexpr (std::is_invocable_r_v<bool, Predicate &, const Config &, const LaunchOptions &,
+                                        const LaunchArguments &>) {
+      result.launchConstraints_.push_back(std::move(holds));
+    } else {
+      static_assert(
+          std::is_invocable_r_v<bool, Predicate &, const Config &, const LaunchOptions &>,
+          "the predicate of a space takes (const Config &, const LaunchOptions &) and, if it "
+          "depends on the launch, (const LaunchArguments &), and returns a bool");
+      result.captures_ |= !std::is_empty_v<Predicate> && !std::is_pointer_v<Predicate>;
+      result.constraints_.push_back(std::move(holds));
+    }
     return result;
   }
+
+  // Whether a predicate takes the launch's arguments, and whether all those hold for some.
+  bool asks_arguments() const { return !launchConstraints_.empty(); }
+  bool holds(const Config &config, const LaunchOptions &options,
+             const LaunchArguments &arguments) const {
+    for (const auto &constraint : launchConstraints_)
+      if (!constraint(config, options, arguments))
+        return false;
+    return true;
+  }
+  // Whether a predicate that takes no arguments captures variables.
+  bool captures() const { return captures_; }
 
   // Every candidate, the last axis changing fastest. `base` says what the axes do not, `usual` the
   // warps and stages of a candidate that says neither.
@@ -127,6 +165,8 @@ public:
 private:
   std::vector<std::vector<detail::Setting<Config>>> axes_;
   std::vector<detail::Constraint<Config>> constraints_;
+  std::vector<detail::LaunchConstraint<Config>> launchConstraints_;
+  bool captures_ = false;
 };
 
 template <class Config> Space<Config> operator*(const Space<Config> &a, const LaunchSpace &b) {

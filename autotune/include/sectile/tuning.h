@@ -49,8 +49,9 @@ constexpr std::int64_t next_power_of_two(std::int64_t n) {
   return power;
 }
 
-// The arguments of a launch, as a bucket rule sees them: the fields of a struct among the kernel's
-// parameters count one by one. Both throw LaunchError where the argument is of another kind.
+// The arguments of a launch, as a bucket rule and the predicate of a space see them: by position
+// among the kernel's parameters, where the fields of a struct count one by one. Both throw
+// LaunchError if the argument is of another kind.
 class LaunchArguments {
 public:
   LaunchArguments(std::span<const detail::ArgSpec> specs, const std::uint64_t *words)
@@ -73,7 +74,7 @@ private:
 NamedExtents power_of_two_bucket(const LaunchArguments &arguments);
 
 struct AutotuneOptions {
-  // Launches of one bucket share their best configuration.
+  // Launches of one bucket share their measurements, and the best configuration that is valid.
   std::function<NamedExtents(const LaunchArguments &)> bucket = power_of_two_bucket;
 
   Strategy strategy = Strategy::exhaustive;

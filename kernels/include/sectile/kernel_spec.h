@@ -45,6 +45,9 @@ struct ArgumentSpec {
   // Fills the array with realistic contents for tuning and benchmarks. By default, floating-point
   // arrays hold standard normal numbers, and integer arrays zeros.
   std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
+  // Inputs that a caller may overwrite with this output: the given output may be such an input's
+  // memory, element for element. Calls with any other overlap of an output are refused.
+  std::vector<std::string> over = {};
   std::string doc = "";
 };
 
@@ -60,6 +63,9 @@ struct OptionSpec {
   std::string name;
   Kind kind;
   std::string initial; // the default; empty: the kernel computes one from the arguments (see doc)
+  // Computes a default on which the order of stored axes depends. The call has the dtypes of the
+  // inputs and which of them are given, but no extents. `initial` must be empty then.
+  std::function<std::string(const Invocation &)> initial_by = nullptr;
   std::vector<std::string> choices = {};
   std::vector<std::string> samples = {}; // for a number: other sensible values, for help and tests
   std::string doc = "";
@@ -90,7 +96,9 @@ public:
 };
 
 // The configurations that the autotuner tries: all combinations of these values for which the
-// predicate holds. Fields without an axis keep their defaults.
+// predicate holds. Fields without an axis keep their defaults. The predicate is also asked for each
+// call that would take a configuration measured on another call: where a configuration is right
+// only for some extents, such as a block that must hold a whole row, the predicate must say so.
 struct SearchSpace {
   std::string part = ""; // the sc::Kernel whose launch is tuned, if the kernel has several launches
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> axes;

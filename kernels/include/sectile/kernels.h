@@ -1,8 +1,9 @@
 // The library's main kernels as functions on tensors with types. Each is the call by name
 // (<sectile/library.h>) of the kernel that it is named after: it launches, does not wait, and
-// throws LaunchError for arguments that the kernel does not take. `to` gives the outputs to write
-// in place; what it leaves out is allocated, dense. A given output of another shape is refused.
-// Optional inputs are fields of the options.
+// throws LaunchError for arguments that the kernel does not take. `to` gives the memory of outputs;
+// what it leaves out is allocated, dense. A given output of another shape is refused, and one that
+// shares memory with other arguments, unless the kernel may overwrite that input. Optional inputs
+// are fields of the options.
 #pragma once
 #include <optional>
 #include <sectile/library.h>
@@ -47,7 +48,8 @@ enum class MatmulActivation {
 // B is the number of matrices of a batch; without a batch these shapes lack their first axis.
 // Elements of bias and residual are those of the result.
 struct MatmulOptions {
-  bool trans_a = false, trans_b = false; // a is [K, M], b is [N, K]
+  bool trans_a = false;             // a is [K, M]
+  std::optional<bool> trans_b = {}; // b is [N, K]; if left out, in fp8 and int8 products
   MatmulActivation activation = MatmulActivation::none;
   double alpha = 1, beta = 1;
   bool exact = false;                         // f32 not through tf32, fp8 summed in f32
@@ -85,9 +87,10 @@ template <class Out> constexpr const char *matmulOut() {
 } // namespace detail
 
 // c = activation(alpha a b + beta residual + bias) of a [M, K] and b [K, N], or of batches
-// a [B, M, K] and b [1 or B, K, N]; the product's rows and columns are multiplied by their scales
-// first. T: half, bfloat16, float, float8_e4m3, float8_e5m2, or int8, whose result is int32. Write
-// matmul<float>(…) for other elements of c; int8 with anything after the product needs that.
+// a [B, M, K] and b [1 or B, K, N]; b of fp8 and int8 is [N, K] unless trans_b is false. The
+// product's rows and columns are multiplied by their scales first. T: half, bfloat16, float,
+// float8_e4m3, float8_e5m2, or int8, whose result is int32. Write matmul<float>(…) for other
+// elements of c; int8 with anything after the product needs that.
 template <class Out = detail::AsInputs, class T, int N>
   requires(N == 2 || N == 3)
 Tensor<detail::MatmulElement<Out, T>, N>

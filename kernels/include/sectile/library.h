@@ -55,10 +55,11 @@ using KernelOptions = std::map<std::string, std::string, std::less<>>;
 
 // Runs a kernel of the library: `sectile list NAME` says its inputs, outputs and options. Inputs
 // may have any strides where the kernel's page does not say otherwise; optional ones may be left
-// out. Outputs are allocated on the stream's device, dense, except those in `given`, which are
-// written in place. Launches and does not wait. The configuration is the best known for such
-// shapes, else the kernel's own choice; SECTILE_AUTOTUNE=off takes always that. Throws LaunchError
-// for arguments that the kernel does not take.
+// out. Outputs are allocated on the stream's device, dense, except those in `given`. Launches and
+// does not wait. The configuration is the best known for such shapes, else the kernel's own choice;
+// SECTILE_AUTOTUNE=off takes always that. Throws LaunchError for arguments that the kernel does not
+// take, and for a given output that shares memory with another output or with an input, unless it
+// is exactly an input that the kernel may overwrite (docs/kernels.md).
 NamedTensors run_kernel(const Stream &stream, std::string_view kernel, const NamedTensors &inputs,
                         const KernelOptions &options = {}, const NamedTensors &given = {});
 

@@ -123,6 +123,8 @@ RandomCase randomCase(const KernelSpec &kernel, std::uint64_t seed) { return Dra
 std::vector<std::string> otherValues(const OptionSpec &option) {
   switch (option.kind) {
   case OptionSpec::flag:
+    if (option.initial_by)
+      return {"true", "false"};
     return {option.initial == "true" ? "false" : "true"};
   case OptionSpec::choice: {
     std::vector<std::string> values = option.choices;

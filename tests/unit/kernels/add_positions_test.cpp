@@ -2,6 +2,7 @@
 #include "KernelTest.h"
 #include "kernels/Use.h"
 #include "kernels/position/References.h"
+#include "tests/unit/Message.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -215,4 +216,19 @@ TEST(AddPositionsReference, RefusesWhatItCannotDo) {
   EXPECT_THROW(resolveCase({"add_positions", {}, {}, {"w"}}), InputError);
   EXPECT_THROW(resolveCase({"add_positions_backward", {}, {}, {"w", "x"}}), InputError);
   EXPECT_THROW(resolveCase({"sinusoidal", {}, {{"theta", "0"}}}), InputError);
+}
+
+// A program adds the same rows to all its batches.
+TEST(AddPositionsConfig, GivenPositionsAreThoseOfOneBatch) {
+  for (const char *kernel : {"add_positions", "sinusoidal"})
+    for (const bool given : {false, true}) {
+      const Invocation call = resolveTypical(findKernel(kernel), "", {}, {},
+                                             given ? std::vector<std::string>{"positions"}
+                                                   : std::vector<std::string>());
+      const Config config = completeConfig(call, "sm_90a", {{"batches", 2}});
+      EXPECT_EQ(message<InputError>([&] { bindKernel(call, config); }),
+                given ? kernel + std::string(": configuration field 'batches' is 2, but with "
+                                             "positions each batch has rows of its own")
+                      : "nothing was thrown");
+    }
 }

@@ -351,6 +351,56 @@ TEST(MatmulDtypes, SumsOfIntegersStayIntegersWithoutAnEpilogue) {
             DType::float16);
 }
 
+// Matrix units multiply 8 bits along K alone, and weights are stored that way.
+TEST(MatmulDtypes, BOf8BitsIsStoredAlongK) {
+  auto tensor = [](DType dtype, const Shape &shape) { return GivenTensor{{dtype, shape}, ""}; };
+  for (const DType dtype : {DType::float16, DType::float32, DType::bfloat16, DType::float8_e4m3,
+                            DType::float8_e5m2, DType::int8}) {
+    const bool alongK = size_of(dtype) == 1;
+    const Shape b = alongK ? Shape{4, 3} : Shape{3, 4}, other{b[1], b[0]};
+    const KernelSpec &kernel = findKernel("matmul");
+    const Invocation call =
+        resolve(kernel, {{"a", tensor(dtype, {2, 3})}, {"b", tensor(dtype, b)}}, {});
+    EXPECT_EQ(call.options.flag("trans_b"), alongK);
+    EXPECT_EQ(call.extent("N"), 4);
+    EXPECT_EQ(refusal([&] {
+                resolve(kernel, {{"a", tensor(dtype, {2, 3})}, {"b", tensor(dtype, other)}}, {});
+              }),
+              alongK ? "matmul: K is 4 in b [3, 4], but 3 in a [2, 3]; b is [N, K], or [K, N] with "
+                       "trans_b=false"
+                     : "matmul: K is 4 in b [4, 3], but 3 in a [2, 3]; b is [K, N], or [N, K] with "
+                       "trans_b=true");
+    for (const char *given : {"true", "false"})
+      EXPECT_EQ(
+          resolve(kernel,
+                  {{"a", tensor(dtype, {2, 3})},
+                   {"b", tensor(dtype, given == std::string("true") ? Shape{4, 3} : Shape{3, 4})}},
+                  {{"trans_b", given}})
+              .extent("N"),
+          4);
+    Shape batch = b;
+    batch.insert(batch.begin(), 5);
+    EXPECT_EQ(resolve(findKernel("batched_matmul"),
+                      {{"a", tensor(dtype, {5, 2, 3})}, {"b", tensor(dtype, batch)}}, {})
+                  .extent("N"),
+              4);
+    const Invocation typical = resolveTypical(kernel, name_of(dtype), {{"N", 40}, {"K", 50}}, {});
+    EXPECT_EQ(typical.tensor("b").shape, (alongK ? Shape{40, 50} : Shape{50, 40}));
+  }
+  const auto scales = [&](const Shape &shape) { return tensor(DType::float32, shape); };
+  const auto scaled = [&](const Shape &b, const Shape &bScales) {
+    return resolve(findKernel("scaled_matmul"),
+                   {{"a", tensor(DType::int8, {2, 300})},
+                    {"b", tensor(DType::int8, b)},
+                    {"a_scales", scales({2, 3})},
+                    {"b_scales", scales(bScales)}},
+                   {});
+  };
+  EXPECT_EQ(scaled({200, 300}, {2, 3}).extent("N"), 200);
+  EXPECT_THAT(refusal([&] { scaled({300, 200}, {3, 2}); }),
+              HasSubstr("b is [N, K], or [K, N] with trans_b=false"));
+}
+
 TEST(MatmulErrors, SaySo) {
   const KernelSpec &kernel = findKernel("matmul");
   auto tensor = [](const Shape &shape, DType dtype) { return GivenTensor{{dtype, shape}, ""}; };

@@ -292,8 +292,7 @@ TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
                                {"b", right.at("y")},
                                {"a_scales", left.at("scales")},
                                {"b_scales", right.at("scales")}},
-                              {{"trans_b", "true"},
-                               {"block_k", std::to_string(each.depth)},
+                              {{"block_k", std::to_string(each.depth)},
                                {"block_n", std::to_string(each.width)},
                                {"out", "f32"}});
     const auto result = downloaded(c.at("c"));
@@ -349,7 +348,7 @@ TEST_P(QuantizeEverywhere, Example) {
                          {"b", weights.at("y")},
                          {"a_scales", activations.at("scales")},
                          {"b_scales", weights.at("scales")}},
-                        {{"trans_b", "true"}, {"out", "f32"}});
+                        {{"out", "f32"}});
   auto c = out.at("c").as<float, 2>(); // x wᵀ
   // [/example]
   for (float each : Buffer<float>(c.memory()).download())

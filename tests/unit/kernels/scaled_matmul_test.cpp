@@ -47,10 +47,10 @@ TEST_P(ScaledMatmul, BlocksDtypesAndResults) {
       }
 }
 
-TEST_P(ScaledMatmul, TransposedAndActivated) {
+TEST_P(ScaledMatmul, EitherOrderOfBAndActivated) {
   for (const char *activation : {"relu", "gelu", "silu"}) {
     KernelCase test = scaled(33, 150, 200, 128, 128, "f8e4m3", {"bias"});
-    test.options.emplace_back("trans_b", "true");
+    test.options.emplace_back("trans_b", activation[0] == 'g' ? "true" : "false");
     test.options.emplace_back("activation", activation);
     test.options.emplace_back("out", "f16");
     expectRight(device, test);
@@ -59,7 +59,11 @@ TEST_P(ScaledMatmul, TransposedAndActivated) {
 
 TEST_P(ScaledMatmulEverywhere, Right) {
   for (const char *dtype : {"f8e4m3", "i8"})
-    expectRight(device, scaled(33, 70, 100, 64, 32, dtype, {"bias"}));
+    for (const char *transposed : {"true", "false"}) {
+      KernelCase test = scaled(33, 70, 100, 64, 32, dtype, {"bias"});
+      test.options.emplace_back("trans_b", transposed);
+      expectRight(device, test);
+    }
 }
 
 TEST_P(ScaledMatmulEverywhere, RowsThatShareScales) {

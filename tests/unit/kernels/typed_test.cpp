@@ -91,6 +91,15 @@ TEST_P(Typed, MatmulsOfBatchesAndOtherElements) {
   const auto to = room<float>({2, 17, 16});
   expectPlace(matmul<float>(stream, a, b, {}, to), to);
 
+  // Left out, trans_b is what the elements want.
+  const auto rows = tensor(device.upload(std::vector<std::int8_t>(32 * 16, 2)), {32, 16}),
+             weights = tensor(device.upload(std::vector<std::int8_t>(48 * 16, 3)), {48, 16});
+  EXPECT_EQ(matmul(stream, rows, weights).extents(), (std::array<std::int64_t, 2>{32, 48}));
+  EXPECT_EQ(matmul(stream, rows, weights.transpose(), {.trans_b = false}).download(),
+            std::vector<std::int32_t>(32 * 48, 6 * 16));
+  EXPECT_THAT(message<LaunchError>([&] { matmul(stream, rows, weights.transpose()); }),
+              HasSubstr("b is [N, K], or [K, N] with trans_b=false"));
+
   const auto bytes = tensor(device.upload(std::vector<std::int8_t>(32 * 32, 3)), {32, 32});
   const Tensor<std::int32_t, 2> sums = matmul(stream, bytes, bytes);
   EXPECT_EQ(sums.download(), std::vector<std::int32_t>(32 * 32, 9 * 32));
