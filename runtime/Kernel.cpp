@@ -409,6 +409,9 @@ static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceIm
   const auto compile = [&] {
     hit = false;
     activities.done(Kind::cache, "miss");
+    detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
+                               *traced.module, longAxis);
+    activities.done(Kind::trace, "check");
     CompileTimes stages;
     llvm::Expected<Artifact> compiled =
         device.compile(*traced.module, options, timesSink || activities ? &stages : nullptr);
@@ -546,6 +549,7 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   if (!form)
     throw CompileError(llvm::toString(form.takeError()));
   TracedKernel traced(desc_, packed, target.indexBound());
+  checkHostVariables(desc_, traced.arguments, packed.config, traced.context.get(), *traced.module);
   std::vector<Remark> remarks;
   llvm::Expected<std::string> text = compileTo(
       *traced.module, target, resolve(packed.options, options_), *form, timesSink, &remarks);

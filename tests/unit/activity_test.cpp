@@ -60,7 +60,7 @@ protected:
 TEST_F(Activities, FirstLaunchIsToldStepByStepAndLaterOnesNot) {
   const std::vector<Activity> all = told([&] { launch({.size = 64}); });
   EXPECT_THAT(names(all),
-              testing::StartsWith("trace:trace cache:miss compile:passes "));
+              testing::StartsWith("trace:trace cache:miss trace:check compile:passes "));
   EXPECT_THAT(names(all), testing::EndsWith("cache:store load:load "));
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].kernel, "twice");
