@@ -9,7 +9,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 8;
+constexpr uint32_t version = 9;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -133,6 +133,13 @@ std::string serialize(const Artifact &artifact) {
   fields.number(static_cast<uint64_t>(artifact.debugSites.size()));
   for (const DebugSite &site : artifact.debugSites)
     writeSite(fields, site);
+  fields.number(static_cast<uint64_t>(artifact.remarks.size()));
+  for (const Remark &remark : artifact.remarks) {
+    fields.text(remark.file);
+    fields.number(static_cast<uint32_t>(remark.line));
+    fields.text(remark.text);
+    fields.number(remark.operation);
+  }
 
   std::string bytes(magic, sizeof magic);
   ByteWriter header(bytes);
@@ -190,6 +197,13 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
   artifact.compileMilliseconds = fields.number<double>();
   for (uint64_t sites = fields.count(); sites && fields.ok(); --sites)
     artifact.debugSites.push_back(readSite(fields));
+  for (uint64_t remarks = fields.count(); remarks && fields.ok(); --remarks) {
+    Remark &remark = artifact.remarks.emplace_back();
+    remark.file = fields.text();
+    remark.line = fields.number<uint32_t>();
+    remark.text = fields.text();
+    remark.operation = fields.number<int32_t>();
+  }
   if (!fields.finished())
     return std::nullopt;
   return artifact;

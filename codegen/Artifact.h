@@ -4,6 +4,7 @@
 #define SECTILE_CODEGEN_ARTIFACT_H
 
 #include "codegen/DebugSite.h"
+#include "codegen/Remark.h"
 #include "ir/TensorNumber.h"
 #include <algorithm>
 #include <cstdint>
@@ -108,6 +109,7 @@ struct Artifact {
   /// Where it asserts or prints: it then takes the debug log's address and a number for the launch
   /// as two more arguments.
   std::vector<DebugSite> debugSites;
+  std::vector<Remark> remarks;
 };
 
 /// The artifact as bytes: a magic number, the format's version, a checksum, and the fields.

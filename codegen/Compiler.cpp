@@ -90,8 +90,8 @@ private:
 class Compilation {
 public:
   Compilation(ModuleOp module, const Target &target, const CompileOptions &options,
-              CompileTimes *times)
-      : module(module), target(target), options(options), watch(times) {}
+              CompileTimes *times, std::vector<Remark> *remarks = nullptr)
+      : module(module), target(target), options(options), watch(times), remarks(remarks) {}
 
   llvm::Error runPasses(Stage last);
   /// For another module that runPasses took as far as `Placed`.
@@ -110,6 +110,7 @@ public:
   const Target &target;
   const CompileOptions &options;
   Stopwatch watch;
+  std::vector<Remark> *remarks; ///< or null
 
   llvm::LLVMContext llvmContext;
   AssemblerErrors assemblerErrors{llvmContext};
@@ -139,11 +140,25 @@ FileLineColLoc findLine(Location location) {
   return found;
 }
 
-/// Runs `work` and collects what it says about errors.
+void addRemark(std::vector<Remark> &remarks, Diagnostic &diagnostic) {
+  Remark remark;
+  remark.text = diagnostic.str();
+  if (FileLineColLoc line = findLine(diagnostic.getLocation())) {
+    remark.file = line.getFilename().str();
+    remark.line = line.getLine();
+  }
+  if (!llvm::is_contained(remarks, remark))
+    remarks.push_back(std::move(remark));
+}
+
+/// Runs `work` and collects what it says about errors, and remarks where they are wanted.
 template <class Work>
 LogicalResult collectErrors(MLIRContext *context, Work work,
-                            std::optional<std::pair<Location, std::string>> &first) {
+                            std::optional<std::pair<Location, std::string>> &first,
+                            std::vector<Remark> *remarks = nullptr) {
   ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (remarks && diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      addRemark(*remarks, diagnostic);
     // Remarks and warnings go on to whoever listens to the context.
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return failure();
@@ -195,7 +210,7 @@ llvm::Error Compilation::runPasses(Stage last) {
   original = module.clone();
   std::optional<std::pair<Location, std::string>> error;
   LogicalResult done =
-      collectErrors(context, [&] { return runPipeline(module, target, last); }, error);
+      collectErrors(context, [&] { return runPipeline(module, target, last); }, error, remarks);
   watch.mark("passes");
   return succeeded(done) ? llvm::Error::success() : passesFailed(error);
 }
@@ -260,8 +275,9 @@ Expected<std::string> Compilation::generate(Form form) {
 }
 
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
-                                const CompileOptions &options, Form form, CompileTimes *times) {
-  Compilation compilation(module, target, options, times);
+                                const CompileOptions &options, Form form, CompileTimes *times,
+                                std::vector<Remark> *remarks) {
+  Compilation compilation(module, target, options, times, remarks);
   if (form > Form::Tile)
     if (llvm::Error error = resolveAssembly(module, target, form == Form::Virtual))
       return error;
@@ -304,6 +320,28 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     return result->cubin;
   }
   return code;
+}
+
+OperationLines linesOf(ModuleOp traced) {
+  OperationLines lines;
+  traced.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    FileLineColLoc line = findLine(op->getLoc());
+    lines.emplace_back(line ? line.getFilename().str() : "", line ? line.getLine() : 0);
+  });
+  return lines;
+}
+
+void attach(std::vector<Remark> &remarks, const OperationLines &lines) {
+  for (Remark &remark : remarks)
+    if (auto found = llvm::find(lines, std::pair(remark.file, remark.line)); found != lines.end())
+      remark.operation = static_cast<int32_t>(found - lines.begin());
+}
+
+std::vector<Remark> relocated(std::vector<Remark> remarks, const OperationLines &lines) {
+  for (Remark &remark : remarks)
+    if (remark.operation >= 0 && static_cast<size_t>(remark.operation) < lines.size())
+      std::tie(remark.file, remark.line) = lines[remark.operation];
+  return remarks;
 }
 
 static unsigned sharedBytes(func::FuncOp kernel) {
@@ -422,11 +460,13 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   Form form = forVirtualDevice                  ? Form::Virtual
               : target.vendor == Vendor::Nvidia ? Form::Ptx
                                                 : Form::Hsaco;
-  auto bytes = compileTo(module, target, options, form, times);
+  Artifact artifact;
+  const OperationLines lines = linesOf(module);
+  auto bytes = compileTo(module, target, options, form, times, &artifact.remarks);
   if (!bytes)
     return bytes.takeError();
+  attach(artifact.remarks, lines);
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
-  Artifact artifact;
   artifact.target = target.name;
   artifact.kind = formName(form).str();
   artifact.entry = kernel.getName().str();

@@ -54,10 +54,20 @@ private:
 
 /// Compiles a module with one kernel as far as `form` and gives its text or bytes. The module is
 /// changed. Errors are KernelError where the kernel or the chip's limits are the cause. A failure
-/// of the compiler itself writes a reproducer for sectile-opt and names it.
+/// of the compiler itself writes a reproducer for sectile-opt and names it. Remarks are added to
+/// `remarks`, each once.
 llvm::Expected<std::string> compileTo(mlir::ModuleOp module, const Target &target,
                                       const CompileOptions &options, Form form,
-                                      CompileTimes *times = nullptr);
+                                      CompileTimes *times = nullptr,
+                                      std::vector<Remark> *remarks = nullptr);
+
+/// The lines of a traced kernel's operations, in order, by which its remarks are found again.
+using OperationLines = std::vector<std::pair<std::string, unsigned>>;
+OperationLines linesOf(mlir::ModuleOp traced);
+/// Notes at each remark which operation it is about.
+void attach(std::vector<Remark> &remarks, const OperationLines &lines);
+/// The remarks with the lines that those operations come from here.
+std::vector<Remark> relocated(std::vector<Remark> remarks, const OperationLines &lines);
 
 /// Compiles for a device: PTX for NVIDIA's driver, a code object for AMD's, or a host object for
 /// the virtual GPU.

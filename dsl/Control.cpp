@@ -1,5 +1,6 @@
 // Loops and branches: the body is traced into a block of its own, with an argument for every live
 // variable; those that it leaves unchanged are folded away when it ends.
+#include "dsl/SameCode.h"
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -97,6 +98,63 @@ private:
   SmallVector<Block *> blocks;
 };
 
+/// Whether a body's variables are the same after both traces of it.
+bool sameValues(const SameCode &same, ArrayRef<mlir::Value> first, ArrayRef<mlir::Value> second) {
+  return llvm::all_of(llvm::zip_equal(first, second), [&](auto pair) {
+    auto [a, b] = pair;
+    return a && b ? same.compare(a, b) : !a && !b;
+  });
+}
+
+TracedBranch::Outcome outcomeOf(mlir::Value value, const Trace::Frame &frame) {
+  using Kind = TracedBranch::Outcome::Kind;
+  for (auto [number, entry] : llvm::enumerate(frame.entries))
+    if (entry.before == value)
+      return {Kind::Same, number};
+  return {Kind::Unknown};
+}
+
+/// Goes past a branch whose bodies an earlier trace has seen.
+void leaveOut(Trace &trace, Trace::Frame &frame, mlir::Value holds) {
+  using Kind = TracedBranch::Outcome::Kind;
+  TracedFunctions &functions = *trace.functions;
+  if (functions.nextBranch >= functions.branches.size())
+    throw CannotLeaveOut();
+  const TracedBranch &known = functions.branches[functions.nextBranch];
+  if (known.outcomes.size() != frame.entries.size() ||
+      trace.location(known.where) != trace.location(frame.where))
+    throw CannotLeaveOut();
+  functions.nextBranch = known.next;
+  OpBuilder &builder = trace.builder;
+  builder.restoreInsertionPoint(frame.outside);
+  auto branch = scf::IfOp::create(builder, trace.location(frame.where),
+                                  TypeRange(ArrayRef(known.results)), holds,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  branch->setAttr(bodyLeftOut, builder.getUnitAttr());
+  for (auto [entry, outcome] : llvm::zip_equal(frame.entries, known.outcomes)) {
+    if (!entry.handle)
+      continue;
+    switch (outcome.kind) {
+    case Kind::Unchanged:
+      break;
+    case Kind::Unknown:
+      if (trace.valueOf(entry))
+        throw CannotLeaveOut();
+      break;
+    case Kind::Escaped:
+      trace.escape(entry, frame.where);
+      break;
+    case Kind::Result:
+      trace.assign(entry, branch.getResult(outcome.number));
+      break;
+    case Kind::Same:
+      trace.assign(entry, frame.entries[outcome.number].before);
+      break;
+    }
+  }
+  frame.outside = builder.saveInsertionPoint();
+}
+
 } // namespace
 
 //===-- when
@@ -127,6 +185,15 @@ void branch(const Operand &condition, const Callback &then, const Callback *othe
   Trace::Frame frame;
   trace.open(frame, where);
   Abandoning abandoning(trace, frame);
+  if (trace.leavesOutBranches()) {
+    leaveOut(trace, frame, holds);
+    abandoning.done();
+    return trace.close(frame, [](mlir::Value value) { return value; });
+  }
+  const bool isNoted = trace.notesBranches();
+  const size_t number = isNoted ? trace.functions->branches.size() : 0;
+  if (isNoted)
+    trace.functions->branches.push_back({where, {}, {}, 0});
   then();
   trace.rethrowPoison();
   SmallVector<mlir::Value> afterThen = valuesNow(trace, frame);
@@ -145,17 +212,25 @@ void branch(const Operand &condition, const Callback &then, const Callback *othe
   SmallVector<mlir::Value> thenYields, elseYields;
   SmallVector<mlir::Type> types;
   SmallVector<Trace::Frame::Entry *> carried;
-  for (auto [entry, a, b] : llvm::zip(frame.entries, afterThen, afterElse)) {
-    if (!entry.handle || (!a && !b))
+  std::vector<TracedBranch::Outcome> outcomes(frame.entries.size());
+  using Outcome = TracedBranch::Outcome::Kind;
+  for (auto [entry, a, b, outcome] : llvm::zip(frame.entries, afterThen, afterElse, outcomes)) {
+    if (!entry.handle || (!a && !b)) {
+      outcome.kind = Outcome::Unknown;
       continue;
+    }
     if (!a || !b) {
       trace.escape(entry, where);
+      outcome.kind = Outcome::Escaped;
       continue;
     }
     if (a == b) {
       trace.assign(entry, a);
+      if (a != entry.before)
+        outcome = outcomeOf(a, frame);
       continue;
     }
+    outcome = {Outcome::Result, carried.size()};
     if (entry.before) {
       checkSame(entry.before.getType(), a, "branch", where);
       checkSame(entry.before.getType(), b, "branch", where);
@@ -185,9 +260,23 @@ void branch(const Operand &condition, const Callback &then, const Callback *othe
   }
   for (auto [entry, result] : llvm::zip(carried, branch.getResults()))
     trace.assign(*entry, result);
+  if (isNoted) {
+    TracedFunctions &functions = *trace.functions;
+    functions.branches[number] = {
+        where, {types.begin(), types.end()}, std::move(outcomes), functions.branches.size()};
+  }
   abandoning.done();
   trace.close(frame, [&](mlir::Value value) { return outside(value); });
 }
+
+/// The condition and the body of a loop, and what variables are after each.
+namespace {
+struct WhileBodies {
+  Block *before, *after;
+  mlir::Value holds;
+  SmallVector<mlir::Value> afterCondition, afterBody;
+};
+} // namespace
 
 //===-- loop_while
 //--------------------------------------------------------------------------------===//
@@ -200,34 +289,54 @@ void whileLoop(const Callback &condition, const Value &holds, const Callback &bo
   Trace::Frame frame;
   trace.open(frame, where);
   Abandoning abandoning(trace, frame);
-  Block &before = frame.region->front();
-  trace.enterLoopBlock(frame, &before);
-  condition();
-  trace.rethrowPoison();
-  mlir::Value holdsNow = trace.get(holds, where);
-  if (isa<RankedTensorType>(holdsNow.getType()))
-    fail(where, "the condition of sc::loop_while is one bool, not a tile of " +
-                    shapeText(tile::shapeOf(holdsNow.getType())) +
-                    ": sc::any and sc::all make one");
-  SmallVector<mlir::Value> afterCondition = valuesNow(trace, frame);
   OutsideOf outside;
-  outside.inside(&before);
-  trace.sweep(frame, [&](mlir::Value value) { return outside(value); });
-
-  Block &after = frame.region->emplaceBlock();
-  outside.inside(&after);
-  builder.setInsertionPointToEnd(&after);
-  trace.enterLoopBlock(frame, &after);
-  body();
-  trace.rethrowPoison();
-  SmallVector<mlir::Value> afterBody = valuesNow(trace, frame);
+  const auto traceLoop = [&](Block *before) {
+    WhileBodies traced{before, nullptr, {}, {}, {}};
+    builder.setInsertionPointToEnd(before);
+    outside.inside(before);
+    trace.enterLoopBlock(frame, before);
+    condition();
+    trace.rethrowPoison();
+    traced.holds = trace.get(holds, where);
+    if (isa<RankedTensorType>(traced.holds.getType()))
+      fail(where, "the condition of sc::loop_while is one bool, not a tile of " +
+                      shapeText(tile::shapeOf(traced.holds.getType())) +
+                      ": sc::any and sc::all make one");
+    traced.afterCondition = valuesNow(trace, frame);
+    trace.sweep(frame, [&](mlir::Value value) { return outside(value); });
+    traced.after = &frame.region->emplaceBlock();
+    outside.inside(traced.after);
+    builder.setInsertionPointToEnd(traced.after);
+    trace.enterLoopBlock(frame, traced.after);
+    body();
+    trace.rethrowPoison();
+    traced.afterBody = valuesNow(trace, frame);
+    return traced;
+  };
+  WhileBodies traced = traceLoop(&frame.region->front());
+  if (trace.tracesTwice()) {
+    trace.restore(frame);
+    trace.sweep(frame, [&](mlir::Value value) { return outside(value); });
+    ++trace.repeats;
+    WhileBodies again = traceLoop(&frame.region->emplaceBlock());
+    --trace.repeats;
+    SameCode same;
+    if (!same.compare(*traced.before, *again.before) || !same.compare(traced.holds, again.holds) ||
+        !sameValues(same, traced.afterCondition, again.afterCondition) ||
+        !same.compare(*traced.after, *again.after) ||
+        !sameValues(same, traced.afterBody, again.afterBody))
+      failOfHostVariable(trace, where, "this loop");
+    trace.resume(frame, traced.afterBody, {again.before, again.after});
+  }
+  Block &before = *traced.before, &after = *traced.after;
 
   SmallVector<mlir::Value> inits, passed, yields;
   SmallVector<std::pair<mlir::Value, mlir::Value>> foldedBefore, foldedAfter;
   SmallVector<LoopVariable> variables;
   SmallVector<mlir::Value> afterArguments;
   unsigned next = 0;
-  for (auto [entry, middle, now] : llvm::zip(frame.entries, afterCondition, afterBody)) {
+  for (auto [entry, middle, now] :
+       llvm::zip(frame.entries, traced.afterCondition, traced.afterBody)) {
     if (!entry.before)
       continue;
     mlir::Value argument = before.getArgument(next), afterArgument = after.getArgument(next);
@@ -251,7 +360,7 @@ void whileLoop(const Callback &condition, const Value &holds, const Callback &bo
     yields.push_back(now);
   }
   builder.setInsertionPointToEnd(&before);
-  scf::ConditionOp::create(builder, loc, holdsNow, passed);
+  scf::ConditionOp::create(builder, loc, traced.holds, passed);
   builder.setInsertionPointToEnd(&after);
   scf::YieldOp::create(builder, loc, yields);
 
@@ -293,8 +402,15 @@ struct Range::State {
   mlir::Value begin, end, step;
   detail::Trace *trace = nullptr;
   detail::Trace::Frame frame;
+  /// While the body is traced again: what variables were after the first trace.
+  SmallVector<mlir::Value> afterFirst;
+  bool isRepeating = false;
   int exceptions = 0;
   enum class Phase { made, running, finished } phase = Phase::made;
+
+  void enterBody();
+  void repeat();
+  void compareTraces();
 };
 
 Range::Range(detail::Operand begin, detail::Operand end, detail::Operand step, LoopOptions options,
@@ -345,14 +461,45 @@ void Range::start() {
   state.exceptions = std::uncaught_exceptions();
   trace.open(state.frame, state.where);
   state.phase = State::Phase::running;
-  Block &body = state.frame.region->front();
-  body.addArgument(state.begin.getType(), trace.location(state.where));
-  trace.enterLoopBlock(state.frame, &body);
+  state.enterBody();
+}
+
+void Range::State::enterBody() {
+  Block &body = frame.region->back();
+  trace->builder.setInsertionPointToEnd(&body);
+  body.addArgument(begin.getType(), trace->location(where));
+  trace->enterLoopBlock(frame, &body);
+}
+
+// The loop that the user wrote goes round once more.
+void Range::State::repeat() {
+  afterFirst = detail::valuesNow(*trace, frame);
+  Block &body = frame.region->front();
+  trace->restore(frame);
+  detail::OutsideOf outside;
+  outside.inside(&body);
+  trace->sweep(frame, [&](mlir::Value value) { return outside(value); });
+  frame.region->emplaceBlock();
+  isRepeating = true;
+  ++trace->repeats;
+  enterBody();
+}
+
+void Range::State::compareTraces() {
+  --trace->repeats;
+  isRepeating = false;
+  Block &first = frame.region->front(), &second = frame.region->back();
+  detail::SameCode same;
+  if (!same.compare(first, second) ||
+      !detail::sameValues(same, afterFirst, detail::valuesNow(*trace, frame)))
+    detail::failOfHostVariable(*trace, where, "this loop");
+  trace->resume(frame, afterFirst, {&second});
+  trace->builder.setInsertionPointToEnd(&first);
 }
 
 Int Range::index() const {
   detail::Trace &trace = *state_->trace;
-  return Int(trace.wrap(state_->frame.region->front().getArgument(0)));
+  return Int(trace.wrap(state_->frame.region->back().getArgument(0)));
 }
 
 bool Range::running() const { return state_->phase == State::Phase::running; }
@@ -361,6 +508,10 @@ void Range::finish() {
   State &state = *state_;
   detail::Trace &trace = *state.trace;
   trace.rethrowPoison();
+  if (trace.tracesTwice())
+    return state.repeat();
+  if (state.isRepeating)
+    state.compareTraces();
   detail::Trace::Frame &frame = state.frame;
   OpBuilder &builder = trace.builder;
   mlir::Location loc = trace.location(state.where);

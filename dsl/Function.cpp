@@ -1,5 +1,6 @@
 // Calls of sc::Function: each is traced into a function of the module the first time, in a trace of
 // its own, so that it cannot see the values of its caller.
+#include "dsl/SameCode.h"
 #include "dsl/Trace.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -19,8 +20,7 @@ static std::string lineText(Location where) {
   return std::string(where.file_name()) + ":" + std::to_string(where.line());
 }
 
-/// The message of an error without the line it begins with.
-static std::string messageOf(const CompileError &error) {
+std::string messageOf(const CompileError &error) {
   std::string line =
       error.file().empty() ? "" : error.file() + ":" + std::to_string(error.line()) + ": ";
   return error.what() + line.size();
@@ -84,8 +84,17 @@ void callFunction(const FunctionDesc &function, std::span<const Value *const> ar
     llvm::scope_exit leave([&] { functions.open.pop_back(); });
     try {
       SmallVector<mlir::Type> types(ValueRange(values).getTypes());
-      func::FuncOp made =
-          traceFunction(functions, trace.indexWidth, function, types, body, results.size());
+      auto traceIt = [&] {
+        return traceFunction(functions, trace.indexWidth, function, types, body, results.size());
+      };
+      func::FuncOp made = traceIt();
+      if (trace.tracesTwice()) {
+        func::FuncOp again = traceIt();
+        const bool isSame = SameCode().compare(made.getBody(), again.getBody());
+        again.erase();
+        if (!isSame)
+          failOfHostVariable(trace, function.where, "this function");
+      }
       known = functions.traced.emplace(std::move(key), made.getOperation()).first;
     } catch (const CompileError &error) {
       throw CompileError(error.file(), error.line(),

@@ -82,12 +82,30 @@ static mlir::Value prologue(Trace &trace, mlir::Location loc, const FlatArgument
 OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization> specializations,
                             const void *config, MLIRContext *context, bool *stateless,
                             unsigned longAxis) {
+  TracedFunctions functions;
+  functions.longAxis = longAxis;
+  OwningOpRef<ModuleOp> module = traceWith(functions, kernel, specializations, config, context);
+  std::string complaint;
+  ScopedDiagnosticHandler collect(context, [&](Diagnostic &diagnostic) {
+    if (complaint.empty())
+      complaint = describe(diagnostic.getLocation()) + ": " + diagnostic.str();
+    return success();
+  });
+  if (failed(verify(*module)))
+    throw CompileError("a fault of the compiler, not of the kernel " + std::string(kernel.name) +
+                       ": its trace is not valid. " + complaint);
+  if (stateless)
+    *stateless = kernel.stateless && functions.stateless;
+  return module;
+}
+
+OwningOpRef<ModuleOp> traceWith(TracedFunctions &functions, const KernelDesc &kernel,
+                                ArrayRef<ArgSpecialization> specializations, const void *config,
+                                MLIRContext *context) {
   context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
                        tile::TileDialect>();
   // The module outlives the trace, whose unfinished frames may use its values.
   OwningOpRef<ModuleOp> module;
-  TracedFunctions functions;
-  functions.longAxis = longAxis;
   Trace trace(context, &functions);
   mlir::Location loc = trace.location(kernel.where);
   module = ModuleOp::create(loc);
@@ -130,18 +148,6 @@ OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization
   kernel.body(kernel.function, TraceArguments(trace, values.data()), config);
   trace.rethrowPoison();
   func::ReturnOp::create(builder, loc);
-
-  std::string complaint;
-  ScopedDiagnosticHandler collect(context, [&](Diagnostic &diagnostic) {
-    if (complaint.empty())
-      complaint = describe(diagnostic.getLocation()) + ": " + diagnostic.str();
-    return success();
-  });
-  if (failed(verify(*module)))
-    throw CompileError("a fault of the compiler, not of the kernel " + std::string(kernel.name) +
-                       ": its trace is not valid. " + complaint);
-  if (stateless)
-    *stateless = kernel.stateless && functions.stateless;
   return module;
 }
 

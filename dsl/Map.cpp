@@ -1,5 +1,6 @@
 // map, and what becomes a region in the same way.
 #include "dsl/Mapping.h"
+#include "dsl/SameCode.h"
 #include "ir/tile/Tile.h"
 
 using namespace mlir;
@@ -20,9 +21,9 @@ static void checkFunction(Block &body, StringRef what, Location where) {
   });
 }
 
-std::unique_ptr<Region> traceMapping(Trace &trace, const Mapping &function, size_t results,
-                                     ArrayRef<mlir::Type> arguments, StringRef what,
-                                     Location where) {
+static std::unique_ptr<Region> traceOnce(Trace &trace, const Mapping &function, size_t results,
+                                         ArrayRef<mlir::Type> arguments, StringRef what,
+                                         Location where) {
   mlir::Location loc = trace.location(where);
   OpenFrame open(trace, where);
   Trace::Frame &frame = open.frame;
@@ -53,6 +54,20 @@ std::unique_ptr<Region> traceMapping(Trace &trace, const Mapping &function, size
     return region->isAncestor(value.getParentRegion()) ? mlir::Value() : value;
   });
   return std::move(frame.region);
+}
+
+std::unique_ptr<Region> traceMapping(Trace &trace, const Mapping &function, size_t results,
+                                     ArrayRef<mlir::Type> arguments, StringRef what,
+                                     Location where) {
+  auto traced = traceOnce(trace, function, results, arguments, what, where);
+  if (trace.tracesTwice()) {
+    ++trace.repeats;
+    auto again = traceOnce(trace, function, results, arguments, what, where);
+    --trace.repeats;
+    if (!SameCode().compare(*traced, *again))
+      failOfHostVariable(trace, where, what);
+  }
+  return traced;
 }
 
 void map(std::span<const Value *const> sources, std::span<Value> results, const Mapping &function,

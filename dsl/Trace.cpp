@@ -121,6 +121,8 @@ mlir::Value Trace::get(const Value &handle, Location where) {
          "this value is used before anything is assigned to it: give it a value first, as in "
          "sc::Tile<float> x = sc::zeros<float>(64)");
   case Value::State::escaped:
+    if (functions)
+      functions->usesEscaped = true;
     fail(where,
          "this value was assigned inside the loop or branch at " +
              describe(mlir::Location::getFromOpaquePointer(handle.ir_)) +
@@ -202,6 +204,24 @@ void Trace::sweep(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> out
       else
         escape(entry, frame.where);
     }
+}
+
+void Trace::resume(Frame &frame, llvm::ArrayRef<mlir::Value> values,
+                   llvm::ArrayRef<Block *> repeated) {
+  sweep(frame, [&](mlir::Value value) {
+    return llvm::is_contained(repeated, value.getParentBlock()) ? mlir::Value() : value;
+  });
+  restore(frame);
+  for (auto [entry, value] : llvm::zip_equal(frame.entries, values))
+    if (entry.handle && value)
+      assign(entry, value);
+  for (Block *block : repeated)
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
+      op.dropAllUses();
+      op.erase();
+    }
+  for (Block *block : repeated)
+    block->erase();
 }
 
 void Trace::close(Frame &frame, llvm::function_ref<mlir::Value(mlir::Value)> outside) {

@@ -23,7 +23,31 @@ mlir::OwningOpRef<mlir::ModuleOp> trace(const KernelDesc &kernel,
                                         const void *config, mlir::MLIRContext *context,
                                         bool *stateless = nullptr, unsigned longAxis = 0);
 
+/// Throws where the body of a loop, a branch or a function changes a variable of the host that the
+/// kernel's code depends on: as bodies are traced once, it changes once. Traces the kernel twice.
+void checkHostVariables(const KernelDesc &kernel, llvm::ArrayRef<ArgSpecialization> specializations,
+                        const void *config, mlir::MLIRContext *context, mlir::ModuleOp traced,
+                        unsigned longAxis = 0);
+
 [[noreturn]] void fail(Location where, const llvm::Twine &message);
+/// The message of an error without the line it begins with.
+std::string messageOf(const CompileError &error);
+
+/// How often bodies are traced. Anything but once only shows which variables of the host they
+/// change: loops' and functions' twice, or those of branches not at all.
+enum class Bodies { Once, Twice, LeftOut };
+
+/// What a branch does to the variables around it, by which a trace goes past without its bodies.
+struct TracedBranch {
+  struct Outcome {
+    enum class Kind { Unchanged, Unknown, Escaped, Result, Same } kind = Kind::Unchanged;
+    size_t number = 0; ///< of the branch's result, or of the variable whose value it is
+  };
+  Location where;
+  std::vector<mlir::Type> results;
+  std::vector<Outcome> outcomes; ///< of all variables there are, in order
+  size_t next = 0;               ///< the branch that follows those in its bodies
+};
 
 /// The functions that a kernel's calls of sc::Function became, shared by their traces.
 struct TracedFunctions {
@@ -38,7 +62,21 @@ struct TracedFunctions {
   std::vector<std::uint64_t> open; ///< those that are being traced, outermost first
   bool stateless = true;           ///< none of those that were called captures anything
   unsigned longAxis = 0;           ///< as trace() has it
+  Bodies bodies = Bodies::Once;
+  /// The kernel's own, which a trace of bodies twice fills in and one without them goes by.
+  std::vector<TracedBranch> branches;
+  size_t nextBranch = 0;
+  bool usesEscaped = false; ///< a value was used outside of the body that made it
+  bool foundHostVariable = false;
 };
+
+/// trace() into functions that are given, not verified.
+mlir::OwningOpRef<mlir::ModuleOp> traceWith(TracedFunctions &functions, const KernelDesc &kernel,
+                                            llvm::ArrayRef<ArgSpecialization> specializations,
+                                            const void *config, mlir::MLIRContext *context);
+
+/// Ends a trace that leaves bodies out and cannot go past one.
+struct CannotLeaveOut {};
 
 class Trace {
 public:
@@ -74,6 +112,18 @@ public:
     std::unique_ptr<mlir::Region> region = std::make_unique<mlir::Region>();
     unsigned partition = 0; ///< its number, from 1 on
   };
+  /// Whether a body that was traced is to be traced again, and compared.
+  bool tracesTwice() const { return functions && functions->bodies == Bodies::Twice && !repeats; }
+  /// What this branch does is to be noted, or was noted and is to be done without its bodies.
+  bool notesBranches() const { return tracesTwice() && functions->open.empty(); }
+  bool leavesOutBranches() const {
+    return functions && functions->bodies == Bodies::LeftOut && functions->open.empty();
+  }
+  unsigned repeats = 0; ///< second traces of bodies that this one is in
+  /// Puts the handles back to what they were before the frame's body was traced again, and loses
+  /// what that made.
+  void resume(Frame &frame, llvm::ArrayRef<mlir::Value> values,
+              llvm::ArrayRef<mlir::Block *> repeated);
   /// Opens a frame with a snapshot of every live handle and an empty block to build in.
   void open(Frame &frame, Location where);
   /// Makes an argument of `block` for each entry that has a value, and points the handles at them.

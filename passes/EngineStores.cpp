@@ -279,8 +279,8 @@ void EngineStores::run() {
       }
     }
     store->emitRemark(isa<tile::AtomicBlockOp>(store)
-                          ? "is added by threads, not by the copy engine: "
-                          : "is stored by threads, not by the copy engine: ")
+                          ? "this block is added by threads, not by the copy engine: "
+                          : "this block is stored by threads, not by the copy engine: ")
         << why;
   }
   llvm::MapVector<Block *, SmallVector<Value>> stored;

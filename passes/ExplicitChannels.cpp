@@ -264,14 +264,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                                     "thread is at work, and cannot make this one: ")
                << whyThreads;
       if (target.tensorCopy)
-        byThreads->emitRemark("is copied by threads, not by the copy engine: ") << whyThreads;
+        byThreads->emitRemark("this copy is made by threads, not by the copy engine: ")
+            << whyThreads;
       carrier = Carrier::Copies;
       auto [throughRegisters, whyRegisters] =
           firstReason([&](tile::FillOp fill, const SlotTile &tile) {
             return whyNotAsynchronous(fill, tile, contiguity);
           });
       if (throughRegisters) {
-        throughRegisters->emitRemark("goes through registers, and threads wait for it: ")
+        throughRegisters->emitRemark("this copy goes through registers, and threads wait for it: ")
             << whyRegisters;
         carrier = Carrier::Registers;
       }
@@ -667,7 +668,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (isAsynchronous || started.empty())
       return success();
     started.front().emitRemark(
-        "is complete where it stands: its instruction runs beside no others");
+        "this dot is complete where it stands: its instruction runs beside no others");
     for (cta::DotOp dot : started)
       dot->removeAttr(tile::inFlightAttr);
     started.clear();

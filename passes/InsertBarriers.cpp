@@ -64,9 +64,17 @@ struct Place {
   }
 };
 
+/// An access of global memory: whether two need order follows from their kinds and how far their
+/// constants are apart. A kernel has far fewer kinds than accesses.
+struct GlobalOfKind {
+  GlobalAccess access;
+  unsigned kind = 0;
+  int64_t constant = 0; ///< of its address
+};
+
 /// Something done to memory that other threads may not have seen.
 struct Pending {
-  const GlobalAccess *global = nullptr; ///< or else to shared memory
+  const GlobalOfKind *global = nullptr; ///< or else to shared memory
   Place place;
   bool writes = false;
   bool underWay = false;     ///< a copy or a dot in flight that has not been waited for
@@ -89,6 +97,9 @@ enum class Orders { Shared, Global };
 /// What a pipeline may have under way at most; beyond it, copies of any age count as this old.
 constexpr int oldest = 64;
 
+/// Barriers with more pending ahead of them are always judged by a walk of the kernel.
+constexpr size_t mostNoted = 64;
+
 class Flow {
 public:
   /// `side`: the kernel's own block, or that of a partition whose warps compute.
@@ -100,7 +111,7 @@ public:
       if (isThroughProxy(op, target))
         throughProxy.insert(op);
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
-        globals[op] = *std::move(access);
+        globals[op] = ofKind(*std::move(access));
       int64_t bytes = sharedBytes(op);
       if (!bytes)
         return;
@@ -132,14 +143,109 @@ public:
     adding = false;
     hazard = false;
     fences.clear();
+    met.clear();
     State state;
     visit(side, state);
+    if (!hazard)
+      known = std::move(met);
     return !hazard;
+  }
+  /// isSafe() after a change of the barrier at `op` in a kernel that was safe: mostly the
+  /// operations up to the next barriers tell.
+  bool isSafeAt(Operation *op) {
+    std::optional<bool> near = isSafeNear(op);
+    return near ? *near : isSafe();
+  }
+  /// Whether a barrier ahead of a block's operations, in place of that at `op`, cannot be enough:
+  /// there is a hazard between what comes after the barrier before it and what follows.
+  bool isNeededInItsBlock(Operation *op) {
+    Operation *from = op;
+    while (Operation *before = from->getPrevNode()) {
+      from = before;
+      if (barriers.contains(from) || waits.contains(from))
+        break;
+    }
+    adding = false;
+    hazard = false;
+    State state;
+    for (Operation *at = from; at && !hazard; at = at->getNextNode()) {
+      const bool isLater = at != from && at != op;
+      if (isLater && (barriers.contains(at) || waits.contains(at)))
+        break;
+      visitOp(at, state);
+    }
+    return std::exchange(hazard, false);
   }
   /// Whether it matters what a barrier is for.
   bool ordersDiffer() const { return !barrierOrdersGlobal; }
 
 private:
+  GlobalOfKind ofKind(GlobalAccess access) {
+    Address variable = access.address;
+    int64_t constant = 0;
+    if (auto at = variable.find({}); at != variable.end()) {
+      constant = at->second;
+      variable.erase(at);
+    }
+    std::vector<const void *> roots;
+    for (Value root : access.roots)
+      roots.push_back(root.getAsOpaquePointer());
+    const unsigned kind =
+        kinds
+            .try_emplace({access.reads, access.writes, access.once, access.asynchronous,
+                          access.commutes, std::move(roots), std::move(variable),
+                          access.shape.vec(), access.layout, access.bytes, access.loops},
+                         kinds.size())
+            .first->second;
+    return {std::move(access), kind, constant};
+  }
+
+  // What isSafeAt() finds out from what was pending ahead of the operation, if that is enough.
+  std::optional<bool> isSafeNear(Operation *op) {
+    auto start = known.find(op);
+    if (start == known.end())
+      return std::nullopt;
+    adding = false;
+    hazard = false;
+    std::map<Operation *, Around> changed;
+    State state = start->second.before;
+    bool isSame = false;
+    for (Operation *at = op; at && !isSame; at = at->getNextNode()) {
+      if (at->getNumRegions() && hasBarriers(at))
+        return std::nullopt; // theirs would change too
+      if (auto barrier = barriers.find(at); barrier != barriers.end() || waits.contains(at)) {
+        auto around = known.find(at);
+        if (around == known.end() || waits.contains(at))
+          return std::nullopt;
+        State after = state;
+        meet(after, barrier->second, at);
+        isSame = at != op && after == around->second.after;
+        changed[at] = {state, std::move(after)};
+      }
+      if (isSame)
+        break;
+      visitOp(at, state);
+      if (hazard)
+        return false;
+    }
+    // A loop's next iteration would begin with something else.
+    if (!isSame && op->getBlock() != &side)
+      return std::nullopt;
+    known.erase(op);
+    for (auto &[at, around] : changed)
+      known[at] = std::move(around);
+    return true;
+  }
+  bool hasBarriers(Operation *op) const {
+    return op
+        ->walk([&](Operation *inner) {
+          return inner != op && (barriers.contains(inner) || waits.contains(inner))
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
   // Which counts the buffers of which rings are told apart by.
   void findRings() {
     llvm::MapVector<Operation *, SmallVector<Value>> bases;
@@ -183,43 +289,57 @@ private:
 
   void visit(Block &block, State &state) {
     for (Operation &op : block) {
-      // Mbarriers order what partitions do, as check-channels sees. What they have alone is placed
-      // apart from all that others have.
-      if (isa<cta::PartitionOp>(op))
-        continue;
-      visitAccesses(&op, state);
-      if (isa<cta::BarrierOp, cta::ClusterBarrierOp>(op)) {
-        meet(state, Orders::Shared);
-      } else if (isa<tile::BarrierOp>(op)) {
-        meet(state, Orders::Global);
-      } else if (isa<cta::AsyncCommitOp>(op)) {
-        update(state, [](Pending &p) {
-          if (p.isCopyUnderWay())
-            p.age = std::min(p.age + 1, oldest);
-        });
-      } else if (auto wait = dyn_cast<cta::AsyncWaitOp>(op)) {
-        int pending = wait.getPending();
-        update(state, [&](Pending &p) {
-          if (p.isCopyUnderWay() && p.age >= pending)
-            p.underWay = false, p.age = 0;
-        });
-      } else if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
-        landDots(state, wait.getPending());
-      } else if (isa<cta::DotWaitOp>(op)) {
-        landDots(state, 0);
-      } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-        visitFor(loop, state);
-      } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
-        visitWhile(loop, state);
-      } else {
-        visitBranches(&op, state);
-      }
+      if (hazard && !adding)
+        return; // that is all that is asked
+      visitOp(&op, state);
+    }
+  }
+
+  void visitOp(Operation *op, State &state) {
+    // Mbarriers order what partitions do, as check-channels sees. What they have alone is placed
+    // apart from all that others have.
+    if (isa<cta::PartitionOp>(op))
+      return;
+    visitAccesses(op, state);
+    if (isa<cta::BarrierOp, cta::ClusterBarrierOp>(op)) {
+      meet(state, Orders::Shared);
+    } else if (isa<tile::BarrierOp>(op)) {
+      meet(state, Orders::Global);
+    } else if (isa<cta::AsyncCommitOp>(op)) {
+      update(state, [](Pending &p) {
+        if (p.isCopyUnderWay())
+          p.age = std::min(p.age + 1, oldest);
+      });
+    } else if (auto wait = dyn_cast<cta::AsyncWaitOp>(op)) {
+      int pending = wait.getPending();
+      update(state, [&](Pending &p) {
+        if (p.isCopyUnderWay() && p.age >= pending)
+          p.underWay = false, p.age = 0;
+      });
+    } else if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
+      landDots(state, wait.getPending());
+    } else if (isa<cta::DotWaitOp>(op)) {
+      landDots(state, 0);
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      visitFor(loop, state);
+    } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+      visitWhile(loop, state);
+    } else {
+      visitBranches(op, state);
     }
   }
 
   void visitAccesses(Operation *op, State &state) {
-    if (auto at = barriers.find(op); at != barriers.end())
+    if (auto at = barriers.find(op); at != barriers.end()) {
+      const bool isNoted = !adding && state.size() <= mostNoted;
+      if (!isNoted)
+        met.erase(op); // of an earlier round of a loop
+      if (isNoted)
+        met[op].before = state;
       meet(state, at->second, op);
+      if (isNoted)
+        met[op].after = state;
+    }
     if (auto at = waits.find(op); at != waits.end())
       meetAfterCopies(op, state, at->second);
     auto [meetsBefore, meetsAfter] = meetsAround(op);
@@ -265,12 +385,12 @@ private:
     }
   }
 
-  static Pending pendingOf(const GlobalAccess &access) {
+  static Pending pendingOf(const GlobalOfKind &global) {
     Pending pending;
-    pending.global = &access;
-    pending.writes = access.writes;
-    pending.underWay = access.asynchronous;
-    pending.age = access.asynchronous ? -1 : 0;
+    pending.global = &global;
+    pending.writes = global.access.writes;
+    pending.underWay = global.access.asynchronous;
+    pending.age = global.access.asynchronous ? -1 : 0;
     return pending;
   }
 
@@ -295,9 +415,10 @@ private:
       return false;
     if (!before.global || !access.global)
       return !before.global && !access.global && before.place.overlaps(access.place);
-    auto [at, isNew] = compared.try_emplace({before.global, access.global, before.ended});
+    auto [at, isNew] = compared.try_emplace({before.global->kind, access.global->kind, before.ended,
+                                             access.global->constant - before.global->constant});
     if (isNew)
-      at->second = addresses.needsOrder(*before.global, *access.global, before.ended);
+      at->second = addresses.needsOrder(before.global->access, access.global->access, before.ended);
     return at->second;
   }
 
@@ -408,7 +529,7 @@ private:
 
   void endIteration(Pending &pending, Operation *loop) const {
     if (pending.global)
-      pending.ended |= addresses.bitOf(loop) & pending.global->loops;
+      pending.ended |= addresses.bitOf(loop) & pending.global->access.loops;
   }
 
   // Runs a loop's body until what reaches its start no longer grows; gives what its end leaves.
@@ -440,8 +561,19 @@ private:
   Block &side;
   const bool barrierOrdersGlobal; ///< also one that is for shared memory
   AddressAnalysis addresses;
-  std::map<Operation *, GlobalAccess> globals;
-  std::map<std::tuple<const GlobalAccess *, const GlobalAccess *, EndedIterations>, bool> compared;
+  std::map<Operation *, GlobalOfKind> globals;
+  /// By all of an access but the constant of its address.
+  std::map<
+      std::tuple<bool, bool, bool, bool, std::optional<tile::AtomicKind>, std::vector<const void *>,
+                 Address, std::vector<int64_t>, const Layout *, int64_t, EndedIterations>,
+      unsigned>
+      kinds;
+  DenseMap<std::tuple<unsigned, unsigned, EndedIterations, int64_t>, bool> compared;
+  /// What was pending ahead of a barrier, and after it: by the last walk, and by the last safe one.
+  struct Around {
+    State before, after;
+  };
+  std::map<Operation *, Around> met, known;
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
   DenseSet<Operation *> throughProxy;
@@ -460,6 +592,7 @@ int loopDepth(Operation *op) {
 /// Removes barriers that are not needed, the most often executed first, moves them out of loops, or
 /// lets them order less.
 void thinOut(Flow &flow, func::FuncOp kernel) {
+  flow.isSafe();
   SmallVector<std::tuple<int, size_t, Operation *>> byDepth;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (flow.barriers.contains(op))
@@ -469,12 +602,14 @@ void thinOut(Flow &flow, func::FuncOp kernel) {
   for (auto [depth, number, op] : byDepth) {
     const Orders orders = flow.barriers.lookup(op);
     flow.barriers.erase(op);
-    if (flow.isSafe())
+    if (flow.isSafeAt(op))
       continue;
     SmallVector<Operation *> loops;
     for (Operation *at = op->getParentOp(); at; at = at->getParentOp())
       if (isa<LoopLikeOpInterface>(at) && !flow.barriers.contains(at))
         loops.push_back(at);
+    if (!loops.empty() && flow.isNeededInItsBlock(op))
+      loops.clear();
     Operation *place = op;
     for (Operation *loop : llvm::reverse(loops)) {
       flow.barriers[loop] = orders;
@@ -488,7 +623,7 @@ void thinOut(Flow &flow, func::FuncOp kernel) {
     if (orders == Orders::Shared || !flow.ordersDiffer())
       continue;
     flow.barriers[place] = Orders::Shared;
-    if (!flow.isSafe())
+    if (!flow.isSafeAt(place))
       flow.barriers[place] = orders;
   }
 }

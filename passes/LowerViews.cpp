@@ -267,7 +267,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
       }
       // Once for all that a loop was made of.
       if (said.insert(op->getLoc()).second)
-        op->emitRemark("goes by pointers, not by offsets in a buffer: ") << why;
+        op->emitRemark("this access goes by pointers, not by offsets in a buffer: ") << why;
     }
     // In this order whatever the host compiler: the order of arguments is not the language's to
     // say.

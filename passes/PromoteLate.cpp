@@ -69,7 +69,7 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
         continue;
       if (!registersHold(promotion->dot)) {
         promotion->dot.emitRemark(
-            "is scaled before the next begins: registers do not hold two of its results");
+            "this dot is scaled before the next begins: registers do not hold two of its results");
         continue;
       }
       delay(loop, *promotion);

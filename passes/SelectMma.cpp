@@ -155,9 +155,11 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       shape = select();
     }
     if (!shape && !refusal.empty())
-      dot.emitRemark("computed by fused multiply-adds instead of matrix instructions: ") << refusal;
+      dot.emitRemark("this dot is computed by fused multiply-adds instead of matrix instructions: ")
+          << refusal;
     if (shape && !passedOver.empty())
-      dot.emitRemark("computed by instructions of a warp instead of a warpgroup's: ") << passedOver;
+      dot.emitRemark("this dot is computed by instructions of a warp instead of a warpgroup's: ")
+          << passedOver;
     if (!shape && sum.isF16())
       acc = cast(builder, loc, acc, builder.getF32Type());
     DenseI32ArrayAttr instruction;

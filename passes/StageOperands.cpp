@@ -104,8 +104,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (found.wasInterrupted())
       return;
     getOperation()->removeAttr(tile::clusterAttr);
-    getOperation().emitRemark("has no clusters: no load of a loop is one that both programs have "
-                              "the copy engine make");
+    getOperation().emitRemark(
+        "this kernel has no clusters: no load of a loop is one that both programs have "
+        "the copy engine make");
   }
 
   void collect() {
@@ -203,7 +204,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           loads.push_back(fetched(load, root, tile, *contiguity, producer));
         else
-          load->emitRemark("goes through registers to shared memory, not ahead of its loop: ")
+          load->emitRemark(
+              "this load goes through registers to shared memory, not ahead of its loop: ")
               << why;
       }
       for (Operation *load : computedFrom(loop)) {
@@ -218,7 +220,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (why.empty())
           loads.push_back(fetched(load, load->getResult(0), tilesOf(load), *contiguity, producer));
         else
-          load->emitRemark("stays in its loop, not ahead of it: ") << why;
+          load->emitRemark("this load stays in its loop, not ahead of it: ") << why;
       }
       unsigned depth = producer == Producer::Copies
                            ? stages
@@ -250,8 +252,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       }
       if (depth == 0)
         for (const FetchedLoad &load : std::exchange(loads, {}))
-          load.load->emitRemark(
-              "goes to shared memory in its own iteration: there is no room to keep its buffer");
+          load.load->emitRemark("this load goes to shared memory in its own iteration: there is no "
+                                "room to keep its buffer");
       for (const FetchedLoad &load : loads)
         staged.erase(load.tile);
       if (!loads.empty()) {
@@ -270,8 +272,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// A remark where a loop has fewer stages than it was asked for.
   static void sayHowDeep(scf::ForOp loop, unsigned wanted, unsigned stages, StringRef beside) {
     if (stages < wanted)
-      loop.emitRemark("has ") << stages << (stages == 1 ? " stage" : " stages") << ", not "
-                              << wanted << ": there is no room for more " << beside;
+      loop.emitRemark("this loop has ")
+          << stages << (stages == 1 ? " stage" : " stages") << ", not " << wanted
+          << ": there is no room for more " << beside;
   }
 
   /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
@@ -287,7 +290,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
               ? "threads read it from shared memory"
               : whyNotByEngine(loop, load.load, load.tile, contiguity);
       if (!why.empty()) {
-        load.load->emitRemark("is copied by threads, not by the copy engine: ") << why;
+        load.load->emitRemark("this load is copied by threads, not by the copy engine: ") << why;
         // Threads copy a block to a buffer of its own dimensions only.
         llvm::erase_if(loads, [](const FetchedLoad &other) { return other.hasLines(); });
         return;
@@ -438,11 +441,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         canShareMultiprocessor(*pair, loads, stages, loop))
       return nullptr;
     if (!registersHold(*pair, planned.front().byEngine())) {
-      early.emitRemark("runs beside no other work: registers do not hold two of its results");
+      early.emitRemark(
+          "this dot runs beside no other work: registers do not hold two of its results");
       return nullptr;
     }
     if (bytesWith(planned, stages) + scratchIn(loop, stagedConversions()) > target.maxSharedBytes) {
-      late.emitRemark("runs beside no other work: there is no room for one buffer more");
+      late.emitRemark("this dot runs beside no other work: there is no room for one buffer more");
       return nullptr;
     }
     llvm::copy(planned, loads.begin());

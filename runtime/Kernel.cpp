@@ -5,14 +5,14 @@
 #include "runtime/Activities.h"
 #include "runtime/CompileCache.h"
 #include "runtime/CompileTimes.h"
+#include "runtime/Environment.h"
 #include "runtime/HostDevice.h"
 #include "runtime/LaunchAccess.h"
 #include "runtime/LaunchKey.h"
+#include "runtime/Remarks.h"
 #include "runtime/Specialization.h"
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <sectile/kernel.h>
@@ -101,19 +101,14 @@ private:
   size_t count = 0;
 };
 
-// An environment variable that is 0 or 1.
-bool isSet(const char *variable, bool otherwise) {
-  const char *value = std::getenv(variable);
-  return value && *value ? std::strcmp(value, "0") != 0 : otherwise;
-}
-
 CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel) {
   CompileOptions options;
   options.warps = launch.warps ? launch.warps : kernel.warps ? kernel.warps : detail::defaultWarps;
   options.stages = launch.stages   ? launch.stages
                    : kernel.stages ? kernel.stages
                                    : detail::defaultStages;
-  static const bool debug = isSet("SECTILE_DEBUG", true), checked = isSet("SECTILE_CHECKED", false);
+  static const bool debug = runtime::isSet("SECTILE_DEBUG", true),
+                    checked = runtime::isSet("SECTILE_CHECKED", false);
   options.debug = launch.debug.value_or(kernel.debug.value_or(debug));
   options.checked = launch.checked.value_or(kernel.checked.value_or(checked));
   return options;
@@ -254,10 +249,12 @@ public:
       record = runtime::CompileCache::get().findLaunch(*indexKey);
   }
 
-  // What the index says, where a trace need not be compared with it.
+  // What the index says, where a trace need not be compared with it, or give lines to remarks.
   const std::optional<runtime::LaunchRecord> &known() const {
     static const std::optional<runtime::LaunchRecord> none;
-    return runtime::launchIndexMode() == runtime::LaunchIndexMode::Check ? none : record;
+    const bool needsTrace =
+        runtime::launchIndexMode() == runtime::LaunchIndexMode::Check || runtime::printsRemarks();
+    return needsTrace ? none : record;
   }
 
   TracedKernel &trace() {
@@ -378,6 +375,14 @@ KernelState &KernelBase::state() const {
   return *state;
 }
 
+static void report(std::span<const Remark> remarks, runtime::Activities &activities) {
+  if (runtime::printsRemarks())
+    runtime::print(remarks);
+  if (activities)
+    for (const Remark &remark : remarks)
+      activities.done(Activity::Kind::compile, "remark", runtime::textOf(remark));
+}
+
 // The code that a launch needs, compiled unless the cache has it.
 static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceImpl &device,
                                                 const PackedLaunch &packed,
@@ -390,16 +395,23 @@ static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceIm
   if (launch.known())
     if (auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
+      report(artifact->remarks, activities);
       return artifact;
     }
   TracedKernel &traced = launch.trace();
   activities.done(Kind::trace, "trace");
   // The compile changes the module.
+  OperationLines lines;
+  if (activities || runtime::printsRemarks())
+    lines = linesOf(*traced.module);
   const runtime::Recipe recipe{options, device.namesLines() ? "" : print(*traced.module, true)};
   bool hit = true;
   const auto compile = [&] {
     hit = false;
     activities.done(Kind::cache, "miss");
+    detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
+                               *traced.module, longAxis);
+    activities.done(Kind::trace, "check");
     CompileTimes stages;
     llvm::Expected<Artifact> compiled =
         device.compile(*traced.module, options, timesSink || activities ? &stages : nullptr);
@@ -417,6 +429,7 @@ static std::shared_ptr<const Artifact> findCode(const KernelDesc &desc, DeviceIm
   };
   auto artifact = cache.get(launch.key, compile, recipe);
   activities.done(Kind::cache, hit ? "hit" : "store");
+  report(relocated(artifact->remarks, lines), activities);
   return artifact;
 }
 
@@ -536,10 +549,16 @@ std::string KernelBase::emit(std::string_view targetName, std::string_view formN
   if (!form)
     throw CompileError(llvm::toString(form.takeError()));
   TracedKernel traced(desc_, packed, target.indexBound());
-  llvm::Expected<std::string> text =
-      compileTo(*traced.module, target, resolve(packed.options, options_), *form, timesSink);
+  checkHostVariables(desc_, traced.arguments, packed.config, traced.context.get(), *traced.module);
+  std::vector<Remark> remarks;
+  llvm::Expected<std::string> text = compileTo(
+      *traced.module, target, resolve(packed.options, options_), *form, timesSink, &remarks);
   if (!text)
     rethrow(text.takeError(), desc_.name);
+  if (runtime::printsRemarks())
+    runtime::print(remarks);
+  if (std::vector<Remark> *recorded = runtime::RecordRemarks::current())
+    recorded->insert(recorded->end(), remarks.begin(), remarks.end());
   return std::move(*text);
 }
 

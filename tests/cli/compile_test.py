@@ -1,6 +1,7 @@
 # `sectile compile`: every kernel, target and form, judged by the tools for each where they are there.
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -36,6 +37,20 @@ def test_checks_by_environment():
     assert "cta.assert" in code(SECTILE_CHECKED="1")
     assert "cta.assert" in code(SECTILE_CHECKED="1", SECTILE_DEBUG="0")
     assert "cta.assert" not in code(SECTILE_CHECKED="0")
+
+
+def test_remarks():
+    words = ("compile", "matmul", "--target", "sm_80", "--emit", "ptx", "-o", "code", "--dtype", "f16")
+    config = ("--config", "stages=4", "--shape", "m=512,n=512,k=512")
+    assert done(*words, *config).err == ""
+    said = done(*words, *config, "--remarks").err
+    lines = said.splitlines()
+    assert lines and len(set(lines)) == len(lines), said
+    assert all(re.fullmatch(r"\S+:\d+: remark: .+", line) for line in lines), said
+    assert done(*words, *config, env={"SECTILE_REMARKS": "1"}).err == said
+    assert done(*words, *config, env={"SECTILE_REMARKS": "0"}).err == ""
+    remarks = json.loads(done(*words, *config, "--remarks", "--json").out)["remarks"]
+    assert [f"{one['file']}:{one['line']}: remark: {one['text']}" for one in remarks] == lines
 
 
 def test_nothing_for_the_interpreter():

@@ -59,7 +59,8 @@ protected:
 
 TEST_F(Activities, FirstLaunchIsToldStepByStepAndLaterOnesNot) {
   const std::vector<Activity> all = told([&] { launch({.size = 64}); });
-  EXPECT_THAT(names(all), testing::StartsWith("trace:trace cache:miss compile:passes "));
+  EXPECT_THAT(names(all),
+              testing::StartsWith("trace:trace cache:miss trace:check compile:passes "));
   EXPECT_THAT(names(all), testing::EndsWith("cache:store load:load "));
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].kernel, "twice");
@@ -81,6 +82,25 @@ TEST_F(Activities, AnotherKernelOfTheSameCodeFindsItCompiled) {
               HasSubstr("cache:miss "));
   EXPECT_EQ(names(told([&] { second.launch(device.stream(), {1}, x); })),
             "trace:trace cache:hit load:load ");
+}
+
+std::string remarks(const std::vector<Activity> &all) {
+  std::string text;
+  for (const Activity &activity : all)
+    if (activity.kind == Activity::Kind::compile && activity.name == "remark")
+      text += activity.note + "\n";
+  return text;
+}
+
+TEST_F(Activities, RemarksAreToldWithTheirLine) {
+  const int line = __LINE__ + 2;
+  const Kernel flat{"flat", [](Ptr<float> x) {
+                      for (auto i : range(0, 4, {.flatten = true}))
+                        store(x + i, 1.f);
+                    }};
+  const std::string told_ = remarks(told([&] { flat.launch(device.stream(), {1}, x); }));
+  EXPECT_THAT(told_, HasSubstr("activity_test.cpp:" + std::to_string(line) + ": remark: "));
+  EXPECT_THAT(told_, HasSubstr("a hint has no effect: flatten"));
 }
 
 TEST_F(Activities, ErrorsOfTheTraceAreNotActivities) {

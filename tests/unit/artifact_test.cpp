@@ -26,6 +26,7 @@ static Artifact example() {
   added.isWritten = true;
   added.strides = {{2, 64, 5, -1}};
   artifact.plan.tensorMaps = {map, added};
+  artifact.remarks = {{"matmul.cpp", 12, "a hint has no effect: flatten", 3}, {"", 0, "slow", -1}};
   return artifact;
 }
 
@@ -37,6 +38,7 @@ TEST(Artifact, SurvivesTheWayThroughBytes) {
   EXPECT_EQ(back->plan.threads, 256u);
   EXPECT_EQ(back->plan.sharedBytes, 98304u);
   EXPECT_EQ(back->plan, example().plan);
+  EXPECT_EQ(back->remarks, example().remarks);
   EXPECT_EQ(serialize(*back), serialize(example()));
 }
 

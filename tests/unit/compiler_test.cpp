@@ -3,6 +3,7 @@
 #include "codegen/Compiler.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "dsl/Trace.h"
+#include "runtime/Remarks.h"
 #include "runtime/virtual/Machine.h"
 #include "runtime/virtual/Program.h"
 #include <gmock/gmock.h>
@@ -48,6 +49,19 @@ TEST(Compiler, EveryForm) {
   EXPECT_THAT(emitted("sm_80", Form::Llvm), HasSubstr("define"));
   EXPECT_THAT(emitted("gfx942", Form::Amdgcn), HasSubstr("s_endpgm"));
   EXPECT_EQ(emitted("gfx1100", Form::Hsaco).substr(1, 3), "ELF");
+}
+
+// The cache may have a kernel's code, and its remarks, from other lines.
+TEST(Compiler, RemarksFollowTheirOperations) {
+  const OperationLines before = {{"a.cpp", 3}, {"a.cpp", 5}, {"a.cpp", 5}, {"b.cpp", 9}};
+  std::vector<Remark> remarks = {{"a.cpp", 5, "slow"}, {"b.cpp", 9, "slower"}, {"", 0, "all"}};
+  attach(remarks, before);
+  EXPECT_EQ(relocated(remarks, before), remarks);
+  const std::vector<Remark> after =
+      relocated(remarks, {{"c.cpp", 4}, {"c.cpp", 7}, {"c.cpp", 8}, {"b.cpp", 2}});
+  EXPECT_EQ(runtime::textOf(after[0]), "c.cpp:7: remark: slow");
+  EXPECT_EQ(runtime::textOf(after[1]), "b.cpp:2: remark: slower");
+  EXPECT_EQ(runtime::textOf(after[2]), "remark: all");
 }
 
 TEST(Compiler, CtaSpellsEachLayoutOnce) {

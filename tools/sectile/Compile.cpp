@@ -3,6 +3,7 @@
 #include "ir/Symbol.h"
 #include "ir/Target.h"
 #include "kernels/Use.h"
+#include "runtime/Remarks.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
@@ -45,6 +46,14 @@ std::vector<Part> partsOf(const std::vector<KernelCode> &codes, const std::strin
   return parts;
 }
 
+llvm::json::Array asJson(const std::vector<Remark> &remarks) {
+  llvm::json::Array list;
+  for (const Remark &remark : remarks)
+    list.push_back(
+        llvm::json::Object{{"file", remark.file}, {"line", remark.line}, {"text", remark.text}});
+  return list;
+}
+
 } // namespace
 
 int sectile::tool::runCompile(const CommandLine &line) {
@@ -75,7 +84,12 @@ int sectile::tool::runCompile(const CommandLine &line) {
   const Invocation call = resolveTypical(kernel, line.value("--dtype").value_or(""),
                                          parseShape(line), line.assignments("--opt"), withOf(line));
   const Config config = completeConfig(call, target->name, given);
-  std::vector<KernelCode> codes = emitKernel(call, config, target->name, formName);
+  std::vector<Remark> remarks;
+  std::vector<KernelCode> codes;
+  {
+    const runtime::RecordRemarks record(remarks);
+    codes = emitKernel(call, config, target->name, formName);
+  }
   if (line.has("--part")) {
     std::vector<std::string> names;
     for (const KernelCode &code : codes)
@@ -106,11 +120,17 @@ int sectile::tool::runCompile(const CommandLine &line) {
     }
     list.push_back(std::move(entry));
   }
-  if (json)
-    printJson(llvm::json::Object{{"kernel", kernel.name},
-                                 {"target", target->name},
-                                 {"form", formName},
-                                 {"config", describe(config)},
-                                 {"parts", std::move(list)}});
+  if (line.has("--remarks") && !json)
+    runtime::print(remarks);
+  if (json) {
+    llvm::json::Object object{{"kernel", kernel.name},
+                              {"target", target->name},
+                              {"form", formName},
+                              {"config", describe(config)},
+                              {"parts", std::move(list)}};
+    if (line.has("--remarks"))
+      object["remarks"] = asJson(remarks);
+    printJson(std::move(object));
+  }
   return 0;
 }

@@ -64,6 +64,7 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--config", "KEY=VALUE", "a field of its configuration"},
         {"--dtype", "DTYPE", "of the arguments that have a choice"},
         {"--shape", "AXIS=EXTENT,...", "extents that the configuration is chosen for"},
+        {"--remarks", {}, "say which hints have no effect, and what is slower than it could be"},
         json},
        runCompile,
        "compile matmul --target sm_90a --emit ptx -o matmul.ptx"},

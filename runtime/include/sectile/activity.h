@@ -11,8 +11,10 @@ namespace sectile {
 struct Activity {
   enum class Kind { cache, trace, compile, load, tune };
   Kind kind;
-  // The step. cache: "index hit", "hit", "miss", and "store" after a compile. compile: the
-  // compiler's stage, as "passes" or "ptx", or "failed". tune: "candidate", "lookup" or "wait".
+  // The step. cache: "index hit", "hit", "miss", and "store" after a compile. trace: "trace", and
+  // "check" before a compile, which looks for host variables that bodies change. compile: the
+  // compiler's stage, as "passes" or "ptx", or "failed", or "remark", with the remark as its note,
+  // which code from the cache repeats. tune: "candidate", "lookup" or "wait".
   std::string name;
   std::string kernel, device;
   std::string configuration; // with warps and stages

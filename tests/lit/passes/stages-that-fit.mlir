@@ -3,9 +3,9 @@
 // RUN: sectile-opt --sectile-pipeline %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=ENOUGH --allow-empty
 // RUN: sed 's/cta.stages = 3/cta.stages = 12/' %s | sectile-opt --sectile-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=LESS
 // ENOUGH-NOT: there is no room for more
-// LESS: remark: has 7 stages, not 12: there is no room for more beside what lives as long as its ring
+// LESS: remark: this loop has 7 stages, not 12: there is no room for more beside what lives as long as its ring
 // RUN: sed 's/cta.stages = 3/cta.stages = 9/; s/ {cta.warp_specialize = true}//' %s | sectile-opt --sectile-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FLIGHT
-// FLIGHT: remark: has 8 stages, not 9: there is no room for more beside the buffer that a dot in flight reads
+// FLIGHT: remark: this loop has 8 stages, not 9: there is no room for more beside the buffer that a dot in flight reads
 
 module attributes {cta.target = "sm_90a"} {
   func.func @tiles(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},

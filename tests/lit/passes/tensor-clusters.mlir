@@ -5,7 +5,7 @@
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
 // RUN: sectile-opt --check-channels %t.mlir -o /dev/null
 
-// REMARK: remark: has no clusters: no load of a loop is one that both programs have the copy engine make
+// REMARK: remark: this kernel has no clusters: no load of a loop is one that both programs have the copy engine make
 
 // CHECK-LABEL: func.func @shares
 // The map is of half a tile: 32 of its 64 rows.

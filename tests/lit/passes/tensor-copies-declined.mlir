@@ -3,9 +3,9 @@
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>%t.err | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
 
-// REMARK: remark: is copied by threads, not by the copy engine: its view is not of arguments alone
-// REMARK: remark: is copied by threads, not by the copy engine: it is not known to begin at a multiple of 16 bytes of its rows
-// REMARK: remark: is copied by threads, not by the copy engine: the kernel may write it before
+// REMARK: remark: this load is copied by threads, not by the copy engine: its view is not of arguments alone
+// REMARK: remark: this load is copied by threads, not by the copy engine: it is not known to begin at a multiple of 16 bytes of its rows
+// REMARK: remark: this load is copied by threads, not by the copy engine: the kernel may write it before
 
 // CHECK-LABEL: func.func @moved
 // CHECK-NOT: cta.tensor_copy

@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func @odd_rows
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: its rows are not known to end at a multiple of 16 bytes
+// REMARK: remark: this block is stored by threads, not by the copy engine: its rows are not known to end at a multiple of 16 bytes
 module attributes {cta.target = "sm_90a"} {
   func.func @odd_rows(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -36,7 +36,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @before
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: it may begin before its view does
+// REMARK: remark: this block is stored by threads, not by the copy engine: it may begin before its view does
 module attributes {cta.target = "sm_90a"} {
   func.func @before(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -68,7 +68,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @within_a_piece
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: it is not known to begin at a multiple of 16 bytes of its rows
+// REMARK: remark: this block is stored by threads, not by the copy engine: it is not known to begin at a multiple of 16 bytes of its rows
 module attributes {cta.target = "sm_90a"} {
   func.func @within_a_piece(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -100,7 +100,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @hinted
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: it has a hint for the cache
+// REMARK: remark: this block is stored by threads, not by the copy engine: it has a hint for the cache
 module attributes {cta.target = "sm_90a"} {
   func.func @hinted(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -132,7 +132,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @read_before
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
+// REMARK: remark: this block is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
 module attributes {cta.target = "sm_90a"} {
   func.func @read_before(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -168,7 +168,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @ordered
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is added by threads, not by the copy engine: it is ordered, or its result is used
+// REMARK: remark: this block is added by threads, not by the copy engine: it is ordered, or its result is used
 module attributes {cta.target = "sm_90a"} {
   func.func @ordered(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -200,7 +200,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @largest
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is added by threads, not by the copy engine: it adds no floats of 16 bits, and threads do others as fast
+// REMARK: remark: this block is added by threads, not by the copy engine: it adds no floats of 16 bits, and threads do others as fast
 module attributes {cta.target = "sm_90a"} {
   func.func @largest(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -232,7 +232,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @of_the_system
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is added by threads, not by the copy engine: it is atomic for the whole system
+// REMARK: remark: this block is added by threads, not by the copy engine: it is atomic for the whole system
 module attributes {cta.target = "sm_90a"} {
   func.func @of_the_system(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},
@@ -265,7 +265,7 @@ module attributes {cta.target = "sm_90a"} {
 // Read in the iteration that stores it; all others store elsewhere.
 // CHECK-LABEL: func.func @read_again
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
+// REMARK: remark: this block is stored by threads, not by the copy engine: the kernel may read or write it elsewhere
 module attributes {cta.target = "sm_90a"} {
   func.func @read_again(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                    %extent: i32 {tile.divisible = 16 : i64, tile.below = 1073741824 : i64}, %z: !tile.ptr<f16> {tile.divisible = 16 : i64}, %u: !tile.ptr<f16> {tile.divisible = 16 : i64}, %tiles: i32,

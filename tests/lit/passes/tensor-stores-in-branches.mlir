@@ -31,7 +31,7 @@
 
 // Afterwards nobody waits, so threads store.
 // RUN: sectile-opt --sectile-pipeline %t/telling.mlir -o /dev/null 2>&1 | FileCheck %s --check-prefix=AFTER
-// AFTER: remark: is stored by threads, not by the copy engine: the kernel orders memory for other programs
+// AFTER: remark: this block is stored by threads, not by the copy engine: the kernel orders memory for other programs
 
 //--- told.mlir
 module attributes {cta.target = "sm_90a"} {

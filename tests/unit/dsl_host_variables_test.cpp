@@ -1,0 +1,217 @@
+// Variables of the host that bodies change: what depends on them is refused, and nothing else is.
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <optional>
+#include <sectile/sectile.h>
+#include <vector>
+
+namespace sc = sectile;
+using testing::AllOf;
+using testing::HasSubstr;
+
+namespace {
+
+/// What is wrong with a kernel; empty: nothing.
+template <class Body> std::string refusal(Body body) {
+  sc::Kernel kernel{"kernel", body};
+  try {
+    kernel.emit("sm_80", "tile", sc::Tensor<float, 1>(nullptr, {64}, {1}), 10);
+  } catch (const sc::CompileError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("dsl_host_variables_test.cpp:"));
+    return error.what();
+  }
+  return "";
+}
+
+std::string line(int number) { return ":" + std::to_string(number) + ": "; }
+
+// Within a macro's arguments all lines would be one.
+TEST(HostVariables, ALoopThatCountsIsRefused) {
+  const int loop = __LINE__ + 4;
+  const auto kernel = [](sc::Ptr<float> y, sc::Int n) {
+    int steps = 0;
+    sc::Float total = 0;
+    for (auto i : sc::range(0, n)) {
+      ++steps;
+      total += float(steps) + sc::cast<float>(i);
+    }
+    sc::store(y, total);
+  };
+  EXPECT_THAT(refusal(kernel),
+              AllOf(HasSubstr(line(loop)),
+                    HasSubstr("the body of this loop builds other code when it is traced again")));
+}
+
+TEST(HostVariables, WhatFollowsALoopThatCountsIsRefused) {
+  const int use = __LINE__ + 5;
+  const auto kernel = [](sc::Ptr<float> y, sc::Int n) {
+    int steps = 0;
+    for (auto i : sc::range(0, n))
+      sc::store(y + i, 1.f), ++steps;
+    sc::store(y, float(steps));
+  };
+  EXPECT_THAT(refusal(kernel),
+              AllOf(HasSubstr(line(use)), HasSubstr("that the body of a loop before it changes")));
+}
+
+TEST(HostVariables, AFlagThatABranchSetsIsRefused) {
+  const int use = __LINE__ + 4;
+  const auto kernel = [](sc::Ptr<float> y, sc::Int n) {
+    bool many = false;
+    sc::when(n > 100, [&] { many = true; });
+    sc::store(y, many ? 1.f : 0.f);
+  };
+  EXPECT_THAT(refusal(kernel), AllOf(HasSubstr(line(use)),
+                                     HasSubstr("that the body of a sc::when before it changes")));
+  EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int n) {
+                float value = 1;
+                for (auto i : sc::range(0, n)) {
+                  sc::when(i > 3, [&] { sc::store(y + i, 0.f); }, [&] { value = 2; });
+                  sc::store(y + i, value);
+                }
+              }),
+              HasSubstr("that the body of a sc::when before it changes"));
+}
+
+TEST(HostVariables, ALoopInABranchIsLookedAtToo) {
+  EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int n) {
+                sc::when(n > 3, [&] {
+                  int k = 0;
+                  for (auto i : sc::range(0, n))
+                    sc::store(y + i, float(k++));
+                });
+              }),
+              HasSubstr("the body of this loop builds other code"));
+}
+
+TEST(HostVariables, ALoopByAConditionIsRefused) {
+  EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int n) {
+                int k = 1;
+                sc::Int i = 0;
+                sc::loop_while([&] { return i < n; },
+                               [&] {
+                                 i = i + k;
+                                 k *= 2;
+                               });
+                sc::store(y, sc::cast<float>(i));
+              }),
+              HasSubstr("the body of this loop builds other code"));
+}
+
+TEST(HostVariables, FunctionsThatCountAreRefused) {
+  EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int) {
+                int calls = 0;
+                auto at = y + sc::arange(0, 64);
+                sc::store(at,
+                          sc::map([&](sc::Float x) { return x + float(++calls); }, sc::load(at)));
+              }),
+              HasSubstr("the body of the function of sc::map builds other code"));
+  int calls = 0;
+  const sc::Function count{"count", [&](sc::Float x) { return x + float(++calls); }};
+  EXPECT_THAT(refusal([&](sc::Ptr<float> y, sc::Int) { sc::store(y, count(sc::load(y))); }),
+              HasSubstr("the body of this function builds other code"));
+}
+
+TEST(HostVariables, AShapeThatGrowsIsRefused) {
+  EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int n) {
+                int extent = 16;
+                auto sums = sc::zeros<float>(32);
+                for (auto i : sc::range(0, n)) {
+                  extent *= 2;
+                  sums += sc::load(y + i + sc::arange(0, extent));
+                }
+                sc::store(y + sc::arange(0, 32), sums);
+              }),
+              AllOf(HasSubstr("a body changes a C++ variable that this line depends on"),
+                    HasSubstr("[64]")));
+}
+
+TEST(HostVariables, TracedVariablesAreCarried) {
+  EXPECT_EQ(refusal([](sc::Ptr<float> y, sc::Int n) {
+              sc::Int steps = 0;
+              sc::Bool many = false;
+              sc::Float a = 1, b = 2;
+              auto pointer = y;
+              for (auto i : sc::range(0, n)) {
+                steps += 1;
+                sc::when(i > 3, [&] { many = true; });
+                for (auto k : sc::range(0, i)) {
+                  pointer = pointer + 1;
+                  sc::when(k > 2, [&] { std::swap(a, b); }, [&] { a = b; });
+                  sc::when(k > 5, [&] { b = a; }, [&] { b = a; });
+                }
+              }
+              sc::loop_while([&] { return steps > 0; },
+                             [&] {
+                               auto half = steps / 2;
+                               sc::when(half > 1, [&] { steps = half; }, [&] { steps = 0; });
+                             });
+              sc::store(pointer, sc::where(many, a, b) + sc::cast<float>(steps));
+            }),
+            "");
+}
+
+TEST(HostVariables, BodiesMayHaveTheirOwn) {
+  EXPECT_EQ(refusal([](sc::Ptr<float> y, sc::Int n) {
+              std::vector<int> open;
+              int bodies = 0;
+              for (auto i : sc::range(0, n)) {
+                ++bodies; // nothing depends on it
+                int place = 0;
+                open.push_back(1);
+                for (int k = 0; k < 4; ++k)
+                  sc::store(y + i + place++, float(open.size()));
+                for (auto k : sc::static_range(3))
+                  sc::when(i > k, [&] { sc::store(y + k, float(place)); });
+                open.pop_back();
+              }
+            }),
+            "");
+}
+
+TEST(HostVariables, BranchesMayMakeAndUseTheirOwn) {
+  const sc::Function square{"square", [](sc::Float x) { return x * x; }};
+  EXPECT_EQ(refusal([&](sc::Ptr<float> y, sc::Int n) {
+              sc::Float x, lost;
+              sc::when(
+                  n > 1,
+                  [&] {
+                    lost = 3;
+                    x = square(sc::load(y));
+                    sc::when(n > 2, [&] { x = square(x + 1); });
+                    for (auto i : sc::range(0, n))
+                      x += sc::cast<float>(i);
+                  },
+                  [&] { x = 0; });
+              sc::when(n > 3, [&] { sc::store(y, square(x)); });
+              sc::store(y + 1, square(x));
+            }),
+            "");
+}
+
+// Such a program is right by chance, and says nothing that could be judged.
+TEST(HostVariables, ATileThatTheHostKeepsIsNotJudged) {
+  EXPECT_EQ(refusal([](sc::Ptr<float> y, sc::Int n) {
+              std::optional<sc::Tile<float>> kept;
+              for (auto i : sc::range(0, n)) {
+                if (!kept)
+                  kept = sc::load(y + sc::arange(0, 16));
+                sc::store(y + i + sc::arange(0, 16), *kept);
+              }
+            }),
+            "");
+}
+
+TEST(HostVariables, LaunchesAreRefusedToo) {
+  auto device = sc::Device::open("interpreter");
+  auto y = device.allocate<float>(1);
+  sc::Kernel kernel{"counts", [](sc::Ptr<float> y, sc::Int n) {
+                      int steps = 0;
+                      for (auto i : sc::range(0, n))
+                        sc::store(y, float(++steps));
+                    }};
+  EXPECT_THROW(kernel.launch(device.stream(), 1, y, 10), sc::CompileError);
+}
+
+} // namespace
