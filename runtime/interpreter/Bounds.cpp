@@ -170,6 +170,18 @@ double ofWave(const Given &g, double result, const FloatFormat &format) {
   return std::min(2.0, change + 8 * format.halfUlp(std::fabs(result) + change));
 }
 
+/// Of operands that are certain, a function that is off by some ulp.
+template <int ulps> double ofCertain(const Given &g, double result, const FloatFormat &format) {
+  if (g.e[0] != 0 || g.e[1] != 0)
+    return anything;
+  if (std::isnan(result))
+    return 0;
+  if (std::isinf(result)) // at a pole, or too large to say
+    return g.x[0] == 0 || std::isinf(g.x[0]) || std::isinf(g.x[1]) ? 0 : anything;
+  const double own = ulps * 2 * format.halfUlp(result) + 4 * 0x1p-126;
+  return std::fabs(result) + own < format.decode(format.largest()) ? own : anything;
+}
+
 double ofUnknown(const Given &, double, const FloatFormat &) { return anything; }
 
 const llvm::StringMap<BoundOf> &floatBounds() {
@@ -201,6 +213,11 @@ const llvm::StringMap<BoundOf> &floatBounds() {
     t["math.tanh"] = ofFunction<[](double x) { return std::tanh(x); }, 4>;
     t["math.erf"] = ofFunction<[](double x) { return std::erf(x); }, 8>;
     t["math.sin"] = t["math.cos"] = ofWave;
+    t["math.atan2"] = t["math.atan"] = t["math.asin"] = t["math.acos"] = ofCertain<3>;
+    t["math.asinh"] = t["math.acosh"] = t["math.atanh"] = t["math.powf"] = ofCertain<4>;
+    t["math.sinh"] = t["math.cosh"] = ofCertain<6>;
+    t["math.cbrt"] = ofCertain<2>;
+    t["math.copysign"] = ofCertain<0>;
     return t;
   }();
   return table;

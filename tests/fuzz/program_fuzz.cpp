@@ -52,6 +52,14 @@ private:
     options.cluster = seed % 4 == 3 ? 2 : 1;
     options.exact = seed % 3 == 0;
     options.memory = seed / 6 % 3 != 0;
+    using enum Focus;
+    static constexpr Focus focuses[] = {None,      Nests, None,      Integers,
+                                        HandOvers, None,  Constants, Integers};
+    options.focus = focuses[seed / 12 % std::size(focuses)];
+    if (options.focus == HandOvers) {
+      options.exact = true; // sums become integers again
+      options.programs = options.cluster == 2 ? 2 : 2 + seed % 2;
+    }
     return options;
   }
 
@@ -59,7 +67,13 @@ private:
     static constexpr const char *targets[] = {"sm_80",   "gfx942", "sm_90",  "sm_89",
                                               "gfx1100", "sm_120", "gfx90a", "gfx1201",
                                               "sm_100",  "gfx950", "sm_86",  "sm_90a"};
-    return target.empty() ? targets[seed % std::size(targets)] : target;
+    if (!target.empty())
+      return target;
+    // Copies by engines and by warps of their own are one target's.
+    const Focus focus = optionsFor(seed).focus;
+    if ((focus == Focus::Nests || focus == Focus::HandOvers) && seed % 5 < 2)
+      return "sm_90a";
+    return targets[seed % std::size(targets)];
   }
 
   OwningOpRef<ModuleOp> make(MLIRContext *context, uint64_t seed) const {

@@ -1,6 +1,7 @@
 // The fuzzer's random kernels: each follows from its seed, is defined in the interpreter's eyes,
 // and together they have the shapes of hazards that they are there for.
 #include "codegen/Compiler.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Verifier.h"
 #include "tests/fuzz/programs/Run.h"
 #include <gmock/gmock.h>
@@ -11,6 +12,18 @@ using namespace sectile;
 using namespace sectile::fuzz;
 
 namespace {
+
+GeneratorOptions focusedOptions(Focus focus, uint64_t seed) {
+  GeneratorOptions options;
+  options.focus = focus;
+  options.programs = 2 + seed % 2;
+  options.exact = focus == Focus::HandOvers || seed % 2;
+  return options;
+}
+
+OwningOpRef<ModuleOp> make(ContextLease &context, Focus focus, uint64_t seed) {
+  return Generator(context.get(), seed, focusedOptions(focus, seed)).make();
+}
 
 GeneratorOptions memoryOptions(uint64_t seed) {
   GeneratorOptions options;
@@ -48,6 +61,176 @@ TEST(FuzzPrograms, AreDefined) {
     auto outputs = interpret(*module, makeInputs(context.get(), seed, memoryOptions(seed)));
     EXPECT_TRUE(bool(outputs)) << seed << ": " << llvm::toString(outputs.takeError());
   }
+}
+
+TEST(FuzzPrograms, OfOneSubjectAreDefined) {
+  for (Focus focus : {Focus::Nests, Focus::HandOvers, Focus::Integers, Focus::Constants}) {
+    unsigned run = 0;
+    for (uint64_t seed = 0; seed < 16; ++seed) {
+      ContextLease context;
+      OwningOpRef<ModuleOp> module = make(context, focus, seed);
+      ASSERT_TRUE(succeeded(verify(*module))) << seed;
+      auto outputs =
+          interpret(*module, makeInputs(context.get(), seed, focusedOptions(focus, seed)));
+      EXPECT_TRUE(bool(outputs)) << int(focus) << ", " << seed << ": "
+                                 << llvm::toString(outputs.takeError());
+      run += outputs && *outputs;
+    }
+    // What depends on numbers that devices differ in is not run.
+    EXPECT_GE(run, 12u) << int(focus);
+  }
+}
+
+/// How many of some programs come out otherwise if a compiler makes a mistake: `plant` makes it,
+/// and says whether there was a place for it. A mistake of the compiler's own does not count.
+unsigned found(Focus focus, StringRef target, function_ref<bool(ModuleOp)> plant) {
+  unsigned result = 0;
+  for (uint64_t seed = 0; seed < 24 && result < 2; ++seed) {
+    ContextLease context;
+    OwningOpRef<ModuleOp> module = make(context, focus, seed), wrong = module->clone();
+    if (!plant(*wrong))
+      continue;
+    const Inputs inputs = makeInputs(context.get(), seed, focusedOptions(focus, seed));
+    auto expected = interpret(*module, inputs);
+    if (!expected)
+      consumeError(expected.takeError());
+    else if (*expected) {
+      const Setting setting = Setting::of(seed, target);
+      result += difference(*wrong, inputs, **expected, setting) &&
+                !difference(*module, inputs, **expected, setting);
+    }
+  }
+  return result;
+}
+
+/// Puts another operation in the place of each of a kind.
+template <class From, class To> bool replaceEach(ModuleOp module) {
+  bool any = false;
+  module.walk([&](From op) {
+    OpBuilder builder(op);
+    op.replaceAllUsesWith(To::create(builder, op.getLoc(), op->getOperands()).getResult());
+    any = true;
+  });
+  return any;
+}
+
+TEST(FuzzPrograms, FindWrappedIntegersTakenForPositive) {
+  EXPECT_GE(found(Focus::Integers, "sm_80", replaceEach<arith::ShRSIOp, arith::ShRUIOp>), 1u);
+  EXPECT_GE(found(Focus::Integers, "gfx942", replaceEach<arith::RemSIOp, arith::RemUIOp>), 1u);
+  EXPECT_GE(found(Focus::Integers, "sm_80", replaceEach<arith::RemUIOp, arith::RemSIOp>), 1u);
+}
+
+TEST(FuzzPrograms, FindBlocksThatLackTheCheckOfAnEdge) {
+  // What lies before a view is loaded.
+  EXPECT_GE(found(Focus::Integers, "sm_80",
+                  [](ModuleOp module) {
+                    bool any = false;
+                    module.walk([&](tile::LoadBlockOp load) {
+                      OpBuilder builder(load);
+                      for (OpOperand &offset : load.getOffsetsMutable()) {
+                        Value none = arith::ConstantOp::create(
+                            builder, load.getLoc(), builder.getZeroAttr(offset.get().getType()));
+                        Value least =
+                            arith::MaxSIOp::create(builder, load.getLoc(), none, offset.get());
+                        offset.set(least);
+                        any = true;
+                      }
+                    });
+                    return any;
+                  }),
+            1u);
+}
+
+TEST(FuzzPrograms, FindReadsAheadOfABarrier) {
+  // A barrier comes after the loop that reads what was stored before it.
+  EXPECT_GE(found(Focus::HandOvers, "sm_80",
+                  [](ModuleOp module) {
+                    bool any = false;
+                    module.walk([&](tile::BarrierOp barrier) {
+                      for (Operation *next = barrier->getNextNode(); next && !any;
+                           next = next->getNextNode())
+                        if (isa<scf::ForOp>(next)) {
+                          barrier->moveAfter(next);
+                          any = true;
+                        }
+                    });
+                    return any;
+                  }),
+            1u);
+}
+
+TEST(FuzzPrograms, FindReadsAheadOfAnAcquire) {
+  // Nothing waits for a flag.
+  EXPECT_GE(found(Focus::HandOvers, "sm_80",
+                  [](ModuleOp module) {
+                    SmallVector<scf::WhileOp> waits;
+                    module.walk([&](scf::WhileOp loop) {
+                      if (loop.getNumResults() == 0)
+                        waits.push_back(loop);
+                    });
+                    for (scf::WhileOp loop : waits)
+                      loop.erase();
+                    return !waits.empty();
+                  }),
+            1u);
+}
+
+TEST(FuzzPrograms, FindLoopsWithWrongBounds) {
+  // A bound that nothing can follow is taken for zero, and one that wraps for no iterations.
+  EXPECT_GE(found(Focus::Nests, "sm_80",
+                  [](ModuleOp module) {
+                    bool any = false;
+                    module.walk([&](scf::ForOp loop) {
+                      if (loop.getLowerBound().getDefiningOp<arith::ConstantOp>())
+                        return;
+                      OpBuilder builder(loop);
+                      Value none = arith::ConstantOp::create(
+                          builder, loop.getLoc(),
+                          builder.getZeroAttr(loop.getLowerBound().getType()));
+                      loop.setLowerBound(none);
+                      any = true;
+                    });
+                    return any;
+                  }),
+            1u);
+  EXPECT_GE(found(Focus::Nests, "sm_80",
+                  [](ModuleOp module) {
+                    bool any = false;
+                    module.walk([&](scf::ForOp loop) {
+                      APInt first, last;
+                      if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&first)) ||
+                          !matchPattern(loop.getUpperBound(), m_ConstantInt(&last)) ||
+                          !first.slt(last) || !(last - first).isNegative())
+                        return;
+                      loop.setUpperBound(loop.getLowerBound());
+                      any = true;
+                    });
+                    return any;
+                  }),
+            1u);
+}
+
+TEST(FuzzPrograms, FindConstantsFoldedToSomethingElse) {
+  // Operations on constants alone are taken for zero.
+  EXPECT_GE(found(Focus::Constants, "sm_80",
+                  [](ModuleOp module) {
+                    bool any = false;
+                    module.walk([&](Operation *op) {
+                      if (!isa<arith::MulIOp, arith::DivFOp, arith::CmpFOp, arith::CmpIOp,
+                               arith::SubFOp, arith::XOrIOp>(op) ||
+                          !llvm::all_of(op->getOperands(), [](Value operand) {
+                            return operand.getDefiningOp<arith::ConstantOp>() != nullptr;
+                          }))
+                        return;
+                      OpBuilder builder(op);
+                      TypedAttr none = builder.getZeroAttr(op->getResult(0).getType());
+                      op->getResult(0).replaceAllUsesWith(
+                          arith::ConstantOp::create(builder, op->getLoc(), none).getResult());
+                      any = true;
+                    });
+                    return any;
+                  }),
+            1u);
 }
 
 bool isPointer(Type type) { return isa<tile::PtrType>(tile::elementType(type)); }

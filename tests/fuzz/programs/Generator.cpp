@@ -121,6 +121,8 @@ Value Generator::constantBits(ArrayRef<int64_t> shape, Type element, uint64_t bi
   TypedAttr attr = builder.getIntegerAttr(builder.getIntegerType(word.getBitWidth()), word);
   if (auto type = dyn_cast<FloatType>(element))
     attr = builder.getFloatAttr(element, llvm::APFloat(type.getFloatSemantics(), word));
+  if (shape.empty())
+    return op<arith::ConstantOp>(attr);
   return op<arith::ConstantOp>(DenseElementsAttr::get(tileOf(shape, element), Attribute(attr)));
 }
 
@@ -386,11 +388,29 @@ void Generator::branch(unsigned depth) {
   tiles.push_back(branch.getResult(0));
 }
 
+void Generator::focusedStep() {
+  switch (options.focus) {
+  case Focus::None:
+    return;
+  case Focus::Nests:
+    return pick(4) ? keep(nestOfProducts()) : farLoop();
+  case Focus::HandOvers:
+    return options.programs > 1 && pick(3) ? handOverAlong() : handOverWithin();
+  case Focus::Integers:
+    return integerStep();
+  case Focus::Constants:
+    return constantsBesideMemory();
+  }
+}
+
 void Generator::statement(unsigned depth) {
+  // Not in branches and loops: all programs take part in a hand-over, once.
+  if (options.focus != Focus::None && depth == 0 && coin())
+    return focusedStep();
   if (options.memory && pick(3))
     return memoryStep(depth);
   Value tile = someTile();
-  switch (pick(26)) {
+  switch (pick(28)) {
   case 0: {
     Shape shape = someShape();
     return keep(makeTile(shape, someElement()));
@@ -428,12 +448,20 @@ void Generator::statement(unsigned depth) {
     return;
   case 13:
     return keep(call(tile));
+  case 20:
+    return integerStep();
+  case 21:
+    return constantsBesideMemory();
   default:
     break;
   }
   if (depth > 1)
     return;
-  switch (pick(11)) {
+  switch (pick(13)) {
+  case 11:
+    return keep(nestOfProducts());
+  case 12:
+    return farLoop();
   case 0:
   case 9:
   case 10:
@@ -463,6 +491,9 @@ OwningOpRef<ModuleOp> Generator::make() {
     for (Type element : elements)
       arguments.push_back(tile::PtrType::get(element));
   arguments.append(2, i32());
+  if (options.focus == Focus::HandOvers)
+    for (Type element : renamedTypes(builder.getContext()))
+      arguments.push_back(tile::PtrType::get(element));
   kernel =
       func::FuncOp::create(builder, loc, "random_program", builder.getFunctionType(arguments, {}));
   kernel->setAttr(tile::kernelAttr, builder.getUnitAttr());
@@ -478,7 +509,7 @@ OwningOpRef<ModuleOp> Generator::make() {
   tiles.push_back(makeTile(first, someElement()));
   if (options.memory)
     someArena();
-  for (unsigned i = 4 + pick(12); i-- > 0;)
+  for (unsigned i = options.focus == Focus::None ? 4 + pick(12) : 3 + pick(5); i-- > 0;)
     statement(0);
   unsigned kept = 0;
   for (unsigned i = tiles.size(); i-- > 0 && kept < 4; ++kept)

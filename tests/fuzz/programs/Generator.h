@@ -33,6 +33,12 @@ inline int64_t elementsOf(size_t buffer, size_t types) {
 /// Of a tile, at most.
 inline constexpr int64_t mostElements = 4096;
 
+/// The elements of kernels' arguments after the two numbers, where memory has second names.
+llvm::SmallVector<mlir::Type> renamedTypes(mlir::MLIRContext *context);
+
+/// What half of a program's steps are, if it is about one thing.
+enum class Focus { None, Nests, HandOvers, Integers, Constants };
+
 struct GeneratorOptions {
   /// Nothing but what rounds in one way only: no products and sums of floats that another order, or
   /// a fused multiply-add, would give otherwise. Floats read are small whole numbers then.
@@ -40,6 +46,8 @@ struct GeneratorOptions {
   int64_t programs = 1; ///< of the grid
   int32_t cluster = 1;  ///< of them run side by side
   bool memory = false;  ///< programs that work in memory
+  /// Those about hand-overs take further arguments: second names of what is written to.
+  Focus focus = Focus::None;
 };
 
 class Generator {
@@ -83,6 +91,7 @@ private:
   static mlir::Type elementOf(mlir::Value tile) { return tile::elementType(tile.getType()); }
   mlir::Value number(int64_t value, mlir::Type type = {});
   mlir::Value constant(llvm::ArrayRef<int64_t> shape, mlir::Type element, double value);
+  /// Without a shape a scalar.
   mlir::Value constantBits(llvm::ArrayRef<int64_t> shape, mlir::Type element, uint64_t bits);
   mlir::Value splat(mlir::Value scalar, llvm::ArrayRef<int64_t> shape);
 
@@ -179,14 +188,75 @@ private:
   void swapInLoop(const Arena &arena);
   void doublingLoop(const Arena &arena);
   void movingPointers(const Arena &arena);
-  mlir::Value hiddenNumber(int64_t value);
+  mlir::Value hiddenNumber(int64_t value, mlir::Type type = {});
   mlir::Value truthAbout(mlir::Value value, int64_t divisor);
   void promise();
   void countDown(const Arena &arena);
   void scratchMatmul();
   void hintAt(mlir::Operation *loop);
 
+  // Loops whose bounds are computed (Nests.cpp)
+  /// What the products of a nest are of: blocks of two matrices, `blocks` along the axis that is
+  /// summed.
+  struct Factors {
+    mlir::Value left, right;
+    int64_t m, n, k, blocks;
+    bool turnedRight; ///< loaded as [n, k]
+    mlir::Value rowOfLeft, columnOfRight;
+  };
+  mlir::Value arithmetic(unsigned depth);
+  mlir::Value someBound();
+  mlir::Value someStep();
+  mlir::Value someCondition();
+  mlir::Value product(const Factors &of, mlir::Value at, mlir::Value sums);
+  mlir::Value changedSums(mlir::Value sums);
+  void hintAtProducts(mlir::Operation *loop);
+  mlir::Value productLoop(const Factors &of, mlir::Value sums);
+  mlir::Value nest(const Factors &of, unsigned depth, mlir::Value sums);
+  mlir::Value nestOfProducts();
+  void farLoop();
+
+  // Memory that is handed over (HandOvers.cpp)
+  /// Square matrices side by side in an output, and how loops multiply from them.
+  struct Handed {
+    mlir::Type element;
+    mlir::Value writer, reader; ///< views of all of them, by the same name or two
+    bool twoNames, isLeft, byColumns;
+    Factors of; ///< without the place of the matrix
+  };
+  mlir::Value secondName(mlir::Type element);
+  std::optional<Handed> newMatrices(int64_t count);
+  llvm::SmallVector<mlir::Value> placeOf(const Handed &handed, mlir::Value matrix);
+  void storeMatrix(const Handed &handed, mlir::Value matrix, mlir::Value numbers);
+  mlir::Value productsOf(const Handed &handed, mlir::Value matrix, mlir::Value sums);
+  mlir::Value noSums(mlir::Type element);
+  void handOverWithin();
+  void waitForFlag(mlir::Value flag);
+  void raiseFlag(mlir::Value flag);
+  void handOverAlong();
+
+  // Integers at the ends of their types (Integers.cpp)
+  uint64_t extremeBits(mlir::Type element);
+  mlir::Value scrambled(mlir::Value x);
+  mlir::Value wild(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value decided(mlir::Value x);
+  mlir::Value within(mlir::Value x, int64_t below);
+  Shape longShape();
+  void maskedByHash();
+  void gatherByHash();
+  mlir::Value hashedOffset(int64_t extent);
+  void blockByHash();
+  void loopByHash();
+  void integerStep();
+
+  // Constants beside the same values from memory (Constants.cpp)
+  uint64_t specialBits(mlir::Type element);
+  mlir::Value rareFunction(mlir::Value x, mlir::Value y);
+  mlir::Value folded();
+  void constantsBesideMemory();
+
   // Control flow (Generator.cpp)
+  void focusedStep();
   void statement(unsigned depth);
   void loop(unsigned depth);
   void whileLoop();

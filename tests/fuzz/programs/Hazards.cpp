@@ -198,11 +198,12 @@ void Generator::doublingLoop(const Arena &arena) {
 //===-- Promises ------------------------------------------------------------------------------===//
 
 /// A number that the compiler cannot know, as it comes from memory.
-Value Generator::hiddenNumber(int64_t value) {
-  std::optional<Arena> hidden = newArena(i32(), 1, false);
+Value Generator::hiddenNumber(int64_t value, Type type) {
+  type = type ? type : i32();
+  std::optional<Arena> hidden = newArena(type, 1, false);
   if (!hidden)
-    return number(value);
-  tile::StoreOp::create(builder, loc, hidden->base, number(value), Value());
+    return number(value, type);
+  tile::StoreOp::create(builder, loc, hidden->base, number(value, type), Value());
   return op<tile::LoadOp>(hidden->base);
 }
 

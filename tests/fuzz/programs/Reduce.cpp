@@ -126,6 +126,29 @@ llvm::DenseSet<Operation *> addressing(ModuleOp module, bool alone) {
   return found;
 }
 
+/// What puts accesses in order where programs hand memory over, or one has two names: barriers,
+/// flags, and the branches around them.
+llvm::DenseSet<Operation *> ordering(ModuleOp module) {
+  llvm::DenseSet<Operation *> found;
+  auto kernel = llvm::find_if(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function->hasAttr(tile::kernelAttr);
+  });
+  // Arguments end with two numbers, or with second names.
+  if (!isa<tile::PtrType>((*kernel).getArgumentTypes().back()))
+    return found;
+  module.walk([&](Operation *op) {
+    auto loop = dyn_cast<scf::WhileOp>(op);
+    if (!isa<tile::BarrierOp, tile::AtomicRMWOp, tile::AtomicCasOp>(op) &&
+        !(loop && loop.getNumResults() == 0))
+      return;
+    if (loop)
+      loop.walk([&](Operation *inner) { found.insert(inner); });
+    for (; op && !isa<func::FuncOp>(op); op = op->getParentOp())
+      found.insert(op);
+  });
+  return found;
+}
+
 /// Masks keep accesses within their memory: nothing may become true that was false.
 bool isConjunction(Operation *op) {
   return isa<arith::AndIOp>(op) && tile::elementType(op->getResult(0).getType()).isInteger(1);
@@ -162,11 +185,13 @@ OwningOpRef<ModuleOp> reduce(ModuleOp program, bool alone, function_ref<bool(Mod
         OwningOpRef<ModuleOp> trial = best->clone();
         // From the i-th operation from the end on: what is computed last is missed least.
         llvm::DenseSet<Operation *> kept = addressing(*trial, alone);
+        const llvm::DenseSet<Operation *> ordered = ordering(*trial);
         SmallVector<Operation *> ops;
         trial->walk([&](Operation *op) {
-          const bool stays = way < ToFirstSide
-                                 ? kept.contains(op) || (way == ToOperand && isConjunction(op))
-                                 : op->getNumRegions() == 0;
+          const bool stays = way < ToFirstSide ? kept.contains(op) || ordered.contains(op) ||
+                                                     (way == ToOperand && isConjunction(op))
+                                               : op->getNumRegions() == 0 ||
+                                                     (isa<scf::IfOp>(op) && ordered.contains(op));
           if (op->getParentOp() && !stays)
             ops.push_back(op);
         });

@@ -52,6 +52,20 @@ struct Buffers {
   std::vector<size_t> sizes;
 };
 
+/// Of the kernel's arguments after the two numbers, the buffers whose second names they are: those
+/// that are written to.
+llvm::SmallVector<size_t> secondNames(ModuleOp module) {
+  const llvm::SmallVector<Type> elements = elementTypes(module.getContext());
+  llvm::SmallVector<size_t> buffers;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(tile::kernelAttr))
+      for (Type type : function.getArgumentTypes().drop_front(2 * elements.size() + 2)) {
+        Type element = cast<tile::PtrType>(type).getElement();
+        buffers.push_back(elements.size() + (llvm::find(elements, element) - elements.begin()));
+      }
+  return buffers;
+}
+
 /// On a device of the machine, whose name the setting has in place of a target.
 llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const Setting &setting) {
   Device opened = Device::open(setting.target);
@@ -69,6 +83,8 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
     words.push_back(reinterpret_cast<uint64_t>(buffer.data()));
   for (int32_t number : {inputs.n, inputs.m})
     words.push_back(static_cast<uint32_t>(number));
+  for (size_t buffer : secondNames(module))
+    words.push_back(words[buffer]);
   std::vector<void *> arguments;
   for (uint64_t &word : words)
     arguments.push_back(&word);
@@ -111,6 +127,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   // As 64-bit words, which tensor maps are made of.
   int64_t n = inputs.n, m = inputs.m;
   arguments.insert(arguments.end(), {&n, &m});
+  for (size_t buffer : secondNames(module))
+    arguments.push_back(&buffers.addresses[buffer]);
   // The checked mode's assertions have a log.
   auto *log = static_cast<debuglog::Head *>(machine.memory().allocate(debuglog::recordsAt));
   std::memset(log, 0, debuglog::recordsAt);
@@ -136,6 +154,12 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   vgpu::LaunchOptions launch;
   launch.seed = setting.schedule;
   launch.hostThreads = 1;
+  if (!secondNames(module).empty()) {
+    // Programs wait for those before them: such a seed leaves the grid in order. A program that
+    // fails raises no flag.
+    launch.seed *= uint64_t(inputs.options.programs);
+    launch.deadline = 20;
+  }
   vgpu::LaunchResult result = machine.launch(**program, shape, arguments.data(), launch);
   if (result.finding)
     return llvm::createStringError(result.finding->text());
@@ -221,6 +245,8 @@ llvm::Expected<std::optional<Outputs>> interpret(ModuleOp module, const Inputs &
     arguments.push_back(reinterpret_cast<uint64_t>(address));
   for (int32_t number : {inputs.n, inputs.m})
     arguments.push_back(static_cast<uint32_t>(number));
+  for (size_t buffer : secondNames(module))
+    arguments.push_back(arguments[buffer]);
   interpreter::MemoryBounds bounds;
   interpreter::Options options;
   options.bounds = &bounds;

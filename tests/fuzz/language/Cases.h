@@ -1,0 +1,34 @@
+// Random kernels in the language: what their builders and the explicit level do is not in `tile` IR
+// as the program fuzzer makes it. Each case follows from its seed.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+
+namespace sectile::fuzz {
+
+/// Draws as the other fuzzers do.
+class Draw {
+public:
+  explicit Draw(uint64_t seed) : random(seed * 0x9e3779b97f4a7c15u + 9) {}
+  size_t pick(size_t n) { return random() % n; }
+  bool coin() { return pick(2); }
+  template <class List> auto oneOf(const List &list) { return list[pick(std::size(list))]; }
+
+private:
+  std::mt19937_64 random;
+};
+
+// Each gives what is wrong, or nothing. `device` is the name of a virtual one.
+
+/// A schedule of copies and dots that the kernel states, against the interpreter.
+std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device);
+/// A kernel of any name: it runs, its code has a symbol that assemblers take, and dumps stay in
+/// their folder, which is below `folder`.
+std::optional<std::string> kernelName(uint64_t seed, const std::string &device,
+                                      const std::string &folder);
+/// Operations on constants beside the same ones on numbers from memory.
+std::optional<std::string> foldedConstants(uint64_t seed, const std::string &device);
+
+} // namespace sectile::fuzz
