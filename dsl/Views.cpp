@@ -4,6 +4,7 @@
 #include "ir/tile/Overflow.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <limits>
 #include <sectile/view.h>
 
 using namespace mlir;
@@ -62,6 +63,21 @@ void checkTileShape(std::span<const int64_t> shape, Location where) {
                       " of a view: extents of tiles are at least 1 and fit on a chip");
 }
 
+/// A number that wraps may be anything, a hash for example. Blocks so far out lie outside of every
+/// view, where they stay if they begin at a place that fits.
+static mlir::Value clampedTo(Trace &trace, mlir::Location loc, mlir::Value at, unsigned bits,
+                             int64_t extent) {
+  const unsigned width = at.getType().getIntOrFloatBitWidth();
+  const int64_t limit = std::numeric_limits<int64_t>::max() >> (64 - width);
+  if (extent == 1 || (bits < 63 && (int64_t(1) << bits) <= limit / extent))
+    return at;
+  OpBuilder &builder = trace.builder;
+  at = builder.createOrFold<arith::MinSIOp>(loc, at,
+                                            constantOf(trace, loc, at.getType(), limit / extent));
+  return builder.createOrFold<arith::MaxSIOp>(
+      loc, at, constantOf(trace, loc, at.getType(), -(limit / extent)));
+}
+
 static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int64_t> shape,
                        std::span<const Operand> offsets, bool tiles) {
   Location where = offsets[0].where;
@@ -74,6 +90,8 @@ static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int
     // A product with a number of 32 bits may need as many as the extents of this launch.
     if (tiles && at.getType().getIntOrFloatBitWidth() < trace.indexWidth)
       at = builder.createOrFold<arith::ExtSIOp>(loc, builder.getIntegerType(trace.indexWidth), at);
+    if (tiles && offset.value && offset.kind != Kind::index)
+      at = clampedTo(trace, loc, at, bitsOf(offset.kind), extent);
     if (tiles)
       at = tile::createToFit<arith::MulIOp>(builder, loc, at,
                                             constantOf(trace, loc, at.getType(), extent));

@@ -1,6 +1,7 @@
 // Integers that wrap, on every device against C++: what they index, mask and bound must not be
 // computed as if they had not. ir/tile/Overflow.h has the contract.
 #include "Devices.h"
+#include <climits>
 #include <gmock/gmock.h>
 #include <limits>
 
@@ -65,6 +66,33 @@ TEST_P(Wrapping, BlocksAtHashes) {
   blocksAtHashes<std::uint16_t>(device);
   blocksAtHashes<std::uint32_t>(device);
   blocksAtHashes<std::uint64_t>(device);
+}
+
+// Places in tiles that the type holds, but a number of elements does not.
+TEST_P(Wrapping, BlocksFarOut) {
+  Kernel kernel{"far", [](View<const float, 1> x, Ptr<float> y, Ptr<const std::int32_t> at,
+                          Ptr<const std::int64_t> wide) {
+                  const auto p = program_id(0);
+                  const auto i = arange(0, width);
+                  const auto tiles = x.tile(width).padding(outside);
+                  store(y + p * 2 * width + i, tiles.load(load(at + p)));
+                  store(y + (p * 2 + 1) * width + i, tiles.load(load(wide + p)));
+                }};
+  const std::vector<std::int32_t> at = {0,       1,       -1,      1 << 26,    -(1 << 26),
+                                        3 << 25, INT_MAX, INT_MIN, 0x40000001, 5};
+  std::vector<std::int64_t> wide(at.begin(), at.end());
+  wide[3] = std::int64_t(1) << 58, wide[4] = std::numeric_limits<std::int64_t>::min(),
+  wide[5] = std::int64_t(1) << 32;
+  Memory memory(device);
+  auto y = device.allocate<float>(2 * at.size() * width);
+  kernel.launch(device.stream(), int(at.size()), memory.view(), y, device.upload(at),
+                device.upload(wide));
+  const auto got = y.download();
+  for (size_t p = 0; p < at.size(); ++p)
+    for (int i = 0; i < width; ++i) {
+      ASSERT_EQ(got[2 * p * width + i], at[p] ? outside : Memory::at(i)) << "program " << p;
+      ASSERT_EQ(got[(2 * p + 1) * width + i], wide[p] ? outside : Memory::at(i)) << "program " << p;
+    }
 }
 
 /// Numbers that pass the end of their type within a tile, as masks, quotients, remainders and
