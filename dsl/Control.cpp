@@ -321,11 +321,12 @@ void whileLoop(const Callback &condition, const Value &holds, const Callback &bo
     WhileBodies again = traceLoop(&frame.region->emplaceBlock());
     --trace.repeats;
     SameCode same;
-    if (!same.compare(*traced.before, *again.before) || !same.compare(traced.holds, again.holds) ||
-        !sameValues(same, traced.afterCondition, again.afterCondition) ||
-        !same.compare(*traced.after, *again.after) ||
-        !sameValues(same, traced.afterBody, again.afterBody))
-      failOfHostVariable(trace, where, "this loop");
+    const bool isSame = same.compare(*traced.before, *again.before) &&
+                        same.compare(traced.holds, again.holds) &&
+                        sameValues(same, traced.afterCondition, again.afterCondition) &&
+                        same.compare(*traced.after, *again.after) &&
+                        sameValues(same, traced.afterBody, again.afterBody);
+    noteTraces(trace, isSame, same, where, "this loop");
     trace.resume(frame, traced.afterBody, {again.before, again.after});
   }
   Block &before = *traced.before, &after = *traced.after;
@@ -490,9 +491,9 @@ void Range::State::compareTraces() {
   isRepeating = false;
   Block &first = frame.region->front(), &second = frame.region->back();
   detail::SameCode same;
-  if (!same.compare(first, second) ||
-      !detail::sameValues(same, afterFirst, detail::valuesNow(*trace, frame)))
-    detail::failOfHostVariable(*trace, where, "this loop");
+  const bool isSame = same.compare(first, second) &&
+                      detail::sameValues(same, afterFirst, detail::valuesNow(*trace, frame));
+  detail::noteTraces(*trace, isSame, same, where, "this loop");
   trace->resume(frame, afterFirst, {&second});
   trace->builder.setInsertionPointToEnd(&first);
 }

@@ -64,8 +64,9 @@ std::unique_ptr<Region> traceMapping(Trace &trace, const Mapping &function, size
     ++trace.repeats;
     auto again = traceOnce(trace, function, results, arguments, what, where);
     --trace.repeats;
-    if (!SameCode().compare(*traced, *again))
-      failOfHostVariable(trace, where, what);
+    SameCode same;
+    const bool isSame = same.compare(*traced, *again);
+    noteTraces(trace, isSame, same, where, what);
   }
   return traced;
 }

@@ -10,41 +10,44 @@ bool SameCode::compare(mlir::Value a, mlir::Value b) const {
   return found != map.end() ? found->second == b : a == b;
 }
 
+static bool sameButForExtents(TypeRange a, TypeRange b) {
+  return llvm::all_of_zip(a, b, [](Type left, Type right) {
+    auto x = dyn_cast<RankedTensorType>(left), y = dyn_cast<RankedTensorType>(right);
+    return left == right ||
+           (x && y && x.getRank() == y.getRank() && x.getElementType() == y.getElementType());
+  });
+}
+
 bool SameCode::compare(Operation &a, Operation &b) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||
-      a.getResultTypes() != b.getResultTypes())
+      !sameButForExtents(a.getResultTypes(), b.getResultTypes()))
     return false;
   for (auto [left, right] : llvm::zip_equal(a.getOperands(), b.getOperands()))
     if (!compare(left, right))
       return false;
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
     map[left] = right;
-  if (b.hasAttr(bodyLeftOut))
+  const bool isLeftOut = b.hasAttr(bodyLeftOut);
+  if (!otherNumbers && (a.getResultTypes() != b.getResultTypes() ||
+                        (!isLeftOut && a.getAttrDictionary() != b.getAttrDictionary())))
+    otherNumbers = &b;
+  if (isLeftOut)
     return true;
-  if (a.getAttrDictionary() != b.getAttrDictionary() || a.getNumRegions() != b.getNumRegions())
-    return false;
-  for (auto [left, right] : llvm::zip_equal(a.getRegions(), b.getRegions()))
-    if (!compare(left, right))
-      return false;
-  return true;
+  return a.getNumRegions() == b.getNumRegions() &&
+         llvm::all_of_zip(a.getRegions(), b.getRegions(),
+                          [&](Region &left, Region &right) { return compare(left, right); });
 }
 
 bool SameCode::compare(Block &a, Block &b) {
-  if (a.getArgumentTypes() != b.getArgumentTypes())
+  if (!sameButForExtents(a.getArgumentTypes(), b.getArgumentTypes()))
     return false;
   for (auto [left, right] : llvm::zip_equal(a.getArguments(), b.getArguments()))
     map[left] = right;
   auto at = a.begin(), other = b.begin();
   for (; at != a.end() && other != b.end(); ++at, ++other)
-    if (!compare(*at, *other)) {
-      if (!different)
-        different = &*other;
+    if (!compare(*at, *other))
       return false;
-    }
-  if (at == a.end() && other == b.end())
-    return true;
-  different = other == b.end() ? &*at : &*other;
-  return false;
+  return at == a.end() && other == b.end();
 }
 
 bool SameCode::compare(Region &a, Region &b) {

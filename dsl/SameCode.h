@@ -13,21 +13,26 @@ namespace sectile::detail {
 constexpr const char *bodyLeftOut = "sectile.body_left_out";
 
 /// Compares operations in order. Values from outside of what is compared are the same ones in both.
+/// Code may be the same but for its numbers: constants, attributes and extents.
 class SameCode {
 public:
+  /// Whether the code is the same, or differs in numbers only.
   bool compare(mlir::Region &a, mlir::Region &b);
   bool compare(mlir::Block &a, mlir::Block &b);
   bool compare(mlir::Value a, mlir::Value b) const;
-  /// The first operation that has no equal: of the second one, or of the first if that has less.
-  mlir::Operation *different = nullptr;
+  /// The first operation of the second one that has other numbers than its counterpart.
+  mlir::Operation *otherNumbers = nullptr;
 
 private:
   bool compare(mlir::Operation &a, mlir::Operation &b);
   llvm::DenseMap<mlir::Value, mlir::Value> map;
 };
 
-/// For a body that builds other code when it is traced again.
-[[noreturn]] void failOfHostVariable(Trace &trace, Location where, llvm::StringRef what);
+/// Notes what traces of one body have shown: code that is the same but for its numbers comes of a
+/// variable of the host that the body changes. Where operations differ, too, the host may as well
+/// draw kernels at random; that is not judged.
+void noteTraces(Trace &trace, bool isSame, const SameCode &compared, Location where,
+                llvm::StringRef what);
 
 } // namespace sectile::detail
 

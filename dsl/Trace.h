@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include <exception>
 #include <map>
+#include <optional>
 #include <sectile/error.h>
 #include <sectile/signature.h>
 
@@ -67,7 +68,9 @@ struct TracedFunctions {
   std::vector<TracedBranch> branches;
   size_t nextBranch = 0;
   bool usesEscaped = false; ///< a value was used outside of the body that made it
-  bool foundHostVariable = false;
+  /// What a body that was traced again has shown, as SameCode.h has it.
+  std::optional<CompileError> hostVariable;
+  bool isNotJudged = false;
 };
 
 /// trace() into functions that are given, not verified.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <optional>
+#include <random>
 #include <sectile/sectile.h>
 #include <vector>
 
@@ -201,6 +202,38 @@ TEST(HostVariables, ATileThatTheHostKeepsIsNotJudged) {
               }
             }),
             "");
+}
+
+// The host draws these kernels, and each trace of a body draws other operations.
+TEST(HostVariables, KernelsDrawnAtRandomAreNotJudged) {
+  for (unsigned seed = 0; seed < 50; ++seed)
+    EXPECT_EQ(refusal([seed](sc::Ptr<float> y, sc::Int n) {
+                std::mt19937 random(seed);
+                sc::Float sum = 0;
+                auto draw = [&](sc::Int i) {
+                  for (unsigned k = random() % 4 + 1; k; --k)
+                    switch (random() % 3) {
+                    case 0:
+                      sum += float(random() % 9);
+                      break;
+                    case 1:
+                      sum *= sc::cast<float>(i);
+                      break;
+                    default:
+                      sum = sc::sqrt(sum);
+                    }
+                };
+                for (auto i : sc::range(0, n)) {
+                  draw(i);
+                  for (auto k : sc::range(0, i))
+                    draw(k);
+                }
+                sc::when(n > 3, [&] { draw(n); });
+                draw(n);
+                sc::store(y, sum);
+              }),
+              "")
+        << "seed " << seed;
 }
 
 TEST(HostVariables, LaunchesAreRefusedToo) {
