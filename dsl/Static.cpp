@@ -18,6 +18,9 @@ std::string describePointer(const Value &value, Kind element, Location where) {
 }
 
 void staticPrint(const std::string &text, Location where) {
+  const Trace *trace = Trace::currentOrNull();
+  if (trace && trace->functions && trace->functions->bodies != Bodies::Once)
+    return; // it was printed when the kernel's code was traced
   std::cout << where.file_name() << ':' << where.line() << ": " << text << std::endl;
 }
 

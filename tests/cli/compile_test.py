@@ -40,8 +40,8 @@ def test_checks_by_environment():
 
 
 def test_remarks():
-    words = ("compile", "matmul", "--target", "sm_80", "--emit", "ptx", "-o", "code", "--dtype", "f16")
-    config = ("--config", "stages=4", "--shape", "m=512,n=512,k=512")
+    words = ("compile", "matmul", "--target", "sm_90a", "--emit", "ptx", "-o", "code", "--dtype", "f32")
+    config = ("--shape", "m=512,n=512,k=512")
     assert done(*words, *config).err == ""
     said = done(*words, *config, "--remarks").err
     lines = said.splitlines()
