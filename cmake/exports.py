@@ -40,6 +40,7 @@ def mangled(scope):
 class Exports:
     def __init__(self):
         self.symbols = set()
+        self.defined = set()  # functions that a header defines, maybe after it has declared them
         self.templates = {}  # of functions: name and type -> whether a header has the body
         self.types = set()  # mangled names of classes that have a typeinfo
         self.shared = set()  # variables that the library and its users would each have a copy of
@@ -47,7 +48,10 @@ class Exports:
     def function(self, node):
         name = node["mangledName"]
         # Inherited constructors have the name of the base's.
-        if has_body(node) or not OURS.match(name) or any(node.get(word) for word in UNDEFINED):
+        if not OURS.match(name):
+            return
+        if has_body(node) or any(node.get(word) for word in UNDEFINED):
+            self.defined.add(name)
             return
         if node["kind"] == "CXXConstructorDecl":
             self.symbols |= {self.variant(name, "C1", "C" + kind) for kind in "12"}
@@ -92,7 +96,7 @@ class Exports:
             self.visit(inner, scope, local)
 
     def script(self):
-        lines = [f"    {name};" for name in sorted(self.symbols)]
+        lines = [f"    {name};" for name in sorted(self.symbols - self.defined)]
         templates = {name for (name, _), body in self.templates.items() if not body and name[-1].isidentifier()}
         lines += [f"    _Z{mangled(name)}I*;" for name in sorted(templates)]
         # A pattern each: the linker need not find all three of every class.
