@@ -1,5 +1,6 @@
 // Whether two traces built the same code.
 #include "dsl/SameCode.h"
+#include "ir/tile/Tile.h"
 
 using namespace mlir;
 
@@ -18,6 +19,14 @@ static bool sameButForExtents(TypeRange a, TypeRange b) {
   });
 }
 
+/// The attributes that say what an operation computes: dots in flight are numbered as they are
+/// made.
+static DictionaryAttr meaningOf(Operation &op) {
+  NamedAttrList attributes(op.getAttrDictionary());
+  attributes.erase(tile::inFlightAttr);
+  return attributes.getDictionary(op.getContext());
+}
+
 bool SameCode::compare(Operation &a, Operation &b) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||
       !sameButForExtents(a.getResultTypes(), b.getResultTypes()))
@@ -28,8 +37,8 @@ bool SameCode::compare(Operation &a, Operation &b) {
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
     map[left] = right;
   const bool isLeftOut = b.hasAttr(bodyLeftOut);
-  if (!otherNumbers && (a.getResultTypes() != b.getResultTypes() ||
-                        (!isLeftOut && a.getAttrDictionary() != b.getAttrDictionary())))
+  if (!otherNumbers &&
+      (a.getResultTypes() != b.getResultTypes() || (!isLeftOut && meaningOf(a) != meaningOf(b))))
     otherNumbers = &b;
   if (isLeftOut)
     return true;

@@ -156,7 +156,7 @@ TEST(HostVariables, TracedVariablesAreCarried) {
 TEST(HostVariables, BodiesMayHaveTheirOwn) {
   EXPECT_EQ(refusal([](sc::Ptr<float> y, sc::Int n) {
               std::vector<int> open;
-              int bodies = 0;
+              [[maybe_unused]] int bodies = 0;
               for (auto i : sc::range(0, n)) {
                 ++bodies; // nothing depends on it
                 int place = 0;

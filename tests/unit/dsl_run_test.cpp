@@ -460,8 +460,9 @@ TEST_P(LanguageRun, PartsOfViews) {
                   keep(v.at(0, 1).slice(0, 3, 4).slice(1, 2, 9).tile(8, 16).load(0, 0));
                   keep(v.permuted({3, 1, 0, 2}).at(2, 1).tile(8, 16).load(0, 0));
                   keep(v.at(0, 0).tile(8, 16).padding(99).load_at(-3, -2));
+                  const int last = blocks++;
                   for (auto i : range(v.extent(0)))
-                    keep(v.at(i).fix(0, i).tile(8, 16).load(0, 0));
+                    store(out + (128 * last + place), v.at(i).fix(0, i).tile(8, 16).load(0, 0));
                 }};
   constexpr int a = 2, b = 3, c = 11, d = 21;
   std::vector<int> values;

@@ -23,7 +23,7 @@ TEST(Trace, VectorAdd) {
                             "%arg2: !tile.ptr<f32>, %arg3: i32) attributes {tile.kernel}"));
   EXPECT_THAT(ir, testing::ContainsRegex("(%[0-9]+) = tile.program_id 0\n    %c256_i32 = "
                                          "arith.constant 256 : i32\n    %[0-9]+ = arith.muli "
-                                         "%[0-9]+, %c256_i32 : i32\n"));
+                                         "%[0-9]+, %c256_i32 \\{tile.fits\\} : i32\n"));
   EXPECT_THAT(ir, HasSubstr(" : tensor<256xi32>\n"));
   EXPECT_THAT(ir, HasSubstr("arith.addf"));
   // Which number a value has depends on the order in which the host compiler evaluates operands.
