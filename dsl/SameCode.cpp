@@ -1,5 +1,6 @@
 // Whether two traces built the same code.
 #include "dsl/SameCode.h"
+#include "ir/tile/Tile.h"
 
 using namespace mlir;
 
@@ -18,6 +19,18 @@ static bool sameButForExtents(TypeRange a, TypeRange b) {
   });
 }
 
+/// The number of a dot in flight only tells it from others.
+static bool sameAttributes(Operation &a, Operation &b) {
+  if (a.getAttrDictionary() == b.getAttrDictionary())
+    return true;
+  auto numbers = [](Operation &op) {
+    NamedAttrList attributes(op.getAttrDictionary());
+    attributes.erase(tile::inFlightAttr);
+    return attributes.getDictionary(op.getContext());
+  };
+  return numbers(a) == numbers(b);
+}
+
 bool SameCode::compare(Operation &a, Operation &b) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||
       !sameButForExtents(a.getResultTypes(), b.getResultTypes()))
@@ -28,8 +41,8 @@ bool SameCode::compare(Operation &a, Operation &b) {
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
     map[left] = right;
   const bool isLeftOut = b.hasAttr(bodyLeftOut);
-  if (!otherNumbers && (a.getResultTypes() != b.getResultTypes() ||
-                        (!isLeftOut && a.getAttrDictionary() != b.getAttrDictionary())))
+  if (!otherNumbers &&
+      (a.getResultTypes() != b.getResultTypes() || (!isLeftOut && !sameAttributes(a, b))))
     otherNumbers = &b;
   if (isLeftOut)
     return true;
