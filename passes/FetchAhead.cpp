@@ -370,6 +370,7 @@ private:
       OpBuilder builder(group.consumer);
       group.use = group.isEarly ? usesFromNow(builder, 1) : use;
       if (producer == Producer::OtherWarps) {
+        addressesBefore(group);
         IRMapping map;
         Value always = number(builder, builder.getI1Type(), 1);
         issue(builder, /*isEarly=*/false, map, use, always, always);
@@ -397,6 +398,17 @@ private:
       OpBuilder builder(group->consumer);
       group->lastTile = readTile(builder, load, buffer);
     }
+  }
+
+  // Some may be computed only behind the first reader. What they are computed from may run ahead of
+  // the loop, and so ahead of the reader.
+  void addressesBefore(const Group &group) {
+    AddressSlice slice(loop);
+    for (const FetchedLoad *load : group.loads)
+      slice.add(load->load);
+    for (Operation *op : slice.inOrder())
+      if (group.consumer->isBeforeInBlock(op))
+        op->moveBefore(group.consumer);
   }
 
   Value usesFromNow(OpBuilder &builder, unsigned count) {

@@ -3,6 +3,7 @@
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
 #include "ir/layout/TensorBoxes.h"
+#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
 
@@ -183,11 +184,34 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
                              emitter.scalar(op.getParity()));
 }
 
+/// Whether lanes read what is handed back, each for itself. Matrix instructions that read shared
+/// memory have done so for all lanes once these have waited for them.
+static bool isReadByLanes(cta::MbarrierArriveOp arrive, const Target &target) {
+  Operation *side = partitionOf(arrive);
+  auto isRead = [&](auto &self, Value buffer) -> bool {
+    return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
+      if (auto permute = dyn_cast<cta::PermuteBufferOp>(user))
+        return self(self, permute.getResult());
+      return partitionOf(user) == side && !isThroughProxy(user, target) &&
+             llvm::any_of(bufferAccesses(user), [](const BufferAccess &access) {
+               return access.kind == BufferAccess::Read;
+             });
+    });
+  };
+  // Another value may stand for the same slot.
+  return llvm::any_of(arrive.getBuffers(), [&](Value buffer) {
+    Operation *ring = originOf(buffer).owner;
+    return llvm::any_of(ring->getUsers(), [&](Operation *user) {
+      return isa<cta::SlotOp>(user) && isRead(isRead, user->getResult(0));
+    });
+  });
+}
+
 void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
-  // What all of its lanes wrote.
-  if (op.getWritten())
+  // One lane says what all of them did.
+  if (op.getWritten() || isReadByLanes(op, emitter.target))
     emitter.hooks.warpBarrier(b);
   llvm::Value *isFirst = b.CreateIsNull(emitter.laneIndex());
   if (op.getWhen())

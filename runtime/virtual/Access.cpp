@@ -621,11 +621,22 @@ void Block::shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, 
     reportConflict(*thread, site, *conflict);
 }
 
+// All lanes go on at the latest clock of one, which a release may have moved on alone.
+void Block::alignClocks(Warp &warp) {
+  uint32_t latest = 0;
+  for (unsigned lane = 0; lane < launch->warpSize; ++lane)
+    latest = std::max(latest, laneOf(warp, lane).clock);
+  for (unsigned lane = 0; lane < launch->warpSize; ++lane)
+    laneOf(warp, lane).clock = latest;
+}
+
 bool Block::matrixRows(Warp &warp, uint32_t site, unsigned firstLane, const uint32_t *offsets,
                        bool transpose, bool store) {
   constexpr uint32_t rowBytes = 16;
   LogEntry entries[8];
   const LogEntry *pointers[8];
+  if (launch->checks)
+    alignClocks(warp);
   for (unsigned row = 0; row < 8; ++row) {
     entries[row] = {offsets[row], site, rowBytes | logShared};
     pointers[row] = &entries[row];

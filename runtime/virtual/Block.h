@@ -362,6 +362,7 @@ private:
   void flushDivergent(Warp &warp, uint64_t lanes, size_t from);
   void reportConflict(const Thread &thread, uint32_t site, const Conflict &conflict);
   Actor actorOf(const Thread &thread, uint32_t site) const;
+  void alignClocks(Warp &warp);
   void shadowRow(Warp &warp, uint32_t site, unsigned row, uint32_t offset, bool transpose,
                  bool store);
 

@@ -175,6 +175,8 @@ TEST_P(ExplicitPartition, Products) {
   expectProduct(partitioned(128, 64, 64, 4, 8, {.registers = 24}), {3}, 256, 256, 256, true);
   for (int k : {16, 64, 104, 712})
     expectProduct(partitioned(64, 32, 32, 3, 4, {.warps = 1}), {2}, 72, 88, k, true);
+  // Of so few rows that threads read the slots.
+  expectProduct(partitioned(32, 32, 32, 2, 4, {.warps = 1}), {2}, 72, 88, 200, true);
 }
 
 //===-- What is made of them ------------------------------------------------------------------===//
@@ -202,6 +204,17 @@ TEST(ExplicitCode, MovesRegisters) {
   const std::string kept = codeOf(partitioned(128, 64, 64, 4, 8, {.warps = 1}), "sm_90a", "ptx");
   EXPECT_THAT(kept, AllOf(Not(HasSubstr("setmaxnreg")), HasSubstr(".reqntid 288"),
                           HasSubstr("wgmma.wait_group.sync.aligned \t1")));
+}
+
+TEST(ExplicitCode, LanesThatReadASlotMeetBeforeOneOfThemHandsItBack) {
+  const std::string byLanes = codeOf(partitioned(32, 32, 32, 2, 4, {.warps = 1}), "sm_90a", "ptx");
+  EXPECT_THAT(byLanes,
+              testing::ContainsRegex("ldmatrix.*bar\\.warp\\.sync.*mbarrier\\.arrive\\."));
+  // Matrix instructions read it for all of them.
+  const std::string byWarpgroups =
+      codeOf(partitioned(64, 64, 64, 2, 4, {.warps = 1}), "sm_90a", "ptx");
+  EXPECT_THAT(byWarpgroups, AllOf(HasSubstr("wgmma.mma_async"), HasSubstr("mbarrier.arrive."),
+                                  Not(HasSubstr("bar.warp.sync"))));
 }
 
 //===-- Mistakes ------------------------------------------------------------------------------===//

@@ -297,6 +297,83 @@ TEST(Mbarrier, NothingElseTouchesItsBytes) {
   expectRing(replaced(ring, "  ; INIT\n", reused));
 }
 
+// Warp 0 reads rows by `ldmatrix`, and its first lane says so at `empty` for all of them; warp 1
+// then writes there. Before, that lane alone has arrived elsewhere.
+const std::string matrixRing = std::string(nvidiaHead) + R"(
+declare void @sectile.nv.mbarrier_wait(ptr addrspace(3), i32) convergent
+declare { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3(ptr addrspace(3))
+define ptx_kernel void @ring(ptr addrspace(1) %out) {
+entry:
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %lane = and i32 %i, 31
+  %other = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 512
+  %empty = getelementptr i8, ptr addrspace(3) @sectile_shared, i32 520
+  %row = getelementptr <4 x i32>, ptr addrspace(3) @sectile_shared, i32 %lane
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %lane
+  %isFirst = icmp eq i32 %i, 0
+  br i1 %isFirst, label %init, label %made
+init:
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %other, i32 1)
+  call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %empty, i32 1)
+  br label %made
+made:
+  %reads = icmp ult i32 %i, 32
+  br i1 %reads, label %fill, label %ready
+fill:
+  store <4 x i32> <i32 1, i32 2, i32 3, i32 4>, ptr addrspace(3) %row, align 16
+  br label %ready
+ready:
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  br i1 %reads, label %first, label %write
+first:
+  br i1 %isFirst, label %tell, label %read
+tell:
+  %state = call i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3) %other)
+  br label %read
+read:
+  call void @llvm.nvvm.bar.warp.sync(i32 -1) ;; 20
+  %d = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3(ptr addrspace(3) %row) ;; 21
+  %r = extractvalue { i32, i32, i32, i32 } %d, 0
+  store i32 %r, ptr addrspace(1) %p, align 4
+  call void @llvm.nvvm.bar.warp.sync(i32 -1) ;; 22
+  br i1 %isFirst, label %arrive, label %end
+arrive:
+  %next = call i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3) %empty) ;; 23
+  br label %end
+write:
+  call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %empty, i32 0) ;; 30
+  store <4 x i32> zeroinitializer, ptr addrspace(3) %row, align 16 ;; 31
+  br label %end
+end:
+  ret void
+}
+)";
+
+TEST(Mbarrier, OneLaneArrivesForAllThatReadAMatrix) {
+  // `ldmatrix` itself brings the lanes together.
+  const std::string apart =
+      replaced(matrixRing, "  call void @llvm.nvvm.bar.warp.sync(i32 -1) ;; 20\n", "");
+  for (const std::string &text : {matrixRing, apart})
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      Runner runner = ringRunner(text, seed);
+      runner.shape.sharedBytes = 528;
+      auto *out = runner.allocate<int>(32);
+      runner.expectClean(out);
+      for (int lane = 0; lane < 32; ++lane)
+        ASSERT_EQ(out[lane], 1 + lane % 4) << "seed " << seed << ", lane " << lane;
+    }
+}
+
+TEST(Mbarrier, OneLanesArrivalIsNoneOfTheOthersThatReadAMatrix) {
+  const std::string text =
+      replaced(matrixRing, "  call void @llvm.nvvm.bar.warp.sync(i32 -1) ;; 22\n", "");
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    Runner runner = ringRunner(text, seed);
+    runner.shape.sharedBytes = 528;
+    runner.expectFinding(FindingKind::SharedRace, 31, runner.allocate<int>(32));
+  }
+}
+
 const std::string copies =
     "  call void @llvm.nvvm.cp.async.ca.shared.global.4(ptr addrspace(3) %s, ptr addrspace(1) %g) "
     ";; 21\n";
