@@ -183,6 +183,8 @@ TEST_F(ContiguityTest, MarkedArithmeticFitsAsAPlace) {
       %rounded = arith.divsi %marked, %nine {tile.fits, mark = "divided as a place"} : i32
       %both = arith.muli %size, %size {tile.fits} : i32
       %share = arith.divsi %id, %both {mark = "by a marked one"} : i32
+      %grouped = arith.muli %share, %nine {tile.fits} : i32
+      %part = arith.remsi %grouped, %nine {tile.fits, mark = "rest of a share"} : i32
       %less = arith.maxsi %m, %marked {mark = "greater"} : i32
       %factor = arith.constant 1103515245 : i32
       %hash = arith.muli %id, %factor {tile.fits} : i32
@@ -193,7 +195,8 @@ TEST_F(ContiguityTest, MarkedArithmeticFitsAsAPlace) {
   for (const char *name : {"plain", "marked", "widened", "moved", "divided", "divided as a place",
                            "by a marked one", "greater", "of a hash", "greater than a hash"})
     EXPECT_FALSE(isNonNegative(name)) << name;
-  for (const char *name : {"marked", "widened", "divided as a place", "by a marked one", "greater"})
+  for (const char *name :
+       {"marked", "widened", "divided as a place", "by a marked one", "greater", "rest of a share"})
     EXPECT_TRUE(isNonNegativeAsPlace(name)) << name;
   for (const char *name : {"plain", "moved", "divided", "greater than a hash", "of a hash"})
     EXPECT_FALSE(isNonNegativeAsPlace(name)) << name;

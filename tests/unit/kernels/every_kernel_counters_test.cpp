@@ -293,14 +293,16 @@ const std::vector<Expectation> &matrices() {
                                      : 0.0;
        }},
       // A block of K needs one of the scales of each row, by each warp that has the row; and one of
-      // b, as a tile's columns lie in one block.
+      // b, as a tile's columns lie in one block. Persistent programs load that for each row, of
+      // which a thread has two.
       {{"scaled_matmul"},
        {{"M", 128}, {"N", 256}, {"K", 256}},
        [](const Plan &p) {
          const double blocks = p.tiles("M", "m") * p.tiles("N", "n") * p.extent("Sk");
          const double once = p.bytes("a_scales") * p.tiles("N", "n") * p.extent("Sk");
-         return with(products(p, "a", "b"), {{"a_scales", {once, once * p.field("warps")}},
-                                             {"b_scales", few(p.byWarps(blocks))}});
+         return with(products(p, "a", "b"),
+                     {{"a_scales", {once, once * p.field("warps")}},
+                      {"b_scales", few(p.byWarps(blocks) * (p.field("persistent") ? 2 : 1))}});
        },
        {},
        nullptr,

@@ -391,7 +391,11 @@ detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &o
   call.b.extents = {of.k, of.n};
   call.b.strides =
       bAlongK ? std::vector<std::int64_t>{1, of.k} : std::vector{of.n, std::int64_t{1}};
-  call.c.extents = {of.m, of.n};
+  call.c.extents = {of.m, of.n}, call.c.strides = {of.n, 1};
+  // Nothing is computed, but outputs have memory of their own.
+  std::uint64_t address = 0;
+  for (AnyTensor *tensor : {&call.a, &call.b, &call.c})
+    tensor->address = address += std::uint64_t(1) << 40;
   call.mayPersist = mayPersist;
   std::vector<detail::GemmLaunch> launches;
   detail::launchGemm(device.stream(), call,
