@@ -279,7 +279,9 @@ LogicalResult DotWaitOp::verify() {
   const Value before = getBefore(), after = getAfter();
   if (bool(before) != bool(after) || (before && before.getType() != after.getType()))
     return emitOpError("gives other tiles behind the wait than it takes before it");
-  if (before && elementBits(before.getType()) != elementBits(getSums().getType()))
+  auto isNumber = [](Type type) { return elementOf(type).isIntOrFloat(); };
+  if (before && (!isNumber(before.getType()) || !isNumber(getSums().getType()) ||
+                 elementBits(before.getType()) != elementBits(getSums().getType())))
     return emitOpError("takes tiles of ")
            << elementOf(before.getType()) << " with sums of " << elementOf(getSums().getType());
   return verifyOneUser(*this, getDot());

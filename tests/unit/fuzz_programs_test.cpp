@@ -83,9 +83,10 @@ TEST(FuzzPrograms, OfOneSubjectAreDefined) {
 
 /// How many of some programs come out otherwise if a compiler makes a mistake: `plant` makes it,
 /// and says whether there was a place for it. A mistake of the compiler's own does not count.
-unsigned found(Focus focus, StringRef target, function_ref<bool(ModuleOp)> plant) {
+unsigned found(Focus focus, StringRef target, function_ref<bool(ModuleOp)> plant,
+               uint64_t seeds = 24) {
   unsigned result = 0;
-  for (uint64_t seed = 0; seed < 24 && result < 2; ++seed) {
+  for (uint64_t seed = 0; seed < seeds && result < 2; ++seed) {
     ContextLease context;
     OwningOpRef<ModuleOp> module = make(context, focus, seed), wrong = module->clone();
     if (!plant(*wrong))
@@ -193,20 +194,22 @@ TEST(FuzzPrograms, FindLoopsWithWrongBounds) {
                     return any;
                   }),
             1u);
-  EXPECT_GE(found(Focus::Nests, "sm_80",
-                  [](ModuleOp module) {
-                    bool any = false;
-                    module.walk([&](scf::ForOp loop) {
-                      APInt first, last;
-                      if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&first)) ||
-                          !matchPattern(loop.getUpperBound(), m_ConstantInt(&last)) ||
-                          !first.slt(last) || !(last - first).isNegative())
-                        return;
-                      loop.setUpperBound(loop.getLowerBound());
-                      any = true;
-                    });
-                    return any;
-                  }),
+  EXPECT_GE(found(
+                Focus::Nests, "sm_80",
+                [](ModuleOp module) {
+                  bool any = false;
+                  module.walk([&](scf::ForOp loop) {
+                    APInt first, last;
+                    if (!matchPattern(loop.getLowerBound(), m_ConstantInt(&first)) ||
+                        !matchPattern(loop.getUpperBound(), m_ConstantInt(&last)) ||
+                        !first.slt(last) || !(last - first).isNegative())
+                      return;
+                    loop.setUpperBound(loop.getLowerBound());
+                    any = true;
+                  });
+                  return any;
+                },
+                200),
             1u);
 }
 

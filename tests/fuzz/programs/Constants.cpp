@@ -43,10 +43,11 @@ Value Generator::rareFunction(Value x, Value y) {
   switch (pick(options.exact ? 1 : 16)) {
   case 0:
     return op<math::CopySignOp>(x, y);
+  // Not atan2: MLIR folds that of two zeros to NaN, so the language never gives it two. The fuzzer
+  // of the language draws it.
   case 1:
   case 2:
   case 3:
-    return op<math::Atan2Op>(x, y);
   case 4:
   case 5:
     return op<math::PowFOp>(x, y);
