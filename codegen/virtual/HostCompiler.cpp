@@ -305,6 +305,8 @@ void expandExtrema(Function &function) {
 // number of 16 bits in memory.
 void expandSigns(Function &function) {
   for (IntrinsicInst *call : callsOf(function, Intrinsic::copysign, Intrinsic::copysign)) {
+    if (!isa<FPExtInst>(call->getArgOperand(1)))
+      continue;
     IRBuilder<> b(call);
     Type *type = call->getType();
     const unsigned bits = type->getScalarSizeInBits();

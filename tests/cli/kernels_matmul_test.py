@@ -28,7 +28,8 @@ def test_matmul():
     assert run("matmul", [file("a", (33, 17)), file("b", (17, 9)), file("bias", (9,)), file("residual", (33, 9)),
                           file("row_scale", (33,)), file("column_scale", (9,))],
                "activation=gelu", "alpha=0.5", "beta=2")[:2] == ("<f4", (33, 9))
-    assert run("matmul", [file("a", (3, 17), "|i1"), file("b", (17, 9), "|i1")])[:2] == ("<i4", (3, 9))
+    assert run("matmul", [file("a", (3, 17), "|i1"), file("b", (9, 17), "|i1")])[:2] == ("<i4", (3, 9))
+    assert run("matmul", [file("a", (3, 17), "|i1"), file("b", (17, 9), "|i1")], "trans_b=false")[1] == (3, 9)
     run("matmul", [file("a", (40, 500), "<f2"), file("b", (500, 9), "<f2")], "schedule=stream_k", "out=f32")
 
 
