@@ -157,7 +157,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   if (!secondNames(module).empty()) {
     // Programs wait for those before them: such a seed leaves the grid in order. A program that
     // fails raises no flag.
-    launch.seed *= uint64_t(inputs.options.programs);
+    // It is small, as a product that wraps is no multiple.
+    launch.seed = launch.seed % (1 << 20) * uint64_t(inputs.options.programs);
     launch.deadline = 20;
   }
   vgpu::LaunchResult result = machine.launch(**program, shape, arguments.data(), launch);
