@@ -296,7 +296,7 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   if (failed(checkBare(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
   WalkResult early = kernel.walk([](Operation *op) {
-    if (!isa<tile::DotOp, cta::AsyncCopyBlockOp>(op))
+    if (!isa<tile::DotOp, tile::DotScaledOp, cta::AsyncCopyBlockOp>(op))
       return WalkResult::advance();
     op->emitOpError("is left where layouts are assigned");
     return WalkResult::interrupt();

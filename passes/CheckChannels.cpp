@@ -80,7 +80,7 @@ public:
     numbers.reach = 2 * depth + 1;
     if (partitionCount > 1)
       numbers.findMemory();
-    kernel.walk([&](Operation *op) {
+    kernel.getBody().walk([&](Operation *op) {
       SmallVector<Template, 3> found = templatesOf(op);
       if (found.empty())
         return;

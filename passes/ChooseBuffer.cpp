@@ -2,6 +2,7 @@
 #include "passes/ChooseBuffer.h"
 #include "ir/layout/Costs.h"
 #include "ir/layout/MatrixDescriptor.h"
+#include "ir/layout/TensorBoxes.h"
 #include "passes/Kernel.h"
 #include "passes/LayoutRules.h"
 
@@ -85,12 +86,28 @@ cta::BufferType chooseBuffer(RankedTensorType type, const BufferReaders &tile, c
                               cta::LayoutAttr::get(type.getContext(), *best));
 }
 
-cta::BufferType engineBuffer(RankedTensorType type, unsigned along) {
+bool hasPanels(RankedTensorType type, unsigned along) {
+  const int64_t extent = type.getShape()[along];
+  return (extent & -extent) * cta::elementBytes(type) >= leastDescriptorLine;
+}
+
+std::optional<cta::BufferType> engineBuffer(RankedTensorType type, unsigned along) {
   constexpr unsigned widestLine = 128;
+  if (!hasPanels(type, along))
+    return std::nullopt;
   const Layout layout =
       sharedForDescriptors(type.getShape(), along, cta::elementBits(type), widestLine);
   return cta::BufferType::get(type.getContext(), type.getShape(), type.getElementType(),
                               cta::LayoutAttr::get(type.getContext(), layout));
+}
+
+std::string whyNoBoxes(RankedTensorType type, unsigned along) {
+  const std::optional<cta::BufferType> buffer = engineBuffer(type, along);
+  if (!buffer)
+    return "its rows are no multiple of 32 bytes";
+  return planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type))
+             ? ""
+             : "its extents are no multiples of eight";
 }
 
 } // namespace sectile

@@ -4,6 +4,8 @@
 
 #include "ir/Target.h"
 #include "ir/cta/Cta.h"
+#include <optional>
+#include <string>
 
 namespace sectile {
 
@@ -24,9 +26,16 @@ cta::BufferType chooseBuffer(mlir::RankedTensorType type, const BufferReaders &t
 /// The axis along which threads hold neighbours, or else lanes do.
 unsigned fastestAxis(const Layout &layout);
 
+/// Whether matrix instructions and the copy engine can access a tile that has neighbours along an
+/// axis: its lines have a power of two of elements, and 32 bytes at least.
+bool hasPanels(mlir::RankedTensorType type, unsigned along);
+
 /// A buffer that the copy engine fills or reads in as few boxes as can be, with neighbours along
-/// an axis.
-cta::BufferType engineBuffer(mlir::RankedTensorType type, unsigned along);
+/// an axis; none where that has no panels.
+std::optional<cta::BufferType> engineBuffer(mlir::RankedTensorType type, unsigned along);
+
+/// Why the copy engine cannot fill or read such a buffer; empty when it can.
+std::string whyNoBoxes(mlir::RankedTensorType type, unsigned along);
 
 } // namespace sectile
 

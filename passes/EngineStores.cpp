@@ -186,12 +186,10 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
     type = RankedTensorType::get(part->shape(), type.getElementType(),
                                  cta::LayoutAttr::get(type.getContext(), *part));
   }
-  // A buffer's panels are lines of 32 bytes at least, and powers of two.
-  const int64_t extent = type.getShape()[pieces.dim];
-  if ((extent & -extent) * cta::elementBytes(type) < 32)
+  if (!hasPanels(type, pieces.dim))
     return std::nullopt;
   pieces.buffer = isa<tile::AtomicBlockOp>(store)
-                      ? engineBuffer(type, pieces.dim)
+                      ? *engineBuffer(type, pieces.dim)
                       : chooseBuffer(type, {{}, /*byDescriptor=*/true, pieces.dim}, target);
   const std::optional<TensorBoxes> boxes =
       planTensorBoxes(pieces.buffer.getLayout().getLayout(), cta::elementBits(type));

@@ -6,6 +6,7 @@
 #include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Check.h"
 #include "passes/ChooseBuffer.h"
 #include "passes/DeadCode.h"
 #include "passes/FetchAhead.h"
@@ -103,7 +104,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       channels[channel].resize(channel.getType().getTiles().size());
     });
     FailureOr<Target> found = targetOf(getOperation());
-    if (failed(found))
+    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
       return signalPassFailure();
     target = *found;
     if (failed(checkUses()) || failed(collect()) || failed(chooseCarrier()) ||
@@ -286,7 +287,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         }
         tile::LoadBlockOp load = blockIn(tile.fills.front());
         if (carrier == Carrier::Engine) {
-          tile.buffer = engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
+          tile.buffer = *engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
           for (tile::FillOp fill : tile.fills) {
             OpBuilder builder(fill);
             blocks[fill] = makeTensorBlock(builder, *blockOf(blockIn(fill)), contiguity);
@@ -335,10 +336,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
              "memory lie across it";
     if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
       return "its view is dense along another dimension than that of another copy to this channel";
-    return planTensorBoxes(engineBuffer(load.getType(), dense).getLayout().getLayout(),
-                           cta::elementBits(load.getType()))
-               ? ""
-               : "its extents are no multiples of eight";
+    return whyNoBoxes(load.getType(), dense);
   }
 
   std::string whyNotAsynchronous(tile::FillOp fill, const SlotTile &tile,
@@ -632,7 +630,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// half of it each.
   bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 ||
+    if (cluster == 1 || mayAwaitPrograms(getOperation()) ||
         !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
       return false;
     ClusterValues values(cluster);

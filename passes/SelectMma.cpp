@@ -154,6 +154,12 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       b = cast(builder, loc, b, builder.getF16Type());
       shape = select();
     }
+    // `ieee` asks for what no instruction for f32 does.
+    if (!shape && refusal.empty() && dot.getPrecision() != tile::Precision::IEEE) {
+      llvm::raw_string_ostream(refusal)
+          << target.name << " has none for " << dot.getA().getType().getElementType() << " and "
+          << dot.getB().getType().getElementType() << " with sums in " << sum;
+    }
     if (!shape && !refusal.empty())
       dot.emitRemark("this dot is computed by fused multiply-adds instead of matrix instructions: ")
           << refusal;

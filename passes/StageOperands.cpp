@@ -104,9 +104,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (found.wasInterrupted())
       return;
     getOperation()->removeAttr(tile::clusterAttr);
-    getOperation().emitRemark(
-        "this kernel has no clusters: no load of a loop is one that both programs have "
-        "the copy engine make");
+    getOperation().emitRemark("this kernel has no clusters: ")
+        << (mayAwaitPrograms(getOperation())
+                ? "its programs may wait for each other"
+                : "no load of a loop is one that both programs have the copy engine make");
   }
 
   void collect() {
@@ -299,7 +300,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     OpBuilder builder(loop);
     for (FetchedLoad &load : loads) {
       auto block = cast<tile::LoadBlockOp>(load.load);
-      load.buffer = engineBufferOf(block, load.tile);
+      const auto [type, dense] = engineTileOf(block, load.tile);
+      load.buffer = *engineBuffer(type, dense);
       load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
       load.isShared = isSharedInCluster(load);
     }
@@ -335,7 +337,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// each.
   bool isSharedInCluster(const FetchedLoad &load) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || load.hasLines())
+    if (cluster == 1 || load.hasLines() || mayAwaitPrograms(getOperation()))
       return false;
     const TensorBoxes boxes =
         *planTensorBoxes(load.buffer.getLayout().getLayout(), cta::elementBits(load.buffer));
@@ -347,9 +349,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
            values.areAlike(load.tensor->coordinates);
   }
 
-  static cta::BufferType engineBufferOf(tile::LoadBlockOp load, Value tile) {
+  /// What the engine copies of a load, and along which axis that has neighbours.
+  static std::pair<RankedTensorType, unsigned> engineTileOf(tile::LoadBlockOp load, Value tile) {
     const unsigned dense = *denseDimension(madeView(load.getView()));
-    return engineBuffer(tileType(tile), tile == load.getResult() ? dense : 1);
+    return {tileType(tile), tile == load.getResult() ? dense : 1};
   }
 
   /// The load that a tile is, or whose lines it has; null for other tiles.
@@ -386,11 +389,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
     if (!why.empty())
       return why;
-    const std::optional<TensorBoxes> boxes = planTensorBoxes(
-        engineBufferOf(load, tile).getLayout().getLayout(), cta::elementBits(tile.getType()));
-    if (!boxes)
-      return "its extents are no multiples of eight";
-    return tile == load.getResult() || boxes->hasWholeColumns() ? "" : "it has too many lines";
+    const auto [type, dense] = engineTileOf(load, tile);
+    if (std::string none = whyNoBoxes(type, dense); !none.empty())
+      return none;
+    const TensorBoxes boxes = *planTensorBoxes(engineBuffer(type, dense)->getLayout().getLayout(),
+                                               cta::elementBits(type));
+    return tile == load.getResult() || boxes.hasWholeColumns() ? "" : "it has too many lines";
   }
 
   /// Whether the kernel may write what a loop's load reads, in the outermost loop around it or

@@ -302,14 +302,14 @@ void expandExtrema(Function &function) {
 }
 
 // LLVM for x86 loses the sign where the result is rounded to 16 bits and the sign is that of a
-// number of 16 bits in memory.
+// number of 16 bits in memory. Between numbers of 16 bits it could do what keepSigns() is about.
 void expandSigns(Function &function) {
   for (IntrinsicInst *call : callsOf(function, Intrinsic::copysign, Intrinsic::copysign)) {
-    if (!isa<FPExtInst>(call->getArgOperand(1)))
-      continue;
-    IRBuilder<> b(call);
     Type *type = call->getType();
     const unsigned bits = type->getScalarSizeInBits();
+    if (bits != 16 && !isa<FPExtInst>(call->getArgOperand(1)))
+      continue;
+    IRBuilder<> b(call);
     Type *word = type->getWithNewType(b.getIntNTy(bits));
     auto masked = [&](unsigned operand, const APInt &mask) {
       return b.CreateAnd(b.CreateBitCast(call->getArgOperand(operand), word),
@@ -322,14 +322,35 @@ void expandSigns(Function &function) {
   }
 }
 
+// A value that LLVM knows nothing of.
+Value *opaque(IRBuilder<> &b, Value *value) {
+  Type *type = value->getType();
+  return b.CreateCall(
+      InlineAsm::get(FunctionType::get(type, {type}, false), "", "=r,0", /*hasSideEffects=*/false),
+      {value});
+}
+
+// Where nothing but the sign of a bf16 number is wanted and the number is computed, LLVM for x86
+// takes it for positive, or stops.
+void keepSigns(Function &function) {
+  SmallVector<BitCastInst *> casts;
+  for (Instruction &instruction : instructions(function))
+    if (auto *cast = dyn_cast<BitCastInst>(&instruction);
+        cast && cast->getSrcTy()->isBFloatTy() && !isa<LoadInst>(cast->getOperand(0)))
+      casts.push_back(cast);
+  for (BitCastInst *cast : casts) {
+    IRBuilder<> b(cast->getNextNode());
+    Value *hidden = opaque(b, cast);
+    cast->replaceUsesWithIf(hidden, [&](Use &use) { return use.getUser() != hidden; });
+  }
+}
+
 // Instruction selection orders a block's instructions as one graph, in time that grows with its
 // square and worse. Long blocks are cut by branches that LLVM cannot see through, or it would join
 // the pieces again.
 void cutLongBlocks(Function &function) {
   constexpr unsigned most = 1000;
   LLVMContext &context = function.getContext();
-  Type *word = Type::getInt32Ty(context);
-  InlineAsm *opaque = InlineAsm::get(FunctionType::get(word, {word}, false), "", "=r,0", false);
   BasicBlock *never = nullptr;
   SmallVector<BasicBlock *> blocks(llvm::make_pointer_range(function));
   for (BasicBlock *block : blocks)
@@ -347,7 +368,7 @@ void cutLongBlocks(Function &function) {
       }
       block->getTerminator()->eraseFromParent();
       IRBuilder<> builder(block);
-      Value *zero = builder.CreateCall(opaque, {builder.getInt32(0)});
+      Value *zero = opaque(builder, builder.getInt32(0));
       builder.CreateCondBr(builder.CreateIsNull(zero), rest, never);
       block = rest;
     }
@@ -451,6 +472,7 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
   keepSignallingNaNs(*entry);
   expandExtrema(*entry);
   expandSigns(*entry);
+  keepSigns(*entry);
   cutLongBlocks(*entry);
   listGlobals(*module);
 

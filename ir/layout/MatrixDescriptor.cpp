@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned group = 8;  // lines whose chunks are permuted together
 constexpr unsigned chunk = 16; // bytes
-constexpr unsigned leastLine = 32, mostLine = 128;
+constexpr unsigned mostLine = 128;
 
 /// What the chip makes of an address within lines of `swizzle` bytes: the number of a chunk is
 /// added, bit by bit, to that of a 128-byte line.
@@ -35,7 +35,7 @@ Layout sharedForDescriptors(llvm::ArrayRef<int64_t> shape, unsigned fastest, uns
   auto coreBits = [&](unsigned dim) { return unsigned(llvm::countr_zero(uint64_t(shape[dim]))); };
   auto shift = [&](unsigned dim) { return dim == 0 ? coreBits(1) : 0; };
   const unsigned line = std::min<unsigned>(lineBytes / bytes, 1u << coreBits(fastest));
-  assert(line * bytes >= leastLine && "a line has two chunks");
+  assert(line * bytes >= leastDescriptorLine && "a line has two chunks");
   const unsigned lineBits = llvm::Log2_32(line);
   Layout::PackedBases bases;
   auto &offsets = bases[unsigned(In::Offset)];
@@ -70,7 +70,7 @@ std::optional<MatrixDescriptor> planDescriptor(const Layout &shared, unsigned el
   MatrixDescriptor found{};
   found.start = byteOf(0, 0);
   found.alongK = byteOf(0, 1) == found.start + bytes;
-  for (found.swizzle = mostLine; found.swizzle >= leastLine; found.swizzle /= 2) {
+  for (found.swizzle = mostLine; found.swizzle >= leastDescriptorLine; found.swizzle /= 2) {
     const int64_t line = found.swizzle / bytes;
     found.stride = found.leading = 0;
     if (found.alongK) {

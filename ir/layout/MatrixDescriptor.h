@@ -21,6 +21,9 @@ struct MatrixDescriptor {
   bool operator==(const MatrixDescriptor &) const = default;
 };
 
+/// Bytes of the shortest lines that there are.
+inline constexpr unsigned leastDescriptorLine = 32;
+
 /// A shared layout that such instructions can read, whose fastest dimension is `fastest`: panels
 /// that are one line wide, of 128, 64 or 32 bytes and no wider than the dimension is in powers of
 /// two, swizzled as the chip does it.

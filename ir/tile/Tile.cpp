@@ -48,6 +48,23 @@ std::string shapeText(ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
+/// What memory holds: numbers, and in tables pointers.
+static LogicalResult verifyElement(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                   Type element) {
+  if (element.isSignlessInteger() || isa<FloatType, PtrType>(element))
+    return success();
+  return emitError() << "memory holds numbers and pointers, not " << element;
+}
+
+LogicalResult PtrType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type element) {
+  return verifyElement(emitError, element);
+}
+
+LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, unsigned,
+                               Type element) {
+  return verifyElement(emitError, element);
+}
+
 Type ViewType::parse(AsmParser &parser) {
   SmallVector<int64_t, 2> rank;
   Type element;
@@ -60,7 +77,8 @@ Type ViewType::parse(AsmParser &parser) {
                      "a view has one number, its rank, before the element type");
     return {};
   }
-  return get(element.getContext(), rank[0], element);
+  return getChecked([&] { return parser.emitError(parser.getNameLoc()); }, element.getContext(),
+                    rank[0], element);
 }
 
 void ViewType::print(AsmPrinter &printer) const {

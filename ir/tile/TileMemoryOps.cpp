@@ -125,6 +125,8 @@ static bool isFloatKind(AtomicKind kind) {
 
 static LogicalResult verifyAtomic(Operation *op, AtomicKind kind, Type element) {
   bool floats = isa<FloatType>(element);
+  if (isa<PtrType>(element))
+    return op->emitOpError("does not work on pointers");
   if (kind != AtomicKind::Exchange && floats != isFloatKind(kind))
     return op->emitOpError() << stringifyAtomicKind(kind) << " does not work on " << element;
   unsigned bits = element.getIntOrFloatBitWidth();

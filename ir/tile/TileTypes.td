@@ -44,6 +44,7 @@ def Tile_PtrType : Tile_Type<"Ptr", "ptr"> {
   let builders = [TypeBuilderWithInferredContext<(ins "::mlir::Type":$element), [{
     return $_get(element.getContext(), element);
   }]>];
+  let genVerifyDecl = 1;
 }
 
 def Tile_ViewType : Tile_Type<"View", "view"> {
@@ -54,6 +55,7 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
   let builders = [TypeBuilderWithInferredContext<(ins "unsigned":$rank, "::mlir::Type":$element), [{
     return $_get(element.getContext(), rank, element);
   }]>];
+  let genVerifyDecl = 1;
 }
 
 def Tile_Scalar : AnyTypeOf<[AnySignlessInteger, AnyFloat]>;

@@ -2,6 +2,7 @@
 #include "passes/analysis/Clusters.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
 
@@ -12,6 +13,20 @@ namespace sectile {
 unsigned clusterOf(func::FuncOp kernel) {
   auto cluster = kernel->getAttrOfType<IntegerAttr>(tile::clusterAttr);
   return cluster ? unsigned(cluster.getInt()) : 1;
+}
+
+bool mayAwaitPrograms(func::FuncOp kernel) {
+  auto asksMemory = [](Operation *op) {
+    auto load = dyn_cast<tile::LoadOp>(op);
+    return isAtomic(op) || (load && load.getIsVolatile());
+  };
+  return kernel
+      .walk([&](scf::WhileOp loop) {
+        return loop->walk([&](Operation *op) {
+          return asksMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
+        });
+      })
+      .wasInterrupted();
 }
 
 bool ClusterValues::areAlike(ValueRange values) {

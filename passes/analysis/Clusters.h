@@ -10,6 +10,11 @@ namespace sectile {
 /// How many programs along the grid's first axis run side by side; 1 without clusters.
 unsigned clusterOf(mlir::func::FuncOp kernel);
 
+/// Whether a program may wait for another one: a loop without a count asks memory, by atomic
+/// operations or volatile loads. Programs of a cluster that copy for each other wait for each other
+/// as well, and both at once need not end.
+bool mayAwaitPrograms(mlir::func::FuncOp kernel);
+
 /// Values that all programs of a cluster compute alike: from arguments, constants, other axes of
 /// the grid, and the program's number divided by a multiple of the cluster's size.
 class ClusterValues {

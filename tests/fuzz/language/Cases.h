@@ -22,8 +22,19 @@ private:
 
 // Each gives what is wrong, or nothing. `device` is the name of a virtual one.
 
+/// What a schedule may do wrong on purpose.
+enum class Mistake {
+  None,
+  ReleasesEarly, ///< hands slots back that a dot in flight still reads
+  KeepsSlots,    ///< hands none back
+};
 /// A schedule of copies and dots that the kernel states, against the interpreter.
-std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device);
+std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device,
+                                            Mistake mistake = Mistake::None);
+/// A name as kernelName draws it.
+std::string someName(Draw &draw);
+/// What is wrong with the name of the entry in a kernel's PTX.
+std::optional<std::string> faultOfEntry(const std::string &ptx);
 /// A kernel of any name: it runs, its code has a symbol that assemblers take, and dumps stay in
 /// their folder, which is below `folder`.
 std::optional<std::string> kernelName(uint64_t seed, const std::string &device,

@@ -20,6 +20,7 @@ struct Plan {
   Fill left, right;
   When when;
   Work beside, after;
+  Mistake mistake = Mistake::None;
 
   explicit Plan(Draw &draw, bool engine) {
     static constexpr int rows[] = {64, 64, 128}, columns[] = {32, 64, 128}, depths[] = {16, 32, 64};
@@ -158,9 +159,11 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                           two = cta::dot_async(p, q, two);
                         if (plan.beside != Work::None)
                           extra = extra + worked(plan, plan.beside, tile);
-                        cta::wait_for_dots(0);
+                        if (plan.mistake != Mistake::ReleasesEarly)
+                          cta::wait_for_dots(0);
                       }
-                      ring.release();
+                      if (plan.mistake != Mistake::KeepsSlots)
+                        ring.release();
                       if (plan.ahead)
                         fill(i, j, step + (plan.depth - 1));
                     }
@@ -242,9 +245,11 @@ std::optional<std::string> compare(const Plan &plan, const std::string &device, 
 
 } // namespace
 
-std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device) {
+std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device,
+                                            Mistake mistake) {
   Draw draw(seed);
-  const Plan plan(draw, device == "virtual:sm_90a");
+  Plan plan(draw, device == "virtual:sm_90a");
+  plan.mistake = mistake;
   std::optional<std::string> wrong;
   try {
     switch (draw.pick(4)) {

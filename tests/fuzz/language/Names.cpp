@@ -7,8 +7,6 @@
 
 namespace sectile::fuzz {
 
-namespace {
-
 std::string someName(Draw &draw) {
   static constexpr const char *pieces[] = {
       "plain",  " ",    ".",   "\"", "\\", "/",  "../", "$",    "%",      "@",      "\n", "\t",
@@ -45,8 +43,7 @@ std::string someName(Draw &draw) {
   }
 }
 
-/// What is wrong with the name of PTX's entry.
-std::optional<std::string> faultOf(const std::string &ptx) {
+std::optional<std::string> faultOfEntry(const std::string &ptx) {
   size_t at = ptx.find(".entry ");
   if (at == std::string::npos)
     return "PTX without an entry";
@@ -59,8 +56,6 @@ std::optional<std::string> faultOf(const std::string &ptx) {
     return "an entry that PTX does not take: " + name;
   return std::nullopt;
 }
-
-} // namespace
 
 std::optional<std::string> kernelName(uint64_t seed, const std::string &device,
                                       const std::string &folder) {
@@ -81,7 +76,7 @@ std::optional<std::string> kernelName(uint64_t seed, const std::string &device,
     if (y.download()[0] != float(number))
       wrong = "wrong";
     else
-      wrong = faultOf(kernel.emit("sm_90a", "ptx", static_cast<float *>(nullptr)));
+      wrong = faultOfEntry(kernel.emit("sm_90a", "ptx", static_cast<float *>(nullptr)));
     for (const char *form : {"amdgcn", "hsaco"})
       if (!wrong && kernel.emit("gfx942", form, static_cast<float *>(nullptr)).empty())
         wrong = std::string("no ") + form;

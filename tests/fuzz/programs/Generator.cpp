@@ -321,7 +321,7 @@ void Generator::whileLoop() {
   Value on = op<arith::CmpIOp>(arith::CmpIPredicate::slt, before->getArgument(0), end);
   scf::ConditionOp::create(builder, loc, on, before->getArguments());
   Block *after = builder.createBlock(&loop.getAfter(), {}, types, locs);
-  std::vector<Value> outerTiles = tiles;
+  std::vector<Value> outerTiles = tiles, outerScalars = scalars;
   std::vector<Arena> outerArenas = arenas;
   if (options.memory && coin())
     memoryStep(2);
@@ -329,6 +329,7 @@ void Generator::whileLoop() {
   Value other = someTileOf(shapeOf(init), elementOf(init));
   scf::YieldOp::create(builder, loc, ValueRange{counted, combine(after->getArgument(1), other)});
   tiles = outerTiles;
+  scalars = outerScalars;
   arenas = outerArenas;
   tiles.push_back(loop.getResult(1));
   scalars.push_back(loop.getResult(0));

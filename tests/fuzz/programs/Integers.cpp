@@ -348,7 +348,8 @@ void Generator::loopByHash() {
     const unsigned bits = element.getIntOrFloatBitWidth();
     x = coin() ? op<arith::RemSIOp>(x, constantBits({}, element, 6))
                : Value(op<arith::ShRSIOp>(x, constantBits({}, element, bits - 3)));
-    return cast(x, i32());
+    // Zeros ahead of a negative number would make it thousands.
+    return bits < 32 ? Value(op<arith::ExtSIOp>(i32(), x)) : cast(x, i32());
   };
   Value first = few(), last = few(), step = someStep();
   Shape shape = longShape();

@@ -7,6 +7,8 @@
 // CONSTANT: error: 'cta.mbarrier_wait' op passes one phase early in iteration 2 of 3, at slot 0 (use 2)
 // CONSTANT: error: 'cta.mbarrier_wait' op passes one phase early in iteration 0 of 2, at slot 0 (use 2)
 // CONSTANT: error: 'cta.mbarrier_wait' op passes one phase early in iteration 2 of 3, at slot 0 (use 2)
+// An attribute of the kernel is no place in shared memory.
+// RUN: sed 's/attributes {tile.kernel/attributes {offset = 3 : i32, tile.kernel/' %s | sectile-opt --check-channels -o /dev/null
 
 #lines = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0)]">
 #rows = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">

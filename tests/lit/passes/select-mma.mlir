@@ -224,11 +224,14 @@ module attributes {cta.target = "gfx1100"} {
                  %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
     %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
     %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1100 has none for f32 and f32 with sums in f32}}
     %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1100 has none for f32 and f32 with sums in f32}}
     %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1100 has none for f64 and f64 with sums in f64}}
     %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }
@@ -250,11 +253,14 @@ module attributes {cta.target = "gfx1201"} {
                  %f64: tensor<32x32xf64>, %sum: tensor<32x32xi32>) {
     %0 = tile.dot %f16, %f16, %f32 : tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>
     %1 = tile.dot %bf16, %bf16, %f32 : tensor<32x32xbf16>, tensor<32x32xbf16>, tensor<32x32xf32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1201 has none for f32 and f32 with sums in f32}}
     %2 = tile.dot %f32, %f32, %f32 : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %3 = tile.dot %f32, %f32, %f32 {precision = 1 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1201 has none for f32 and f32 with sums in f32}}
     %4 = tile.dot %f32, %f32, %f32 {precision = 2 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %5 = tile.dot %f32, %f32, %f32 {precision = 3 : i32} : tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>
     %6 = tile.dot %i8, %i8, %sum : tensor<32x32xi8>, tensor<32x32xi8>, tensor<32x32xi32>
+    // expected-remark @+1 {{computed by fused multiply-adds instead of matrix instructions: gfx1201 has none for f64 and f64 with sums in f64}}
     %7 = tile.dot %f64, %f64, %f64 : tensor<32x32xf64>, tensor<32x32xf64>, tensor<32x32xf64>
     return
   }

@@ -6,6 +6,7 @@
 // RUN: sectile-opt --check-channels %t.mlir -o /dev/null
 
 // REMARK: remark: this kernel has no clusters: no load of a loop is one that both programs have the copy engine make
+// REMARK: remark: this kernel has no clusters: its programs may wait for each other
 
 // CHECK-LABEL: func.func @shares
 // The map is of half a tile: 32 of its 64 rows.
@@ -26,6 +27,20 @@
 // CHECK-NOT: tile.cluster
 // CHECK-NOT: shared signals
 // CHECK-NOT: cta.cluster
+
+// A program that waits for its neighbour's flag would not free what the neighbour waits for.
+// CHECK-LABEL: func.func @waits
+// CHECK-NOT: tile.cluster
+// CHECK-NOT: shared signals
+// CHECK-NOT: cta.cluster
+
+// Copies of one loop are made by warps of their own, which are gone when the cluster meets for the other loop.
+// CHECK-LABEL: func.func @two_loops
+// CHECK: cta.cluster_barrier
+// CHECK: cta.partition
+// CHECK: shared signals
+// CHECK: cta.cluster_barrier
+// CHECK: shared signals
 
 // RUN: sed '/cta.cluster_acquire/d' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=ACQUIRE
 // ACQUIRE: error: 'cta.tensor_copy' op overwrites slot 0
@@ -78,6 +93,67 @@ module attributes {cta.target = "sm_90a"} {
       scf.yield %next : tensor<64x64xf32>
     }
     tile.store_block %c[%row, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+    return
+  }
+
+  func.func @waits(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                    %rows: i32 {tile.divisible = 16 : i64}, %extent: i32 {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32, %flag: !tile.ptr<i32>)
+      attributes {tile.kernel, tile.cluster = 2 : i32, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %program = tile.program_id 0
+    scf.while : () -> () {
+      %seen = tile.atomic_rmw add, %flag, %c0 {order = 1 : i32, scope = 1 : i32} : !tile.ptr<i32>, i32 -> i32
+      %on = arith.cmpi ne, %seen, %program : i32
+      scf.condition(%on)
+    } do {
+      scf.yield
+    }
+    %row = arith.muli %program, %c64 : i32
+    %a = tile.make_view %x, [%rows, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%rows, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %k = arith.muli %i, %c64 : i32
+      %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %next : tensor<64x64xf32>
+    }
+    tile.store_block %c[%row, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+    return
+  }
+
+  func.func @two_loops(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                    %rows: i32 {tile.divisible = 16 : i64}, %extent: i32 {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+      attributes {tile.kernel, tile.cluster = 2 : i32, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %program = tile.program_id 0
+    %row = arith.muli %program, %c64 : i32
+    %a = tile.make_view %x, [%rows, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%rows, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %k = arith.muli %i, %c64 : i32
+      %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %next : tensor<64x64xf32>
+    } {cta.warp_specialize = true}
+    %more = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %sums) -> (tensor<64x64xf32>) : i32 {
+      %k = arith.muli %i, %c64 : i32
+      %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %negated = arith.negf %acc : tensor<64x64xf32>
+      %next = tile.dot %left, %right, %negated : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %next : tensor<64x64xf32>
+    }
+    tile.store_block %c[%row, %c0], %more : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
     return
   }
 }

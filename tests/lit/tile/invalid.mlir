@@ -512,6 +512,28 @@ func.func @atomic_kind(%p: tensor<32x!tile.ptr<f32>>, %x: tensor<32xf32>) {
 
 // -----
 
+func.func @atomic_pointers(%v: !tile.view<1x!tile.ptr<f32>>, %o: i32, %x: tensor<32x!tile.ptr<f32>>) {
+  // expected-error @below {{'tile.atomic_block' op does not work on pointers}}
+  %0 = tile.atomic_block exchange, %v[%o], %x : !tile.view<1x!tile.ptr<f32>>, [i32], tensor<32x!tile.ptr<f32>> -> tensor<32x!tile.ptr<f32>>
+  return
+}
+
+// -----
+
+// expected-error @below {{memory holds numbers and pointers, not 'index'}}
+func.func @memory_of_indices(%p: !tile.ptr<index>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{memory holds numbers and pointers, not 'index'}}
+func.func @view_of_indices(%v: !tile.view<2xindex>) {
+  return
+}
+
+// -----
+
 func.func @atomic_block_result(%v: !tile.view<1xf32>, %o: i32, %x: tensor<32xf32>) {
   // expected-error @below {{'tile.atomic_block' op of 'tensor<32xf32>' gives the same type}}
   %0 = tile.atomic_block fadd, %v[%o], %x : !tile.view<1xf32>, [i32], tensor<32xf32> -> tensor<16xf32>

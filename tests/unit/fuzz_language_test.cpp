@@ -1,0 +1,33 @@
+// That the language's fuzzer finds mistakes of the kinds that it looks for.
+#include "tests/fuzz/language/Cases.h"
+#include <gtest/gtest.h>
+
+namespace sectile::fuzz {
+namespace {
+
+/// How many of the first schedules are found wrong on Hopper's virtual device.
+unsigned found(Mistake mistake) {
+  unsigned result = 0;
+  for (uint64_t seed = 0; seed < 16; ++seed)
+    result += explicitSchedule(seed, "virtual:sm_90a", mistake).has_value();
+  return result;
+}
+
+TEST(FuzzLanguage, SchedulesAreRight) { EXPECT_EQ(found(Mistake::None), 0u); }
+
+TEST(FuzzLanguage, FindsSlotsHandedBackEarly) { EXPECT_GE(found(Mistake::ReleasesEarly), 2u); }
+
+TEST(FuzzLanguage, FindsSlotsThatAreKept) { EXPECT_GE(found(Mistake::KeepsSlots), 2u); }
+
+TEST(FuzzLanguage, FindsNamesThatAreNoSymbols) {
+  unsigned wrong = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Draw draw(seed);
+    wrong += faultOfEntry(".visible .entry " + someName(draw) + "(").has_value();
+  }
+  EXPECT_GE(wrong, 25u);
+  EXPECT_FALSE(faultOfEntry(".visible .entry add_2d$1("));
+}
+
+} // namespace
+} // namespace sectile::fuzz
