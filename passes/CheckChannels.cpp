@@ -391,7 +391,12 @@ private:
   }
 
   static bool takesTurns(func::FuncOp kernel) {
-    return kernel->walk([](cta::TurnWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    return kernel
+        ->walk([](Operation *op) {
+          return isa<cta::TurnWaitOp, cta::TurnPassOp>(op) ? WalkResult::interrupt()
+                                                           : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   /// Control flow that has events in it or gives a number that one needs, with what is around it.

@@ -302,7 +302,7 @@ void expandExtrema(Function &function) {
 }
 
 // LLVM for x86 loses the sign where the result is rounded to 16 bits and the sign is that of a
-// number of 16 bits in memory. Between numbers of 16 bits it could do what keepSigns() is about.
+// number of 16 bits in memory. Between numbers of 16 bits it could do what hideBits() is about.
 void expandSigns(Function &function) {
   for (IntrinsicInst *call : callsOf(function, Intrinsic::copysign, Intrinsic::copysign)) {
     Type *type = call->getType();
@@ -330,19 +330,24 @@ Value *opaque(IRBuilder<> &b, Value *value) {
       {value});
 }
 
-// Where nothing but the sign of a bf16 number is wanted and the number is computed, LLVM for x86
-// takes it for positive, or stops.
-void keepSigns(Function &function) {
+// LLVM for x86 takes a bf16 number that is computed for positive where nothing but its sign is
+// wanted, or stops. And integers that are taken for bf16 in one place it moves as bf16 elsewhere,
+// which makes signalling NaNs quiet. So it does not get to know that they are the same bits.
+void hideBits(Function &function) {
   SmallVector<BitCastInst *> casts;
   for (Instruction &instruction : instructions(function))
     if (auto *cast = dyn_cast<BitCastInst>(&instruction);
-        cast && cast->getSrcTy()->isBFloatTy() && !isa<LoadInst>(cast->getOperand(0)))
+        cast && (cast->getSrcTy()->isBFloatTy() || cast->getDestTy()->isBFloatTy()))
       casts.push_back(cast);
-  for (BitCastInst *cast : casts) {
-    IRBuilder<> b(cast->getNextNode());
-    Value *hidden = opaque(b, cast);
-    cast->replaceUsesWithIf(hidden, [&](Use &use) { return use.getUser() != hidden; });
-  }
+  for (BitCastInst *cast : casts)
+    if (cast->getSrcTy()->isIntegerTy()) {
+      IRBuilder<> b(cast);
+      cast->setOperand(0, opaque(b, cast->getOperand(0)));
+    } else if (cast->getDestTy()->isIntegerTy()) {
+      IRBuilder<> b(cast->getNextNode());
+      Value *hidden = opaque(b, cast);
+      cast->replaceUsesWithIf(hidden, [&](Use &use) { return use.getUser() != hidden; });
+    }
 }
 
 // Instruction selection orders a block's instructions as one graph, in time that grows with its
@@ -472,7 +477,7 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
   keepSignallingNaNs(*entry);
   expandExtrema(*entry);
   expandSigns(*entry);
-  keepSigns(*entry);
+  hideBits(*entry);
   cutLongBlocks(*entry);
   listGlobals(*module);
 

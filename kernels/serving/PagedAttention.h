@@ -123,7 +123,7 @@ Kernel pagedAttention{
         auto slots = slotsOf(table, config.page, n, step * n, first, end);
         auto products =
             dot(queries, trans(keyPages.load(slots, width)), zeros<float>(m, n), Precision::ieee);
-        auto scores = config.cap ? softCap(products, scale, cap) : products * (scale * log2e);
+        auto scores = config.cap ? softCap<T>(products, scale, cap) : products * (scale * log2e);
         // Most tiles are visible to all rows, and compare nothing.
         auto all = step * n >= first && (step + 1) * n <= end &&
                    band.allKeysVisible(block.first / group, (m - 1) / std::max(group, 1) + 2,

@@ -14,8 +14,10 @@
 // TWICE: error: 'cta.turn_pass' op comes to a barrier again in iteration 0 of 1, where it may still be counted for the turn before
 
 // Without a wait one passes its turn on before it has got it.
+// RUN: sed '/cta.turn_wait/d' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=UNAWAITED
 // RUN: sed '/WAITS/d' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=WAITS
 // WAITS: error: 'cta.turn_pass' op comes to a barrier again in iteration 0 of 1, where it may still be counted for the turn before
+// UNAWAITED: error: 'cta.turn_pass' op comes to a barrier again
 
 #acc = #cta.layout<"128x64, register [(0,1) (8,0) (0,8) (0,16) (0,32)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (32,0) (64,0)]">
 #a = #cta.layout<"128x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,8) (2,16) (4,32) (8,0) (16,0) (32,0) (64,0)]">
