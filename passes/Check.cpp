@@ -156,6 +156,10 @@ LogicalResult checkInstruction(Operation *op, const Target &target) {
     hasIt = target.tensorCopy;
   else if (isa<cta::TurnWaitOp, cta::TurnPassOp, cta::ProxyFenceOp>(op))
     hasIt = target.vendor == Vendor::Nvidia;
+  constexpr unsigned warpsInTurn = 8; // of two warpgroups
+  if (isa<cta::TurnWaitOp, cta::TurnPassOp>(op) &&
+      warpsOf(op->getParentOfType<func::FuncOp>()) < warpsInTurn)
+    return op->emitOpError("is for the turns of two warpgroups");
   if (hasIt)
     return success();
   return op->emitOpError() << target.name << " has no such instruction";

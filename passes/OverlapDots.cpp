@@ -178,10 +178,26 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     return flight;
   }
 
+  /// Whether a hand-back says by a number that the loop carries which use it is of.
+  static bool canMove(scf::ForOp loop, cta::MbarrierArriveOp arrive) {
+    const auto use = ringPosition(arrive.getIndex(), arrive.getBarriers().getType().getCount());
+    auto counted = use ? dyn_cast_if_present<BlockArgument>(use->base) : BlockArgument();
+    return counted && counted.getOwner() == loop.getBody() &&
+           llvm::all_of(arrive.getBuffers(), [](Value buffer) {
+             return isa_and_present<cta::SlotOp>(buffer.getDefiningOp());
+           });
+  }
+
   void overlap(scf::ForOp loop) {
+    const auto arrivals = llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>());
+    auto staysBehind = [&](cta::DotOp dot) {
+      return llvm::any_of(arrivals, [&](cta::MbarrierArriveOp arrive) {
+        return reads(dot, arrive) && !canMove(loop, arrive);
+      });
+    };
     SmallVector<Flight> flights;
     for (auto dot : loop.getBody()->getOps<cta::DotOp>())
-      if (std::optional<Flight> flight = flightOf(dot))
+      if (std::optional<Flight> flight = flightOf(dot); flight && !staysBehind(dot))
         flights.push_back(std::move(*flight));
     // Sums that are needed so soon are late only beside another dot in flight.
     const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
@@ -208,15 +224,15 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     OpBuilder builder(latest.getContext());
     builder.setInsertionPointAfter(latest);
     auto landed = cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
-    for (auto arrive : llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>()))
+    for (cta::MbarrierArriveOp arrive : arrivals)
       if (llvm::any_of(flights, [&](Flight &flight) { return reads(flight.start, arrive); }))
         handBackLater(loop, arrive, landed);
   }
 
   /// Whether a dot reads what is handed back.
-  static bool reads(cta::DotStartOp start, cta::MbarrierArriveOp arrive) {
+  template <class Dot> static bool reads(Dot dot, cta::MbarrierArriveOp arrive) {
     return llvm::any_of(arrive.getBuffers(), [&](Value buffer) {
-      return llvm::any_of(ValueRange{start.getA(), start.getB()}, [&](Value operand) {
+      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
         return isa<cta::BufferType>(operand.getType()) &&
                originOf(operand).owner == originOf(buffer).owner;
       });

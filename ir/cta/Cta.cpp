@@ -390,6 +390,10 @@ template <typename Op> static LogicalResult verifyTensorBlock(Op op) {
       view.getElement() != buffer.getElement())
     return op.emitOpError("block of ") << view << " at " << op.getOffsets().size()
                                        << " offsets does not fit the buffer " << buffer;
+  const std::optional<TensorBoxes> boxes =
+      planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer));
+  if (!boxes)
+    return op.emitOpError("cannot move blocks by ") << buffer;
   const std::optional<ArrayRef<int64_t>> lines = op.getLines();
   if (!lines)
     return success();
@@ -399,9 +403,7 @@ template <typename Op> static LogicalResult verifyTensorBlock(Op op) {
   int64_t count = 1;
   for (int64_t extent : *lines)
     count *= extent;
-  const std::optional<TensorBoxes> boxes =
-      planTensorBoxes(buffer.getLayout().getLayout(), elementBits(buffer));
-  if (count != buffer.getShape()[0] || !boxes || !boxes->hasWholeColumns())
+  if (count != buffer.getShape()[0] || !boxes->hasWholeColumns())
     return op.emitOpError("cannot move ") << count << " lines of a block by " << buffer;
   return success();
 }

@@ -2,6 +2,8 @@
 // RUN: split-file %s %t
 // RUN: not sectile-opt --assign-layouts %t/warps.mlir 2>&1 | FileCheck %s --check-prefix=WARPS
 // RUN: not sectile-opt --assign-layouts %t/cluster.mlir 2>&1 | FileCheck %s --check-prefix=CLUSTER
+// RUN: not sectile-opt --place-shared %t/turns.mlir 2>&1 | FileCheck %s --check-prefix=TURNS
+// RUN: not sectile-opt --place-shared %t/boxes.mlir 2>&1 | FileCheck %s --check-prefix=BOXES
 // RUN: not sectile-opt --assign-layouts %t/threads.mlir 2>&1 | FileCheck %s --check-prefix=THREADS
 // RUN: not sectile-opt --lower-debug %t/divisible.mlir 2>&1 | FileCheck %s --check-prefix=DIVISIBLE
 // RUN: not sectile-opt --lower-debug %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
@@ -229,6 +231,28 @@ func.func @f(%p: !tile.ptr<f32>, %n: i32) attributes {cta.warps = 2 : i32} {
 // CLUSTER: error: tile.cluster is a number from 1 to 2
 module attributes {cta.target = "sm_90a"} {
 func.func @f() attributes {cta.warps = 4 : i32, tile.cluster = 96 : i32} {
+  return
+}
+}
+
+//--- turns.mlir
+// TURNS: error: 'cta.turn_pass' op is for the turns of two warpgroups
+module attributes {cta.target = "sm_90a"} {
+func.func @f() attributes {cta.warps = 4 : i32} {
+  cta.turn_pass
+  return
+}
+}
+
+//--- boxes.mlir
+// BOXES: error: 'cta.tensor_copy_block' op cannot move blocks by
+#rows = #cta.layout<"64x64, shared [(0,1) (0,2) (0,4) (0,8) (0,16) (0,32) (1,0) (2,0) (4,0) (8,0) (16,0) (32,0)]">
+module attributes {cta.target = "sm_90a"} {
+func.func @f(%v: !tile.view<2xf16>, %i: i32) attributes {cta.warps = 4 : i32} {
+  %ring = cta.channel : !cta.channel<2, !cta.buffer<64x64xf16, #rows>>
+  %full = cta.mbarriers : !cta.mbarriers<2>
+  %slot = cta.slot %ring[%i] : !cta.channel<2, !cta.buffer<64x64xf16, #rows>> -> !cta.buffer<64x64xf16, #rows>
+  cta.tensor_copy_block %v[%i, %i], %slot signals %full[%i] : !tile.view<2xf16>, [i32, i32], !cta.buffer<64x64xf16, #rows>, !cta.mbarriers<2>
   return
 }
 }
