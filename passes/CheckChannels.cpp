@@ -74,8 +74,7 @@ public:
     // Each of the two threads that stand for warpgroups in turn has a barrier, where it waits and
     // the other comes.
     firstTurn = namedWarps.size();
-    if (takesTurns(kernel))
-      namedWarps.append({1, 1});
+    namedWarps.append({1, 1});
     placeCells();
     numbers.reach = 2 * depth + 1;
     if (partitionCount > 1)
@@ -388,15 +387,6 @@ private:
         })
         .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::Meet); });
     return found;
-  }
-
-  static bool takesTurns(func::FuncOp kernel) {
-    return kernel
-        ->walk([](Operation *op) {
-          return isa<cta::TurnWaitOp, cta::TurnPassOp>(op) ? WalkResult::interrupt()
-                                                           : WalkResult::advance();
-        })
-        .wasInterrupted();
   }
 
   /// Control flow that has events in it or gives a number that one needs, with what is around it.
