@@ -94,14 +94,35 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     eraseDeadCode(getOperation());
   }
 
-  /// Blocks that share nothing need not run side by side.
+  static bool isBetweenWarps(cta::TensorCopyBlockOp copy) {
+    auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(copy.getBuffer()).owner);
+    return channel && channel.getBetweenWarps();
+  }
+
+  /// Blocks that share nothing need not run side by side. A cluster meets before it shares a ring,
+  /// and waits then for all threads that still run: for those, too, that make copies for a loop
+  /// behind this one, and wait until it has read some. So where warps of their own make copies,
+  /// only rings that these fill are shared.
   void leaveCluster() {
     if (clusterOf(getOperation()) == 1)
       return;
-    const WalkResult found = getOperation().walk([](cta::TensorCopyBlockOp copy) {
-      return copy.getShared() ? WalkResult::interrupt() : WalkResult::advance();
+    SmallVector<cta::TensorCopyBlockOp> shared;
+    getOperation().walk([&](cta::TensorCopyBlockOp copy) {
+      if (copy.getShared())
+        shared.push_back(copy);
     });
-    if (found.wasInterrupted())
+    bool isParted = false;
+    getOperation().walk([&](cta::ChannelOp channel) { isParted |= channel.getBetweenWarps(); });
+    if (isParted)
+      llvm::erase_if(shared, [](cta::TensorCopyBlockOp copy) {
+        if (isBetweenWarps(copy))
+          return false;
+        copy.setShared(false);
+        copy.emitRemark("the programs of a cluster do not share this copy: warps of their own "
+                        "make those of another loop");
+        return true;
+      });
+    if (!shared.empty())
       return;
     getOperation()->removeAttr(tile::clusterAttr);
     getOperation().emitRemark("this kernel has no clusters: ")

@@ -161,9 +161,7 @@ bool ChannelRun::meet() {
   std::map<uint32_t, std::vector<Thread *>> blocks;
   std::map<const Party *, std::vector<Thread *>> parties;
   for (Thread &thread : threads) {
-    // A cluster's barrier waits for threads that still run, a block's for as many as it says.
-    if (thread.next < thread.party->program.size())
-      all.push_back(&thread);
+    all.push_back(&thread);
     blocks[thread.party->block].push_back(&thread);
     parties[thread.party].push_back(&thread);
   }
@@ -176,8 +174,6 @@ bool ChannelRun::meet() {
 }
 
 bool ChannelRun::meet(Event::Kind kind, const std::vector<Thread *> &together) {
-  if (together.empty())
-    return false;
   for (const Thread *thread : together)
     if (!thread->meets || thread->party->program[thread->next].kind != kind)
       return false;
