@@ -36,11 +36,6 @@ bool isInProgram(Operation *op) {
   return true;
 }
 
-bool isDivision(Operation *op) {
-  return isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(
-      op);
-}
-
 /// Arithmetic that is marked to fit and feeds addresses.
 class AddressArithmetic {
 public:
@@ -66,7 +61,7 @@ private:
       return needArgument(argument);
     Operation *op = value.getDefiningOp();
     unsigned number = cast<OpResult>(value).getResultNumber();
-    if (isDivision(op)) {
+    if (tile::isDivision(*op)) {
       need(op->getOperand(1));
       if (tile::isMarkedToFit(*op) && proven[op->getOperand(0)].isNear())
         need(op->getOperand(0));
@@ -198,7 +193,7 @@ private:
           return false;
       } else if (isa<arith::MaxSIOp>(user)) {
         return false;
-      } else if (isDivision(user)) {
+      } else if (tile::isDivision(*user)) {
         if (use.getOperandNumber() == 1 || tile::isMarkedToFit(*user))
           return false;
       } else if (!isa<arith::ArithDialect>(user->getDialect()) &&

@@ -11,6 +11,7 @@
 #ifndef SECTILE_IR_TILE_OVERFLOW_H
 #define SECTILE_IR_TILE_OVERFLOW_H
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
 namespace sectile::tile {
@@ -19,6 +20,12 @@ namespace sectile::tile {
 inline constexpr llvm::StringLiteral fitsAttr = "tile.fits";
 
 inline bool isMarkedToFit(mlir::Operation &op) { return op.hasAttr(fitsAttr); }
+
+/// Whether it gives a quotient or a remainder: what wraps first is not what fits.
+inline bool isDivision(mlir::Operation &op) {
+  return mlir::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp,
+                   mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op);
+}
 
 /// Arithmetic that is marked to fit, folded where its operands are constants.
 template <class Op>

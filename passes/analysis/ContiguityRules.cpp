@@ -28,11 +28,6 @@ int64_t powerOfTwoIn(int64_t n) {
 
 bool isPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-bool isDivision(Operation &op) {
-  return isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(
-      op);
-}
-
 /// Whether a division's quotients and remainders are places if its dividends are.
 bool dividesPlaces(Operation &op, const Contiguity &dividends) {
   return tile::isMarkedToFit(op) && dividends.isNear();
@@ -460,7 +455,7 @@ static Interval clipped(const Interval &exact, const Interval &all) {
 /// or splits them into bits takes them as they have wrapped. So do divisions of hashes, and the
 /// greater of two, which makes a place of any number.
 static bool keepsPlaces(Operation &op, unsigned operand, const Contiguity &known) {
-  if (isDivision(op))
+  if (tile::isDivision(op))
     return operand == 1 || dividesPlaces(op, known);
   if (isa<arith::MaxSIOp>(op))
     return known.isNear();
@@ -504,7 +499,7 @@ Contiguity inferContiguity(Operation &op, ArrayRef<const Contiguity *> operands,
     intervals.push_back(operand->interval);
     places.push_back(isPlace ? operand->place : operand->interval);
     // A divisor makes nothing larger.
-    if (isPlace && !(isDivision(op) && i == 1)) {
+    if (isPlace && !(tile::isDivision(op) && i == 1)) {
       most = std::max(most, operand->excess);
       sum += operand->excess;
     }

@@ -11,18 +11,25 @@ namespace sectile::fuzz {
 
 Options parseOptions(int argc, char **argv, const std::map<std::string, std::string *> &more) {
   Options options;
-  auto fail = [&](const std::string &why) {
-    std::cerr
-        << argv[0] << ": " << why
-        << "\nuse: [--seed FIRST] [--count N | --minutes M] [--keep FOLDER] [--limit SECONDS] "
+  auto sayUse = [&](std::ostream &out) {
+    out << "usage: " << argv[0]
+        << " [--seed FIRST] [--count N | --minutes M] [--keep FOLDER] [--limit SECONDS] "
            "[--jobs N]";
     for (const auto &[name, value] : more)
-      std::cerr << " [" << name << " VALUE]";
-    std::cerr << '\n';
+      out << " [" << name << " VALUE]";
+    out << '\n';
+  };
+  auto fail = [&](const std::string &why) {
+    std::cerr << argv[0] << ": " << why << '\n';
+    sayUse(std::cerr);
     std::exit(2);
   };
   for (int i = 1; i < argc; i += 2) {
     std::string name = argv[i];
+    if (name == "--help") {
+      sayUse(std::cout);
+      std::exit(0);
+    }
     if (i + 1 == argc)
       fail(name + " lacks a value");
     std::string value = argv[i + 1];
