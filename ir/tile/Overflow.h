@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral fitsAttr = "tile.fits";
 
 inline bool isMarkedToFit(mlir::Operation &op) { return op.hasAttr(fitsAttr); }
 
-/// Whether it gives a quotient or a remainder: what wraps first is not what fits.
+/// Whether it gives a quotient or a remainder, for which it matters whether operands have wrapped.
 inline bool isDivision(mlir::Operation &op) {
   return mlir::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp,
                    mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op);
