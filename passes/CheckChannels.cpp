@@ -651,7 +651,7 @@ private:
         if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
           for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
             if (Number now = numbers.of(value); now && from)
-              numbers.set(value, signExtended(*now + periods * (*now - *from),
+              numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *from),
                                               bitsOfScalar(value.getType())));
           i += periods * period;
         }

@@ -29,6 +29,14 @@ bool LaunchNumbers::isMadeOnce(Value value) const {
   return !parted || (op->getBlock() == parted->getBlock() && op->isBeforeInBlock(parted));
 }
 
+/// Whether a launch can give a value this number.
+static bool canBe(Value value, int64_t number) {
+  const unsigned bits = bitsOfScalar(value.getType());
+  if (isa_and_present<tile::ProgramIdOp, tile::NumProgramsOp>(value.getDefiningOp()))
+    return llvm::isUIntN(bits - 1, number);
+  return llvm::isUIntN(bits, number) || llvm::isIntN(bits, number);
+}
+
 void LaunchNumbers::findMemory() {
   AddressAnalysis addresses(kernel);
   kernel.walk([&](tile::LoadOp load) {
@@ -129,7 +137,8 @@ Number LaunchNumbers::tripsOf(scf::ForOp loop) {
   if (!compare(less, *lower, *upper, bits))
     return 0;
   const uint64_t distance = zeroExtended(int64_t(uint64_t(*upper) - uint64_t(*lower)), bits);
-  return int64_t(std::min<uint64_t>((distance - 1) / zeroExtended(*step, bits), 1u << 30)) + 1;
+  constexpr uint64_t most = std::numeric_limits<int64_t>::max() - 1;
+  return int64_t(std::min((distance - 1) / zeroExtended(*step, bits), most)) + 1;
 }
 
 /// Where a load reads: an argument, and how many elements from it.
@@ -160,8 +169,8 @@ void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
           loop.getInitArgs()[argument ? argument.getArgNumber() - loop.getNumInductionVars()
                                       : cast<OpResult>(value).getResultNumber()],
           number, nesting + 1);
-    sure &= isMadeOnce(value);
-    return set(value, number);
+    sure &= isMadeOnce(value) && canBe(value, number);
+    return set(value, signExtended(number, bitsOfScalar(value.getType())));
   }
   auto isOpen = [&](unsigned i) { return !of(op->getOperand(i)); };
   auto operand = [&](unsigned i, int64_t otherwise) {
