@@ -380,7 +380,9 @@ private:
         .Case([&](cta::DotsWaitOp wait) {
           addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
         })
-        .Case([&](cta::DotWaitOp) { addQueued(Event::AwaitGroups, ChannelRun::Dots); })
+        .Case([&](cta::DotWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
+        })
         .Case([&](cta::ProxyFenceOp fence) {
           if (!fence->hasAttr(globalFenceAttr))
             add(Event::Fence);

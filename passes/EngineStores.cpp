@@ -222,7 +222,12 @@ int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without
     if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
       without.insert(convert);
   }
-  return stored + scratchIn(loop, without);
+  // Warps of their own fill a ring from the kernel's beginning on, whatever the others still do.
+  int64_t scratch = 0;
+  for (Operation *op = &loop->getBlock()->front(); op != loop->getNextNode();
+       op = op->getNextNode())
+    scratch = std::max(scratch, scratchIn(op, without));
+  return stored + scratch;
 }
 
 void EngineStores::run() {

@@ -318,8 +318,8 @@ private:
       });
     } else if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
       landDots(state, wait.getPending());
-    } else if (isa<cta::DotWaitOp>(op)) {
-      landDots(state, 0);
+    } else if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
+      landDots(state, wait.getPending());
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       visitFor(loop, state);
     } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {

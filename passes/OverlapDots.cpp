@@ -5,6 +5,8 @@
 //   sums that a loop rescales first    in the next iteration, before that, and likewise where a
 //                                      dot reads registers, before these are written
 //   a result that a loop carries on    there as well, or at the end of the iteration
+//   any other result                   before its first use in the iteration, and before registers
+//                                      are written that the dot reads, carried on from the last one
 //
 // ptxas (12.8 to 13.0) follows no dot over the end of an iteration when others stay in flight at
 // the wait for it: it then lets none run beside another. So rescaled sums and results carried on
@@ -66,8 +68,8 @@ static bool beginsAsZeros(cta::DotOp dot) {
   return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
 }
 
-std::optional<RankedTensorType> packedFrom(cta::DotOp dot) {
-  Operation *packing = dot.getA().getDefiningOp();
+/// What an operation makes a dot's operand of, if that is a tile of the type of the dot's sums.
+static std::optional<RankedTensorType> packedFrom(Operation *packing, cta::DotOp dot) {
   if (!packing || packing->getBlock() != dot->getBlock() || packing->getNumOperands() != 1 ||
       !packing->hasOneUse() || !packing->hasTrait<OpTrait::Elementwise>() ||
       !isMemoryEffectFree(packing))
@@ -75,6 +77,10 @@ std::optional<RankedTensorType> packedFrom(cta::DotOp dot) {
   auto from = dyn_cast<RankedTensorType>(packing->getOperand(0).getType());
   return from && from.getElementType() == dot.getType().getElementType() ? std::optional(from)
                                                                          : std::nullopt;
+}
+
+std::optional<RankedTensorType> packedFrom(cta::DotOp dot) {
+  return packedFrom(dot.getA().getDefiningOp(), dot);
 }
 
 std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
@@ -94,21 +100,22 @@ std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
 
 namespace {
 
-/// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
-/// dot's iteration, or to the end of the next one.
-bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
-  auto loop = cast<scf::ForOp>(dot->getParentOp());
-  const BufferOrigin read = originOf(operand);
-  if (!read.owner || loop->isProperAncestor(read.owner))
-    return true;
-  auto channel = dyn_cast<cta::ChannelOp>(read.owner);
-  std::optional<LinearCount> at;
-  unsigned depth = 0;
-  if (channel && read.index) {
-    depth = channel.getType().getDepth();
-    at = ringPosition(read.index, depth);
+/// What a dot reads, and where in its ring that is.
+class ReadSlot {
+public:
+  explicit ReadSlot(Value operand) : read(originOf(operand)) {
+    if (auto channel = dyn_cast_if_present<cta::ChannelOp>(read.owner); channel && read.index) {
+      depth = channel.getType().getDepth();
+      at = ringPosition(read.index, depth);
+    }
   }
-  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+  Operation *owner() const { return read.owner; }
+  unsigned ringDepth() const { return depth; }
+
+  /// How much further in its ring the slots lie that an operation writes; nothing where that is not
+  /// known, and an empty list where it writes none.
+  std::optional<SmallVector<unsigned, 1>> writtenBy(Operation *op) const {
+    SmallVector<unsigned, 1> found;
     for (const BufferAccess &access : bufferAccesses(op)) {
       if (access.kind == BufferAccess::Read || access.origin.owner != read.owner)
         continue;
@@ -116,16 +123,57 @@ bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
       if (at && access.origin.index)
         written = ringPosition(access.origin.index, depth);
       if (!written || written->base != at->base || !at->base)
-        return WalkResult::interrupt();
-      const unsigned further = (written->offset + depth - at->offset) % depth;
-      const bool isLater = dot->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*op));
-      // The position that the dot reads is one further in each iteration.
-      if ((isLater && further == 0) || (untilNextEnds && further == depth - 1))
-        return WalkResult::interrupt();
+        return std::nullopt;
+      found.push_back((written->offset + depth - at->offset) % depth);
     }
-    return WalkResult::advance();
+    return found;
+  }
+
+private:
+  BufferOrigin read;
+  std::optional<LinearCount> at;
+  unsigned depth = 0;
+};
+
+/// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
+/// dot's iteration, or to the end of the next one.
+bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
+  const ReadSlot slot(operand);
+  if (!slot.owner() || loop->isProperAncestor(slot.owner()))
+    return true;
+  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+    const auto written = slot.writtenBy(op);
+    if (!written)
+      return WalkResult::interrupt();
+    const bool isLater = dot->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*op));
+    // The position that the dot reads is one further in each iteration.
+    return llvm::any_of(*written,
+                        [&](unsigned further) {
+                          return (isLater && further == 0) ||
+                                 (untilNextEnds && further == slot.ringDepth() - 1);
+                        })
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
   });
   return result.wasInterrupted();
+}
+
+/// Whether what a dot reads may be written between it and another operation of its block.
+bool isOverwritten(cta::DotOp dot, Value operand, Operation *until) {
+  const ReadSlot slot(operand);
+  if (!slot.owner())
+    return true;
+  for (Operation *op = dot->getNextNode(); op != until; op = op->getNextNode()) {
+    const WalkResult result = op->walk([&](Operation *inside) {
+      const auto written = slot.writtenBy(inside);
+      return !written || llvm::is_contained(*written, 0) ? WalkResult::interrupt()
+                                                         : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return true;
+  }
+  return false;
 }
 
 struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
@@ -148,7 +196,99 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     target = *found;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    llvm::for_each(loops, [&](scf::ForOp loop) { overlap(loop); });
+    for (scf::ForOp loop : loops) {
+      overlap(loop);
+      // Beside dots in flight over the end of an iteration ptxas follows no others.
+      if (loop.getBody()->getOps<cta::DotStartOp>().empty())
+        overlapWithin(*loop.getBody());
+    }
+  }
+
+  /// A dot that its own iteration waits for.
+  struct ShortFlight {
+    cta::DotOp dot;
+    Operation *until;             ///< before which it is waited for
+    Operation *packing = nullptr; ///< what writes the registers that the dot reads
+  };
+
+  /// Where a dot has to be complete: whatever needs its sums comes behind, and what is made of the
+  /// registers that it reads, for the next iteration.
+  static ShortFlight shortFlightOf(cta::DotOp dot) {
+    Block *block = dot->getBlock();
+    ShortFlight flight{dot, block->getTerminator()};
+    auto endBefore = [&](Operation *op) {
+      op = block->findAncestorOpInBlock(*op);
+      if (op->isBeforeInBlock(flight.until))
+        flight.until = op;
+    };
+    for (Operation *user : dot->getUsers())
+      endBefore(user);
+    auto read = dyn_cast<BlockArgument>(dot.getA());
+    auto loop = cast<scf::ForOp>(block->getParentOp());
+    if (!read || read.getOwner() != block || !isa<RankedTensorType>(read.getType()))
+      return flight;
+    Operation *packing = loop.getTiedLoopYieldedValue(read)->get().getDefiningOp();
+    if (!packing || packing->getBlock() != block || !dot->isBeforeInBlock(packing))
+      return flight;
+    endBefore(packing);
+    // What it packs is computed beside the dot, if it can be.
+    if (packedFrom(packing, dot))
+      if (Operation *packed = packing->getOperand(0).getDefiningOp();
+          packed && packed->getBlock() == block && packed->isBeforeInBlock(flight.until))
+        flight.packing = packing;
+    return flight;
+  }
+
+  /// Whether there is something else for threads or matrix units to do until a dot is complete.
+  bool hasCompany(const ShortFlight &flight) const {
+    for (Operation *op = flight.dot->getNextNode(); op != flight.until; op = op->getNextNode())
+      if (!op->hasTrait<OpTrait::ConstantLike>() &&
+          llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+        return true;
+    return false;
+  }
+
+  /// Waits for dots of a block before their first use in it: for each alone, so that those that
+  /// were started behind it stay in flight.
+  void overlapWithin(Block &block) {
+    SmallVector<ShortFlight> flights;
+    for (auto dot : block.getOps<cta::DotOp>()) {
+      if (!isAsynchronous(dot, target) || readsByHand(dot))
+        continue;
+      const ShortFlight flight = shortFlightOf(dot);
+      if (hasCompany(flight) &&
+          llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+            return isa<cta::BufferType>(operand.getType()) &&
+                   isOverwritten(dot, operand, flight.until);
+          }))
+        flights.push_back(flight);
+    }
+    for (ShortFlight &flight : flights) {
+      cta::DotOp dot = flight.dot;
+      OpBuilder builder(dot);
+      auto start = cta::DotStartOp::create(
+          builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
+          dot.getB(), dot.getAcc(), dot.getInstructionAttr(), dot.getPrecision());
+      builder.setInsertionPoint(flight.until);
+      const Value before = flight.packing ? flight.packing->getOperand(0) : Value();
+      auto wait = cta::DotWaitOp::create(builder, dot.getLoc(), dot.getType(),
+                                         before ? before.getType() : Type(), start, before);
+      if (before)
+        flight.packing->setOperand(0, wait.getAfter());
+      dot.getResult().replaceAllUsesWith(wait.getSums());
+      dot.erase();
+      for (auto arrive : llvm::to_vector(block.getOps<cta::MbarrierArriveOp>()))
+        if (reads(start, arrive) && arrive->isBeforeInBlock(wait))
+          arrive->moveAfter(wait);
+    }
+    unsigned started = 0;
+    DenseMap<Value, unsigned> numbers;
+    for (Operation &op : block) {
+      if (auto start = dyn_cast<cta::DotStartOp>(op))
+        numbers[start] = ++started;
+      else if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+        wait.setPending(started - numbers.lookup(wait.getDot()));
+    }
   }
 
   /// Whether the program itself says when what a dot reads is handed back.

@@ -126,7 +126,8 @@ private:
     for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
       later += isa<cta::DotStartOp>(op);
       auto landed = dyn_cast<cta::DotsWaitOp>(op);
-      if (isa<cta::DotWaitOp>(op) || (landed && landed.getPending() <= later))
+      auto wait = dyn_cast<cta::DotWaitOp>(op);
+      if ((wait && wait.getPending() <= later) || (landed && landed.getPending() <= later))
         return reach(op);
     }
     SmallVector<Value> flying{start.getResult()};

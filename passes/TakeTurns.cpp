@@ -11,6 +11,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/SharedMemory.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_TAKETURNS
@@ -29,19 +30,19 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     constexpr unsigned warpgroup = 4;
     if (partitions.empty() || warpsOf(getOperation()) <= warpgroup || isByHand())
       return;
-    SmallVector<cta::DotStartOp> starts;
+    SmallVector<Turn> turns;
     getOperation().walk([&](scf::ForOp loop) {
-      if (cta::DotStartOp start = onlyStart(loop))
-        starts.push_back(start);
+      if (std::optional<Turn> turn = turnOf(loop))
+        turns.push_back(*turn);
     });
-    if (starts.empty())
+    if (turns.empty())
       return;
     OpBuilder builder(&getContext());
-    for (cta::DotStartOp start : starts) {
-      builder.setInsertionPoint(start);
-      cta::TurnWaitOp::create(builder, start.getLoc(), /*outside=*/false);
-      builder.setInsertionPointAfter(start);
-      cta::TurnPassOp::create(builder, start.getLoc(), /*outside=*/false);
+    for (auto [first, last] : turns) {
+      builder.setInsertionPoint(first);
+      cta::TurnWaitOp::create(builder, first.getLoc(), /*outside=*/false);
+      builder.setInsertionPointAfter(last);
+      cta::TurnPassOp::create(builder, last.getLoc(), /*outside=*/false);
     }
     Operation *partition = *partitions.begin();
     builder.setInsertionPointAfter(partition);
@@ -60,18 +61,34 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
         .wasInterrupted();
   }
 
-  /// The loop's only dot, if it is started in the loop's body and waited for there.
-  static cta::DotStartOp onlyStart(scf::ForOp loop) {
-    SmallVector<cta::DotStartOp> starts;
-    loop.walk([&](cta::DotStartOp start) { starts.push_back(start); });
-    if (starts.size() != 1 || starts[0]->getBlock() != loop.getBody())
-      return nullptr;
-    return llvm::any_of(starts[0]->getUsers(),
-                        [&](Operation *user) {
-                          return isa<cta::DotWaitOp>(user) && user->getBlock() == loop.getBody();
-                        })
-               ? starts[0]
-               : nullptr;
+  /// The first and the last dot that a warpgroup starts in its turn.
+  struct Turn {
+    cta::DotStartOp first, last;
+  };
+
+  /// A loop's dots, if all are started in its body, before the first of them is waited for there,
+  /// and if nothing in the loop makes the warpgroups wait for each other.
+  static std::optional<Turn> turnOf(scf::ForOp loop) {
+    Turn turn;
+    Operation *wait = nullptr;
+    WalkResult result = loop.walk([&](Operation *op) {
+      if (isa<cta::BarrierOp, tile::BarrierOp>(op) || scratchOf(op).bytes > 0)
+        return WalkResult::interrupt();
+      if (auto landed = dyn_cast<cta::DotWaitOp>(op); landed && !wait)
+        wait = landed;
+      auto start = dyn_cast<cta::DotStartOp>(op);
+      if (!start)
+        return WalkResult::advance();
+      Operation *user = *start->user_begin();
+      if (wait || start->getBlock() != loop.getBody() || !isa<cta::DotWaitOp>(user) ||
+          user->getBlock() != loop.getBody())
+        return WalkResult::interrupt();
+      if (!turn.first)
+        turn.first = start;
+      turn.last = start;
+      return WalkResult::advance();
+    });
+    return turn.first && !result.wasInterrupted() ? std::optional(turn) : std::nullopt;
   }
 };
 

@@ -574,7 +574,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
         if (wait.getBefore())
           for (llvm::Value *value : registers(wait.getBefore()))
             known.push_back(b.CreateBitCast(value, known.front()->getType()));
-        hooks.warpgroupWait(b, 0, known);
+        hooks.warpgroupWait(b, wait.getPending(), known);
         if (wait.getAfter()) {
           llvm::Type *type = registers(wait.getBefore()).front()->getType();
           Registers after;

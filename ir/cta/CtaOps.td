@@ -181,10 +181,13 @@ def Cta_DotWaitOp : Cta_Op<"dot_wait", [MemoryEffects<[MemFree<Cta_Accumulators>
     TypesMatchWith<"the tile in flight", "dot", "sums", "::llvm::cast<::sectile::cta::InFlightType>($_self).getTile()">]> {
   let summary = "the sums of a dot in flight, once they are there";
   let description = [{
-    No dot is in flight afterwards, so it stays where nobody needs the sums. `before` is a tile that is there at the wait, and `after` the same tile, which comes behind
-    it. So threads compute as long as they can beside the dot, and what they compute from `after` takes no registers that it reads.
+    Dots complete in the order in which they were started: at most the `pending` latest are in flight afterwards, so the
+    wait stays where nobody needs the sums. `before` is a tile that is there at the wait, and `after` the same tile,
+    which comes behind it. So threads compute as long as they can beside the dot, and what they compute from `after`
+    takes no registers that it reads.
   }];
-  let arguments = (ins Cta_InFlightType:$dot, Optional<Tile_Tensor>:$before);
+  let arguments = (ins Cta_InFlightType:$dot, Optional<Tile_Tensor>:$before,
+                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntNonNegative]>, "0">:$pending);
   let results = (outs Tile_Tensor:$sums, Optional<Tile_Tensor>:$after);
   let assemblyFormat = "$dot (`behind` $before^)? attr-dict `:` qualified(type($dot)) (`,` type($before)^ `->` type($after))?";
   let hasVerifier = 1;

@@ -72,7 +72,11 @@ KernelSpec sectile::attentionSpec() {
   spec.config = {{"m", "queries of one program"},
                  {"n", "keys of one step"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {.name = "overlap",
+                  .doc = "1: products run beside softmax, copies in a warp of their own",
+                  .least = 0,
+                  .most = 1}};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
@@ -93,15 +97,19 @@ KernelSpec sectile::attentionSpec() {
                units = hasMatrixUnits(target, call.dtype("q"));
     if (hasWarpgroupUnits(target, call.dtype("q"))) {
       // Two warpgroups share the keys. Of narrow rows two blocks share a multiprocessor, and one
-      // multiplies while the other does not; of wider ones a block's own dots run beside softmax.
-      const bool pair = extentOr0(call, "Sq") >= 1024;
+      // multiplies while the other does not; of wider ones, and where scores take long, each
+      // warpgroup's products run beside its own softmax and the other's.
+      const bool pair = extentOr0(call, "Sq") >= 1024,
+                 overlap =
+                     pair && (d > 64 || call.has("bias") || call.options.number("dropout") > 0);
       return Config{{"m", pair ? 128 : 64},
-                    {"n", d > 128  ? (pair ? 64 : 32)
-                          : !pair  ? 64
-                          : d > 64 ? 128
-                                   : 96},
+                    {"n", d > 128   ? (pair ? 64 : 32)
+                          : !pair   ? 64
+                          : overlap ? 128
+                                    : 96},
                     {"warps", pair ? 8 : 4},
-                    {"stages", 2}};
+                    {"stages", 2},
+                    {"overlap", overlap}};
     }
     // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
     const bool wmma = units && target.starts_with("gfx1");
@@ -117,18 +125,23 @@ KernelSpec sectile::attentionSpec() {
                                         : 64},
                   {"warps", wmma && d > 128 ? 8 : 4},
                   // A step of narrow rows is few bytes: one more is under way.
-                  {"stages", tall && d <= 16 ? 3 : 2}};
+                  {"stages", tall && d <= 16 ? 3 : 2},
+                  {"overlap", 0}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
                 {"n", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
-                {"stages", {1, 2, 3}}},
+                {"stages", {1, 2, 3}},
+                {"overlap", {0, 1}}},
        // Scores and outputs of one thread.
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t threads = config.at("warps") * warpSize(target);
          const std::int64_t width = paddedWidth(call.extent("Dv"));
          const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+         if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
+                                      !hasWarpgroupUnits(target, call.dtype("q"))))
+           return false;
          return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
   spec.apply = [](Use &use) {
@@ -136,7 +149,7 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = attentionConfig(use, numbers);
+    const AttentionConfig chosen = forwardConfig(use, numbers);
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attention<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), use.tensor<T, 4>("q"),
           use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),

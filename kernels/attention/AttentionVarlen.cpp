@@ -130,14 +130,15 @@ KernelSpec sectile::attentionVarlenSpec() {
                        sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
     if (d > 64 && hasWarpgroupUnits(target, call.dtype("q")) &&
         call.extent("Tq") / sequences >= 1024)
-      return Config{{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}};
+      return Config{
+          {"m", 128}, {"n", d > 128 ? 64 : 128}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
     return dense(call, target);
   };
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = attentionConfig(use, numbers);
+    const AttentionConfig chosen = forwardConfig(use, numbers);
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attentionVarlen<T>, Grid(packedBlocks(call, "Tq", chosen.m), heads),
           use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),

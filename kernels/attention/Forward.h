@@ -5,7 +5,16 @@
 namespace sectile::blockwise {
 
 // Views of one head: q [Sq, D], k [Sk, D], v [Sk, Dv], o [Sq, Dv], lse [Sq]. Config has the extents
-// m, n, width and valueWidth of a block and the flags of Scores, dropout, exact and sinks.
+// m, n, width and valueWidth of a block and the flags of Scores, dropout, exact, sinks, overlap and
+// raw.
+//
+// With `overlap` the weights of a step meet their values one step later, as in FlashAttention-3
+// (Shah et al., arXiv 2407.08608, 3.2): that product runs beside the softmax of its own step.
+//
+//   matrix units   Q K(i)   P(i-1) V(i-1)
+//   threads        softmax(i-1)   wait    softmax(i)
+//
+// Warps of their own copy keys and values, so that the warpgroups do not wait for each other.
 template <class T, class Config>
 void attend(const Config &config, const Int &block, const View<const T, 2> &q,
             const View<const T, 2> &k, const View<const T, 2> &v, const View<T, 2> &o,
@@ -17,16 +26,36 @@ void attend(const Config &config, const Int &block, const View<const T, 2> &q,
   auto keyTiles = k.tile(n, config.width);
   auto valueTiles = v.tile(n, config.valueWidth);
 
-  OnlineSoftmax softmax(m, config.valueWidth);
+  OnlineSoftmax softmax(m, config.valueWidth,
+                        config.raw ? std::optional<Float>(scores.scale * log2e) : std::nullopt);
   if (config.sinks)
     softmax.enter(sinkScores(sinks, config.sinks));
   const Band::Range visible = scores.band.keyBlocks(block * m, m, n);
-  for (auto step : range(visible.first, visible.end)) {
-    auto products = dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
-    auto weights = softmax.weigh(scores.masked(scores.capped(products), block, step, false));
-    if (config.dropout)
-      weights = weights * scores.dropped(block, step);
-    softmax.add(cast<T>(weights), valueTiles.load(step, 0), precision);
+  auto productsOf = [&](const Int &step) {
+    return dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
+  };
+  auto weightsOf = [&](const Tile<float> &products, const Int &step) {
+    auto own = config.raw ? products : scores.capped(products);
+    auto weights = softmax.weigh(scores.masked(own, block, step, false));
+    return cast<T>(config.dropout ? weights * scores.dropped(block, step) : weights);
+  };
+  auto addValues = [&](const Tile<T> &weights, const Int &step) {
+    softmax.add(weights, valueTiles.load(step, 0), precision);
+  };
+  if (config.overlap) {
+    // Weights of zero before the first step: it adds nothing of its own values.
+    auto weights = zeros<T>(m, n);
+    for (auto step : range(visible.first, visible.end, {.warp_specialize = true})) {
+      auto products = productsOf(step);
+      addValues(weights, maximum(step - 1, visible.first));
+      weights = weightsOf(products, step);
+    }
+    for (auto last :
+         range(maximum(visible.end - 1, visible.first), visible.end, {.warp_specialize = true}))
+      addValues(weights, last);
+  } else {
+    for (auto step : range(visible.first, visible.end))
+      addValues(weightsOf(productsOf(step), step), step);
   }
   o.tile(m, config.valueWidth).store(block, 0, softmax.result());
   lse.tile(m).store(block, softmax.logarithm());

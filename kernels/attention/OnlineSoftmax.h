@@ -2,6 +2,7 @@
 // with it: what every attention kernel that never holds a whole row of scores keeps.
 #pragma once
 #include <limits>
+#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile::blockwise {
@@ -10,18 +11,21 @@ inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float log2e = 1.44269504f;
 inline constexpr float ln2 = 0.693147181f;
 
-// Scores are in units of log 2 (natural ones times log2e); those of hidden keys are -inf.
+// Scores times `unit`, which is positive, are in units of log 2 (natural ones times log2e); those
+// of hidden keys are -inf. Where scores are products without their scale, the multiplication by the
+// unit and the subtraction of the largest one are one operation for each score.
 struct OnlineSoftmax {
-  Tile<float> largest; // [rows]: of the scores so far
-  Tile<float> total;   // [rows]: sum of 2^(score - largest)
-  Tile<float> output;  // [rows, width]: the values' sum, weighted alike
+  std::optional<Float> unit; // 1 where there is none
+  Tile<float> largest;       // [rows]: of the scores so far
+  Tile<float> total;         // [rows]: sum of 2^(score - largest)
+  Tile<float> output;        // [rows, width]: the values' sum, weighted alike
 
-  OnlineSoftmax(int rows, int width)
-      : largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
+  OnlineSoftmax(int rows, int width, std::optional<Float> unit = {})
+      : unit(std::move(unit)), largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
         output(zeros<float>(rows, width)) {}
 
   // Scores that rows have beside those of their keys, without values: [N] for all rows, or [rows,
-  // N]. To be called once, before any others.
+  // N], in units of log 2. To be called once, before any others, and only without a unit.
   void enter(const Tile<float> &scores) {
     auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
     auto top = max(own, 1);
@@ -35,9 +39,9 @@ struct OnlineSoftmax {
     auto before = largest;
     largest = maximum(largest, max(scores, 1));
     // A row that has seen no key yet has nothing to be relative to.
-    auto base = where(largest == -infinity, 0.0f, largest);
-    auto weights = exp2(scores - expand(base, 1));
-    auto shrink = exp2(before - base);
+    auto base = where(largest == -infinity, 0.0f, inLog2(largest));
+    auto weights = exp2(unit ? fma(scores, *unit, -expand(base, 1)) : scores - expand(base, 1));
+    auto shrink = exp2(unit ? fma(before, *unit, -base) : before - base);
     total = total * shrink + sum(weights, 1);
     output = output * expand(shrink, 1);
     return weights;
@@ -52,8 +56,11 @@ struct OnlineSoftmax {
   }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {
-    return where(total == 0.0f, -infinity, (largest + log2(total)) * ln2);
+    return where(total == 0.0f, -infinity, (inLog2(largest) + log2(total)) * ln2);
   }
+
+private:
+  Tile<float> inLog2(const Tile<float> &score) const { return unit ? score * *unit : score; }
 };
 
 } // namespace sectile::blockwise

@@ -267,6 +267,15 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
           .sinks = numbers.sinks};
 }
 
+AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers) {
+  AttentionConfig config = attentionConfig(use, numbers);
+  config.overlap = use.field("overlap") != 0;
+  // What the largest product is the largest score needs a positive scale, and nothing added.
+  config.raw = config.overlap && numbers.scale > 0 && std::isfinite(numbers.scale) && !config.cap &&
+               !config.bias && !config.sinks;
+  return config;
+}
+
 std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,
                                    std::int64_t size) {
   const std::int64_t sequences = call.extent("B1") - 1;

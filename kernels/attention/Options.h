@@ -50,15 +50,19 @@ struct AttentionConfig {
   int m = 64, n = 64, warps = 4, stages = 2;
   int width = 64, valueWidth = 64; // D and Dv, up to the next multiple of 16
   bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
-  bool exact = true; // f32 products
-  int sinks = 0;     // of a head, up to the next power of two
+  bool exact = true;                 // f32 products
+  int sinks = 0;                     // of a head, up to the next power of two
+  bool overlap = false, raw = false; // of the forward pass
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks)
+               cap, dropout, exact, sinks, overlap, raw)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
+
+// The forward pass's, with its field "overlap" too.
+AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers);
 
 // Of programs that look at each row: of o and its gradient, or of lse.
 AttentionConfig rowConfig(const Use &use, const AttentionNumbers &numbers);

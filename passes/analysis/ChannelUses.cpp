@@ -140,7 +140,7 @@ private:
       return success();
     }
     if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
-      land(state, 0);
+      land(state, wait.getPending());
       return LogicalResult(take(op, wait.getDot(), state));
     }
     if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
