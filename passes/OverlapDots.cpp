@@ -198,10 +198,23 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       overlap(loop);
-      // Beside dots in flight over the end of an iteration ptxas follows no others.
-      if (loop.getBody()->getOps<cta::DotStartOp>().empty())
+      // Beside dots in flight over the end of an iteration ptxas follows no others. Where threads
+      // copy, registers hold no results that wait, and it adds waits of its own.
+      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByOthers(loop))
         overlapWithin(*loop.getBody());
     }
+  }
+
+  /// Whether warps of their own copy what a dot of the loop reads.
+  static bool isFilledByOthers(scf::ForOp loop) {
+    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
+        auto channel = isa<cta::BufferType>(operand.getType())
+                           ? dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner)
+                           : cta::ChannelOp();
+        return channel && channel.getBetweenWarps();
+      });
+    });
   }
 
   /// A dot that its own iteration waits for.

@@ -128,14 +128,16 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
 }
 
 def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
-  let summary = "let a loop's dots be in flight while its next iteration begins";
+  let summary = "let a loop's dots be in flight beside what does not need their sums";
   let description = [{
-    Takes dots of a loop's body that run beside their threads, and waits for each as late as what it gives and reads allows. Sums that the
-    loop carries from one iteration to the next and does nothing else with are waited for after the loop. At the end of an
-    iteration one of each is in flight; what the ones before read may be overwritten in the next iteration. Sums that the loop also
-    rescales are waited for in the next iteration, and with them a result that the loop carries on. Leaves dots alone whose
-    operands are overwritten while they are in flight: rings in which copies fill the buffer that was read last. Expects
-    channels that are lowered.
+    Takes dots of a loop's body that run beside their threads, and waits for each as late as what it gives and reads
+    allows. Sums that the loop carries from one iteration to the next and does nothing else with are waited for after
+    the loop. At the end of an iteration one of each is in flight; what the ones before read may be overwritten in the
+    next iteration. Sums that the loop also rescales are waited for in the next iteration, and with them a result that
+    the loop carries on. Leaves dots alone whose operands are overwritten while they are in flight: rings in which
+    copies fill the buffer that was read last. In loops whose copies other warps make, and where no dot stays in flight
+    over the end of an iteration, a dot is waited for before its sums are first used in its own, if there is something
+    to do until then; dots that were started behind it stay in flight. Expects channels that are lowered.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
@@ -164,7 +166,8 @@ def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
 def TakeTurns : Pass<"take-turns", "::mlir::func::FuncOp"> {
   let summary = "have warpgroups that compute beside their dots start these in turn";
   let description = [{
-    Takes loops of kernels with a partition, whose dot is started and waited for in one iteration. Without turns nothing but a
+    Takes loops of kernels with a partition, all of whose dots are started before the first of them is waited for, in the same
+    iteration, and in which no barrier holds the warpgroups together. Without turns nothing but a
     partition's copies holds the warpgroups together, but these do: both start when a slot is full, share the matrix unit, and then
     leave it idle together. Of kernels with one warpgroup nothing is left to do.
   }];

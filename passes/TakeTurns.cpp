@@ -5,8 +5,8 @@
 //               dot  | dot  | ...                      | dot  |      | dot ...
 //               (each at half the speed)          compute | dot | compute
 //
-// A warpgroup passes the turn on as soon as it has started, so the matrix unit has the next dot
-// waiting when this one is done.
+// A warpgroup passes the turn on as soon as it has started all dots of its iteration, so the matrix
+// unit has the next one waiting when these are done.
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"

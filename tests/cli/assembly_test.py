@@ -233,13 +233,18 @@ PLANNED = {
         *(8, 2, 2, 2, 1, 1, 0, 2, 2, 0, 0, 0),
     ),
     "attention of width 128": (
-        ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2")),
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2 overlap=0")),
         *(12, 2, 2, 2, 1, 1, 0, 4, 2, 0, 0, 0),
     ),
     # One block of these fills a multiprocessor: its dots run beside softmax.
-    "attention of width 128, 128x128, 8 warps": (
-        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2")),
+    "attention of width 128, with no overlap within an iteration": (
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=0")),
         *(16, 2, 2, 2, 1, 0, 0, 4, 2, 0, 0, 0),
+    ),
+    # Its warpgroups start both dots in turn, at the one barrier; others copy.
+    "attention of width 128, with overlap within an iteration": (
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1")),
+        *(16, 2, 2, 2, 1, 0, 0, 0, 1, 0, 0, 0),
     ),
 }
 

@@ -86,7 +86,7 @@ func.func @not_rescaled(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !til
 
 // A thread has 128 scores, and would have twice as many.
 // CHECK-LABEL: func.func @many_scores
-// CHECK-NOT: cta.dot_begin
+// CHECK-NOT: cta.dot_start
 // CHECK: return
 func.func @many_scores(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
@@ -126,7 +126,7 @@ func.func @many_scores(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile
 
 // Nine buffers of 24 KiB take 216 KiB; the dot in flight would need 16 more.
 // CHECK-LABEL: func.func @no_room
-// CHECK-NOT: cta.dot_begin
+// CHECK-NOT: cta.dot_start
 // CHECK: return
 func.func @no_room(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
@@ -166,7 +166,7 @@ func.func @no_room(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr
 
 // Somebody asks for it.
 // CHECK-LABEL: func.func @unwanted
-// CHECK-NOT: cta.dot_begin
+// CHECK-NOT: cta.dot_start
 // CHECK: return
 func.func @unwanted(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
@@ -205,7 +205,7 @@ func.func @unwanted(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.pt
 
 // The uses of channels are counted on from one run of the loop to the next.
 // CHECK-LABEL: func.func @nested
-// CHECK-NOT: cta.dot_begin
+// CHECK-NOT: cta.dot_start
 // CHECK: return
 func.func @nested(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
@@ -247,7 +247,7 @@ func.func @nested(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<
 
 // The scores do not begin at zero.
 // CHECK-LABEL: func.func @sums_of_scores
-// CHECK-NOT: cta.dot_begin
+// CHECK-NOT: cta.dot_start
 // CHECK: return
 func.func @sums_of_scores(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
