@@ -2,6 +2,16 @@
 // dot, and warpgroups take turns in starting both. Nothing is in flight over the end of an iteration.
 // RUN: sectile-opt --sectile-pipeline %s | FileCheck %s
 
+// A wait that leaves the product of the values in flight hands their slot back too early.
+// RUN: sectile-opt --sectile-pipeline %s | sed 's/ behind %[0-9]*/& {pending = 1 : i32}/' \
+// RUN:   | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: 'cta.tensor_copy' op overwrites slot 0 in iteration 2 of 3
+
+// Nobody hands slots back.
+// RUN: sectile-opt --sectile-pipeline %s | sed '/mbarrier_arrive/d' \
+// RUN:   | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=NEVER
+// NEVER: error: 'cta.mbarrier_wait' op waits for ever
+
 module attributes {cta.target = "sm_90a"} {
 // CHECK-LABEL: func.func @weights_a_step_behind
 // CHECK: cta.partition
