@@ -140,7 +140,7 @@ private:
         else if (isa<scf::WhileOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times * unknownTrips);
-        else if (isa<scf::IfOp>(op))
+        else if (isa<scf::IfOp, cta::PartitionOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times);
         else
