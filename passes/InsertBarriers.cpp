@@ -648,6 +648,30 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     for (Block *side : sides)
       if (failed(order(kernel, *side, *target)))
         return signalPassFailure();
+    SmallVector<cta::TurnWaitOp> turns;
+    kernel.walk([&](cta::TurnWaitOp wait) { turns.push_back(wait); });
+    llvm::for_each(turns, dropTurn);
+  }
+
+  /// Takes out a turn within which all warps meet: those that wait for it would never come. A loop
+  /// of turns takes as many as it passes on, so that it can lack them.
+  static void dropTurn(cta::TurnWaitOp wait) {
+    bool meets = false;
+    for (Operation *op = wait->getNextNode(); op; op = op->getNextNode()) {
+      meets |= op->walk([](Operation *inside) {
+                   return isa<cta::BarrierOp, cta::ClusterBarrierOp, tile::BarrierOp>(inside)
+                              ? WalkResult::interrupt()
+                              : WalkResult::advance();
+                 }).wasInterrupted();
+      auto pass = dyn_cast<cta::TurnPassOp>(op);
+      if (!pass)
+        continue;
+      if (meets) {
+        pass.erase();
+        wait.erase();
+      }
+      return;
+    }
   }
 
   static LogicalResult order(func::FuncOp kernel, Block &side, const Target &target) {
