@@ -11,8 +11,8 @@ namespace sectile::blockwise {
 // With `overlap` the weights of a step meet their values one step later, as in FlashAttention-3
 // (Shah et al., arXiv 2407.08608, 3.2): that product runs beside the softmax of its own step.
 //
-//   matrix units   Q K(i)   P(i-1) V(i-1)
-//   threads        softmax(i-1)   wait    softmax(i)
+//   matrix units   Q K(i)   P(i-1) V(i-1)   Q K(i+1)   P(i) V(i)
+//   threads                 softmax(i)                 softmax(i+1)
 //
 // Warps of their own copy keys and values, so that the warpgroups do not wait for each other.
 template <class T, class Config>
