@@ -376,7 +376,7 @@ def Cta_PartitionOp : Cta_Op<"partition", [SingleBlock, NoTerminator, RecursiveM
     `registers`: of a thread of the region, and of the rest, from there on; empty where they keep what they have.
   }];
   let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers, UnitAttr:$computes);
-  let regions = (region AnyRegion:$body);
+  let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "(`computes` $computes^)? `warps` $warps `registers` $registers $body attr-dict";
 }
 

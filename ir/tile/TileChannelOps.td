@@ -95,7 +95,7 @@ def Tile_PartitionOp : Tile_Op<"partition", [SingleBlock, NoTerminator, Recursiv
     computes. `registers`: of a thread of the region and of the rest; where it is empty all keep what they have.
   }];
   let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$warps, DenseI32ArrayAttr:$registers);
-  let regions = (region AnyRegion:$body);
+  let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`warps` $warps `registers` $registers $body attr-dict";
 }
 

@@ -154,6 +154,16 @@ TEST_P(LanguageRun, Functions) {
   checkFunctions<bfloat16>(device);
 }
 
+TEST_P(LanguageRun, SignallingNanBesideANumber) {
+  std::vector<float> x(count, 1), y(count, 2);
+  auto signalling = [](auto like) { return bitcast<float>(cast<int>(like) * 0x7fa00000); };
+  auto rows = run<float>(
+      device, x, y, [&](auto a, auto) { return minimum(signalling(a), a); },
+      [&](auto a, auto) { return maximum(minimum(signalling(a), a), 0.5f); });
+  for (const auto &row : rows)
+    expectRow<float>("the number", row, x, y, [](float, float) { return 1.0f; });
+}
+
 TEST_P(LanguageRun, NanAndInfinity) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = INFINITY;
   std::vector<float> x(count, 1), y(count, 2);

@@ -204,6 +204,29 @@ Value Generator::combine(Value a, Value b) {
   return isa<FloatType>(element) ? combineFloats(a, b) : combineIntegers(a, b);
 }
 
+/// Whether no argument and no memory has a part in it.
+static bool isOfConstants(Value tile, llvm::SmallPtrSetImpl<Operation *> &seen) {
+  Operation *made = tile.getDefiningOp();
+  if (made && !seen.insert(made).second)
+    return true;
+  return made && isPure(made) && !isa<tile::ProgramIdOp>(made) &&
+         llvm::all_of(made->getOperands(), [&](Value of) { return isOfConstants(of, seen); });
+}
+
+/// Bits that, as this float, are no signalling NaN, unless memory or an argument has a part in
+/// them: upstream folds `minnumf` of a constant one to NaN, which chips do not do (docs/language.md
+/// says so).
+Value Generator::withoutSignals(Value bits, FloatType type) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  if (isSmallFloat(type) || !isOfConstants(bits, seen))
+    return bits;
+  Type word = builder.getIntegerType(type.getWidth());
+  if (elementOf(bits) != word)
+    bits = op<arith::BitcastOp>(tile::withElementType(bits.getType(), word), bits);
+  const uint64_t quiet = uint64_t(1) << (type.getFPMantissaWidth() - 2);
+  return op<arith::OrIOp>(bits, constantBits(shapeOf(bits), word, quiet));
+}
+
 /// A function of one tile.
 Value Generator::change(Value tile) {
   Type element = elementOf(tile);
@@ -213,7 +236,10 @@ Value Generator::change(Value tile) {
     for (Type other : elements)
       if (other != element && other.getIntOrFloatBitWidth() == bits)
         others.push_back(other);
-    return op<arith::BitcastOp>(tile::withElementType(tile.getType(), oneOf(others)), tile);
+    Type other = oneOf(others);
+    if (auto type = dyn_cast<FloatType>(other))
+      tile = withoutSignals(tile, type);
+    return op<arith::BitcastOp>(tile::withElementType(tile.getType(), other), tile);
   }
   if (isSmallFloat(element))
     return cast(change(cast(tile, builder.getF32Type())), element);

@@ -267,3 +267,12 @@ func.func @slice_layout(%t: tensor<8x4xf32, #rows>) {
   %0 = cta.extract_slice %t[1 of 2] along 1 : tensor<8x4xf32, #rows> -> tensor<4x4xf32, #half>
   return
 }
+
+// -----
+
+func.func @partition_without_a_block() {
+  // expected-error @+1 {{'cta.partition' op region #0 ('body') failed to verify constraint: region with 1 blocks}}
+  "cta.partition"() <{registers = array<i32: 24, 240>, warps = 4 : i32}> ({
+  }) : () -> ()
+  return
+}
