@@ -93,6 +93,10 @@ bool hasPanels(RankedTensorType type, unsigned along) {
 
 std::optional<cta::BufferType> engineBuffer(RankedTensorType type, unsigned along) {
   constexpr unsigned widestLine = 128;
+  if (type.getRank() == 1)
+    return cta::BufferType::get(
+        type.getContext(), type.getShape(), type.getElementType(),
+        cta::LayoutAttr::get(type.getContext(), sharedPlain(type.getShape(), {0})));
   if (!hasPanels(type, along))
     return std::nullopt;
   const Layout layout =
@@ -105,9 +109,9 @@ std::string whyNoBoxes(RankedTensorType type, unsigned along) {
   const std::optional<cta::BufferType> buffer = engineBuffer(type, along);
   if (!buffer)
     return "its rows are no multiple of 32 bytes";
-  return planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type))
-             ? ""
-             : "its extents are no multiples of eight";
+  return planTensorBoxes(buffer->getLayout().getLayout(), cta::elementBits(type)) ? ""
+         : type.getRank() == 1 ? "it is longer than 256 elements, or no multiple of 128 bytes"
+                               : "its extents are no multiples of eight";
 }
 
 } // namespace sectile

@@ -66,14 +66,16 @@ bool isIntegerDivision(Operation *op) {
 }
 
 /// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
-/// to. The reads are where `builder` is; gives the last.
-Operation *readTile(OpBuilder &builder, Operation *load, Value buffer) {
+/// to. The reads are where `builder` is.
+SmallVector<Operation *> readTile(OpBuilder &builder, Operation *load, Value buffer) {
   DenseMap<Type, cta::LocalLoadOp> tiles;
-  Operation *last = nullptr;
+  SmallVector<Operation *> reads;
   auto tileOf = [&](Type type) {
     cta::LocalLoadOp &tile = tiles[type];
-    if (!tile)
-      last = tile = cta::LocalLoadOp::create(builder, load->getLoc(), type, buffer);
+    if (!tile) {
+      tile = cta::LocalLoadOp::create(builder, load->getLoc(), type, buffer);
+      reads.push_back(tile);
+    }
     return tile;
   };
   for (OpOperand &use : llvm::make_early_inc_range(load->getUses())) {
@@ -85,7 +87,27 @@ Operation *readTile(OpBuilder &builder, Operation *load, Value buffer) {
     else
       use.set(tile);
   }
-  return last;
+  return reads;
+}
+
+/// Moves an operation of a loop's body, and those that only give its tile another shape, to before
+/// what computes with them.
+void sink(Operation *op) {
+  SmallVector<Operation *> moved{op};
+  Operation *user = nullptr;
+  for (unsigned i = 0; i < moved.size(); ++i)
+    for (Operation *next : moved[i]->getUsers()) {
+      next = op->getBlock()->findAncestorOpInBlock(*next);
+      if (isa<tile::ExpandDimsOp, tile::BroadcastOp>(next)) {
+        if (!llvm::is_contained(moved, next))
+          moved.push_back(next);
+      } else if (!user || next->isBeforeInBlock(user)) {
+        user = next;
+      }
+    }
+  if (user)
+    for (Operation *each : moved)
+      each->moveBefore(user);
 }
 
 /// What a loop computes the addresses and masks of some loads from: operations of its body, in
@@ -396,7 +418,13 @@ private:
     // Only now, as addresses may be computed from what is loaded.
     for (auto &[group, load, buffer] : tiles) {
       OpBuilder builder(group->consumer);
-      group->lastTile = readTile(builder, load, buffer);
+      for (Operation *read : readTile(builder, load, buffer)) {
+        // Registers hold it no longer than they have to.
+        if (producer == Producer::OtherWarps)
+          sink(read);
+        if (!group->lastTile || group->lastTile->isBeforeInBlock(read))
+          group->lastTile = read;
+      }
     }
   }
 

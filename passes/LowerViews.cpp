@@ -314,6 +314,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
         order.push_back(--leading);
         extents.push_back(extent);
       }
+    } else if (buffer.getShape().size() == 1) {
+      order.push_back(--leading);
     } else {
       leading -= 2;
       llvm::append_values(order, leading + boxes.fastest, leading + 1 - boxes.fastest);

@@ -256,6 +256,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   bool hasCompany(const ShortFlight &flight) const {
     for (Operation *op = flight.dot->getNextNode(); op != flight.until; op = op->getNextNode())
       if (!op->hasTrait<OpTrait::ConstantLike>() &&
+          !isa<cta::LocalLoadOp, tile::ExpandDimsOp, tile::BroadcastOp>(op) &&
           llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
         return true;
     return false;

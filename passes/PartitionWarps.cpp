@@ -197,6 +197,10 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       return;
     Slice slice(kernel);
     llvm::for_each(moved, [&](Operation *op) { slice.add(op); });
+    // Copies behind a wait for the launches ahead may be of what these write.
+    for (auto wait : kernel.getBody().getOps<tile::WaitDependenciesOp>())
+      if (llvm::any_of(moved, [&](Operation *op) { return isAhead(wait, op) != IsAhead::Never; }))
+        slice.add(wait);
     if (std::string why = slice.whyNot(); !why.empty()) {
       kernel.emitOpError("cannot be partitioned: ") << why;
       return signalPassFailure();
@@ -346,14 +350,13 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 } // namespace
 
 /// Whether what warps of their own copy may not be there yet without an operation that the others
-/// do: an acquire ahead of the copies, or the wait for the launches ahead.
+/// do: an acquire ahead of the copies, or a wait for the launches ahead that is not for every
+/// launch of the kernel.
 static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operations,
                                  AddressAnalysis &addresses) {
   const MemoryOrder what = memoryOrderOf(order);
-  auto isBehind = [&](Operation *op) { return isAhead(order, op) != IsAhead::Never; };
-  if (what.awaitsLaunches &&
-      (!isa<func::FuncOp>(order->getParentOp()) || llvm::any_of(operations, isBehind)))
-    return "the kernel waits for the launch ahead before its copies";
+  if (what.awaitsLaunches && !isa<func::FuncOp>(order->getParentOp()))
+    return "the kernel waits for the launch ahead in a branch or a loop";
   auto follows = [&](Operation *op) { return mustFollow(op, order, addresses); };
   if (what.acquires && llvm::any_of(operations, follows))
     return ("the kernel orders memory before its copies, by " + order->getName().getStringRef())

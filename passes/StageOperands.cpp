@@ -247,6 +247,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       unsigned depth = producer == Producer::Copies
                            ? stages
                            : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
+      leaveRowsToThreads(loop, loads, *contiguity);
       copyByEngine(loop, loads, *contiguity);
       cta::DotOp early = overlapPair(loop, loads, stages);
       // The ring lives as long as the loops around it do, and in flight a dot reads one buffer
@@ -299,6 +300,39 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
           << ": there is no room for more " << beside;
   }
 
+  /// Where the engine copies what dots read, and other warps tell it to, rows that it cannot copy
+  /// are read by threads: a line of a block is in registers in time.
+  void leaveRowsToThreads(scf::ForOp loop, SmallVector<FetchedLoad> &loads,
+                          const ContiguityAnalysis &contiguity) {
+    auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
+    if (!hint || !hint.getValue())
+      return;
+    SmallVector<std::pair<Operation *, std::string>> left;
+    for (const FetchedLoad &load : loads)
+      if (std::string why = whyNotEngine(loop, load, contiguity); !why.empty()) {
+        if (tileType(load.tile).getRank() != 1)
+          return;
+        left.push_back({load.load, std::move(why)});
+      }
+    for (auto &[load, why] : left)
+      load->emitRemark("this load stays in its loop, beside those of the copy engine: ") << why;
+    llvm::erase_if(loads, [&](const FetchedLoad &load) {
+      return llvm::is_contained(llvm::make_first_range(left), load.load);
+    });
+  }
+
+  /// Why the engine cannot copy a load that is fetched ahead; empty when it can. Threads may read
+  /// rows of numbers from where it writes them.
+  std::string whyNotEngine(scf::ForOp loop, const FetchedLoad &load,
+                           const ContiguityAnalysis &contiguity) {
+    auto found = staged.find(load.tile);
+    const bool isRow = found == staged.end() && tileType(load.tile).getRank() == 1;
+    return !isRow && (found == staged.end() || !found->second.byDescriptor ||
+                      !found->second.readers.empty())
+               ? "threads read it from shared memory"
+               : whyNotByEngine(loop, load.load, load.tile, contiguity);
+  }
+
   /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
   /// waited for together.
   void copyByEngine(scf::ForOp loop, SmallVector<FetchedLoad> &loads,
@@ -306,11 +340,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (!target.tensorCopy || loads.empty())
       return;
     for (const FetchedLoad &load : loads) {
-      auto found = staged.find(load.tile);
-      std::string why =
-          found == staged.end() || !found->second.byDescriptor || !found->second.readers.empty()
-              ? "threads read it from shared memory"
-              : whyNotByEngine(loop, load.load, load.tile, contiguity);
+      std::string why = whyNotEngine(loop, load, contiguity);
       if (!why.empty()) {
         load.load->emitRemark("this load is copied by threads, not by the copy engine: ") << why;
         // Threads copy a block to a buffer of its own dimensions only.
@@ -592,32 +622,43 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// Loads of the loop's body that operands of its dots are computed from: converted from another
-  /// type, decoded, scaled. Those that are operands themselves are not among them.
+  /// type, decoded, scaled. Those that are operands themselves are not among them. Where a branch
+  /// changes an operand, as a mask does, only rows are: tiles take the room of other stages.
   SmallVector<Operation *> computedFrom(scf::ForOp loop) {
     llvm::SetVector<Operation *> seen;
-    SmallVector<Operation *> work;
+    SmallVector<Operation *> work, branches, loads;
     auto follow = [&](Value value) {
       Operation *op = value.getDefiningOp();
-      if (op && op->getBlock() == loop.getBody() && isa<RankedTensorType>(value.getType()) &&
-          seen.insert(op))
+      if (op && loop.getBody()->findAncestorOpInBlock(*op) &&
+          isa<RankedTensorType>(value.getType()) && seen.insert(op))
         work.push_back(op);
+    };
+    auto followAll = [&](bool rowsOnly) {
+      while (!work.empty()) {
+        Operation *op = work.pop_back_val();
+        if (isa<scf::IfOp>(op)) {
+          branches.push_back(op);
+        } else if (isLoad(op)) {
+          if (op->getBlock() == loop.getBody() && !staged.contains(op->getResult(0)) &&
+              (!rowsOnly || tileType(op->getResult(0)).getRank() == 1))
+            loads.push_back(op);
+        } else if (op->hasTrait<OpTrait::Elementwise>() ||
+                   isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
+                       tile::JoinOp, cta::ConvertLayoutOp>(op)) {
+          llvm::for_each(op->getOperands(), follow);
+        }
+      }
     };
     loop.getBody()->walk([&](cta::DotOp dot) {
       for (unsigned i = 0; i < 2; ++i)
         if (Value root = dot->getOperand(i); isa<RankedTensorType>(root.getType()))
           follow(root);
     });
-    SmallVector<Operation *> loads;
-    while (!work.empty()) {
-      Operation *op = work.pop_back_val();
-      if (isLoad(op)) {
-        if (!staged.contains(op->getResult(0)))
-          loads.push_back(op);
-      } else if (op->hasTrait<OpTrait::Elementwise>() ||
-                 isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-                     tile::JoinOp, cta::ConvertLayoutOp>(op)) {
-        llvm::for_each(op->getOperands(), follow);
-      }
+    followAll(/*rowsOnly=*/false);
+    while (!branches.empty()) {
+      branches.pop_back_val()->walk(
+          [&](scf::YieldOp yield) { llvm::for_each(yield.getOperands(), follow); });
+      followAll(/*rowsOnly=*/true);
     }
     llvm::sort(loads, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return loads;

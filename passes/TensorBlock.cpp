@@ -241,8 +241,8 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
   constexpr int64_t mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
   constexpr int64_t mostOfBox = 256;
   const unsigned rank = block.tile.getRank();
-  if (rank < 2)
-    return "it has one dimension";
+  if (rank == 0)
+    return "it has no dimension";
   const BlockContiguity known = block.contiguity(contiguity);
   const int64_t bytes = cta::elementBytes(block.tile);
   tile::MakeViewOp view = block.view;

@@ -254,7 +254,8 @@ static void forEachBox(KernelEmitter &emitter, Op op, bool isShared,
   for (const TensorBoxes::Box &box : boxes.boxes) {
     SmallVector<llvm::Value *> coordinates(start);
     coordinates[0] = b.CreateAdd(start[0], b.getInt32(box.along));
-    coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
+    if (box.across != 0)
+      coordinates[1] = b.CreateAdd(start[1], b.getInt32(box.across));
     emit(coordinates, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), first, box.offset));
   }
 }

@@ -32,7 +32,7 @@ struct TensorMap {
   int64_t pointer = 0; ///< the argument that is the tensor's address
   int64_t elementBytes = 0;
   TensorNumber number = TensorNumber::Bits;
-  int64_t swizzle = 0;                 ///< bytes: 128, 64 or 32
+  int64_t swizzle = 0;                 ///< bytes: 128, 64, 32 or none
   llvm::SmallVector<Given, 2> extents; ///< elements, the contiguous dimension first
   llvm::SmallVector<Given, 1> strides; ///< elements, of the other dimensions
   llvm::SmallVector<int64_t, 2> box;   ///< elements

@@ -1,5 +1,6 @@
 // Buffers in shared memory that Hopper's copy engine fills.
 #include "ir/layout/TensorBoxes.h"
+#include "ir/layout/Builders.h"
 #include "ir/layout/MatrixDescriptor.h"
 #include "ir/layout/Shared.h"
 #include <algorithm>
@@ -9,9 +10,14 @@ namespace sectile {
 std::optional<TensorBoxes> planTensorBoxes(const Layout &shared, unsigned elementBits) {
   constexpr int64_t mostRows = 256; // of a box
   constexpr int64_t pattern = 8;    // lines until the swizzle repeats, at most
+  const int64_t bytes = sectile::elementBytes(elementBits);
+  // CUDA driver API, cuTensorMapEncodeTiled: boxes begin at multiples of 128 bytes.
+  constexpr int64_t mostElements = 256, granule = 128;
+  if (shared.rank() == 1 && elementBits >= 8 && shared.shape()[0] <= mostElements &&
+      shared.shape()[0] * bytes % granule == 0 && shared == sharedPlain(shared.shape(), {0}))
+    return TensorBoxes{0, 0, shared.shape()[0], 1, {{0, 0, 0}}};
   if (shared.rank() != 2 || elementBits < 8)
     return std::nullopt;
-  const int64_t bytes = sectile::elementBytes(elementBits);
   for (unsigned fastest : {1u, 0u})
     for (unsigned swizzle : {128u, 64u, 32u}) {
       const int64_t line = swizzle / bytes;

@@ -7,7 +7,7 @@
 namespace sectile {
 
 /// How a buffer of two dimensions is made of boxes, all alike: one line wide, `rows` lines high,
-/// and swizzled as the engine does it.
+/// and swizzled as the engine does it. A buffer of one dimension is one box of one line.
 struct TensorBoxes {
   struct Box {
     int64_t along, across; ///< its first element: in the fastest dimension, and in the other one
@@ -16,7 +16,7 @@ struct TensorBoxes {
     bool operator==(const Box &) const = default;
   };
   unsigned fastest;   ///< the dimension that lines lie along
-  unsigned swizzle;   ///< bytes of a line: 128, 64 or 32
+  unsigned swizzle;   ///< bytes of a line: 128, 64 or 32; 0 where nothing is swizzled
   int64_t line, rows; ///< elements of a line, and lines of a box
   llvm::SmallVector<Box> boxes;
 

@@ -28,17 +28,6 @@ Kernel attention{
                            scores, config.sinks ? sinks.at(head) : View<const float, 1>());
     }};
 
-// Whether each score takes a bias or random numbers. Ring attention, which has neither, takes the
-// defaults here too.
-bool takesLongScores(const Invocation &call) {
-  const auto named = [](const char *name) {
-    return [name](const auto &x) { return x.name == name; };
-  };
-  return (std::ranges::any_of(call.kernel->arguments, named("bias")) && call.has("bias")) ||
-         (std::ranges::any_of(call.kernel->options, named("dropout")) &&
-          call.options.number("dropout") > 0);
-}
-
 } // namespace
 
 KernelSpec sectile::attentionSpec() {
@@ -111,7 +100,7 @@ KernelSpec sectile::attentionSpec() {
       // multiplies while the other does not; of wider ones, and where scores take long, each
       // warpgroup's products run beside its own softmax and the other's.
       const bool pair = extentOr0(call, "Sq") >= 1024,
-                 overlap = pair && (d > 64 || takesLongScores(call));
+                 overlap = pair && (d > 64 || takes(call, "bias") || takes(call, "dropout"));
       return Config{{"m", pair ? 128 : 64},
                     {"n", d > 128   ? (pair ? 64 : 32)
                           : !pair   ? 64

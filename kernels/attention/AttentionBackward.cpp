@@ -17,19 +17,21 @@ using namespace sectile;
 namespace {
 
 template <class T>
-Kernel deltas{"attention_backward_delta", [](View<const T, 4> o, View<const T, 4> dO,
-                                             View<float, 3> delta, const AttentionConfig &config) {
-                auto head = program_id(1), batch = program_id(2);
-                blockwise::rowDeltas<T>(program_id(0), config.m, config.valueWidth,
-                                        o.at(batch, head), dO.at(batch, head),
-                                        delta.at(batch, head));
-              }};
+Kernel statistics{"attention_backward_rows",
+                  [](View<const T, 4> o, View<const T, 4> dO, View<const float, 3> lse,
+                     View<float, 3> delta, View<float, 3> logs, const AttentionConfig &config) {
+                    auto head = program_id(1), batch = program_id(2);
+                    blockwise::rowStatistics<T>(program_id(0), config.m, config.valueWidth,
+                                                o.at(batch, head), dO.at(batch, head),
+                                                lse.at(batch, head), delta.at(batch, head),
+                                                logs.at(batch, head));
+                  }};
 
 template <class T>
 Kernel queryGradients{
     "attention_backward_q",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
        View<const bool, 4> mask, View<T, 4> dq, Int groups, Float scale, Float cap, Int left,
        Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
@@ -39,7 +41,7 @@ Kernel queryGradients{
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);
       blockwise::queryGradients<T>(blockwise::queryBlock(),
                                    blockwise::QueryHead<T, AttentionConfig>{
-                                       q.at(batch, head), dO.at(batch, head), lse.at(batch, head),
+                                       q.at(batch, head), dO.at(batch, head), logs.at(batch, head),
                                        delta.at(batch, head), scores},
                                    k.at(batch, head / groups), v.at(batch, head / groups),
                                    dq.at(batch, head));
@@ -49,7 +51,7 @@ template <class T>
 Kernel keyGradients{
     "attention_backward_kv",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
        View<const bool, 4> mask, View<T, 4> dk, View<T, 4> dv, Int groups, Float scale, Float cap,
        Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
@@ -63,7 +65,7 @@ Kernel keyGradients{
                                                  bias, mask);
             scores.keysFirst = true;
             return blockwise::QueryHead<T, AttentionConfig>{q.at(batch, head), dO.at(batch, head),
-                                                            lse.at(batch, head),
+                                                            logs.at(batch, head),
                                                             delta.at(batch, head), scores};
           });
     }};
@@ -73,7 +75,7 @@ template <class T>
 Kernel biasGradients{
     "attention_backward_bias",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> lse, View<const float, 3> delta, View<const T, 4> bias,
+       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
        View<const bool, 4> mask, View<T, 4> dbias, Int groups, Float scale, Float cap, Int left,
        Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
@@ -90,7 +92,7 @@ Kernel biasGradients{
           blockwise::addBiasGradient<T>(sums, i, j,
                                         blockwise::QueryHead<T, AttentionConfig>{
                                             q.at(batch, head), dO.at(batch, head),
-                                            lse.at(batch, head), delta.at(batch, head), scores},
+                                            logs.at(batch, head), delta.at(batch, head), scores},
                                         k.at(batch, head / groups), v.at(batch, head / groups));
         }
       dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
@@ -114,6 +116,29 @@ Kernel sinkGradients{
       dsinks.at(row).tile(config.sinks).store(0, sums);
     }};
 
+// Two warpgroups where one does not hold the gradients of 64 wide rows. In long loops a warp of its
+// own copies, and products run beside the arithmetic between them; of narrow rows, blocks that
+// share a multiprocessor do as well for dq, and where loops are short.
+Config warpgroupDefaults(const Invocation &call, std::int64_t d) {
+  const std::int64_t queries = extentOr0(call, "Sq");
+  const bool pair = d > 64, wide = d > 128, overlap = wide || queries >= (pair ? 1024 : 2048),
+             together = pair && overlap;
+  // What options take of the registers is no longer there for scores.
+  const bool drops = takes(call, "dropout"), options = drops || takes(call, "bias") ||
+                                                       takes(call, "mask") ||
+                                                       takes(call, "softcap");
+  return Config{{"q_m", together && d <= 192 ? 128 : 64},
+                {"q_n", together && !wide && !options ? 128 : 64},
+                {"q_warps", wide || together ? 8 : 4},
+                {"q_stages", 2},
+                {"q_overlap", together},
+                {"kv_n", !wide && (pair || overlap) ? 128 : 64},
+                {"kv_m", overlap && drops ? 32 : 64},
+                {"kv_warps", pair || overlap ? 8 : 4},
+                {"kv_stages", wide ? 2 : 3},
+                {"kv_overlap", overlap}};
+}
+
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   const bool wide = call.dtype("q") == DType::float32,
@@ -121,27 +146,25 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
   // With WMMA the registers of four warps do not hold the tiles of wide rows.
   if (matrix && target.starts_with("gfx1") && d > 64) {
     const std::int64_t held = d > 128 ? 16 : 64;
-    return Config{{"q_m", held},   {"q_n", d > 128 ? 16 : 32},
-                  {"q_warps", 8},  {"q_stages", 2},
-                  {"kv_n", held},  {"kv_m", 16},
-                  {"kv_warps", 8}, {"kv_stages", 2}};
+    return Config{{"q_m", held},    {"q_n", d > 128 ? 16 : 32},
+                  {"q_warps", 8},   {"q_stages", 2},
+                  {"q_overlap", 0}, {"kv_n", held},
+                  {"kv_m", 16},     {"kv_warps", 8},
+                  {"kv_stages", 2}, {"kv_overlap", 0}};
   }
-  if (hasWarpgroupUnits(target, call.dtype("q")) && d <= 128) {
-    // Two warpgroups where one does not hold the gradients of 64 wide keys and values.
-    const bool pair = d > 64;
+  if (hasWarpgroupUnits(target, call.dtype("q")))
+    return warpgroupDefaults(call, d);
+  if (matrix && !wide && d <= 128)
     return Config{{"q_m", 64},
-                  {"q_n", 64},
+                  {"q_n", 32},
                   {"q_warps", 4},
                   {"q_stages", 2},
-                  {"kv_n", pair ? 128 : 64},
-                  {"kv_m", 64},
-                  {"kv_warps", pair ? 8 : 4},
-                  {"kv_stages", 3}};
-  }
-  if (matrix && !wide && d <= 128)
-    return Config{{"q_m", 64},     {"q_n", 32},     {"q_warps", 4},
-                  {"q_stages", 2}, {"kv_n", 64},    {"kv_m", d > 64 ? 16 : 64},
-                  {"kv_warps", 4}, {"kv_stages", 3}};
+                  {"q_overlap", 0},
+                  {"kv_n", 64},
+                  {"kv_m", d > 64 ? 16 : 64},
+                  {"kv_warps", 4},
+                  {"kv_stages", 3},
+                  {"kv_overlap", 0}};
   // Rows of the side that is looped over, and of the one that a program holds. Without matrix units
   // each thread holds the odd factor of a width whole.
   std::int64_t step = d > 128 || (wide && d > 64) ? 16 : 32, held = wide && d > 128 ? 16 : 32;
@@ -150,8 +173,9 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
     held = 16;
   }
   const std::int64_t stages = wide && d > 128 ? 1 : 2;
-  return Config{{"q_m", held},  {"q_n", step},  {"q_warps", 4},  {"q_stages", stages},
-                {"kv_m", step}, {"kv_n", held}, {"kv_warps", 4}, {"kv_stages", stages}};
+  return Config{{"q_m", held},         {"q_n", step},    {"q_warps", 4}, {"q_stages", stages},
+                {"q_overlap", 0},      {"kv_m", step},   {"kv_n", held}, {"kv_warps", 4},
+                {"kv_stages", stages}, {"kv_overlap", 0}};
 }
 
 SearchSpace backwardSpace(const std::string &prefix) {
@@ -160,10 +184,15 @@ SearchSpace backwardSpace(const std::string &prefix) {
       .axes = {{prefix + "_m", {16, 32, 64, 128}},
                {prefix + "_n", {16, 32, 64, 128}},
                {prefix + "_warps", {4, 8}},
-               {prefix + "_stages", {1, 2, 3}}},
+               {prefix + "_stages", {1, 2, 3}},
+               {prefix + "_overlap", {0, 1}}},
       // Scores and sums of one thread.
       .where = [prefix](const Invocation &call, const std::string &target, const Config &config) {
         const bool keys = prefix == "kv";
+        if (config.at(prefix + "_overlap") &&
+            (config.at(prefix + "_warps") != 8 || config.at(prefix + "_stages") < 2 ||
+             !hasWarpgroupUnits(target, call.dtype("q"))))
+          return false;
         const std::int64_t m = config.at(prefix + "_m"), n = config.at(prefix + "_n"),
                            warps = config.at(prefix + "_warps");
         const std::int64_t sums =
@@ -215,14 +244,22 @@ KernelSpec sectile::attentionBackwardSpec() {
   spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
   spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
   addAttentionGradients(spec);
+  const auto overlap = [](const char *name) {
+    return ConfigSpec{.name = name,
+                      .doc = "1: products run beside arithmetic, copies in a warp of their own",
+                      .least = 0,
+                      .most = 1};
+  };
   spec.config = {{"q_m", "queries of a program for dq"},
                  {"q_n", "keys of one of its steps"},
                  {"q_warps", "its warps"},
                  {"q_stages", "its steps in flight"},
+                 overlap("q_overlap"),
                  {"kv_m", "queries of a step of a program for dk and dv"},
                  {"kv_n", "its keys"},
                  {"kv_warps", "its warps"},
-                 {"kv_stages", "its steps in flight"}};
+                 {"kv_stages", "its steps in flight"},
+                 overlap("kv_overlap")};
   spec.neutral = {"q_stages", "kv_stages"};
   spec.factor = 3;
   spec.flops = [](const Invocation &call) {
@@ -248,7 +285,8 @@ KernelSpec sectile::attentionBackwardSpec() {
                           forKeys = attentionConfig(use, numbers, "kv_");
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
     const auto lse = use.tensor<float, 3>("lse");
-    const auto delta = use.workspace<float, 3>({batches, heads, queries});
+    const auto delta = use.workspace<float, 3>({batches, heads, queries}),
+               logs = use.workspace<float, 3>({batches, heads, queries});
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
                  dO = use.tensor<T, 4>("do"),
@@ -256,12 +294,12 @@ KernelSpec sectile::attentionBackwardSpec() {
       const auto mask = broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys});
       const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
                               const auto &...results) {
-        use(kernel, grid, q, k, v, dO, lse, delta, bias, mask, results..., groups, numbers.scale,
+        use(kernel, grid, q, k, v, dO, logs, delta, bias, mask, results..., groups, numbers.scale,
             numbers.cap, numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow,
             config);
       };
-      use(deltas<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
-          delta, rows);
+      use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
+          lse, delta, logs, rows);
       launch(queryGradients<T>, Grid(ceilDiv(queries, forQueries.m), heads, batches), forQueries,
              use.tensor<T, 4>("dq"));
       launch(keyGradients<T>, Grid(ceilDiv(keys, forKeys.n), kvHeads, batches), forKeys,

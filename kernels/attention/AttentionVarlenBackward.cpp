@@ -14,13 +14,14 @@ namespace {
 using Starts = View<const std::int32_t, 1>;
 
 template <class T>
-Kernel deltas{"attention_varlen_backward_delta",
-              [](View<const T, 3> o, View<const T, 3> dO, View<float, 2> delta,
-                 const AttentionConfig &config) {
-                auto head = program_id(1);
-                blockwise::rowDeltas<T>(program_id(0), config.m, config.valueWidth, o.fix(1, head),
-                                        dO.fix(1, head), delta.at(head));
-              }};
+Kernel statistics{"attention_varlen_backward_rows",
+                  [](View<const T, 3> o, View<const T, 3> dO, View<const float, 2> lse,
+                     View<float, 2> delta, View<float, 2> logs, const AttentionConfig &config) {
+                    auto head = program_id(1);
+                    blockwise::rowStatistics<T>(program_id(0), config.m, config.valueWidth,
+                                                o.fix(1, head), dO.fix(1, head), lse.at(head),
+                                                delta.at(head), logs.at(head));
+                  }};
 
 // What every program of the three kernels is given.
 template <class T> struct Inputs {
@@ -28,7 +29,7 @@ template <class T> struct Inputs {
   View<const T, 3> q, k, v;
   Starts queryStarts, keyStarts;
   View<const T, 3> dO;
-  View<const float, 2> lse, delta;
+  View<const float, 2> logs, delta;
   View<const T, 3> bias;
   View<const bool, 3> mask;
   Int groups;
@@ -45,7 +46,7 @@ template <class T> struct Inputs {
       scores.mask = pair.queries.of(mask.at(head));
     scores.keysFirst = keysFirst;
     return {pair.queries.of(q.fix(1, head)), pair.queries.of(dO.fix(1, head)),
-            pair.queries.of(lse.at(head)), pair.queries.of(delta.at(head)), scores};
+            pair.queries.of(logs.at(head)), pair.queries.of(delta.at(head)), scores};
   }
   blockwise::PackedPair pair(const blockwise::PackedBlock &at) const {
     const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
@@ -58,7 +59,7 @@ template <class T>
 Kernel queryGradients{
     "attention_varlen_backward_q",
     [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
        View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dq, Int groups, Float scale,
        Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
        Float grow, const AttentionConfig &config) {
@@ -69,7 +70,7 @@ Kernel queryGradients{
                          queryStarts,
                          keyStarts,
                          dO,
-                         lse,
+                         logs,
                          delta,
                          bias,
                          mask,
@@ -88,7 +89,7 @@ template <class T>
 Kernel keyGradients{
     "attention_varlen_backward_kv",
     [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
        View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dk, View<T, 3> dv, Int groups,
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
@@ -99,7 +100,7 @@ Kernel keyGradients{
                          queryStarts,
                          keyStarts,
                          dO,
-                         lse,
+                         logs,
                          delta,
                          bias,
                          mask,
@@ -121,7 +122,7 @@ template <class T>
 Kernel biasGradients{
     "attention_varlen_backward_bias",
     [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> lse, View<const float, 2> delta,
+       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
        View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dbias, Int groups, Float scale,
        Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
        Float grow, const AttentionConfig &config) {
@@ -132,7 +133,7 @@ Kernel biasGradients{
                          queryStarts,
                          keyStarts,
                          dO,
-                         lse,
+                         logs,
                          delta,
                          bias,
                          mask,
@@ -196,20 +197,22 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
     const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
                           forKeys = attentionConfig(use, numbers, "kv_");
     const auto lse = use.tensor<float, 2>("lse");
-    const auto delta = use.workspace<float, 2>({heads, queries});
+    const auto delta = use.workspace<float, 2>({heads, queries}),
+               logs = use.workspace<float, 2>({heads, queries});
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto dO = use.tensor<T, 3>("do");
       const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
                               const auto &...results) {
         use(kernel, grid, use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
             use.tensor<std::int32_t, 1>("cu_seqlens_q"),
-            use.tensor<std::int32_t, 1>("cu_seqlens_k"), dO, lse, delta,
+            use.tensor<std::int32_t, 1>("cu_seqlens_k"), dO, logs, delta,
             broadcast<T, 3>(use, "bias", {heads, queries, columns}),
             broadcast<bool, 3>(use, "mask", {heads, queries, columns}), results...,
             heads / std::max<std::int64_t>(kvHeads, 1), numbers.scale, numbers.cap, numbers.left,
             numbers.right, numbers.seed, numbers.threshold, numbers.grow, config);
       };
-      use(deltas<T>, Grid(ceilDiv(queries, rows.m), heads), use.tensor<T, 3>("o"), dO, delta, rows);
+      use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads), use.tensor<T, 3>("o"), dO, lse,
+          delta, logs, rows);
       launch(queryGradients<T>, Grid(packedBlocks(call, "Tq", forQueries.m), heads), forQueries,
              use.tensor<T, 3>("dq"));
       launch(keyGradients<T>, Grid(packedBlocks(call, "Tk", forKeys.n), kvHeads), forKeys,

@@ -5,69 +5,73 @@
 
 namespace sectile::blockwise {
 
-// One query head: q [Sq, D], dO [Sq, Dv], lse [Sq], delta [Sq], the sum of o * dO of each row.
+// One query head: q [Sq, D], dO [Sq, Dv], and of each row [Sq] what rowStatistics makes.
 template <class T, class Config> struct QueryHead {
   View<const T, 2> q, dO;
-  View<const float, 1> lse, delta;
+  View<const float, 1> logs, delta;
   Scores<T, Config> scores;
 };
 
 // A block of queries as the gradients need it; statistics broadcast against a block of scores.
 template <class T> struct QueryBlock {
   Tile<T> q, dO;
-  Tile<float> lse, delta; // lse in units of log 2
+  Tile<float> logs, delta;
 
-  // `waits`: for the launch that computes delta, after all other loads.
+  // `waits`: for the launch that computes the statistics, after all other loads.
   template <class Config>
   QueryBlock(const QueryHead<T, Config> &head, const Int &i, bool waits = false) {
     const Config &config = head.scores.config;
     const int axis = head.scores.keysFirst ? 0 : 1;
     q = head.q.tile(config.m, config.width).load(i, 0);
     dO = head.dO.tile(config.m, config.valueWidth).load(i, 0);
-    auto logs = head.lse.tile(config.m).load(i);
-    // Rows that saw nothing give no weights.
-    lse = expand(where(logs == -infinity, infinity, logs * log2e), axis);
     if (waits)
       wait_dependencies();
+    logs = expand(head.logs.tile(config.m).load(i), axis);
     delta = expand(head.delta.tile(config.m).load(i), axis);
   }
 };
 
-struct ScoreGradients {
-  Tile<float> weights;  // what values were weighted by
-  Tile<float> scores;   // gradients of the scores that softmax took
-  Tile<float> products; // and of the scaled products
-};
-
-// Of products q k and dO v of block i of the queries and block j of the keys.
-template <class T, class Config>
-ScoreGradients gradientsOf(const Scores<T, Config> &scores, const QueryBlock<T> &query,
-                           const Tile<float> &products, Tile<float> valueProducts, const Int &i,
-                           const Int &j) {
-  auto capped = scores.capped(products);
-  auto masked = scores.masked(capped, i, j, true);
-  ScoreGradients result;
-  auto p = exp2(masked - query.lse);
-  result.weights = p;
-  if (scores.config.dropout) {
-    auto dropped = scores.dropped(i, j);
-    result.weights = p * dropped;
-    valueProducts = valueProducts * dropped;
+// Block i of the queries and block j of the keys: from products q k and dO v to the gradients of
+// the scores. In two steps, so that a product with the weights can run beside the second.
+template <class T, class Config> class BlockGradients {
+public:
+  BlockGradients(const Scores<T, Config> &scores, const QueryBlock<T> &query,
+                 const Tile<float> &products, const Int &i, const Int &j)
+      : scores(scores), i(i), j(j), capped(scores.capped(products)),
+        masked(scores.masked(capped, i, j, true)), p(exp2(masked - query.logs)) {
+    if (scores.config.dropout)
+      dropped = scores.dropped(i, j);
   }
-  // What is hidden may be anything, NaN too.
-  result.scores = scores.ofSeen(p * (valueProducts - query.delta), masked, i, j);
-  result.products = scores.config.cap
-                        ? scores.ofSeen(result.scores * scores.slope(capped), masked, i, j)
-                        : result.scores;
-  return result;
-}
+
+  // What values were weighted by.
+  Tile<float> weights() const { return scores.config.dropout ? p * dropped : p; }
+
+  // Of the scores that softmax took.
+  Tile<float> ofScores(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
+    auto ofWeights = scores.config.dropout ? valueProducts * dropped : valueProducts;
+    // What is hidden may be anything, NaN too.
+    return scores.ofSeen(p * (ofWeights - query.delta), masked, i, j);
+  }
+
+  // Of the scaled products.
+  Tile<float> ofProducts(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
+    auto gradients = ofScores(query, valueProducts);
+    return scores.config.cap ? scores.ofSeen(gradients * scores.slope(capped), masked, i, j)
+                             : gradients;
+  }
+
+private:
+  const Scores<T, Config> &scores;
+  Int i, j;
+  Tile<float> capped, masked, p, dropped;
+};
 
 template <class Config> Precision precisionOf(const Config &config) {
   return config.exact ? Precision::ieee : Precision::tf32;
 }
 
 // Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
-// may write delta alone.
+// may write the statistics alone.
 template <class T, class Config>
 void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<const T, 2> &k,
                     const View<const T, 2> &v, const View<T, 2> &dq) {
@@ -78,19 +82,19 @@ void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<c
   auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
   auto sums = zeros<float>(m, config.width);
   const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
-  for (auto j : range(visible.first, visible.end)) {
+  for (auto j : range(visible.first, visible.end, {.warp_specialize = config.overlap})) {
     auto key = keyTiles.load(j, 0);
     auto products = dot(query.q, trans(key), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(valueTiles.load(j, 0)), zeros<float>(m, n), precision);
-    auto gradients = gradientsOf(head.scores, query, products, valueProducts, i, j);
-    sums = dot(cast<T>(gradients.products), key, sums, precision);
+    const BlockGradients<T, Config> gradients(head.scores, query, products, i, j);
+    sums = dot(cast<T>(gradients.ofProducts(query, valueProducts)), key, sums, precision);
   }
   dq.tile(m, config.width).store(i, 0, sums * head.scores.scale);
 }
 
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
 // headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
-// launches of the call may write delta alone.
+// launches of the call may write the statistics alone.
 template <class T, class Config, class HeadAt>
 void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
                   const View<const T, 2> &v, const View<T, 2> &dk, const View<T, 2> &dv,
@@ -104,13 +108,14 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
   for (auto h : range(0, heads)) {
     const QueryHead<T, Config> head = headAt(h);
     const Band::Range visible = head.scores.band.queryBlocks(j * n, n, m);
-    for (auto i : range(visible.first, visible.end)) {
+    for (auto i : range(visible.first, visible.end, {.warp_specialize = config.overlap})) {
       const QueryBlock<T> query(head, i);
       auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
       auto valueProducts = dot(value, trans(query.dO), zeros<float>(n, m), precision);
-      auto gradients = gradientsOf(head.scores, query, products, valueProducts, i, j);
-      valueSums = dot(cast<T>(gradients.weights), query.dO, valueSums, precision);
-      keySums = dot(cast<T>(gradients.products), query.q, keySums, precision);
+      const BlockGradients<T, Config> gradients(head.scores, query, products, i, j);
+      valueSums = dot(cast<T>(gradients.weights()), query.dO, valueSums, precision);
+      keySums =
+          dot(cast<T>(gradients.ofProducts(query, valueProducts)), query.q, keySums, precision);
     }
   }
   dk.tile(n, config.width).store(j, 0, keySums * scale);
@@ -132,17 +137,22 @@ void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j,
         dot(query.q, trans(k.tile(n, config.width).load(j, 0)), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(v.tile(n, config.valueWidth).load(j, 0)),
                              zeros<float>(m, n), precision);
-    sums += gradientsOf(head.scores, query, products, valueProducts, i, j).scores;
+    sums += BlockGradients<T, Config>(head.scores, query, products, i, j)
+                .ofScores(query, valueProducts);
   });
 }
 
-// delta of `rows` rows: o and dO [S, Dv], delta [S].
+// What the gradients need of each of `rows` rows: o and dO [S, Dv], lse [S]; delta [S], the sum of
+// o * dO, and logs [S], lse in units of log 2. Rows that saw nothing give no weights.
 template <class T>
-void rowDeltas(const Int &block, int rows, int width, const View<const T, 2> &o,
-               const View<const T, 2> &dO, const View<float, 1> &delta) {
+void rowStatistics(const Int &block, int rows, int width, const View<const T, 2> &o,
+                   const View<const T, 2> &dO, const View<const float, 1> &lse,
+                   const View<float, 1> &delta, const View<float, 1> &logs) {
   auto product = cast<float>(o.tile(rows, width).load(block, 0)) *
                  cast<float>(dO.tile(rows, width).load(block, 0));
   delta.tile(rows).store(block, sum(product, 1));
+  auto known = lse.tile(rows).load(block);
+  logs.tile(rows).store(block, where(known == -infinity, infinity, known * log2e));
 }
 
 // Adds one head's part of its sinks' gradient to sums [count]. The difference of score and lse

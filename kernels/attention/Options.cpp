@@ -264,12 +264,12 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
           .cap = numbers.cap > 0,
           .dropout = numbers.drops,
           .exact = numbers.exact,
-          .sinks = numbers.sinks};
+          .sinks = numbers.sinks,
+          .overlap = field("overlap") != 0};
 }
 
 AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers) {
   AttentionConfig config = attentionConfig(use, numbers);
-  config.overlap = use.field("overlap") != 0;
   // What the largest product is the largest score needs a positive scale, and nothing added.
   config.raw = config.overlap && numbers.scale > 0 && std::isfinite(numbers.scale) && !config.cap &&
                !config.bias && !config.sinks;
@@ -280,6 +280,12 @@ std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &to
                                    std::int64_t size) {
   const std::int64_t sequences = call.extent("B1") - 1;
   return sequences == 0 ? 0 : call.extent(total) / size + sequences;
+}
+
+bool sectile::takes(const Invocation &call, const std::string &name) {
+  const auto named = [&](const auto &x) { return x.name == name; };
+  return (std::ranges::any_of(call.kernel->arguments, named) && call.has(name)) ||
+         (std::ranges::any_of(call.kernel->options, named) && call.options.number(name) > 0);
 }
 
 std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {

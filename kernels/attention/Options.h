@@ -52,7 +52,7 @@ struct AttentionConfig {
   bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
   bool exact = true;                 // f32 products
   int sinks = 0;                     // of a head, up to the next power of two
-  bool overlap = false, raw = false; // of the forward pass
+  bool overlap = false, raw = false; // raw: of the forward pass
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
                cap, dropout, exact, sinks, overlap, raw)
@@ -73,6 +73,9 @@ void launchSinkGradients(Use &use, const Tensor<float, 3> &lse, const Tensor<flo
 std::int64_t packedBlocks(const Invocation &call, const std::string &total, std::int64_t size);
 // Of an axis that only optional inputs have.
 std::int64_t extentOr0(const Invocation &call, const std::string &axis);
+// Whether a call has this input, or a number above 0 for this option. Kernels of the family that
+// know no such thing take none.
+bool takes(const Invocation &call, const std::string &name);
 
 // An optional input as if it had these extents along axes where it has 1; as it is if left out.
 template <Element T, int N>

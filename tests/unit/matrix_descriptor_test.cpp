@@ -127,6 +127,17 @@ TEST(TensorBoxes, HasNoneForOtherLayouts) {
   EXPECT_FALSE(planTensorBoxes(sharedForDescriptors({4, 64}, 1, 16, 128), 16));
 }
 
+TEST(TensorBoxes, ARowIsOneOfThem) {
+  const auto boxes = planTensorBoxes(sharedPlain({64}, {0}), 32);
+  ASSERT_TRUE(boxes);
+  EXPECT_EQ(*boxes, (TensorBoxes{0, 0, 64, 1, {{0, 0, 0}}}));
+  EXPECT_FALSE(boxes->half());
+  EXPECT_FALSE(boxes->hasWholeColumns());
+  // Slots that begin between multiples of 128 bytes, and more than the engine copies at once.
+  EXPECT_FALSE(planTensorBoxes(sharedPlain({16}, {0}), 32));
+  EXPECT_FALSE(planTensorBoxes(sharedPlain({512}, {0}), 16));
+}
+
 TEST(TensorBoxes, AreNoTallerThanTheEngineTakes) {
   const auto boxes = planTensorBoxes(sharedForDescriptors({512, 128}, 1, 16, 128), 16);
   ASSERT_TRUE(boxes);

@@ -64,6 +64,56 @@ TEST_P(Attention, Options) {
     }
 }
 
+// Products beside arithmetic, and a warp of its own that copies.
+const std::map<std::string, std::int64_t> besideArithmetic{
+    {"q_m", 128}, {"q_n", 64},   {"q_warps", 8},  {"q_stages", 2},  {"q_overlap", 1},
+    {"kv_m", 32}, {"kv_n", 128}, {"kv_warps", 8}, {"kv_stages", 2}, {"kv_overlap", 1}};
+
+TEST_P(Attention, ProductsBesideArithmetic) {
+  for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
+    for (const char *causal : {"false", "true"})
+      expectRight(device, consistent({"attention_backward",
+                                      {{"Sq", queries}, {"Sk", keys}},
+                                      {{"causal", causal}},
+                                      {},
+                                      queries % 2 ? "f16" : "bf16",
+                                      besideArithmetic}));
+  // One pair of key and value is that of many query heads: a loop around the loop.
+  expectRight(device, consistent({"attention_backward",
+                                  {{"Hq", 6}, {"Hkv", 2}, {"Sq", 150}, {"Sk", 140}},
+                                  {{"window_left", "70"}, {"window_right", "3"}},
+                                  {},
+                                  "f16",
+                                  besideArithmetic}));
+  for (auto [d, dv] : {std::pair{128, 128}, {256, 256}, {80, 96}}) {
+    auto config = besideArithmetic;
+    if (d > 64)
+      for (const char *field : {"q_m", "q_n", "kv_n"})
+        config[field] = d > 128 ? 32 : 64; // for the shared memory of sm_80
+    if (d > 128)
+      config["q_warps"] = config["kv_warps"] = 4;
+    expectRight(device, consistent({"attention_backward",
+                                    {{"D", d}, {"Dv", dv}, {"Sq", 70}, {"Sk", 200}},
+                                    {{"causal", "true"}},
+                                    {},
+                                    "f16",
+                                    config}));
+  }
+}
+
+TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    KernelCase test{"attention_backward",
+                    {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
+                    feature.options,
+                    feature.with,
+                    "f16",
+                    besideArithmetic};
+    test.extents.insert(feature.extents.begin(), feature.extents.end());
+    expectRight(device, consistent(test));
+  }
+}
+
 TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {
   expectRight(device, {"attention_backward", {}, {{"causal", "true"}}, {"bias", "sinks"}});
 }

@@ -120,7 +120,7 @@ TEST_P(AttentionCounters, GradientsReadEachSideOnceForABlockOfTheOther) {
     for (const auto &[name, counters] : countAll(test)) {
       SCOPED_TRACE(name);
       expectNoConflicts(counters);
-      if (name == "attention_backward_delta") {
+      if (name == "attention_backward_rows") {
         expectMoved(counters, 2 * rows * row, rows * 4);
         continue;
       }
