@@ -68,20 +68,55 @@ static bool beginsAsZeros(cta::DotOp dot) {
   return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
 }
 
-/// What an operation makes a dot's operand of, if that is a tile of the type of the dot's sums.
-static std::optional<RankedTensorType> packedFrom(Operation *packing, cta::DotOp dot) {
-  if (!packing || packing->getBlock() != dot->getBlock() || packing->getNumOperands() != 1 ||
-      !packing->hasOneUse() || !packing->hasTrait<OpTrait::Elementwise>() ||
-      !isMemoryEffectFree(packing))
-    return std::nullopt;
-  auto from = dyn_cast<RankedTensorType>(packing->getOperand(0).getType());
-  return from && from.getElementType() == dot.getType().getElementType() ? std::optional(from)
-                                                                         : std::nullopt;
+namespace {
+
+/// How a dot's operand in registers is made of a tile of the type of the dot's sums: by operations
+/// of its block that nothing else uses, in order.
+struct Packing {
+  Value from;
+  SmallVector<Operation *, 2> ops;
+
+  /// Has them take another value in place of that tile.
+  void take(Value other) const {
+    for (Operation *op : ops)
+      op->replaceUsesOfWith(from, other);
+  }
+};
+
+std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
+  Packing packing;
+  llvm::SetVector<Operation *> ops;
+  SmallVector<Value> work{operand};
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
+  while (!work.empty()) {
+    const Value value = work.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (value != operand && type && type.getElementType() == dot.getType().getElementType()) {
+      if (packing.from && packing.from != value)
+        return std::nullopt;
+      packing.from = value;
+    } else if (value == operand || !loop.isDefinedOutsideOfLoop(value)) {
+      if (!op || op->getBlock() != dot->getBlock() || !isMemoryEffectFree(op) ||
+          !op->hasTrait<OpTrait::Elementwise>())
+        return std::nullopt;
+      if (ops.insert(op))
+        llvm::append_range(work, op->getOperands());
+    }
+  }
+  auto isAmongThem = [&](Operation *user) { return ops.contains(user); };
+  for (Operation *op : ops)
+    if (op == operand.getDefiningOp() ? !op->hasOneUse()
+                                      : !llvm::all_of(op->getUsers(), isAmongThem))
+      return std::nullopt;
+  packing.ops.assign(ops.begin(), ops.end());
+  llvm::sort(packing.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return packing.from ? std::optional(std::move(packing)) : std::nullopt;
 }
 
-std::optional<RankedTensorType> packedFrom(cta::DotOp dot) {
-  return packedFrom(dot.getA().getDefiningOp(), dot);
-}
+} // namespace
+
+bool isPacked(cta::DotOp dot) { return packingOf(dot.getA(), dot).has_value(); }
 
 std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
   SmallVector<cta::DotOp> dots;
@@ -94,8 +129,8 @@ std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
   // No need to look at how the second follows from the first: that there is nothing else to do
   // beside them does no harm.
   const bool startsAnew = loop.isDefinedOutsideOfLoop(early.getAcc()) && beginsAsZeros(early);
-  return startsAnew && carriedSums(late) && packedFrom(late) ? std::optional(DotPair{early, late})
-                                                             : std::nullopt;
+  return startsAnew && carriedSums(late) && isPacked(late) ? std::optional(DotPair{early, late})
+                                                           : std::nullopt;
 }
 
 namespace {
@@ -180,8 +215,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   /// A dot to be in flight.
   struct Flight {
     cta::DotOp dot;
-    std::optional<CarriedSums> sums; ///< else a result that the loop carries on
-    unsigned number = 0;             ///< of what the loop carries
+    std::optional<CarriedSums> sums;     ///< else a result that the loop carries on
+    unsigned number = 0;                 ///< of what the loop carries
+    std::optional<Packing> packing = {}; ///< of its operand, in registers
     cta::DotStartOp start = {};
 
     bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
@@ -220,15 +256,16 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   /// A dot that its own iteration waits for.
   struct ShortFlight {
     cta::DotOp dot;
-    Operation *until;             ///< before which it is waited for
-    Operation *packing = nullptr; ///< what writes the registers that the dot reads
+    SmallVector<cta::DotOp, 1> ahead = {}; ///< those that it goes on adding to, unfinished
+    Operation *until;                      ///< before which it is waited for
+    std::optional<Packing> packing = {};   ///< what writes the registers that the dot reads
   };
 
   /// Where a dot has to be complete: whatever needs its sums comes behind, and what is made of the
   /// registers that it reads, for the next iteration.
   static ShortFlight shortFlightOf(cta::DotOp dot) {
     Block *block = dot->getBlock();
-    ShortFlight flight{dot, block->getTerminator()};
+    ShortFlight flight{.dot = dot, .until = block->getTerminator()};
     auto endBefore = [&](Operation *op) {
       op = block->findAncestorOpInBlock(*op);
       if (op->isBeforeInBlock(flight.until))
@@ -240,15 +277,20 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     auto loop = cast<scf::ForOp>(block->getParentOp());
     if (!read || read.getOwner() != block || !isa<RankedTensorType>(read.getType()))
       return flight;
-    Operation *packing = loop.getTiedLoopYieldedValue(read)->get().getDefiningOp();
-    if (!packing || packing->getBlock() != block || !dot->isBeforeInBlock(packing))
+    const Value next = loop.getTiedLoopYieldedValue(read)->get();
+    Operation *last = next.getDefiningOp();
+    if (!last || last->getBlock() != block || !dot->isBeforeInBlock(last))
       return flight;
-    endBefore(packing);
+    std::optional<Packing> packing = packingOf(next, dot);
+    if (!packing || !dot->isBeforeInBlock(packing->ops.front())) {
+      endBefore(last);
+      return flight;
+    }
+    endBefore(packing->ops.front());
     // What it packs is computed beside the dot, if it can be.
-    if (packedFrom(packing, dot))
-      if (Operation *packed = packing->getOperand(0).getDefiningOp();
-          packed && packed->getBlock() == block && packed->isBeforeInBlock(flight.until))
-        flight.packing = packing;
+    if (Operation *packed = packing->from.getDefiningOp();
+        packed && packed->getBlock() == block && packed->isBeforeInBlock(flight.until))
+      flight.packing = std::move(packing);
     return flight;
   }
 
@@ -262,37 +304,73 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     return false;
   }
 
+  /// Dots whose results only the next one takes, to add to: matrix units keep to the order in which
+  /// they were started, so that nobody has to wait between them.
+  SmallVector<cta::DotOp, 1> sumsAhead(cta::DotOp dot) const {
+    SmallVector<cta::DotOp, 1> ahead;
+    for (auto before = dot.getAcc().getDefiningOp<cta::DotOp>();
+         before && before->getBlock() == dot->getBlock() && before->hasOneUse() &&
+         isAsynchronous(before, target) && !readsByHand(before) &&
+         before.getInstruction() == dot.getInstruction() &&
+         isa<cta::BufferType>(before.getA().getType());
+         before = before.getAcc().getDefiningOp<cta::DotOp>())
+      ahead.insert(ahead.begin(), before);
+    return ahead;
+  }
+
+  bool canFly(const ShortFlight &flight) const {
+    auto isKept = [&](cta::DotOp dot) {
+      return llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+        return isa<cta::BufferType>(operand.getType()) && isOverwritten(dot, operand, flight.until);
+      });
+    };
+    return hasCompany(flight) && isKept(flight.dot) && llvm::all_of(flight.ahead, isKept);
+  }
+
+  cta::DotStartOp start(cta::DotOp dot) {
+    OpBuilder builder(dot);
+    return cta::DotStartOp::create(
+        builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
+        dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
+  }
+
   /// Waits for dots of a block before their first use in it: for each alone, so that those that
   /// were started behind it stay in flight.
   void overlapWithin(Block &block) {
     SmallVector<ShortFlight> flights;
-    for (auto dot : block.getOps<cta::DotOp>()) {
-      if (!isAsynchronous(dot, target) || readsByHand(dot))
+    DenseSet<Operation *> ahead;
+    const auto dots = llvm::to_vector(block.getOps<cta::DotOp>());
+    for (cta::DotOp dot : llvm::reverse(dots)) {
+      if (!isAsynchronous(dot, target) || readsByHand(dot) || ahead.contains(dot))
         continue;
-      const ShortFlight flight = shortFlightOf(dot);
-      if (hasCompany(flight) &&
-          llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
-            return isa<cta::BufferType>(operand.getType()) &&
-                   isOverwritten(dot, operand, flight.until);
-          }))
-        flights.push_back(flight);
+      ShortFlight flight = shortFlightOf(dot);
+      flight.ahead = sumsAhead(dot);
+      if (!canFly(flight))
+        continue;
+      ahead.insert(flight.ahead.begin(), flight.ahead.end());
+      flights.push_back(std::move(flight));
     }
-    for (ShortFlight &flight : flights) {
+    for (ShortFlight &flight : llvm::reverse(flights)) {
+      SmallVector<cta::DotStartOp, 2> starts;
+      for (cta::DotOp before : flight.ahead) {
+        starts.push_back(start(before));
+        before.getResult().replaceAllUsesWith(starts.back().getResult());
+        before.erase();
+      }
       cta::DotOp dot = flight.dot;
-      OpBuilder builder(dot);
-      auto start = cta::DotStartOp::create(
-          builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
-          dot.getB(), dot.getAcc(), dot.getInstructionAttr(), dot.getPrecision());
-      builder.setInsertionPoint(flight.until);
-      const Value before = flight.packing ? flight.packing->getOperand(0) : Value();
+      starts.push_back(start(dot));
+      cta::DotStartOp started = starts.back();
+      OpBuilder builder(flight.until);
+      const Value before = flight.packing ? flight.packing->from : Value();
       auto wait = cta::DotWaitOp::create(builder, dot.getLoc(), dot.getType(),
-                                         before ? before.getType() : Type(), start, before);
+                                         before ? before.getType() : Type(), started, before);
       if (before)
-        flight.packing->setOperand(0, wait.getAfter());
+        flight.packing->take(wait.getAfter());
       dot.getResult().replaceAllUsesWith(wait.getSums());
       dot.erase();
       for (auto arrive : llvm::to_vector(block.getOps<cta::MbarrierArriveOp>()))
-        if (reads(start, arrive) && arrive->isBeforeInBlock(wait))
+        if (arrive->isBeforeInBlock(wait) &&
+            llvm::any_of(starts, [&](cta::DotStartOp each) { return reads(each, arrive); }))
           arrive->moveAfter(wait);
     }
     unsigned started = 0;
@@ -327,7 +405,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       if (isa<cta::BufferType>(operand.getType()) &&
           isOverwritten(dot, operand, /*untilNextEnds=*/flight.sums.has_value()))
         return std::nullopt;
-    if (flight.readsRegisters() && !(flight.sums && packedFrom(dot)))
+    if (flight.readsRegisters() && (!flight.sums || !(flight.packing = packingOf(dot.getA(), dot))))
       return std::nullopt;
     return flight;
   }
@@ -430,7 +508,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     arrive.erase();
   }
 
-  static void start(scf::ForOp loop, Flight &flight) {
+  void start(scf::ForOp loop, Flight &flight) {
     cta::DotOp dot = flight.dot;
     const Location loc = dot.getLoc();
     auto inFlight = cta::InFlightType::get(loop->getContext(), dot.getType());
@@ -445,10 +523,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       auto wait = cta::DotWaitOp::create(builder, loc, inFlight.getTile(), Type(), result, Value());
       result.replaceAllUsesExcept(wait.getSums(), wait);
     }
-    OpBuilder builder(dot);
-    flight.start =
-        cta::DotStartOp::create(builder, loc, inFlight, dot.getA(), dot.getB(), dot->getOperand(2),
-                                dot.getInstructionAttr(), dot.getPrecision());
+    flight.start = start(dot);
     dot.getResult().replaceAllUsesWith(flight.start.getResult());
     dot.erase();
   }
@@ -506,11 +581,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     Value carried = loop.getRegionIterArg(flight.number);
     SmallVector<Operation *> behind(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
     Value before;
-    Operation *packing = nullptr;
-    if (isa<RankedTensorType>(flight.start.getA().getType())) {
-      packing = flight.start.getA().getDefiningOp();
-      before = packing->getOperand(0);
-      behind.push_back(packing);
+    if (flight.packing) {
+      before = flight.packing->from;
+      llvm::append_range(behind, flight.packing->ops);
     }
     for (Operation *op : behind)
       op->moveBefore(flight.start);
@@ -519,8 +592,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                before ? before.getType() : Type(), carried, before);
     carried.replaceAllUsesExcept(wait.getSums(), wait);
-    if (packing)
-      packing->setOperand(0, wait.getAfter());
+    if (before)
+      flight.packing->take(wait.getAfter());
     return wait;
   }
 

@@ -16,9 +16,9 @@ struct CarriedSums {
 };
 std::optional<CarriedSums> carriedSums(cta::DotOp dot);
 
-/// The tile that the loop's body computes a dot's a of, in registers, by one operation for it
-/// alone; its elements are of the sums' type.
-std::optional<mlir::RankedTensorType> packedFrom(cta::DotOp dot);
+/// Whether the loop's body computes a dot's a, in registers, of one tile whose elements are of the
+/// sums' type, by operations for it alone.
+bool isPacked(cta::DotOp dot);
 
 /// The dots of a loop that can run beside what is computed between them. The early one multiplies
 /// what no iteration before has changed; the late one multiplies what follows from its result,

@@ -80,8 +80,8 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
       if (!start)
         return WalkResult::advance();
       Operation *user = *start->user_begin();
-      if (wait || start->getBlock() != loop.getBody() || !isa<cta::DotWaitOp>(user) ||
-          user->getBlock() != loop.getBody())
+      if (wait || start->getBlock() != loop.getBody() ||
+          !isa<cta::DotWaitOp, cta::DotStartOp>(user) || user->getBlock() != loop.getBody())
         return WalkResult::interrupt();
       if (!turn.first)
         turn.first = start;

@@ -407,6 +407,16 @@ Reads gradients(const Plan &p, const Sides &sides, const char *q = "q", const ch
 Bytes operator+(const Bytes &a, const Bytes &b) { return {a.least + b.least, a.most + b.most}; }
 Bytes operator*(double times, const Bytes &a) { return {times * a.least, times * a.most}; }
 
+/// Those of attention itself: an earlier launch reads o, dO and the rows' logarithms, these by each
+/// of its four warps, and leaves two statistics.
+Reads attentionGradients(const Plan &p, const Sides &sides) {
+  Reads reads = gradients(p, sides);
+  reads.at("do") = reads.at("do") + p.bytes("do");
+  reads.at("lse") = {statistic(p), 4 * statistic(p)};
+  reads.insert({{"o", p.bytes("o")}, {"scratch", 2 * sides.ofBoth(p)}});
+  return reads;
+}
+
 /// How often all keys are read by blocks of m queries that do not see later ones, summed over the
 /// blocks.
 double causalBlocks(const Plan &p, const char *m, const char *n) {
@@ -457,9 +467,7 @@ const std::vector<Expectation> &attentions() {
        headsWithDv(),
        [](const Plan &p) {
          const Sides sides = sidesOf(p, "q_m", "kv_n", "q_warps", "kv_warps");
-         Reads reads = gradients(p, sides);
-         reads.at("do") = reads.at("do") + p.bytes("do");
-         return with(reads, {{"o", p.bytes("o")}, {"scratch", sides.ofBoth(p)}});
+         return attentionGradients(p, sides);
        }},
       // A warp looks for its sequence among the ends, two numbers at a time.
       {{"attention_varlen"},
@@ -480,12 +488,8 @@ const std::vector<Expectation> &attentions() {
          const double each = 2 * static_cast<double>(packed.size()) *
                              (p.byWarps(packedPrograms(p.field("q_m"), 2), "q_warps") +
                               p.byWarps(packedPrograms(p.field("kv_n"), 1), "kv_warps"));
-         Reads reads = gradients(p, sides);
-         reads.at("do") = reads.at("do") + p.bytes("do");
-         return with(reads, {{"o", p.bytes("o")},
-                             {"scratch", sides.ofBoth(p)},
-                             {"cu_seqlens_q", few(each)},
-                             {"cu_seqlens_k", few(each)}});
+         return with(attentionGradients(p, sides),
+                     {{"cu_seqlens_q", few(each)}, {"cu_seqlens_k", few(each)}});
        },
        {},
        ends,
@@ -592,14 +596,12 @@ const std::vector<Expectation> &attentions() {
          Sides sides = sidesOf(inner, "q_m", "kv_n", "q_warps", "kv_warps");
          sides.blocksOfQueries = std::ceil(p.extent("Sq") / 2 / inner.field("q_m"));
          sides.blocksOfKeys = std::ceil(p.extent("Sk") / 2 / inner.field("kv_n"));
-         Reads reads = gradients(p, sides);
-         reads.at("do") = reads.at("do") + p.bytes("do");
-         reads.insert({"o", p.bytes("o")});
+         Reads reads = attentionGradients(p, sides);
          for (auto &[name, bytes] : reads)
            bytes = 2 * bytes;
-         return with(reads,
-                     {{"scratch", (1 + 3 + 2) * (p.bytes("q") + p.bytes("k") + p.bytes("v")) +
-                                      2 * sides.ofBoth(p)}});
+         reads.at("scratch") =
+             reads.at("scratch") + (1 + 3 + 2) * (p.bytes("q") + p.bytes("k") + p.bytes("v"));
+         return reads;
        },
        {{"slices", "2"}}},
       // Keys are turned once, and read turned.
