@@ -3,9 +3,9 @@
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
 #include "ir/layout/TensorBoxes.h"
-#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/partitions/Partitions.h"
 
 using namespace mlir;
 

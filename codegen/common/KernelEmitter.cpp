@@ -8,10 +8,10 @@
 #include "codegen/common/SmallFloats.h"
 #include "ir/Symbol.h"
 #include "passes/Kernel.h"
-#include "passes/LoopHints.h"
-#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/loops/LoopHints.h"
+#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 

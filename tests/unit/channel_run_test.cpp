@@ -1,6 +1,6 @@
 // Parties that pass buffers to each other, as programs of events: right ones run for any number of
 // iterations, and each mistake is found for its own reason, whatever the order of the parties.
-#include "passes/analysis/ChannelRun.h"
+#include "passes/checks/ChannelRun.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <initializer_list>
