@@ -1,4 +1,4 @@
-// The passes from tile IR to placed cta IR, one file each; passes/Pipelines.cpp has their order.
+// The passes from tile IR to placed cta IR, one file each, in the rooms of passes/; passes/Pipelines.cpp has their order.
 #ifndef SECTILE_PASSES
 #define SECTILE_PASSES
 

@@ -1,7 +1,6 @@
 // Turns the channels, partitions and dots in flight that a kernel states itself into those of the
 // `cta` dialect. What is copied to a slot goes by the copy engine where the target has one and all
 // copies of the kernel allow it, else by asynchronous copies, else through registers.
-#include "passes/channels/ExplicitChannels.h"
 #include "ir/MmaElements.h"
 #include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -10,6 +9,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/ExplicitSlots.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
@@ -28,20 +28,6 @@ namespace sectile {
 using namespace mlir;
 
 namespace sectile {
-
-SmallVector<tile::FillOp> fillsOf(tile::ReadSlotOp read) {
-  SmallVector<tile::FillOp> fills;
-  auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
-  if (!wait)
-    return fills;
-  const unsigned number = cast<OpResult>(read.getSlot()).getResultNumber();
-  for (Operation *user : wait.getChannel().getUsers())
-    if (auto acquire = dyn_cast<tile::AcquireOp>(user))
-      for (Operation *fill : acquire.getSlots()[number].getUsers())
-        if (isa<tile::FillOp>(fill))
-          fills.push_back(cast<tile::FillOp>(fill));
-  return fills;
-}
 
 namespace {
 

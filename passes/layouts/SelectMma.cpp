@@ -4,7 +4,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
-#include "passes/channels/ExplicitChannels.h"
+#include "passes/analysis/ExplicitSlots.h"
 #include "passes/checks/Check.h"
 #include "llvm/ADT/SetVector.h"
 

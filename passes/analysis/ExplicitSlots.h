@@ -1,6 +1,6 @@
 // Channels that a kernel fills and reads itself, while they are operations of `tile`.
-#ifndef SECTILE_PASSES_CHANNELS_EXPLICITCHANNELS_H
-#define SECTILE_PASSES_CHANNELS_EXPLICITCHANNELS_H
+#ifndef SECTILE_PASSES_ANALYSIS_EXPLICITSLOTS_H
+#define SECTILE_PASSES_ANALYSIS_EXPLICITSLOTS_H
 
 #include "ir/tile/Tile.h"
 
