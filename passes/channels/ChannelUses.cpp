@@ -40,7 +40,7 @@ public:
     for (auto &[channel, counts] : bases) {
       auto &all = countsOfChannel[channel];
       all = countsOf(counts);
-      // Also behind the last loop, where nobody counts on.
+      // Also after the last loop, where nobody counts on.
       for (const void *count : llvm::to_vector(all))
         if (auto argument = dyn_cast<BlockArgument>(Value::getFromOpaquePointer(count)))
           if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
@@ -64,7 +64,7 @@ private:
     int64_t offset = 0;
     bool operator==(const Number &) const = default;
   };
-  /// The uses of one channel that are under way, the oldest first.
+  /// The uses of one channel that are in flight, the oldest first.
   struct Ring {
     std::optional<Number> first = Number(); ///< nothing where it cannot be told
     unsigned read = 0;
@@ -176,7 +176,7 @@ private:
   LogicalResult visit(cta::AcquireOp acquire, State &state) {
     Value channel = acquire.getChannel();
     Ring &ring = state.rings[channel];
-    // Other warps may hand slots back meanwhile.
+    // Another partition may release slots meanwhile.
     const unsigned taken = isBetweenPartitions(channel) ? ring.acquired : ring.slots();
     if (unsigned depth = acquire.getChannel().getType().getDepth(); taken >= depth)
       return fail(acquire, channel, "acquires a slot while all " + Twine(depth) + " are in use");
@@ -278,8 +278,8 @@ private:
       llvm::erase_if(read, [&](const ReadInFlight &each) { return each.later >= pending; });
   }
 
-  // Each side counts the uses of its own, from 0: mbarriers keep one from overtaking the other,
-  // which check-channels sees.
+  // Each partition counts its own uses, from 0. Mbarriers keep one from overtaking the other, which
+  // check-channels checks.
   LogicalResult visit(cta::PartitionOp partition, State &state) {
     State own = state;
     Block &body = partition.getBody().front();
@@ -377,7 +377,7 @@ private:
       if (ring.acquired != others.acquired || ring.committed.size() != others.committed.size() ||
           ring.read != others.read)
         return fail(op, channel,
-                    "leaves other numbers of uses under way by one path than by another");
+                    "leaves other numbers of uses in flight by one path than by another");
       if (ring.first != others.first)
         ring.first.reset();
       for (auto [closed, otherClosed] : llvm::zip_equal(ring.committed, others.committed))

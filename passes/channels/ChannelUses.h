@@ -1,4 +1,4 @@
-// Which uses of each channel are under way, at each of the operations on channels.
+// Which uses of each channel are in flight, at each of the operations on channels.
 #ifndef SECTILE_PASSES_CHANNELS_CHANNELUSES_H
 #define SECTILE_PASSES_CHANNELS_CHANNELUSES_H
 
@@ -14,7 +14,7 @@ public:
   /// Fails, having said where, when some path breaks the protocol: it acquires a slot while all are
   /// in use; commits, waits for or releases what is not there, or another use than the next; reads
   /// what is released, or releases what a dot in flight reads; does not wait exactly once for a
-  /// dot; or leaves another number of uses under way than a path that it joins.
+  /// dot; or leaves another number of uses in flight than a path that it joins.
   static mlir::FailureOr<ChannelUses> of(mlir::func::FuncOp kernel);
 
   /// Whether asynchronous copies fill one of these channels.
@@ -33,9 +33,9 @@ public:
     int64_t offset = 0;
     unsigned count = 0;
   };
-  /// The uses of a channel by hand that may be left when the side that fills it ends: those that
-  /// nobody waited for, or where other warps wait, the last of all. Slots and parities are those of
-  /// the numbers, which may be two turns of the ring too large.
+  /// The uses of a channel by hand that may be left when its producer ends: those that nobody
+  /// waited for, or where another partition waits, the last of all. Slots and parities are those of
+  /// the numbers, which may be two rounds of the ring too large.
   std::optional<Numbered> leftBehind(mlir::Value channel) const {
     auto found = left.find(channel);
     return found == left.end() ? std::nullopt : std::optional(found->second);

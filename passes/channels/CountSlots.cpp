@@ -8,7 +8,7 @@
 //                                                       next == 5 ? parity ^ 1 : parity
 //
 // A division is a multiplication of twice the width and more: a thread that waits for a slot, asks
-// for copies and hands slots back does several in each iteration, one after the other.
+// for copies and releases slots does several in each iteration, one after the other.
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -124,7 +124,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         if (!isa<scf::ForOp, tile::PartitionOp>(around)) {
           op->emitError("channels are used, barriers met at, and dots waited for, in loops over "
                         "sc::range and outside of them, not in branches and loops without a "
-                        "count: every path has to leave as many uses under way");
+                        "count: every path has to leave as many uses in flight");
           return WalkResult::interrupt();
         }
       return WalkResult::advance();

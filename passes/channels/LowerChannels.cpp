@@ -1,7 +1,8 @@
 // Turns channels into slots of their rings. Where asynchronous copies fill them, commit closes a
-// group and wait leaves those under way that were closed after its own. Where registers do, these
-// two need nothing. Acquire and release need something between warps alone, where readers arrive at
-// an mbarrier that producers wait for. Elsewhere insert-barriers keeps producers from overtaking.
+// group and wait leaves those groups in flight that were closed after its own. Where registers fill
+// them, these two need nothing. Acquire and release need something only between partitions, where
+// consumers arrive at the empty mbarrier that the producer waits for. Elsewhere insert-barriers
+// keeps the producer from overtaking.
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -40,7 +41,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     for (Operation *op : ops) {
       OpBuilder builder(op);
       if (auto release = dyn_cast<cta::ReleaseOp>(op))
-        handBack(builder, release);
+        signalEmpty(builder, release);
       if (auto acquire = dyn_cast<cta::AcquireOp>(op)) {
         if (Value made = filledByWarps.lookup(acquire.getChannel()))
           waitForPhase(builder, op->getLoc(), emptied.lookup(made), acquire.getSlot(),
@@ -226,13 +227,13 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     });
   }
 
-  /// How many sides of the kernel read a channel: partitions, and its own warps.
+  /// How many partitions read a channel, the main one included.
   static unsigned numReaders(Value channel) {
-    DenseSet<Operation *> sides;
+    DenseSet<Operation *> partitions;
     for (Operation *user : channel.getUsers())
       if (isa<cta::WaitOp, cta::ReleaseOp>(user))
-        sides.insert(partitionOf(user));
-    return std::max<unsigned>(sides.size(), 1);
+        partitions.insert(partitionOf(user));
+    return std::max<unsigned>(partitions.size(), 1);
   }
 
   /// Whether some copy into a channel is one that both blocks of a cluster do.
@@ -292,8 +293,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
                                 parity);
   }
 
-  // Says to who fills a channel that this use of it has been read.
-  void handBack(OpBuilder &builder, cta::ReleaseOp release) {
+  // Signals the producer that this slot is free: arrives at its empty mbarrier.
+  void signalEmpty(OpBuilder &builder, cta::ReleaseOp release) {
     if (Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front())))
       arrive(builder, release.getLoc(), release.getChannels(), release.getSlot(), empty,
              /*written=*/false);
@@ -309,8 +310,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
                                   ringIndex(builder, loc, use, depth), Value(), written);
   }
 
-  // All matrix instructions so far are complete when their threads go on: a dot in flight is the
-  // tile that it gives.
+  // Makes each dot in flight a plain dot, which gives a tile. overlap-dots decides later which ones
+  // are in flight again.
   void finishDots() {
     SmallVector<cta::DotStartOp> starts;
     SmallVector<cta::DotWaitOp> waits;
@@ -373,7 +374,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
 
   // Zeros in place of what a condition keeps from being copied are written whether or not somebody
-  // waits for them. The side that fills the channel waits for the uses that it leaves behind.
+  // waits for them. The producer waits for the uses that it leaves behind.
   void drainMasked(const ChannelUses &uses) {
     DenseSet<Value> done; // by the mbarriers
     getOperation().walk([&](cta::ChannelOp channel) {
@@ -410,10 +411,10 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
 
   DenseMap<Value, Value> mbarriers; ///< by the channel
-  // Of those that both blocks of a cluster fill, by their mbarriers: where the other block says
+  // Of those that both blocks of a cluster fill, by their mbarriers: where the other block signals
   // that slots are free, and the channels.
   DenseMap<Value, Value> freed;
-  DenseMap<Value, Value> emptied; ///< of those that other warps fill, by the others: for readers
+  DenseMap<Value, Value> emptied; ///< of those that another partition fills, by its mbarriers
   DenseMap<Value, SmallVector<Value>> filledTogether;
   /// Of those that all warps of a partition fill, by the first of the channels filled together.
   llvm::MapVector<Value, Value> filledByWarps;

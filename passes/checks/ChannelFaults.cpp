@@ -21,7 +21,7 @@ InFlightDiagnostic faultOf(Operation *op, bool isSure) {
   return remark;
 }
 
-void tell(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
+void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
   using Fault = ChannelRun::Fault;
   auto slot = [&](const Event &event) {
     return event.position < 0 ? std::string("its bytes") : "slot " + std::to_string(event.position);
@@ -43,7 +43,7 @@ void tell(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
   switch (fault.kind) {
   case Fault::Deadlock:
     error << "waits for ever" << when(at);
-    if (at.kind == Event::AwaitOthers)
+    if (at.kind == Event::BarrierWait)
       error << ": fewer warps come to this barrier than it counts";
     if (at.kind == Event::WaitPhase)
       error << ": nobody completes the phase of " << slot(at) << use();
@@ -58,7 +58,7 @@ void tell(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
     other = "this may wait for ever";
     break;
   case Fault::ArrivesEarly:
-    if (at.kind == Event::Come) {
+    if (at.kind == Event::BarrierArrive) {
       error << "comes to a barrier again" << when(at)
             << ", where it may still be counted for the turn before";
       other = "this came last";

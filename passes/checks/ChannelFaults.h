@@ -16,7 +16,7 @@ mlir::InFlightDiagnostic faultOf(mlir::Operation *op, bool isSure);
 
 /// Says at the operation what is wrong. `ring`: how many positions the cells of its event are one
 /// of.
-void tell(const ChannelRun::Fault &fault, uint32_t ring, bool isSure);
+void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure);
 
 } // namespace sectile
 

@@ -19,17 +19,17 @@ static void learn(std::vector<uint32_t> &to, const std::vector<uint32_t> &from) 
 ChannelRun::ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals, std::vector<uint32_t> warps)
     : numCells(cells), arrivals(std::move(arrivals)), warps(std::move(warps)) {}
 
-std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Party> parties) {
+std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Partition> partitions) {
   fault.reset();
   states.clear();
   marks = 0;
   repeated.reset();
   threads.clear();
-  for (const Party &party : parties)
+  for (const Partition &partition : partitions)
     for (bool first : {true, false})
-      if (first || !party.alone) {
+      if (first || !partition.singleThread) {
         Thread &thread = threads.emplace_back();
-        thread.party = &party;
+        thread.partition = &partition;
         thread.first = first;
       }
   const size_t components = threads.size() * PerThread + arrivals.size() + warps.size();
@@ -75,21 +75,21 @@ void ChannelRun::fail(Fault::Kind kind, const Event &at, const Event *other, uin
 /// Does the thread's next step; says whether it could.
 bool ChannelRun::step(uint32_t number) {
   Thread &thread = threads[number];
-  if (thread.meets || thread.next == thread.party->program.size())
+  if (thread.meets || thread.next == thread.partition->program.size())
     return false;
-  const Event &event = thread.party->program[thread.next];
+  const Event &event = thread.partition->program[thread.next];
   thread.knows[componentOf(thread, Steps)] = thread.next;
-  const bool byOne = event.byOne || event.kind == Event::Made;
-  if (byOne && !thread.first) {
+  const bool singleThread = event.singleThread || event.kind == Event::Allocate;
+  if (singleThread && !thread.first) {
     ++thread.next;
     return true;
   }
   switch (event.kind) {
-  case Event::Made:
+  case Event::Allocate:
     for (uint32_t i = event.begin; i < event.end; ++i)
       cells[i].turn = 0;
     break;
-  case Event::MadePhases: {
+  case Event::InitMbarrier: {
     // Phases go on counting, so that what is known of earlier ones stays true.
     Mbarrier &mbarrier = mbarriers[event.mbarrier];
     mbarrier.completed += mbarrier.completed % 2;
@@ -121,11 +121,11 @@ bool ChannelRun::step(uint32_t number) {
     if (!wait(thread, event))
       return false;
     break;
-  case Event::Come:
-    come(thread, event);
+  case Event::BarrierArrive:
+    arriveAtNamed(thread, event);
     break;
-  case Event::AwaitOthers:
-    if (!awaitOthers(thread, event))
+  case Event::BarrierWait:
+    if (!waitAtNamed(thread, event))
       return false;
     break;
   case Event::CloseGroup:
@@ -142,9 +142,9 @@ bool ChannelRun::step(uint32_t number) {
     thread.knows[componentOf(thread, Fenced)] = thread.next;
     thread.knows[componentOf(thread, FencedGroups)] = thread.knows[componentOf(thread, Groups)];
     break;
-  case Event::Meet:
-  case Event::MeetParty:
-  case Event::MeetCluster:
+  case Event::SyncBlock:
+  case Event::SyncPartition:
+  case Event::SyncCluster:
     thread.meets = true;
     return true;
   case Event::Mark:
@@ -155,27 +155,27 @@ bool ChannelRun::step(uint32_t number) {
   return true;
 }
 
-/// Lets threads go on whose party, block or cluster has met.
+/// Lets threads go on whose partition, block or cluster has met.
 bool ChannelRun::meet() {
   std::vector<Thread *> all;
   std::map<uint32_t, std::vector<Thread *>> blocks;
-  std::map<const Party *, std::vector<Thread *>> parties;
+  std::map<const Partition *, std::vector<Thread *>> partitions;
   for (Thread &thread : threads) {
     all.push_back(&thread);
-    blocks[thread.party->block].push_back(&thread);
-    parties[thread.party].push_back(&thread);
+    blocks[thread.partition->block].push_back(&thread);
+    partitions[thread.partition].push_back(&thread);
   }
-  bool progress = meet(Event::MeetCluster, all);
+  bool progress = meet(Event::SyncCluster, all);
   for (const auto &[block, together] : blocks)
-    progress |= meet(Event::Meet, together);
-  for (const auto &[party, together] : parties)
-    progress |= meet(Event::MeetParty, together);
+    progress |= meet(Event::SyncBlock, together);
+  for (const auto &[partition, together] : partitions)
+    progress |= meet(Event::SyncPartition, together);
   return progress;
 }
 
 bool ChannelRun::meet(Event::Kind kind, const std::vector<Thread *> &together) {
   for (const Thread *thread : together)
-    if (!thread->meets || thread->party->program[thread->next].kind != kind)
+    if (!thread->meets || thread->partition->program[thread->next].kind != kind)
       return false;
   Knowledge all = together.front()->knows;
   for (const Thread *thread : together)
@@ -202,7 +202,7 @@ ChannelRun::Access ChannelRun::accessBy(const Thread &thread, const Event &event
     return {over, event.queue == Copies ? Moment{componentOf(thread, FencedGroups), group} : over,
             &event, number};
   }
-  case Event::MadePhases: // fenced with it
+  case Event::InitMbarrier: // fenced with it
     return {{componentOf(thread, Steps), now}, {componentOf(thread, Steps), now}, &event, number};
   default:
     return {{componentOf(thread, Steps), now}, {componentOf(thread, Fenced), now}, &event, number};
@@ -280,7 +280,7 @@ void ChannelRun::arrive(Thread &thread, const Event &event) {
   if (--mbarrier.pending != 0 || mbarrier.bytes != 0)
     return;
   complete(event, mbarrier);
-  // Who alone arrives there need not wait to know.
+  // A thread that is the only one to arrive there need not wait to know.
   if (arrivals[event.mbarrier] == 1)
     thread.knows[componentOf(event.mbarrier)] = mbarrier.completed;
 }
@@ -348,7 +348,7 @@ std::optional<uint32_t> ChannelRun::barrierOf(const Thread &thread, const Event 
 }
 
 /// Nobody may come for the next turn while he may still be counted for this one.
-void ChannelRun::come(Thread &thread, const Event &event) {
+void ChannelRun::arriveAtNamed(Thread &thread, const Event &event) {
   const std::optional<uint32_t> number = barrierOf(thread, event);
   if (!number)
     return;
@@ -368,7 +368,7 @@ void ChannelRun::come(Thread &thread, const Event &event) {
   barrier.released.push_back(barrier.gathered);
 }
 
-bool ChannelRun::awaitOthers(Thread &thread, const Event &event) {
+bool ChannelRun::waitAtNamed(Thread &thread, const Event &event) {
   const std::optional<uint32_t> number = barrierOf(thread, event);
   if (!number)
     return true;
@@ -384,9 +384,9 @@ bool ChannelRun::awaitOthers(Thread &thread, const Event &event) {
 /// who waits.
 void ChannelRun::finish() {
   for (const Thread &thread : threads) {
-    if (thread.next == thread.party->program.size())
+    if (thread.next == thread.partition->program.size())
       continue;
-    const Event &event = thread.party->program[thread.next];
+    const Event &event = thread.partition->program[thread.next];
     if (event.kind == Event::WaitPhase) {
       const Mbarrier &mbarrier = mbarriers[event.mbarrier];
       if (mbarrier.bytes > 0)
@@ -396,12 +396,12 @@ void ChannelRun::finish() {
     }
   }
   for (const Thread &thread : threads)
-    if (thread.next != thread.party->program.size() &&
-        thread.party->program[thread.next].kind == Event::AwaitOthers)
-      return fail(Fault::Deadlock, thread.party->program[thread.next]);
+    if (thread.next != thread.partition->program.size() &&
+        thread.partition->program[thread.next].kind == Event::BarrierWait)
+      return fail(Fault::Deadlock, thread.partition->program[thread.next]);
   for (const Thread &thread : threads)
     if (thread.meets)
-      return fail(Fault::Deadlock, thread.party->program[thread.next]);
+      return fail(Fault::Deadlock, thread.partition->program[thread.next]);
   for (const Cell &cell : cells)
     for (const Access &write : cell.writes)
       if (write.event->kind == Event::EngineWrite &&

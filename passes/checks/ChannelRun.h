@@ -1,5 +1,6 @@
-// Runs what channels were lowered to: parties with programs of events over shared memory, whatever
-// their relative speed, to see that each waits for what it reads and for what it overwrites.
+// Runs what channels were lowered to: partitions with programs of events over shared memory,
+// whatever their relative speed, to see that each waits for what it reads and for what it
+// overwrites.
 #ifndef SECTILE_PASSES_CHECKS_CHANNELRUN_H
 #define SECTILE_PASSES_CHECKS_CHANNELRUN_H
 
@@ -12,8 +13,8 @@
 
 namespace sectile {
 
-/// A block of threads, or the blocks of a cluster, the copy engine, and dots in flight, side by
-/// side.
+/// A block of threads, or the blocks of a cluster, the copy engine, and dots in flight, all at the
+/// same time.
 ///
 /// One run stands for all interleavings. Each thread keeps what it knows to be over: steps of other
 /// threads, phases of mbarriers, groups of copies, dots. An access is safe if its thread knows that
@@ -29,33 +30,33 @@ public:
   /// One step of a program.
   struct Event {
     enum Kind {
-      Made,        ///< uses of the cells are counted anew
-      MadePhases,  ///< `mbarrier` begins its first phase
-      Read,        ///< the cells, by each thread
-      Write,       ///< the cells, by the threads together
-      QueuedRead,  ///< by the queue's group that is open
-      QueuedWrite, ///< by the queue's group that is open
-      CloseGroup,  ///< of the queue
-      AwaitGroups, ///< until at most `amount` groups of the queue are under way
-      EngineWrite, ///< `amount` bytes, which count for `mbarrier`
-      Arrive,      ///< at `mbarrier`, whose cells these are; `amount` bytes will count for it
-      WaitPhase,   ///< until the phase of parity `amount` of `mbarrier` is over
-      Come,        ///< to the named barrier `mbarrier`, as `amount` of its warps
-      AwaitOthers, ///< until all have come to it that the thread came to it with
-      Fence,       ///< what the thread wrote is there for accesses through the other proxy
-      Meet,        ///< all threads of the party's block
-      MeetParty,   ///< all threads of the party
-      MeetCluster, ///< all threads of all blocks
-      Mark,        ///< the run's state is noted here
+      Allocate,      ///< uses of the cells are counted anew
+      InitMbarrier,  ///< `mbarrier` begins its first phase
+      Read,          ///< the cells, by each thread
+      Write,         ///< the cells, by the threads together
+      QueuedRead,    ///< by the queue's group that is open
+      QueuedWrite,   ///< by the queue's group that is open
+      CloseGroup,    ///< of the queue
+      AwaitGroups,   ///< until at most `amount` groups of the queue are in flight
+      EngineWrite,   ///< `amount` bytes, which count for `mbarrier`
+      Arrive,        ///< at `mbarrier`, whose cells these are; `amount` bytes will count for it
+      WaitPhase,     ///< until the phase of parity `amount` of `mbarrier` is over
+      BarrierArrive, ///< at the named barrier `mbarrier`, as `amount` of its warps
+      BarrierWait,   ///< until all warps that it counts have arrived there
+      Fence,         ///< what the thread wrote is there for accesses through the other proxy
+      SyncBlock,     ///< all threads of the partition's block meet
+      SyncPartition, ///< all threads of the partition meet
+      SyncCluster,   ///< all threads of all blocks meet
+      Mark,          ///< the run's state is noted here
     };
     Kind kind;
     uint32_t begin = 0, end = 0; ///< cells
     int64_t amount = 0;
     uint32_t mbarrier = 0;
     Queue queue = Copies;
-    bool byOne = false;   ///< only the party's first thread does it
-    bool byProxy = false; ///< the access is an instruction's or the engine's own
-    /// Of `mbarrier` and the named barrier behind it: the thread's own, or the other's.
+    bool singleThread = false; ///< only the partition's first thread does it
+    bool byProxy = false;      ///< the access is an instruction's or the engine's own
+    /// Of `mbarrier` and the named barrier after it: the thread's own, or the other's.
     enum Turn { None, Own, Others } turn = None;
     bool atFirst = false;  ///< only if that is the first thread's
     bool isShared = false; ///< a copy that counts in a phase which another block may begin later
@@ -67,10 +68,10 @@ public:
 
   /// Threads with one program. Two of them stand for any number: the first, which does what one
   /// thread does for all, and any other.
-  struct Party {
+  struct Partition {
     std::vector<Event> program;
-    bool alone = false; ///< a single thread
-    uint32_t block = 0; ///< in its cluster
+    bool singleThread = false; ///< it has no other
+    uint32_t block = 0;        ///< in its cluster
   };
 
   struct Fault {
@@ -99,7 +100,7 @@ public:
   ChannelRun(uint32_t cells, std::vector<uint32_t> arrivals, std::vector<uint32_t> warps = {});
 
   /// Runs the programs to their ends, from a fresh start; gives the first fault.
-  std::optional<Fault> run(std::span<const Party> parties);
+  std::optional<Fault> run(std::span<const Partition> partitions);
 
   /// Whether the state at some mark of the last run was that at an earlier one, not counting the
   /// last `tail` marks.
@@ -133,8 +134,8 @@ private:
     const Event *arrival = nullptr;
     std::vector<Access> waits; ///< that passed and saw `completed` phases
   };
-  /// Turns take place one after the other, as nobody comes again before he knows the turn to be
-  /// over.
+  /// Uses of a barrier follow one another: no thread arrives again before it knows that the use
+  /// before is over.
   struct NamedBarrier {
     uint32_t missing = 0;
     Knowledge gathered;
@@ -142,7 +143,7 @@ private:
     const Event *last = nullptr;
   };
   struct Thread {
-    const Party *party = nullptr;
+    const Partition *partition = nullptr;
     bool first = false;
     uint32_t next = 0, lastMark = 0, marks = 0;
     bool meets = false; ///< at the event that is its next
@@ -163,8 +164,8 @@ private:
   bool wait(Thread &thread, const Event &event);
   void complete(const Event &event, Mbarrier &mbarrier);
   static std::optional<uint32_t> barrierOf(const Thread &thread, const Event &event);
-  void come(Thread &thread, const Event &event);
-  bool awaitOthers(Thread &thread, const Event &event);
+  void arriveAtNamed(Thread &thread, const Event &event);
+  bool waitAtNamed(Thread &thread, const Event &event);
   void finish();
   void mark(Thread &thread);
 

@@ -57,16 +57,16 @@ class Programs {
 public:
   Programs(func::FuncOp kernel, const Target &target)
       : kernel(kernel), target(target), numbers(kernel), blockCount(clusterOf(kernel)) {
-    const auto partitions = kernel.getBody().getOps<cta::PartitionOp>();
-    partitionCount = 1 + std::distance(partitions.begin(), partitions.end());
-    parties.resize(blockCount * partitionCount);
-    for (auto [i, party] : llvm::enumerate(parties)) {
-      party.block = i / partitionCount;
-      party.alone = i % partitionCount != 0;
+    const auto added = kernel.getBody().getOps<cta::PartitionOp>();
+    partitionCount = 1 + std::distance(added.begin(), added.end());
+    partitions.resize(blockCount * partitionCount);
+    for (auto [i, each] : llvm::enumerate(partitions)) {
+      each.block = i / partitionCount;
+      each.singleThread = i % partitionCount != 0;
     }
-    for (auto [i, parted] : llvm::enumerate(partitions))
+    for (auto [i, op] : llvm::enumerate(added))
       for (uint32_t block = 0; block < blockCount; ++block)
-        parties[block * partitionCount + 1 + i].alone = !parted.getComputes();
+        partitions[block * partitionCount + 1 + i].singleThread = !op.getComputes();
     kernel.walk([&](tile::NamedBarrierOp barrier) {
       namedWarps.resize(std::max<size_t>(namedWarps.size(), barrier.getNumber() + 1), 1);
       namedWarps[barrier.getNumber()] = barrier.getWarps();
@@ -99,11 +99,12 @@ public:
     std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
     for (auto [op, first] : firstMbarrier) {
       auto barriers = cast<cta::MbarriersOp>(op);
-      // Each warp of a party arrives, for all of which two threads stand, or one thread for a copy.
-      const bool byOne = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
-                         llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
-      const uint32_t partiesThatArrive = (barriers.getArrivals() - byOne) / warpsOf(kernel),
-                     count = std::max(2 * partiesThatArrive + byOne, 1u);
+      // Each warp of a partition arrives, for all of which two threads stand, or one thread for a
+      // copy.
+      const bool oneThread = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
+                             llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
+      const uint32_t partitionsThatArrive = (barriers.getArrivals() - oneThread) / warpsOf(kernel),
+                     count = std::max(2 * partitionsThatArrive + oneThread, 1u);
       for (uint32_t block = 0; block < blockCount; ++block)
         std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
                     count);
@@ -130,10 +131,10 @@ public:
   /// What each block of a cluster does when the first loop whose number of iterations is open does
   /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
   /// Fails where a slot or a parity cannot be told, with the reason as `unknown`.
-  FailureOr<ArrayRef<ChannelRun::Party>> run(unsigned trips, unsigned pattern) {
+  FailureOr<ArrayRef<ChannelRun::Partition>> run(unsigned trips, unsigned pattern) {
     numbers.begin();
-    for (ChannelRun::Party &party : parties)
-      party.program.clear();
+    for (ChannelRun::Partition &each : partitions)
+      each.program.clear();
     wanted = trips;
     this->pattern = pattern;
     marked.assign(partitionCount, nullptr);
@@ -145,7 +146,7 @@ public:
     mostTrips = 0;
     if (failed(visit(kernel.getBody().front())))
       return failure();
-    return ArrayRef<ChannelRun::Party>(parties);
+    return ArrayRef<ChannelRun::Partition>(partitions);
   }
   std::function<InFlightDiagnostic(bool isSure)> unknown;
   /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
@@ -266,13 +267,13 @@ private:
     };
     auto [meetsBefore, meetsAfter] = meetsAround(op);
     if (meetsBefore)
-      add(Event::Meet);
+      add(Event::SyncBlock);
     if (isa<cta::AllocOp, cta::ChannelOp>(op))
-      add(Event::Made, op).event.byOne = true;
+      add(Event::Allocate, op).event.singleThread = true;
     if (auto barriers = dyn_cast<cta::MbarriersOp>(op)) {
       for (unsigned i = 0; i < barriers.getType().getCount(); ++i) {
-        Event &made = add(Event::MadePhases, op).event;
-        made.byOne = true;
+        Event &made = add(Event::InitMbarrier, op).event;
+        made.singleThread = true;
         made.position = i;
         made.mbarrier = firstMbarrier.lookup(op) + i;
       }
@@ -281,7 +282,7 @@ private:
     if (auto acquire = dyn_cast<cta::ClusterAcquireOp>(op)) {
       for (auto kind : {Event::Arrive, Event::WaitPhase}) {
         Template &made = addAt(kind, acquire.getBarriers(), acquire.getIndex());
-        made.event.byOne = true;
+        made.event.singleThread = true;
         made.when = acquire.getWhen();
         made.inOther = kind == Event::Arrive;
         if (kind == Event::WaitPhase)
@@ -290,8 +291,8 @@ private:
       return found;
     }
     if (auto barrier = dyn_cast<tile::NamedBarrierOp>(op)) {
-      for (auto kind : {Event::Come, Event::AwaitOthers}) {
-        if (kind == Event::AwaitOthers && barrier.getArrives())
+      for (auto kind : {Event::BarrierArrive, Event::BarrierWait}) {
+        if (kind == Event::BarrierWait && barrier.getArrives())
           break;
         Event &made = add(kind).event;
         made.amount = warpsOf(kernel);
@@ -300,8 +301,8 @@ private:
       return found;
     }
     auto takeTurn = [&](Event::Turn turn, bool outside, bool waits) {
-      for (auto kind : {Event::Come, Event::AwaitOthers}) {
-        if (kind == Event::AwaitOthers && !waits)
+      for (auto kind : {Event::BarrierArrive, Event::BarrierWait}) {
+        if (kind == Event::BarrierWait && !waits)
           break;
         Event &made = add(kind).event;
         made.amount = 1;
@@ -323,20 +324,21 @@ private:
       return found;
     }
     if (isa<cta::ClusterBarrierOp>(op)) {
-      add(Event::MeetCluster);
+      add(Event::SyncCluster);
       return found;
     }
     if (copy && copy.getExpects()) {
       Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
       arrival.event.amount = copy.getExpects();
-      arrival.event.byOne = true;
+      arrival.event.singleThread = true;
       arrival.when = copy.getWhen();
     }
     for (const BufferAccess &access : bufferAccesses(op)) {
       Template &made = add(kindOf(access.kind), access.origin.owner, access.origin.index);
       made.event.queue = starts ? ChannelRun::Dots : ChannelRun::Copies;
       made.event.byProxy = byProxy;
-      made.event.byOne = isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
+      made.event.singleThread =
+          isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
       if (copy) {
         made.event.amount = copy.getBuffer().getType().getBytes();
         made.event.isShared = copy.getShared();
@@ -353,7 +355,7 @@ private:
       half.event.amount /= 2;
       for (bool inOther : {false, true}) {
         Template &there = addAt(Event::Read, copy.getBarriers(), copy.getIndex());
-        there.event.byOne = true;
+        there.event.singleThread = true;
         there.when = copy.getWhen();
         there.inOther = half.inOther = inOther;
         found.push_back(half);
@@ -364,9 +366,9 @@ private:
     if (scratches.contains(op))
       add(Event::Write, op);
     if (meetsAfter)
-      add(Event::Meet);
+      add(Event::SyncBlock);
     if (scratches.lookup(op).acrossWarps) {
-      add(Event::Meet);
+      add(Event::SyncBlock);
       add(Event::Read, op);
     }
     llvm::TypeSwitch<Operation *>(op)
@@ -387,7 +389,7 @@ private:
           if (!fence->hasAttr(globalFenceAttr))
             add(Event::Fence);
         })
-        .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::Meet); });
+        .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::SyncBlock); });
     return found;
   }
 
@@ -604,8 +606,8 @@ private:
     tripsHere = trips;
     ++iterations;
     if (loop == marked[partition]) {
-      forEachParty(
-          [](ChannelRun::Party &party) { party.program.emplace_back().kind = Event::Mark; });
+      forEachBlock(
+          [](ChannelRun::Partition &each) { each.program.emplace_back().kind = Event::Mark; });
       mostTrips = std::max<unsigned>(mostTrips, number + 1);
     }
     return visit(body);
@@ -741,7 +743,7 @@ private:
       Operation *op = operationOf(event);
       event.iteration = iteration;
       event.trips = tripsHere;
-      if (event.kind == Event::Made) {
+      if (event.kind == Event::Allocate) {
         for (const Cells &cells : from.positions) {
           event.begin = cells.begin, event.end = cells.end;
           happen(from, event);
@@ -776,33 +778,34 @@ private:
     return success();
   }
 
-  /// The party of each block that does what is visited.
-  void forEachParty(llvm::function_ref<void(ChannelRun::Party &)> visit) {
-    for (size_t i = partition; i < parties.size(); i += partitionCount)
-      visit(parties[i]);
+  /// The partition, of each block, that does what is visited.
+  void forEachBlock(llvm::function_ref<void(ChannelRun::Partition &)> visit) {
+    for (size_t i = partition; i < partitions.size(); i += partitionCount)
+      visit(partitions[i]);
   }
 
   /// In each block of the cluster, which has cells and mbarriers of its own.
   void happen(const Template &from, const Event &event) {
-    if ((event.kind == Event::Meet || event.kind == Event::MeetCluster) && !hasParted) {
-      for (ChannelRun::Party &party : parties)
-        party.program.push_back(event);
+    if ((event.kind == Event::SyncBlock || event.kind == Event::SyncCluster) && !hasParted) {
+      for (ChannelRun::Partition &each : partitions)
+        each.program.push_back(event);
       return;
     }
-    forEachParty([&](ChannelRun::Party &party) {
-      Event &made = party.program.emplace_back(event);
-      if (event.kind == Event::Meet)
-        made.kind = Event::MeetParty;
+    forEachBlock([&](ChannelRun::Partition &each) {
+      Event &made = each.program.emplace_back(event);
+      if (event.kind == Event::SyncBlock)
+        made.kind = Event::SyncPartition;
       if (event.isShared) {
         const uint32_t middle = from.positions[std::max(event.position, 0)].middle;
-        (party.block == 0 ? made.end : made.begin) = middle;
+        (each.block == 0 ? made.end : made.begin) = middle;
       }
-      const uint32_t block = from.inOther ? 1 - party.block : party.block;
+      const uint32_t block = from.inOther ? 1 - each.block : each.block;
       made.begin += block * cellCount;
       made.end += block * cellCount;
-      made.mbarrier += block * (event.kind == Event::Come || event.kind == Event::AwaitOthers
-                                    ? uint32_t(namedWarps.size())
-                                    : mbarrierCount);
+      made.mbarrier +=
+          block * (event.kind == Event::BarrierArrive || event.kind == Event::BarrierWait
+                       ? uint32_t(namedWarps.size())
+                       : mbarrierCount);
     });
   }
 
@@ -821,14 +824,14 @@ private:
   uint32_t firstTurn = 0;           ///< of these
   uint32_t blockCount, partitionCount;
   /// By the block in its cluster, then by the partition, of which the first is what is in none.
-  std::vector<ChannelRun::Party> parties; ///< their programs: of a run
+  std::vector<ChannelRun::Partition> partitions; ///< their programs: of a run
 
   // Of a run.
   unsigned wanted = 0, pattern = 0;
   /// The first loop with an open number of iterations, by the partition.
   SmallVector<Operation *, 2> marked;
   uint32_t partition = 0, nextPartition = 1; ///< that is visited
-  bool hasParted = true;                     ///< whether it is behind all that partitions share
+  bool hasParted = true;                     ///< whether it is after all that partitions share
   uint32_t iteration = 0, tripsHere = 0;
 };
 
@@ -863,7 +866,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
       unsigned iterations = 0;
       programs.furtherTrips = 0;
       for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
-        FailureOr<ArrayRef<ChannelRun::Party>> blocks = programs.run(trips, pattern);
+        FailureOr<ArrayRef<ChannelRun::Partition>> blocks = programs.run(trips, pattern);
         if (programs.isCutShort())
           break;
         std::optional<ChannelRun::Fault> fault;
@@ -873,7 +876,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
           const bool isSure = byHand || programs.areNumbersSure();
           if (isSure || !std::exchange(isDoubted, true)) {
             if (fault)
-              tell(*fault, programs.ringOf(fault->at), isSure);
+              report(*fault, programs.ringOf(fault->at), isSure);
             else
               programs.unknown(isSure);
           }

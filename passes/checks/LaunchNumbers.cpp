@@ -1,4 +1,5 @@
-// Computes with the numbers of a launch, and backwards: what an expression's operands have to be.
+// Evaluates scalars for one hypothetical launch, and solves backwards: picks operand values for
+// which an expression gets a wanted value.
 #include "passes/checks/LaunchNumbers.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,8 +19,8 @@ LaunchNumbers::LaunchNumbers(func::FuncOp kernel) : kernel(kernel) {
     parted = *partitions.begin();
 }
 
-/// Whether nobody else computes the same for himself: beside partitions that is what was computed
-/// before them, and what can be done only once.
+/// Whether no other partition computes the same for itself: what was computed before all
+/// partitions, and what can be done only once.
 bool LaunchNumbers::isMadeOnce(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!op)

@@ -82,7 +82,7 @@ private:
   std::vector<Number> numbers;
   std::map<std::pair<void *, int64_t>, int64_t> memory; ///< as far as it was chosen
   std::vector<bool> fixed;
-  std::vector<unsigned> openSince; ///< how many choices did not tell the number
+  std::vector<unsigned> openSince; ///< how many choices left the number open
   unsigned choices = 0;
   bool sure = true;
 };

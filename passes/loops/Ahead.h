@@ -7,7 +7,7 @@
 namespace sectile {
 
 /// On an integer division that is computed ahead. It may be by zero where the program does not
-/// divide at all, so that nobody is told.
+/// divide at all, so nobody reports it.
 inline constexpr llvm::StringLiteral computedAheadAttr = "sectile.computed_ahead";
 
 } // namespace sectile

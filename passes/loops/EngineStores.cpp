@@ -1,6 +1,6 @@
 // Replaces stores of threads by stores of the copy engine, and finds buffers for them.
 //
-// After a loop, where its ring was:     In loops over tiles, while other warps fill the ring:
+// After a loop, where its ring was:     In loops over tiles, while a partition fills the ring:
 //
 //   buffer = alloc tile                   buffers = alloc, alloc       (before the loops)
 //   tensor_store buffer                   for each tile:
@@ -9,9 +9,9 @@
 //                                             tensor_store_wait        (of the piece before the
 //                                             last) local_store piece; tensor_store
 //
-// A tile may be stored under a condition, and an operation ahead of it in the loop may tell other
-// programs of what was stored before: it waits for that as the next tile does. Whether there is
-// something to wait for is a value that the loop carries then.
+// A tile may be stored under a condition, and an operation ahead of it in the loop may release what
+// was stored before to other programs: it waits for that as the next tile does. The loop then
+// carries whether there is something to wait for.
 #include "passes/loops/EngineStores.h"
 #include "ir/cta/TensorMap.h"
 #include "ir/layout/TensorBoxes.h"
@@ -62,7 +62,7 @@ scf::ForOp outermostOf(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether warps of their own fill some ring.
+/// Whether a producer partition fills some ring.
 bool hasPartition(func::FuncOp kernel) {
   return kernel
       .walk([](cta::ChannelOp channel) {
@@ -76,8 +76,8 @@ bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
 }
 
-/// Whether an operation tells others of what this program did, or has it told what they did. The
-/// wait for the launches ahead orders nothing that a store could come too late for.
+/// Whether an operation releases what this program did to other programs, or acquires what they
+/// did. No store can come too late for the wait for the launches ahead.
 bool ordersStores(Operation *op) {
   const MemoryOrder order = memoryOrderOf(op);
   return order.releases || order.acquires;
@@ -135,7 +135,7 @@ SmallVector<Operation *> EngineStores::candidates() {
 
 /// Why the engine cannot store a block, or add one to memory; empty when it can. Nobody waits until
 /// it has, so that nothing else in the kernel may depend on it.
-std::string EngineStores::whyNot(Operation *store, bool inTurn) {
+std::string EngineStores::whyNot(Operation *store, bool perTile) {
   if (auto plain = dyn_cast<tile::StoreBlockOp>(store)) {
     if (plain.getCache() != tile::Cache::Default || plain.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
@@ -156,10 +156,10 @@ std::string EngineStores::whyNot(Operation *store, bool inTurn) {
     return "it has not two dimensions";
   const GlobalAccess written = *addresses.accessOf(store);
   kernel.walk([&](Operation *op) {
-    // Nothing orders what other warps write, whoever stores, and they read nothing of it.
+    // Nothing orders what other partitions write, whoever stores, and they read nothing of it.
     if (partitionOf(op) != partitionOf(store))
       return WalkResult::advance();
-    if (ordersStores(op) && !(inTurn && isAheadInLoop(op, store))) {
+    if (ordersStores(op) && !(perTile && isAheadInLoop(op, store))) {
       why = "the kernel orders memory for other programs";
       return WalkResult::interrupt();
     }
@@ -210,7 +210,7 @@ int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without
   int64_t stored = smallThings;
   for (Operation *store : candidates()) {
     if (!tileLoopOf(store) || outermostAround(store) != loop ||
-        !whyNot(store, /*inTurn=*/true).empty())
+        !whyNot(store, /*perTile=*/true).empty())
       continue;
     std::optional<Pieces> least;
     for (unsigned count = 1; std::optional<Pieces> pieces = split(store, count); count *= 2)
@@ -222,7 +222,7 @@ int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without
     if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
       without.insert(convert);
   }
-  // Warps of their own fill a ring from the kernel's beginning on, whatever the others still do.
+  // A producer partition fills its ring from the kernel's beginning on, whatever the main one does.
   int64_t scratch = 0;
   for (Operation *op = &loop->getBlock()->front(); op != loop->getNextNode();
        op = op->getNextNode())
@@ -240,14 +240,14 @@ void EngineStores::run() {
   const bool partitioned = hasPartition(kernel);
   int64_t whereRingsWere = rings;
   int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;
-  // Sides that compute beside each other have what they need at any time.
-  const size_t sides = computingPartitionsOf(kernel).size();
-  if (sides) {
+  // Computing partitions run at the same time, so each has its own scratch.
+  const size_t computing = computingPartitionsOf(kernel).size();
+  if (computing) {
     DenseSet<Operation *> replaced;
     for (Operation *store : stores)
       if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
         replaced.insert(convert);
-    besideRings -= int64_t(sides + 1) * scratchIn(kernel, replaced);
+    besideRings -= int64_t(computing + 1) * scratchIn(kernel, replaced);
   }
   struct Planned {
     Operation *store;
@@ -255,26 +255,26 @@ void EngineStores::run() {
   };
   SmallVector<Planned> planned;
   for (Operation *store : stores) {
-    const bool inTurn = tileLoopOf(store) && partitioned;
+    const bool perTile = tileLoopOf(store) && partitioned;
     std::string why;
     // Rings that end with their loop have their place after it, where nobody waits for a store.
-    if (isInLoop(store) && !inTurn)
+    if (isInLoop(store) && !perTile)
       why = "it is in a loop";
-    else if (!inTurn && sides)
+    else if (!perTile && computing)
       why = "other warps may still use the loops' buffers";
     if (why.empty())
-      why = whyNot(store, inTurn);
+      why = whyNot(store, perTile);
     if (why.empty()) {
-      int64_t &room = inTurn ? besideRings : whereRingsWere;
+      int64_t &room = perTile ? besideRings : whereRingsWere;
       std::optional<Pieces> pieces = split(store, 1);
       if (!pieces)
         why = "its extents are no multiples of eight";
-      else if (pieces = inTurn                    ? splitToFit(store, room)
+      else if (pieces = perTile                   ? splitToFit(store, room)
                         : pieces->bytes() <= room ? pieces
                                                   : std::nullopt;
                !pieces)
-        why = inTurn ? "there is no room for it beside the loops' buffers"
-                     : "there is no room for it where the loops' buffers were";
+        why = perTile ? "there is no room for it beside the loops' buffers"
+                      : "there is no room for it where the loops' buffers were";
       if (pieces) {
         room -= pieces->bytes();
         planned.push_back({store, *pieces});
@@ -289,7 +289,7 @@ void EngineStores::run() {
   llvm::MapVector<Block *, SmallVector<Value>> stored;
   for (auto &[store, pieces] : planned) {
     if (isInLoop(store)) {
-      storeInTurn(store, pieces);
+      storePerTile(store, pieces);
     } else {
       OpBuilder builder(store);
       const ViewBlock block = *blockOf(store);
@@ -309,12 +309,12 @@ void EngineStores::run() {
     cta::TensorStoreWaitOp::create(builder, block->getTerminator()->getLoc(), buffers,
                                    /*when=*/Value(), /*later=*/0, /*written=*/false);
   }
-  sayWhenStored();
+  predicateStoreWaits();
 }
 
 /// Stores a tile in each iteration of some loops, or where a condition holds. The one before has to
 /// be done: both may be of the same bytes.
-void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
+void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
   const Location loc = store->getLoc();
   scf::ForOp loop = outermostOf(tileLoopOf(store));
   OpBuilder before(loop), builder(store), after(loop->getContext());
@@ -328,14 +328,14 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
   SmallVector<Value> buffers;
   for (unsigned i = 0; i < pieces.buffers(); ++i)
     buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
-  Turn turn{branchAround(store), {}, nullptr};
+  TileLoopStore made{branchAround(store), {}, nullptr};
   auto waitUntilWritten = [&](Operation *ahead) {
     OpBuilder here(ahead);
-    turn.waits.push_back(cta::TensorStoreWaitOp::create(here, loc, buffers, /*when=*/Value(),
+    made.waits.push_back(cta::TensorStoreWaitOp::create(here, loc, buffers, /*when=*/Value(),
                                                         /*later=*/0, /*written=*/true));
   };
   waitUntilWritten(store);
-  // What they tell other programs of is in memory then.
+  // What they release to other programs is in memory then.
   tileLoopOf(store).getBody()->walk([&](Operation *op) {
     if (ordersStores(op))
       waitUntilWritten(op);
@@ -360,29 +360,29 @@ void EngineStores::storeInTurn(Operation *store, const Pieces &pieces) {
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
                                     /*adds=*/isa<tile::AtomicBlockOp>(store), extentsOf(store));
   }
-  turn.afterLoop = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(),
+  made.afterLoop = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(),
                                                   /*later=*/0, /*written=*/false);
-  turns.push_back(turn);
+  tileLoopStores.push_back(made);
 }
 
-/// Says to the waits of stores in loops over tiles whether there was one. Only when all is stored,
-/// as the loops become others, of which nothing is known.
-void EngineStores::sayWhenStored() {
-  for (Turn &turn : turns) {
-    Operation *each = turn.branch ? turn.branch.getOperation() : turn.waits.front();
+/// Gives the waits of stores in loops over tiles their condition: whether there was a store. Comes
+/// after all stores are made, because it replaces the loops.
+void EngineStores::predicateStoreWaits() {
+  for (TileLoopStore &made : tileLoopStores) {
+    Operation *each = made.branch ? made.branch.getOperation() : made.waits.front();
     OpBuilder builder(each->getContext());
     builder.setInsertionPointAfter(each);
     const Location loc = each->getLoc();
     Value stored = arith::ConstantIntOp::create(builder, loc, /*value=*/1, /*width=*/1);
     arith::OrIOp any;
-    if (turn.branch) // or in an iteration before
-      stored = any = arith::OrIOp::create(builder, loc, stored, turn.branch.getCondition());
+    if (made.branch) // or in an iteration before
+      stored = any = arith::OrIOp::create(builder, loc, stored, made.branch.getCondition());
     const CarriedValue isStored = carryThroughLoops(each, builder.getBoolAttr(false), stored);
     if (any)
       any.getLhsMutable().assign(isStored.before);
-    for (cta::TensorStoreWaitOp wait : turn.waits)
+    for (cta::TensorStoreWaitOp wait : made.waits)
       wait.getWhenMutable().assign(isStored.before);
-    turn.afterLoop.getWhenMutable().assign(isStored.after);
+    made.afterLoop.getWhenMutable().assign(isStored.after);
   }
 }
 

@@ -18,14 +18,14 @@ public:
   EngineStores(mlir::func::FuncOp kernel, const Target &target)
       : kernel(kernel), target(target), contiguity(kernel), addresses(kernel) {}
 
-  /// Bytes of shared memory that a loop over tiles needs at least beside rings that warps of their
-  /// own fill: for its stores in the smallest pieces, and for the scratch of other operations than
-  /// those `without`.
+  /// Bytes of shared memory that a loop over tiles needs at least besides the rings that a producer
+  /// partition fills: for its stores in the smallest pieces, and for the scratch of all operations
+  /// except those in `without`.
   int64_t bytesBeside(mlir::Operation *loop, llvm::DenseSet<mlir::Operation *> without);
 
-  /// Has the engine make the stores that it can. After rings that end with their loop a tile takes
-  /// their place; beside rings that live on it takes what is left, in pieces if need be. A remark
-  /// says why a store is left to the threads.
+  /// Has the engine make the stores that it can. A tile takes the place of rings that end with
+  /// their loop; where rings live on, it takes the room that is left, in pieces if need be. A
+  /// remark says why threads make a store.
   void run();
 
 private:
@@ -39,24 +39,24 @@ private:
   };
 
   /// A store in a loop over tiles, maybe under a condition, and who waits for it.
-  struct Turn {
+  struct TileLoopStore {
     mlir::scf::IfOp branch;
     llvm::SmallVector<cta::TensorStoreWaitOp> waits;
     cta::TensorStoreWaitOp afterLoop;
   };
 
   llvm::SmallVector<mlir::Operation *> candidates();
-  std::string whyNot(mlir::Operation *store, bool inTurn);
+  std::string whyNot(mlir::Operation *store, bool perTile);
   std::optional<Pieces> split(mlir::Operation *store, unsigned count);
   std::optional<Pieces> splitToFit(mlir::Operation *store, int64_t room);
-  void storeInTurn(mlir::Operation *store, const Pieces &pieces);
-  void sayWhenStored();
+  void storePerTile(mlir::Operation *store, const Pieces &pieces);
+  void predicateStoreWaits();
 
   mlir::func::FuncOp kernel;
   const Target &target;
   ContiguityAnalysis contiguity;
   AddressAnalysis addresses;
-  llvm::SmallVector<Turn> turns;
+  llvm::SmallVector<TileLoopStore> tileLoopStores;
 };
 
 } // namespace sectile

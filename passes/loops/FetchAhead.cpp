@@ -4,7 +4,7 @@
 //   loop, use i: wait for use i; issue use i + depth-1; compute
 //
 // Uses beyond the last iteration are committed too, with every copy masked off, so that the number
-// of uses under way is the same at each wait.
+// of uses in flight is the same at each wait.
 //
 // Where a target has no asynchronous copies, registers carry the data: the loads of the next use
 // are issued before an iteration computes, and stored into the channel after it.
@@ -17,7 +17,7 @@
 //
 // The last iteration does one that nobody reads, of zeros.
 //
-// Where warps of their own have the copies made, they run ahead by themselves:
+// Where a producer partition has the copies made, it runs ahead by itself:
 //
 //   loop, use i: issue use i; wait for use i; compute
 #include "passes/loops/FetchAhead.h"
@@ -232,8 +232,8 @@ private:
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
-        auto type =
-            cta::ChannelType::get(builder.getContext(), depth + load->isReadLonger, load->buffer);
+        auto type = cta::ChannelType::get(builder.getContext(), depth + load->outlivesIteration,
+                                          load->buffer);
         group.channels.push_back(cta::ChannelOp::create(
             builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps,
             /*by_hand=*/false));

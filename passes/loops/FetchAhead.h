@@ -34,8 +34,9 @@ struct FetchedLoad {
   bool isShared = false;
   /// Whether the loop's early dot reads it: in each iteration the use of the next one.
   bool isEarly = false;
-  /// Whether it is read until the next iteration, by a dot in flight: it has one buffer more.
-  bool isReadLonger = false;
+  /// Whether a dot still in flight reads the slot during the next iteration, so that the ring needs
+  /// one more slot.
+  bool outlivesIteration = false;
 
   bool byEngine() const { return tensor.has_value(); }
   /// Whether the buffer has the lines of a block of more dimensions.

@@ -1,5 +1,5 @@
-// What a kernel may ask of its loops: attributes of scf.for, beside cta.stages. They are hints, and
-// what is not done for one is told by a remark.
+// Hints that a kernel gives for its loops: attributes of scf.for, in addition to cta.stages. A
+// remark reports each hint that has no effect.
 #ifndef SECTILE_PASSES_LOOPS_LOOPHINTS_H
 #define SECTILE_PASSES_LOOPS_LOOPHINTS_H
 
@@ -9,7 +9,7 @@ namespace sectile::hints {
 
 /// i32: how often the body is repeated; 1 keeps the loop as it is, through LLVM too.
 inline constexpr llvm::StringLiteral unroll = "cta.unroll";
-/// i1: whether loads are made by warps of their own.
+/// i1: whether a producer partition makes the loads.
 inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
 /// Unit attributes.
 inline constexpr llvm::StringLiteral flatten = "cta.flatten";

@@ -1,5 +1,5 @@
-// Lets dots run beside their threads: a dot is started where it stands, and waited for as late as
-// its sums and its operands allow.
+// Makes matrix products asynchronous: issues each one where it stands, and sinks its wait to the
+// first use of its result or the first overwrite of its operands.
 //
 //   sums that a loop only adds to      after the loop
 //   sums that a loop rescales first    in the next iteration, before that, and likewise where a
@@ -186,7 +186,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
 
     bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
     /// Whether the next iteration has something to do before it may start the dot again.
-    bool endsInNext() { return sums && (!sums->rescaling.empty() || readsRegisters()); }
+    bool mustWaitInNextIteration() {
+      return sums && (!sums->rescaling.empty() || readsRegisters());
+    }
   };
 
   void runOnOperation() override {
@@ -354,16 +356,16 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
         flights.push_back(std::move(*flight));
     // Sums that are needed so soon are late only beside another dot in flight.
     const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
-    llvm::erase_if(flights, [&](Flight &f) { return f.endsInNext() && !isCarriedOn; });
+    llvm::erase_if(flights, [&](Flight &f) { return f.mustWaitInNextIteration() && !isCarriedOn; });
     if (flights.empty())
       return;
     bool isAddedTo = false;
     Operation *last = nullptr;
     for (Flight &flight : flights) {
-      const bool endsInNext = flight.endsInNext();
-      isAddedTo |= flight.sums && !endsInNext;
+      const bool inNextIteration = flight.mustWaitInNextIteration();
+      isAddedTo |= flight.sums && !inNextIteration;
       start(loop, flight);
-      if (endsInNext)
+      if (inNextIteration)
         last = waitInNext(loop, flight);
     }
     for (Flight &flight : flights)

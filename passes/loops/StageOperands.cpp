@@ -218,7 +218,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         else if (producer == Producer::Copies)
           why = whyNotAsync(load, *contiguity);
         if (why.empty() && producer == Producer::Copies)
-          why = whyTurned(load, tile);
+          why = reasonTransposed(load, tile);
         if (why.empty())
           why = whyInRegisters(load, tile);
         if (why.empty())
@@ -269,7 +269,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         // Where there is no room for it, a step less is fetched ahead.
         depth = fits - 1;
         for (FetchedLoad &load : loads)
-          load.isReadLonger = true;
+          load.outlivesIteration = true;
         sayHowDeep(loop, stages, depth, "beside the buffer that a dot in flight reads");
       }
       if (depth == 0)
@@ -451,15 +451,16 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     unsigned known = 0; // operands of the early dot
     for (FetchedLoad &load : planned) {
       load.isEarly = isFetchedFor(load, early);
-      load.isReadLonger = isFetchedFor(load, late);
+      load.outlivesIteration = isFetchedFor(load, late);
       known += load.isEarly;
-      if (load.isEarly == load.isReadLonger || (load.isEarly && followsCarried(loop, load.load)))
+      if (load.isEarly == load.outlivesIteration ||
+          (load.isEarly && followsCarried(loop, load.load)))
         return nullptr;
     }
     for (Value operand : {early.getA(), early.getB()})
       known += loop.isDefinedOutsideOfLoop(operand);
     const bool isLateFetched =
-        llvm::any_of(planned, [](const FetchedLoad &load) { return load.isReadLonger; });
+        llvm::any_of(planned, [](const FetchedLoad &load) { return load.outlivesIteration; });
     if (known != 2 || !isLateFetched || planned.size() < 2)
       return nullptr;
     if (loop->removeAttr(hints::oneAccumulator) ||
@@ -551,7 +552,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth) {
     int64_t bytes = 0;
     for (const FetchedLoad &load : loads)
-      bytes += (depth + load.isReadLonger) * llvm::alignTo(load.buffer.getBytes(), 16) -
+      bytes += (depth + load.outlivesIteration) * llvm::alignTo(load.buffer.getBytes(), 16) -
                bytesOf(load.tile);
     for (auto &[root, tile] : staged)
       bytes += bytesOf(root);
@@ -646,8 +647,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return {};
   }
 
-  /// Why what is contiguous in memory is not where dots read it.
-  static std::string whyTurned(Operation *load, const Staged &tile) {
+  /// Why the operand's contiguous dimension in memory is not the K that the instruction needs.
+  static std::string reasonTransposed(Operation *load, const Staged &tile) {
     if (tile.along && *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
@@ -668,7 +669,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return {};
   }
 
-  // As late as possible, so that loads before it can be under way together.
+  // As late as possible, so that loads before it can be in flight together.
   void allocate(Value root, const Staged &tile) {
     Block *block = root.getParentBlock();
     Operation *first = nullptr;

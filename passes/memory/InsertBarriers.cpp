@@ -7,8 +7,8 @@
 // thinned out: one that others make superfluous goes, and one that a single barrier before its loop
 // can stand for moves there.
 //
-// An asynchronous copy is under way from its issue until async_wait; that makes it an ordinary
-// read and write of the thread that issued it, which others see after a barrier.
+// An asynchronous copy is in flight from its issue until async_wait; that makes it an ordinary
+// read and write of the thread that issued it, which other threads see after a barrier.
 //
 // Matrix instructions that read shared memory themselves do so through another proxy, and the copy
 // engine writes through it. What a thread wrote before is there only once the thread has fenced its
@@ -77,15 +77,15 @@ struct Pending {
   const GlobalOfKind *global = nullptr; ///< or else to shared memory
   Place place;
   bool writes = false;
-  bool underWay = false;     ///< a copy or a dot in flight that has not been waited for
+  bool inFlight = false;     ///< a copy or a dot in flight that has not been waited for
   bool byProxy = false;      ///< a dot's or the engine's, which does not see what was not fenced
   bool met = false;          ///< a write that others have seen since, but not such reads
   int age = 0;               ///< groups closed since the copy's own, -1 while that is open; dots
                              ///< started since
   EndedIterations ended = 0; ///< iterations that changed a global access's address since
 
-  bool isCopyUnderWay() const { return underWay && !byProxy; }
-  bool isDotInFlight() const { return underWay && byProxy; }
+  bool isCopyInFlight() const { return inFlight && !byProxy; }
+  bool isDotInFlight() const { return inFlight && byProxy; }
 
   auto operator<=>(const Pending &) const = default;
 };
@@ -94,7 +94,7 @@ using State = std::set<Pending>;
 /// What a barrier is for: one for global memory orders shared memory too.
 enum class Orders { Shared, Global };
 
-/// What a pipeline may have under way at most; beyond it, copies of any age count as this old.
+/// What a pipeline may have in flight at most; beyond it, copies of any age count as this old.
 constexpr int oldest = 64;
 
 /// Barriers with more pending ahead of them are always judged by a walk of the kernel.
@@ -102,9 +102,9 @@ constexpr size_t mostNoted = 64;
 
 class Flow {
 public:
-  /// `side`: the kernel's own block, or that of a partition whose warps compute.
-  Flow(func::FuncOp kernel, Block &side, const Target &target)
-      : kernel(kernel), side(side), barrierOrdersGlobal(target.barrierOrdersGlobal),
+  /// `partition`: the block of the main one, or of one that computes.
+  Flow(func::FuncOp kernel, Block &partition, const Target &target)
+      : kernel(kernel), partition(partition), barrierOrdersGlobal(target.barrierOrdersGlobal),
         addresses(kernel) {
     findRings();
     kernel.walk([&](Operation *op) {
@@ -137,7 +137,7 @@ public:
   void insert() {
     adding = true;
     State state;
-    visit(side, state);
+    visit(partition, state);
   }
   bool isSafe() {
     adding = false;
@@ -145,7 +145,7 @@ public:
     fences.clear();
     met.clear();
     State state;
-    visit(side, state);
+    visit(partition, state);
     if (!hazard)
       known = std::move(met);
     return !hazard;
@@ -229,7 +229,7 @@ private:
         return false;
     }
     // A loop's next iteration would begin with something else.
-    if (!isSame && op->getBlock() != &side)
+    if (!isSame && op->getBlock() != &partition)
       return std::nullopt;
     known.erase(op);
     for (auto &[at, around] : changed)
@@ -307,19 +307,19 @@ private:
       meet(state, Orders::Global);
     } else if (isa<cta::AsyncCommitOp>(op)) {
       update(state, [](Pending &p) {
-        if (p.isCopyUnderWay())
+        if (p.isCopyInFlight())
           p.age = std::min(p.age + 1, oldest);
       });
     } else if (auto wait = dyn_cast<cta::AsyncWaitOp>(op)) {
       int pending = wait.getPending();
       update(state, [&](Pending &p) {
-        if (p.isCopyUnderWay() && p.age >= pending)
-          p.underWay = false, p.age = 0;
+        if (p.isCopyInFlight() && p.age >= pending)
+          p.inFlight = false, p.age = 0;
       });
     } else if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
-      landDots(state, wait.getPending());
+      completeDots(state, wait.getPending());
     } else if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
-      landDots(state, wait.getPending());
+      completeDots(state, wait.getPending());
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       visitFor(loop, state);
     } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
@@ -356,7 +356,7 @@ private:
     for (const BufferAccess &access : bufferAccesses(op)) {
       accesses.push_back(pendingOf(access));
       accesses.back().byProxy = throughProxy.contains(op);
-      accesses.back().underWay |= starts;
+      accesses.back().inFlight |= starts;
     }
     if (auto at = globals.find(op); at != globals.end())
       accesses.push_back(pendingOf(at->second));
@@ -368,12 +368,12 @@ private:
     }
     for (const Pending &access : accesses)
       order(op, access, state);
-    // Whoever reads what the engine writes has waited for it.
+    // Engine writes are not recorded: their readers are ordered by the mbarrier wait.
     if (isa<cta::TensorCopyOp, cta::ClusterAcquireOp, cta::ClusterBarrierOp>(op))
       return;
     if (meetsAfter) {
       // What it did to memory is over before its scratch passes the result on.
-      llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.underWay; });
+      llvm::erase_if(accesses, [](const Pending &p) { return p.global && !p.inFlight; });
       meet(state, Orders::Global);
     }
     state.insert(accesses.begin(), accesses.end());
@@ -389,7 +389,7 @@ private:
     Pending pending;
     pending.global = &global;
     pending.writes = global.access.writes;
-    pending.underWay = global.access.asynchronous;
+    pending.inFlight = global.access.asynchronous;
     pending.age = global.access.asynchronous ? -1 : 0;
     return pending;
   }
@@ -405,8 +405,8 @@ private:
     Pending pending;
     pending.place = place;
     pending.writes = access.kind != BufferAccess::Read;
-    pending.underWay = access.kind == BufferAccess::AsyncWrite;
-    pending.age = pending.underWay ? -1 : 0;
+    pending.inFlight = access.kind == BufferAccess::AsyncWrite;
+    pending.age = pending.inFlight ? -1 : 0;
     return pending;
   }
 
@@ -424,11 +424,11 @@ private:
 
   // Makes sure that what `access` conflicts with is over.
   void order(Operation *op, const Pending &access, State &state) {
-    bool conflicts = false, underWay = false;
+    bool conflicts = false, inFlight = false;
     for (const Pending &before : state)
       if (conflict(before, access)) {
         conflicts = true;
-        underWay |= before.isCopyUnderWay();
+        inFlight |= before.isCopyInFlight();
         if (before.isDotInFlight())
           overwritten = op;
       }
@@ -437,18 +437,18 @@ private:
     hazard = true;
     Orders orders = access.global ? Orders::Global : Orders::Shared;
     if (adding) {
-      auto [at, isNew] = (underWay ? waits : barriers).try_emplace(op, orders);
+      auto [at, isNew] = (inFlight ? waits : barriers).try_emplace(op, orders);
       at->second = std::max(at->second, orders);
     }
-    if (underWay)
+    if (inFlight)
       meetAfterCopies(op, state, orders);
     else
       meet(state, orders, op);
   }
 
-  /// Whether it is something that instructions read which do not see it without a fence.
+  /// Whether instructions read it that do not see it without a fence.
   bool isHidden(const Pending &p) const {
-    return p.writes && !p.global && !p.underWay &&
+    return p.writes && !p.global && !p.inFlight &&
            llvm::any_of(reachedByProxy, [&](const Place &read) { return read.overlaps(p.place); });
   }
 
@@ -461,20 +461,20 @@ private:
       update(state, [&](Pending &p) { p.met |= hidden(p); });
     bool global = orders == Orders::Global || barrierOrdersGlobal;
     std::erase_if(state, [&](const Pending &p) {
-      return !p.underWay && (before || !p.met) && (global || !p.global);
+      return !p.inFlight && (before || !p.met) && (global || !p.global);
     });
   }
   void meetAfterCopies(Operation *op, State &state, Orders orders) {
     update(state, [](Pending &p) {
-      if (p.isCopyUnderWay())
-        p.underWay = false, p.age = 0;
+      if (p.isCopyInFlight())
+        p.inFlight = false, p.age = 0;
     });
     meet(state, orders, op);
   }
-  static void landDots(State &state, int pending) {
+  static void completeDots(State &state, int pending) {
     update(state, [&](Pending &p) {
       if (p.isDotInFlight() && p.age >= pending)
-        p.underWay = false, p.age = 0;
+        p.inFlight = false, p.age = 0;
     });
   }
 
@@ -558,7 +558,7 @@ private:
   }
 
   func::FuncOp kernel;
-  Block &side;
+  Block &partition;
   const bool barrierOrdersGlobal; ///< also one that is for shared memory
   AddressAnalysis addresses;
   std::map<Operation *, GlobalOfKind> globals;
@@ -642,11 +642,11 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     });
     if (placed.wasInterrupted())
       return signalPassFailure();
-    SmallVector<Block *> sides{&kernel.getBody().front()};
+    SmallVector<Block *> partitions{&kernel.getBody().front()};
     for (cta::PartitionOp partition : computingPartitionsOf(kernel))
-      sides.push_back(&partition.getBody().front());
-    for (Block *side : sides)
-      if (failed(order(kernel, *side, *target)))
+      partitions.push_back(&partition.getBody().front());
+    for (Block *block : partitions)
+      if (failed(order(kernel, *block, *target)))
         return signalPassFailure();
     SmallVector<cta::TurnWaitOp> turns;
     kernel.walk([&](cta::TurnWaitOp wait) { turns.push_back(wait); });
@@ -674,8 +674,8 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     }
   }
 
-  static LogicalResult order(func::FuncOp kernel, Block &side, const Target &target) {
-    Flow flow(kernel, side, target);
+  static LogicalResult order(func::FuncOp kernel, Block &partition, const Target &target) {
+    Flow flow(kernel, partition, target);
     flow.insert();
     if (flow.overwritten)
       return channelError(flow.overwritten) << "overwrites what a dot in flight reads";

@@ -18,18 +18,17 @@ using namespace sectile;
 
 namespace {
 
-/// Something to place, alive from one operation's number to another's.
+/// An allocation in shared memory and its live range, in program order.
 struct Item {
   Operation *op;
   int64_t bytes, alignment;
   unsigned begin, end;
-  /// The side of the kernel that it belongs to alone, where partitions compute beside each other;
-  /// nothing where several do.
-  std::optional<Operation *> side;
+  /// The only computing partition that uses it, null for the main one; nothing where several do.
+  std::optional<Operation *> partition;
   int64_t offset = 0;
 
   bool isAliveWith(const Item &other) const {
-    return !side || side != other.side || (begin <= other.end && other.begin <= end);
+    return !partition || partition != other.partition || (begin <= other.end && other.begin <= end);
   }
 };
 
@@ -119,15 +118,15 @@ private:
     end = order.last();
   }
 
-  // A dot in flight reads its operands until it is waited for: by a wait behind it in its block, or
-  // by that for its sums.
+  // A dot in flight reads its operands until it is waited for: by a later wait in its block, or by
+  // the wait for its sums.
   void followDot(cta::DotStartOp start) {
     unsigned later = 0; // dots
     for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
       later += isa<cta::DotStartOp>(op);
-      auto landed = dyn_cast<cta::DotsWaitOp>(op);
+      auto allWait = dyn_cast<cta::DotsWaitOp>(op);
       auto wait = dyn_cast<cta::DotWaitOp>(op);
-      if ((wait && wait.getPending() <= later) || (landed && landed.getPending() <= later))
+      if ((wait && wait.getPending() <= later) || (allWait && allWait.getPending() <= later))
         return reach(op);
     }
     SmallVector<Value> flying{start.getResult()};
@@ -189,7 +188,7 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
     int64_t total = place(items, /*spread=*/true);
     if (total > target->maxSharedBytes)
       total = place(items, /*spread=*/false);
-    // Said even when it is too much: by that a compiler's caller knows what the failure is about.
+    // Set even when it is too much: the compiler's callers use it to classify the failure.
     Builder builder(&getContext());
     kernel->setAttr(cta::sharedBytesAttr, builder.getI32IntegerAttr(total));
     if (total > target->maxSharedBytes) {
@@ -211,28 +210,27 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
       if (isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
         alive = Lifetime(op, order).numbers();
       items.push_back({op, bytes, alignmentOf(op, bytes), alive.first, alive.second,
-                       sideOf(op, computingPartitionsOf(kernel).empty())});
+                       ownPartitionOf(op, computingPartitionsOf(kernel).empty())});
     });
     return items;
   }
 
-  /// Partitions that only copy are no side of their own: who reads what they copy has waited for
-  /// them.
-  static std::optional<Operation *> sideOf(Operation *op, bool isOne) {
-    auto side = [](Operation *user) {
+  /// Producer partitions do not count: whoever reads what they copy has waited for them.
+  static std::optional<Operation *> ownPartitionOf(Operation *op, bool isOne) {
+    auto computing = [](Operation *user) {
       auto partition = dyn_cast_if_present<cta::PartitionOp>(partitionOf(user));
       return partition && partition.getComputes() ? partition.getOperation() : nullptr;
     };
     if (isOne || !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
-      return isOne ? nullptr : side(op);
+      return isOne ? nullptr : computing(op);
     std::optional<Operation *> found;
     for (Operation *user : op->getUsers()) {
       if (auto partition = dyn_cast_if_present<cta::PartitionOp>(partitionOf(user));
           partition && !partition.getComputes())
         continue;
-      if (found && *found != side(user))
+      if (found && *found != computing(user))
         return std::nullopt;
-      found = side(user);
+      found = computing(user);
     }
     return found.value_or(nullptr);
   }

@@ -20,7 +20,7 @@ struct TensorBlock {
   struct Segment {
     unsigned dim;
     mlir::Value first;
-    bool mayBeOutside; ///< whole blocks may lie below the view or far behind it
+    bool mayBeOutside; ///< whole blocks may lie below the view or far after it
   };
   std::optional<Segment> segment = {};
 

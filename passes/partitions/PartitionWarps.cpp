@@ -1,13 +1,13 @@
-// Moves copies into channels between warps to warps of their own, with what they need: loops, and
-// the scalars that their coordinates are computed from, loads of what the kernel never writes
-// included. What is left waits for them, and nobody else.
+// Moves copies into channels between warps to a producer partition, with what they need: loops,
+// and the scalars that their coordinates are computed from, including loads of memory that the
+// kernel never writes. The main partition keeps the rest and waits for the copies.
 //
-//   for use i:  wait until slot i is empty     partition:  for use i:  wait until slot i is empty
+//   for use i:  wait until slot i is empty     producer:   for use i:  wait until slot i is empty
 //               copy to slot i                                         copy to slot i
-//               wait until slot i is full      the others: for use i:  wait until slot i is full
-//               compute; hand slot i back                              compute; hand slot i back
+//               wait until slot i is full      main:       for use i:  wait until slot i is full
+//               compute; release slot i                                compute; release slot i
 //
-// Both are the kernel, each without what the other does.
+// Each partition is a clone of the kernel from which the other's operations are removed.
 #include "passes/partitions/PartitionWarps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -149,8 +149,8 @@ private:
   std::string refusal;
 };
 
-/// Registers of a thread of the partition and of the others, so that all fit: where they have the
-/// most anyway, nothing.
+/// Registers of a thread of the producer partition and of the main one, so that all fit; nothing
+/// where all threads have the most anyway.
 SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
   constexpr unsigned producers = 24, step = 8, most = 240;
   const unsigned threads = (warps + producerWarps) * target.warpSize;
@@ -223,7 +223,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
   LogicalResult moveAhead(MutableArrayRef<cta::PartitionOp> partitions) {
     Slice slice(getOperation());
     for (cta::PartitionOp partition : partitions) {
-      // What was common to both sides was made once.
+      // What the partitions have in common was made once.
       if (failed(sinkTiles(partition)))
         return failure();
       slice.addAround(partition.getBody());
@@ -260,7 +260,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     });
     SmallVector<Value> ofCluster; // channels that the cluster's other block writes to
     for (Operation *op : made) {
-      // The last mbarriers of a ring have a barrier behind them.
+      // A barrier comes after the last mbarriers of a ring.
       Operation *next = op->getNextNode();
       if (isa<cta::MbarriersOp>(op) &&
           isa_and_present<cta::BarrierOp, cta::ClusterBarrierOp>(next)) {
@@ -276,8 +276,8 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       cta::ClusterBarrierOp::create(builder, getOperation().getLoc(), ofCluster);
   }
 
-  /// What no loop has a part in is computed once, before the partition: check-channels sees then
-  /// that both sides have the same.
+  /// Computes once, before the partition, what no loop has a part in: check-channels then sees that
+  /// both partitions have the same value.
   static void share(cta::PartitionOp partition, const Slice &slice) {
     Block *body = partition->getBlock();
     for (Operation &op : llvm::make_early_inc_range(

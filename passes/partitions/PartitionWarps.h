@@ -1,5 +1,5 @@
-// What a kernel computes with scalars ahead of some of its operations, so that warps of their own
-// can do these by themselves.
+// Whether a producer partition can make a kernel's copies: it has to compute itself the scalars
+// that they need.
 #ifndef SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 #define SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 
@@ -11,8 +11,8 @@ namespace sectile {
 /// Warps that a partition for copies has: registers are set for four of them together.
 inline constexpr unsigned producerWarps = 4;
 
-/// Why warps of their own cannot do what these operations do, which are copies or loads that will
-/// become copies; empty when they can.
+/// Why a producer partition cannot do these operations, which are copies or loads that will become
+/// copies; empty when it can.
 std::string whyNoPartition(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> operations);
 
 } // namespace sectile

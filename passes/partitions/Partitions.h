@@ -8,7 +8,7 @@
 
 namespace sectile {
 
-/// The partition that an operation is in; null where it is the kernel's own.
+/// The partition that an operation is in; null for the main one.
 mlir::Operation *partitionOf(mlir::Operation *op);
 
 /// The partitions in which all warps work, in order.
@@ -24,11 +24,11 @@ unsigned launchedRegistersOf(unsigned warps, const Target &target);
 /// registers of their own. Fails, having said so, where that is more than a computation.
 mlir::LogicalResult sinkTiles(cta::PartitionOp partition);
 
-/// Computes before the first of the partitions, once for all sides, what no loop of theirs has a
-/// part in: check-channels sees then that sides have the same bounds.
+/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in:
+/// check-channels then sees that their loops have the same bounds.
 void shareScalars(llvm::MutableArrayRef<cta::PartitionOp> partitions);
 
-/// Fails, having said where, if a partition may read what other warps write: nothing says when.
+/// Fails with an error if a partition may read what another one writes: nothing orders the two.
 mlir::LogicalResult checkMemoryOfPartitions(mlir::func::FuncOp kernel);
 
 } // namespace sectile

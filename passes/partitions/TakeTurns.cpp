@@ -1,5 +1,5 @@
-// Has warpgroups take turns in starting their dots, where each computes beside its own: one
-// multiplies while another computes.
+// Ping-pong: warpgroups that compute while their dots are in flight start these in turn, so that
+// one multiplies while another computes.
 //
 //   together:   dot  | dot  |          in turn:   dot  |      | dot  |
 //               dot  | dot  | ...                      | dot  |      | dot ...
@@ -74,8 +74,8 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     WalkResult result = loop.walk([&](Operation *op) {
       if (isa<cta::BarrierOp, tile::BarrierOp>(op) || scratchOf(op).bytes > 0)
         return WalkResult::interrupt();
-      if (auto landed = dyn_cast<cta::DotWaitOp>(op); landed && !wait)
-        wait = landed;
+      if (auto dotWait = dyn_cast<cta::DotWaitOp>(op); dotWait && !wait)
+        wait = dotWait;
       auto start = dyn_cast<cta::DotStartOp>(op);
       if (!start)
         return WalkResult::advance();
