@@ -45,7 +45,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (auto acquire = dyn_cast<cta::AcquireOp>(op)) {
         if (Value made = filledByWarps.lookup(acquire.getChannel()))
           waitForPhase(builder, op->getLoc(), emptied.lookup(made), acquire.getSlot(),
-                       /*turns=*/1);
+                       /*rounds=*/1);
         acquire.replaceAllUsesWith(
             slotOf(builder, op->getLoc(), acquire.getChannel(), acquire.getSlot()));
       }
@@ -220,7 +220,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         if (Value empty = emptied.lookup(signalled);
             empty &&
             llvm::none_of(filledByWarps, [&](auto &filled) { return filled.second == signalled; }))
-          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*turns=*/1);
+          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*rounds=*/1);
         if (freed.contains(signalled))
           acquireInCluster(copy, acquire.getSlot());
       }
@@ -275,19 +275,20 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
 
   void waitForFilled(OpBuilder &builder, cta::WaitOp wait) {
     waitForPhase(builder, wait.getLoc(), mbarriers.lookup(wait.getChannels()[0]), wait.getSlot(),
-                 /*turns=*/0);
+                 /*rounds=*/0);
   }
 
-  // Each phase of an mbarrier is one use of its slot. That so many `turns` earlier is waited for:
-  // of the first use of a slot the phase before the first, which counts as over.
-  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, unsigned turns) {
+  // Each phase of an mbarrier is one use of its slot. Waits for the use that came `rounds` rounds
+  // of the ring earlier. Before a slot's first use that is the phase before the first, which counts
+  // as over.
+  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, unsigned rounds) {
     const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
     auto number = [&](int64_t value) -> Value {
       return arith::ConstantIntOp::create(builder, loc, value, 32);
     };
     Value phase = arith::DivUIOp::create(builder, loc, use, number(depth));
-    if (turns)
-      phase = arith::AddIOp::create(builder, loc, phase, number(turns));
+    if (rounds)
+      phase = arith::AddIOp::create(builder, loc, phase, number(rounds));
     Value parity = arith::AndIOp::create(builder, loc, phase, number(1));
     cta::MbarrierWaitOp::create(builder, loc, barriers, ringIndex(builder, loc, use, depth),
                                 parity);
@@ -405,7 +406,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         Value use = number(left->offset + i);
         if (left->base)
           use = arith::AddIOp::create(builder, channel.getLoc(), left->base, use);
-        waitForPhase(builder, channel.getLoc(), made, use, /*turns=*/0);
+        waitForPhase(builder, channel.getLoc(), made, use, /*rounds=*/0);
       }
     });
   }

@@ -33,10 +33,10 @@ void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
   };
   const Event &at = fault.at;
   auto use = [&] {
-    const int64_t number = int64_t(fault.turn) * ring + std::max(at.position, 0);
+    const int64_t number = int64_t(fault.round) * ring + std::max(at.position, 0);
     // Before a cell's first use there is none.
-    return at.position < 0 || int32_t(fault.turn) < 0 ? std::string()
-                                                      : " (use " + std::to_string(number) + ")";
+    return at.position < 0 || int32_t(fault.round) < 0 ? std::string()
+                                                       : " (use " + std::to_string(number) + ")";
   };
   InFlightDiagnostic error = faultOf(operationOf(at), isSure);
   const char *other = "here";

@@ -14,7 +14,7 @@ mlir::Operation *operationOf(const ChannelRun::Event &event);
 /// An error about an operation; a remark where it is not sure that there is such a launch.
 mlir::InFlightDiagnostic faultOf(mlir::Operation *op, bool isSure);
 
-/// Says at the operation what is wrong. `ring`: how many positions the cells of its event are one
+/// Reports a fault at its operation. `ring`: how many positions the cells of its event are one
 /// of.
 void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure);
 

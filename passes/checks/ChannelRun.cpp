@@ -37,7 +37,7 @@ std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Partition> part
     thread.knows.assign(components, 0);
     thread.passedAtOnce.assign(arrivals.size(), false);
     thread.lastWait.assign(arrivals.size(), nullptr);
-    thread.turns.assign(warps.size(), 0);
+    thread.uses.assign(warps.size(), 0);
   }
   cells.assign(numCells, {});
   mbarriers.assign(arrivals.size(), {});
@@ -66,10 +66,10 @@ std::optional<ChannelRun::Fault> ChannelRun::run(std::span<const Partition> part
   return fault;
 }
 
-void ChannelRun::fail(Fault::Kind kind, const Event &at, const Event *other, uint32_t turn,
+void ChannelRun::fail(Fault::Kind kind, const Event &at, const Event *other, uint32_t round,
                       int64_t bytes) {
   if (!fault)
-    fault = {kind, at, other ? std::optional(*other) : std::nullopt, bytes, turn};
+    fault = {kind, at, other ? std::optional(*other) : std::nullopt, bytes, round};
 }
 
 /// Does the thread's next step; says whether it could.
@@ -87,7 +87,7 @@ bool ChannelRun::step(uint32_t number) {
   switch (event.kind) {
   case Event::Allocate:
     for (uint32_t i = event.begin; i < event.end; ++i)
-      cells[i].turn = 0;
+      cells[i].round = 0;
     break;
   case Event::InitMbarrier: {
     // Phases go on counting, so that what is known of earlier ones stays true.
@@ -214,7 +214,7 @@ void ChannelRun::read(Thread &thread, const Event &event) {
   for (uint32_t i = event.begin; i < event.end; ++i) {
     Cell &cell = cells[i];
     if (cell.owner && cell.owner != event.owner)
-      return fail(Fault::Replaced, event, cell.fill, cell.turn);
+      return fail(Fault::Replaced, event, cell.fill, cell.round);
     if (!cell.owner)
       return fail(Fault::ReadsEarly, event);
     for (const Access &write : cell.writes) {
@@ -222,13 +222,13 @@ void ChannelRun::read(Thread &thread, const Event &event) {
       if (knows(thread.knows, seen.component, seen.time))
         continue;
       if (knows(thread.knows, write.over.component, write.over.time))
-        return fail(Fault::Hidden, event, write.event, cell.turn - 1);
+        return fail(Fault::Hidden, event, write.event, cell.round - 1);
       if (write.event->kind == Event::EngineWrite) {
         const uint32_t mbarrier = write.event->mbarrier;
         if (thread.passedAtOnce[mbarrier])
-          return fail(Fault::PassesEarly, *thread.lastWait[mbarrier], &event, cell.turn - 1);
+          return fail(Fault::PassesEarly, *thread.lastWait[mbarrier], &event, cell.round - 1);
       }
-      return fail(Fault::ReadsEarly, event, write.event, cell.turn - 1);
+      return fail(Fault::ReadsEarly, event, write.event, cell.round - 1);
     }
     auto same = std::ranges::find_if(cell.reads, [&](const Access &other) {
       return other.over.component == access.over.component;
@@ -250,18 +250,18 @@ void ChannelRun::write(Thread &thread, const Event &event) {
                         });
     for (const Access &read : cell.reads)
       if (!knows(thread.knows, read.over.component, read.over.time))
-        return shared ? fail(Fault::ReadsEarly, *read.event, &event, cell.turn - 1)
-                      : fail(Fault::Overwrites, event, read.event, cell.turn);
+        return shared ? fail(Fault::ReadsEarly, *read.event, &event, cell.round - 1)
+                      : fail(Fault::Overwrites, event, read.event, cell.round);
     if (!shared) {
       for (const Access &before : cell.writes) {
         if (!knows(thread.knows, before.over.component, before.over.time))
-          return fail(Fault::Overwrites, event, before.event, cell.turn);
+          return fail(Fault::Overwrites, event, before.event, cell.round);
         if (event.byProxy && !knows(thread.knows, before.overSeen.component, before.overSeen.time))
-          return fail(Fault::Hidden, event, before.event, cell.turn);
+          return fail(Fault::Hidden, event, before.event, cell.round);
       }
       cell.writes.clear();
       cell.reads.clear();
-      cell.turn = cell.owner == event.owner ? cell.turn + 1 : 1;
+      cell.round = cell.owner == event.owner ? cell.round + 1 : 1;
     }
     cell.fill = &event;
     cell.owner = event.owner;
@@ -347,7 +347,7 @@ std::optional<uint32_t> ChannelRun::barrierOf(const Thread &thread, const Event 
   return event.mbarrier + !isFirst;
 }
 
-/// Nobody may come for the next turn while he may still be counted for this one.
+/// No thread may arrive for the next use while it may still be counted for this one.
 void ChannelRun::arriveAtNamed(Thread &thread, const Event &event) {
   const std::optional<uint32_t> number = barrierOf(thread, event);
   if (!number)
@@ -355,11 +355,11 @@ void ChannelRun::arriveAtNamed(Thread &thread, const Event &event) {
   NamedBarrier &barrier = named[*number];
   const uint32_t component = componentOfNamed(*number), over = latest(component);
   if (!knows(thread.knows, component, over) || event.amount > barrier.missing ||
-      thread.turns[*number] > over)
+      thread.uses[*number] > over)
     return fail(Fault::ArrivesEarly, event, barrier.last, over);
   learn(barrier.gathered, thread.knows);
   barrier.last = &event;
-  thread.turns[*number] = over + 1;
+  thread.uses[*number] = over + 1;
   barrier.missing -= uint32_t(event.amount);
   if (barrier.missing != 0)
     return;
@@ -373,10 +373,10 @@ bool ChannelRun::waitAtNamed(Thread &thread, const Event &event) {
   if (!number)
     return true;
   const NamedBarrier &barrier = named[*number];
-  const uint32_t turn = thread.turns[*number];
-  if (barrier.released.size() < turn)
+  const uint32_t use = thread.uses[*number];
+  if (barrier.released.size() < use)
     return false;
-  learn(thread.knows, barrier.released[turn - 1]);
+  learn(thread.knows, barrier.released[use - 1]);
   return true;
 }
 
@@ -408,7 +408,7 @@ void ChannelRun::finish() {
           std::ranges::none_of(threads, [&](const Thread &thread) {
             return knows(thread.knows, write.over.component, write.over.time);
           }))
-        return fail(Fault::Abandoned, *write.event, nullptr, cell.turn - 1);
+        return fail(Fault::Abandoned, *write.event, nullptr, cell.round - 1);
 }
 
 uint32_t ChannelRun::latest(uint32_t component) const {
@@ -453,7 +453,7 @@ void ChannelRun::mark(Thread &thread) {
   for (uint32_t i = 0; i < named.size(); ++i) {
     state.push_back(named[i].missing);
     for (const Thread &other : threads)
-      state.push_back(int64_t(other.turns[i]) - latest(componentOfNamed(i)));
+      state.push_back(int64_t(other.uses[i]) - latest(componentOfNamed(i)));
   }
   for (const Mbarrier &mbarrier : mbarriers) {
     state.insert(state.end(), {mbarrier.completed % 2, mbarrier.pending, mbarrier.bytes});

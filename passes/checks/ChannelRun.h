@@ -92,7 +92,7 @@ public:
     Event at;
     std::optional<Event> other;
     int64_t bytes = 0;
-    uint32_t turn = 0; ///< how often the cells, or the phase, had been used before
+    uint32_t round = 0; ///< how often the cells, or the phase, had been used before
   };
 
   /// `arrivals`: for each mbarrier, how many complete a phase. `warps`: for each named barrier, how
@@ -124,7 +124,7 @@ private:
   struct Cell {
     const void *owner = nullptr; ///< of what was written last
     const Event *fill = nullptr; ///< that wrote it last, which several threads may share in
-    uint32_t turn = 0;
+    uint32_t round = 0;
     std::vector<Access> writes, reads; ///< of the last fill
   };
   struct Mbarrier {
@@ -139,7 +139,7 @@ private:
   struct NamedBarrier {
     uint32_t missing = 0;
     Knowledge gathered;
-    std::vector<Knowledge> released; ///< by turn
+    std::vector<Knowledge> released; ///< by use
     const Event *last = nullptr;
   };
   struct Thread {
@@ -151,7 +151,7 @@ private:
     uint32_t closed[2] = {};
     std::vector<bool> passedAtOnce; ///< by mbarrier: the last wait learnt nothing
     std::vector<const Event *> lastWait;
-    std::vector<uint32_t> turns; ///< by named barrier: those until the one it came for last is over
+    std::vector<uint32_t> uses; ///< by named barrier: those until the one it arrived for is over
   };
 
   bool step(uint32_t thread);
@@ -181,7 +181,7 @@ private:
   }
   uint32_t latest(uint32_t component) const;
   Access accessBy(const Thread &thread, const Event &event) const;
-  void fail(Fault::Kind kind, const Event &at, const Event *other = nullptr, uint32_t turn = 0,
+  void fail(Fault::Kind kind, const Event &at, const Event *other = nullptr, uint32_t round = 0,
             int64_t bytes = 0);
 
   const uint32_t numCells;

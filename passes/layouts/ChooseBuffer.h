@@ -17,9 +17,9 @@ struct BufferReaders {
 };
 
 /// As descriptors say where an instruction reads it itself. Else rows of vectors as the writer
-/// has them, swizzled for all who read it, and for the writer, which copies `copied` elements at
-/// once, or as many as there are together. Vectors that leave room for a swizzle are shorter than
-/// others, where some reader has no use for those.
+/// has them, swizzled for all readers and for the writer, which copies `copied` elements at once,
+/// or as many as there are together. Narrower vectors leave more bits to swizzle; they are used
+/// where a reader gains nothing from wide ones.
 cta::BufferType chooseBuffer(mlir::RankedTensorType type, const BufferReaders &tile,
                              const Target &target, std::optional<unsigned> copied = std::nullopt);
 

@@ -100,8 +100,8 @@ void unroll(scf::ForOp loop, int64_t factor) {
   loop->setAttr(hints::unroll, builder.getI32IntegerAttr(1));
 }
 
-/// Says of every hint that nothing acts upon that this is so.
-void tellOfIgnored(scf::ForOp loop) {
+/// Reports hints that nothing acts on.
+void reportIgnored(scf::ForOp loop) {
   static constexpr std::pair<StringLiteral, const char *> ignored[] = {
       {hints::flatten, "flatten: nested loops stay nested"},
       {hints::warpSpecialize, "warp_specialize: none of this loop's loads are made by the engine "
@@ -138,7 +138,7 @@ struct UnrollLoops : sectile::impl::UnrollLoopsBase<UnrollLoops> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
-      tellOfIgnored(loop);
+      reportIgnored(loop);
       auto factor = loop->getAttrOfType<IntegerAttr>(hints::unroll);
       if (factor && factor.getInt() > 1 && fits(loop, factor.getInt()))
         unroll(loop, factor.getInt());
