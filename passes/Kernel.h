@@ -35,7 +35,7 @@ bool hasChannelsByHand(mlir::func::FuncOp kernel);
 /// has channels by hand or named barriers, and else the compiler's own.
 mlir::InFlightDiagnostic channelError(mlir::Operation *op);
 
-/// How many uses of a channel are under way in this kernel's pipelined loops: 3 when it does not
+/// How many uses of a channel are in flight in this kernel's pipelined loops: 3 when it does not
 /// say.
 unsigned stagesOf(mlir::func::FuncOp kernel);
 

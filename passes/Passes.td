@@ -1,4 +1,4 @@
-// The passes from tile IR to placed cta IR, one file each; passes/Pipelines.cpp has their order.
+// The passes from tile IR to placed cta IR, one file each, in the rooms of passes/; passes/Pipelines.cpp has their order.
 #ifndef SECTILE_PASSES
 #define SECTILE_PASSES
 
@@ -94,10 +94,10 @@ def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
 }
 
 def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
-  let summary = "scale and add what a dot gives an iteration later, beside the next dot";
+  let summary = "scale and add what a dot gives an iteration later, while the next dot runs";
   let description = [{
-    Takes loops whose copies warps of their own are to make (`cta.warp_specialize`), with one dot whose instruction runs beside its
-    threads and begins with zeros, and whose result is only cast, multiplied and added to what the loop carries. What is multiplied is
+    Takes loops whose copies a producer partition shall make (`cta.warp_specialize`), with one dot whose instruction is asynchronous
+    and begins with zeros, and whose result is only cast, multiplied and added to what the loop carries. What is multiplied is
     carried to the next iteration, the first of which adds zeros, and the last result is added after the loop. Asks for four iterations
     at once. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
   }];
@@ -120,24 +120,23 @@ def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
   let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
   let description = [{
     Expects channels whose uses come in order on every path. Acquire and wait become buffers of the ring. Where
-    asynchronous copies fill it, commit closes a group of them, and a wait leaves those under way that were closed after its own, on the
-    path with the fewest. Dots in flight become dots. Afterwards channels are plain memory. Barriers are left to
+    asynchronous copies fill it, commit closes a group of them, and each wait becomes `async_wait n`, where n is the smallest
+    number of groups committed after the awaited one on any path. Dots in flight become dots. Afterwards channels are plain memory. Barriers are left to
     `insert-barriers`. Refuses what breaks the protocol of channels, which is a mistake of the compiler.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
-  let summary = "let a loop's dots be in flight beside what does not need their sums";
+  let summary = "let a loop's dots be in flight while it does what does not need their sums";
   let description = [{
-    Takes dots of a loop's body that run beside their threads, and waits for each as late as what it gives and reads
-    allows. Sums that the loop carries from one iteration to the next and does nothing else with are waited for after
+    Takes asynchronous dots of a loop's body, and waits for each as late as what it gives and reads allows. Sums that the loop carries from one iteration to the next and does nothing else with are waited for after
     the loop. At the end of an iteration one of each is in flight; what the ones before read may be overwritten in the
     next iteration. Sums that the loop also rescales are waited for in the next iteration, and with them a result that
     the loop carries on. Leaves dots alone whose operands are overwritten while they are in flight: rings in which
-    copies fill the buffer that was read last. In loops whose copies other warps make, and where no dot stays in flight
-    over the end of an iteration, a dot is waited for before its sums are first used in its own, if there is something
-    to do until then; dots that were started behind it stay in flight. Expects channels that are lowered.
+    copies fill the buffer that was read last. In loops whose copies a producer partition makes, and where no dot stays
+    in flight over the end of an iteration, a dot is waited for before its sums are first used in its own, if there is something
+    to do until then; dots that were started after it stay in flight. Expects channels that are lowered.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
@@ -155,16 +154,16 @@ def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
 }
 
 def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
-  let summary = "let warps of their own have the engine make copies";
+  let summary = "let a producer partition have the engine make copies";
   let description = [{
-    Moves copies into channels between warps, and the waits until their slots are empty, to a `cta.partition`, with the loops
+    Moves copies into channels between partitions, and the waits for their empty slots, to a `cta.partition`, with the loops
     and scalars that they need. Channels, mbarriers and scalars come before it. Expects views that are lowered.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect", "::mlir::scf::SCFDialect"];
 }
 
 def TakeTurns : Pass<"take-turns", "::mlir::func::FuncOp"> {
-  let summary = "have warpgroups that compute beside their dots start these in turn";
+  let summary = "ping-pong: warpgroups start their dots in turn, and compute while these are in flight";
   let description = [{
     Takes loops of kernels with a partition, all of whose dots are started before the first of them is waited for, in the same
     iteration, and in which no barrier holds the warpgroups together. Without turns nothing but a
@@ -213,7 +212,7 @@ def CheckChannels : Pass<"check-channels", "::mlir::func::FuncOp"> {
 }
 
 def UnrollLoops : Pass<"unroll-loops", "::mlir::func::FuncOp"> {
-  let summary = "repeat the bodies of loops that ask for it, and say which hints have no effect";
+  let summary = "repeat the bodies of loops that ask for it, and report hints that have no effect";
   let description = [{
     Comes last, as what earlier passes found out about a loop holds for any number of its iterations in a row. The
     iterations that are left over run in a loop of their own. A remark says of each hint that has no effect why. Refuses

@@ -3,9 +3,9 @@
 #include "codegen/common/SharedTile.h"
 #include "codegen/common/Words.h"
 #include "ir/layout/TensorBoxes.h"
-#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/partitions/Partitions.h"
 
 using namespace mlir;
 
@@ -184,15 +184,15 @@ void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op) {
                              emitter.scalar(op.getParity()));
 }
 
-/// Whether lanes read what is handed back, each for itself. Matrix instructions that read shared
+/// Whether lanes read what is released, each for itself. Matrix instructions that read shared
 /// memory have done so for all lanes once these have waited for them.
 static bool isReadByLanes(cta::MbarrierArriveOp arrive, const Target &target) {
-  Operation *side = partitionOf(arrive);
+  Operation *partition = partitionOf(arrive);
   auto isRead = [&](auto &self, Value buffer) -> bool {
     return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
       if (auto permute = dyn_cast<cta::PermuteBufferOp>(user))
         return self(self, permute.getResult());
-      return partitionOf(user) == side && !isThroughProxy(user, target) &&
+      return partitionOf(user) == partition && !isThroughProxy(user, target) &&
              llvm::any_of(bufferAccesses(user), [](const BufferAccess &access) {
                return access.kind == BufferAccess::Read;
              });

@@ -3,7 +3,7 @@
 #include "codegen/common/Fragments.h"
 #include "codegen/common/SmallFloats.h"
 #include "ir/MmaElements.h"
-#include "passes/LayoutRules.h"
+#include "passes/analysis/LayoutRules.h"
 
 using namespace mlir;
 

@@ -1,7 +1,7 @@
 // The module around the kernels.
 #include "codegen/common/Emitter.h"
 #include "codegen/common/KernelEmitter.h"
-#include "passes/Check.h"
+#include "passes/checks/Check.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/TargetParser/Triple.h"
 

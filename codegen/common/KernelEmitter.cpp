@@ -8,10 +8,10 @@
 #include "codegen/common/SmallFloats.h"
 #include "ir/Symbol.h"
 #include "passes/Kernel.h"
-#include "passes/LoopHints.h"
-#include "passes/Partitions.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/loops/LoopHints.h"
+#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -88,7 +88,7 @@ LogicalResult KernelEmitter::run() {
 /// The first barrier's number that is for a partition.
 static constexpr unsigned firstPartitionBarrier = 2;
 
-/// What comes behind it is for the others: further partitions, and the kernel's own warps.
+/// What comes after it is for further partitions and for the main one.
 LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
   if (op->getParentOp() != source || (op.getComputes() && op.getWarps() != warps))
     return op.emitError("is no partition of this kernel");
@@ -106,7 +106,7 @@ LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
   if (!counts.empty())
     setRegisters(counts[0]);
   if (op.getComputes()) {
-    if (failed(emitSide(op, index)))
+    if (failed(emitComputing(op, index)))
       return failure();
     b.CreateBr(end);
   } else {
@@ -126,13 +126,13 @@ LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
     return success();
   if (!counts.empty())
     setRegisters(counts[1]);
-  side = 1;
+  ownBarrier = 1;
   return success();
 }
 
 /// All warps of a partition, as a block of their own. What is known of a thread's place is that of
 /// other threads there.
-LogicalResult KernelEmitter::emitSide(cta::PartitionOp op, llvm::Value *index) {
+LogicalResult KernelEmitter::emitComputing(cta::PartitionOp op, llvm::Value *index) {
   auto *body = llvm::BasicBlock::Create(b.getContext(), "partition.body", kernel);
   llvm::Value *const outerThread = std::exchange(thread, index);
   llvm::Value *const outerLane = std::exchange(lane, nullptr);
@@ -142,8 +142,8 @@ LogicalResult KernelEmitter::emitSide(cta::PartitionOp op, llvm::Value *index) {
   threadParts.clear();
   combined.clear();
   const SmallVector<cta::PartitionOp> computing = computingPartitionsOf(source);
-  const unsigned outerSide = side;
-  side = firstPartitionBarrier + unsigned(llvm::find(computing, op) - computing.begin());
+  const unsigned outerBarrier = ownBarrier;
+  ownBarrier = firstPartitionBarrier + unsigned(llvm::find(computing, op) - computing.begin());
   entry.SetInsertPoint(b.CreateBr(body));
   b.SetInsertPoint(body);
   LogicalResult result = emitBlock(op.getBody().front());
@@ -152,7 +152,7 @@ LogicalResult KernelEmitter::emitSide(cta::PartitionOp op, llvm::Value *index) {
   entry.restoreIP(outerEntry);
   threadParts = std::move(outerParts);
   combined = std::move(outerCombined);
-  side = outerSide;
+  ownBarrier = outerBarrier;
   return result;
 }
 
@@ -163,8 +163,8 @@ void KernelEmitter::setRegisters(unsigned count) {
 }
 
 LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
-  if (side == 0 || forOneThread)
-    return op.emitError("is no barrier of sides that compute");
+  if (ownBarrier == 0 || forOneThread)
+    return op.emitError("is no barrier of computing partitions");
   const unsigned number =
       firstPartitionBarrier + unsigned(computingPartitionsOf(source).size()) + op.getNumber();
   const unsigned threads = op.getWarps() * target.warpSize;

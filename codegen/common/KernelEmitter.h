@@ -43,14 +43,16 @@ public:
   const TargetHooks &hooks;
   const Target &target;
 
-  /// Of each side: the kernel's own, and each partition that computes.
+  /// Of each computing partition, the main one included.
   unsigned numThreads() const { return warps * target.warpSize; }
-  /// All threads of the side meet: TargetHooks::barrier.
-  void barrier() { hooks.barrier(b, side ? numThreads() : 0, b.getInt32(side)); }
-  void memoryBarrier() { hooks.memoryBarrier(b, side ? numThreads() : 0, b.getInt32(side)); }
+  /// All threads of the partition meet: TargetHooks::barrier.
+  void barrier() { hooks.barrier(b, ownBarrier ? numThreads() : 0, b.getInt32(ownBarrier)); }
+  void memoryBarrier() {
+    hooks.memoryBarrier(b, ownBarrier ? numThreads() : 0, b.getInt32(ownBarrier));
+  }
   /// Whether what is emitted is for one thread.
   bool isForOneThread() const { return forOneThread; }
-  /// On the side that is emitted, from 0.
+  /// In the partition that is emitted, from 0.
   llvm::Value *threadIndex() const { return thread; }
   llvm::Value *laneIndex();
 
@@ -152,7 +154,7 @@ private:
   void emitIf(mlir::scf::IfOp op, bool &ok);
   void emitWhile(mlir::scf::WhileOp op, bool &ok);
   mlir::LogicalResult emitPartition(cta::PartitionOp op);
-  mlir::LogicalResult emitSide(cta::PartitionOp op, llvm::Value *index);
+  mlir::LogicalResult emitComputing(cta::PartitionOp op, llvm::Value *index);
   void setRegisters(unsigned count);
   mlir::LogicalResult emitNamedBarrier(tile::NamedBarrierOp op);
 
@@ -163,14 +165,14 @@ private:
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;
   /// The number of the barrier at which the threads meet: 0 is for all of a block, 1 for the
-  /// kernel's own warps behind its partitions, and from 2 on for partitions.
-  unsigned side = 0;
+  /// main partition where there are others, and from 2 on for these.
+  unsigned ownBarrier = 0;
   bool forOneThread = false;
   llvm::Function *kernel = nullptr;
   functions::ReducedAngles angles;
   llvm::Value *thread = nullptr;
   llvm::Value *lane = nullptr;
-  /// At the end of the block that the side begins with: for what depends on the thread only.
+  /// At the end of the block that the partition begins with: for what depends on the thread only.
   llvm::IRBuilder<> entry;
   KernelDebugInfo debug;
   llvm::DenseMap<mlir::Value, Registers> values;

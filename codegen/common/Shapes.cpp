@@ -1,6 +1,6 @@
 // Operations on shapes: registers change their names, nothing moves.
 #include "codegen/common/Conversions.h"
-#include "passes/LayoutRules.h"
+#include "passes/analysis/LayoutRules.h"
 
 using namespace mlir;
 

@@ -61,7 +61,7 @@ public:
       b.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
   }
 
-  // It orders all memory.
+  // `bar.sync` orders global memory as well.
   void memoryBarrier(IRBuilder<> &b, unsigned threads, Value *number) const override {
     barrier(b, threads, number);
   }

@@ -60,7 +60,7 @@ enum class Certainty {
   /// Holds if promises are true.
   always,
   /// What to expect: the places that a number is taken apart into by an extent that is not known
-  /// are neighbours but where a row ends, numbers up to 16 apart still lie close by, and what is
+  /// are neighbours except at row ends, numbers up to 16 apart still lie close by, and what is
   /// divided is not negative.
   mostly
 };

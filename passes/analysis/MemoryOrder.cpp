@@ -61,7 +61,7 @@ MemoryOrder memoryOrderOf(Operation *op) {
     return {.releases = true, .acquires = true};
   if (isa<tile::WaitDependenciesOp>(op))
     return {.awaitsLaunches = true};
-  // Nothing orders what sides do to global memory, so a barrier of theirs is none of it.
+  // Nothing orders what partitions do to global memory, so their named barriers do not either.
   if (writesNothing(op) || isa<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp,
                                cta::TensorStoreOp, cta::TensorStoreBlockOp>(op))
     return {};

@@ -9,7 +9,7 @@ namespace sectile {
 
 class AddressAnalysis;
 
-/// What an operation orders beside its own access, without the operations in it.
+/// What an operation orders besides its own access, without the operations in it.
 struct MemoryOrder {
   /// Accesses before it are done by then: others may learn that they are.
   bool releases = false;

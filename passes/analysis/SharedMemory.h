@@ -41,8 +41,8 @@ bool isDoneOnce(mlir::Operation *op);
 /// For operations that are done once; those have one result.
 SharingPlan sharingPlanOf(mlir::Operation *op);
 
-/// How a scan runs, and where in its scratch the totals of each source begin. Nothing when the
-/// layout is none for scans.
+/// How a scan runs, and where in its scratch the totals of each source begin. Nothing when this
+/// layout cannot be scanned.
 struct ScanScratch {
   ScanPlan plan;
   llvm::SmallVector<int64_t, 2> offsets;

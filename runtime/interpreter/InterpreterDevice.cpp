@@ -7,7 +7,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "passes/Check.h"
+#include "passes/checks/Check.h"
 #include "runtime/interpreter/Watching.h"
 #include <cstring>
 

@@ -16,6 +16,10 @@ DIRECT = {
     "autotune": ["runtime"],
     "kernels": ["autotune", "runtime", "dsl"],
 }
+# Rooms of a folder: each may include itself, the folder's own files, and rooms that stand before it.
+ROOMS = {
+    "passes": ["analysis", "checks", "language", "layouts", "partitions", "memory", "loops", "channels"],
+}
 FOREIGN = re.compile(r'#\s*include\s*[<"](llvm|llvm-c|mlir|mlir-c|lld|cuda|hip|nvrtc|rocm)\b')
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 LONGEST = 900
@@ -26,6 +30,26 @@ def allowed(folder):
     for other in DIRECT[folder]:
         found |= allowed(other)
     return found
+
+
+def room_of(path):
+    """How many rooms a file may include besides the folder's own files; 0 for these."""
+    top, *parts = path.split("/")
+    rooms = ROOMS[top]
+    if len(parts) == 1:
+        return 0
+    return rooms.index(parts[0]) + 1 if parts[0] in rooms else None
+
+
+def check_rooms(path, text):
+    top = path.split("/", 1)[0]
+    room = room_of(path)
+    if room is None:
+        yield f"{path}: {top}/ has no such room"
+        return
+    for name in INCLUDE.findall(text):
+        if name.startswith(top + "/") and (room_of(name) or 0) > room:
+            yield f"{path}: includes {name}, whose room comes later in {top}/"
 
 
 def comment_start(path):
@@ -57,6 +81,8 @@ def check(files):
                 target = public.get(name) or name.split("/", 1)[0]
                 if (target in DIRECT or target in ("tools", "tests", "bench")) and target not in allowed(top):
                     complaints.append(f"{path}: includes {name}, but {top}/ may not include {target}/")
+            if top in ROOMS:
+                complaints.extend(check_rooms(path, text))
     return complaints
 
 

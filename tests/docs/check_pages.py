@@ -1,7 +1,8 @@
 # The pages hold together: check_pages.py ROOT [--wrap]
 # Each row of a table has its header's cells and no text hangs at a table; links and their anchors
 # exist; names of Sectile, headers, macros, variables of the environment and files in backticks and in
-# blocks of C++ are there; docs/README.md links every page; no line is longer than LIMIT (rows of tables may be).
+# blocks of C++ are there; docs/README.md links every page, and a page of passes/ names the files of its folder; no line is longer than
+# LIMIT (rows of tables may be).
 # --wrap wraps longer lines first.
 import functools
 import os
@@ -235,7 +236,8 @@ def main(root, rewrap):
         file = root / path
         return file.read_text() if file.suffix == ".md" and file.exists() else (file.exists() or None)
 
-    pages = sorted(str(page.relative_to(root)) for page in [*root.glob("*.md"), *(root / "docs").rglob("*.md")])
+    pages = sorted(str(page.relative_to(root)) for folder in ("docs", "passes") for page in (root / folder).rglob("*.md"))
+    pages = sorted(page.name for page in root.glob("*.md")) + pages
     found = []
     for path in pages:
         text = read(path)
@@ -251,6 +253,10 @@ def main(root, rewrap):
     index = (root / "docs/README.md").read_text()
     found += [f"docs/README.md: no link to {path}" for path in pages
               if path.startswith("docs/") and path != "docs/README.md" and f"]({path.removeprefix('docs/')})" not in index]
+    for path in pages:
+        if path.startswith("passes/"):
+            found += [f"{path}: does not name {file.name}" for file in sorted((root / path).parent.glob("*.*"))
+                      if file.suffix in (".h", ".cpp", ".td") and file.stem not in re.findall(r"\w+", read(path))]
     print("\n".join(found) or f"{len(pages)} pages")
     return int(bool(found) or len(pages) < 30)
 

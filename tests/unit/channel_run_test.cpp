@@ -1,6 +1,7 @@
-// Parties that pass buffers to each other, as programs of events: right ones run for any number of
-// iterations, and each mistake is found for its own reason, whatever the order of the parties.
-#include "passes/analysis/ChannelRun.h"
+// Partitions that pass buffers to each other, as programs of events: right ones run for any number
+// of iterations, and each mistake is found for its own reason, whatever the order of the
+// partitions.
+#include "passes/checks/ChannelRun.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <initializer_list>
@@ -15,14 +16,14 @@ namespace {
 
 using Event = ChannelRun::Event;
 using Fault = ChannelRun::Fault;
-using Party = ChannelRun::Party;
+using Partition = ChannelRun::Partition;
 
-constexpr uint32_t depth = 3, bytes = 1024, mathParties = 2;
+constexpr uint32_t depth = 3, bytes = 1024, mathPartitions = 2;
 // Cells: a slot each, then the mbarriers that say that one is full, and that one is empty.
 constexpr uint32_t full = depth, empty = 2 * depth, numCells = 3 * depth;
 
 /// The programs of a ring that a producer of one thread has filled by the engine, and that threads
-/// of several parties read, as each test breaks them.
+/// of several partitions read, as each test breaks them.
 struct Ring {
   uint32_t slots = depth;
   uint32_t trips = 0;
@@ -30,7 +31,7 @@ struct Ring {
   bool waits = true, waitsForEmpty = true;
   int64_t expected = bytes;
   std::optional<int64_t> fullParity, emptyParity;
-  uint32_t emptyArrivals = 2 * mathParties; ///< two threads stand for a party's
+  uint32_t emptyArrivals = 2 * mathPartitions; ///< two threads stand for a partition's
   std::optional<uint32_t> produced;
 
   static Event at(Event::Kind kind, uint32_t cell, uint32_t mbarrier, int64_t amount,
@@ -48,58 +49,58 @@ struct Ring {
   }
   static Event meet() {
     Event event;
-    event.kind = Event::Meet;
+    event.kind = Event::SyncBlock;
     return event;
   }
 
-  Party producer() const {
-    Party party;
-    party.alone = true;
+  Partition producer() const {
+    Partition partition;
+    partition.singleThread = true;
     for (uint32_t i = 0; i < 2 * depth; ++i)
-      party.program.push_back(at(Event::MadePhases, full + i, i, 0, 0));
-    party.program.push_back(meet());
+      partition.program.push_back(at(Event::InitMbarrier, full + i, i, 0, 0));
+    partition.program.push_back(meet());
     for (uint32_t use = 0; use < produced.value_or(trips); ++use) {
       const uint32_t slot = use % slots, turn = use / slots;
-      party.program.push_back(mark());
+      partition.program.push_back(mark());
       if (waitsForEmpty)
-        party.program.push_back(at(Event::WaitPhase, empty + slot, depth + slot,
-                                   emptyParity.value_or((turn + 1) % 2), use));
-      party.program.push_back(at(Event::Arrive, full + slot, slot, expected, use));
+        partition.program.push_back(at(Event::WaitPhase, empty + slot, depth + slot,
+                                       emptyParity.value_or((turn + 1) % 2), use));
+      partition.program.push_back(at(Event::Arrive, full + slot, slot, expected, use));
       Event copy = at(Event::EngineWrite, slot, slot, bytes, use);
       copy.byProxy = true;
-      party.program.push_back(copy);
+      partition.program.push_back(copy);
     }
-    return party;
+    return partition;
   }
-  Party math() const {
-    Party party;
-    party.program.push_back(meet());
+  Partition math() const {
+    Partition partition;
+    partition.program.push_back(meet());
     for (uint32_t use = 0; use < trips; ++use) {
       const uint32_t slot = use % slots, turn = use / slots;
-      party.program.push_back(mark());
+      partition.program.push_back(mark());
       if (waits)
-        party.program.push_back(
+        partition.program.push_back(
             at(Event::WaitPhase, full + slot, slot, fullParity.value_or(turn % 2), use));
       const Event release = at(Event::Arrive, empty + slot, depth + slot, 0, use);
       if (releases && releasesEarly)
-        party.program.push_back(release);
+        partition.program.push_back(release);
       Event read = at(readsInFlight ? Event::QueuedRead : Event::Read, slot, 0, 0, use);
       read.queue = ChannelRun::Dots;
       read.byProxy = readsInFlight;
-      party.program.push_back(read);
+      partition.program.push_back(read);
       if (readsInFlight) {
         Event close, await;
         close.kind = Event::CloseGroup;
         await.kind = Event::AwaitGroups;
         close.queue = await.queue = ChannelRun::Dots;
-        party.program.push_back(close);
+        partition.program.push_back(close);
         if (awaitsDots)
-          party.program.push_back(await);
+          partition.program.push_back(await);
       }
       if (releases && !releasesEarly)
-        party.program.push_back(release);
+        partition.program.push_back(release);
     }
-    return party;
+    return partition;
   }
   std::vector<uint32_t> arrivals() const {
     std::vector<uint32_t> counts(depth, 1);
@@ -107,23 +108,23 @@ struct Ring {
     return counts;
   }
 
-  /// The first fault of runs of 0, 1, 2, … iterations until they repeat. All orders of the parties
-  /// give one or none; which is met first may depend on the order.
+  /// The first fault of runs of 0, 1, 2, … iterations until they repeat. All orders of the
+  /// partitions give one or none; which is met first may depend on the order.
   std::optional<Fault> fault() {
     for (trips = 0; trips < 64; ++trips) {
-      std::vector<Party> parties{producer()};
-      for (uint32_t i = 0; i < mathParties; ++i)
-        parties.push_back(math());
+      std::vector<Partition> partitions{producer()};
+      for (uint32_t i = 0; i < mathPartitions; ++i)
+        partitions.push_back(math());
       std::optional<Fault> first;
       bool repeats = true;
-      for (uint32_t order = 0; order <= mathParties; ++order) {
+      for (uint32_t order = 0; order <= mathPartitions; ++order) {
         ChannelRun run(numCells, arrivals());
-        std::optional<Fault> found = run.run(parties);
+        std::optional<Fault> found = run.run(partitions);
         if (order == 0)
           first = found;
         EXPECT_EQ(found.has_value(), first.has_value()) << order << " of " << trips;
         repeats &= run.repeats(depth);
-        std::ranges::rotate(parties, parties.begin() + 1);
+        std::ranges::rotate(partitions, partitions.begin() + 1);
       }
       if (first || repeats)
         return first;
@@ -133,7 +134,7 @@ struct Ring {
   }
 };
 
-TEST(ChannelRun, PartiesPassOnASlot) {
+TEST(ChannelRun, PartitionsPassOnASlot) {
   Ring ring;
   EXPECT_FALSE(ring.fault());
   EXPECT_GT(ring.trips, 2 * depth);
@@ -178,7 +179,7 @@ TEST(ChannelRun, NeverReleased) {
 
 TEST(ChannelRun, ReleasedByTooFew) {
   Ring ring;
-  ring.emptyArrivals = 2 * mathParties + 1;
+  ring.emptyArrivals = 2 * mathPartitions + 1;
   EXPECT_EQ(foundIn(ring), Found(Fault::Deadlock, depth));
 }
 
@@ -229,9 +230,9 @@ TEST(ChannelRun, OneUseMoreIsReadThanIsFilled) {
   Ring ring;
   ring.trips = 2;
   ring.produced = 1;
-  const std::vector<Party> parties{ring.producer(), ring.math(), ring.math()};
+  const std::vector<Partition> partitions{ring.producer(), ring.math(), ring.math()};
   ChannelRun run(numCells, ring.arrivals());
-  std::optional<Fault> found = run.run(parties);
+  std::optional<Fault> found = run.run(partitions);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, Fault::Deadlock);
   EXPECT_EQ(found->at.iteration, 1u);
@@ -242,23 +243,24 @@ TEST(ChannelRun, OneUseMoreIsFilledThanIsRead) {
   Ring ring;
   ring.trips = 1;
   ring.produced = 2;
-  const std::vector<Party> parties{ring.producer(), ring.math(), ring.math()};
+  const std::vector<Partition> partitions{ring.producer(), ring.math(), ring.math()};
   ChannelRun run(numCells, ring.arrivals());
-  std::optional<Fault> found = run.run(parties);
+  std::optional<Fault> found = run.run(partitions);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, Fault::Abandoned);
 }
 
 TEST(ChannelRun, TheSameBytesOfAnother) {
-  Party party;
-  for (Event::Kind kind : {Event::Write, Event::Meet, Event::Write, Event::Meet, Event::Read})
-    party.program.push_back(Ring::at(kind, 0, 0, 0, 0));
+  Partition partition;
+  for (Event::Kind kind :
+       {Event::Write, Event::SyncBlock, Event::Write, Event::SyncBlock, Event::Read})
+    partition.program.push_back(Ring::at(kind, 0, 0, 0, 0));
   const char another = 0;
-  party.program[2].owner = &another;
+  partition.program[2].owner = &another;
   ChannelRun run(depth, {});
-  EXPECT_TRUE(isOneOf(run.run({&party, 1}), {Fault::Replaced}));
-  party.program[4].owner = &another;
-  EXPECT_FALSE(run.run({&party, 1}));
+  EXPECT_TRUE(isOneOf(run.run({&partition, 1}), {Fault::Replaced}));
+  partition.program[4].owner = &another;
+  EXPECT_FALSE(run.run({&partition, 1}));
 }
 
 //===-- All interleavings, of small programs
@@ -269,12 +271,12 @@ TEST(ChannelRun, TheSameBytesOfAnother) {
 /// nothing has written, more arrive than a phase takes, or nobody can go on.
 class Interleavings {
 public:
-  Interleavings(const std::vector<Party> &parties, const std::vector<uint32_t> &arrivals)
+  Interleavings(const std::vector<Partition> &partitions, const std::vector<uint32_t> &arrivals)
       : arrivals(arrivals) {
-    for (const Party &party : parties)
+    for (const Partition &partition : partitions)
       for (bool first : {true, false})
-        if (first || !party.alone)
-          threads.push_back({&party.program, first});
+        if (first || !partition.singleThread)
+          threads.push_back({&partition.program, first});
   }
 
   bool areFaulty() {
@@ -319,7 +321,7 @@ private:
     const auto &[program, first] = threads[thread];
     size_t &next = state.next[thread];
     while (next < program->size() &&
-           ((*program)[next].kind == Event::Mark || (*program)[next].kind == Event::MadePhases))
+           ((*program)[next].kind == Event::Mark || (*program)[next].kind == Event::InitMbarrier))
       ++next;
     return next < program->size() ? &(*program)[next] : nullptr;
   }
@@ -342,7 +344,7 @@ private:
     }
     bool goesOn = false;
     const bool allMeet = std::ranges::all_of(
-        next, [](const Event *event) { return event && event->kind == Event::Meet; });
+        next, [](const Event *event) { return event && event->kind == Event::SyncBlock; });
     if (allMeet) {
       State after = state;
       for (size_t &at : after.next)
@@ -351,7 +353,7 @@ private:
       visit(after);
     }
     for (size_t i = 0; i < next.size(); ++i) {
-      if (!next[i] || next[i]->kind == Event::Meet)
+      if (!next[i] || next[i]->kind == Event::SyncBlock)
         continue;
       const Event &event = *next[i];
       State after = state;
@@ -398,13 +400,13 @@ TEST(ChannelRun, OneRunStandsForAllInterleavings) {
     Ring ring;
     ring.slots = 1 + below(2);
     ring.trips = 1 + below(3);
-    std::vector<Party> parties{ring.producer(), ring.math()};
+    std::vector<Partition> partitions{ring.producer(), ring.math()};
     const bool alone = below(2);
-    parties[1].alone = alone;
+    partitions[1].singleThread = alone;
     ring.emptyArrivals = alone ? 1 : 2;
     for (uint32_t changes = below(3); changes--;) {
-      std::vector<Event> &program = parties[below(2)].program;
-      const size_t setUp = &program == &parties[0].program ? 2 * depth + 1 : 1;
+      std::vector<Event> &program = partitions[below(2)].program;
+      const size_t setUp = &program == &partitions[0].program ? 2 * depth + 1 : 1;
       if (program.size() < setUp + 2)
         continue;
       const size_t at = setUp + below(program.size() - setUp - 1);
@@ -428,8 +430,8 @@ TEST(ChannelRun, OneRunStandsForAllInterleavings) {
         break;
       }
     }
-    const bool isFaulty = Interleavings(parties, ring.arrivals()).areFaulty();
-    const bool isFound = ChannelRun(numCells, ring.arrivals()).run(parties).has_value();
+    const bool isFaulty = Interleavings(partitions, ring.arrivals()).areFaulty();
+    const bool isFound = ChannelRun(numCells, ring.arrivals()).run(partitions).has_value();
     ASSERT_TRUE(isFound || !isFaulty) << "program " << i;
     faulty += isFaulty;
     right += !isFaulty && !isFound;
@@ -443,7 +445,7 @@ TEST(ChannelRun, OneRunStandsForAllInterleavings) {
   RecordProperty("refused", refused);
 }
 
-//===-- Sides that take turns at named barriers
+//===-- Partitions that take turns at named barriers
 //----------------------------------------------------===//
 
 struct TurnStep {
@@ -453,7 +455,7 @@ struct TurnStep {
 };
 using TurnSteps = std::vector<TurnStep>;
 
-/// Two sides write one cell in turns. A barrier for each counts both of them.
+/// Two partitions write one cell in turns. A barrier for each counts both of them.
 std::vector<TurnSteps> turns(uint32_t trips) {
   std::vector<TurnSteps> sides(2);
   sides[1].push_back({TurnStep::Arrive, 0});
@@ -465,26 +467,26 @@ std::vector<TurnSteps> turns(uint32_t trips) {
 }
 
 std::optional<Fault> runTurns(const std::vector<TurnSteps> &sides) {
-  std::vector<Party> parties;
+  std::vector<Partition> partitions;
   for (const TurnSteps &steps : sides) {
-    Party &party = parties.emplace_back();
-    party.alone = true;
+    Partition &partition = partitions.emplace_back();
+    partition.singleThread = true;
     for (const TurnStep &step : steps) {
       Event event = Ring::at(Event::Write, 0, step.barrier, 1, 0);
       if (step.kind != TurnStep::Write)
-        event.kind = Event::Come;
-      party.program.push_back(event);
+        event.kind = Event::BarrierArrive;
+      partition.program.push_back(event);
       if (step.kind == TurnStep::Sync) {
-        event.kind = Event::AwaitOthers;
-        party.program.push_back(event);
+        event.kind = Event::BarrierWait;
+        partition.program.push_back(event);
       }
     }
   }
-  return ChannelRun(numCells, {}, {1, 1}).run(parties);
+  return ChannelRun(numCells, {}, {1, 1}).run(partitions);
 }
 
-/// Tries every order. Says whether in some order both sides can write next to each other, one comes
-/// to a barrier twice in a turn, or nobody can go on.
+/// Tries every order. Says whether in some order both partitions can write next to each other, one
+/// comes to a barrier twice in a turn, or nobody can go on.
 class TurnInterleavings {
 public:
   explicit TurnInterleavings(const std::vector<TurnSteps> &sides) : sides(sides) {}
@@ -548,7 +550,7 @@ private:
   bool faulty = false;
 };
 
-TEST(ChannelRun, SidesTakeTurns) {
+TEST(ChannelRun, PartitionsTakeTurns) {
   for (uint32_t trips = 0; trips < 5; ++trips)
     EXPECT_FALSE(runTurns(turns(trips))) << trips;
   std::vector<TurnSteps> nobodyBegins = turns(2);
@@ -609,10 +611,10 @@ TEST(ChannelRun, OneRunOfTurnsStandsForAllInterleavings) {
 /// Copies `ahead` uses ahead; each iteration awaits all groups but `pending`, meets, and reads.
 std::optional<Fault> runGroups(uint32_t trips, uint32_t ahead, uint32_t pending, bool meets,
                                bool fences = true) {
-  Party party;
+  Partition partition;
   auto add = [&](Event::Kind kind, uint32_t cell = 0, int64_t amount = 0) -> Event & {
-    Event &event =
-        party.program.emplace_back(Ring::at(kind, cell, 0, amount, uint32_t(party.program.size())));
+    Event &event = partition.program.emplace_back(
+        Ring::at(kind, cell, 0, amount, uint32_t(partition.program.size())));
     return event;
   };
   auto copy = [&](uint32_t use) {
@@ -626,12 +628,12 @@ std::optional<Fault> runGroups(uint32_t trips, uint32_t ahead, uint32_t pending,
     if (fences)
       add(Event::Fence);
     if (meets)
-      add(Event::Meet);
+      add(Event::SyncBlock);
     copy(use + ahead);
     add(Event::Read, use % depth).byProxy = true;
   }
   ChannelRun run(depth, {});
-  return run.run({&party, 1});
+  return run.run({&partition, 1});
 }
 
 TEST(ChannelRun, GroupsOfCopies) {

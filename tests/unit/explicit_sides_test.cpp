@@ -362,7 +362,7 @@ TEST(ExplicitSidesErrors, Barriers) {
 TEST(ExplicitSidesErrors, SharedRings) {
   EXPECT_EQ(errorOf(sharing(64, 32, 32, 2)), "no error");
   EXPECT_THAT(errorOf(sharing(64, 32, 32, 2, /*releases=*/false)),
-              HasSubstr("leaves other numbers of uses under way"));
+              HasSubstr("leaves other numbers of uses in flight"));
   auto copy = [](auto &ring, const In &a) {
     ring.acquire().copy(a.tile(64, 64), 0, 0);
     ring.commit();

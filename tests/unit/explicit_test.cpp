@@ -333,7 +333,7 @@ TEST(ExplicitErrors, UsesOfARing) {
                 ring.acquire();
                 ring.commit();
               }),
-              HasSubstr("this leaves other numbers of uses under way by one path"));
+              HasSubstr("this leaves other numbers of uses in flight by one path"));
   EXPECT_THAT(errorOf([](In a, In b, Out) {
                 Ring ring(2, tileOf(), tileOf());
                 for (int step = 0; step < 3; ++step)

@@ -68,7 +68,7 @@ func.func @runs_dry(%n: i32) {
   %k = cta.channel : !ring
   %0 = cta.acquire %k[%c0] : !ring -> !buffer
   cta.commit %k[%c0] : !ring
-  // expected-error @+1 {{leaves other numbers of uses under way by one path than by another}}
+  // expected-error @+1 {{leaves other numbers of uses in flight by one path than by another}}
   %end = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
     %r = cta.wait %k[%use] : !ring -> !buffer
     cta.release %k[%use] : !ring
@@ -89,7 +89,7 @@ func.func @one_branch(%which: i1) {
   %c0 = arith.constant 0 : i32
   // expected-note @+1 {{of this channel}}
   %k = cta.channel : !ring
-  // expected-error @+1 {{leaves other numbers of uses under way by one path than by another}}
+  // expected-error @+1 {{leaves other numbers of uses in flight by one path than by another}}
   scf.if %which {
     %0 = cta.acquire %k[%c0] : !ring -> !buffer
     cta.commit %k[%c0] : !ring

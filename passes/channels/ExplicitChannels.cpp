@@ -1,0 +1,781 @@
+// Turns the channels, partitions and dots in flight that a kernel states itself into those of the
+// `cta` dialect. What is copied to a slot goes by the copy engine where the target has one and all
+// copies of the kernel allow it, else by asynchronous copies, else through registers.
+#include "ir/MmaElements.h"
+#include "ir/layout/TensorBoxes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/DeadCode.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Clusters.h"
+#include "passes/analysis/ExplicitSlots.h"
+#include "passes/analysis/LayoutRules.h"
+#include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/VectorLength.h"
+#include "passes/checks/Check.h"
+#include "passes/layouts/ChooseBuffer.h"
+#include "passes/loops/FetchAhead.h"
+#include "passes/partitions/Partitions.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_EXPLICITCHANNELS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+
+namespace sectile {
+
+namespace {
+
+/// Who carries what is copied to slots.
+enum class Carrier { Engine, Copies, Registers };
+
+/// One tile of a channel's slots.
+struct SlotTile {
+  SmallVector<tile::FillOp> fills;
+  SmallVector<tile::ReadSlotOp> reads;
+  SmallVector<BufferUse> dots; ///< operands of dots that read it in place
+  BufferReaders readers;
+  cta::BufferType buffer;
+
+  bool isStored() { return fills.front().getStored(); }
+};
+
+/// What a slot is filled with. A tile that layouts were assigned to may be converted on its way.
+Value storedIn(tile::FillOp fill) {
+  Value tile = fill.getTile();
+  while (auto convert = tile.getDefiningOp<cta::ConvertLayoutOp>())
+    tile = convert.getSource();
+  return tile;
+}
+tile::LoadBlockOp blockIn(tile::FillOp fill) {
+  return storedIn(fill).getDefiningOp<tile::LoadBlockOp>();
+}
+
+/// Whether a buffer can be read through other axes: a layout says repeats along one axis alone.
+bool canPermute(ArrayRef<int64_t> shape) {
+  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
+}
+
+/// The operand of a dot as axes of the slot's tile that it is read from: looks through conversions
+/// and permutes. Null where it is read from elsewhere.
+tile::ReadSlotOp readBy(OpOperand &operand, SmallVectorImpl<int32_t> &order) {
+  Value root = operand.get();
+  auto type = dyn_cast<RankedTensorType>(root.getType());
+  if (!type)
+    return nullptr;
+  order.assign(llvm::to_vector(llvm::seq<int32_t>(0, type.getRank())));
+  for (;;) {
+    if (auto convert = root.getDefiningOp<cta::ConvertLayoutOp>()) {
+      root = convert.getSource();
+    } else if (auto permute = root.getDefiningOp<tile::PermuteOp>();
+               permute && canPermute(permute.getType().getShape())) {
+      for (int32_t &axis : order)
+        axis = permute.getOrder()[axis];
+      root = permute.getSource();
+    } else {
+      return root.getDefiningOp<tile::ReadSlotOp>();
+    }
+  }
+}
+
+struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> {
+  void runOnOperation() override {
+    channels.clear();
+    getOperation().walk([&](tile::ChannelOp channel) {
+      channels[channel].resize(channel.getType().getTiles().size());
+    });
+    FailureOr<Target> found = targetOf(getOperation());
+    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
+      return signalPassFailure();
+    target = *found;
+    if (failed(checkUses()) || failed(collect()) || failed(chooseCarrier()) ||
+        failed(makePartitions()))
+      return signalPassFailure();
+    if (failed(findDots()))
+      return signalPassFailure();
+    for (auto &[channel, tiles] : channels)
+      lower(cast<tile::ChannelOp>(channel), tiles);
+    if (failed(startDots()))
+      return signalPassFailure();
+    eraseDeadCode(getOperation());
+  }
+
+  /// What the verifiers of single operations cannot see.
+  LogicalResult checkUses() {
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (BlockArgument argument : block.getArguments())
+            if (isa<tile::ChannelType, tile::SlotType>(argument.getType())) {
+              op->emitError("a loop or a branch cannot choose a channel or a slot: acquire it, or "
+                            "wait for it, where it is used");
+              return WalkResult::interrupt();
+            }
+      if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
+               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp>(op))
+        return WalkResult::advance();
+      for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
+           around = around->getParentOp())
+        if (!isa<scf::ForOp, tile::PartitionOp>(around)) {
+          op->emitError("channels are used, barriers met at, and dots waited for, in loops over "
+                        "sc::range and outside of them, not in branches and loops without a "
+                        "count: every path has to leave as many uses in flight");
+          return WalkResult::interrupt();
+        }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  LogicalResult collect() {
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      if (auto fill = dyn_cast<tile::FillOp>(op)) {
+        auto acquire = fill.getSlot().getDefiningOp<tile::AcquireOp>();
+        if (!acquire || (!fill.getStored() && !blockIn(fill))) {
+          op->emitError(acquire ? "a slot takes a block of a view"
+                                : "copies to a slot that was waited for: acquire one");
+          return WalkResult::interrupt();
+        }
+        if (acquire->getBlock() != op->getBlock()) {
+          op->emitError("a slot is filled where it was acquired, not in a loop or outside of one");
+          return WalkResult::interrupt();
+        }
+        tileOf(acquire.getChannel(), fill.getSlot()).fills.push_back(fill);
+      } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
+        auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
+        if (!wait) {
+          op->emitError("reads a slot that was acquired: what is copied to it is there after a "
+                        "wait for the channel");
+          return WalkResult::interrupt();
+        }
+        tileOf(wait.getChannel(), read.getSlot()).reads.push_back(read);
+      }
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return failure();
+    for (auto &[channel, tiles] : channels)
+      for (SlotTile &tile : tiles) {
+        if (tile.fills.empty())
+          return channel->emitError("nothing is copied to a tile of this channel's slots");
+        for (tile::FillOp fill : tile.fills)
+          if (fill.getStored() != tile.isStored())
+            return fill.emitError("this tile of the channel's slots is copied in one place and "
+                                  "stored in another");
+      }
+    getOperation().walk([&](cta::DotOp dot) {
+      for (unsigned i = 0; i < 2; ++i) {
+        BufferUse use{&dot->getOpOperand(i), {}};
+        if (tile::ReadSlotOp read = readBy(*use.operand, use.order))
+          addReader(dot, i, std::move(use), read);
+      }
+    });
+    for (auto &[channel, tiles] : channels)
+      for (SlotTile &tile : tiles)
+        for (tile::ReadSlotOp read : tile.reads)
+          if (isReadToRegisters(read, tile))
+            tile.readers.readers.push_back(*cta::layoutOf(read.getType()));
+    return success();
+  }
+
+  SlotTile &tileOf(Value channel, Value slot) {
+    return channels[channel.getDefiningOp()][cast<OpResult>(slot).getResultNumber()];
+  }
+
+  void addReader(cta::DotOp dot, unsigned operand, BufferUse use, tile::ReadSlotOp read) {
+    auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
+    SlotTile &tile = tileOf(wait.getChannel(), read.getSlot());
+    const MmaInstruction *instruction = instructionOf(dot, target);
+    if (instruction && instruction->home(operand) != OperandHome::Registers) {
+      tile.readers.byDescriptor = true;
+      if (instruction->onlyAlongK)
+        tile.readers.along = use.order[1 - operand];
+    } else {
+      SmallVector<int64_t> inverse(use.order.size());
+      for (auto [to, from] : llvm::enumerate(use.order))
+        inverse[from] = to;
+      const Layout &sums = *cta::layoutOf(dot.getType());
+      const Layout layout =
+          dot.getInstruction()
+              ? dotOperandLayout(dot, sums, operand)
+              : multiplyAddOperandLayout(
+                    sums, cast<RankedTensorType>(dot->getOperand(operand).getType()).getShape(),
+                    operand);
+      tile.readers.readers.push_back(layout.permute(inverse));
+    }
+    tile.dots.push_back(std::move(use));
+  }
+
+  /// Whether a read is of use to others than dots that read its slot in place.
+  static bool isReadToRegisters(tile::ReadSlotOp read, const SlotTile &tile) {
+    SmallVector<Value> values{read.getResult()};
+    while (!values.empty())
+      for (OpOperand &use : values.pop_back_val().getUses()) {
+        if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(use.getOwner()))
+          values.push_back(use.getOwner()->getResult(0));
+        else if (llvm::none_of(tile.dots,
+                               [&](const BufferUse &dot) { return dot.operand == &use; }))
+          return true;
+      }
+    return false;
+  }
+
+  //===-- Who carries what is copied
+  //-----------------------------------------------------------===//
+
+  LogicalResult chooseCarrier() {
+    if (channels.empty())
+      return success();
+    ContiguityAnalysis contiguity(getOperation());
+    AddressAnalysis addresses(getOperation());
+    auto firstReason = [&](auto why) -> std::pair<Operation *, std::string> {
+      for (auto &[channel, tiles] : channels)
+        for (SlotTile &tile : tiles)
+          for (tile::FillOp fill : tile.fills)
+            if (std::string reason = fill.getStored() ? "" : why(fill, tile); !reason.empty())
+              return {fill, reason};
+      return {};
+    };
+    auto [byThreads, whyThreads] = firstReason([&](tile::FillOp fill, const SlotTile &tile) {
+      return whyNotByEngine(fill, tile, contiguity, addresses);
+    });
+    carrier = Carrier::Engine;
+    if (byThreads) {
+      if (!getOperation().getBody().getOps<tile::PartitionOp>().empty())
+        return byThreads->emitError("the copy engine makes the copies of a partition, where one "
+                                    "thread is at work, and cannot make this one: ")
+               << whyThreads;
+      if (target.tensorCopy)
+        byThreads->emitRemark("this copy is made by threads, not by the copy engine: ")
+            << whyThreads;
+      carrier = Carrier::Copies;
+      auto [throughRegisters, whyRegisters] =
+          firstReason([&](tile::FillOp fill, const SlotTile &tile) {
+            return whyNotAsynchronous(fill, tile, contiguity);
+          });
+      if (throughRegisters) {
+        throughRegisters->emitRemark("this copy goes through registers, and threads wait for it: ")
+            << whyRegisters;
+        carrier = Carrier::Registers;
+      }
+    }
+    for (auto &[channel, tiles] : channels)
+      for (SlotTile &tile : tiles) {
+        if (tile.isStored()) {
+          tile.buffer = chooseBuffer(cast<RankedTensorType>(storedIn(tile.fills.front()).getType()),
+                                     tile.readers, target);
+          continue;
+        }
+        tile::LoadBlockOp load = blockIn(tile.fills.front());
+        if (carrier == Carrier::Engine) {
+          tile.buffer = *engineBuffer(load.getType(), *denseDimension(madeView(load.getView())));
+          for (tile::FillOp fill : tile.fills) {
+            OpBuilder builder(fill);
+            blocks[fill] = makeTensorBlock(builder, *blockOf(blockIn(fill)), contiguity);
+          }
+        } else if (carrier == Carrier::Copies) {
+          tile.buffer =
+              chooseBuffer(load.getType(), tile.readers, target, copiedAtOnce(load, contiguity));
+          for (tile::FillOp fill : tile.fills)
+            vectors[fill] = copiedAtOnce(blockIn(fill), contiguity);
+        } else {
+          tile.buffer = chooseBuffer(load.getType(), tile.readers, target);
+        }
+      }
+    return success();
+  }
+
+  unsigned copiedAtOnce(tile::LoadBlockOp load, const ContiguityAnalysis &contiguity) const {
+    return vectorLength(contiguityOf(contiguity, load), *cta::layoutOf(load.getType()), target);
+  }
+
+  static bool padsWithZeros(tile::LoadBlockOp load) {
+    Attribute padding = load.getPaddingAttr();
+    return !padding || matchPattern(padding, m_Zero()) || matchPattern(padding, m_PosZeroFloat());
+  }
+
+  std::string whyNotByEngine(tile::FillOp fill, const SlotTile &tile,
+                             const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
+    if (!target.tensorCopy)
+      return target.name + " has none";
+    tile::LoadBlockOp load = blockIn(fill);
+    if (!padsWithZeros(load))
+      return "it pads with something else than zeros";
+    if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+    // Neither the engine nor other warps would see when.
+    if (addresses.mayBeWritten(load))
+      return "the kernel may write what it reads";
+    if (load.getType().getRank() != 2)
+      return "it has not two dimensions";
+    std::string why = whyNoTensorBlock(*blockOf(load), nullptr, contiguity);
+    if (!why.empty())
+      return why;
+    const unsigned dense = *denseDimension(madeView(load.getView()));
+    if (tile.readers.along && tile.readers.along != dense)
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory lie across it";
+    if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
+      return "its view is dense along another dimension than that of another copy to this channel";
+    return whyNoBoxes(load.getType(), dense);
+  }
+
+  std::string whyNotAsynchronous(tile::FillOp fill, const SlotTile &tile,
+                                 const ContiguityAnalysis &contiguity) const {
+    if (!target.asyncCopy)
+      return target.name + " has no asynchronous copies";
+    tile::LoadBlockOp load = blockIn(fill);
+    if (!padsWithZeros(load))
+      return "it pads with something else than zeros";
+    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
+      return "neighbours in memory that one thread copies have less than 4 bytes";
+    if (tile.readers.along && tile.readers.along != fastestAxis(*cta::layoutOf(load.getType())))
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory lie across it";
+    return {};
+  }
+
+  //===-- Partitions
+  //---------------------------------------------------------------------------===//
+
+  LogicalResult makePartitions() {
+    SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
+    if (partitions.empty())
+      return checkBarriers(/*computing=*/0);
+    if (!target.tensorCopy)
+      return partitions.front().emitError("a partition copies by the copy engine, and ")
+             << target.name << " has none";
+    const bool waits = getOperation()
+                           .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
+                           .wasInterrupted();
+    if (waits)
+      return partitions.front().emitError("the kernel says where it waits for the launch ahead, "
+                                          "which a partition would not wait for");
+    if (failed(checkOrder(partitions)))
+      return failure();
+    int32_t others = 0;
+    if (failed(checkSides()) || failed(checkThreads(partitions, others)))
+      return failure();
+    SmallVector<cta::PartitionOp> computing;
+    for (tile::PartitionOp partition : partitions) {
+      SmallVector<int32_t, 2> registers(partition.getRegisters());
+      if (!registers.empty())
+        registers[1] = others;
+      const bool isComputing = computes(partition);
+      OpBuilder builder(partition);
+      auto made = cta::PartitionOp::create(builder, partition.getLoc(), partition.getWarps(),
+                                           registers, isComputing);
+      made.getBody().takeBody(partition.getBody());
+      partition.erase();
+      if (isComputing)
+        computing.push_back(made);
+    }
+    for (cta::PartitionOp partition : computing)
+      if (failed(sinkTiles(partition)))
+        return failure();
+    return success(succeeded(checkBarriers(computing.size())) &&
+                   succeeded(checkMemoryOfPartitions(getOperation())));
+  }
+
+  /// A partition begins with the kernel, whatever stands before it.
+  LogicalResult checkOrder(ArrayRef<tile::PartitionOp> partitions) {
+    return failure(getOperation()
+                       .walk([&](Operation *op) {
+                         if (!memoryOrderOf(op).acquires || partitionOf(op) ||
+                             isAhead(op, partitions.back()) == IsAhead::Never)
+                           return WalkResult::advance();
+                         op->emitError("a partition after this would not wait for it: what orders "
+                                       "memory for a partition's copies belongs into it");
+                         return WalkResult::interrupt();
+                       })
+                       .wasInterrupted());
+  }
+
+  /// Whether a partition does more than one thread can do for all: fill slots by the engine, from
+  /// scalars.
+  static bool computes(tile::PartitionOp partition) {
+    const std::function<bool(Value)> isCopied = [&](Value tile) {
+      return llvm::all_of(tile.getUsers(), [&](Operation *user) {
+        auto fill = dyn_cast<tile::FillOp>(user);
+        return (fill && !fill.getStored()) ||
+               (isa<cta::ConvertLayoutOp>(user) && isCopied(user->getResult(0)));
+      });
+    };
+    return partition.getBody()
+        .walk([&](Operation *op) {
+          if (isa<tile::AcquireOp, tile::CommitOp>(op))
+            return WalkResult::advance();
+          bool found = isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op);
+          if (auto fill = dyn_cast<tile::FillOp>(op))
+            found = fill.getStored();
+          else if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
+            found = !isCopied(op->getResult(0));
+          else if (op->getNumRegions() == 0)
+            found |= isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
+                     llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+                     llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+          return found ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  /// Whether each channel has one side that fills it, and others that read it.
+  LogicalResult checkSides() {
+    for (auto &[channel, tiles] : channels) {
+      Operation *filler = nullptr, *first = nullptr;
+      for (Operation *user : channel->getUsers())
+        if (isa<tile::AcquireOp, tile::CommitOp>(user)) {
+          if (first && partitionOf(user) != filler)
+            return user->emitError("one partition fills a channel, or the rest of the kernel does");
+          first = user;
+          filler = partitionOf(user);
+        }
+      for (Operation *user : channel->getUsers())
+        if (isa<tile::WaitOp, tile::ReleaseOp>(user) &&
+            (filler ? partitionOf(user) == filler : partitionOf(user) != nullptr))
+          return user->emitError(filler ? "a partition that waits for a channel waits for itself"
+                                        : "a partition reads channels that other partitions fill");
+    }
+    return success();
+  }
+
+  /// Barriers are numbered: one for all threads, one for the kernel's own warps and each partition
+  /// that computes, and then those with a name.
+  LogicalResult checkBarriers(unsigned computing) {
+    constexpr unsigned most = 16;
+    const unsigned own = warpsOf(getOperation());
+    WalkResult result = getOperation().walk([&](tile::NamedBarrierOp barrier) {
+      if (computing == 0)
+        barrier.emitError("nobody else comes to this barrier: partitions that compute meet at one");
+      else if (barrier.getWarps() % own || barrier.getWarps() > own * (computing + 1))
+        barrier.emitError("whole partitions meet at a barrier: the kernel and ")
+            << computing << " partitions have " << own << " warps each, which "
+            << barrier.getWarps() << " are not";
+      else if (barrier.getNumber() + 2 + computing >= most)
+        barrier.emitError("a block has ")
+            << most << " barriers: " << 2 + computing << " of them are for its partitions, and "
+            << most - 2 - computing << " are left";
+      else
+        return WalkResult::advance();
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Whether registers hold all threads as asked for; says how many are left for the kernel's own.
+  LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
+    constexpr unsigned warpgroup = 4, step = 8, most = 240;
+    const unsigned own = warpsOf(getOperation());
+    unsigned more = 0, taken = 0;
+    tile::PartitionOp moving;
+    for (tile::PartitionOp partition : partitions) {
+      more += partition.getWarps();
+      if (computes(partition) && partition.getWarps() != own)
+        return partition.emitError("a partition that computes has as many warps as the kernel: ")
+               << own << ", not " << partition.getWarps();
+      ArrayRef<int32_t> registers = partition.getRegisters();
+      if (registers.empty())
+        continue;
+      if (others && registers[1] && registers[1] != others)
+        return partition.emitError("partitions leave the others ")
+               << others << " registers in one place and " << registers[1] << " in another";
+      others = std::max(others, registers[1]);
+      taken += partition.getWarps() * registers[0];
+      moving = partition;
+    }
+    if ((own + more) * target.warpSize > target.maxThreads)
+      return partitions.front().emitError("a block has at most ")
+             << target.maxThreads << " threads, not " << (own + more) * target.warpSize;
+    if (!moving)
+      return success();
+    for (tile::PartitionOp partition : partitions) {
+      if (own % warpgroup || partition.getWarps() % warpgroup)
+        return partition.emitError(
+                   "registers are moved between groups of four warps: a partition of ")
+               << partition.getWarps() << " and a kernel of " << own << " are not such groups";
+      if (partition.getRegisters().empty())
+        return partition.emitError("says no registers, but another partition does");
+    }
+    const unsigned all = target.registersPerUnit / target.warpSize;
+    if (!others)
+      others = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
+    if (taken + own * others > all) {
+      InFlightDiagnostic error = moving.emitError("the register file has ");
+      error << all * target.warpSize << " registers: ";
+      for (tile::PartitionOp partition : partitions)
+        error << partition.getWarps() << " warps with " << partition.getRegisters()[0]
+              << (partition == partitions.front() ? " for each thread and " : " and ");
+      return error << own << " with " << others << " take "
+                   << (taken + own * others) * target.warpSize;
+    }
+    const unsigned launched = launchedRegistersOf(own + more, target);
+    for (tile::PartitionOp partition : partitions) {
+      const unsigned asked = partition.getRegisters()[0];
+      if ((!computes(partition) && asked > launched) || unsigned(others) < launched)
+        return partition.emitError("all threads are launched with ")
+               << launched << " registers: a partition gives some up and the others take them, but "
+               << asked << " and " << others << " are asked for";
+    }
+    return success();
+  }
+
+  //===-- Channels
+  //-----------------------------------------------------------------------------===//
+
+  void lower(tile::ChannelOp channel, ArrayRef<SlotTile> tiles) {
+    SmallVector<Operation *> users(channel->getUsers());
+    const bool betweenWarps = llvm::any_of(users, [](Operation *user) {
+      return isa<tile::AcquireOp>(user) && user->getParentOfType<cta::PartitionOp>();
+    });
+    OpBuilder builder(channel);
+    SmallVector<Value> made;
+    for (const SlotTile &tile : tiles)
+      made.push_back(cta::ChannelOp::create(
+          builder, channel.getLoc(),
+          cta::ChannelType::get(&getContext(), channel.getType().getDepth(), tile.buffer),
+          IntegerAttr(), betweenWarps, /*by_hand=*/true));
+    DenseMap<Value, Value> buffers; // of slots
+    for (Operation *user : users) {
+      builder.setInsertionPoint(user);
+      const Location loc = user->getLoc();
+      if (auto acquire = dyn_cast<tile::AcquireOp>(user)) {
+        for (auto [slot, ring, tile] : llvm::zip(acquire.getSlots(), made, tiles))
+          buffers[slot] = cta::AcquireOp::create(builder, loc, tile.buffer, ring, acquire.getUse());
+      } else if (auto commit = dyn_cast<tile::CommitOp>(user)) {
+        cta::CommitOp::create(builder, loc, made, commit.getUse());
+      } else if (auto release = dyn_cast<tile::ReleaseOp>(user)) {
+        cta::ReleaseOp::create(builder, loc, made, release.getUse());
+      } else if (auto wait = dyn_cast<tile::WaitOp>(user)) {
+        SmallVector<Type> types;
+        for (const SlotTile &tile : tiles)
+          types.push_back(tile.buffer);
+        auto waited = cta::WaitOp::create(builder, loc, types, made, wait.getUse());
+        for (auto [slot, buffer] : llvm::zip(wait.getSlots(), waited.getBuffers()))
+          buffers[slot] = buffer;
+      }
+    }
+    for (const SlotTile &tile : tiles) {
+      for (tile::FillOp fill : tile.fills)
+        copy(fill, buffers.lookup(fill.getSlot()));
+      for (const BufferUse &dot : tile.dots) {
+        SmallVector<int32_t> order;
+        tile::ReadSlotOp read = readBy(*dot.operand, order);
+        builder.setInsertionPoint(dot.operand->getOwner());
+        readBuffer(builder, dot, buffers.lookup(read.getSlot()));
+      }
+      for (tile::ReadSlotOp read : tile.reads) {
+        builder.setInsertionPoint(read);
+        read.replaceAllUsesWith(cta::LocalLoadOp::create(builder, read.getLoc(), read.getType(),
+                                                         buffers.lookup(read.getSlot()))
+                                    .getResult());
+        read.erase();
+      }
+    }
+    for (Operation *user : users)
+      user->erase();
+    channel->erase();
+  }
+
+  void copy(tile::FillOp fill, Value buffer) {
+    OpBuilder builder(fill);
+    const Location loc = fill.getLoc();
+    if (fill.getStored()) {
+      cta::LocalStoreOp::create(builder, loc, storedIn(fill), buffer);
+      return fill.erase();
+    }
+    tile::LoadBlockOp load = blockIn(fill);
+    if (carrier == Carrier::Engine) {
+      const TensorBlock &block = blocks[fill];
+      const bool shared = isSharedInCluster(fill, block, cast<cta::BufferType>(buffer.getType()));
+      SmallVector<Value> coordinates = block.coordinatesOf(builder, loc, load.getOffsets());
+      // Who waits for the use cannot know the condition: bytes come for it in any case.
+      if (Value when = load.getWhen(); when && !matchPattern(when, m_One())) {
+        moveOutsideUnless(builder, loc, when, coordinates);
+        originOf(buffer).owner->setAttr(cta::maskedAttr, builder.getUnitAttr());
+      }
+      cta::TensorCopyBlockOp::create(builder, loc, block.view, coordinates, buffer,
+                                     /*barriers=*/Value(), /*index=*/Value(), /*when=*/Value(),
+                                     /*expects=*/0, shared, /*lines=*/DenseI64ArrayAttr());
+    } else if (carrier == Carrier::Copies) {
+      cta::AsyncCopyBlockOp::create(
+          builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),
+          cast<cta::LayoutAttr>(load.getType().getEncoding()), load.getCache(), load.getEviction(),
+          builder.getI32IntegerAttr(vectors[fill]));
+    } else {
+      cta::LocalStoreOp::create(builder, loc, load, buffer);
+    }
+    fill.erase();
+  }
+
+  /// Whether both blocks of a cluster copy the same at the same place of their programs, and can do
+  /// half of it each.
+  bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
+    const unsigned cluster = clusterOf(getOperation());
+    if (cluster == 1 || mayAwaitPrograms(getOperation()) ||
+        !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
+      return false;
+    ClusterValues values(cluster);
+    tile::LoadBlockOp load = blockIn(fill);
+    return values.runAlike(fill) && values.areAlike(load.getOffsets()) &&
+           values.areAlike(block.coordinates) &&
+           (!load.getWhen() || values.areAlike(load.getWhen()));
+  }
+
+  //===-- Dots in flight
+  //-----------------------------------------------------------------------===//
+
+  /// The dots to be in flight: none where some instruction is complete when its threads go on.
+  LogicalResult findDots() {
+    started.clear();
+    bool isAsynchronous = true;
+    getOperation().walk([&](cta::DotOp dot) {
+      if (!dot->hasAttr(tile::inFlightAttr))
+        return;
+      started.push_back(dot);
+      const MmaInstruction *instruction = instructionOf(dot, target);
+      isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
+                        !instruction->promotionInterval;
+    });
+    // Registers may be written while an instruction in flight reads them.
+    SmallVector<int32_t> order;
+    for (cta::DotOp dot : started)
+      for (unsigned i = 0; i < 2; ++i)
+        if (!readBy(dot->getOpOperand(i), order))
+          return dot.emitError(
+              "a dot in flight reads both operands from slots of channels: sc::dot "
+              "takes other tiles");
+    if (isAsynchronous || started.empty())
+      return success();
+    started.front().emitRemark(
+        "this dot is complete where it stands: its instruction runs beside no others");
+    for (cta::DotOp dot : started)
+      dot->removeAttr(tile::inFlightAttr);
+    started.clear();
+    return success();
+  }
+
+  LogicalResult startDots() {
+    SmallVector<Operation *> waits;
+    getOperation().walk([&](Operation *op) {
+      if (isa<tile::DotWaitOp, tile::DotsWaitOp>(op))
+        waits.push_back(op);
+    });
+    if (!started.empty() && failed(startAll()))
+      return failure();
+    for (Operation *op : waits) {
+      OpBuilder builder(op);
+      if (auto wait = dyn_cast<tile::DotsWaitOp>(op)) {
+        if (!started.empty())
+          cta::DotsWaitOp::create(builder, op->getLoc(), wait.getPending());
+      } else {
+        Value sums = op->getOperand(0); // no tile any more
+        if (auto type = dyn_cast<cta::InFlightType>(sums.getType()))
+          sums =
+              cta::DotWaitOp::create(builder, op->getLoc(), type.getTile(), Type(), sums, Value())
+                  .getSums();
+        op->getResult(0).replaceAllUsesWith(sums);
+      }
+      op->erase();
+    }
+    return success();
+  }
+
+  /// Follows sums in flight from dot to dot and through loops, to the waits.
+  LogicalResult startAll() {
+    SmallVector<Value> work;
+    llvm::SetVector<Value> flying;
+    auto add = [&](Value value) {
+      if (flying.insert(value))
+        work.push_back(value);
+    };
+    auto addCarried = [&](scf::ForOp loop, unsigned number) {
+      add(loop.getRegionIterArg(number));
+      add(loop.getResult(number));
+      if (loop.getYieldedValues()[number].getDefiningOp<cta::DotOp>())
+        add(loop.getYieldedValues()[number]);
+    };
+    for (cta::DotOp dot : started)
+      add(dot.getResult());
+    SmallVector<std::pair<scf::ForOp, unsigned>> loops;
+    DenseSet<std::pair<Operation *, unsigned>> seen;
+    while (!work.empty())
+      for (OpOperand &use : llvm::make_early_inc_range(work.pop_back_val().getUses())) {
+        Operation *user = use.getOwner();
+        if (auto convert = dyn_cast<cta::ConvertLayoutOp>(user)) {
+          if (failed(waitFirst(convert)))
+            return failure();
+          continue;
+        }
+        auto dot = dyn_cast<cta::DotOp>(user);
+        auto loop = dyn_cast<scf::ForOp>(isa<scf::YieldOp>(user) ? user->getParentOp() : user);
+        if (loop) {
+          const unsigned number = isa<scf::YieldOp>(user)
+                                      ? use.getOperandNumber()
+                                      : use.getOperandNumber() - loop.getNumControlOperands();
+          if (seen.insert({loop, number}).second)
+            loops.push_back({loop, number});
+          addCarried(loop, number);
+        } else if (!isa<tile::DotWaitOp>(user) &&
+                   !(dot && use.getOperandNumber() == 2 && dot->hasAttr(tile::inFlightAttr))) {
+          return user->emitError("reads sums of a dot in flight: sc::cta::wait gives them");
+        }
+      }
+    for (auto [loop, number] : loops) {
+      OpOperand &init = loop.getInitArgsMutable()[number];
+      if (flying.contains(init.get()))
+        continue;
+      OpBuilder builder(loop);
+      init.set(cta::DotBeginOp::create(
+          builder, loop.getLoc(),
+          cta::InFlightType::get(&getContext(), cast<RankedTensorType>(init.get().getType())),
+          init.get()));
+    }
+    for (Value value : flying)
+      if (!value.getDefiningOp<cta::DotOp>())
+        value.setType(
+            cta::InFlightType::get(&getContext(), cast<RankedTensorType>(value.getType())));
+    for (cta::DotOp dot : started) {
+      OpBuilder builder(dot);
+      auto start = cta::DotStartOp::create(
+          builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
+          dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
+      dot.getResult().replaceAllUsesWith(start.getResult());
+      dot.erase();
+    }
+    return success();
+  }
+
+  /// Sums are converted once they are there.
+  static LogicalResult waitFirst(cta::ConvertLayoutOp convert) {
+    for (Operation *user : llvm::make_early_inc_range(convert->getUsers())) {
+      auto wait = dyn_cast<tile::DotWaitOp>(user);
+      if (!wait)
+        return user->emitError("reads sums of a dot in flight: sc::cta::wait gives them");
+      OpBuilder builder(wait->getContext());
+      builder.setInsertionPointAfter(wait);
+      wait.getDotMutable().assign(convert.getSource());
+      Type converted = wait.getType();
+      wait.getResult().setType(cast<RankedTensorType>(convert.getSource().getType()));
+      auto after = cta::ConvertLayoutOp::create(builder, wait.getLoc(), converted, wait.getSums(),
+                                                IntegerAttr());
+      wait.getSums().replaceAllUsesExcept(after, after);
+    }
+    return success();
+  }
+
+  Target target;
+  Carrier carrier = Carrier::Engine;
+  llvm::MapVector<Operation *, std::vector<SlotTile>> channels;
+  DenseMap<Operation *, TensorBlock> blocks;
+  DenseMap<Operation *, unsigned> vectors;
+  SmallVector<cta::DotOp> started;
+};
+
+} // namespace
+
+} // namespace sectile

@@ -1,0 +1,430 @@
+// Turns channels into slots of their rings. Where asynchronous copies fill them, commit closes a
+// group and wait leaves those groups in flight that were closed after its own. Where registers fill
+// them, these two need nothing. Acquire and release need something only between partitions, where
+// consumers arrive at the empty mbarrier that the producer waits for. Elsewhere insert-barriers
+// keeps the producer from overtaking.
+#include "passes/DeadCode.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/channels/ChannelUses.h"
+#include "passes/loops/CarriedValues.h"
+#include "passes/partitions/Partitions.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_LOWERCHANNELS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
+  void runOnOperation() override {
+    FailureOr<ChannelUses> found = ChannelUses::of(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    const ChannelUses &uses = *found;
+    drain(uses);
+    numbers.clear();
+    countOn(uses);
+    makeMbarriers(uses);
+    drainMasked(uses);
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<cta::AcquireOp, cta::CommitOp, cta::WaitOp, cta::ReleaseOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      OpBuilder builder(op);
+      if (auto release = dyn_cast<cta::ReleaseOp>(op))
+        signalEmpty(builder, release);
+      if (auto acquire = dyn_cast<cta::AcquireOp>(op)) {
+        if (Value made = filledByWarps.lookup(acquire.getChannel()))
+          waitForPhase(builder, op->getLoc(), emptied.lookup(made), acquire.getSlot(),
+                       /*rounds=*/1);
+        acquire.replaceAllUsesWith(
+            slotOf(builder, op->getLoc(), acquire.getChannel(), acquire.getSlot()));
+      }
+      if (auto commit = dyn_cast<cta::CommitOp>(op);
+          commit && filledByWarps.contains(commit.getChannels()[0])) {
+        // What they stored is for dots, too, which read it through the proxy.
+        cta::ProxyFenceOp::create(builder, op->getLoc());
+        arrive(builder, op->getLoc(), commit.getChannels(), commit.getSlot(),
+               mbarriers.lookup(commit.getChannels()[0]), /*written=*/true);
+      }
+      if (auto commit = dyn_cast<cta::CommitOp>(op);
+          commit && uses.isAsynchronous(commit.getChannels()))
+        cta::AsyncCommitOp::create(builder, op->getLoc());
+      if (auto wait = dyn_cast<cta::WaitOp>(op)) {
+        if (mbarriers.contains(wait.getChannels()[0]))
+          waitForFilled(builder, wait);
+        if (uses.isAsynchronous(wait.getChannels()))
+          cta::AsyncWaitOp::create(builder, op->getLoc(), uses.groupsAfter(wait));
+        for (auto [channel, buffer] : llvm::zip(wait.getChannels(), wait.getBuffers()))
+          buffer.replaceAllUsesWith(slotOf(builder, op->getLoc(), channel, wait.getSlot()));
+      }
+      op->erase();
+    }
+    finishDots();
+    eraseDeadCode(getOperation());
+  }
+
+  static bool isByHand(Value channel) {
+    auto made = channel.getDefiningOp<cta::ChannelOp>();
+    return made && made.getByHand();
+  }
+
+  // The phases of mbarriers go on for the kernel's life. Where the loop that fills a channel is run
+  // many times, its uses are numbered from where the run before ended.
+  void countOn(const ChannelUses &uses) {
+    SmallVector<cta::WaitOp> waits;
+    getOperation().walk([&](cta::WaitOp wait) {
+      // Those of channels by hand are numbered for the kernel's life already.
+      if (uses.isByEngine(wait.getChannels()) && !isByHand(wait.getChannels().front()))
+        waits.push_back(wait);
+    });
+    DenseSet<Value> done; // where the uses of a loop begin
+    for (cta::WaitOp wait : waits) {
+      auto loop = dyn_cast<scf::ForOp>(wait->getParentOp());
+      if (!loop || !isa<scf::ForOp>(loop->getParentOp()))
+        continue;
+      Value begin = loop.getTiedLoopInit(cast<BlockArgument>(wait.getSlot()))->get();
+      if (!done.contains(begin))
+        done.insert(begin = carryOn(loop, cast<BlockArgument>(wait.getSlot())));
+      for (Value channel : wait.getChannels())
+        shiftAhead(loop, channel, begin);
+    }
+  }
+
+  /// Has the loops around one carry the number of its uses on. Gives the number at its beginning.
+  Value carryOn(scf::ForOp loop, BlockArgument use) {
+    const unsigned number = use.getArgNumber() - loop.getNumInductionVars();
+    const Value begin =
+        carryThroughLoops(loop, Builder(&getContext()).getI32IntegerAttr(0), loop.getResult(number))
+            .before;
+    loop.getInitArgsMutable()[number].assign(begin);
+    return begin;
+  }
+
+  /// Numbers the uses of a channel that are issued ahead of its loop from `begin`.
+  void shiftAhead(scf::ForOp loop, Value channel, Value begin) {
+    SmallVector<Operation *> ahead;
+    for (Operation *user : channel.getUsers())
+      if (user->getBlock() == loop->getBlock())
+        ahead.push_back(user);
+    for (Operation *user : ahead) {
+      OpBuilder builder(user);
+      auto shifted = [&](Value use) {
+        Value &number = numbers[{begin, use}];
+        if (!number) {
+          builder.setInsertionPointToStart(loop->getBlock());
+          number = arith::AddIOp::create(
+              builder, user->getLoc(), begin,
+              arith::ConstantIntOp::create(builder, user->getLoc(), *constantInt(use), 32));
+        }
+        return number;
+      };
+      if (auto acquire = dyn_cast<cta::AcquireOp>(user))
+        acquire.getSlotMutable().assign(shifted(acquire.getSlot()));
+      if (auto commit = dyn_cast<cta::CommitOp>(user);
+          commit && commit.getChannels().front() == channel)
+        commit.getSlotMutable().assign(shifted(commit.getSlot()));
+    }
+  }
+  DenseMap<std::pair<Value, Value>, Value> numbers; ///< of uses ahead of a loop
+
+  // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
+  // which the copies of that use signal. Where all warps of a partition fill a slot, each of them
+  // arrives there as well.
+  void makeMbarriers(const ChannelUses &uses) {
+    mbarriers.clear();
+    freed.clear();
+    emptied.clear();
+    filledTogether.clear();
+    filledByWarps.clear();
+    DenseMap<Value, int64_t> bytes; // of a use, by its mbarriers
+    getOperation().walk([&](cta::CommitOp commit) {
+      const bool byEngine = uses.isByEngine(commit.getChannels());
+      auto filling = dyn_cast_if_present<cta::PartitionOp>(partitionOf(commit));
+      const bool byWarps = filling && filling.getComputes();
+      if ((!byEngine && !byWarps) || mbarriers.contains(commit.getChannels()[0]))
+        return;
+      cta::ChannelOp last;
+      int64_t together = 0;
+      for (Value channel : commit.getChannels()) {
+        auto op = channel.getDefiningOp<cta::ChannelOp>();
+        if (uses.isByEngine(channel))
+          together += op.getType().getBuffer().getBytes();
+        if (!last || last->isBeforeInBlock(op))
+          last = op;
+      }
+      OpBuilder builder(&getContext());
+      const bool isOfCluster = llvm::any_of(commit.getChannels(), isShared);
+      Operation *top = getOperation().getBody().findAncestorOpInRegion(*last);
+      // The cluster's other block writes to them whatever this one is doing.
+      if (isOfCluster && top != last) {
+        for (Value channel : commit.getChannels())
+          channel.getDefiningOp()->moveBefore(top);
+        top = last;
+      }
+      if (top == last)
+        builder.setInsertionPointAfter(last);
+      else
+        builder.setInsertionPoint(top);
+      auto make = [&](unsigned arrivals) -> Value {
+        return cta::MbarriersOp::create(
+            builder, commit.getLoc(),
+            cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr(),
+            arrivals);
+      };
+      const unsigned warps = warpsOf(getOperation());
+      Value made = make(byEngine + byWarps * warps);
+      if (last.getBetweenWarps())
+        emptied[made] = make(warps * numReaders(commit.getChannels()[0]));
+      if (byWarps)
+        filledByWarps[commit.getChannels()[0]] = made;
+      if (isOfCluster) {
+        freed[made] = make(1);
+        filledTogether[made].assign(commit.getChannels().begin(), commit.getChannels().end());
+        cta::ClusterBarrierOp::create(builder, commit.getLoc(), commit.getChannels());
+      } else {
+        cta::BarrierOp::create(builder, commit.getLoc());
+      }
+      bytes[made] = together;
+      for (Value channel : commit.getChannels())
+        mbarriers[channel] = made;
+    });
+    DenseSet<std::pair<Value, Value>> begun;
+    getOperation().walk([&](cta::TensorCopyBlockOp copy) {
+      auto acquire = copy.getBuffer().getDefiningOp<cta::AcquireOp>();
+      if (!acquire) {
+        copy.emitOpError("fills a buffer of no channel, so that nobody can wait for it");
+        return signalPassFailure();
+      }
+      Value signalled = mbarriers.lookup(acquire.getChannel());
+      if (!signalled) {
+        copy.emitOpError("fills a channel that is never committed, so that nobody can wait for it");
+        return signalPassFailure();
+      }
+      OpBuilder builder(copy);
+      copy.getBarriersMutable().assign(signalled);
+      copy.getIndexMutable().assign(ringIndex(builder, copy.getLoc(), acquire.getSlot(),
+                                              acquire.getChannel().getType().getDepth()));
+      if (begun.insert({signalled, acquire.getSlot()}).second) {
+        copy.setExpects(bytes.lookup(signalled));
+        // The own block's readers first: for them the block says so to the other one.
+        if (Value empty = emptied.lookup(signalled);
+            empty &&
+            llvm::none_of(filledByWarps, [&](auto &filled) { return filled.second == signalled; }))
+          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*rounds=*/1);
+        if (freed.contains(signalled))
+          acquireInCluster(copy, acquire.getSlot());
+      }
+    });
+  }
+
+  /// How many partitions read a channel, the main one included.
+  static unsigned numReaders(Value channel) {
+    DenseSet<Operation *> partitions;
+    for (Operation *user : channel.getUsers())
+      if (isa<cta::WaitOp, cta::ReleaseOp>(user))
+        partitions.insert(partitionOf(user));
+    return std::max<unsigned>(partitions.size(), 1);
+  }
+
+  /// Whether some copy into a channel is one that both blocks of a cluster do.
+  static bool isShared(Value channel) {
+    return llvm::any_of(channel.getUsers(), [](Operation *user) {
+      return isa<cta::AcquireOp>(user) && llvm::any_of(user->getUsers(), [](Operation *copy) {
+               auto byEngine = dyn_cast<cta::TensorCopyBlockOp>(copy);
+               return byEngine && byEngine.getShared();
+             });
+    });
+  }
+
+  /// Before the first copy of a use: what the other block copies, too, it copies into both. Of a
+  /// slot's first use nobody has read anything.
+  void acquireInCluster(cta::TensorCopyBlockOp copy, Value use) {
+    OpBuilder builder(copy);
+    const Location loc = copy.getLoc();
+    Value signalled = copy.getBarriers();
+    const unsigned depth = cast<cta::MbarriersType>(signalled.getType()).getCount();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(builder, loc, value, 32);
+    };
+    Value isAgain =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::uge, use, number(depth));
+    if (auto known = constantInt(isAgain); known && !*known)
+      return;
+    Value when = copy.getWhen() ? builder.createOrFold<arith::AndIOp>(loc, isAgain, copy.getWhen())
+                                : isAgain;
+    // Of each slot's uses the second waits for the first phase.
+    Value turn = arith::DivUIOp::create(builder, loc, use, number(depth));
+    Value parity = arith::AndIOp::create(
+        builder, loc, arith::AddIOp::create(builder, loc, turn, number(1)), number(1));
+    SmallVector<Value> buffers;
+    for (Value channel : filledTogether.lookup(signalled))
+      buffers.push_back(slotOf(builder, loc, channel, use));
+    cta::ClusterAcquireOp::create(builder, loc, buffers, freed.lookup(signalled),
+                                  ringIndex(builder, loc, use, depth), parity, when);
+  }
+
+  void waitForFilled(OpBuilder &builder, cta::WaitOp wait) {
+    waitForPhase(builder, wait.getLoc(), mbarriers.lookup(wait.getChannels()[0]), wait.getSlot(),
+                 /*rounds=*/0);
+  }
+
+  // Each phase of an mbarrier is one use of its slot. Waits for the use that came `rounds` rounds
+  // of the ring earlier. Before a slot's first use that is the phase before the first, which counts
+  // as over.
+  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, unsigned rounds) {
+    const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(builder, loc, value, 32);
+    };
+    Value phase = arith::DivUIOp::create(builder, loc, use, number(depth));
+    if (rounds)
+      phase = arith::AddIOp::create(builder, loc, phase, number(rounds));
+    Value parity = arith::AndIOp::create(builder, loc, phase, number(1));
+    cta::MbarrierWaitOp::create(builder, loc, barriers, ringIndex(builder, loc, use, depth),
+                                parity);
+  }
+
+  // Signals the producer that this slot is free: arrives at its empty mbarrier.
+  void signalEmpty(OpBuilder &builder, cta::ReleaseOp release) {
+    if (Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front())))
+      arrive(builder, release.getLoc(), release.getChannels(), release.getSlot(), empty,
+             /*written=*/false);
+  }
+
+  static void arrive(OpBuilder &builder, Location loc, ValueRange channels, Value use,
+                     Value barriers, bool written) {
+    SmallVector<Value> buffers;
+    for (Value channel : channels)
+      buffers.push_back(slotOf(builder, loc, channel, use));
+    const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
+    cta::MbarrierArriveOp::create(builder, loc, buffers, barriers,
+                                  ringIndex(builder, loc, use, depth), Value(), written);
+  }
+
+  // Makes each dot in flight a plain dot, which gives a tile. overlap-dots decides later which ones
+  // are in flight again.
+  void finishDots() {
+    SmallVector<cta::DotStartOp> starts;
+    SmallVector<cta::DotWaitOp> waits;
+    SmallVector<cta::DotBeginOp> begins;
+    auto finish = [](Value value) {
+      if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
+        value.setType(type.getTile());
+    };
+    if (hasChannelsByHand(getOperation())) // they wait themselves
+      return;
+    getOperation().walk([&](Operation *op) {
+      if (auto start = dyn_cast<cta::DotStartOp>(op))
+        starts.push_back(start);
+      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+        waits.push_back(wait);
+      if (auto begin = dyn_cast<cta::DotBeginOp>(op))
+        begins.push_back(begin);
+      llvm::for_each(op->getResults(), finish);
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          llvm::for_each(block.getArguments(), finish);
+    });
+    for (cta::DotStartOp start : starts) {
+      OpBuilder builder(start);
+      Value sums = cta::DotOp::create(builder, start.getLoc(), start->getResult(0).getType(),
+                                      start.getA(), start.getB(), start.getAcc(),
+                                      start.getInstructionAttr(), start.getPrecision());
+      start->getResult(0).replaceAllUsesWith(sums);
+      start.erase();
+    }
+    for (cta::DotWaitOp wait : waits) {
+      wait->replaceAllUsesWith(wait->getOperands());
+      wait.erase();
+    }
+    for (cta::DotBeginOp begin : begins) {
+      begin->replaceAllUsesWith(begin->getOperands());
+      begin.erase();
+    }
+  }
+
+  // Copies that nobody waits for may not outlive the ring's place: waits for all of them after the
+  // last use of each channel.
+  void drain(const ChannelUses &uses) {
+    DenseSet<Operation *> done;
+    getOperation().walk([&](cta::ChannelOp channel) {
+      if (!uses.isAsynchronous(channel->getResults()))
+        return;
+      Operation *last = channel;
+      for (Operation *user : channel->getUsers()) {
+        Operation *ancestor = channel->getBlock()->findAncestorOpInBlock(*user);
+        if (last->isBeforeInBlock(ancestor))
+          last = ancestor;
+      }
+      if (last == channel || !done.insert(last).second)
+        return;
+      OpBuilder builder(&getContext());
+      builder.setInsertionPointAfter(last);
+      cta::AsyncWaitOp::create(builder, channel.getLoc(), 0);
+    });
+  }
+
+  // Zeros in place of what a condition keeps from being copied are written whether or not somebody
+  // waits for them. The producer waits for the uses that it leaves behind.
+  void drainMasked(const ChannelUses &uses) {
+    DenseSet<Value> done; // by the mbarriers
+    getOperation().walk([&](cta::ChannelOp channel) {
+      Value made = mbarriers.lookup(channel);
+      std::optional<ChannelUses::Numbered> left = uses.leftBehind(channel);
+      const bool isMasked =
+          made && llvm::any_of(mbarriers, [&](auto &entry) {
+            return entry.second == made && entry.first.getDefiningOp()->hasAttr(cta::maskedAttr);
+          });
+      if (!isMasked || !left || !done.insert(made).second)
+        return;
+      Operation *last = channel;
+      for (Operation *user : channel->getUsers()) {
+        if (isa<cta::CommitOp>(user) && partitionOf(user)) {
+          last = &cast<cta::PartitionOp>(partitionOf(user)).getBody().front().back();
+          break;
+        }
+        Operation *ancestor = channel->getBlock()->findAncestorOpInBlock(*user);
+        if (last->isBeforeInBlock(ancestor))
+          last = ancestor;
+      }
+      OpBuilder builder(&getContext());
+      builder.setInsertionPointAfter(last);
+      auto number = [&](int64_t value) -> Value {
+        return arith::ConstantIntOp::create(builder, channel.getLoc(), value, 32);
+      };
+      for (unsigned i = 0; i < left->count; ++i) {
+        Value use = number(left->offset + i);
+        if (left->base)
+          use = arith::AddIOp::create(builder, channel.getLoc(), left->base, use);
+        waitForPhase(builder, channel.getLoc(), made, use, /*rounds=*/0);
+      }
+    });
+  }
+
+  DenseMap<Value, Value> mbarriers; ///< by the channel
+  // Of those that both blocks of a cluster fill, by their mbarriers: where the other block signals
+  // that slots are free, and the channels.
+  DenseMap<Value, Value> freed;
+  DenseMap<Value, Value> emptied; ///< of those that another partition fills, by its mbarriers
+  DenseMap<Value, SmallVector<Value>> filledTogether;
+  /// Of those that all warps of a partition fill, by the first of the channels filled together.
+  llvm::MapVector<Value, Value> filledByWarps;
+
+  static Value slotOf(OpBuilder &builder, Location loc, Value channel, Value use) {
+    auto type = cast<cta::ChannelType>(channel.getType());
+    Value index = ringIndex(builder, loc, use, type.getDepth());
+    return cta::SlotOp::create(builder, loc, type.getBuffer(), channel, index);
+  }
+};
+
+} // namespace

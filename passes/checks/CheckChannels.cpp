@@ -1,0 +1,899 @@
+// Checks what channels were lowered to, as checks/ChannelRun.h runs it, for loops of 0, 1, 2, …
+// iterations until the state repeats.
+//
+// The kernel's scalars are computed with numbers, so that slots, parities, conditions of copies and
+// trip counts are those of one launch. Which launch that is follows from the trip counts: what a
+// loop's bound is computed from is chosen so that the loop does as many iterations as the run asks
+// for. What remains unknown is a condition that no number was chosen for: it is false in one run,
+// true in another, and changes from one time to the next in a third.
+//
+// Sometimes a number has to be guessed, as what computes it has no inverse, or is computed twice.
+// There may be no such launch. A fault that is found then is only a remark, unless the user has
+// made the channels.
+//
+// What partitions load in loops of their own they all load: the same number for each address.
+#include "ir/MmaElements.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Clusters.h"
+#include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/checks/ChannelFaults.h"
+#include "passes/checks/LaunchNumbers.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+namespace sectile {
+#define GEN_PASS_DEF_CHECKCHANNELS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+using Event = ChannelRun::Event;
+
+/// Iterations of all runs of a kernel beyond which no further run is made, and of one run.
+constexpr unsigned mostIterations = 400, mostOfOneRun = 2000;
+
+/// Iterations of a loop of which none are left out.
+constexpr int64_t mostInFull = 32;
+
+constexpr int64_t mbarrierBytes = 8;
+
+/// Bytes in shared memory, as cells: what lies between two neighbouring bounds of anything there.
+struct Cells {
+  uint32_t begin, end;
+  uint32_t middle; ///< where the half begins that the cluster's second block copies
+};
+
+/// What a kernel's threads do, as events, for one choice of trip counts and of open conditions.
+class Programs {
+public:
+  Programs(func::FuncOp kernel, const Target &target)
+      : kernel(kernel), target(target), numbers(kernel), blockCount(clusterOf(kernel)) {
+    const auto added = kernel.getBody().getOps<cta::PartitionOp>();
+    partitionCount = 1 + std::distance(added.begin(), added.end());
+    partitions.resize(blockCount * partitionCount);
+    for (auto [i, each] : llvm::enumerate(partitions)) {
+      each.block = i / partitionCount;
+      each.singleThread = i % partitionCount != 0;
+    }
+    for (auto [i, op] : llvm::enumerate(added))
+      for (uint32_t block = 0; block < blockCount; ++block)
+        partitions[block * partitionCount + 1 + i].singleThread = !op.getComputes();
+    kernel.walk([&](tile::NamedBarrierOp barrier) {
+      namedWarps.resize(std::max<size_t>(namedWarps.size(), barrier.getNumber() + 1), 1);
+      namedWarps[barrier.getNumber()] = barrier.getWarps();
+    });
+    // Each of the two threads that stand for warpgroups in turn has a barrier, where it waits and
+    // the other comes.
+    firstTurn = namedWarps.size();
+    namedWarps.append({1, 1});
+    placeCells();
+    numbers.reach = 2 * depth + 1;
+    if (partitionCount > 1)
+      numbers.findMemory();
+    kernel.getBody().walk([&](Operation *op) {
+      SmallVector<Template, 3> found = templatesOf(op);
+      if (found.empty())
+        return;
+      matter(op->getParentOp());
+      for (const Template &event : found)
+        for (Value value : {event.index, event.signalled, event.parity, event.when})
+          need(value);
+      templates[op] = std::move(found);
+    });
+    makeSteps(kernel.getBody().front());
+  }
+
+  /// Of all blocks of a cluster.
+  uint32_t numCells() const { return cellCount * blockCount; }
+  /// For each mbarrier, how many of the threads of a run complete a phase.
+  std::vector<uint32_t> arrivals() const {
+    std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
+    for (auto [op, first] : firstMbarrier) {
+      auto barriers = cast<cta::MbarriersOp>(op);
+      // Each warp of a partition arrives, for all of which two threads stand, or one thread for a
+      // copy.
+      const bool oneThread = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
+                             llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
+      const uint32_t partitionsThatArrive = (barriers.getArrivals() - oneThread) / warpsOf(kernel),
+                     count = std::max(2 * partitionsThatArrive + oneThread, 1u);
+      for (uint32_t block = 0; block < blockCount; ++block)
+        std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
+                    count);
+    }
+    return counts;
+  }
+  std::vector<uint32_t> namedBarriers() const {
+    std::vector<uint32_t> warps;
+    for (uint32_t block = 0; block < blockCount; ++block)
+      llvm::append_range(warps, namedWarps);
+    return warps;
+  }
+  /// Buffers of the deepest ring.
+  uint32_t deepest() const { return depth; }
+  /// Positions of what an event's cells are one of.
+  uint32_t ringOf(const Event &event) const {
+    auto found = cells.find(static_cast<const Operation *>(event.owner));
+    return found == cells.end() ? 1 : found->second.size();
+  }
+
+  /// Whether a fault of the last run is one: it was a launch that there can be.
+  bool areNumbersSure() const { return numbers.areSure(); }
+
+  /// What each block of a cluster does when the first loop whose number of iterations is open does
+  /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
+  /// Fails where a slot or a parity cannot be told, with the reason as `unknown`.
+  FailureOr<ArrayRef<ChannelRun::Partition>> run(unsigned trips, unsigned pattern) {
+    numbers.begin();
+    for (ChannelRun::Partition &each : partitions)
+      each.program.clear();
+    wanted = trips;
+    this->pattern = pattern;
+    marked.assign(partitionCount, nullptr);
+    partition = 0;
+    nextPartition = 1;
+    hasParted = partitionCount == 1;
+    openLoops = openConditions = iterations = 0;
+    iteration = tripsHere = 0;
+    mostTrips = 0;
+    if (failed(visit(kernel.getBody().front())))
+      return failure();
+    return ArrayRef<ChannelRun::Partition>(partitions);
+  }
+  std::function<InFlightDiagnostic(bool isSure)> unknown;
+  /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
+  unsigned openLoops = 0, openConditions = 0, iterations = 0;
+  /// How many iterations the first of these loops did.
+  unsigned mostTrips = 0;
+  /// How many the next one after it will do, modulo what two turns of the rings and more take.
+  unsigned furtherTrips = 0;
+  /// Whether the loops after it have done all numbers of iterations.
+  bool areLoopsVaried() const { return openLoops < 2 || furtherTrips >= numbersOfTrips(); }
+  /// Whether the last run was given up.
+  bool isCutShort() const { return iterations > mostOfOneRun; }
+
+private:
+  /// An event, but for what depends on numbers.
+  struct Template {
+    Event event;
+    ArrayRef<Cells> positions; ///< of the owner of its cells
+    Value index;               ///< in these
+    Operation *barriers = nullptr;
+    Value signalled; ///< of these
+    Value parity, when;
+    bool inOther = false; ///< in the shared memory of the cluster's other block
+  };
+  struct Step {
+    Operation *op;
+    bool isComputed;
+    unsigned result;
+    SmallVector<unsigned, 3> operands;
+    ArrayRef<Template> events;
+  };
+  struct Steps {
+    std::vector<Step> steps;
+    SmallVector<unsigned> made; ///< values of the block
+    SmallVector<scf::ForOp, 2> loops;
+  };
+
+  unsigned numbersOfTrips() const { return 3 * depth + 1; }
+
+  void placeCells() {
+    std::map<int64_t, uint32_t> bounds;
+    SmallVector<std::pair<Operation *, SmallVector<std::pair<int64_t, int64_t>>>> places;
+    kernel.walk([&](Operation *op) {
+      std::optional<int64_t> offset = sharedOffset(op);
+      if (!offset)
+        return;
+      auto &positions = places.emplace_back(op, SmallVector<std::pair<int64_t, int64_t>>()).second;
+      int64_t count = 1, step = 0, bytes = 0;
+      if (auto channel = dyn_cast<cta::ChannelOp>(op)) {
+        const cta::ChannelType type = channel.getType();
+        count = type.getDepth(), step = type.getSlotBytes(), bytes = type.getBuffer().getBytes();
+        depth = std::max<uint32_t>(depth, count);
+        period = std::lcm(period, 2 * count);
+      } else if (auto barriers = dyn_cast<cta::MbarriersOp>(op)) {
+        count = barriers.getType().getCount(), step = bytes = mbarrierBytes;
+        firstMbarrier[op] = mbarrierCount;
+        mbarrierCount += count;
+      } else if (auto alloc = dyn_cast<cta::AllocOp>(op)) {
+        bytes = alloc.getType().getBytes();
+      } else {
+        bytes = (scratches[op] = scratchOf(op)).bytes;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t begin = *offset + i * step;
+        positions.push_back({begin, begin + bytes});
+        bounds[begin] = bounds[begin + bytes] = 0;
+        if (isa<cta::ChannelOp>(op) && blockCount > 1)
+          bounds[begin + bytes / 2] = 0;
+      }
+    });
+    for (auto &[bound, number] : bounds)
+      number = cellCount++;
+    for (auto &[op, positions] : places)
+      for (auto [begin, end] : positions)
+        cells[op].push_back({bounds[begin], bounds[end],
+                             isa<cta::ChannelOp>(op) && blockCount > 1
+                                 ? bounds[begin + (end - begin) / 2]
+                                 : bounds[end]});
+  }
+
+  SmallVector<Template, 3> templatesOf(Operation *op) {
+    SmallVector<Template, 3> found;
+    auto add = [&](Event::Kind kind, Operation *owner = nullptr, Value index = {}) -> Template & {
+      Template &made = found.emplace_back();
+      made.event.kind = kind;
+      made.event.tag = op;
+      made.event.owner = owner;
+      made.index = index;
+      if (auto placed = cells.find(owner); placed != cells.end())
+        made.positions = placed->second;
+      return made;
+    };
+    auto addQueued = [&](Event::Kind kind, ChannelRun::Queue queue, int64_t amount = 0) {
+      Event &made = add(kind).event;
+      made.queue = queue;
+      made.amount = amount;
+    };
+    auto addAt = [&](Event::Kind kind, Value barriers, Value index) -> Template & {
+      Template &made = add(kind, barriers.getDefiningOp(), index);
+      made.barriers = barriers.getDefiningOp();
+      made.signalled = index;
+      return made;
+    };
+    const bool byProxy = isThroughProxy(op, target), starts = byProxy && isa<cta::DotStartOp>(op);
+    auto copy = dyn_cast<cta::TensorCopyOp>(op);
+    auto kindOf = [&](BufferAccess::Kind kind) {
+      switch (kind) {
+      case BufferAccess::Read:
+        return starts ? Event::QueuedRead : Event::Read;
+      case BufferAccess::Write:
+        return Event::Write;
+      case BufferAccess::AsyncWrite:
+        return Event::QueuedWrite;
+      case BufferAccess::EngineWrite:
+        return Event::EngineWrite;
+      }
+      llvm_unreachable("all kinds are above");
+    };
+    auto [meetsBefore, meetsAfter] = meetsAround(op);
+    if (meetsBefore)
+      add(Event::SyncBlock);
+    if (isa<cta::AllocOp, cta::ChannelOp>(op))
+      add(Event::Allocate, op).event.singleThread = true;
+    if (auto barriers = dyn_cast<cta::MbarriersOp>(op)) {
+      for (unsigned i = 0; i < barriers.getType().getCount(); ++i) {
+        Event &made = add(Event::InitMbarrier, op).event;
+        made.singleThread = true;
+        made.position = i;
+        made.mbarrier = firstMbarrier.lookup(op) + i;
+      }
+      return found;
+    }
+    if (auto acquire = dyn_cast<cta::ClusterAcquireOp>(op)) {
+      for (auto kind : {Event::Arrive, Event::WaitPhase}) {
+        Template &made = addAt(kind, acquire.getBarriers(), acquire.getIndex());
+        made.event.singleThread = true;
+        made.when = acquire.getWhen();
+        made.inOther = kind == Event::Arrive;
+        if (kind == Event::WaitPhase)
+          made.parity = acquire.getParity();
+      }
+      return found;
+    }
+    if (auto barrier = dyn_cast<tile::NamedBarrierOp>(op)) {
+      for (auto kind : {Event::BarrierArrive, Event::BarrierWait}) {
+        if (kind == Event::BarrierWait && barrier.getArrives())
+          break;
+        Event &made = add(kind).event;
+        made.amount = warpsOf(kernel);
+        made.mbarrier = barrier.getNumber();
+      }
+      return found;
+    }
+    auto takeTurn = [&](Event::Turn turn, bool outside, bool waits) {
+      for (auto kind : {Event::BarrierArrive, Event::BarrierWait}) {
+        if (kind == Event::BarrierWait && !waits)
+          break;
+        Event &made = add(kind).event;
+        made.amount = 1;
+        made.mbarrier = firstTurn;
+        made.turn = turn;
+        made.atFirst = outside;
+      }
+    };
+    if (auto wait = dyn_cast<cta::TurnWaitOp>(op)) {
+      takeTurn(Event::Own, wait.getOutside(), /*waits=*/true);
+      return found;
+    }
+    if (auto pass = dyn_cast<cta::TurnPassOp>(op)) {
+      takeTurn(Event::Others, pass.getOutside(), /*waits=*/false);
+      return found;
+    }
+    if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
+      addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex()).when = arrive.getWhen();
+      return found;
+    }
+    if (isa<cta::ClusterBarrierOp>(op)) {
+      add(Event::SyncCluster);
+      return found;
+    }
+    if (copy && copy.getExpects()) {
+      Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
+      arrival.event.amount = copy.getExpects();
+      arrival.event.singleThread = true;
+      arrival.when = copy.getWhen();
+    }
+    for (const BufferAccess &access : bufferAccesses(op)) {
+      Template &made = add(kindOf(access.kind), access.origin.owner, access.origin.index);
+      made.event.queue = starts ? ChannelRun::Dots : ChannelRun::Copies;
+      made.event.byProxy = byProxy;
+      made.event.singleThread =
+          isa<cta::TensorCopyOp, cta::TensorStoreOp, cta::TensorStoreWaitOp>(op);
+      if (copy) {
+        made.event.amount = copy.getBuffer().getType().getBytes();
+        made.event.isShared = copy.getShared();
+        made.barriers = copy.getBarriers().getDefiningOp();
+        made.signalled = copy.getIndex();
+        made.when = copy.getWhen();
+      } else if (auto wait = dyn_cast<cta::TensorStoreWaitOp>(op)) {
+        made.when = wait.getWhen();
+      }
+    }
+    if (copy && copy.getShared()) {
+      // A half to each block, whose mbarrier has to be there.
+      Template half = found.pop_back_val();
+      half.event.amount /= 2;
+      for (bool inOther : {false, true}) {
+        Template &there = addAt(Event::Read, copy.getBarriers(), copy.getIndex());
+        there.event.singleThread = true;
+        there.when = copy.getWhen();
+        there.inOther = half.inOther = inOther;
+        found.push_back(half);
+      }
+    }
+    if (starts)
+      addQueued(Event::CloseGroup, ChannelRun::Dots);
+    if (scratches.contains(op))
+      add(Event::Write, op);
+    if (meetsAfter)
+      add(Event::SyncBlock);
+    if (scratches.lookup(op).acrossWarps) {
+      add(Event::SyncBlock);
+      add(Event::Read, op);
+    }
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](cta::MbarrierWaitOp wait) {
+          addAt(Event::WaitPhase, wait.getBarriers(), wait.getIndex()).parity = wait.getParity();
+        })
+        .Case([&](cta::AsyncCommitOp) { addQueued(Event::CloseGroup, ChannelRun::Copies); })
+        .Case([&](cta::AsyncWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Copies, wait.getPending());
+        })
+        .Case([&](cta::DotsWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
+        })
+        .Case([&](cta::DotWaitOp wait) {
+          addQueued(Event::AwaitGroups, ChannelRun::Dots, wait.getPending());
+        })
+        .Case([&](cta::ProxyFenceOp fence) {
+          if (!fence->hasAttr(globalFenceAttr))
+            add(Event::Fence);
+        })
+        .Case<cta::BarrierOp, tile::BarrierOp>([&](auto) { add(Event::SyncBlock); });
+    return found;
+  }
+
+  /// Control flow that has events in it or gives a number that one needs, with what is around it.
+  void matter(Operation *op) {
+    for (; op != kernel && controls.insert(op).second; op = op->getParentOp()) {
+      if (auto loop = dyn_cast<scf::ForOp>(op))
+        for (Value value : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+          need(value);
+      else if (auto branch = dyn_cast<scf::IfOp>(op))
+        need(branch.getCondition());
+      else if (auto loop = dyn_cast<scf::WhileOp>(op))
+        need(loop.getConditionOp().getCondition());
+    }
+  }
+
+  /// Gives a value a number to be computed, with all that it is computed from.
+  void need(Value value) {
+    if (!numbers.add(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    if (isScalarArithmetic(op)) {
+      llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
+      return;
+    }
+    if (numbers.isOfMemory(op)) {
+      llvm::for_each(numbers.stepsTo(op), [&](Value step) { need(step); });
+      return;
+    }
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument)
+      op = argument.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      matter(loop);
+      if (value == loop.getInductionVar())
+        return;
+      const unsigned i =
+          argument ? argument.getArgNumber() - 1 : cast<OpResult>(value).getResultNumber();
+      for (Value same :
+           {loop.getInitArgs()[i], Value(loop.getRegionIterArgs()[i]), loop.getYieldedValues()[i]})
+        need(same);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      matter(branch);
+      const unsigned i = cast<OpResult>(value).getResultNumber();
+      need(branch.thenYield()->getOperand(i));
+      need(branch.elseYield()->getOperand(i));
+    } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+      matter(loop);
+      // Its values change places; all that are numbers are computed.
+      for (ValueRange values :
+           {ValueRange(loop.getInits()), ValueRange(loop.getBeforeArguments()),
+            ValueRange(loop.getConditionOp().getArgs()), ValueRange(loop.getAfterArguments()),
+            ValueRange(loop.getYieldedValues())})
+        llvm::for_each(values, [&](Value other) { need(other); });
+    }
+  }
+
+  static bool isMadeAround(Region &region, scf::ForOp loop) {
+    return llvm::none_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()},
+                         [&](Value bound) { return region.isAncestor(bound.getParentRegion()); });
+  }
+  /// The number of the partition that a loop is in.
+  uint32_t partitionOf(scf::ForOp loop) {
+    uint32_t number = 0;
+    for (auto parted : kernel.getBody().getOps<cta::PartitionOp>()) {
+      ++number;
+      if (parted->isAncestor(loop))
+        return number;
+    }
+    return 0;
+  }
+
+  void makeSteps(Block &block) {
+    Steps own;
+    for (Operation &op : block) {
+      for (Value result : op.getResults())
+        if (numbers.has(result))
+          own.made.push_back(numbers.indexOf(result));
+      auto events = templates.find(&op);
+      if (controls.contains(&op) || events != templates.end()) {
+        own.steps.push_back({&op, false, 0, {}, {}});
+        if (events != templates.end())
+          own.steps.back().events = events->second;
+        if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop)) {
+          own.loops.push_back(loop);
+          // What is loaded here settles their bounds as well.
+          for (auto inner : loop.getBody()->getOps<scf::ForOp>())
+            if (controls.contains(inner) && isMadeAround(loop.getRegion(), inner) &&
+                numbers.readsMemory(inner.getUpperBound(), /*carry=*/false))
+              own.loops.push_back(inner);
+        }
+        // How often a partition fills a channel and how often others read it follows from the same
+        // values: those that are the least for one of them are tried, too.
+        if (auto parted = dyn_cast<cta::PartitionOp>(op))
+          for (auto loop : parted.getBody().getOps<scf::ForOp>())
+            if (controls.contains(loop) && isMadeAround(parted.getBody(), loop))
+              own.loops.push_back(loop);
+      } else if (isScalarArithmetic(&op) && numbers.has(op.getResult(0))) {
+        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
+        for (Value operand : op.getOperands())
+          own.steps.back().operands.push_back(numbers.indexOf(operand));
+      } else if (numbers.isOfMemory(&op) && numbers.has(op.getResult(0))) {
+        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
+      }
+    }
+    for (const Step &step : own.steps)
+      if (controls.contains(step.op))
+        for (Region &region : step.op->getRegions())
+          if (!region.empty())
+            makeSteps(region.front());
+    blocks[&block] = std::move(own);
+  }
+
+  /// How a condition comes out. What it is combined from comes out first, so that a condition and
+  /// its negation stay that.
+  bool decide(Value condition) {
+    if (Number known = numbers.of(condition))
+      return *known;
+    if (Operation *op = condition.getDefiningOp();
+        isa_and_present<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
+      for (Value operand : op->getOperands())
+        decide(operand);
+      return numbers.of(condition).value_or(0);
+    }
+    const unsigned time = openConditions++;
+    const bool comesOut = pattern == 2 ? time % 2 : pattern;
+    // Partitions have the same condition each for itself.
+    if (partitionCount > 1) {
+      numbers.choose(condition, comesOut ? -1 : 0);
+      if (Number chosen = numbers.of(condition))
+        return *chosen;
+      numbers.guess();
+    }
+    numbers.set(condition, comesOut ? -1 : 0);
+    return comesOut;
+  }
+
+  /// How many iterations a loop does that leaves it open.
+  int64_t chooseTrips(Operation *loop) {
+    if (openLoops++ == 0) {
+      marked[partition] = loop;
+      return wanted;
+    }
+    return furtherTrips++ % numbersOfTrips();
+  }
+
+  void chooseBounds(scf::ForOp loop) {
+    if (numbers.tripsOf(loop))
+      return;
+    numbers.choose(loop.getLowerBound(), 0);
+    numbers.choose(loop.getStep(), 1);
+    for (auto [bound, number] : {std::pair(loop.getLowerBound(), 0), std::pair(loop.getStep(), 1)})
+      if (!numbers.of(bound))
+        numbers.fix(bound, number);
+    const Number lower = numbers.of(loop.getLowerBound()), step = numbers.of(loop.getStep());
+    const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
+    numbers.choose(loop.getUpperBound(), upper);
+    if (const Number now = numbers.tripsOf(loop); now && (trips == 0 || *now))
+      return;
+    // Who else computes it from memory has to come to the same.
+    if (numbers.readsMemory(loop.getUpperBound(), /*carry=*/true))
+      return;
+    // Something else that it is computed from is in the way. Conditions may have been folded for
+    // what it can never be.
+    numbers.fix(loop.getUpperBound(), upper);
+  }
+
+  LogicalResult visit(Block &block) {
+    const Steps &own = blocks.find(&block)->second;
+    numbers.forget(own.made);
+    // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
+    for (scf::ForOp loop : own.loops) {
+      const uint32_t here = std::exchange(partition, partitionOf(loop));
+      chooseBounds(loop);
+      partition = here;
+    }
+    SmallVector<Number, 3> operands;
+    for (const Step &step : own.steps) {
+      if (step.isComputed) {
+        if (numbers.isFixed(step.result))
+          continue;
+        if (numbers.isOfMemory(step.op)) {
+          if (const Value loaded = step.op->getResult(0); !numbers.of(loaded))
+            numbers.choose(loaded, furtherTrips++ % numbersOfTrips());
+          continue;
+        }
+        operands.clear();
+        for (unsigned operand : step.operands)
+          operands.push_back(numbers.at(operand));
+        // What was chosen stays.
+        if (Number number = evaluate(step.op, operands))
+          numbers.setAt(step.result, number);
+        continue;
+      }
+      if (isCutShort())
+        return success();
+      LogicalResult done = emit(step.events);
+      if (auto loop = dyn_cast<scf::ForOp>(step.op))
+        done = visit(loop);
+      else if (auto loop = dyn_cast<scf::WhileOp>(step.op))
+        done = visit(loop);
+      else if (auto branch = dyn_cast<scf::IfOp>(step.op))
+        done = visit(branch);
+      else if (auto parted = dyn_cast<cta::PartitionOp>(step.op))
+        done = visit(parted);
+      if (failed(done))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult iterate(Operation *loop, Block &body, int64_t number, int64_t trips) {
+    iteration = number;
+    tripsHere = trips;
+    ++iterations;
+    if (loop == marked[partition]) {
+      forEachBlock(
+          [](ChannelRun::Partition &each) { each.program.emplace_back().kind = Event::Mark; });
+      mostTrips = std::max<unsigned>(mostTrips, number + 1);
+    }
+    return visit(body);
+  }
+
+  LogicalResult visit(scf::ForOp loop) {
+    // What stands ahead of the loop did not know its bounds either. Steps are positive.
+    if (!numbers.tripsOf(loop)) {
+      chooseBounds(loop);
+      numbers.guess();
+    } else if (*numbers.of(loop.getStep()) < 0) {
+      numbers.guess();
+    }
+    const Number known = numbers.tripsOf(loop);
+    const int64_t trips = known ? *known : chooseTrips(loop);
+    // The first loop of each partition does what was chosen for the first of all.
+    if (openLoops && !marked[partition])
+      marked[partition] = loop;
+    const auto around = std::pair(iteration, tripsHere);
+    const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
+    // Where loops in this one begin is the same for all partitions, also at first.
+    for (auto [argument, init] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs()))
+      if (partitionCount > 1 && llvm::any_of(argument.getUsers(), [&](Operation *user) {
+            auto inner = dyn_cast<scf::ForOp>(user);
+            return inner && inner.getLowerBound() == argument;
+          }))
+        numbers.choose(init, 0);
+    numbers.set(loop.getRegionIterArgs(), loop.getInitArgs());
+    const SmallVector<Number> first = numbers.of(loop.getRegionIterArgs());
+    SmallVector<Number> before;
+    // Whether all that is carried grows by the same in each period.
+    auto growsEvenly = [&] {
+      return llvm::all_of(llvm::zip_equal(loop.getRegionIterArgs(), first, before), [&](auto each) {
+        auto [value, atFirst, later] = each;
+        const Number now = numbers.of(value);
+        return !now || !atFirst || !later || *now - *later == *later - *atFirst;
+      });
+    };
+    for (int64_t i = 0; i < trips && !isCutShort(); ++i) {
+      // Of many iterations those in the middle are alike: some periods of the rings are left out.
+      // Not of few: partitions may do other numbers of iterations, and have to agree.
+      if (i == period)
+        before = numbers.of(loop.getRegionIterArgs());
+      if (i == 2 * period && trips > i + mostInFull && growsEvenly())
+        if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
+          for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
+            if (Number now = numbers.of(value); now && from)
+              numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *from),
+                                              bitsOfScalar(value.getType())));
+          i += periods * period;
+        }
+      Number induction;
+      if (known)
+        induction = signExtended(uint64_t(*numbers.of(loop.getLowerBound())) +
+                                     uint64_t(i) * uint64_t(*numbers.of(loop.getStep())),
+                                 bits);
+      numbers.set(loop.getInductionVar(), induction);
+      if (failed(iterate(loop, *loop.getBody(), i, trips)))
+        return failure();
+      numbers.set(loop.getRegionIterArgs(), loop.getYieldedValues());
+    }
+    std::tie(iteration, tripsHere) = around;
+    numbers.set(loop.getResults(), loop.getRegionIterArgs());
+    return success();
+  }
+
+  LogicalResult visit(scf::WhileOp loop) {
+    const auto around = std::pair(iteration, tripsHere);
+    std::optional<int64_t> trips;
+    numbers.set(loop.getBeforeArguments(), loop.getInits());
+    for (int64_t i = 0;; ++i) {
+      if (failed(visit(*loop.getBeforeBody())))
+        return failure();
+      Number again = numbers.of(loop.getConditionOp().getCondition());
+      if (!again) {
+        if (!trips)
+          trips = chooseTrips(loop);
+        again = i < *trips;
+      }
+      if (!*again || isCutShort())
+        break;
+      numbers.set(loop.getAfterArguments(), loop.getConditionOp().getArgs());
+      if (failed(iterate(loop, *loop.getAfterBody(), i, trips.value_or(0))))
+        return failure();
+      numbers.set(loop.getBeforeArguments(), loop.getYieldedValues());
+    }
+    std::tie(iteration, tripsHere) = around;
+    numbers.set(loop.getResults(), loop.getConditionOp().getArgs());
+    return success();
+  }
+
+  LogicalResult visit(cta::PartitionOp parted) {
+    hasParted = true;
+    partition = nextPartition++;
+    LogicalResult done = visit(parted.getBody().front());
+    partition = 0;
+    return done;
+  }
+
+  LogicalResult visit(scf::IfOp branch) {
+    Block *block = decide(branch.getCondition()) ? branch.thenBlock() : branch.elseBlock();
+    if (!block)
+      return success();
+    if (failed(visit(*block)))
+      return failure();
+    numbers.set(branch.getResults(), block->getTerminator()->getOperands());
+    return success();
+  }
+
+  /// The number of one of `count` things; `unknown` says why where it is none.
+  FailureOr<int64_t> numberIn(Operation *op, Value value, int64_t count, const char *what) {
+    const Number number = numbers.of(value);
+    if (number && *number >= 0 && *number < count)
+      return *number;
+    unknown = [=, iteration = iteration, tripsHere = tripsHere](bool isSure) {
+      InFlightDiagnostic said = faultOf(op, isSure);
+      said << "has " << what;
+      if (!number)
+        said << " that is not known when it is compiled";
+      else
+        said << " " << *number << " of " << count << " in iteration " << iteration << " of "
+             << tripsHere;
+      return said;
+    };
+    return failure();
+  }
+
+  LogicalResult emit(ArrayRef<Template> made) {
+    for (const Template &from : made) {
+      if (from.when && !decide(from.when))
+        continue;
+      Event event = from.event;
+      Operation *op = operationOf(event);
+      event.iteration = iteration;
+      event.trips = tripsHere;
+      if (event.kind == Event::Allocate) {
+        for (const Cells &cells : from.positions) {
+          event.begin = cells.begin, event.end = cells.end;
+          happen(from, event);
+        }
+        continue;
+      }
+      if (from.index) {
+        FailureOr<int64_t> index = numberIn(op, from.index, from.positions.size(), "a slot");
+        if (failed(index))
+          return failure();
+        event.position = *index;
+      }
+      if (!from.positions.empty()) {
+        const Cells &cells = from.positions[std::max(event.position, 0)];
+        event.begin = cells.begin, event.end = cells.end;
+      }
+      if (from.signalled) {
+        FailureOr<int64_t> index =
+            numberIn(op, from.signalled, cells.lookup(from.barriers).size(), "an mbarrier");
+        if (failed(index))
+          return failure();
+        event.mbarrier = firstMbarrier.lookup(from.barriers) + *index;
+      }
+      if (from.parity) {
+        FailureOr<int64_t> parity = numberIn(op, from.parity, 2, "a parity");
+        if (failed(parity))
+          return failure();
+        event.amount = *parity;
+      }
+      happen(from, event);
+    }
+    return success();
+  }
+
+  /// The partition, of each block, that does what is visited.
+  void forEachBlock(llvm::function_ref<void(ChannelRun::Partition &)> visit) {
+    for (size_t i = partition; i < partitions.size(); i += partitionCount)
+      visit(partitions[i]);
+  }
+
+  /// In each block of the cluster, which has cells and mbarriers of its own.
+  void happen(const Template &from, const Event &event) {
+    if ((event.kind == Event::SyncBlock || event.kind == Event::SyncCluster) && !hasParted) {
+      for (ChannelRun::Partition &each : partitions)
+        each.program.push_back(event);
+      return;
+    }
+    forEachBlock([&](ChannelRun::Partition &each) {
+      Event &made = each.program.emplace_back(event);
+      if (event.kind == Event::SyncBlock)
+        made.kind = Event::SyncPartition;
+      if (event.isShared) {
+        const uint32_t middle = from.positions[std::max(event.position, 0)].middle;
+        (each.block == 0 ? made.end : made.begin) = middle;
+      }
+      const uint32_t block = from.inOther ? 1 - each.block : each.block;
+      made.begin += block * cellCount;
+      made.end += block * cellCount;
+      made.mbarrier +=
+          block * (event.kind == Event::BarrierArrive || event.kind == Event::BarrierWait
+                       ? uint32_t(namedWarps.size())
+                       : mbarrierCount);
+    });
+  }
+
+  func::FuncOp kernel;
+  const Target &target;
+  DenseMap<Operation *, SmallVector<Template, 3>> templates;
+  DenseSet<Operation *> controls;
+  LaunchNumbers numbers;
+  DenseMap<Block *, Steps> blocks;
+  DenseMap<const Operation *, SmallVector<Cells, 4>> cells; ///< by position
+  DenseMap<Operation *, Scratch> scratches;
+  DenseMap<Operation *, uint32_t> firstMbarrier;
+  uint32_t cellCount = 0, mbarrierCount = 0, depth = 1;
+  int64_t period = 2;               ///< of slots and parities, in uses
+  SmallVector<uint32_t> namedWarps; ///< that come to each named barrier
+  uint32_t firstTurn = 0;           ///< of these
+  uint32_t blockCount, partitionCount;
+  /// By the block in its cluster, then by the partition, of which the first is what is in none.
+  std::vector<ChannelRun::Partition> partitions; ///< their programs: of a run
+
+  // Of a run.
+  unsigned wanted = 0, pattern = 0;
+  /// The first loop with an open number of iterations, by the partition.
+  SmallVector<Operation *, 2> marked;
+  uint32_t partition = 0, nextPartition = 1; ///< that is visited
+  bool hasParted = true;                     ///< whether it is after all that partitions share
+  uint32_t iteration = 0, tripsHere = 0;
+};
+
+struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    FailureOr<Target> target = targetOf(kernel);
+    if (failed(target))
+      return signalPassFailure();
+    bool isNeeded = false;
+    WalkResult placed = kernel.walk([&](Operation *op) {
+      isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
+                      cta::DotStartOp, tile::NamedBarrierOp>(op);
+      if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
+        return WalkResult::advance();
+      op->emitOpError("has no place in shared memory yet");
+      return WalkResult::interrupt();
+    });
+    if (placed.wasInterrupted())
+      return signalPassFailure();
+    if (isNeeded && failed(check(kernel, *target)))
+      signalPassFailure();
+  }
+
+  static LogicalResult check(func::FuncOp kernel, const Target &target) {
+    Programs programs(kernel, target);
+    ChannelRun machine(programs.numCells(), programs.arrivals(), programs.namedBarriers());
+    const bool byHand = hasChannelsByHand(kernel);
+    bool isDoubted = false; // a remark has said so
+    bool conditionsAreOpen = false;
+    for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
+      unsigned iterations = 0;
+      programs.furtherTrips = 0;
+      for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
+        FailureOr<ArrayRef<ChannelRun::Partition>> blocks = programs.run(trips, pattern);
+        if (programs.isCutShort())
+          break;
+        std::optional<ChannelRun::Fault> fault;
+        if (succeeded(blocks))
+          fault = machine.run(*blocks);
+        if (failed(blocks) || fault) {
+          const bool isSure = byHand || programs.areNumbersSure();
+          if (isSure || !std::exchange(isDoubted, true)) {
+            if (fault)
+              report(*fault, programs.ringOf(fault->at), isSure);
+            else
+              programs.unknown(isSure);
+          }
+          if (isSure)
+            return failure();
+        }
+        conditionsAreOpen |= programs.openConditions != 0;
+        iterations += programs.iterations + 1;
+        // The last iterations of a loop, in which nothing is copied ahead, are others.
+        const bool repeats = programs.mostTrips < trips ||
+                             (succeeded(blocks) && machine.repeats(programs.deepest()));
+        if (!programs.openLoops || (repeats && programs.areLoopsVaried()))
+          break;
+      }
+    }
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,290 @@
+// Builds the problem: cheap tiles, nodes, and what layouts mean along the edges between them.
+#include "passes/layouts/LayoutProblem.h"
+#include "ir/layout/Costs.h"
+#include "passes/analysis/LayoutRules.h"
+#include "passes/analysis/SharedMemory.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+unsigned LayoutTable::idOf(const Layout &layout) {
+  auto [entry, isNew] = ids.try_emplace(layout, layouts.size());
+  if (isNew)
+    layouts.push_back(&entry->first);
+  return entry->second;
+}
+
+// How often an operation runs, against the kernel's top level.
+static double weightOf(Operation *op) {
+  double weight = 1;
+  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp()) {
+    if (isa<LoopLikeOpInterface>(parent))
+      weight *= 10;
+    else if (isa<scf::IfOp>(parent))
+      weight /= 2;
+  }
+  return weight;
+}
+
+static double weightOf(Value value) {
+  if (Operation *op = value.getDefiningOp())
+    return weightOf(op);
+  return weightOf(&value.getParentBlock()->front());
+}
+
+LayoutProblem::LayoutProblem(func::FuncOp kernel, const Target &target, unsigned warps)
+    : kernel(kernel), costs(target, warps, kernel) {
+  findCheapTiles();
+  addNodes();
+}
+
+// Instructions per element to make a tile from scalars, beyond which it is computed once.
+static constexpr unsigned cheapLimit = 40;
+
+void LayoutProblem::findCheapTiles() {
+  llvm::DenseMap<Value, unsigned> effort;
+  kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op->getNumResults() != 1 || !isTile(op->getResult(0)) || op->getNumRegions() > 0)
+      return;
+    bool isSimple =
+        isa<tile::ArangeOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp,
+            tile::AddPtrOp, tile::HintOp>(op) ||
+        (isa<tile::ReshapeOp>(op) && staysInThreads(cast<tile::ReshapeOp>(op))) ||
+        (isa<arith::ArithDialect>(op->getDialect()) &&
+         !isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::DivFOp>(op));
+    if (!isSimple)
+      return;
+    unsigned total = 1;
+    for (Value operand : op->getOperands())
+      if (isTile(operand)) {
+        auto known = effort.find(operand);
+        if (known == effort.end())
+          return;
+        total += known->second;
+      }
+    if (total > cheapLimit)
+      return;
+    effort[op->getResult(0)] = total;
+    cheap.insert(op->getResult(0));
+  });
+}
+
+void LayoutProblem::addCarried(ArrayRef<Value> values, ArrayRef<OpOperand *> operands,
+                               double weight) {
+  if (!isTile(values.front()))
+    return;
+  Node node;
+  node.values.assign(values.begin(), values.end());
+  node.operands.assign(operands.begin(), operands.end());
+  node.weight = weight;
+  for (Value value : values)
+    producer[value] = nodes.size();
+  for (OpOperand *operand : operands)
+    consumer[operand] = nodes.size();
+  nodes.push_back(std::move(node));
+}
+
+void LayoutProblem::addNodes() {
+  kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    double weight = weightOf(op);
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      for (auto [init, argument, yielded, result] :
+           llvm::zip(loop.getInitArgsMutable(), loop.getRegionIterArgs(),
+                     *loop.getYieldedValuesMutable(), loop.getResults()))
+        addCarried({argument, result}, {&init, &yielded}, weight);
+      return;
+    }
+    if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+      for (auto [init, argument, yielded] :
+           llvm::zip(loop.getInitsMutable(), loop.getBeforeArguments(),
+                     loop.getYieldOp().getResultsMutable()))
+        addCarried({argument}, {&init, &yielded}, weight);
+      for (auto [passed, argument, result] : llvm::zip(loop.getConditionOp().getArgsMutable(),
+                                                       loop.getAfterArguments(), loop.getResults()))
+        addCarried({argument, result}, {&passed}, weight);
+      return;
+    }
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      if (op->getNumResults() > 0)
+        for (auto [result, then, otherwise] :
+             llvm::zip(branch.getResults(), branch.thenYield().getResultsMutable(),
+                       branch.elseYield().getResultsMutable()))
+          addCarried({result}, {&then, &otherwise}, weight);
+      return;
+    }
+    if (op->hasTrait<OpTrait::IsTerminator>() ||
+        (op->getNumResults() == 1 && isCheap(op->getResult(0))))
+      return;
+    Node node;
+    node.op = op;
+    node.weight = weight;
+    for (Value result : op->getResults())
+      if (isTile(result))
+        node.values.push_back(result);
+    for (OpOperand &operand : op->getOpOperands())
+      if (isTile(operand.get()))
+        node.operands.push_back(&operand);
+    if (node.values.empty() && node.operands.empty())
+      return;
+    for (Value value : node.values)
+      producer[value] = nodes.size();
+    for (OpOperand *operand : node.operands)
+      consumer[operand] = nodes.size();
+    if (auto dot = dyn_cast<cta::DotOp>(op))
+      node.onlyProposals = dot.getInstruction().has_value();
+    nodes.push_back(std::move(node));
+  });
+}
+
+const Layout &LayoutProblem::layoutOf(Value tile) {
+  unsigned node = producer.lookup(tile);
+  return table[valueLayout(node, nodes[node].layout)];
+}
+
+const Layout *LayoutProblem::required(OpOperand &operand) {
+  auto owner = consumer.find(&operand);
+  if (owner == consumer.end())
+    return nullptr;
+  unsigned id = operandLayoutOf(operand, owner->second, nodes[owner->second].layout);
+  return id == none ? nullptr : &table[id];
+}
+
+unsigned LayoutProblem::valueLayout(unsigned node, unsigned layout) {
+  Operation *op = nodes[node].op;
+  if (auto histogram = dyn_cast_or_null<tile::HistogramOp>(op))
+    return table.idOf(plain(histogram.getType()));
+  auto reduce = dyn_cast_or_null<tile::ReduceOp>(op);
+  if (!reduce)
+    return layout;
+  auto [entry, isNew] = reducedMemo.try_emplace({layout, reduce.getAxis()}, none);
+  if (isNew) {
+    unsigned id = table.idOf(table[layout].squeeze(reduce.getAxis()).withoutDuplicateRegisters());
+    reducedMemo[{layout, reduce.getAxis()}] = id;
+    return id;
+  }
+  return entry->second;
+}
+
+bool LayoutProblem::takesOwnLayout(Operation *op) {
+  return op && isa<tile::ReduceOp, tile::HistogramOp, tile::StoreOp, tile::StoreBlockOp,
+                   cta::AllocOp, cta::LocalStoreOp>(op);
+}
+
+unsigned LayoutProblem::operandLayoutOf(OpOperand &operand, unsigned node, unsigned layout) {
+  Operation *op = nodes[node].op;
+  if (!op || takesOwnLayout(op))
+    return layout;
+  auto [entry, isNew] = requiredMemo.try_emplace({&operand, layout}, none);
+  if (!isNew)
+    return entry->second;
+  std::optional<Layout> required = sectile::operandLayout(operand, table[layout]);
+  unsigned id = required ? table.idOf(*required) : none;
+  requiredMemo[{&operand, layout}] = id;
+  return id;
+}
+
+unsigned LayoutProblem::followingLayout(OpOperand &operand, unsigned node, unsigned layout) {
+  Operation *op = nodes[node].op;
+  if (!op || takesOwnLayout(op))
+    return layout;
+  std::optional<Layout> following = resultLayout(op, operand, table[layout]);
+  return following ? table.idOf(*following) : none;
+}
+
+bool LayoutProblem::accepts(const Node &node, unsigned layout) const {
+  if (layout == none || (node.op && !canRunIn(node.op, table[layout])))
+    return false;
+  return !node.onlyProposals || llvm::is_contained(node.proposals, layout);
+}
+
+double LayoutProblem::costOfNode(unsigned index, unsigned layout) {
+  Node &node = nodes[index];
+  if (!node.op)
+    return 0;
+  auto [entry, isNew] = node.costs.try_emplace(layout, 0);
+  if (isNew)
+    entry->second = node.weight * costs.of(node.op, table[layout]);
+  return entry->second;
+}
+
+double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits) {
+  auto [entry, isNew] = conversionMemo.try_emplace({from, to, bits}, 0);
+  if (isNew)
+    entry->second = costs.ofConversion(table[from], table[to], bits);
+  return entry->second;
+}
+
+double LayoutProblem::costOfValue(Value value) {
+  unsigned node = producer.lookup(value);
+  unsigned layout = valueLayout(node, nodes[node].layout);
+  SmallVector<unsigned, 4> wanted;
+  double cost = 0;
+  for (OpOperand &use : value.getUses()) {
+    auto user = consumer.find(&use);
+    if (user == consumer.end())
+      continue;
+    unsigned id = operandLayoutOf(use, user->second, nodes[user->second].layout);
+    if (id == none || llvm::is_contained(wanted, id))
+      continue;
+    wanted.push_back(id);
+    bool ahead = costs.canGoAhead(use);
+    if (id == layout)
+      cost += ahead ? cycles::exposedLatency : 0;
+    else
+      cost += costOfConversion(layout, id, cta::elementBits(value.getType())) * (ahead ? 0.5 : 1);
+  }
+  return cost ? cost * weightOf(value) : 0;
+}
+
+double LayoutProblem::costAround(unsigned index) {
+  const Node &node = nodes[index];
+  SmallVector<Value, 8> values(node.values.begin(), node.values.end());
+  for (OpOperand *operand : node.operands)
+    if (!isCheap(operand->get()) && !llvm::is_contained(values, operand->get()))
+      values.push_back(operand->get());
+  double cost = costOfNode(index, node.layout);
+  for (Value value : values)
+    cost += costOfValue(value);
+  return cost;
+}
+
+double LayoutProblem::gain(unsigned index, unsigned layout) {
+  unsigned old = nodes[index].layout;
+  double before = costAround(index);
+  nodes[index].layout = layout;
+  double after = costAround(index);
+  nodes[index].layout = old;
+  return before - after;
+}
+
+double LayoutProblem::totalCost() {
+  double total = 0;
+  for (unsigned index = 0; index < nodes.size(); ++index) {
+    total += costOfNode(index, nodes[index].layout);
+    for (Value value : nodes[index].values)
+      total += costOfValue(value);
+  }
+  return total;
+}
+
+SmallVector<unsigned, 8> LayoutProblem::neighbours(unsigned index) const {
+  SmallVector<unsigned, 8> result;
+  auto add = [&](unsigned other) {
+    if (other != index && !llvm::is_contained(result, other))
+      result.push_back(other);
+  };
+  for (OpOperand *operand : nodes[index].operands)
+    if (auto found = producer.find(operand->get()); found != producer.end())
+      add(found->second);
+  for (Value value : nodes[index].values)
+    for (OpOperand &use : value.getUses())
+      if (auto found = consumer.find(&use); found != consumer.end())
+        add(found->second);
+  return result;
+}
+
+} // namespace sectile

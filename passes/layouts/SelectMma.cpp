@@ -1,0 +1,185 @@
+// Every dot becomes matrix instructions of the target where it has some that fit, else fused
+// multiply-adds.
+#include "ir/MmaElements.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Blocks.h"
+#include "passes/analysis/ExplicitSlots.h"
+#include "passes/checks/Check.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_SELECTMMA
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+bool isFp8(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; }
+
+struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
+  void runOnOperation() override {
+    FailureOr<Target> target = targetOf(getOperation());
+    if (failed(target) || failed(checkBare(getOperation())))
+      return signalPassFailure();
+    contiguity.reset();
+    getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
+  }
+
+  /// Whether there are the warps that an instruction takes and, where it reads shared memory
+  /// itself, operands whose lines are long enough there whichever way they may lie, and that are
+  /// not split into several numbers.
+  static bool canIssue(const MmaInstruction &instruction, tile::DotOp dot, int64_t warps) {
+    if (warps % instruction.warps)
+      return false;
+    if (instruction.bHome == OperandHome::Registers)
+      return true;
+    if (dot.getA().getType().getElementType().isF32() &&
+        dot.getPrecision() != tile::Precision::TF32)
+      return false;
+    constexpr int64_t leastLine = 32; // bytes
+    auto longEnough = [&](Type operand, unsigned inner) {
+      auto tile = mlir::cast<RankedTensorType>(operand);
+      const int64_t least = leastLine * 8 / tile.getElementTypeBitWidth();
+      return tile.getRank() == 2 && tile.getShape()[inner] % least == 0 &&
+             (instruction.onlyAlongK || tile.getShape()[1 - inner] % least == 0);
+    };
+    return longEnough(dot.getA().getType(), 1) && longEnough(dot.getB().getType(), 0);
+  }
+
+  /// Whether an operand is loaded, or computed from what is loaded, with neighbours along an axis.
+  bool liesAlong(Value operand, unsigned axis) {
+    llvm::SetVector<std::pair<Value, unsigned>> reached;
+    reached.insert({operand, axis});
+    for (unsigned i = 0; i < reached.size(); ++i) {
+      auto [value, along] = reached[i];
+      Operation *op = value.getDefiningOp();
+      if (!op)
+        continue;
+      if (isLoad(op)) {
+        if (!contiguity)
+          contiguity.emplace(getOperation());
+        const Contiguity pointers = contiguityOf(*contiguity, op).pointers;
+        if (pointers[along].contiguity > pointers[1 - along].contiguity)
+          return true;
+      } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
+        for (tile::FillOp fill : fillsOf(read))
+          reached.insert({fill.getTile(), along});
+      } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
+        reached.insert({permute.getSource(), unsigned(permute.getOrder()[along])});
+      } else if (op->hasTrait<OpTrait::Elementwise>()) {
+        for (Value from : op->getOperands())
+          if (isa<RankedTensorType>(from.getType()))
+            reached.insert({from, along});
+      }
+    }
+    return false;
+  }
+
+  /// Which operand of a dot an instruction cannot read from where it lies; nothing where it can.
+  StringRef unreadable(const MmaInstruction &instruction, tile::DotOp dot) {
+    if (!instruction.onlyAlongK)
+      return {};
+    if (!liesAlong(dot.getA(), 1))
+      return "A";
+    return liesAlong(dot.getB(), 0) ? StringRef() : "B";
+  }
+
+  /// The best instruction for operands of these elements of whose extents the dot's are multiples
+  /// and that leaves no warp without one, or the smallest of them. Where there are instructions but
+  /// none such, `refusal` says why not the last of them. `passedOver` says why not a better one.
+  const MmaInstruction *instructionFor(tile::DotOp dot, Type a, Type b, Type sum,
+                                       const Target &target, std::string &refusal,
+                                       std::string &passedOver) {
+    ArrayRef<int64_t> sums = dot.getType().getShape();
+    int64_t m = sums[sums.size() - 2], n = sums.back(), k = dot.getA().getType().getShape().back();
+    auto multiple = [&](StringRef name, int64_t extent, unsigned of) {
+      if (extent % of == 0)
+        return true;
+      refusal = (name + " = " + Twine(extent) + " is no multiple of the instruction's " + Twine(of))
+                    .str();
+      return false;
+    };
+    const MmaInstruction *smallest = nullptr;
+    int64_t warps = warpsOf(dot->getParentOfType<func::FuncOp>());
+    for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision())) {
+      if (!canIssue(*each, dot, warps))
+        continue;
+      if (!multiple("m", m, each->m) || !multiple("n", n, each->n) || !multiple("k", k, each->k))
+        continue;
+      if (StringRef operand = unreadable(*each, dot); !operand.empty()) {
+        passedOver = ("neighbours of " + operand + " do not lie along the inner dimension").str();
+        continue;
+      }
+      if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps)
+        return each;
+      if (!smallest || each->m * each->n < smallest->m * smallest->n)
+        smallest = each;
+    }
+    return smallest;
+  }
+
+  static Value cast(OpBuilder &builder, Location loc, Value tile, Type element) {
+    auto type = mlir::cast<RankedTensorType>(tile.getType());
+    if (type.getElementType() == element)
+      return tile;
+    if (type.getElementTypeBitWidth() < element.getIntOrFloatBitWidth())
+      return arith::ExtFOp::create(builder, loc, type.clone(element), tile);
+    return arith::TruncFOp::create(builder, loc, type.clone(element), tile);
+  }
+
+  void select(tile::DotOp dot, const Target &target) {
+    OpBuilder builder(dot);
+    Location loc = dot.getLoc();
+    Value a = dot.getA(), b = dot.getB(), acc = dot.getAcc();
+    Type sum = dot.getType().getElementType();
+    std::string refusal, passedOver;
+    // Sums in f32 are what multiply-adds, and instructions that sum in nothing less, make of f16.
+    auto select = [&] {
+      refusal.clear();
+      passedOver.clear();
+      Type left = tile::elementType(a.getType()), right = tile::elementType(b.getType());
+      if (sum.isF16() && mmasFor(target, left, right, sum, dot.getPrecision()).empty())
+        acc = cast(builder, loc, acc, builder.getF32Type());
+      return instructionFor(dot, left, right, tile::elementType(acc.getType()), target, refusal,
+                            passedOver);
+    };
+    const MmaInstruction *shape = select();
+    if (!shape && (isFp8(dot.getA().getType().getElementType()))) {
+      // f16 holds every fp8 number, and its products are exact as well.
+      a = cast(builder, loc, a, builder.getF16Type());
+      b = cast(builder, loc, b, builder.getF16Type());
+      shape = select();
+    }
+    // `ieee` asks for what no instruction for f32 does.
+    if (!shape && refusal.empty() && dot.getPrecision() != tile::Precision::IEEE) {
+      llvm::raw_string_ostream(refusal)
+          << target.name << " has none for " << dot.getA().getType().getElementType() << " and "
+          << dot.getB().getType().getElementType() << " with sums in " << sum;
+    }
+    if (!shape && !refusal.empty())
+      dot.emitRemark("this dot is computed by fused multiply-adds instead of matrix instructions: ")
+          << refusal;
+    if (shape && !passedOver.empty())
+      dot.emitRemark("this dot is computed by instructions of a warp instead of a warpgroup's: ")
+          << passedOver;
+    if (!shape && sum.isF16())
+      acc = cast(builder, loc, acc, builder.getF32Type());
+    DenseI32ArrayAttr instruction;
+    if (shape)
+      instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
+    auto result =
+        cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
+    if (Attribute inFlight = dot->getAttr(tile::inFlightAttr))
+      result->setAttr(tile::inFlightAttr, inFlight);
+    dot.replaceAllUsesWith(cast(builder, loc, result, sum));
+    dot.erase();
+  }
+
+  std::optional<ContiguityAnalysis> contiguity; ///< made when it is first asked
+};
+
+} // namespace

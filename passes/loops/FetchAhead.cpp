@@ -1,0 +1,665 @@
+// Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
+//
+//   prologue: issue uses 0 … depth-2           issue: addresses of that iteration, copies, commit
+//   loop, use i: wait for use i; issue use i + depth-1; compute
+//
+// Uses beyond the last iteration are committed too, with every copy masked off, so that the number
+// of uses in flight is the same at each wait.
+//
+// Where a target has no asynchronous copies, registers carry the data: the loads of the next use
+// are issued before an iteration computes, and stored into the channel after it.
+//
+// A loop's early dot is done an iteration ahead as well, and so is all that has to do with the
+// channels that it reads:
+//
+//   prologue: also issue use depth-1; wait for use 0; early dot of iteration 0
+//   loop, use i: wait for use i+1; issue use i + depth; early dot of iteration i+1; compute
+//
+// The last iteration does one that nobody reads, of zeros.
+//
+// Where a producer partition has the copies made, it runs ahead by itself:
+//
+//   loop, use i: issue use i; wait for use i; compute
+#include "passes/loops/FetchAhead.h"
+#include "ir/tile/Overflow.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/loops/Ahead.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+void readBuffer(OpBuilder &builder, const BufferUse &use, Value buffer) {
+  bool inOrder = llvm::is_sorted(use.order);
+  if (!inOrder) {
+    auto type = cast<cta::BufferType>(buffer.getType());
+    SmallVector<int64_t> order(use.order.begin(), use.order.end()), shape;
+    for (int64_t axis : order)
+      shape.push_back(type.getShape()[axis]);
+    auto layout =
+        cta::LayoutAttr::get(type.getContext(), type.getLayout().getLayout().permute(order));
+    auto permuted = cta::BufferType::get(type.getContext(), shape, type.getElement(), layout);
+    buffer = cta::PermuteBufferOp::create(builder, use.operand->getOwner()->getLoc(), permuted,
+                                          buffer, use.order);
+  }
+  use.operand->set(buffer);
+}
+
+SmallVector<Operation *> FetchedLoad::readers() const {
+  SmallVector<Operation *> readers;
+  for (const BufferUse &use : uses)
+    readers.push_back(use.operand->getOwner());
+  if (uses.empty())
+    llvm::append_range(readers, load->getUsers());
+  return readers;
+}
+
+namespace {
+
+bool isIntegerDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
+             arith::CeilDivUIOp, arith::FloorDivSIOp>(op);
+}
+
+/// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
+/// to. The reads are where `builder` is.
+SmallVector<Operation *> readTile(OpBuilder &builder, Operation *load, Value buffer) {
+  DenseMap<Type, cta::LocalLoadOp> tiles;
+  SmallVector<Operation *> reads;
+  auto tileOf = [&](Type type) {
+    cta::LocalLoadOp &tile = tiles[type];
+    if (!tile) {
+      tile = cta::LocalLoadOp::create(builder, load->getLoc(), type, buffer);
+      reads.push_back(tile);
+    }
+    return tile;
+  };
+  for (OpOperand &use : llvm::make_early_inc_range(load->getUses())) {
+    auto convert = dyn_cast<cta::ConvertLayoutOp>(use.getOwner());
+    cta::LocalLoadOp tile =
+        tileOf(convert ? Type(convert.getType()) : load->getResult(0).getType());
+    if (convert)
+      convert.replaceAllUsesWith(tile.getResult());
+    else
+      use.set(tile);
+  }
+  return reads;
+}
+
+/// Moves an operation of a loop's body, and those that only give its tile another shape, to before
+/// what computes with them.
+void sink(Operation *op) {
+  SmallVector<Operation *> moved{op};
+  Operation *user = nullptr;
+  for (unsigned i = 0; i < moved.size(); ++i)
+    for (Operation *next : moved[i]->getUsers()) {
+      next = op->getBlock()->findAncestorOpInBlock(*next);
+      if (isa<tile::ExpandDimsOp, tile::BroadcastOp>(next)) {
+        if (!llvm::is_contained(moved, next))
+          moved.push_back(next);
+      } else if (!user || next->isBeforeInBlock(user)) {
+        user = next;
+      }
+    }
+  if (user)
+    for (Operation *each : moved)
+      each->moveBefore(user);
+}
+
+/// What a loop computes the addresses and masks of some loads from: operations of its body, in
+/// order, and the numbers of the values it carries.
+class AddressSlice {
+public:
+  explicit AddressSlice(scf::ForOp loop) : loop(loop) {}
+
+  void add(Operation *load) {
+    // What it gives where the mask is false is no part of its address.
+    Value other;
+    if (auto byPointers = dyn_cast<tile::LoadOp>(load))
+      other = byPointers.getOther();
+    for (Value operand : load->getOperands())
+      if (operand != other)
+        need(operand);
+  }
+  SmallVector<Operation *> inOrder() const {
+    SmallVector<Operation *> sorted(ops.begin(), ops.end());
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return sorted;
+  }
+  ArrayRef<unsigned> carriedNumbers() const { return carried.getArrayRef(); }
+
+private:
+  void need(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value);
+        argument && argument.getOwner() == loop.getBody()) {
+      if (argument == loop.getInductionVar())
+        return;
+      unsigned number = argument.getArgNumber() - 1;
+      if (carried.insert(number))
+        need(loop.getYieldedValues()[number]);
+      return;
+    }
+    Operation *owner = value.getDefiningOp();
+    if (!owner)
+      owner = value.getParentBlock()->getParentOp();
+    Operation *op = loop.getBody()->findAncestorOpInBlock(*owner);
+    if (!op || !ops.insert(op))
+      return;
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+          need(operand);
+    });
+  }
+
+  scf::ForOp loop;
+  llvm::SetVector<Operation *> ops;
+  llvm::SetVector<unsigned> carried;
+};
+
+/// Whether loads may not move ahead of an operation. Barriers of sides are part of a schedule that
+/// the kernel states, an assertion may be what makes a load valid, and a loop with a volatile load
+/// may go on because of what others write.
+bool holdsLoadsBack(Operation *op) {
+  return memoryOrderOf(op) || isVolatileLoad(op) || isa<tile::NamedBarrierOp, cta::AssertOp>(op);
+}
+
+/// Whether a loop may write what a load of it reads, in the same iteration or in another.
+bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) {
+  GlobalAccess read = *addresses.accessOf(load);
+  EndedIterations next = addresses.bitOf(loop);
+  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+    std::optional<GlobalAccess> access = addresses.accessOf(op);
+    bool overlap =
+        access && access->writes &&
+        (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
+         addresses.mayOverlap(read, *access, next));
+    return overlap ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+class Pipeline {
+public:
+  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
+           cta::DotOp early)
+      : loop(loop), producer(producer), depth(depth), ahead(producer == Producer::Copies ? depth - 1
+                                                            : producer == Producer::Registers ? 1
+                                                                                              : 0),
+        slices{AddressSlice(loop), AddressSlice(loop)}, early(early) {
+    for (const FetchedLoad &load : loads)
+      if (ahead > 0)
+        slices[load.isEarly].add(load.load);
+    makeGroups(loads);
+  }
+
+  cta::DotOp run() {
+    OpBuilder builder(loop);
+    makeChannels(builder);
+    SmallVector<Value> next = prologue(builder);
+    cta::DotOp first;
+    if (early) {
+      first = begin(builder);
+      next.push_back(first);
+    }
+    carryAhead(builder, next);
+    steadyState();
+    for (const Group &group : groups)
+      release(group);
+    return first;
+  }
+
+private:
+  /// Loads that are waited for together, in the order of their first uses.
+  struct Group {
+    Operation *consumer; ///< in the loop's body
+    bool isEarly;        ///< as its loads are
+    SmallVector<const FetchedLoad *> loads;
+    SmallVector<Value> channels;
+    Value use = {};                ///< that an iteration reads
+    Operation *lastTile = nullptr; ///< the last read of a tile, once made
+  };
+
+  // With two buffers, a copy has less than an iteration to arrive: what is needed later in the body
+  // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
+  // better.
+  void makeGroups(ArrayRef<FetchedLoad> loads) {
+    for (const FetchedLoad &load : loads) {
+      Operation *consumer = nullptr;
+      for (Operation *reader : load.readers()) {
+        Operation *user = loop.getBody()->findAncestorOpInBlock(*reader);
+        if (!consumer || user->isBeforeInBlock(consumer))
+          consumer = user;
+      }
+      Group *group = nullptr;
+      for (Group &other : groups)
+        if (other.isEarly == load.isEarly &&
+            (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
+          group = &other;
+      if (!group)
+        group = &groups.emplace_back(Group{consumer, load.isEarly, {}, {}});
+      group->loads.push_back(&load);
+      if (consumer->isBeforeInBlock(group->consumer))
+        group->consumer = consumer;
+    }
+    llvm::sort(groups, [](const Group &a, const Group &b) {
+      return a.isEarly != b.isEarly ? a.isEarly : a.consumer->isBeforeInBlock(b.consumer);
+    });
+  }
+
+  void makeChannels(OpBuilder &builder) {
+    for (Group &group : groups)
+      for (const FetchedLoad *load : group.loads) {
+        auto type = cta::ChannelType::get(builder.getContext(), depth + load->outlivesIteration,
+                                          load->buffer);
+        group.channels.push_back(cta::ChannelOp::create(
+            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps,
+            /*by_hand=*/false));
+      }
+  }
+
+  Value number(OpBuilder &builder, Type type, int64_t value) {
+    return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
+  }
+
+  /// Whether the iteration `count` after that of `iv`, which is in the loop, is in it, too. Nothing
+  /// overflows near the ends of the type: as an unsigned number the distance to the end is exact.
+  Value isInside(OpBuilder &builder, Value iv, unsigned count) {
+    Location loc = loop.getLoc();
+    Type type = iv.getType();
+    unsigned bits =
+        type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
+    auto most = builder.getIntegerAttr(type, APInt::getMaxValue(bits).udiv(count));
+    Value left = builder.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(), iv);
+    Value distance =
+        builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, count));
+    Value inside =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ugt, left, distance);
+    Value fits =
+        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, loop.getStep(),
+                                            builder.createOrFold<arith::ConstantOp>(loc, most));
+    return builder.createOrFold<arith::AndIOp>(loc, inside, fits);
+  }
+
+  // Issues the first uses. Gives what the loop carries for the slice at the first use it issues
+  // itself.
+  SmallVector<Value> prologue(OpBuilder &builder) {
+    Location loc = loop.getLoc();
+    Type type = loop.getInductionVar().getType();
+    auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    Value first = loop.getLowerBound();
+    Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
+    auto slotOf = [&](unsigned use) { return number(builder, builder.getI32Type(), use); };
+    auto insideOf = [&](unsigned use) {
+      return use == 0
+                 ? entered
+                 : builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
+    };
+    auto mapOf = [&](unsigned use) {
+      // What is beyond the loop is not used as a place.
+      Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
+                                                        number(builder, type, use));
+      IRMapping map;
+      map.map(loop.getInductionVar(),
+              tile::createToFit<arith::AddIOp>(builder, loc, first, distance));
+      return map;
+    };
+    // The first use is always read.
+    auto issueEarly = [&](unsigned use) {
+      IRMapping map = mapOf(use);
+      issue(builder, /*isEarly=*/true, map, slotOf(use), insideOf(use),
+            use ? insideOf(use - 1) : Value());
+    };
+    if (early)
+      issueEarly(0);
+    SmallVector<Value> carried(loop.getInitArgs());
+    for (unsigned use = 0; use < ahead; ++use) {
+      if (early)
+        issueEarly(use + 1);
+      IRMapping map = mapOf(use);
+      map.map(loop.getRegionIterArgs(), carried);
+      Value inside = insideOf(use), slot = slotOf(use);
+      fill(builder, issue(builder, /*isEarly=*/false, map, slot, inside, inside), slot);
+      for (unsigned n : slice().carriedNumbers())
+        carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
+    }
+    SmallVector<Value> next;
+    for (unsigned n : slice().carriedNumbers())
+      next.push_back(carried[n]);
+    return next;
+  }
+
+  // Does the early dot of the first iteration.
+  cta::DotOp begin(OpBuilder &builder) {
+    auto first = cast<cta::DotOp>(builder.clone(*early));
+    OpBuilder before(first), after(first->getContext());
+    after.setInsertionPointAfter(first);
+    Value use = number(before, before.getI32Type(), 0);
+    for (const Group &group : groups) {
+      if (!group.isEarly)
+        continue;
+      auto wait = waitFor(before, group, use);
+      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers()))
+        for (const BufferUse &reader : load->uses)
+          readBuffer(before,
+                     {&first->getOpOperand(reader.operand->getOperandNumber()), reader.order},
+                     buffer);
+      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use);
+    }
+    return first;
+  }
+
+  cta::WaitOp waitFor(OpBuilder &builder, const Group &group, Value use) {
+    SmallVector<Type> types;
+    for (Value channel : group.channels)
+      types.push_back(cast<cta::ChannelType>(channel.getType()).getBuffer());
+    return cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
+  }
+
+  // Lets the loop carry, besides what it does, the values ahead and the number of the use.
+  void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
+    SmallVector<Value> inits(loop.getInitArgs());
+    llvm::append_range(inits, next);
+    inits.push_back(number(builder, builder.getI32Type(), 0));
+    auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
+                                    loop.getUpperBound(), loop.getStep(), inits);
+    wider.setUnsignedCmp(loop.getUnsignedCmp());
+    wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    wider.getRegion().takeBody(loop.getRegion());
+    for (Value init : ArrayRef(inits).drop_front(loop.getNumResults()))
+      wider.getBody()->addArgument(init.getType(), loop.getLoc());
+    loop.replaceAllUsesWith(wider.getResults().take_front(loop.getNumResults()));
+    numCarried = loop.getNumResults();
+    loop.erase();
+    loop = wider;
+  }
+
+  void steadyState() {
+    Location loc = loop.getLoc();
+    Block::BlockArgListType arguments = loop.getRegionIterArgs();
+    use = arguments.back();
+    Operation *terminator = loop.getBody()->getTerminator();
+    SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
+    SmallVector<Value> yielded;
+    // Before all else, so that it runs beside the rest of the iteration.
+    if (early)
+      early->moveBefore(loop.getBody(), loop.getBody()->begin());
+    for (auto [i, group] : llvm::enumerate(groups)) {
+      OpBuilder builder(group.consumer);
+      group.use = group.isEarly ? usesFromNow(builder, 1) : use;
+      if (producer == Producer::OtherWarps) {
+        addressesBefore(group);
+        IRMapping map;
+        Value always = number(builder, builder.getI1Type(), 1);
+        issue(builder, /*isEarly=*/false, map, use, always, always);
+      }
+      auto wait = waitFor(builder, group, group.use);
+      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
+        for (const BufferUse &reader : load->uses)
+          readBuffer(builder, reader, buffer);
+        if (load->uses.empty())
+          tiles.push_back({&group, load->load, buffer});
+      }
+      if (i == 0 && ahead > 0)
+        yielded = issueAhead(builder);
+    }
+    if (early) {
+      Value known = arguments.drop_back().back();
+      early.getResult().replaceAllUsesWith(known);
+      yielded.push_back(early);
+    }
+    OpBuilder end(terminator);
+    yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
+    terminator->insertOperands(terminator->getNumOperands(), yielded);
+    // Only now, as addresses may be computed from what is loaded.
+    for (auto &[group, load, buffer] : tiles) {
+      OpBuilder builder(group->consumer);
+      for (Operation *read : readTile(builder, load, buffer)) {
+        // Registers hold it no longer than they have to.
+        if (producer == Producer::OtherWarps)
+          sink(read);
+        if (!group->lastTile || group->lastTile->isBeforeInBlock(read))
+          group->lastTile = read;
+      }
+    }
+  }
+
+  // Some may be computed only behind the first reader. What they are computed from may run ahead of
+  // the loop, and so ahead of the reader.
+  void addressesBefore(const Group &group) {
+    AddressSlice slice(loop);
+    for (const FetchedLoad *load : group.loads)
+      slice.add(load->load);
+    for (Operation *op : slice.inOrder())
+      if (group.consumer->isBeforeInBlock(op))
+        op->moveBefore(group.consumer);
+  }
+
+  Value usesFromNow(OpBuilder &builder, unsigned count) {
+    return arith::AddIOp::create(builder, loop.getLoc(), use,
+                                 number(builder, builder.getI32Type(), count));
+  }
+
+  // Issues what an iteration does for later ones. Gives what the slice carries on.
+  SmallVector<Value> issueAhead(OpBuilder &builder) {
+    Location loc = loop.getLoc();
+    Value iv = loop.getInductionVar();
+    Operation *terminator = loop.getBody()->getTerminator();
+    auto mapAhead = [&](unsigned count) {
+      Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
+                                                        number(builder, iv.getType(), count));
+      IRMapping map;
+      map.map(iv, tile::createToFit<arith::AddIOp>(builder, loc, iv, distance));
+      return map;
+    };
+    Value inside = isInside(builder, iv, ahead);
+    if (early) {
+      IRMapping map = mapAhead(ahead + 1);
+      issue(builder, /*isEarly=*/true, map, usesFromNow(builder, ahead + 1),
+            isInside(builder, iv, ahead + 1), inside);
+    }
+    IRMapping map = mapAhead(ahead);
+    for (auto [k, n] : llvm::enumerate(slice().carriedNumbers()))
+      map.map(loop.getRegionIterArgs()[n], loop.getRegionIterArgs()[numCarried + k]);
+    Value slot = usesFromNow(builder, ahead);
+    SmallVector<Value> loaded = issue(builder, /*isEarly=*/false, map, slot, inside, inside);
+    SmallVector<Value> yielded;
+    for (unsigned n : slice().carriedNumbers())
+      yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
+    OpBuilder end(terminator);
+    fill(end, loaded, slot);
+    return yielded;
+  }
+
+  // Computes the addresses of one iteration and copies what is there, or gives it. Where that
+  // iteration is not `inside` the loop nothing may be read. Somebody waits for the use where
+  // `isAwaited`, or always where that is null.
+  SmallVector<Value> issue(OpBuilder &builder, bool isEarly, IRMapping &map, Value slot,
+                           Value inside, Value isAwaited) {
+    for (Operation *op : slices[isEarly].inOrder()) {
+      Operation *clone = builder.clone(*op, map);
+      clone->walk([](Operation *inner) {
+        if (isIntegerDivision(inner))
+          inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
+      });
+      narrow(clone, inside);
+    }
+    SmallVector<Value> loaded;
+    for (Group &group : groups) {
+      if (group.isEarly != isEarly)
+        continue;
+      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+        cta::AcquireOp buffer;
+        if (producer != Producer::Registers)
+          buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer,
+                                          channel, slot);
+        Operation *load = builder.clone(*fetched->load, map);
+        narrow(load, inside);
+        if (!buffer) {
+          loaded.push_back(load->getResult(0));
+          continue;
+        }
+        if (fetched->byEngine())
+          copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
+                       isAwaited);
+        else
+          copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
+        load->erase();
+      }
+      if (producer != Producer::Registers)
+        cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+    }
+    return loaded;
+  }
+
+  // Stores what registers hold into the buffers of a use.
+  void fill(OpBuilder &builder, ArrayRef<Value> loaded, Value slot) {
+    if (producer != Producer::Registers)
+      return;
+    for (Group &group : groups) {
+      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+        Location loc = fetched->load->getLoc();
+        auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
+        cta::LocalStoreOp::create(builder, loc, loaded.front(), buffer);
+        loaded = loaded.drop_front();
+      }
+      cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+    }
+  }
+
+  // Lets a load, if it is one, read nothing where not `inside`.
+  static void narrow(Operation *op, Value inside) {
+    if (constantInt(inside).value_or(0))
+      return;
+    OpBuilder builder(op);
+    auto both = [&](Value condition, Value more) {
+      return condition ? arith::AndIOp::create(builder, op->getLoc(), condition, more).getResult()
+                       : more;
+    };
+    if (auto block = dyn_cast<tile::LoadBlockOp>(op)) {
+      block.getWhenMutable().assign(both(block.getWhen(), inside));
+    } else if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType())) {
+        auto mask = RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding());
+        inside = tile::SplatOp::create(builder, op->getLoc(), mask, inside);
+      }
+      load.getMaskMutable().assign(both(load.getMask(), inside));
+    }
+  }
+
+  // Copies what a load would.
+  static void copyInstead(OpBuilder &builder, Operation *op, Value buffer, IntegerAttr vector) {
+    if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      cta::AsyncCopyOp::create(builder, op->getLoc(), load.getPtr(), buffer, load.getMask(),
+                               load.getCache(), load.getEviction(), vector);
+      return;
+    }
+    auto load = cast<tile::LoadBlockOp>(op);
+    auto layout = cast<cta::LayoutAttr>(load.getType().getEncoding());
+    cta::AsyncCopyBlockOp::create(builder, op->getLoc(), load.getView(), load.getOffsets(), buffer,
+                                  load.getWhen(), layout, load.getCache(), load.getEviction(),
+                                  vector);
+  }
+
+  // The engine copies nothing at all where nobody waits for it. Where somebody does and the
+  // iteration is not inside the loop, it gives zeros.
+  static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
+                           tile::LoadBlockOp load, Value buffer, Value inside, Value isAwaited) {
+    const Location loc = load.getLoc();
+    SmallVector<Value> offsets =
+        fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
+    if (inside != isAwaited)
+      moveOutsideUnless(builder, loc, inside, offsets);
+    if (isAwaited && constantInt(isAwaited).value_or(0))
+      isAwaited = {};
+    cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
+                                   /*barriers=*/Value(), /*index=*/Value(), isAwaited,
+                                   /*expects=*/0, fetched.isShared,
+                                   fetched.hasLines() ? extentsOfLines(load.getType())
+                                                      : DenseI64ArrayAttr());
+  }
+
+  // Says of each group that it has been read, after its last reader.
+  void release(const Group &group) {
+    Operation *last = group.lastTile;
+    for (const FetchedLoad *load : group.loads)
+      for (const BufferUse &reader : load->uses) {
+        Operation *user = loop.getBody()->findAncestorOpInBlock(*reader.operand->getOwner());
+        if (!last || last->isBeforeInBlock(user))
+          last = user;
+      }
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPointAfter(last);
+    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use);
+  }
+
+  const AddressSlice &slice() const { return slices[false]; }
+
+  scf::ForOp loop;
+  const Producer producer;
+  const unsigned depth, ahead; ///< buffers, and iterations that loads are issued ahead
+  unsigned numCarried = 0;
+  AddressSlice slices[2]; ///< that of what early dots read carries nothing
+  cta::DotOp early;
+  SmallVector<Group> groups;
+  Value use;
+};
+
+bool isZero(Attribute constant) {
+  return matchPattern(constant, m_Zero()) || matchPattern(constant, m_PosZeroFloat());
+}
+
+} // namespace
+
+std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
+                        AddressAnalysis &addresses) {
+  if (isVolatileLoad(load))
+    return "it is volatile";
+  // What it gives where nothing is read: a block's padding is a constant.
+  Value other;
+  bool zeros = true;
+  if (auto block = dyn_cast<tile::LoadBlockOp>(load)) {
+    zeros = !block.getPaddingAttr() || isZero(block.getPaddingAttr());
+  } else if ((other = cast<tile::LoadOp>(load).getOther())) {
+    Attribute constant;
+    zeros = matchPattern(other, m_Constant(&constant)) && isZero(constant);
+  }
+  if (producer == Producer::Registers && other && !loop.isDefinedOutsideOfLoop(other))
+    return "the loop computes what it gives where the mask is false";
+  if (producer == Producer::Copies && !zeros)
+    return "an asynchronous copy gives zeros where the mask is false";
+  WalkResult orders = loop.walk([](Operation *op) {
+    return holdsLoadsBack(op) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (orders.wasInterrupted())
+    return "the loop orders memory";
+  if (mayBeWritten(loop, load, addresses))
+    return "the loop may write to what it reads";
+  AddressSlice slice(loop);
+  slice.add(load);
+  for (Operation *op : slice.inOrder()) {
+    const bool mayMove = isLoad(op) && !isVolatileLoad(op) && op != load;
+    if (mayMove && mayBeWritten(loop, op, addresses))
+      return "the loop may write to what its address depends on";
+    if (!mayMove && (!isMemoryEffectFree(op) || isa<cta::DotOp>(op)))
+      return ("its address depends on " + op->getName().getStringRef()).str();
+  }
+  return {};
+}
+
+cta::DotOp fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
+                      unsigned depth, cta::DotOp early) {
+  return Pipeline(loop, loads, producer, depth, early).run();
+}
+
+bool followsCarried(scf::ForOp loop, Operation *load) {
+  AddressSlice slice(loop);
+  slice.add(load);
+  return !slice.carriedNumbers().empty();
+}
+
+} // namespace sectile

@@ -1,0 +1,75 @@
+// Software pipelining: loads of a loop that go to shared memory are issued iterations ahead.
+#ifndef SECTILE_PASSES_LOOPS_FETCHAHEAD_H
+#define SECTILE_PASSES_LOOPS_FETCHAHEAD_H
+
+#include "ir/cta/Cta.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/analysis/Addresses.h"
+#include "passes/memory/TensorBlock.h"
+
+namespace sectile {
+
+/// An operand that is to read a buffer instead of a tile: axis i of it is axis order[i] of the
+/// buffer.
+struct BufferUse {
+  mlir::OpOperand *operand;
+  llvm::SmallVector<int32_t, 2> order;
+};
+/// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
+void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
+
+/// A load in a loop's body, by pointers or from a view, whose tile is read from shared memory, in
+/// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.
+struct FetchedLoad {
+  mlir::Operation *load;
+  mlir::Value tile; ///< what dots read: what it loads, or the lines of that
+  cta::BufferType buffer;
+  llvm::SmallVector<BufferUse, 2> uses;
+  /// Elements copied at once: what the load's own addresses and mask allow. They are those of its
+  /// copies, though less can be shown of an iteration that is computed ahead.
+  unsigned vector = 0;
+  /// Of a load that the copy engine makes.
+  std::optional<TensorBlock> tensor = {};
+  /// Whether the other block of the cluster copies the same at the same time.
+  bool isShared = false;
+  /// Whether the loop's early dot reads it: in each iteration the use of the next one.
+  bool isEarly = false;
+  /// Whether a dot still in flight reads the slot during the next iteration, so that the ring needs
+  /// one more slot.
+  bool outlivesIteration = false;
+
+  bool byEngine() const { return tensor.has_value(); }
+  /// Whether the buffer has the lines of a block of more dimensions.
+  bool hasLines() const { return tile != load->getResult(0); }
+
+  /// What reads the buffer: operations in the loop, at any depth.
+  llvm::SmallVector<mlir::Operation *> readers() const;
+};
+
+/// Who fills the buffers of a channel.
+enum class Producer {
+  Copies,    ///< asynchronous copies, stages - 1 iterations ahead
+  Registers, ///< loads one iteration ahead, stored when the iteration before has been computed
+  OtherWarps ///< the engine, in the same iteration: partition-warps lets it run ahead
+};
+
+/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
+std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
+                        AddressAnalysis &addresses);
+
+/// Makes each load a channel of `depth` buffers, or one more. Replaces the loop. Copies are issued
+/// depth - 1 iterations ahead of what reads them, so that they need two buffers and more; registers
+/// do with one.
+///
+/// `early`, unless null, is a dot whose operands are invariant in the loop or fetched, and whose
+/// sums begin as zeros. Each iteration does that of the next one, and the loop carries its result.
+/// Gives the one before the loop, which does the first iteration's.
+cta::DotOp fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
+                      unsigned depth, cta::DotOp early);
+
+/// Whether the loop computes the addresses of a load from what it carries.
+bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);
+
+} // namespace sectile
+
+#endif

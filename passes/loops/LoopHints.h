@@ -1,0 +1,20 @@
+// Hints that a kernel gives for its loops: attributes of scf.for, in addition to cta.stages. A
+// remark reports each hint that has no effect.
+#ifndef SECTILE_PASSES_LOOPS_LOOPHINTS_H
+#define SECTILE_PASSES_LOOPS_LOOPHINTS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace sectile::hints {
+
+/// i32: how often the body is repeated; 1 keeps the loop as it is, through LLVM too.
+inline constexpr llvm::StringLiteral unroll = "cta.unroll";
+/// i1: whether a producer partition makes the loads.
+inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
+/// Unit attributes.
+inline constexpr llvm::StringLiteral flatten = "cta.flatten";
+inline constexpr llvm::StringLiteral oneAccumulator = "cta.one_accumulator";
+
+} // namespace sectile::hints
+
+#endif

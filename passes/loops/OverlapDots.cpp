@@ -1,0 +1,607 @@
+// Makes matrix products asynchronous: issues each one where it stands, and sinks its wait to the
+// first use of its result or the first overwrite of its operands.
+//
+//   sums that a loop only adds to      after the loop
+//   sums that a loop rescales first    in the next iteration, before that, and likewise where a
+//                                      dot reads registers, before these are written
+//   a result that a loop carries on    there as well, or at the end of the iteration
+//   any other result                   before its first use in the iteration, and before registers
+//                                      are written that the dot reads, carried on from the last one
+//
+// ptxas (12.8 to 13.0) follows no dot over the end of an iteration when others stay in flight at
+// the wait for it: it then lets none run beside another. So rescaled sums and results carried on
+// are waited for in one place.
+#include "passes/loops/OverlapDots.h"
+#include "ir/MmaElements.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/SharedMemory.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_OVERLAPDOTS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+
+namespace sectile {
+
+/// Whether `value` is `sums`, or follows from it by operations whose results nothing else uses.
+/// Adds these.
+static bool follows(Value value, BlockArgument sums, SmallVectorImpl<Operation *> &by) {
+  if (value == sums)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != sums.getOwner() || !op->hasTrait<OpTrait::Elementwise>() ||
+      !isMemoryEffectFree(op) || !op->hasOneUse())
+    return false;
+  for (Value operand : op->getOperands())
+    if (operand.getType() == sums.getType() && follows(operand, sums, by)) {
+      by.push_back(op);
+      return true;
+    }
+  return false;
+}
+
+/// The number of the value that a loop carries from a dot in it on, if nothing else uses the dot.
+static std::optional<unsigned> carriedNumber(cta::DotOp dot) {
+  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+  if (!loop || !dot.getResult().hasOneUse())
+    return std::nullopt;
+  OpOperand &use = *dot.getResult().use_begin();
+  return use.getOwner() == loop.getBody()->getTerminator() ? std::optional(use.getOperandNumber())
+                                                           : std::nullopt;
+}
+
+std::optional<CarriedSums> carriedSums(cta::DotOp dot) {
+  const std::optional<unsigned> number = carriedNumber(dot);
+  if (!number)
+    return std::nullopt;
+  CarriedSums sums{*number, {}};
+  BlockArgument carried = cast<scf::ForOp>(dot->getParentOp()).getRegionIterArg(*number);
+  return carried.hasOneUse() && follows(dot.getAcc(), carried, sums.rescaling) ? std::optional(sums)
+                                                                               : std::nullopt;
+}
+
+static bool beginsAsZeros(cta::DotOp dot) {
+  return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
+}
+
+namespace {
+
+/// How a dot's operand in registers is made of a tile of the type of the dot's sums: by operations
+/// of its block that nothing else uses, in order.
+struct Packing {
+  Value from;
+  SmallVector<Operation *, 2> ops;
+
+  /// Has them take another value in place of that tile.
+  void take(Value other) const {
+    for (Operation *op : ops)
+      op->replaceUsesOfWith(from, other);
+  }
+};
+
+std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
+  Packing packing;
+  llvm::SetVector<Operation *> ops;
+  SmallVector<Value> work{operand};
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
+  while (!work.empty()) {
+    const Value value = work.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (value != operand && type && type.getElementType() == dot.getType().getElementType()) {
+      if (packing.from && packing.from != value)
+        return std::nullopt;
+      packing.from = value;
+    } else if (value == operand || !loop.isDefinedOutsideOfLoop(value)) {
+      if (!op || op->getBlock() != dot->getBlock() || !isMemoryEffectFree(op) ||
+          !op->hasTrait<OpTrait::Elementwise>())
+        return std::nullopt;
+      if (ops.insert(op))
+        llvm::append_range(work, op->getOperands());
+    }
+  }
+  auto isAmongThem = [&](Operation *user) { return ops.contains(user); };
+  for (Operation *op : ops)
+    if (op == operand.getDefiningOp() ? !op->hasOneUse()
+                                      : !llvm::all_of(op->getUsers(), isAmongThem))
+      return std::nullopt;
+  packing.ops.assign(ops.begin(), ops.end());
+  llvm::sort(packing.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return packing.from ? std::optional(std::move(packing)) : std::nullopt;
+}
+
+} // namespace
+
+bool isPacked(cta::DotOp dot) { return packingOf(dot.getA(), dot).has_value(); }
+
+std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
+  SmallVector<cta::DotOp> dots;
+  loop.walk([&](cta::DotOp dot) { dots.push_back(dot); });
+  if (dots.size() != 2 || !llvm::all_of(dots, [&](cta::DotOp dot) {
+        return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
+      }))
+    return std::nullopt;
+  auto [early, late] = std::pair(dots[0], dots[1]);
+  // No need to look at how the second follows from the first: that there is nothing else to do
+  // beside them does no harm.
+  const bool startsAnew = loop.isDefinedOutsideOfLoop(early.getAcc()) && beginsAsZeros(early);
+  return startsAnew && carriedSums(late) && isPacked(late) ? std::optional(DotPair{early, late})
+                                                           : std::nullopt;
+}
+
+namespace {
+
+/// What a dot reads, and where in its ring that is.
+class ReadSlot {
+public:
+  explicit ReadSlot(Value operand) : read(originOf(operand)) {
+    if (auto channel = dyn_cast_if_present<cta::ChannelOp>(read.owner); channel && read.index) {
+      depth = channel.getType().getDepth();
+      at = ringPosition(read.index, depth);
+    }
+  }
+  Operation *owner() const { return read.owner; }
+  unsigned ringDepth() const { return depth; }
+
+  /// How much further in its ring the slots lie that an operation writes; nothing where that is not
+  /// known, and an empty list where it writes none.
+  std::optional<SmallVector<unsigned, 1>> writtenBy(Operation *op) const {
+    SmallVector<unsigned, 1> found;
+    for (const BufferAccess &access : bufferAccesses(op)) {
+      if (access.kind == BufferAccess::Read || access.origin.owner != read.owner)
+        continue;
+      std::optional<LinearCount> written;
+      if (at && access.origin.index)
+        written = ringPosition(access.origin.index, depth);
+      if (!written || written->base != at->base || !at->base)
+        return std::nullopt;
+      found.push_back((written->offset + depth - at->offset) % depth);
+    }
+    return found;
+  }
+
+private:
+  BufferOrigin read;
+  std::optional<LinearCount> at;
+  unsigned depth = 0;
+};
+
+/// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
+/// dot's iteration, or to the end of the next one.
+bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
+  auto loop = cast<scf::ForOp>(dot->getParentOp());
+  const ReadSlot slot(operand);
+  if (!slot.owner() || loop->isProperAncestor(slot.owner()))
+    return true;
+  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+    const auto written = slot.writtenBy(op);
+    if (!written)
+      return WalkResult::interrupt();
+    const bool isLater = dot->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*op));
+    // The position that the dot reads is one further in each iteration.
+    return llvm::any_of(*written,
+                        [&](unsigned further) {
+                          return (isLater && further == 0) ||
+                                 (untilNextEnds && further == slot.ringDepth() - 1);
+                        })
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+/// Whether what a dot reads may be written between it and another operation of its block.
+bool isOverwritten(cta::DotOp dot, Value operand, Operation *until) {
+  const ReadSlot slot(operand);
+  if (!slot.owner())
+    return true;
+  for (Operation *op = dot->getNextNode(); op != until; op = op->getNextNode()) {
+    const WalkResult result = op->walk([&](Operation *inside) {
+      const auto written = slot.writtenBy(inside);
+      return !written || llvm::is_contained(*written, 0) ? WalkResult::interrupt()
+                                                         : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return true;
+  }
+  return false;
+}
+
+struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
+  /// A dot to be in flight.
+  struct Flight {
+    cta::DotOp dot;
+    std::optional<CarriedSums> sums;     ///< else a result that the loop carries on
+    unsigned number = 0;                 ///< of what the loop carries
+    std::optional<Packing> packing = {}; ///< of its operand, in registers
+    cta::DotStartOp start = {};
+
+    bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
+    /// Whether the next iteration has something to do before it may start the dot again.
+    bool mustWaitInNextIteration() {
+      return sums && (!sums->rescaling.empty() || readsRegisters());
+    }
+  };
+
+  void runOnOperation() override {
+    FailureOr<Target> found = targetOf(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    target = *found;
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    for (scf::ForOp loop : loops) {
+      overlap(loop);
+      // Beside dots in flight over the end of an iteration ptxas follows no others. Where threads
+      // copy, registers hold no results that wait, and it adds waits of its own.
+      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByOthers(loop))
+        overlapWithin(*loop.getBody());
+    }
+  }
+
+  /// Whether warps of their own copy what a dot of the loop reads.
+  static bool isFilledByOthers(scf::ForOp loop) {
+    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
+        auto channel = isa<cta::BufferType>(operand.getType())
+                           ? dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner)
+                           : cta::ChannelOp();
+        return channel && channel.getBetweenWarps();
+      });
+    });
+  }
+
+  /// A dot that its own iteration waits for.
+  struct ShortFlight {
+    cta::DotOp dot;
+    SmallVector<cta::DotOp, 1> ahead = {}; ///< those that it goes on adding to, unfinished
+    Operation *until;                      ///< before which it is waited for
+    std::optional<Packing> packing = {};   ///< what writes the registers that the dot reads
+  };
+
+  /// Where a dot has to be complete: whatever needs its sums comes behind, and what is made of the
+  /// registers that it reads, for the next iteration.
+  static ShortFlight shortFlightOf(cta::DotOp dot) {
+    Block *block = dot->getBlock();
+    ShortFlight flight{.dot = dot, .until = block->getTerminator()};
+    auto endBefore = [&](Operation *op) {
+      op = block->findAncestorOpInBlock(*op);
+      if (op->isBeforeInBlock(flight.until))
+        flight.until = op;
+    };
+    for (Operation *user : dot->getUsers())
+      endBefore(user);
+    auto read = dyn_cast<BlockArgument>(dot.getA());
+    auto loop = cast<scf::ForOp>(block->getParentOp());
+    if (!read || read.getOwner() != block || !isa<RankedTensorType>(read.getType()))
+      return flight;
+    const Value next = loop.getTiedLoopYieldedValue(read)->get();
+    Operation *last = next.getDefiningOp();
+    if (!last || last->getBlock() != block || !dot->isBeforeInBlock(last))
+      return flight;
+    std::optional<Packing> packing = packingOf(next, dot);
+    if (!packing || !dot->isBeforeInBlock(packing->ops.front())) {
+      endBefore(last);
+      return flight;
+    }
+    endBefore(packing->ops.front());
+    // What it packs is computed beside the dot, if it can be.
+    if (Operation *packed = packing->from.getDefiningOp();
+        packed && packed->getBlock() == block && packed->isBeforeInBlock(flight.until))
+      flight.packing = std::move(packing);
+    return flight;
+  }
+
+  /// Whether there is something else for threads or matrix units to do until a dot is complete.
+  bool hasCompany(const ShortFlight &flight) const {
+    for (Operation *op = flight.dot->getNextNode(); op != flight.until; op = op->getNextNode())
+      if (!op->hasTrait<OpTrait::ConstantLike>() &&
+          !isa<cta::LocalLoadOp, tile::ExpandDimsOp, tile::BroadcastOp>(op) &&
+          llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+        return true;
+    return false;
+  }
+
+  /// Dots whose results only the next one takes, to add to: matrix units keep to the order in which
+  /// they were started, so that nobody has to wait between them.
+  SmallVector<cta::DotOp, 1> sumsAhead(cta::DotOp dot) const {
+    SmallVector<cta::DotOp, 1> ahead;
+    for (auto before = dot.getAcc().getDefiningOp<cta::DotOp>();
+         before && before->getBlock() == dot->getBlock() && before->hasOneUse() &&
+         isAsynchronous(before, target) && !readsByHand(before) &&
+         before.getInstruction() == dot.getInstruction() &&
+         isa<cta::BufferType>(before.getA().getType());
+         before = before.getAcc().getDefiningOp<cta::DotOp>())
+      ahead.insert(ahead.begin(), before);
+    return ahead;
+  }
+
+  bool canFly(const ShortFlight &flight) const {
+    auto isKept = [&](cta::DotOp dot) {
+      return llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+        return isa<cta::BufferType>(operand.getType()) && isOverwritten(dot, operand, flight.until);
+      });
+    };
+    return hasCompany(flight) && isKept(flight.dot) && llvm::all_of(flight.ahead, isKept);
+  }
+
+  cta::DotStartOp start(cta::DotOp dot) {
+    OpBuilder builder(dot);
+    return cta::DotStartOp::create(
+        builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
+        dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
+  }
+
+  /// Waits for dots of a block before their first use in it: for each alone, so that those that
+  /// were started behind it stay in flight.
+  void overlapWithin(Block &block) {
+    SmallVector<ShortFlight> flights;
+    DenseSet<Operation *> ahead;
+    const auto dots = llvm::to_vector(block.getOps<cta::DotOp>());
+    for (cta::DotOp dot : llvm::reverse(dots)) {
+      if (!isAsynchronous(dot, target) || readsByHand(dot) || ahead.contains(dot))
+        continue;
+      ShortFlight flight = shortFlightOf(dot);
+      flight.ahead = sumsAhead(dot);
+      if (!canFly(flight))
+        continue;
+      ahead.insert(flight.ahead.begin(), flight.ahead.end());
+      flights.push_back(std::move(flight));
+    }
+    for (ShortFlight &flight : llvm::reverse(flights)) {
+      SmallVector<cta::DotStartOp, 2> starts;
+      for (cta::DotOp before : flight.ahead) {
+        starts.push_back(start(before));
+        before.getResult().replaceAllUsesWith(starts.back().getResult());
+        before.erase();
+      }
+      cta::DotOp dot = flight.dot;
+      starts.push_back(start(dot));
+      cta::DotStartOp started = starts.back();
+      OpBuilder builder(flight.until);
+      const Value before = flight.packing ? flight.packing->from : Value();
+      auto wait = cta::DotWaitOp::create(builder, dot.getLoc(), dot.getType(),
+                                         before ? before.getType() : Type(), started, before);
+      if (before)
+        flight.packing->take(wait.getAfter());
+      dot.getResult().replaceAllUsesWith(wait.getSums());
+      dot.erase();
+      for (auto arrive : llvm::to_vector(block.getOps<cta::MbarrierArriveOp>()))
+        if (arrive->isBeforeInBlock(wait) &&
+            llvm::any_of(starts, [&](cta::DotStartOp each) { return reads(each, arrive); }))
+          arrive->moveAfter(wait);
+    }
+    unsigned started = 0;
+    DenseMap<Value, unsigned> numbers;
+    for (Operation &op : block) {
+      if (auto start = dyn_cast<cta::DotStartOp>(op))
+        numbers[start] = ++started;
+      else if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+        wait.setPending(started - numbers.lookup(wait.getDot()));
+    }
+  }
+
+  /// Whether the program itself says when what a dot reads is handed back.
+  static bool readsByHand(cta::DotOp dot) {
+    return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
+      if (!isa<cta::BufferType>(operand.getType()))
+        return false;
+      auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner);
+      return channel && channel.getByHand();
+    });
+  }
+
+  std::optional<Flight> flightOf(cta::DotOp dot) const {
+    const std::optional<unsigned> number = carriedNumber(dot);
+    if (!number || !isAsynchronous(dot, target) || readsByHand(dot))
+      return std::nullopt;
+    Flight flight{dot, carriedSums(dot), *number};
+    auto loop = cast<scf::ForOp>(dot->getParentOp());
+    if (!flight.sums && (!loop.isDefinedOutsideOfLoop(dot.getAcc()) || !beginsAsZeros(dot)))
+      return std::nullopt;
+    for (Value operand : {dot.getA(), dot.getB()})
+      if (isa<cta::BufferType>(operand.getType()) &&
+          isOverwritten(dot, operand, /*untilNextEnds=*/flight.sums.has_value()))
+        return std::nullopt;
+    if (flight.readsRegisters() && (!flight.sums || !(flight.packing = packingOf(dot.getA(), dot))))
+      return std::nullopt;
+    return flight;
+  }
+
+  /// Whether a hand-back says by a number that the loop carries which use it is of.
+  static bool canMove(scf::ForOp loop, cta::MbarrierArriveOp arrive) {
+    const auto use = ringPosition(arrive.getIndex(), arrive.getBarriers().getType().getCount());
+    auto counted = use ? dyn_cast_if_present<BlockArgument>(use->base) : BlockArgument();
+    return counted && counted.getOwner() == loop.getBody() &&
+           llvm::all_of(arrive.getBuffers(), [](Value buffer) {
+             return isa_and_present<cta::SlotOp>(buffer.getDefiningOp());
+           });
+  }
+
+  void overlap(scf::ForOp loop) {
+    const auto arrivals = llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>());
+    auto staysBehind = [&](cta::DotOp dot) {
+      return llvm::any_of(arrivals, [&](cta::MbarrierArriveOp arrive) {
+        return reads(dot, arrive) && !canMove(loop, arrive);
+      });
+    };
+    SmallVector<Flight> flights;
+    for (auto dot : loop.getBody()->getOps<cta::DotOp>())
+      if (std::optional<Flight> flight = flightOf(dot); flight && !staysBehind(dot))
+        flights.push_back(std::move(*flight));
+    // Sums that are needed so soon are late only beside another dot in flight.
+    const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
+    llvm::erase_if(flights, [&](Flight &f) { return f.mustWaitInNextIteration() && !isCarriedOn; });
+    if (flights.empty())
+      return;
+    bool isAddedTo = false;
+    Operation *last = nullptr;
+    for (Flight &flight : flights) {
+      const bool inNextIteration = flight.mustWaitInNextIteration();
+      isAddedTo |= flight.sums && !inNextIteration;
+      start(loop, flight);
+      if (inNextIteration)
+        last = waitInNext(loop, flight);
+    }
+    for (Flight &flight : flights)
+      if (!flight.sums)
+        waitFor(loop, flight, last);
+    if (!isAddedTo)
+      return;
+    // Of each dot the latest is under way, the one before has read its operands by the end of an
+    // iteration.
+    cta::DotStartOp latest = flights.back().start;
+    OpBuilder builder(latest.getContext());
+    builder.setInsertionPointAfter(latest);
+    auto landed = cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
+    for (cta::MbarrierArriveOp arrive : arrivals)
+      if (llvm::any_of(flights, [&](Flight &flight) { return reads(flight.start, arrive); }))
+        handBackLater(loop, arrive, landed);
+  }
+
+  /// Whether a dot reads what is handed back.
+  template <class Dot> static bool reads(Dot dot, cta::MbarrierArriveOp arrive) {
+    return llvm::any_of(arrive.getBuffers(), [&](Value buffer) {
+      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+        return isa<cta::BufferType>(operand.getType()) &&
+               originOf(operand).owner == originOf(buffer).owner;
+      });
+    });
+  }
+
+  // Hands back what the dot of the iteration before has read, once that has landed, and after the
+  // loop what its last dot read.
+  static void handBackLater(scf::ForOp loop, cta::MbarrierArriveOp arrive, cta::DotsWaitOp landed) {
+    const Location loc = arrive.getLoc();
+    const unsigned depth = arrive.getBarriers().getType().getCount();
+    const LinearCount use = *ringPosition(arrive.getIndex(), depth);
+    auto counted = cast<BlockArgument>(use.base);
+    auto handBack = [&](OpBuilder &builder, Value count, Value when) {
+      Value before = arith::AddIOp::create(
+          builder, loc, count,
+          arith::ConstantIntOp::create(builder, loc, use.offset + depth - 1, 32));
+      Value index = ringIndex(builder, loc, before, depth);
+      SmallVector<Value> buffers;
+      for (Value buffer : arrive.getBuffers()) {
+        auto slot = buffer.getDefiningOp<cta::SlotOp>();
+        buffers.push_back(
+            cta::SlotOp::create(builder, loc, slot.getType(), slot.getChannel(), index));
+      }
+      cta::MbarrierArriveOp::create(builder, loc, buffers, arrive.getBarriers(), index, when);
+    };
+    OpBuilder builder(loop.getContext());
+    builder.setInsertionPointAfter(landed);
+    handBack(builder, counted,
+             arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
+                                   loop.getLowerBound()));
+    Operation *last = loop;
+    while (isa_and_present<cta::DotWaitOp>(last->getNextNode()))
+      last = last->getNextNode();
+    builder.setInsertionPointAfter(last);
+    handBack(builder, loop.getTiedLoopResult(counted),
+             arith::CmpIOp::create(builder, loc,
+                                   loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                         : arith::CmpIPredicate::slt,
+                                   loop.getLowerBound(), loop.getUpperBound()));
+    arrive.erase();
+  }
+
+  void start(scf::ForOp loop, Flight &flight) {
+    cta::DotOp dot = flight.dot;
+    const Location loc = dot.getLoc();
+    auto inFlight = cta::InFlightType::get(loop->getContext(), dot.getType());
+    if (flight.sums) {
+      OpBuilder builder(loop);
+      OpOperand &init = loop.getInitArgsMutable()[flight.number];
+      init.set(cta::DotBeginOp::create(builder, loc, inFlight, init.get()));
+      loop.getRegionIterArg(flight.number).setType(inFlight);
+      Value result = loop->getResult(flight.number);
+      result.setType(inFlight);
+      builder.setInsertionPointAfter(loop);
+      auto wait = cta::DotWaitOp::create(builder, loc, inFlight.getTile(), Type(), result, Value());
+      result.replaceAllUsesExcept(wait.getSums(), wait);
+    }
+    flight.start = start(dot);
+    dot.getResult().replaceAllUsesWith(flight.start.getResult());
+    dot.erase();
+  }
+
+  // Waits for a result that the loop carries on, behind another wait or else at the end.
+  static void waitFor(scf::ForOp loop, Flight &flight, Operation *behind) {
+    Operation *terminator = loop.getBody()->getTerminator();
+    OpBuilder builder(terminator);
+    if (behind)
+      builder.setInsertionPointAfter(behind);
+    Value beside = behind ? Value() : computedBeside(loop, flight);
+    auto wait =
+        cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
+                               beside ? beside.getType() : Type(), flight.start, beside);
+    terminator->setOperand(flight.number, wait.getSums());
+    if (beside)
+      terminator->replaceUsesOfWith(beside, wait.getAfter());
+    for (auto arrive : llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>()))
+      if (reads(flight.start, arrive) && arrive->isBeforeInBlock(wait))
+        arrive->moveAfter(wait);
+    useFirst(loop, flight.number);
+  }
+
+  // What is carried on beside the result, and computed by then: nothing may put it off until the
+  // dot is done.
+  static Value computedBeside(scf::ForOp loop, Flight &flight) {
+    const unsigned bits = cta::elementBits(flight.start.getType().getTile());
+    for (Value value : loop.getYieldedValues())
+      if (Operation *op = value.getDefiningOp();
+          op && op->getBlock() == loop.getBody() && flight.start->isBeforeInBlock(op) &&
+          isa<RankedTensorType>(value.getType()) && op->hasTrait<OpTrait::Elementwise>() &&
+          op->hasOneUse() && cta::elementBits(value.getType()) == bits)
+        return value;
+    return {};
+  }
+
+  // What an iteration first computes from the result, it does before all else, if it takes no
+  // longer than a move: the next result may take its registers then, and nothing has to be moved.
+  static void useFirst(scf::ForOp loop, unsigned number) {
+    BlockArgument carried = loop.getRegionIterArg(number);
+    if (!carried.hasOneUse())
+      return;
+    Operation *first = *carried.user_begin();
+    if (first->getBlock() == loop.getBody() &&
+        isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(first) &&
+        llvm::all_of(first->getOperands(), [&](Value operand) {
+          return operand == carried || loop.isDefinedOutsideOfLoop(operand);
+        }))
+      first->moveBefore(loop.getBody(), loop.getBody()->begin());
+  }
+
+  // Waits for the sums before they are rescaled, which is put off until the dot needs it. Only then
+  // may registers be written that the dot in flight reads.
+  static Operation *waitInNext(scf::ForOp loop, Flight &flight) {
+    Value carried = loop.getRegionIterArg(flight.number);
+    SmallVector<Operation *> behind(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
+    Value before;
+    if (flight.packing) {
+      before = flight.packing->from;
+      llvm::append_range(behind, flight.packing->ops);
+    }
+    for (Operation *op : behind)
+      op->moveBefore(flight.start);
+    OpBuilder builder(behind.front());
+    auto wait =
+        cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
+                               before ? before.getType() : Type(), carried, before);
+    carried.replaceAllUsesExcept(wait.getSums(), wait);
+    if (before)
+      flight.packing->take(wait.getAfter());
+    return wait;
+  }
+
+  Target target;
+};
+
+} // namespace
+
+} // namespace sectile

@@ -1,0 +1,20 @@
+// Whether a producer partition can make a kernel's copies: it has to compute itself the scalars
+// that they need.
+#ifndef SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
+#define SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <string>
+
+namespace sectile {
+
+/// Warps that a partition for copies has: registers are set for four of them together.
+inline constexpr unsigned producerWarps = 4;
+
+/// Why a producer partition cannot do these operations, which are copies or loads that will become
+/// copies; empty when it can.
+std::string whyNoPartition(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> operations);
+
+} // namespace sectile
+
+#endif
