@@ -15,6 +15,7 @@
 #include "passes/Partitions.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
@@ -655,14 +656,12 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
                         !instruction->promotionInterval;
     });
-    // Registers may be written while an instruction in flight reads them.
     SmallVector<int32_t> order;
     for (cta::DotOp dot : started)
-      for (unsigned i = 0; i < 2; ++i)
-        if (!readBy(dot->getOpOperand(i), order))
-          return dot.emitError(
-              "a dot in flight reads both operands from slots of channels: sc::dot "
-              "takes other tiles");
+      if (!readBy(dot->getOpOperand(1), order))
+        return dot.emitError("a dot in flight reads its right operand from a slot of a channel, "
+                             "and its left one from a slot or from registers: sc::dot takes other "
+                             "tiles");
     if (isAsynchronous || started.empty())
       return success();
     started.front().emitRemark(
@@ -696,7 +695,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       }
       op->erase();
     }
-    return success();
+    return started.empty() ? success() : nameWaitsForDots(getOperation());
   }
 
   /// Follows sums in flight from dot to dot and through loops, to the waits.
@@ -758,6 +757,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       auto start = cta::DotStartOp::create(
           builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
           dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
+      if (isa<RankedTensorType>(dot.getA().getType()))
+        start->setAttr(cta::ownRegistersAttr, builder.getUnitAttr());
       dot.getResult().replaceAllUsesWith(start.getResult());
       dot.erase();
     }
