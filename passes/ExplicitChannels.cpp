@@ -644,6 +644,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   //===-- Dots in flight
   //-----------------------------------------------------------------------===//
 
+  /// Whether a tile is a slot's, which `select-mma` may have converted for an instruction.
+  static bool followsSlot(Value tile) {
+    Operation *op = tile.getDefiningOp();
+    while (op && op->getNumOperands() == 1 && !isa<tile::ReadSlotOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_present<tile::ReadSlotOp>(op);
+  }
+
   /// The dots to be in flight: none where some instruction is complete when its threads go on.
   LogicalResult findDots() {
     started.clear();
@@ -658,7 +666,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     });
     SmallVector<int32_t> order;
     for (cta::DotOp dot : started)
-      if (!readBy(dot->getOpOperand(1), order))
+      if (isAsynchronous ? !readBy(dot->getOpOperand(1), order) : !followsSlot(dot.getB()))
         return dot.emitError("a dot in flight reads its right operand from a slot of a channel, "
                              "and its left one from a slot or from registers: sc::dot takes other "
                              "tiles");
