@@ -101,6 +101,8 @@ public:
       for (auto &[tile, registers] : tiles)
         for (int64_t k = 0; k < depth; k += narrow.k)
           fragments[{tile.first, k}] = a.at({tile.first, k}, instruction.aFragment.numRegisters());
+      if (op->hasAttr(cta::ownRegistersAttr))
+        giveOwnRegisters(fragments);
     }
     auto multiply = [&](const Tile &tile, int64_t first, int64_t end,
                         MutableArrayRef<llvm::Value *> acc) {
@@ -128,6 +130,19 @@ public:
 private:
   using Multiply = llvm::function_ref<void(const Tile &, int64_t first, int64_t end,
                                            MutableArrayRef<llvm::Value *> acc)>;
+
+  /// What the fragments are made of may get other registers, and those other values, before the dot
+  /// has read them.
+  void giveOwnRegisters(std::map<Tile, SmallVector<llvm::Value *, 4>> &fragments) {
+    SmallVector<llvm::Value *> words;
+    for (auto &[tile, fragment] : fragments)
+      llvm::append_range(words, fragment);
+    emitter.hooks.warpgroupOperand(emitter.b, words);
+    auto word = words.begin();
+    for (auto &[tile, fragment] : fragments)
+      for (llvm::Value *&own : fragment)
+        own = *word++;
+  }
 
   void addInPlace(const Tiles &tiles, Registers &values, Multiply multiply) {
     llvm::IRBuilder<> &b = emitter.b;

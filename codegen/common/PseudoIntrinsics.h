@@ -77,6 +77,11 @@ inline constexpr llvm::StringLiteral nvWgmmaWait = "sectile.nv.wgmma_wait.";
 /// the wait behind the loop, and serialize every wgmma of the kernel (C7515).
 inline constexpr llvm::StringLiteral nvWgmmaSums = "sectile.nv.wgmma_sums.";
 
+/// {i32 x n} sectile.nv.wgmma_operand.<n>b32(i32 value0, …)
+/// The values in registers of their own, which are written here and nowhere else: a `wgmma` may
+/// read them until it is waited for, whatever becomes of those that they are copied from.
+inline constexpr llvm::StringLiteral nvWgmmaOperand = "sectile.nv.wgmma_operand.";
+
 /// void sectile.nv.mbarrier_wait(ptr addrspace(3) mbarrier, i32 parity)
 /// Waits until the mbarrier's phase of this parity has completed: mbarrier.try_wait in a loop. The
 /// function is convergent.

@@ -99,6 +99,9 @@ void TargetHooks::warpgroupWait(IRBuilder<> &, unsigned, MutableArrayRef<Value *
 void TargetHooks::warpgroupSums(IRBuilder<> &, MutableArrayRef<Value *>) const {
   llvm_unreachable("warpgroups on a target that has none");
 }
+void TargetHooks::warpgroupOperand(IRBuilder<> &, MutableArrayRef<Value *>) const {
+  llvm_unreachable("warpgroups on a target that has none");
+}
 Value *TargetHooks::roundToTF32(IRBuilder<> &, Value *) const {
   llvm_unreachable("tf32 on a target that has none");
 }

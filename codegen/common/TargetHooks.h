@@ -189,6 +189,9 @@ public:
                              llvm::MutableArrayRef<llvm::Value *> sums) const;
   /// Before a loop whose matrix instructions add to these sums: they are in registers from here on.
   virtual void warpgroupSums(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums) const;
+  /// Copies words of A to registers that nothing else writes.
+  virtual void warpgroupOperand(llvm::IRBuilder<> &b,
+                                llvm::MutableArrayRef<llvm::Value *> words) const;
   /// An f32 rounded to what matrix units take as tf32, as an i32.
   virtual llvm::Value *roundToTF32(llvm::IRBuilder<> &b, llvm::Value *value) const;
 

@@ -270,6 +270,9 @@ public:
   void warpgroupSums(IRBuilder<> &b, MutableArrayRef<Value *> sums) const override {
     nvidia::warpgroupSums(b, sums);
   }
+  void warpgroupOperand(IRBuilder<> &b, MutableArrayRef<Value *> words) const override {
+    nvidia::warpgroupOperand(b, words);
+  }
 
   Value *roundToTF32(IRBuilder<> &b, Value *value) const override {
     return b.CreateIntrinsic(Intrinsic::nvvm_f2tf32_rna, {value});

@@ -53,15 +53,30 @@ Instruction *placeOfCopy(CallInst &wgmma, const Value *fragment) {
   return &wgmma;
 }
 
+/// The call that copies a fragment to registers of its own, and which of its arguments that is.
+std::pair<CallInst *, unsigned> copyOf(Value *fragment) {
+  auto *part = dyn_cast<ExtractValueInst>(fragment);
+  auto *call = part ? dyn_cast<CallInst>(part->getAggregateOperand()) : nullptr;
+  const Function *called = call ? call->getCalledFunction() : nullptr;
+  if (!called || !called->getName().starts_with(pseudo::nvWgmmaOperand))
+    return {};
+  return {call, part->getIndices().front()};
+}
+
 void copyFragments(CallInst &wgmma, unsigned first, const Loop &loop) {
   for (unsigned i = first; i < first + 4; ++i) {
-    Value *fragment = wgmma.getArgOperand(i);
+    CallInst *reader = &wgmma;
+    unsigned number = i;
+    if (auto [call, argument] = copyOf(wgmma.getArgOperand(i)); call)
+      reader = call, number = argument;
+    Value *fragment = reader->getArgOperand(number);
     if (isMadeIn(fragment, loop))
       continue;
-    IRBuilder<> b(placeOfCopy(wgmma, fragment));
+    IRBuilder<> b(reader == &wgmma ? placeOfCopy(wgmma, fragment) : reader);
     Value *lane = b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_read_ptx_sreg_laneid, {});
-    wgmma.setArgOperand(i, b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32,
-                                             {b.getInt32(~0u), fragment, lane, b.getInt32(31)}));
+    reader->setArgOperand(number,
+                          b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32,
+                                            {b.getInt32(~0u), fragment, lane, b.getInt32(31)}));
   }
 }
 

@@ -317,6 +317,27 @@ void lowerWgmmaSums(CallInst &call) {
   changeInPlace(call, "", SmallVector<Value *>(call.args()), "", {});
 }
 
+void lowerWgmmaOperand(CallInst &call) {
+  IRBuilder<> b(&call);
+  const unsigned count = call.arg_size();
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? "\n\tmov.b32 $" : "mov.b32 $") + std::to_string(i) + ", $" +
+            std::to_string(count + i) + ";";
+  // Where they are written says the order of waits, which is that of all with side effects. The
+  // first is written before the last is read.
+  const SmallVector<Value *> words(call.args());
+  const SmallVector<Type *> types(count, b.getInt32Ty());
+  Type *result = count == 1 ? types.front() : StructType::get(b.getContext(), types);
+  auto *assembly =
+      InlineAsm::get(FunctionType::get(result, types, false), text,
+                     repeated("=&r", count) + "," + repeated("r", count), /*hasSideEffects=*/true);
+  CallInst *copied = b.CreateCall(assembly, words);
+  copied->setConvergent();
+  call.replaceAllUsesWith(
+      count == 1 ? b.CreateInsertValue(PoisonValue::get(call.getType()), copied, 0u) : copied);
+}
+
 void lowerMbarrierWait(CallInst &call) {
   IRBuilder<> b(&call);
   constexpr char text[] = "{\n\t.reg .pred done;\n"
@@ -409,6 +430,8 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = lowerWgmmaWait;
     else if (name.starts_with(pseudo::nvWgmmaSums))
       lower = lowerWgmmaSums;
+    else if (name.starts_with(pseudo::nvWgmmaOperand))
+      lower = lowerWgmmaOperand;
     else if (name == pseudo::nvMbarrierWait)
       lower = lowerMbarrierWait;
     else if (name.starts_with(pseudo::nvAtomic))

@@ -192,4 +192,8 @@ void warpgroupSums(IRBuilder<> &b, MutableArrayRef<Value *> sums) {
   replaceTogether(b, pseudo::nvWgmmaSums, sums);
 }
 
+void warpgroupOperand(IRBuilder<> &b, MutableArrayRef<Value *> words) {
+  replaceTogether(b, pseudo::nvWgmmaOperand, words);
+}
+
 } // namespace sectile::nvidia

@@ -22,6 +22,7 @@ void warpgroupMma(llvm::IRBuilder<> &b, const MmaInstruction &instruction,
 void warpgroupWait(llvm::IRBuilder<> &b, unsigned pending,
                    llvm::MutableArrayRef<llvm::Value *> sums);
 void warpgroupSums(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> sums);
+void warpgroupOperand(llvm::IRBuilder<> &b, llvm::MutableArrayRef<llvm::Value *> words);
 
 } // namespace sectile::nvidia
 

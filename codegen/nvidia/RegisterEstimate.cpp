@@ -74,7 +74,8 @@ bool isInPlace(const Instruction &instruction) {
   const Function *called = call ? call->getCalledFunction() : nullptr;
   return called && (called->getName().starts_with(pseudo::nvWgmma) ||
                     called->getName().starts_with(pseudo::nvWgmmaWait) ||
-                    called->getName().starts_with(pseudo::nvWgmmaSums));
+                    called->getName().starts_with(pseudo::nvWgmmaSums) ||
+                    called->getName().starts_with(pseudo::nvWgmmaOperand));
 }
 
 class Liveness {

@@ -712,6 +712,7 @@ constexpr IntrinsicRule nvidia[] = {
     {"sectile.nv.wgmma.*", wgmma},
     {"sectile.nv.wgmma_wait.*", wgmmaWait},
     {"sectile.nv.wgmma_sums.*", wgmmaSums},
+    {"sectile.nv.wgmma_operand.*", wgmmaSums},
     {"llvm.nvvm.wgmma.fence.sync.aligned", wholeWarp, word(Op::WgmmaFence)},
     {"llvm.nvvm.wgmma.commit_group.sync.aligned", wholeWarp, word(Op::WgmmaCommit)},
     {"llvm.nvvm.wgmma.wait_group.sync.aligned", wgmmaWaitGroup},

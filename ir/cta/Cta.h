@@ -36,6 +36,10 @@ inline constexpr llvm::StringLiteral sharedBytesAttr =
 /// Channel: the engine fills its slots with zeros where a copy's condition is false, also for uses
 /// that nobody waits for.
 inline constexpr llvm::StringLiteral maskedAttr = "cta.masked";
+
+/// Of a `dot_start`: its A in registers is copied to others where it starts, which nothing else
+/// writes.
+inline constexpr llvm::StringLiteral ownRegistersAttr = "cta.own_registers";
 /// What occupies shared memory, of either dialect: i32, where in it that begins, once placed.
 inline constexpr llvm::StringLiteral offsetAttr = "offset";
 

@@ -77,7 +77,8 @@ private:
   /// A use that was waited for: how many of its channel, also not released yet, came before it; -1
   /// once it is released.
   using Use = std::pair<Value, int>;
-  /// A use that a dot in flight reads, and how many dots were started since.
+  /// A use that a dot in flight reads, or no use but the dot itself, and how many dots were started
+  /// since.
   struct ReadInFlight {
     Use use;
     unsigned later = 0;
@@ -141,7 +142,11 @@ private:
     }
     if (auto wait = dyn_cast<cta::DotWaitOp>(op)) {
       land(state, wait.getPending());
-      return LogicalResult(take(op, wait.getDot(), state));
+      FailureOr<Flight> left = take(op, wait.getDot(), state);
+      if (failed(left))
+        return failure();
+      return left->empty() ? success()
+                           : channelError(op) << "leaves the dot that it waits for in flight";
     }
     if (auto wait = dyn_cast<cta::DotsWaitOp>(op)) {
       land(state, wait.getPending());
@@ -264,7 +269,9 @@ private:
       if (failed(before))
         return failure();
       read = std::move(*before); // in flight as long as it is
+      llvm::erase_if(read, [](const ReadInFlight &each) { return !each.use.first; });
     }
+    read.emplace_back();
     for (const BufferAccess &access : bufferAccesses(start))
       if (auto use = state.buffers.find(access.origin.buffer); use != state.buffers.end())
         read.push_back({use->second});

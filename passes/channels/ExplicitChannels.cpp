@@ -9,6 +9,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/MemoryOrder.h"
@@ -629,6 +630,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   //===-- Dots in flight
   //-----------------------------------------------------------------------===//
 
+  /// Whether a tile is a slot's, which `select-mma` may have converted for an instruction.
+  static bool followsSlot(Value tile) {
+    Operation *op = tile.getDefiningOp();
+    while (op && op->getNumOperands() == 1 && !isa<tile::ReadSlotOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_present<tile::ReadSlotOp>(op);
+  }
+
   /// The dots to be in flight: none where some instruction is complete when its threads go on.
   LogicalResult findDots() {
     started.clear();
@@ -641,14 +650,12 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
                         !instruction->promotionInterval;
     });
-    // Registers may be written while an instruction in flight reads them.
     SmallVector<int32_t> order;
     for (cta::DotOp dot : started)
-      for (unsigned i = 0; i < 2; ++i)
-        if (!readBy(dot->getOpOperand(i), order))
-          return dot.emitError(
-              "a dot in flight reads both operands from slots of channels: sc::dot "
-              "takes other tiles");
+      if (isAsynchronous ? !readBy(dot->getOpOperand(1), order) : !followsSlot(dot.getB()))
+        return dot.emitError("a dot in flight reads its right operand from a slot of a channel, "
+                             "and its left one from a slot or from registers: sc::dot takes other "
+                             "tiles");
     if (isAsynchronous || started.empty())
       return success();
     started.front().emitRemark(
@@ -682,7 +689,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       }
       op->erase();
     }
-    return success();
+    return started.empty() ? success() : nameWaitsForDots(getOperation());
   }
 
   /// Follows sums in flight from dot to dot and through loops, to the waits.
@@ -744,6 +751,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       auto start = cta::DotStartOp::create(
           builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
           dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
+      if (isa<RankedTensorType>(dot.getA().getType()))
+        start->setAttr(cta::ownRegistersAttr, builder.getUnitAttr());
       dot.getResult().replaceAllUsesWith(start.getResult());
       dot.erase();
     }

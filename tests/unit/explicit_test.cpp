@@ -475,7 +475,7 @@ TEST(ExplicitErrors, DotsInFlight) {
                 sums = cta::dot_async(a.tile(64, 64).load(0, 0), b.tile(64, 64).load(0, 0), sums);
                 c.tile(64, 64).store(0, 0, cast<half>(cta::wait(sums)));
               }),
-              HasSubstr("a dot in flight reads both operands from slots of channels"));
+              HasSubstr("a dot in flight reads its right operand from a slot of a channel"));
   // A partition goes on while the others wait for the launch ahead.
   EXPECT_THAT(errorOf([](In a, In b, Out) {
                 Ring ring(2, tileOf(), tileOf());

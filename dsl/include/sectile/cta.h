@@ -157,7 +157,8 @@ private:
   detail::Value sums_;
 };
 
-// sums + a · b, begun but not waited for. What a and b were read from stays as it is until a wait.
+// sums + a · b, begun but not waited for. b was read from a slot; a was too, or is any other tile.
+// Slots stay as they are until a wait.
 template <class A, class B, class S>
 InFlight<S> dot_async(const Tile<A> &a, const Tile<B> &b, const InFlight<S> &sums,
                       Precision precision = Precision::tf32,
@@ -167,7 +168,7 @@ InFlight<S> dot_async(const Tile<A> &a, const Tile<B> &b, const InFlight<S> &sum
                                          b.handle(), detail::kindOf<S>(), sums.handle(), precision,
                                          where));
 }
-// The sums, once they are there. No dot is in flight afterwards.
+// The sums, once they are there. Dots that were started later stay in flight.
 template <class T>
 Tile<T> wait(const InFlight<T> &sums, detail::Location where = detail::Location::current()) {
   return Tile<T>(detail::waitForDot(sums.handle(), where));

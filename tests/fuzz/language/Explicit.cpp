@@ -16,7 +16,8 @@ enum class Work { None, Columns, Rows, All, Transposed, Scan, Sorted, Gathered }
 
 struct Plan {
   int m, n, k, depth, warps, steps;
-  bool partition, ahead, byColumns, inFlight, twoSums, unused, tiles, readsRegisters;
+  bool partition, ahead, byColumns, inFlight, twoSums, unused, tiles, readsRegisters, leftComputed,
+      waitsForOne;
   Fill left, right;
   When when;
   Work beside, after;
@@ -44,6 +45,8 @@ struct Plan {
     when = When(draw.pick(4));
     beside = Work(draw.pick(8));
     after = draw.pick(3) ? Work::None : Work(draw.pick(8));
+    leftComputed = draw.pick(3) == 0;
+    waitsForOne = draw.coin();
     if (partition) { // which only copies here, by the engine, rows of 32 bytes and more
       left = right = draw.coin() ? Fill::Copy : Fill::CopyWhen;
       k = std::max(k, 32);
@@ -58,7 +61,8 @@ struct Plan {
            ", in flight " + number(inFlight) + ", two sums " + number(twoSums) + ", unused " +
            number(unused) + ", tiles " + number(tiles) + ", registers " + number(readsRegisters) +
            ", left " + number(left) + ", right " + number(right) + ", when " + number(when) +
-           ", beside " + number(beside) + ", after " + number(after);
+           ", beside " + number(beside) + ", after " + number(after) + ", left computed " +
+           number(leftComputed) + ", waits for one " + number(waitsForOne);
   }
 };
 
@@ -133,6 +137,9 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       r.copy(bTiles, step, j);
                     ring.commit();
                   };
+                  auto leftOf = [&](const Tile<E> &tile) {
+                    return plan.leftComputed ? tile + tile : tile;
+                  };
                   auto multiply = [&](const Int &i, const Int &j) {
                     auto none = zeros<S>(plan.m, plan.n);
                     Tile<S> acc = none;
@@ -147,7 +154,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       if (!plan.partition && !plan.ahead)
                         fill(i, j, step);
                       auto [l, r] = ring.wait();
-                      auto p = l.read();
+                      auto p = leftOf(l.read());
                       auto q = r.read();
                       if (plan.readsRegisters)
                         rows = rows + sum(cast<float>(p), 1);
@@ -159,6 +166,11 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                           two = cta::dot_async(p, q, two);
                         if (plan.beside != Work::None)
                           extra = extra + worked(plan, plan.beside, tile);
+                        if (plan.waitsForOne && plan.mistake == Mistake::None) {
+                          one = cta::InFlight<S>{cta::wait(one)};
+                          if (plan.beside != Work::None)
+                            extra = extra + worked(plan, plan.beside, tile);
+                        }
                         if (plan.mistake != Mistake::ReleasesEarly)
                           cta::wait_for_dots(0);
                       }
@@ -173,7 +185,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       for (int step = 0; step < plan.depth - 1; ++step) {
                         auto [l, r] = ring.wait();
                         if (plan.inFlight) {
-                          one = cta::dot_async(l.read(), r.read(), one);
+                          one = cta::dot_async(leftOf(l.read()), r.read(), one);
                           extra = extra + worked(plan, plan.beside, tile);
                           acc = cta::wait(one);
                           one = cta::InFlight<S>{acc};

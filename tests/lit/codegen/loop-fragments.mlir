@@ -46,4 +46,32 @@ func.func @loop(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
   tile.store %to, %sums : !floats, !acc
   return
 }
+
+// A dot in flight copies its fragment to registers of its own, which the assembler would see through: the shuffles come before that.
+// CHECK-LABEL: .entry flying
+// CHECK: $L__BB1_{{[0-9]+}}:
+// CHECK-COUNT-16: shfl.sync.idx.b32
+// CHECK-COUNT-16: mov.b32 %r{{[0-9]+}}, %r{{[0-9]+}};
+// CHECK-NOT: shfl
+// CHECK: wgmma.fence
+// CHECK-COUNT-4: wgmma.mma_async
+// CHECK: wgmma.wait_group
+func.func @flying(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.shared = 8192 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant dense<0.0> : !acc
+  %from = tile.splat %p : !tile.ptr<f16> -> !halves
+  %a = tile.load %from : !halves -> !half
+  %b = cta.alloc %a {offset = 0 : i32} : !buffer from !half
+  cta.proxy_fence
+  cta.barrier
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (!acc) : i32 {
+    %dot = cta.dot_start %a, %b, %old by [64, 64, 16] {cta.own_registers} : !half, !buffer, !acc -> !cta.in_flight<!acc>
+    %next = cta.dot_wait %dot : !cta.in_flight<!acc>
+    scf.yield %next : !acc
+  }
+  %to = tile.splat %out : !tile.ptr<f32> -> !floats
+  tile.store %to, %sums : !floats, !acc
+  return
+}
 }

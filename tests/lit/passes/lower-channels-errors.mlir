@@ -349,3 +349,24 @@ func.func @copies_to_no_channel(%view: !tile.view<2xf16>, %at: i32) {
   return
 }
 }
+
+// -----
+
+#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
+#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
+#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
+!a = tensor<64x64xf16, #a>
+!b = tensor<64x64xf16, #b>
+!acc = tensor<64x64xf32, #acc>
+!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
+module attributes {cta.target = "sm_80"} {
+// The second dot is the only one that the first wait may leave.
+func.func @waits_leave_too_many(%a: !a, %b: !b, %zero: !acc) -> (!acc, !acc) {
+  %one = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+  %two = cta.dot_start %a, %b, %zero by [16, 8, 16] : !a, !b, !acc -> !flight
+  %first = cta.dot_wait %one {pending = 1 : i32} : !flight
+  // expected-error @+1 {{leaves the dot that it waits for in flight}}
+  %second = cta.dot_wait %two {pending = 1 : i32} : !flight
+  return %first, %second : !acc, !acc
+}
+}
