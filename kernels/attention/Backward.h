@@ -113,9 +113,17 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
       auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
       auto valueProducts = dot(value, trans(query.dO), zeros<float>(n, m), precision);
       const BlockGradients<T, Config> gradients(head.scores, query, products, i, j);
-      valueSums = dot(cast<T>(gradients.weights()), query.dO, valueSums, precision);
-      keySums =
-          dot(cast<T>(gradients.ofProducts(query, valueProducts)), query.q, keySums, precision);
+      const auto addValues = [&] {
+        valueSums = dot(cast<T>(gradients.weights()), query.dO, valueSums, precision);
+      };
+      // In flight it runs beside what comes next. Where each product is waited for, the registers
+      // are free sooner the other way round.
+      if (config.overlap)
+        addValues();
+      auto ofProducts = cast<T>(gradients.ofProducts(query, valueProducts));
+      if (!config.overlap)
+        addValues();
+      keySums = dot(ofProducts, query.q, keySums, precision);
     }
   }
   dk.tile(n, config.width).store(j, 0, keySums * scale);

@@ -22,15 +22,12 @@ KNOWN_SPILLS = {
     "scaled_matmul persistent=1 f8e4m3": 16,
     "scaled_matmul persistent=1 bias f8e4m3": 20,
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
-    "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
-    "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 f16": 4,
+    "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 causal=true f16": 20,
-    "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 8,
+    "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
     "rerope_attention_backward rerope_attention_backward_keys D=256 f16": 156,
     "rerope_attention_backward rerope_attention_backward_keys D=256 bf16": 156,
-    "exposb_attention_backward exposb_attention_backward_keys D=128 f16": 52,
-    "exposb_attention_backward exposb_attention_backward_keys D=128 causal=true f16": 56,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
 }
 
@@ -245,6 +242,21 @@ PLANNED = {
     "attention of width 128, with overlap within an iteration": (
         ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1")),
         *(16, 2, 2, 2, 1, 0, 0, 0, 1, 0, 0, 0),
+    ),
+    # Two statistics of 64 rows are read from shared memory, two numbers at once.
+    "gradients of keys and values of width 128, beside arithmetic": (
+        (
+            *("attention_backward", "--part", "attention_backward_kv", "--shape", "D=128,Dv=128,Sq=4096"),
+            *tile("kv_m=64 kv_n=128 kv_warps=8 kv_stages=3 kv_overlap=1"),
+        ),
+        *(24, 4, 4, 4, 0, 0, 0, 0, 1, 0, 0, 16),
+    ),
+    "gradients of queries of width 128, beside arithmetic": (
+        (
+            *("attention_backward", "--part", "attention_backward_q", "--shape", "D=128,Dv=128,Sq=4096"),
+            *tile("q_m=128 q_n=128 q_warps=8 q_stages=2 q_overlap=1"),
+        ),
+        *(24, 3, 3, 3, 1, 0, 0, 0, 1, 0, 0, 0),
     ),
 }
 

@@ -2,6 +2,7 @@
 // operations give when the kernel runs.
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "tests/fuzz/programs/Generator.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -42,7 +43,9 @@ uint64_t Generator::specialBits(Type element) {
 Value Generator::rareFunction(Value x, Value y) {
   switch (pick(options.exact ? 1 : 16)) {
   case 0:
-    return op<math::CopySignOp>(x, y);
+    // Which sign a NaN has that an operation gave is nobody's to say.
+    return op<math::CopySignOp>(
+        x, op<arith::MaxNumFOp>(y, constant(shapeOf(y), elementOf(y), -INFINITY)));
   // Not atan2: MLIR folds that of two zeros to NaN, so the language never gives it two. The fuzzer
   // of the language draws it.
   case 1:
