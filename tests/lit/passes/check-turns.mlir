@@ -13,6 +13,10 @@
 // RUN: sed 's/^.*PASSES.*$/&\n&/' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'cta.turn_pass' op comes to a barrier again in iteration 0 of 1, where it may still be counted for the turn before
 
+// All warps meet within a turn: the warpgroup whose turn it is waits for one that waits for it.
+// RUN: sed 's/^ *cta.turn_wait .*WAITS/&\n    cta.barrier/' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=WITHIN
+// WITHIN: error: 'cta.turn_wait' op waits for ever in iteration 0 of 1: fewer warps come to this barrier than it counts
+
 // Without a wait one passes its turn on before it has got it.
 // RUN: sed '/cta.turn_wait/d' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=UNAWAITED
 // RUN: sed '/WAITS/d' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=WAITS
