@@ -19,7 +19,8 @@ Kernel attention{
        View<const T, 4> bias, View<const bool, 4> mask, View<const float, 2> sinks, Int groups,
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      auto head = program_id(1), batch = program_id(2), block = blockwise::queryBlock();
+      auto block = blockwise::queryBlock(1);
+      const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
       const auto scores =
           blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);
@@ -148,11 +149,12 @@ KernelSpec sectile::attentionSpec() {
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = forwardConfig(use, numbers);
+    AttentionConfig chosen = forwardConfig(use, numbers);
+    chosen.heads = headsAtOnce(call, "Hq", keyBytes(call));
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(attention<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), use.tensor<T, 4>("q"),
-          use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
-          use.tensor<float, 3>("lse"),
+      use(attention<T>, headGrid(call, chosen, ceilDiv(queries, chosen.m), heads),
+          use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
+          use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
           broadcast<T, 4>(use, "bias", {batches, heads, queries, keys}),
           broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys}),
           broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),

@@ -35,11 +35,11 @@ Kernel queryGradients{
        View<const bool, 4> mask, View<T, 4> dq, Int groups, Float scale, Float cap, Int left,
        Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
-      auto head = program_id(1), batch = program_id(2);
+      const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
       const auto scores =
           blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                  {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-      blockwise::queryGradients<T>(blockwise::queryBlock(),
+      blockwise::queryGradients<T>(blockwise::queryBlock(1),
                                    blockwise::QueryHead<T, AttentionConfig>{
                                        q.at(batch, head), dO.at(batch, head), logs.at(batch, head),
                                        delta.at(batch, head), scores},
@@ -55,9 +55,9 @@ Kernel keyGradients{
        View<const bool, 4> mask, View<T, 4> dk, View<T, 4> dv, Int groups, Float scale, Float cap,
        Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
        const AttentionConfig &config) {
-      auto kvHead = program_id(1), batch = program_id(2);
+      const auto [kvHead, batch] = blockwise::HeadAndBatch(k.extent(1), config.heads);
       blockwise::keyGradients<T>(
-          config, program_id(0), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, kvHead),
+          config, program_id(1), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, kvHead),
           dv.at(batch, kvHead), groups, scale, [&](const Int &member) {
             auto head = kvHead * groups + member;
             auto scores = blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
@@ -281,9 +281,11 @@ KernelSpec sectile::attentionBackwardSpec() {
                        keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
     const AttentionConfig rows = rowConfig(use, numbers);
-    const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
-                          forKeys = attentionConfig(use, numbers, "kv_");
+    AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
+                    forKeys = attentionConfig(use, numbers, "kv_");
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
+    forQueries.heads = headsAtOnce(call, "Hq", keyBytes(call));
+    forKeys.heads = headsAtOnce(call, "Hkv", queryBytes(call));
     const auto lse = use.tensor<float, 3>("lse");
     const auto delta = use.workspace<float, 3>({batches, heads, queries}),
                logs = use.workspace<float, 3>({batches, heads, queries});
@@ -300,9 +302,9 @@ KernelSpec sectile::attentionBackwardSpec() {
       };
       use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
           lse, delta, logs, rows);
-      launch(queryGradients<T>, Grid(ceilDiv(queries, forQueries.m), heads, batches), forQueries,
-             use.tensor<T, 4>("dq"));
-      launch(keyGradients<T>, Grid(ceilDiv(keys, forKeys.n), kvHeads, batches), forKeys,
+      launch(queryGradients<T>, headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
+             forQueries, use.tensor<T, 4>("dq"));
+      launch(keyGradients<T>, headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads), forKeys,
              use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"));
       if (use.has("bias")) {
         const auto dbias = use.tensor<T, 4>("dbias");

@@ -9,7 +9,20 @@ namespace sectile::blockwise {
 // The block of queries that a program has. Programs start in the order of their numbers, and in
 // causal order later queries see more keys: what takes longest must not start last. The maximum is
 // for the compiler, which takes what may be negative for a place before the first row.
-inline Int queryBlock() { return maximum(num_programs(0) - 1 - program_id(0), 0); }
+inline Int queryBlock(detail::Extent axis = 0) {
+  return maximum(num_programs(axis) - 1 - program_id(axis), 0);
+}
+
+// The head and the batch of a program of a grid (heads of a group, blocks, groups and batches): the
+// blocks of as many heads as the cache holds start side by side, what takes longest first.
+struct HeadAndBatch {
+  Int head, batch;
+  HeadAndBatch(const Int &heads, int ofGroup) {
+    auto groups = heads / ofGroup;
+    head = program_id(2) % groups * ofGroup + program_id(0);
+    batch = program_id(2) / groups;
+  }
+};
 
 // Query i sees key j where i + offset - left <= j <= i + offset + right.
 struct Band {

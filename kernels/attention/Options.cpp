@@ -282,6 +282,36 @@ std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &to
   return sequences == 0 ? 0 : call.extent(total) / size + sequences;
 }
 
+int sectile::headsAtOnce(const Invocation &call, const std::string &heads, std::int64_t bytes) {
+  constexpr std::int64_t cache = 24 << 20;
+  const std::int64_t count = extentOr0(call, heads);
+  if (!call.options.flag("causal"))
+    return 1;
+  std::int64_t most = std::clamp<std::int64_t>(cache / std::max<std::int64_t>(bytes, 1), 1,
+                                               std::max<std::int64_t>(count, 1));
+  while (count % most)
+    --most;
+  return static_cast<int>(most);
+}
+
+std::int64_t sectile::keyBytes(const Invocation &call) {
+  const std::int64_t shared = std::max<std::int64_t>(
+      extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1), 1);
+  return extentOr0(call, "Sk") * (call.extent("D") + call.extent("Dv")) *
+         (call.dtype("q") == DType::float32 ? 4 : 2) / shared;
+}
+
+std::int64_t sectile::queryBytes(const Invocation &call) {
+  // The query heads of a group come one after another.
+  return extentOr0(call, "Sq") * (call.extent("D") + call.extent("Dv")) *
+         (call.dtype("q") == DType::float32 ? 4 : 2);
+}
+
+Grid sectile::headGrid(const Invocation &call, const AttentionConfig &config, std::int64_t blocks,
+                       std::int64_t heads) {
+  return Grid(config.heads, blocks, heads / config.heads * call.extent("B"));
+}
+
 bool sectile::takes(const Invocation &call, const std::string &name) {
   const auto named = [&](const auto &x) { return x.name == name; };
   return (std::ranges::any_of(call.kernel->arguments, named) && call.has(name)) ||

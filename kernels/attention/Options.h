@@ -53,9 +53,10 @@ struct AttentionConfig {
   bool exact = true;                 // f32 products
   int sinks = 0;                     // of a head, up to the next power of two
   bool overlap = false, raw = false; // raw: of the forward pass
+  int heads = 1;                     // that share the order of programs, by HeadAndBatch
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks, overlap, raw)
+               cap, dropout, exact, sinks, overlap, raw, heads)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
@@ -71,6 +72,16 @@ void launchSinkGradients(Use &use, const Tensor<float, 3> &lse, const Tensor<flo
 
 // As many blocks of `size` as packed sequences can have, of T elements together.
 std::int64_t packedBlocks(const Invocation &call, const std::string &total, std::int64_t size);
+// In causal order, how many heads may start their blocks side by side, for the cache to hold what
+// they read, `bytes` of each: a divisor of the heads. 1 where all blocks take as long.
+int headsAtOnce(const Invocation &call, const std::string &heads, std::int64_t bytes);
+// Bytes of the keys and values that a query head reads, as far as no other one does; of the queries
+// and dO that a head of the keys reads at once.
+std::int64_t keyBytes(const Invocation &call);
+std::int64_t queryBytes(const Invocation &call);
+// The grid that HeadAndBatch is for.
+Grid headGrid(const Invocation &call, const AttentionConfig &config, std::int64_t blocks,
+              std::int64_t heads);
 // Of an axis that only optional inputs have.
 std::int64_t extentOr0(const Invocation &call, const std::string &axis);
 // Whether a call has this input, or a number above 0 for this option. Kernels of the family that
