@@ -43,9 +43,10 @@ uint64_t Generator::specialBits(Type element) {
 Value Generator::rareFunction(Value x, Value y) {
   switch (pick(options.exact ? 1 : 16)) {
   case 0:
-    // Which sign a NaN has that an operation gave is nobody's to say.
-    return op<math::CopySignOp>(
-        x, op<arith::MaxNumFOp>(y, constant(shapeOf(y), elementOf(y), -INFINITY)));
+    // Which sign a NaN has that an operation gave is nobody's to say; that of one in memory stays.
+    if (!isa_and_present<tile::LoadOp, arith::ConstantOp, tile::SplatOp>(y.getDefiningOp()))
+      y = op<arith::MaxNumFOp>(y, constant(shapeOf(y), elementOf(y), -INFINITY));
+    return op<math::CopySignOp>(x, y);
   // Not atan2: MLIR folds that of two zeros to NaN, so the language never gives it two. The fuzzer
   // of the language draws it.
   case 1:
