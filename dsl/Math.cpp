@@ -121,8 +121,8 @@ Value minMax(bool maximum, Kind kind, const Operand &a, const Operand &b, Nan na
       result = maximum ? builder.createOrFold<arith::MaximumFOp>(loc, ab[0], ab[1])
                        : builder.createOrFold<arith::MinimumFOp>(loc, ab[0], ab[1]);
     else
-      result = maximum ? builder.createOrFold<arith::MaxNumFOp>(loc, ab[0], ab[1])
-                       : builder.createOrFold<arith::MinNumFOp>(loc, ab[0], ab[1]);
+      result = maximum ? builder.createOrFold<tile::MaximumNumberOp>(loc, ab[0], ab[1])
+                       : builder.createOrFold<tile::MinimumNumberOp>(loc, ab[0], ab[1]);
   } else if (isUnsigned(kind) || isBool(kind)) {
     result = maximum ? builder.createOrFold<arith::MaxUIOp>(loc, ab[0], ab[1])
                      : builder.createOrFold<arith::MinUIOp>(loc, ab[0], ab[1]);

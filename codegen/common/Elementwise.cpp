@@ -253,8 +253,8 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
       .Case([&](arith::MaximumFOp) { return intrinsic(Intrinsic::maximum); })
       .Case([&](arith::MinimumFOp) { return intrinsic(Intrinsic::minimum); })
       // These take -0 for less than +0, as chips do and as constants are folded.
-      .Case([&](arith::MaxNumFOp) { return intrinsic(Intrinsic::maximumnum); })
-      .Case([&](arith::MinNumFOp) { return intrinsic(Intrinsic::minimumnum); })
+      .Case([&](tile::MaximumNumberOp) { return intrinsic(Intrinsic::maximumnum); })
+      .Case([&](tile::MinimumNumberOp) { return intrinsic(Intrinsic::minimumnum); })
       .Case([&](arith::CmpIOp o) -> Make {
         return [this, p = predicateOf(o.getPredicate())](Args v) {
           return b.CreateICmp(p, v[0], v[1]);

@@ -1,9 +1,28 @@
-// Verifiers of the `tile` operations that combine elements.
+// Verifiers and folders of the `tile` operations that combine elements.
 #include "ir/tile/Tile.h"
 #include "ir/tile/Verify.h"
+#include "mlir/Dialect/CommonFolders.h"
 
 using namespace mlir;
 using namespace sectile::tile;
+
+template <typename Op>
+static OpFoldResult foldNumbers(Op op, typename Op::FoldAdaptor adaptor,
+                                llvm::APFloat (*which)(const llvm::APFloat &,
+                                                       const llvm::APFloat &)) {
+  if (op.getA() == op.getB())
+    return op.getA();
+  return constFoldBinaryOp<FloatAttr, llvm::APFloat, /*PoisonAttr=*/void>(adaptor.getOperands(),
+                                                                          which);
+}
+
+OpFoldResult MinimumNumberOp::fold(FoldAdaptor adaptor) {
+  return foldNumbers(*this, adaptor, llvm::minimumnum);
+}
+
+OpFoldResult MaximumNumberOp::fold(FoldAdaptor adaptor) {
+  return foldNumbers(*this, adaptor, llvm::maximumnum);
+}
 
 LogicalResult DotOp::verify() {
   auto a = getA().getType(), b = getB().getType(), acc = getAcc().getType();

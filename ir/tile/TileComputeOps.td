@@ -4,6 +4,27 @@
 
 include "ir/tile/TileTypes.td"
 
+class Tile_NumberOp<string mnemonic>
+    : Tile_Op<mnemonic, [Pure, Commutative, SameOperandsAndResultType, Elementwise, Scalarizable, Vectorizable,
+                         Tensorizable]> {
+  let arguments = (ins AnyTypeOf<[AnyFloat, TensorOf<[AnyFloat]>]>:$a, AnyTypeOf<[AnyFloat, TensorOf<[AnyFloat]>]>:$b);
+  let results = (outs AnyTypeOf<[AnyFloat, TensorOf<[AnyFloat]>]>:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
+def Tile_MinimumNumberOp : Tile_NumberOp<"minimum_number"> {
+  let summary = "the smaller of two numbers, or the one beside a NaN";
+  let description = [{
+    IEEE 754-2019's minimumNumber: -0 is less than +0, and a number wins over any NaN, a signalling one too.
+    `arith.minnumf` is folded by other rules than those that chips follow.
+  }];
+}
+
+def Tile_MaximumNumberOp : Tile_NumberOp<"maximum_number"> {
+  let summary = "the larger of two numbers, or the one beside a NaN, as `minimum_number`";
+}
+
 class Tile_Matrix<list<Type> elements>
     : AnyTypeOf<[2DTensorOf<elements>, 3DTensorOf<elements>], "matrix, or several", "::mlir::RankedTensorType">;
 

@@ -52,7 +52,7 @@ void LayoutProblem::findCheapTiles() {
       return;
     bool isSimple =
         isa<tile::ArangeOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::PermuteOp,
-            tile::AddPtrOp, tile::HintOp>(op) ||
+            tile::AddPtrOp, tile::HintOp, tile::MinimumNumberOp, tile::MaximumNumberOp>(op) ||
         (isa<tile::ReshapeOp>(op) && staysInThreads(cast<tile::ReshapeOp>(op))) ||
         (isa<arith::ArithDialect>(op->getDialect()) &&
          !isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::DivFOp>(op));

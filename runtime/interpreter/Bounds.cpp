@@ -192,7 +192,7 @@ const llvm::StringMap<BoundOf> &floatBounds() {
     t["arith.divf"] = ofQuotient;
     t["arith.remf"] = ofRemainder;
     t["arith.minimumf"] = t["arith.maximumf"] = ofExtremum;
-    t["arith.minnumf"] = t["arith.maxnumf"] = ofExtremum;
+    t["tile.minimum_number"] = t["tile.maximum_number"] = ofExtremum;
     t["arith.negf"] = t["math.absf"] = unchanged;
     t["arith.extf"] = t["arith.truncf"] = t["tile.fp_cast"] = ofCast;
     t["math.fma"] = ofFma;

@@ -156,7 +156,7 @@ private:
     return block
         .walk([](Operation *op) {
           const bool exact =
-              isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp,
+              isa<arith::MaximumFOp, arith::MinimumFOp, tile::MaximumNumberOp, tile::MinimumNumberOp,
                   arith::NegFOp, arith::SelectOp, arith::ConstantOp, arith::ExtFOp>(op);
           const bool isFloat = llvm::any_of(op->getResultTypes(), [](Type type) {
             return isa<FloatType>(tile::elementType(type));

@@ -143,8 +143,8 @@ void addFloats(Table &table) {
   table["arith.negf"] = changeSign<false>;
   table["arith.minimumf"] = binary<minimum>;
   table["arith.maximumf"] = binary<maximum>;
-  table["arith.minnumf"] = binary<minimumNumber>;
-  table["arith.maxnumf"] = binary<maximumNumber>;
+  table["tile.minimum_number"] = binary<minimumNumber>;
+  table["tile.maximum_number"] = binary<maximumNumber>;
   table["arith.cmpf"] = compare;
   table["math.fma"] = fma;
   table["math.absf"] = changeSign<true>;

@@ -8,9 +8,9 @@ module {
     %0 = arith.fptosi %cst_1 : tensor<80x48x16xf32> to tensor<80x48x16xi32>
     %1 = tile.fp_cast %cst_0 {rounding = 1 : i32} : tensor<80x48x16xf8E5M2> -> tensor<80x48x16xf32>
     %cst_2 = arith.constant dense<0x49800000> : tensor<80x48x16xf32>
-    %2 = arith.minnumf %1, %cst_2 : tensor<80x48x16xf32>
+    %2 = tile.minimum_number %1, %cst_2 : tensor<80x48x16xf32>
     %cst_3 = arith.constant dense<0.000000e+00> : tensor<80x48x16xf32>
-    %3 = arith.maxnumf %2, %cst_3 : tensor<80x48x16xf32>
+    %3 = tile.maximum_number %2, %cst_3 : tensor<80x48x16xf32>
     %4 = arith.fptoui %3 : tensor<80x48x16xf32> to tensor<80x48x16xi32>
     %c16_i64 = arith.constant 16 : i64
     %c2_i32 = arith.constant 2 : i32

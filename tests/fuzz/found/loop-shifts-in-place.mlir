@@ -27,7 +27,7 @@ module {
       %13 = tile.splat %4 : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
       %14 = tile.addptr %13, %12 : tensor<128x!tile.ptr<f16>>, tensor<128xi32>
       %15 = tile.load %14 mask %10 {cache = 1 : i32} : tensor<128x!tile.ptr<f16>> mask tensor<128xi1> -> tensor<128xf16>
-      %16 = arith.minnumf %cst_2, %15 : tensor<128xf16>
+      %16 = tile.minimum_number %cst_2, %15 : tensor<128xf16>
       %17 = arith.extsi %7 : tensor<128xi32> to tensor<128xi64>
       %18 = tile.splat %4 : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
       %19 = tile.addptr %18, %17 : tensor<128x!tile.ptr<f16>>, tensor<128xi64>

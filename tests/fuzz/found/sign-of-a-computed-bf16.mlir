@@ -16,9 +16,9 @@ module {
     %8 = tile.load %7 : !tile.ptr<bf16> -> bf16
     %9 = tile.splat %8 : bf16 -> tensor<64xbf16>
     %cst = arith.constant dense<2.995200e+04> : tensor<64xbf16>
-    %10 = arith.minnumf %6, %cst : tensor<64xbf16>
+    %10 = tile.minimum_number %6, %cst : tensor<64xbf16>
     %cst_0 = arith.constant dense<-2.995200e+04> : tensor<64xbf16>
-    %11 = arith.maxnumf %10, %cst_0 : tensor<64xbf16>
+    %11 = tile.maximum_number %10, %cst_0 : tensor<64xbf16>
     %12 = arith.fptosi %11 : tensor<64xbf16> to tensor<64xi16>
     %13 = arith.sitofp %12 : tensor<64xi16> to tensor<64xbf16>
     %14 = math.copysign %9, %13 : tensor<64xbf16>

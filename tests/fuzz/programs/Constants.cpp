@@ -45,7 +45,7 @@ Value Generator::rareFunction(Value x, Value y) {
   case 0:
     // Which sign a NaN has that an operation gave is nobody's to say; that of one in memory stays.
     if (!isa_and_present<tile::LoadOp, arith::ConstantOp, tile::SplatOp>(y.getDefiningOp()))
-      y = op<arith::MaxNumFOp>(y, constant(shapeOf(y), elementOf(y), -INFINITY));
+      y = op<tile::MaximumNumberOp>(y, constant(shapeOf(y), elementOf(y), -INFINITY));
     return op<math::CopySignOp>(x, y);
   // Not atan2: MLIR folds that of two zeros to NaN, so the language never gives it two. The fuzzer
   // of the language draws it.

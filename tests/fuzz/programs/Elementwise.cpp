@@ -29,8 +29,8 @@ Value Generator::floatToInteger(Value tile, Type element) {
   bool isUnsigned = pick(3) == 0;
   double most = bits == 8 ? 100 : bits == 16 || elementOf(tile).isF16() ? 30000 : 1 << 20;
   auto limit = [&](double value) { return constant(shapeOf(tile), elementOf(tile), value); };
-  tile = op<arith::MinNumFOp>(tile, limit(most));
-  tile = op<arith::MaxNumFOp>(tile, limit(isUnsigned ? 0 : -most));
+  tile = op<tile::MinimumNumberOp>(tile, limit(most));
+  tile = op<tile::MaximumNumberOp>(tile, limit(isUnsigned ? 0 : -most));
   Type type = tile::withElementType(tile.getType(), element);
   return isUnsigned ? op<arith::FPToUIOp>(type, tile) : op<arith::FPToSIOp>(type, tile);
 }
@@ -173,9 +173,9 @@ Value Generator::combineFloats(Value a, Value b) {
   case 2:
     return op<arith::DivFOp>(a, b);
   case 3:
-    return op<arith::MinNumFOp>(a, b);
+    return op<tile::MinimumNumberOp>(a, b);
   case 4:
-    return op<arith::MaxNumFOp>(a, b);
+    return op<tile::MaximumNumberOp>(a, b);
   case 5:
     return op<arith::MinimumFOp>(a, b);
   case 6:
@@ -204,29 +204,6 @@ Value Generator::combine(Value a, Value b) {
   return isa<FloatType>(element) ? combineFloats(a, b) : combineIntegers(a, b);
 }
 
-/// Whether no argument and no memory has a part in it.
-static bool isOfConstants(Value tile, llvm::SmallPtrSetImpl<Operation *> &seen) {
-  Operation *made = tile.getDefiningOp();
-  if (made && !seen.insert(made).second)
-    return true;
-  return made && isPure(made) && !isa<tile::ProgramIdOp>(made) &&
-         llvm::all_of(made->getOperands(), [&](Value of) { return isOfConstants(of, seen); });
-}
-
-/// Bits that, as this float, are no signalling NaN, unless memory or an argument has a part in
-/// them: upstream folds `minnumf` of a constant one to NaN, which chips do not do (docs/language.md
-/// says so).
-Value Generator::withoutSignals(Value bits, FloatType type) {
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  if (isSmallFloat(type) || !isOfConstants(bits, seen))
-    return bits;
-  Type word = builder.getIntegerType(type.getWidth());
-  if (elementOf(bits) != word)
-    bits = op<arith::BitcastOp>(tile::withElementType(bits.getType(), word), bits);
-  const uint64_t quiet = uint64_t(1) << (type.getFPMantissaWidth() - 2);
-  return op<arith::OrIOp>(bits, constantBits(shapeOf(bits), word, quiet));
-}
-
 /// A function of one tile.
 Value Generator::change(Value tile) {
   Type element = elementOf(tile);
@@ -237,8 +214,6 @@ Value Generator::change(Value tile) {
       if (other != element && other.getIntOrFloatBitWidth() == bits)
         others.push_back(other);
     Type other = oneOf(others);
-    if (auto type = dyn_cast<FloatType>(other))
-      tile = withoutSignals(tile, type);
     return op<arith::BitcastOp>(tile::withElementType(tile.getType(), other), tile);
   }
   if (isSmallFloat(element))

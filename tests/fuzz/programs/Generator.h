@@ -114,7 +114,6 @@ private:
   mlir::Value combine(mlir::Value a, mlir::Value b); ///< of one type
   mlir::Value combineIntegers(mlir::Value a, mlir::Value b);
   mlir::Value combineFloats(mlir::Value a, mlir::Value b);
-  mlir::Value withoutSignals(mlir::Value bits, mlir::FloatType type);
   mlir::Value change(mlir::Value tile);
   mlir::Value compare(mlir::Value a, mlir::Value b);
   mlir::Value whole(mlir::Value tile, int64_t bits, mlir::Type element);

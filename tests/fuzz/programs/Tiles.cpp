@@ -51,7 +51,7 @@ SmallVector<Value> Generator::combiner(Block &block, Type element, unsigned kind
       return {op<arith::AddFOp>(x, y)};
     if (kind % 2)
       return {op<arith::MaximumFOp>(x, y)};
-    return {op<arith::MinNumFOp>(x, y)};
+    return {op<tile::MinimumNumberOp>(x, y)};
   }
   switch (kind) {
   case 0:

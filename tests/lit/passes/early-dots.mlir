@@ -77,10 +77,10 @@ func.func @two_dots(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.pt
     %scores = arith.mulf %products, %scale : tensor<128x128xf32>
     %here = tile.reduce %scores 1 : (tensor<128x128xf32>) -> tensor<128xf32> {
     ^bb0(%x: f32, %y: f32):
-      %max = arith.maxnumf %x, %y : f32
+      %max = tile.maximum_number %x, %y : f32
       tile.yield %max : f32
     }
-    %now = arith.maxnumf %largest, %here : tensor<128xf32>
+    %now = tile.maximum_number %largest, %here : tensor<128xf32>
     %difference = arith.subf %largest, %now : tensor<128xf32>
     %shrink = math.exp2 %difference : tensor<128xf32>
     %column = tile.expand_dims %shrink 1 : tensor<128xf32> -> tensor<128x1xf32>

@@ -189,3 +189,25 @@ func.func @trivial_loops(%p: !tile.ptr<i32>) attributes {tile.kernel} {
   }
   return
 }
+
+// A number wins over a signalling NaN, on whichever side, and -0 is the smaller zero: as chips have it.
+// CHECK-LABEL: func.func @numbers
+// CHECK-DAG: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK-DAG: %[[MINUS_ZERO:.*]] = arith.constant -0.000000e+00 : f32
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FC00000 : f32
+// CHECK: return %[[ONE]], %[[ONE]], %[[MINUS_ZERO]], %[[ZERO]], %[[NAN]], %arg0
+func.func @numbers(%x: f32) -> (f32, f32, f32, f32, f32, f32) {
+  %signalling = arith.constant 0x7F800001 : f32
+  %quiet = arith.constant 0x7FC00000 : f32
+  %one = arith.constant 1.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %minusZero = arith.constant -0.0 : f32
+  %0 = tile.minimum_number %signalling, %one : f32
+  %1 = tile.maximum_number %one, %signalling : f32
+  %2 = tile.minimum_number %zero, %minusZero : f32
+  %3 = tile.maximum_number %minusZero, %zero : f32
+  %4 = tile.maximum_number %quiet, %quiet : f32
+  %5 = tile.minimum_number %x, %x : f32
+  return %0, %1, %2, %3, %4, %5 : f32, f32, f32, f32, f32, f32
+}
