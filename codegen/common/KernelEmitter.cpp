@@ -523,8 +523,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::InlineAsmOp assembly) { result = emitInlineAsm(assembly); })
       .Case([&](tile::ExternCallOp call) { emitExternCall(call); })
       .Case<tile::FpCastOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::MinimumNumberOp,
-            tile::MaximumNumberOp>(
-          [&](auto) { result = emitElementwise(op); })
+            tile::MaximumNumberOp>([&](auto) { result = emitElementwise(op); })
       .Case([&](tile::LoadOp load) { result = emitLoad(load); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Case([&](tile::AssumeOp assume) { b.CreateAssumption(scalar(assume.getCondition())); })

@@ -155,9 +155,9 @@ private:
   static bool roundsIn(Block &block) {
     return block
         .walk([](Operation *op) {
-          const bool exact =
-              isa<arith::MaximumFOp, arith::MinimumFOp, tile::MaximumNumberOp, tile::MinimumNumberOp,
-                  arith::NegFOp, arith::SelectOp, arith::ConstantOp, arith::ExtFOp>(op);
+          const bool exact = isa<arith::MaximumFOp, arith::MinimumFOp, tile::MaximumNumberOp,
+                                 tile::MinimumNumberOp, arith::NegFOp, arith::SelectOp,
+                                 arith::ConstantOp, arith::ExtFOp>(op);
           const bool isFloat = llvm::any_of(op->getResultTypes(), [](Type type) {
             return isa<FloatType>(tile::elementType(type));
           });

@@ -599,7 +599,8 @@ TEST(Bounds, OfFunctions) {
 TEST(Bounds, OfZerosWithoutASign) {
   // Which of both zeros is the smaller one nobody says, and so which infinity this is.
   const std::string inverse = "%one = arith.constant 1.0 : f32\n%r = arith.divf %one, ";
-  const std::string smaller = "%m = tile.minimum_number %x, %y : f32\n%p = arith.mulf %m, %z : f32\n";
+  const std::string smaller =
+      "%m = tile.minimum_number %x, %y : f32\n%p = arith.mulf %m, %z : f32\n";
   EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%m : f32", -0.0f, 0, 0).bound));
   EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%p : f32", -0.0f, 0, 0).bound));
   EXPECT_TRUE(std::isinf(bounded(smaller + inverse + "%p : f32", -0.0f, 0, 0.25f).bound));
