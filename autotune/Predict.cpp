@@ -192,7 +192,7 @@ private:
     } else if (auto copyOp = dyn_cast<cta::AsyncCopyOp>(op)) {
       return copies(op, copyOp.getBuffer(), times, vectorOf(copyOp));
     } else if (auto copyOp = dyn_cast<cta::TensorCopyOp>(op)) {
-      return copies(op, copyOp.getBuffer(), times, 0);
+      return copies(op, copyOp.getBuffer(), times * insideOf(copyOp), 0);
     } else if (auto local = dyn_cast<cta::LocalLoadOp>(op)) {
       sharedRead += times * elementsOf(local.getType()) * cta::elementBytes(local.getType());
     } else if (auto local = dyn_cast<cta::LocalStoreOp>(op)) {
@@ -210,6 +210,22 @@ private:
     for (Type type : op->getResultTypes())
       if (isa<FloatType>(getElementTypeOrSelf(type)) && !op->hasTrait<OpTrait::ConstantLike>())
         instructions += times * registersOf(type);
+  }
+
+  /// Of a loop's copies by the engine the part that is not beyond the tensor: what an iteration does
+  /// for the one before it, the first does for none.
+  double insideOf(cta::TensorCopyOp copyOp) {
+    auto loop = copyOp->getParentOfType<scf::ForOp>();
+    if (!loop)
+      return 1;
+    for (Value coordinate : copyOp.getCoordinates()) {
+      auto chosen = coordinate.getDefiningOp<arith::SelectOp>();
+      auto isLater = chosen ? chosen.getCondition().getDefiningOp<arith::CmpIOp>() : nullptr;
+      if (isLater && isLater.getPredicate() == arith::CmpIPredicate::sgt &&
+          isLater.getLhs() == loop.getInductionVar() && isLater.getRhs() == loop.getLowerBound())
+        return 1 - 1 / std::max(trips(loop), 1.0);
+    }
+    return 1;
   }
 
   /// By threads, each a vector at once, or by the engine, where there is no vector. Copies ahead of

@@ -104,6 +104,18 @@ def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def DelayDots : Pass<"delay-dots", "::mlir::func::FuncOp"> {
+  let summary = "multiply what follows from a dot an iteration later, beside the computation of the next";
+  let description = [{
+    Takes loops whose copies a producer partition shall make (`cta.warp_specialize`), with two asynchronous dots or more, of which
+    the last multiplies, from registers, what follows from all others, and adds to sums that the loop carries and rescales. Its
+    operand in registers is carried to the next iteration; the other one must be a load that nothing else reads, or known
+    before the loop. The first iteration multiplies zeros, and a loop of the last iteration alone does its product. Leaves
+    loops alone where registers do not hold the operand. Expects layouts on all tiles.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
   let description = [{

@@ -33,6 +33,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createSimplify());
   kernel.addPass(createExplicitChannels());
   kernel.addPass(createPromoteLate());
+  kernel.addPass(createDelayDots());
   kernel.addPass(createStageOperands());
   kernel.addPass(createLowerChannels());
   kernel.addPass(createOverlapDots());

@@ -93,6 +93,8 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (!loop || !isa<scf::ForOp>(loop->getParentOp()))
         continue;
       Value begin = loop.getTiedLoopInit(cast<BlockArgument>(wait.getSlot()))->get();
+      if (begin.getDefiningOp<scf::ForOp>()) // it goes on with another loop's ring
+        continue;
       if (!done.contains(begin))
         done.insert(begin = carryOn(loop, cast<BlockArgument>(wait.getSlot())));
       for (Value channel : wait.getChannels())
@@ -103,9 +105,19 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   /// Has the loops around one carry the number of its uses on. Gives the number at its beginning.
   Value carryOn(scf::ForOp loop, BlockArgument use) {
     const unsigned number = use.getArgNumber() - loop.getNumInductionVars();
+    Value end = loop.getResult(number);
+    // Loops that follow may go on with the ring.
+    for (bool found = true; found;) {
+      found = false;
+      for (OpOperand &next : end.getUses())
+        if (auto later = dyn_cast<scf::ForOp>(next.getOwner())) {
+          end = later.getTiedLoopResult(&next);
+          found = true;
+          break;
+        }
+    }
     const Value begin =
-        carryThroughLoops(loop, Builder(&getContext()).getI32IntegerAttr(0), loop.getResult(number))
-            .before;
+        carryThroughLoops(loop, Builder(&getContext()).getI32IntegerAttr(0), end).before;
     loop.getInitArgsMutable()[number].assign(begin);
     return begin;
   }

@@ -106,6 +106,8 @@ std::optional<cta::BufferType> engineBuffer(RankedTensorType type, unsigned alon
 }
 
 std::string whyNoBoxes(RankedTensorType type, unsigned along) {
+  if (type.getRank() > 2)
+    return "it has more than two dimensions";
   const std::optional<cta::BufferType> buffer = engineBuffer(type, along);
   if (!buffer)
     return "its rows are no multiple of 32 bytes";

@@ -186,31 +186,34 @@ bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) 
 class Pipeline {
 public:
   Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
-           cta::DotOp early)
+           cta::DotOp early, const Ring *from)
       : loop(loop), producer(producer), depth(depth), ahead(producer == Producer::Copies ? depth - 1
                                                             : producer == Producer::Registers ? 1
                                                                                               : 0),
-        slices{AddressSlice(loop), AddressSlice(loop)}, early(early) {
+        slices{AddressSlice(loop), AddressSlice(loop)}, early(early), from(from) {
     for (const FetchedLoad &load : loads)
       if (ahead > 0)
         slices[load.isEarly].add(load.load);
     makeGroups(loads);
   }
 
-  cta::DotOp run() {
+  FetchedLoop run() {
     OpBuilder builder(loop);
     makeChannels(builder);
     SmallVector<Value> next = prologue(builder);
-    cta::DotOp first;
+    FetchedLoop fetched;
     if (early) {
-      first = begin(builder);
-      next.push_back(first);
+      fetched.first = begin(builder);
+      next.push_back(fetched.first);
     }
     carryAhead(builder, next);
     steadyState();
-    for (const Group &group : groups)
+    const ValueRange counts = loop.getResults().take_back(numCounters());
+    for (auto [i, group] : llvm::enumerate(groups)) {
       release(group);
-    return first;
+      fetched.rings.push_back({group.channels, counts[counts.size() == 1 ? 0 : i]});
+    }
+    return fetched;
   }
 
 private:
@@ -218,6 +221,7 @@ private:
   struct Group {
     Operation *consumer; ///< in the loop's body
     bool isEarly;        ///< as its loads are
+    bool isDelayed;      ///< likewise
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
     Value use = {};                ///< that an iteration reads
@@ -226,7 +230,9 @@ private:
 
   // With two buffers, a copy has less than an iteration to arrive: what is needed later in the body
   // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
-  // better.
+  // better. Where warps of their own copy, what is of another iteration has mbarriers of its own:
+  // other loops go on with its ring alone.
+  static bool isDelayed(const FetchedLoad &load) { return load.load->hasAttr(delayedAttr); }
   void makeGroups(ArrayRef<FetchedLoad> loads) {
     for (const FetchedLoad &load : loads) {
       Operation *consumer = nullptr;
@@ -237,11 +243,11 @@ private:
       }
       Group *group = nullptr;
       for (Group &other : groups)
-        if (other.isEarly == load.isEarly &&
+        if (other.isEarly == load.isEarly && other.isDelayed == isDelayed(load) &&
             (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
           group = &other;
       if (!group)
-        group = &groups.emplace_back(Group{consumer, load.isEarly, {}, {}});
+        group = &groups.emplace_back(Group{consumer, load.isEarly, isDelayed(load), {}, {}});
       group->loads.push_back(&load);
       if (consumer->isBeforeInBlock(group->consumer))
         group->consumer = consumer;
@@ -254,6 +260,10 @@ private:
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
       for (const FetchedLoad *load : group.loads) {
+        if (from) {
+          group.channels = from->channels;
+          break;
+        }
         auto type = cta::ChannelType::get(builder.getContext(), depth + load->outlivesIteration,
                                           load->buffer);
         group.channels.push_back(cta::ChannelOp::create(
@@ -360,11 +370,14 @@ private:
     return cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
   }
 
-  // Lets the loop carry, besides what it does, the values ahead and the number of the use.
+  /// Warps that run ahead may be at different uses of different channels when the loop is done.
+  unsigned numCounters() const { return producer == Producer::OtherWarps ? groups.size() : 1; }
+
+  // Lets the loop carry, besides what it does, the values ahead and the numbers of the uses.
   void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
     SmallVector<Value> inits(loop.getInitArgs());
     llvm::append_range(inits, next);
-    inits.push_back(number(builder, builder.getI32Type(), 0));
+    inits.append(numCounters(), from ? from->uses : number(builder, builder.getI32Type(), 0));
     auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
                                     loop.getUpperBound(), loop.getStep(), inits);
     wider.setUnsignedCmp(loop.getUnsignedCmp());
@@ -381,7 +394,8 @@ private:
   void steadyState() {
     Location loc = loop.getLoc();
     Block::BlockArgListType arguments = loop.getRegionIterArgs();
-    use = arguments.back();
+    Block::BlockArgListType counters = arguments.take_back(numCounters());
+    use = counters.front();
     Operation *terminator = loop.getBody()->getTerminator();
     SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
     SmallVector<Value> yielded;
@@ -392,10 +406,11 @@ private:
       OpBuilder builder(group.consumer);
       group.use = group.isEarly ? usesFromNow(builder, 1) : use;
       if (producer == Producer::OtherWarps) {
+        group.use = counters[i];
         addressesBefore(group);
         IRMapping map;
         Value always = number(builder, builder.getI1Type(), 1);
-        issue(builder, /*isEarly=*/false, map, use, always, always);
+        issueGroup(builder, group, map, group.use, always, always);
       }
       auto wait = waitFor(builder, group, group.use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
@@ -413,7 +428,8 @@ private:
       yielded.push_back(early);
     }
     OpBuilder end(terminator);
-    yielded.push_back(arith::AddIOp::create(end, loc, use, number(end, end.getI32Type(), 1)));
+    for (Value counter : counters)
+      yielded.push_back(arith::AddIOp::create(end, loc, counter, number(end, end.getI32Type(), 1)));
     terminator->insertOperands(terminator->getNumOperands(), yielded);
     // Only now, as addresses may be computed from what is loaded.
     for (auto &[group, load, buffer] : tiles) {
@@ -489,30 +505,35 @@ private:
       narrow(clone, inside);
     }
     SmallVector<Value> loaded;
-    for (Group &group : groups) {
-      if (group.isEarly != isEarly)
-        continue;
-      for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
-        cta::AcquireOp buffer;
-        if (producer != Producer::Registers)
-          buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer,
-                                          channel, slot);
-        Operation *load = builder.clone(*fetched->load, map);
-        narrow(load, inside);
-        if (!buffer) {
-          loaded.push_back(load->getResult(0));
-          continue;
-        }
-        if (fetched->byEngine())
-          copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
-                       isAwaited);
-        else
-          copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
-        load->erase();
-      }
+    for (const Group &group : groups)
+      if (group.isEarly == isEarly)
+        llvm::append_range(loaded, issueGroup(builder, group, map, slot, inside, isAwaited));
+    return loaded;
+  }
+
+  SmallVector<Value> issueGroup(OpBuilder &builder, const Group &group, IRMapping &map, Value slot,
+                                Value inside, Value isAwaited) {
+    SmallVector<Value> loaded;
+    for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
+      cta::AcquireOp buffer;
       if (producer != Producer::Registers)
-        cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
+        buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer, channel,
+                                        slot);
+      Operation *load = builder.clone(*fetched->load, map);
+      narrow(load, inside);
+      if (!buffer) {
+        loaded.push_back(load->getResult(0));
+        continue;
+      }
+      if (fetched->byEngine())
+        copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
+                     isAwaited);
+      else
+        copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
+      load->erase();
     }
+    if (producer != Producer::Registers)
+      cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
     return loaded;
   }
 
@@ -565,15 +586,16 @@ private:
                                   vector);
   }
 
-  // The engine copies nothing at all where nobody waits for it. Where somebody does and the
-  // iteration is not inside the loop, it gives zeros.
+  // The engine copies nothing at all where nobody waits for it. Where somebody does, and the
+  // iteration is not inside the loop or the load's condition is false, it gives zeros.
   static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
                            tile::LoadBlockOp load, Value buffer, Value inside, Value isAwaited) {
     const Location loc = load.getLoc();
     SmallVector<Value> offsets =
         fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
-    if (inside != isAwaited)
-      moveOutsideUnless(builder, loc, inside, offsets);
+    const Value isRead = load.getWhen() ? load.getWhen() : inside;
+    if (isRead != isAwaited)
+      moveOutsideUnless(builder, loc, isRead, offsets);
     if (isAwaited && constantInt(isAwaited).value_or(0))
       isAwaited = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
@@ -605,6 +627,7 @@ private:
   unsigned numCarried = 0;
   AddressSlice slices[2]; ///< that of what early dots read carries nothing
   cta::DotOp early;
+  const Ring *from;
   SmallVector<Group> groups;
   Value use;
 };
@@ -651,9 +674,9 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-cta::DotOp fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
-                      unsigned depth, cta::DotOp early) {
-  return Pipeline(loop, loads, producer, depth, early).run();
+FetchedLoop fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
+                       unsigned depth, cta::DotOp early, const Ring *from) {
+  return Pipeline(loop, loads, producer, depth, early, from).run();
 }
 
 bool followsCarried(scf::ForOp loop, Operation *load) {

@@ -46,6 +46,9 @@ struct FetchedLoad {
   llvm::SmallVector<mlir::Operation *> readers() const;
 };
 
+/// On loads: it is that of the iteration before.
+inline constexpr llvm::StringLiteral delayedAttr = "cta.delayed";
+
 /// Who fills the buffers of a channel.
 enum class Producer {
   Copies,    ///< asynchronous copies, stages - 1 iterations ahead
@@ -57,15 +60,30 @@ enum class Producer {
 std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
                         AddressAnalysis &addresses);
 
+/// Channels that a loop's loads are waited for in together, and how many uses of them there were
+/// when the loop is done.
+struct Ring {
+  llvm::SmallVector<mlir::Value> channels;
+  mlir::Value uses;
+};
+
+/// What a loop has become.
+struct FetchedLoop {
+  cta::DotOp first; ///< what does the first iteration's early dot, before the loop
+  llvm::SmallVector<Ring> rings;
+};
+
 /// Makes each load a channel of `depth` buffers, or one more. Replaces the loop. Copies are issued
 /// depth - 1 iterations ahead of what reads them, so that they need two buffers and more; registers
 /// do with one.
 ///
 /// `early`, unless null, is a dot whose operands are invariant in the loop or fetched, and whose
 /// sums begin as zeros. Each iteration does that of the next one, and the loop carries its result.
-/// Gives the one before the loop, which does the first iteration's.
-cta::DotOp fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
-                      unsigned depth, cta::DotOp early);
+///
+/// `from`, unless null, is the ring of a loop before this one that its loads, which are waited for
+/// together, go on with.
+FetchedLoop fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
+                       unsigned depth, cta::DotOp early, const Ring *from);
 
 /// Whether the loop computes the addresses of a load from what it carries.
 bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);

@@ -83,6 +83,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return signalPassFailure();
     target = *found;
     staged.clear();
+    rings.clear();
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
     collect();
     fetchLoops();
@@ -230,7 +231,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
               "this load goes through registers to shared memory, not ahead of its loop: ")
               << why;
       }
-      for (Operation *load : computedFrom(loop)) {
+      const ComputedFrom computed = computedFrom(loop);
+      for (Operation *load : computed.loads) {
         // Registers hold what they are computed from already.
         if (producer == Producer::Registers)
           break;
@@ -248,22 +250,29 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                            ? stages
                            : depthThatFits(loads, stages > 2 ? 2 : 1, getOperation());
       leaveRowsToThreads(loop, loads, *contiguity);
+      if (producer == Producer::Copies && isForOtherWarps(loop))
+        addMasks(loop, loads, computed.masks, stages, *contiguity, addresses);
       copyByEngine(loop, loads, *contiguity);
       cta::DotOp early = overlapPair(loop, loads, stages);
       // The ring lives as long as the loops around it do, and in flight a dot reads one buffer
       // more.
-      const unsigned ringDepth =
-          !early && loadsByOtherWarps(loop, loads)
-              ? depthThatFits(loads, stages + canOverlap(loop), outermostAround(loop),
-                              /*inPartition=*/true)
-              : 0;
+      const MadeRing *ring = nullptr;
+      unsigned ringDepth = 0;
+      if (!early && loadsByOtherWarps(loop, loads)) {
+        ring = ringBefore(loop, loads);
+        ringDepth = ring ? ring->depth()
+                         : depthThatFits(loads, stages + canOverlap(loop), outermostAround(loop),
+                                         /*inPartition=*/true);
+      }
       const bool byOtherWarps = ringDepth >= 2;
       // A dot in flight reads one buffer more.
       // Rings of copies are empty when the loop is done: what only comes then may lie there.
       if (byOtherWarps) {
         depth = ringDepth;
         loop->removeAttr(hints::warpSpecialize);
-        sayHowDeep(loop, stages, depth - canOverlap(loop), "beside what lives as long as its ring");
+        if (!ring)
+          sayHowDeep(loop, stages, depth - canOverlap(loop),
+                     "beside what lives as long as its ring");
       } else if (const unsigned fits =
                      !early && canOverlap(loop) ? depthThatFits(loads, stages + 1, loop) : 0;
                  fits >= std::max(stages, 3u)) {
@@ -280,16 +289,46 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       for (const FetchedLoad &load : loads)
         staged.erase(load.tile);
       if (!loads.empty()) {
-        cta::DotOp first =
-            fetchAhead(loop, loads, byOtherWarps ? Producer::OtherWarps : producer, depth, early);
-        if (first)
-          readAlike(first, early);
+        Block *around = loop->getBlock();
+        FetchedLoop made = fetchAhead(loop, loads, byOtherWarps ? Producer::OtherWarps : producer,
+                                      depth, early, ring ? &ring->ring : nullptr);
+        if (made.first)
+          readAlike(made.first, early);
+        if (ring)
+          rings.erase(ring);
+        if (byOtherWarps)
+          for (Ring &each : made.rings)
+            rings.push_back({around, std::move(each)});
         findRoots();
         contiguity.reset(); // the loop's results are other values
       } else if (own) {
         loop.emitRemark("a hint has no effect: stages: no load of this loop is fetched ahead");
       }
     }
+  }
+
+  /// A ring that warps of their own fill, of a loop that is done where others of its block begin.
+  struct MadeRing {
+    Block *block;
+    Ring ring;
+
+    unsigned depth() const {
+      return cast<cta::ChannelType>(ring.channels.front().getType()).getDepth();
+    }
+  };
+  SmallVector<MadeRing> rings;
+
+  /// The ring of a loop before this one, of tiles alike, that this one can go on with. What runs
+  /// ahead then fills it for this loop while the one before still reads.
+  const MadeRing *ringBefore(scf::ForOp loop, ArrayRef<FetchedLoad> loads) const {
+    if (loads.size() != 1 || canOverlap(loop))
+      return nullptr;
+    auto found = llvm::find_if(rings, [&](const MadeRing &made) {
+      return made.block == loop->getBlock() && made.ring.channels.size() == 1 &&
+             cast<cta::ChannelType>(made.ring.channels.front().getType()).getBuffer() ==
+                 loads.front().buffer;
+    });
+    return found == rings.end() ? nullptr : found;
   }
 
   /// A remark where a loop has fewer stages than it was asked for.
@@ -304,8 +343,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// are read by threads: a line of a block is in registers in time.
   void leaveRowsToThreads(scf::ForOp loop, SmallVector<FetchedLoad> &loads,
                           const ContiguityAnalysis &contiguity) {
-    auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-    if (!hint || !hint.getValue())
+    if (!isForOtherWarps(loop))
       return;
     SmallVector<std::pair<Operation *, std::string>> left;
     for (const FetchedLoad &load : loads)
@@ -321,14 +359,43 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     });
   }
 
+  /// Whether a loop asks for warps of their own that have the engine make its copies.
+  static bool isForOtherWarps(scf::ForOp loop) {
+    auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
+    return hint && hint.getValue();
+  }
+
+  /// Has the engine copy tiles that results of dots are combined with, too, where all else goes by
+  /// the engine and there is room for as many stages as without them.
+  void addMasks(scf::ForOp loop, SmallVector<FetchedLoad> &loads, ArrayRef<Operation *> masks,
+                unsigned stages, const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
+    if (!llvm::all_of(loads, [&](const FetchedLoad &load) {
+          return whyNotEngine(loop, load, contiguity).empty();
+        }))
+      return;
+    for (Operation *load : masks) {
+      std::string why = whyNotByEngine(loop, load, load->getResult(0), contiguity);
+      if (why.empty())
+        why = whyNotAhead(loop, load, Producer::OtherWarps, addresses);
+      if (why.empty()) {
+        auto block = cast<tile::LoadBlockOp>(load);
+        loads.push_back(
+            {load, block, *engineBuffer(block.getType(), engineTileOf(block, block).second), {}});
+        if (depthThatFits(loads, stages, outermostAround(loop), /*inPartition=*/true) == stages)
+          continue;
+        loads.pop_back();
+        why = "there is no room for it";
+      }
+      load->emitRemark("this load stays in its loop, beside those of the copy engine: ") << why;
+    }
+  }
+
   /// Why the engine cannot copy a load that is fetched ahead; empty when it can. Threads may read
-  /// rows of numbers from where it writes them.
+  /// tiles that no dot reads from where it writes them.
   std::string whyNotEngine(scf::ForOp loop, const FetchedLoad &load,
                            const ContiguityAnalysis &contiguity) {
     auto found = staged.find(load.tile);
-    const bool isRow = found == staged.end() && tileType(load.tile).getRank() == 1;
-    return !isRow && (found == staged.end() || !found->second.byDescriptor ||
-                      !found->second.readers.empty())
+    return found != staged.end() && (!found->second.byDescriptor || !found->second.readers.empty())
                ? "threads read it from shared memory"
                : whyNotByEngine(loop, load.load, load.tile, contiguity);
   }
@@ -361,8 +428,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// Whether warps of their own have the engine make a loop's copies, as the loop asks for. They
   /// run ahead into the next tile of a loop over tiles while the others store this one.
   bool loadsByOtherWarps(scf::ForOp loop, ArrayRef<FetchedLoad> loads) {
-    auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-    if (!hint || !hint.getValue() || loads.empty() || !loads.front().byEngine())
+    if (!isForOtherWarps(loop) || loads.empty() || !loads.front().byEngine())
       return false;
     const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
       const std::optional<CarriedSums> sums = carriedSums(dot);
@@ -431,8 +497,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       else if (!isa<scf::ForOp>(around) || inBranch)
         return "its loop is within a branch of another loop, or within a loop without a count";
     }
-    if (load.getWhen())
-      return "it is read under a condition";
     if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
       return "it has a hint for the cache";
     if (mayBeWrittenBefore(loop, load))
@@ -583,11 +647,26 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     int64_t bytes = 0;
     for (const FetchedLoad &load : loads)
       bytes += (depth + load.outlivesIteration) * llvm::alignTo(load.buffer.getBytes(), 16) -
-               bytesOf(load.tile);
+               (staged.contains(load.tile) ? bytesOf(load.tile) : 0);
     for (auto &[root, tile] : staged)
-      bytes += bytesOf(root);
+      if (!goesOnWith(root, loads))
+        bytes += bytesOf(root);
     getOperation().walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
     return bytes;
+  }
+  /// Whether the only load of a later loop goes on with the ring of one of these loads.
+  bool goesOnWith(Value root, ArrayRef<FetchedLoad> loads) const {
+    auto later = dyn_cast_if_present<tile::LoadBlockOp>(root.getDefiningOp());
+    auto loop = later ? dyn_cast<scf::ForOp>(later->getParentOp()) : scf::ForOp();
+    if (!loop || !isForOtherWarps(loop) || llvm::range_size(loop.getOps<tile::LoadBlockOp>()) != 1)
+      return false;
+    return llvm::any_of(loads, [&](const FetchedLoad &load) {
+      auto first = dyn_cast<tile::LoadBlockOp>(load.load);
+      auto before = dyn_cast<scf::ForOp>(load.load->getParentOp());
+      return isForOtherWarps(before) && first && first.getView() == later.getView() &&
+             first.getType() == later.getType() && before->getBlock() == loop->getBlock() &&
+             before->isBeforeInBlock(loop);
+    });
   }
   /// Conversions of operands that dots will read from shared memory.
   DenseSet<Operation *> stagedConversions() const {
@@ -622,16 +701,27 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     staged = std::move(found);
   }
 
-  /// Loads of the loop's body that operands of its dots are computed from: converted from another
-  /// type, decoded, scaled. Those that are operands themselves are not among them. Where a branch
-  /// changes an operand, as a mask does, only rows are: tiles take the room of other stages.
-  SmallVector<Operation *> computedFrom(scf::ForOp loop) {
+  /// Loads of a loop's body, none of them an operand of a dot itself, in order.
+  struct ComputedFrom {
+    /// Those that operands of its dots are computed from: converted from another type, decoded,
+    /// scaled. Where a branch changes an operand, as a mask does, or the loop carries it, rows
+    /// only.
+    SmallVector<Operation *> loads;
+    SmallVector<Operation *> masks; ///< the tiles that these leave out
+  };
+  ComputedFrom computedFrom(scf::ForOp loop) {
     llvm::SetVector<Operation *> seen;
-    SmallVector<Operation *> work, branches, loads;
+    SmallVector<Operation *> work, branches;
+    SmallVector<Value> carried;
+    ComputedFrom found;
     auto follow = [&](Value value) {
+      if (!isa<RankedTensorType>(value.getType()))
+        return;
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == loop.getBody())
+        carried.push_back(loop.getTiedLoopYieldedValue(argument)->get());
       Operation *op = value.getDefiningOp();
-      if (op && loop.getBody()->findAncestorOpInBlock(*op) &&
-          isa<RankedTensorType>(value.getType()) && seen.insert(op))
+      if (op && loop.getBody()->findAncestorOpInBlock(*op) && seen.insert(op))
         work.push_back(op);
     };
     auto followAll = [&](bool rowsOnly) {
@@ -640,9 +730,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (isa<scf::IfOp>(op)) {
           branches.push_back(op);
         } else if (isLoad(op)) {
-          if (op->getBlock() == loop.getBody() && !staged.contains(op->getResult(0)) &&
-              (!rowsOnly || tileType(op->getResult(0)).getRank() == 1))
-            loads.push_back(op);
+          if (op->getBlock() == loop.getBody() && !staged.contains(op->getResult(0)))
+            (rowsOnly && tileType(op->getResult(0)).getRank() > 1 ? found.masks : found.loads)
+                .push_back(op);
         } else if (op->hasTrait<OpTrait::Elementwise>() ||
                    isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
                        tile::JoinOp, cta::ConvertLayoutOp>(op)) {
@@ -652,17 +742,20 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     };
     loop.getBody()->walk([&](cta::DotOp dot) {
       for (unsigned i = 0; i < 2; ++i)
-        if (Value root = dot->getOperand(i); isa<RankedTensorType>(root.getType()))
-          follow(root);
+        follow(dot->getOperand(i));
     });
     followAll(/*rowsOnly=*/false);
-    while (!branches.empty()) {
-      branches.pop_back_val()->walk(
-          [&](scf::YieldOp yield) { llvm::for_each(yield.getOperands(), follow); });
+    while (!branches.empty() || !carried.empty()) {
+      if (!branches.empty())
+        branches.pop_back_val()->walk(
+            [&](scf::YieldOp yield) { llvm::for_each(yield.getOperands(), follow); });
+      else
+        follow(carried.pop_back_val());
       followAll(/*rowsOnly=*/true);
     }
-    llvm::sort(loads, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    return loads;
+    for (SmallVector<Operation *> *loads : {&found.loads, &found.masks})
+      llvm::sort(*loads, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return found;
   }
 
   /// How the users of a load read its tile.
