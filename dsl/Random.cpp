@@ -1,4 +1,4 @@
-// Philox 4x32-10 and its distributions, in the language's own operations.
+// Philox 4x32 and its distributions, in the language's own operations.
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,7 +11,6 @@ using namespace mlir;
 namespace sectile::detail {
 namespace {
 
-constexpr unsigned rounds = 10;
 constexpr uint32_t multiplier0 = 0xd2511f53, multiplier1 = 0xcd9e8d57;
 constexpr uint32_t keyStep0 = 0x9e3779b9, keyStep1 = 0xbb67ae85;
 
@@ -24,7 +23,7 @@ public:
   using Words = std::array<mlir::Value, 4>;
 
   Words words(const Operand &seed, const Operand &offset, const Operand &word2,
-              const Operand &word3) {
+              const Operand &word3, unsigned rounds) {
     auto [key0, key1] = halves(seed, "seed");
     auto [counter0, counter1] = halves(offset, "offset");
     mlir::Value all[] = {key0, key1, counter0, counter1, word(word2), word(word3)};
@@ -130,10 +129,10 @@ private:
 } // namespace
 
 void draw(Draw what, const Operand &seed, const Operand &offset, const Operand &word2,
-          const Operand &word3, std::span<Value> numbers, Location where) {
+          const Operand &word3, unsigned rounds, std::span<Value> numbers, Location where) {
   Trace &trace = Trace::current(where);
   Generator generator(trace, where);
-  Generator::Words words = generator.words(seed, offset, word2, word3);
+  Generator::Words words = generator.words(seed, offset, word2, word3, rounds);
   std::pair<mlir::Value, mlir::Value> pair;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (what == Draw::normal && i % 2 == 0)

@@ -42,6 +42,8 @@ struct AttentionSettings {
 };
 // Dropout keeps what draws a 32-bit word of at least this.
 std::uint32_t dropoutThreshold(double probability);
+// Dropout of attention keeps what draws 16 bits of at least this; they are its upper half.
+std::uint32_t weightThreshold(double probability);
 
 struct AttentionResult {
   HostArray o, lse;

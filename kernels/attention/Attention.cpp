@@ -97,16 +97,29 @@ KernelSpec sectile::attentionSpec() {
     const bool wide = call.dtype("q") == DType::float32,
                units = hasMatrixUnits(target, call.dtype("q"));
     if (hasWarpgroupUnits(target, call.dtype("q"))) {
-      // Two warpgroups share the keys. Of narrow rows two blocks share a multiprocessor, and one
-      // multiplies while the other does not; of wider ones, and where scores take long, each
-      // warpgroup's products run beside its own softmax and the other's.
-      const bool pair = extentOr0(call, "Sq") >= 1024,
-                 overlap = pair && (d > 64 || takes(call, "bias") || takes(call, "dropout"));
+      // Two warpgroups share the keys, where that leaves programs enough. Of narrow rows two blocks
+      // share a multiprocessor, and one multiplies while the other does not; of wider ones, and
+      // where scores take long or rows see many keys, each warpgroup's products run beside its own
+      // softmax and the other's.
+      const std::int64_t queries = extentOr0(call, "Sq"),
+                         rows = extentOr0(call, "B") * extentOr0(call, "Hq") * queries,
+                         programs =
+                             ceilDiv(queries, 128) * extentOr0(call, "B") * extentOr0(call, "Hq");
+      const bool pair = queries >= 1024 ||
+                        (d > 64 && queries >= 256 && programs >= multiprocessors(target)),
+                 tiles = takes(call, "bias") || takes(call, "mask"),
+                 many =
+                     pair && !takes(call, "softcap") && visiblePairs(call) >= 2048.0 * double(rows),
+                 overlap = pair && (d > 64 || many || tiles || takes(call, "dropout"));
+      // A bias beside wide rows takes the room of half the keys.
+      const std::int64_t keys = d > 128          ? (pair ? 64 : 32)
+                                : !pair          ? 64
+                                : d > 64         ? (takes(call, "bias") ? 64 : 128)
+                                : !overlap       ? 96
+                                : many && !tiles ? 160
+                                                 : 128;
       return Config{{"m", pair ? 128 : 64},
-                    {"n", d > 128   ? (pair ? 64 : 32)
-                          : !pair   ? 64
-                          : overlap ? 128
-                                    : 96},
+                    {"n", keys},
                     {"warps", pair ? 8 : 4},
                     {"stages", 2},
                     {"overlap", overlap}};

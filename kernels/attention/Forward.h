@@ -37,27 +37,15 @@ void attend(const Config &config, const Int &block, const View<const T, 2> &q,
   auto weightsOf = [&](const Tile<float> &products, const Int &step) {
     auto own = config.raw ? products : scores.capped(products);
     auto weights = softmax.weigh(scores.masked(own, block, step, false));
-    return cast<T>(config.dropout ? weights * scores.dropped(block, step) : weights);
+    return cast<T>(config.dropout ? where(scores.kept(block, step), weights, 0.0f) : weights);
   };
   auto addValues = [&](const Tile<T> &weights, const Int &step) {
     softmax.add(weights, valueTiles.load(step, 0), precision);
   };
-  if (config.overlap) {
-    // Weights of zero before the first step: it adds nothing of its own values.
-    auto weights = zeros<T>(m, n);
-    for (auto step : range(visible.first, visible.end, {.warp_specialize = true})) {
-      auto products = productsOf(step);
-      addValues(weights, maximum(step - 1, visible.first));
-      weights = weightsOf(products, step);
-    }
-    for (auto last :
-         range(maximum(visible.end - 1, visible.first), visible.end, {.warp_specialize = true}))
-      addValues(weights, last);
-  } else {
-    for (auto step : range(visible.first, visible.end))
-      addValues(weightsOf(productsOf(step), step), step);
-  }
-  o.tile(m, config.valueWidth).store(block, 0, softmax.result());
+  for (auto step : range(visible.first, visible.end, {.warp_specialize = config.overlap}))
+    addValues(weightsOf(productsOf(step), step), step);
+  auto output = softmax.result();
+  o.tile(m, config.valueWidth).store(block, 0, config.dropout ? output * scores.grow : output);
   lse.tile(m).store(block, softmax.logarithm());
 }
 

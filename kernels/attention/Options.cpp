@@ -240,8 +240,8 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   const double p = call.options.number("dropout");
   drops = p > 0;
   seed = call.options.seed("seed");
-  threshold = dropoutThreshold(p);
-  grow = static_cast<float>(1 / (1 - p));
+  threshold = weightThreshold(p);
+  grow = static_cast<float>(1 / (1 - threshold * 0x1p-32));
   exact = call.dtype("q") != DType::float32 || call.options.choice("precision") == "exact";
   if (call.has("sinks"))
     sinks = static_cast<int>(

@@ -105,12 +105,16 @@ public:
   Number kept(std::int64_t head, std::int64_t i, std::int64_t j) const {
     if (settings.dropout == 0)
       return 1;
-    const auto words = philoxWords(
-        settings.seed, {static_cast<std::uint32_t>(j / 4), static_cast<std::uint32_t>(i),
-                        static_cast<std::uint32_t>(head % heads),
-                        static_cast<std::uint32_t>(batch + head / heads)});
-    return words[static_cast<std::size_t>(j % 4)] >= dropoutThreshold(settings.dropout)
-               ? static_cast<Number>(1 / (1 - settings.dropout))
+    const auto words = philoxWords(settings.seed,
+                                   {static_cast<std::uint32_t>(j / 32 * 8 + j % 8),
+                                    static_cast<std::uint32_t>(i / 16 * 8 + i % 8),
+                                    static_cast<std::uint32_t>(head % heads),
+                                    static_cast<std::uint32_t>(batch + head / heads)},
+                                   7);
+    const std::uint32_t word = words[static_cast<std::size_t>(j / 8 % 4)],
+                        threshold = weightThreshold(settings.dropout);
+    return (i / 8 % 2 ? word : word << 16) >= threshold
+               ? static_cast<Number>(1 / (1 - threshold * 0x1p-32))
                : 0;
   }
 

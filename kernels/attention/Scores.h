@@ -64,11 +64,13 @@ template <class T, class Config> struct Scores {
     return config.bias || config.mask ? where(masked == -infinity, 0.0f, x)
                                       : placeOf(i, j, true).hide(x, 0.0f);
   }
-  // 0 where dropout takes a weight away, else 1 / (1 - p).
-  Tile<float> dropped(const Int &i, const Int &j) const {
+  // Whether dropout leaves a weight.
+  Bool kept(const Int &i, const Int &j) const {
     auto kept = dropout.kept(i * config.m, config.m, j * config.n, config.n);
-    return where(keysFirst ? trans(kept) : kept, grow, 0.0f);
+    return keysFirst ? trans(kept) : kept;
   }
+  // 0 where dropout takes a weight away, else 1 / (1 - p).
+  Tile<float> dropped(const Int &i, const Int &j) const { return where(kept(i, j), grow, 0.0f); }
 
 private:
   BandBlock placeOf(const Int &i, const Int &j, bool queriesToo) const {

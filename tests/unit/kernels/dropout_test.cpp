@@ -108,33 +108,44 @@ TEST_P(DropoutOnChips, PlacesHave64Bits) {
   expectDraws(5, many, 1, (std::int64_t(1) << 29) + 5, {.rows = 2, .columns = 128, .dense = false});
 }
 
-// Attention's: batch, head, query and group of keys are words of the counter, each to its end.
+// Attention's: batch, head, group of queries and group of keys are words of the counter, each to
+// its end, whatever the block's extents.
 TEST_P(DropoutOnChips, PlacesOfAttentionHave32BitsEach) {
-  Kernel kernel{"kept", [](Ptr<float> result, Int batch, Int head, Int row, Int column,
-                           Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold) {
-                  const blockwise::Dropout dropout{seed, threshold, batch, head};
-                  View<float, 2>(result, {4, 16}, {16, 1})
-                      .tile(4, 16)
-                      .store(0, 0, cast<float>(dropout.kept(row, 4, column, 16)));
-                }};
+  constexpr int rows = 32;
+  auto kernelOf = [](int columns) {
+    return Kernel{"kept", [columns](Ptr<float> result, Int batch, Int head, Int row, Int column,
+                                    Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold) {
+                    const blockwise::Dropout dropout{seed, threshold, batch, head};
+                    View<float, 2>(result, {rows, columns}, {columns, 1})
+                        .tile(rows, columns)
+                        .store(0, 0, cast<float>(dropout.kept(row, rows, column, columns)));
+                  }};
+  };
   const std::uint64_t seed = 0x123456789abcdef0;
   const std::uint32_t threshold = 0x60000000;
-  const auto result = device.allocate<float>(64);
-  for (const auto &[batch, head, row, column] : {std::array<std::int64_t, 4>{3, 31, 8192, 8192},
-                                                 {0x7fffffff, 0x7ffffff1, 0x7ffffff0, 0x7fffff00},
-                                                 {0, 0, std::int64_t(1) << 30, 64}}) {
-    kernel.launch(device.stream(), 1, result, batch, head, row, column, seed, threshold);
-    const std::vector<float> got = result.download();
-    for (std::int64_t i = 0; i < 4; ++i)
-      for (std::int64_t j = 0; j < 16; ++j) {
-        const auto words = philoxWords(seed, {static_cast<std::uint32_t>((column + j) / 4),
-                                              static_cast<std::uint32_t>(row + i),
-                                              static_cast<std::uint32_t>(head),
-                                              static_cast<std::uint32_t>(batch)});
-        EXPECT_EQ(got[static_cast<std::size_t>(i * 16 + j)] != 0,
-                  words[static_cast<std::size_t>(j % 4)] >= threshold)
-            << batch << " " << head << " " << row + i << " " << column + j;
-      }
+  for (int columns : {16, 32, 48, 64}) {
+    const auto kernel = kernelOf(columns);
+    const auto result = device.allocate<float>(static_cast<std::size_t>(rows * columns));
+    for (auto [batch, head, row, block] : {std::array<std::int64_t, 4>{3, 31, 8192, 171},
+                                           {0x7fffffff, 0x7ffffff1, 0x7fffffc0, 0x1fffff1},
+                                           {0, 0, std::int64_t(1) << 30, 4}}) {
+      const std::int64_t column = block * columns;
+      kernel.launch(device.stream(), 1, result, batch, head, row, column, seed, threshold);
+      const std::vector<float> got = result.download();
+      for (std::int64_t i = row; i < row + rows; ++i)
+        for (std::int64_t j = column; j < column + columns; ++j) {
+          const auto words =
+              philoxWords(seed,
+                          {static_cast<std::uint32_t>(j / 32 * 8 + j % 8),
+                           static_cast<std::uint32_t>(i / 16 * 8 + i % 8),
+                           static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(batch)},
+                          7);
+          const std::uint32_t word = words[static_cast<std::size_t>(j / 8 % 4)];
+          EXPECT_EQ(got[static_cast<std::size_t>((i - row) * columns + j - column)] != 0,
+                    (i / 8 % 2 ? word : word << 16) >= threshold)
+              << batch << " " << head << " " << i << " " << j;
+        }
+    }
   }
 }
 
