@@ -226,7 +226,7 @@ PLANNED = {
         *(16, 4, 4, 4, 4, 0, 0, 0, 4, 0, 0, 0),
     ),
     "attention of width 64": (
-        ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2")),
+        ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2 overlap=0")),
         *(8, 2, 2, 2, 1, 1, 0, 2, 2, 0, 0, 0),
     ),
     "attention of width 128": (
@@ -238,10 +238,11 @@ PLANNED = {
         ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=0")),
         *(16, 2, 2, 2, 1, 0, 0, 4, 2, 0, 0, 0),
     ),
-    # Its warpgroups start both dots in turn, at the one barrier; others copy.
+    # Its warpgroups start both dots in turn, at the one barrier; others copy. Keys and values of the step before are waited
+    # for apart.
     "attention of width 128, with overlap within an iteration": (
         ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1")),
-        *(16, 2, 2, 2, 1, 0, 0, 0, 1, 0, 0, 0),
+        *(16, 2, 2, 2, 1, 0, 0, 0, 2, 0, 0, 0),
     ),
     # Two statistics of 64 rows are read from shared memory, two numbers at once.
     "gradients of keys and values of width 128, beside arithmetic": (
