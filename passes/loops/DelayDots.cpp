@@ -102,6 +102,8 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
   /// Finds what a dot's b is made by: a load that nothing else reads and that may run later.
   bool findOperand(scf::ForOp loop, DelayedDot &delayed) {
     Operation *made = delayed.dot.getB().getDefiningOp();
+    if (!made) // the loop carries it
+      return false;
     while (made->hasOneUse() && isa<cta::ConvertLayoutOp, tile::PermuteOp>(made)) {
       made = made->getOperand(0).getDefiningOp();
       if (!made || made->getBlock() != loop.getBody())

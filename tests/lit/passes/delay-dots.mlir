@@ -60,3 +60,41 @@ func.func @attention(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.p
   return
 }
 }
+
+// -----
+
+// Values that the loop carries are no load: the dot stays where it is.
+module attributes {cta.target = "sm_90a"} {
+// CHECK-LABEL: func.func @carried_values
+// CHECK-NOT: arith.maxsi
+// CHECK: return
+func.func @carried_values(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c128 = arith.constant 128 : i32
+  %half = arith.constant dense<0.5> : tensor<128x64xf32>
+  %queries = tile.make_view %q, [%c128, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %keys = tile.make_view %k, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %values = tile.make_view %v, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %result = tile.make_view %o, [%c128, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %query = tile.load_block %queries[%c0, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
+  %nothing = arith.constant dense<0.0> : tensor<64x64xf16>
+  %none = arith.constant dense<0.0> : tensor<128x64xf32>
+  %sums:2 = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %none, %value = %nothing) -> (tensor<128x64xf32>, tensor<64x64xf16>) : i32 {
+    %key = tile.load_block %keys[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %turned = tile.permute %key [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+    %scores = tile.dot %query, %turned, %none : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
+    %weights = math.exp2 %scores : tensor<128x64xf32>
+    %packed = arith.truncf %weights : tensor<128x64xf32> to tensor<128x64xf16>
+    %later = tile.load_block %values[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %rescaled = arith.mulf %acc, %half : tensor<128x64xf32>
+    %added = tile.dot %packed, %value, %rescaled : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
+    scf.yield %added, %later : tensor<128x64xf32>, tensor<64x64xf16>
+  } {cta.warp_specialize = true}
+  tile.store_block %result[%c0, %c0], %sums#0 : !tile.view<2xf32>, [i32, i32], tensor<128x64xf32>
+  return
+}
+}
