@@ -185,14 +185,19 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
       load->setAttr(delayedAttr, builder.getUnitAttr());
       if (load.getWhen()) {
         OpBuilder ahead(load);
-        when = arith::AndIOp::create(ahead, load.getLoc(), load.getWhen(), when);
+        load.getWhenMutable().assign(
+            arith::AndIOp::create(ahead, load.getLoc(), load.getWhen(), when).getResult());
+      } else {
+        load.getWhenMutable().assign(when);
       }
-      load.getWhenMutable().assign(when);
     }
     cta::DotOp dot = delayed.dot;
     map.map(dot.getA(), a);
     map.map(dot.getAcc(), sums);
-    return builder.clone(*dot, map)->getResult(0);
+    auto added = cast<cta::DotOp>(builder.clone(*dot, map));
+    if (when)
+      added.getWhenMutable().assign(when);
+    return added.getResult();
   }
 
   /// A loop of the last iteration of another one, if that has any, which carries on its sums.
