@@ -119,13 +119,10 @@ public:
       }
     };
     Registers values = emitter.registers(op.getAcc());
-    const bool promoted = isPromoted(instruction, op.getA(), op.getAcc());
-    addWhere(values, [&] {
-      if (promoted)
-        addPromoted(tiles, values, multiply);
-      else
-        addInPlace(tiles, values, multiply);
-    });
+    if (isPromoted(instruction, op.getA(), op.getAcc()))
+      addPromoted(tiles, values, multiply);
+    else
+      addInPlace(tiles, values, multiply);
     emitter.define(op->getResult(0), std::move(values));
     return success();
   }
@@ -145,35 +142,6 @@ private:
     for (auto &[tile, fragment] : fragments)
       for (llvm::Value *&own : fragment)
         own = *word++;
-  }
-
-  /// Runs `add`, which adds to `values`, where the dot's condition holds. Elsewhere there is a group
-  /// without a product, so that a wait behind the dot leaves as many groups in flight either way.
-  void addWhere(Registers &values, llvm::function_ref<void()> add) {
-    if (!op.getWhen())
-      return add();
-    llvm::IRBuilder<> &b = emitter.b;
-    llvm::Function *kernel = b.GetInsertBlock()->getParent();
-    auto *product = llvm::BasicBlock::Create(b.getContext(), "product", kernel);
-    auto *none = llvm::BasicBlock::Create(b.getContext(), "product.none", kernel);
-    auto *after = llvm::BasicBlock::Create(b.getContext(), "product.end", kernel);
-    const Registers before = values;
-    b.CreateCondBr(emitter.scalar(op.getWhen()), product, none);
-    b.SetInsertPoint(product);
-    add();
-    product = b.GetInsertBlock();
-    b.CreateBr(after);
-    b.SetInsertPoint(none);
-    if constexpr (std::is_same_v<Dot, cta::DotStartOp>)
-      emitter.hooks.warpgroupCommit(b);
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-    for (auto [value, unchanged] : llvm::zip_equal(values, before)) {
-      llvm::PHINode *phi = b.CreatePHI(value->getType(), 2);
-      phi->addIncoming(value, product);
-      phi->addIncoming(unchanged, none);
-      value = phi;
-    }
   }
 
   void addInPlace(const Tiles &tiles, Registers &values, Multiply multiply) {
@@ -467,8 +435,6 @@ LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
   if (instruction && instruction->bHome == OperandHome::Shared)
     return WarpgroupDot<cta::DotOp>(emitter, op, *instruction).run();
-  if (op.getWhen())
-    return op.emitError("only instructions of a warpgroup multiply under a condition");
   if (op.getInstruction())
     return emitMatrixDot(emitter, op);
   if (!isa<cta::BufferType>(op.getA().getType()) || !isa<cta::BufferType>(op.getB().getType()))

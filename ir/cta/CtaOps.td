@@ -128,15 +128,14 @@ def Cta_DotOp : Cta_Op<"dot", [AllTypesMatch<["acc", "result"]>,
     `instruction` is [m, n, k] of one matrix instruction (`Target::mmas`), or absent for fused multiply-adds.
     An operand is a tile, in the layout that the instruction needs for this accumulator's layout, or a shared buffer,
     which is read piece by piece just before each instruction. With fused multiply-adds both operands are buffers.
-    Where `when` is false the result is `acc`: only instructions of a warpgroup take it, and all threads agree on it.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$a, AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$b,
-                       Tile_Tensor:$acc, Optional<I1>:$when,
+                       Tile_Tensor:$acc,
                        OptionalAttr<DenseI32ArrayAttr>:$instruction,
                        DefaultValuedAttr<Tile_Precision, "::sectile::tile::Precision::TF32">:$precision);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = [{
-    $a `,` $b `,` $acc (`when` $when^)? (`by` $instruction^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)
+    $a `,` $b `,` $acc (`by` $instruction^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)
   }];
   let hasVerifier = 1;
 }
@@ -150,12 +149,12 @@ def Cta_DotStartOp : Cta_Op<"dot_start", [DeclareOpInterfaceMethods<MemoryEffect
     threads go on, `lower-channels` makes it a `cta.dot`.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$a, AnyTypeOf<[Tile_Tensor, Cta_BufferType]>:$b,
-                       AnyTypeOf<[Tile_Tensor, Cta_InFlightType]>:$acc, Optional<I1>:$when,
+                       AnyTypeOf<[Tile_Tensor, Cta_InFlightType]>:$acc,
                        DenseI32ArrayAttr:$instruction,
                        DefaultValuedAttr<Tile_Precision, "::sectile::tile::Precision::TF32">:$precision);
   let results = (outs Cta_InFlightType:$result);
   let assemblyFormat = [{
-    $a `,` $b `,` $acc (`when` $when^)? `by` $instruction attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` qualified(type($result))
+    $a `,` $b `,` $acc `by` $instruction attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
 }

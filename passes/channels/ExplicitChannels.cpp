@@ -750,8 +750,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       OpBuilder builder(dot);
       auto start = cta::DotStartOp::create(
           builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
-          dot.getB(), dot->getOperand(2), dot.getWhen(), dot.getInstructionAttr(),
-          dot.getPrecision());
+          dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
       if (isa<RankedTensorType>(dot.getA().getType()))
         start->setAttr(cta::ownRegistersAttr, builder.getUnitAttr());
       dot.getResult().replaceAllUsesWith(start.getResult());

@@ -350,7 +350,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     for (cta::DotStartOp start : starts) {
       OpBuilder builder(start);
       Value sums = cta::DotOp::create(builder, start.getLoc(), start->getResult(0).getType(),
-                                      start.getA(), start.getB(), start.getAcc(), start.getWhen(),
+                                      start.getA(), start.getB(), start.getAcc(),
                                       start.getInstructionAttr(), start.getPrecision());
       start->getResult(0).replaceAllUsesWith(sums);
       start.erase();

@@ -172,7 +172,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     if (shape)
       instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
     auto result =
-        cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, /*when=*/Value(), instruction, dot.getPrecision());
+        cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
     if (Attribute inFlight = dot->getAttr(tile::inFlightAttr))
       result->setAttr(tile::inFlightAttr, inFlight);
     dot.replaceAllUsesWith(cast(builder, loc, result, sum));

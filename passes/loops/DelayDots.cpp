@@ -185,19 +185,14 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
       load->setAttr(delayedAttr, builder.getUnitAttr());
       if (load.getWhen()) {
         OpBuilder ahead(load);
-        load.getWhenMutable().assign(
-            arith::AndIOp::create(ahead, load.getLoc(), load.getWhen(), when).getResult());
-      } else {
-        load.getWhenMutable().assign(when);
+        when = arith::AndIOp::create(ahead, load.getLoc(), load.getWhen(), when);
       }
+      load.getWhenMutable().assign(when);
     }
     cta::DotOp dot = delayed.dot;
     map.map(dot.getA(), a);
     map.map(dot.getAcc(), sums);
-    auto added = cast<cta::DotOp>(builder.clone(*dot, map));
-    if (when)
-      added.getWhenMutable().assign(when);
-    return added.getResult();
+    return builder.clone(*dot, map)->getResult(0);
   }
 
   /// A loop of the last iteration of another one, if that has any, which carries on its sums.

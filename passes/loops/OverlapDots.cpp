@@ -333,8 +333,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     OpBuilder builder(dot);
     return cta::DotStartOp::create(
         builder, dot.getLoc(), cta::InFlightType::get(&getContext(), dot.getType()), dot.getA(),
-        dot.getB(), dot->getOperand(2), dot.getWhen(), dot.getInstructionAttr(),
-        dot.getPrecision());
+        dot.getB(), dot->getOperand(2), dot.getInstructionAttr(), dot.getPrecision());
   }
 
   /// Waits for dots of a block before their first use in it: for each alone, so that those that
