@@ -575,25 +575,24 @@ private:
     numbers.set(loop.getRegionIterArgs(), loop.getInitArgs());
     const SmallVector<Number> first = numbers.of(loop.getRegionIterArgs());
     SmallVector<Number> before;
-    // Whether all that is carried grows by the same in each period.
-    auto growsEvenly = [&] {
-      return llvm::all_of(llvm::zip_equal(loop.getRegionIterArgs(), first, before), [&](auto each) {
-        auto [value, atFirst, later] = each;
-        const Number now = numbers.of(value);
-        return !now || !atFirst || !later || *now - *later == *later - *atFirst;
-      });
-    };
     for (int64_t i = 0; i < trips && !isCutShort() && isValid; ++i) {
-      // Of many iterations those in the middle are alike: some periods of the rings are left out.
-      // Not of few: partitions may do other numbers of iterations, and have to agree.
+      // Of many iterations those in the middle are alike: some periods of the rings are left out,
+      // in all partitions. What grows as the iterations do grows on; uses that grow unevenly stay,
+      // as nobody counts one. Not of few: partitions may do other numbers of iterations, and have
+      // to agree.
       if (i == period)
         before = numbers.of(loop.getRegionIterArgs());
-      if (i == 2 * period && trips > i + mostInFull && growsEvenly())
+      if (i == 2 * period && trips > i + mostInFull)
         if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
-          for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
-            if (Number now = numbers.of(value); now && from)
-              numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *from),
-                                              bitsOfScalar(value.getType())));
+          for (auto [value, from, later] :
+               llvm::zip_equal(loop.getRegionIterArgs(), first, before)) {
+            const Number now = numbers.of(value);
+            if (!now || !from || !later || *now - *later != *later - *from ||
+                (*now - *later) % period != 0)
+              continue;
+            numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *later),
+                                            bitsOfScalar(value.getType())));
+          }
           i += periods * period;
         }
       numbers.set(loop.getInductionVar(),
