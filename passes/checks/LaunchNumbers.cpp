@@ -60,7 +60,8 @@ std::optional<Scalar> LaunchNumbers::scalarOf(Value value) {
   if (scalar)
     return scalar;
   Operation *op = value.getDefiningOp();
-  if (op ? op->getNumRegions() != 0 : value.getParentRegion() != &kernel.getBody())
+  if (op ? isa<scf::ForOp, scf::WhileOp, scf::IfOp>(op)
+         : value.getParentRegion() != &kernel.getBody())
     return std::nullopt;
   SmallVector<Scalar, 3> operands;
   auto place = numbered.end();
@@ -202,25 +203,47 @@ void LaunchNumbers::chooseOperands(Operation *op, ArrayRef<Scalar> operands, int
         operand(i, factor ? number / factor : 0);
       })
       .Case<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-            arith::FloorDivSIOp>([&](auto) { operand(0, number * operand(1, 1)); })
-      .Case<arith::ShRUIOp, arith::ShRSIOp>(
-          [&](auto) { operand(0, number << (operand(1, 0) & 31)); })
+            arith::FloorDivSIOp>([&](auto) {
+        if (last() == 0)
+          operand(0, number * operand(1, 1));
+      })
+      .Case<arith::ShRUIOp, arith::ShRSIOp>([&](auto) {
+        if (last() == 0)
+          operand(0, number << (operand(1, 0) & 31));
+      })
+      // Where both are open nothing is said of either: what bounds one number is no reason for the
+      // next ones to be small.
       .Case<arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>([&](auto) {
-        // Where both are open nothing is said of either: what bounds one number is no reason for
-        // the next ones to be small.
         const unsigned i = last();
         if (of(operands[1 - i]))
           operand(i, number);
+      })
+      .Case([&](arith::SelectOp) {
+        const Number first = of(operands[1]), second = of(operands[2]);
+        if (first || second)
+          operand(0, (first ? first == number : second != number) ? -1 : 0);
+        if (const Number isFirst = of(operands[0]))
+          operand(*isFirst ? 1 : 2, number);
+      })
+      .Case([&](arith::CmpIOp op) {
+        const unsigned i = last(), bits = bitsOfScalar(op.getLhs().getType());
+        if (const Number other = of(operands[1 - i]))
+          for (int64_t one : {*other, *other + 1, *other - 1})
+            if (compare(op.getPredicate(), i == 0 ? one : *other, i == 0 ? *other : one, bits) ==
+                (number != 0)) {
+              operand(i, one);
+              break;
+            }
       })
       .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
             arith::IndexCastUIOp>([&](auto) { operand(0, number); });
 }
 
-bool LaunchNumbers::decide(Value condition, llvm::function_ref<bool()> choose) {
-  return decide(*scalarOf(condition), choose);
+bool LaunchNumbers::decide(Value condition, llvm::function_ref<bool()> comesOut) {
+  return decide(*scalarOf(condition), comesOut);
 }
 
-bool LaunchNumbers::decide(Scalar condition, llvm::function_ref<bool()> choose) {
+bool LaunchNumbers::decide(Scalar condition, llvm::function_ref<bool()> comesOut) {
   if (Number number = of(condition))
     return *number;
   Expression &expression = expressions[condition.number];
@@ -228,9 +251,9 @@ bool LaunchNumbers::decide(Scalar condition, llvm::function_ref<bool()> choose) 
   if (isScalarArithmetic(op))
     for (auto [value, operand] : llvm::zip_equal(op->getOperands(), expression.operands))
       if (value.getType().isInteger(1))
-        decide(operand, choose);
+        decide(operand, comesOut);
   if (!of(condition))
-    set(expression, choose() ? -1 : 0);
+    choose(condition, comesOut() ? -1 : 0);
   return *of(condition);
 }
 

@@ -55,8 +55,8 @@ public:
   /// computed from. Nobody has seen yet what is computed from it.
   void fix(mlir::Value value, int64_t number);
   /// How a condition comes out. What it is combined from comes out first, so that a condition and
-  /// its negation stay that; `choose` decides about what is open.
-  bool decide(mlir::Value condition, llvm::function_ref<bool()> choose);
+  /// its negation stay that; `comesOut` says of what is open.
+  bool decide(mlir::Value condition, llvm::function_ref<bool()> comesOut);
 
   /// How many iterations a loop does, where that is known.
   Number tripsOf(mlir::scf::ForOp loop);
@@ -73,7 +73,7 @@ private:
   void choose(Scalar scalar, int64_t number);
   void chooseOperands(mlir::Operation *op, llvm::ArrayRef<Scalar> operands, int64_t number);
   void set(Expression &expression, int64_t number);
-  bool decide(Scalar condition, llvm::function_ref<bool()> choose);
+  bool decide(Scalar condition, llvm::function_ref<bool()> comesOut);
 
   mlir::func::FuncOp kernel;
   std::optional<AddressAnalysis> addresses;     ///< where several partitions load

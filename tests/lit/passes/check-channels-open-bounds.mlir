@@ -38,6 +38,7 @@
 // The main partition keeps the last slot.
 // RUN: sed '/cta.dot_wait/,/scf.yield/{/cta.mbarrier_arrive/d}' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=KEPT
 // RUN: sed '/@hundred/,/return/{/cta.mbarrier_arrive/d}' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=KEPT
+// RUN: sed '/@reduced/,/return/s/arith.cmpi ugt/arith.cmpi eq/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=FEWER
 // KEPT: error: 'cta.mbarrier_wait' op waits for ever
 
 module attributes {cta.target = "sm_90a"} {
@@ -176,6 +177,38 @@ module attributes {cta.target = "sm_90a"} {
       %result = arith.truncf %sums : tensor<64x64xf32> to tensor<64x64xf16>
       tile.store_block %c[%row, %c0], %result : !tile.view<2xf16>, [i32, i32], tensor<64x64xf16>
     }
+    return
+  }
+
+  // A bound that an operation with a region gives.
+  // CHECK-LABEL: func.func @reduced
+  // CHECK: tile.reduce
+  // CHECK: cta.tensor_copy
+  func.func @reduced(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %counts: !tile.ptr<i32>)
+                     attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %a = tile.make_view %x, [%c64, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%c64, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %places = tile.arange 0 : tensor<64xi32>
+    %from = tile.splat %counts : !tile.ptr<i32> -> tensor<64x!tile.ptr<i32>>
+    %ptrs = tile.addptr %from, %places : tensor<64x!tile.ptr<i32>>, tensor<64xi32>
+    %numbers = tile.load %ptrs : tensor<64x!tile.ptr<i32>> -> tensor<64xi32>
+    %end = tile.reduce %numbers 0 : (tensor<64xi32>) -> i32 {
+    ^bb0(%one: i32, %other: i32):
+      %both = arith.andi %one, %other : i32
+      tile.yield %both : i32
+    }
+    %sums = scf.for %k = %c0 to %end step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %at = arith.muli %k, %c64 : i32
+      %l = tile.load_block %a[%c0, %at] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %r = tile.load_block %a[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %dot = tile.dot %l, %r, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %dot : tensor<64x64xf32>
+    }
+    tile.store_block %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
     return
   }
 }
