@@ -13,8 +13,7 @@
 // - Whoever computes the same comes to the same: checks/LaunchNumbers.h.
 // - What passes compute from a loop's bounds is computed with those that were chosen: whether there
 //   is an iteration, or another one, and where the last one is, which delay-dots does by itself.
-// - What they left out follows from what a value can be, and it is never chosen to be anything
-// else.
+// - What they left out follows from what a value can be, and nothing else is chosen for it.
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"

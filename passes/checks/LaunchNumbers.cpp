@@ -228,12 +228,14 @@ void LaunchNumbers::chooseOperands(Operation *op, ArrayRef<Scalar> operands, int
       .Case([&](arith::CmpIOp op) {
         const unsigned i = last(), bits = bitsOfScalar(op.getLhs().getType());
         if (const Number other = of(operands[1 - i]))
-          for (int64_t one : {*other, *other + 1, *other - 1})
+          for (uint64_t more : {0, 1, -1}) {
+            const int64_t one = int64_t(uint64_t(*other) + more);
             if (compare(op.getPredicate(), i == 0 ? one : *other, i == 0 ? *other : one, bits) ==
                 (number != 0)) {
               operand(i, one);
               break;
             }
+          }
       })
       .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
             arith::IndexCastUIOp>([&](auto) { operand(0, number); });
