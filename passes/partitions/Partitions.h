@@ -24,8 +24,7 @@ unsigned launchedRegistersOf(unsigned warps, const Target &target);
 /// registers of their own. Fails, having said so, where that is more than a computation.
 mlir::LogicalResult sinkTiles(cta::PartitionOp partition);
 
-/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in:
-/// check-channels then sees that their loops have the same bounds.
+/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in.
 void shareScalars(llvm::MutableArrayRef<cta::PartitionOp> partitions);
 
 /// Fails with an error if a partition may read what another one writes: nothing orders the two.
