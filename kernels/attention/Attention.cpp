@@ -129,11 +129,11 @@ KernelSpec sectile::attentionSpec() {
                               seen <= (d > 128 ? 512 : 2048),
                  overlap = pair && (!narrow || (many && !capped) || tiles || persistent ||
                                     takes(call, "dropout"));
-      // A bias beside wide rows takes the room of half the keys.
-      const std::int64_t keys = d > 128                     ? (pair ? 64 : 32)
-                                : !pair                     ? 64
-                                : d > 64                    ? (takes(call, "bias") ? 64 : 128)
-                                : !overlap                  ? 96
+      // A bias and a mask beside wide rows take the room of half the keys.
+      const std::int64_t keys = d > 128    ? (pair ? 64 : 32)
+                                : !pair    ? 64
+                                : d > 64   ? (takes(call, "bias") && takes(call, "mask") ? 64 : 128)
+                                : !overlap ? 96
                                 : many && !tiles && !capped ? 160
                                                             : 128;
       return Config{{"m", pair ? 128 : 64}, {"n", keys},          {"warps", pair ? 8 : 4},
