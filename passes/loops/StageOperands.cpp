@@ -454,7 +454,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// each.
   bool isSharedInCluster(const FetchedLoad &load) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || load.hasLines() || mayAwaitPrograms(getOperation()))
+    if (cluster == 1 || !target.multicast || load.hasLines() || mayAwaitPrograms(getOperation()))
       return false;
     const TensorBoxes boxes =
         *planTensorBoxes(load.buffer.getLayout().getLayout(), cta::elementBits(load.buffer));
