@@ -647,8 +647,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         return;
       started.push_back(dot);
       const MmaInstruction *instruction = instructionOf(dot, target);
-      isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
-                        !instruction->promotionInterval;
+      isAsynchronous &=
+          instruction && instruction->isAsynchronous() && !instruction->promotionInterval;
     });
     SmallVector<int32_t> order;
     for (cta::DotOp dot : started)

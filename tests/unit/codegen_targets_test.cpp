@@ -107,4 +107,18 @@ TEST(TargetTable, CodeForOneChipIsNamedSo) {
         << name.str();
 }
 
+// Code generation waits for sums in registers, at once or for groups, and has warps issue them.
+TEST(TargetTable, InstructionsAreThoseThatCodeIsMadeFor) {
+  for (llvm::StringRef name : Target::names()) {
+    const Target target = cantFail(Target::get(name));
+    for (const MmaInstruction &each : target.mmas) {
+      EXPECT_EQ(each.sumHome, SumHome::Registers) << name.str();
+      EXPECT_NE(each.issuer, Issuer::Thread) << name.str();
+      EXPECT_NE(each.completion, Completion::Mbarrier) << name.str();
+      EXPECT_EQ(each.isAsynchronous(), each.issuer == Issuer::Warpgroup) << name.str();
+      EXPECT_EQ(each.isAsynchronous(), each.bHome == OperandHome::Shared) << name.str();
+    }
+  }
+}
+
 } // namespace
