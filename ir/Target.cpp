@@ -45,6 +45,7 @@ static Target withFp8(Target t) {
 /// What came with sm_90.
 static Target sinceHopper(Target t) {
   t.bf16Atomics = true;
+  t.tensorCopy = true;
   t.matrixStore = true;
   t.dependentLaunch = true;
   return t;
@@ -90,7 +91,6 @@ static const std::vector<Target> &table() {
     t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, ptx84))));
     t.push_back(withMulticast(forOneChip(sinceHopper(nvidia("sm_90a", 227, 228, 132, ptx84)))));
     t.back().mmas = mma::hopper();
-    t.back().tensorCopy = true;
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, ptx87))));
     t.push_back(
         withMulticast(forOneChip(sinceHopper(withFp8(nvidia("sm_100a", 227, 228, 148, ptx87))))));

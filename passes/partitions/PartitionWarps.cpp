@@ -153,6 +153,7 @@ private:
 /// where all threads have the most anyway, or keep what they are launched with.
 SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
   constexpr unsigned producers = 24, step = 8, most = 240;
+  const unsigned producerWarps = producerWarpsOf(target);
   const unsigned threads = (warps + producerWarps) * target.warpSize;
   if (!target.movesRegisters || threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
@@ -209,7 +210,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     OpBuilder builder(&body, body.begin());
     makeFirst(builder, slice);
     auto partition = cta::PartitionOp::create(
-        builder, kernel.getLoc(), producerWarps,
+        builder, kernel.getLoc(), producerWarpsOf(*target),
         builder.getDenseI32ArrayAttr(registersFor(warpsOf(kernel), *target)));
     share(partition, slice);
     OpBuilder inside = OpBuilder::atBlockBegin(&partition.getBody().emplaceBlock());

@@ -82,7 +82,8 @@ protected:
         }
   }
 };
-SECTILE_INSTANTIATE_ON(Partitions, "virtual:sm_90a,virtual:sm_90,interpreter");
+SECTILE_INSTANTIATE_ON(Partitions,
+                       "virtual:sm_90a,virtual:sm_90,virtual:sm_100a,virtual:sm_120a,interpreter");
 
 TEST_P(Partitions, TwoWarpgroups) { expectProducts<half, half>(128, 64, 64, 8); }
 TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
@@ -116,7 +117,14 @@ TEST(Partition, IsThereWhereTheLoopAsksForItAndTheEngineCopies) {
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr("setmaxnreg"));
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr(".reqntid 384"));
   EXPECT_THAT(codeOf(false, "sm_90a", "ptx"), Not(HasSubstr("setmaxnreg")));
+  // Where threads keep their registers, one warp more is enough.
   EXPECT_THAT(codeOf(true, "sm_90", "ptx"), Not(HasSubstr("setmaxnreg")));
+  for (const char *target : {"sm_90", "sm_100", "sm_120"})
+    EXPECT_THAT(codeOf(true, target, "ptx"), HasSubstr(".reqntid 288"));
+  for (const char *target : {"sm_100a", "sm_103a", "sm_120a"})
+    EXPECT_THAT(codeOf(true, target, "ptx"),
+                testing::AllOf(HasSubstr("setmaxnreg"), HasSubstr(".reqntid 384"),
+                               HasSubstr("cp.async.bulk.tensor"), HasSubstr("ldmatrix")));
   EXPECT_THAT(codeOf(true, "sm_80", "ptx"), HasSubstr(".reqntid 256"));
   // A block has 1024 threads at most.
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx", 32, 256), HasSubstr(".reqntid 1024"));
