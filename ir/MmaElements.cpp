@@ -97,7 +97,7 @@ bool isPromoted(const MmaInstruction &instruction, Value a, Value acc) {
 
 bool isAsynchronous(cta::DotOp dot, const Target &target) {
   const MmaInstruction *instruction = instructionOf(dot, target);
-  return instruction && instruction->bHome == OperandHome::Shared &&
+  return instruction && instruction->isAsynchronous() &&
          !isPromoted(*instruction, dot.getA(), dot.getAcc());
 }
 

@@ -99,7 +99,8 @@ MmaInstruction warpgroup(Element a, Element b, Element sum, unsigned n) {
   addColumns(registers, 8, powerOfTwoIn(n));
   MmaInstruction instruction{
       a, b, sum, 64, n, k, syncOperand(16, k, bitsOf(a)), {}, fragment(16, n, registers, lanes)};
-  instruction.warps = 4;
+  instruction.issuer = Issuer::Warpgroup;
+  instruction.completion = Completion::Groups;
   instruction.aHome = OperandHome::Either;
   instruction.bHome = OperandHome::Shared;
   instruction.onlyAlongK = bitsOf(a) != 16;

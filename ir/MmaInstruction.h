@@ -26,15 +26,27 @@ enum class MmaElement {
 /// Where an instruction takes an operand from.
 enum class OperandHome { Registers, Shared, Either };
 
-/// One matrix instruction, D[m,n] = A[m,k] · B[k,n] + C[m,n], which all lanes of `warps` warps
-/// issue together: each does m / warps rows. A fragment is the layout of what one warp has of such
-/// a matrix over its registers and lanes, a register for each element: several small ones share a
-/// 32-bit word of the chip. An operand that is always in shared memory has none.
+/// Where an instruction adds to its sums.
+enum class SumHome { Registers, TensorMemory };
+
+/// Who issues an instruction: one thread for its block, or all lanes of one warp or of four.
+enum class Issuer { Thread, Warp, Warpgroup };
+
+/// When an instruction is complete: its threads go on with the sums, or wait for the group that it
+/// was committed in, or at an mbarrier.
+enum class Completion { AtOnce, Groups, Mbarrier };
+
+/// One matrix instruction, D[m,n] = A[m,k] · B[k,n] + C[m,n]. Where several warps issue it together
+/// each does its part of the rows. A fragment is the layout of what one warp has of such a matrix
+/// over its registers and lanes, a register for each element: several small ones share a 32-bit
+/// word of the chip. A matrix that is never in registers has none.
 struct MmaInstruction {
   MmaElement a, b, sum;
   unsigned m, n, k;
   Layout aFragment, bFragment, sumFragment;
-  unsigned warps = 1;
+  Issuer issuer = Issuer::Warp;
+  Completion completion = Completion::AtOnce;
+  SumHome sumHome = SumHome::Registers;
   OperandHome aHome = OperandHome::Registers, bHome = OperandHome::Registers;
   bool onlyAlongK =
       false; ///< operands in shared memory have neighbours along K, or else either way
@@ -45,6 +57,10 @@ struct MmaInstruction {
   /// Of A (0) or B (1).
   const Layout &operandFragment(unsigned operand) const { return operand ? bFragment : aFragment; }
   OperandHome home(unsigned operand) const { return operand ? bHome : aHome; }
+  /// Warps whose threads take part.
+  unsigned warps() const { return issuer == Issuer::Warpgroup ? 4 : 1; }
+  /// Whether threads do other work until they wait for it.
+  bool isAsynchronous() const { return completion != Completion::AtOnce; }
 };
 
 /// The instructions of the chips that share them, the preferred first among those of the same

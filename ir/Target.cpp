@@ -13,7 +13,8 @@ struct Ptx {
   StringRef feature;
   unsigned cuda;
 };
-constexpr Ptx ptx80{"ptx80", 12000}, ptx84{"ptx84", 12040}, ptx87{"ptx87", 12080};
+constexpr Ptx ptx80{"ptx80", 12000}, ptx84{"ptx84", 12040}, ptx87{"ptx87", 12080},
+    ptx88{"ptx88", 12090};
 
 static Target nvidia(StringRef name, unsigned sharedKiB, unsigned unitKiB, unsigned multiprocessors,
                      const Ptx &ptx) {
@@ -44,8 +45,22 @@ static Target withFp8(Target t) {
 /// What came with sm_90.
 static Target sinceHopper(Target t) {
   t.bf16Atomics = true;
+  t.tensorCopy = true;
   t.matrixStore = true;
   t.dependentLaunch = true;
+  return t;
+}
+
+/// The same chip with what only code for it alone may use: the name ends in `a`.
+static Target forOneChip(Target t) {
+  t.isForOneChip = true;
+  t.movesRegisters = true;
+  return t;
+}
+
+/// Chips of data centres, which have clusters whose blocks share copies.
+static Target withMulticast(Target t) {
+  t.multicast = true;
   return t;
 }
 
@@ -74,11 +89,15 @@ static const std::vector<Target> &table() {
     t.push_back(nvidia("sm_86", 99, 100, 84, ptx80));
     t.push_back(withFp8(nvidia("sm_89", 99, 100, 128, ptx84)));
     t.push_back(sinceHopper(withFp8(nvidia("sm_90", 227, 228, 132, ptx84))));
-    t.push_back(sinceHopper(nvidia("sm_90a", 227, 228, 132, ptx84)));
+    t.push_back(withMulticast(forOneChip(sinceHopper(nvidia("sm_90a", 227, 228, 132, ptx84)))));
     t.back().mmas = mma::hopper();
-    t.back().tensorCopy = true;
     t.push_back(sinceHopper(withFp8(nvidia("sm_100", 227, 228, 148, ptx87))));
+    t.push_back(
+        withMulticast(forOneChip(sinceHopper(withFp8(nvidia("sm_100a", 227, 228, 148, ptx87))))));
+    t.push_back(
+        withMulticast(forOneChip(sinceHopper(withFp8(nvidia("sm_103a", 227, 228, 148, ptx88))))));
     t.push_back(sinceHopper(withFp8(nvidia("sm_120", 99, 100, 170, ptx87))));
+    t.push_back(forOneChip(sinceHopper(withFp8(nvidia("sm_120a", 99, 100, 170, ptx87)))));
     t.push_back(amd("gfx90a", 64, 104, mma::cdna2()));
     t.push_back(amd("gfx942", 64, 304, mma::cdna3()));
     Target mi350 = amd("gfx950", 64, 256, mma::cdna4());
@@ -118,18 +137,18 @@ Expected<Target> Target::forComputeCapability(unsigned major, unsigned minor) {
   if (capability < 80)
     return createStringError("its compute capability is " + Twine(major) + "." + Twine(minor) +
                              ", and Sectile makes code for 8.0 and newer");
-  StringRef name = "sm_80";
-  if (capability >= 120)
-    name = "sm_120";
-  else if (capability >= 100)
-    name = "sm_100";
-  else if (capability >= 90)
-    name = "sm_90a";
-  else if (capability >= 89)
-    name = "sm_89";
-  else if (capability >= 86)
-    name = "sm_86";
-  return get(name);
+  // The first that is no newer. Code for one chip alone is for that very capability.
+  struct Choice {
+    unsigned least;
+    StringRef name, exact;
+  };
+  constexpr Choice choices[] = {{120, "sm_120", "sm_120a"}, {103, "sm_100", "sm_103a"},
+                                {100, "sm_100", "sm_100a"}, {90, "sm_90", "sm_90a"},
+                                {89, "sm_89", "sm_89"},     {86, "sm_86", "sm_86"},
+                                {80, "sm_80", "sm_80"}};
+  const Choice &choice =
+      *find_if(choices, [&](const Choice &each) { return capability >= each.least; });
+  return get(capability == choice.least ? choice.exact : choice.name);
 }
 
 } // namespace sectile

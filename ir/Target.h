@@ -18,20 +18,24 @@ enum class Vendor { Nvidia, Amd };
 struct Target {
   std::string name; ///< as users write it: "sm_90a", "gfx942"
   Vendor vendor = Vendor::Nvidia;
-  std::string triple;     ///< LLVM target triple
-  std::string cpu;        ///< LLVM processor name
-  std::string features;   ///< LLVM feature string
-  unsigned leastCuda = 0; ///< the first CUDA whose driver takes its code, as 12040 for 12.4
+  std::string triple;        ///< LLVM target triple
+  std::string cpu;           ///< LLVM processor name
+  std::string features;      ///< LLVM feature string
+  bool isForOneChip = false; ///< its code runs on that chip alone, that of others on later ones too
+  unsigned leastCuda = 0;    ///< the first CUDA whose driver takes its code, as 12040 for 12.4
   unsigned warpSize = 32;
   unsigned maxThreads = 1024;        ///< per block
   unsigned maxSharedBytes = 49152;   ///< usable by one block
   unsigned sharedBytesPerUnit = 0;   ///< of one multiprocessor or compute unit
   unsigned registersPerUnit = 65536; ///< 32-bit registers of one multiprocessor
   unsigned maxRegistersPerThread = 255;
-  unsigned multiprocessors = 0;     ///< of the usual product, for estimates
-  unsigned sharedBanks = 32;        ///< each 4 bytes wide
-  bool asyncCopy = false;           ///< global-to-shared copies in groups, waited for by count
-  bool tensorCopy = false;          ///< copies of boxes by an engine (TMA), told by mbarriers
+  unsigned multiprocessors = 0; ///< of the usual product, for estimates
+  unsigned sharedBanks = 32;    ///< each 4 bytes wide
+  bool asyncCopy = false;       ///< global-to-shared copies in groups, waited for by count
+  bool tensorCopy = false;      ///< copies of boxes by an engine (TMA), told by mbarriers
+  /// Copies by the engine to both blocks of a cluster, at full speed.
+  bool multicast = false;
+  bool movesRegisters = false;      ///< setmaxnreg: warps take registers that others give up
   bool matrixLoad = false;          ///< ldmatrix: 8×8 tiles of 16-bit elements, shared to registers
   bool matrixStore = false;         ///< stmatrix: the same from registers to shared
   bool bf16Arithmetic = false;      ///< native bf16 add, multiply and fma
@@ -59,8 +63,8 @@ struct Target {
   static llvm::Expected<Target> get(llvm::StringRef name);
   /// Every known name, oldest first, NVIDIA before AMD.
   static llvm::ArrayRef<llvm::StringRef> names();
-  /// The nearest known target for a CUDA compute capability; a newer chip gets its nearest known
-  /// features. An error for a chip that is older than all.
+  /// The best known target whose code a chip of this CUDA compute capability runs; a newer chip
+  /// gets its nearest known features. An error for a chip that is older than all.
   static llvm::Expected<Target> forComputeCapability(unsigned major, unsigned minor);
 };
 

@@ -134,7 +134,7 @@ bool sectile::hasWarpgroupUnits(const std::string &target, DType dtype, bool alo
     return false;
   const Target chip = llvm::cantFail(Target::get(target));
   return llvm::any_of(chip.mmas, [&](const MmaInstruction &each) {
-    return each.warps > 1 && each.a == known->second && (alongK || !each.onlyAlongK);
+    return each.warps() > 1 && each.a == known->second && (alongK || !each.onlyAlongK);
   });
 }
 

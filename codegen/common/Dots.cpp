@@ -256,7 +256,7 @@ private:
     SmallVector<uint32_t> images;
     for (unsigned bit = 0; bit < sums.bits(In::Warp); ++bit) {
       Coordinates place{0, 0};
-      if (bit >= llvm::Log2_32(instruction.warps))
+      if (bit >= llvm::Log2_32(instruction.warps()))
         place[operand] = sums.basis(In::Warp, bit, operand);
       images.push_back(inverse(place)[In::Offset] * bytes);
     }
@@ -425,7 +425,7 @@ private:
 
 LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
-  if (!instruction || instruction->bHome != OperandHome::Shared ||
+  if (!instruction || !instruction->isAsynchronous() ||
       isPromoted(*instruction, op.getA(), op.getAcc()))
     return op.emitError("is of an instruction that is complete when the threads go on");
   return WarpgroupDot<cta::DotStartOp>(emitter, op, *instruction).run();
@@ -433,7 +433,7 @@ LogicalResult emitDotStart(KernelEmitter &emitter, cta::DotStartOp op) {
 
 LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
   const MmaInstruction *instruction = instructionOf(op, emitter.target);
-  if (instruction && instruction->bHome == OperandHome::Shared)
+  if (instruction && instruction->isAsynchronous())
     return WarpgroupDot<cta::DotOp>(emitter, op, *instruction).run();
   if (op.getInstruction())
     return emitMatrixDot(emitter, op);

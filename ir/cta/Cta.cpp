@@ -123,7 +123,8 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 }
 
 LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 ArrayRef<int64_t> shape, Type element, LayoutAttr layout) {
+                                 ArrayRef<int64_t> shape, Type element, LayoutAttr layout,
+                                 MemorySpace) {
   if (!isa<IntegerType, FloatType, tile::PtrType>(element))
     return emitError() << "shared memory does not hold " << element;
   if (!layout.getLayout().isShared())
@@ -140,22 +141,25 @@ Type BufferType::parse(AsmParser &parser) {
   Type element;
   Attribute layout;
   if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
-      parser.parseType(element) || parser.parseComma() || parser.parseAttribute(layout) ||
-      parser.parseGreater())
+      parser.parseType(element) || parser.parseComma() || parser.parseAttribute(layout))
+    return {};
+  const bool isTensor = succeeded(parser.parseOptionalComma());
+  if ((isTensor && parser.parseKeyword("tensor")) || parser.parseGreater())
     return {};
   auto layoutAttr = dyn_cast<LayoutAttr>(layout);
   if (!layoutAttr) {
     parser.emitError(parser.getNameLoc(), "a buffer's layout is a #cta.layout");
     return {};
   }
-  return parser.getChecked<BufferType>(parser.getContext(), shape, element, layoutAttr);
+  return parser.getChecked<BufferType>(parser.getContext(), shape, element, layoutAttr,
+                                       isTensor ? MemorySpace::Tensor : MemorySpace::Shared);
 }
 
 void BufferType::print(AsmPrinter &printer) const {
   printer << '<';
   for (int64_t extent : getShape())
     printer << extent << 'x';
-  printer << getElement() << ", " << getLayout() << '>';
+  printer << getElement() << ", " << getLayout() << (isShared() ? ">" : ", tensor>");
 }
 
 int64_t BufferType::getNumElements() const {
@@ -324,7 +328,7 @@ LogicalResult PermuteBufferOp::verify() {
     return emitOpError("cannot reorder the axes of ")
            << tile::shapeText(from.getShape()) << ", of which two are no powers of two";
   SmallVector<int64_t> axes(order);
-  if (from.getElement() != to.getElement() ||
+  if (from.getElement() != to.getElement() || from.getSpace() != to.getSpace() ||
       to.getLayout().getLayout() != from.getLayout().getLayout().permute(axes))
     return emitOpError("result ") << to << " is not the permuted " << from;
   return success();

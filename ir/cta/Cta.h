@@ -6,6 +6,12 @@
 #include "ir/tile/Tile.h"
 #include "mlir/IR/TensorEncoding.h"
 
+namespace sectile::cta {
+/// Where a buffer is: in a block's shared memory, or in the memory that a multiprocessor has for
+/// sums of matrix instructions.
+enum class MemorySpace { Shared, Tensor };
+} // namespace sectile::cta
+
 #include "ir/cta/CtaDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/cta/CtaAttrs.h.inc"

@@ -44,13 +44,20 @@ def Cta_LayoutAttr : AttrDef<Cta_Dialect, "Layout", [DeclareAttrInterfaceMethods
 
 def Cta_BufferType : TypeDef<Cta_Dialect, "Buffer"> {
   let mnemonic = "buffer";
-  let summary = "tile in shared memory";
-  let description = "`!cta.buffer<128x64xf16, #cta.layout<…>>`; the layout maps offsets (in elements) to coordinates.";
-  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element, "::sectile::cta::LayoutAttr":$layout);
+  let summary = "tile in shared memory, or in tensor memory";
+  let description = "`!cta.buffer<128x64xf16, #cta.layout<…>>`; the layout maps offsets (in elements) to coordinates. Tensor memory "
+                    "is said behind it: `!cta.buffer<128x64xf32, #cta.layout<…>, tensor>`.";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element, "::sectile::cta::LayoutAttr":$layout,
+                        "::sectile::cta::MemorySpace":$space);
+  let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$element,
+                                   "::sectile::cta::LayoutAttr":$layout), [{
+    return $_get($_ctxt, shape, element, layout, ::sectile::cta::MemorySpace::Shared);
+  }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getNumElements() const;
+    bool isShared() const { return getSpace() == ::sectile::cta::MemorySpace::Shared; }
     /// Bytes that one such buffer takes.
     int64_t getBytes() const;
   }];

@@ -141,7 +141,7 @@ int64_t scratchIn(Operation *around, const DenseSet<Operation *> &without) {
 
 int64_t sharedBytes(Operation *op) {
   if (auto alloc = dyn_cast<cta::AllocOp>(op))
-    return alloc.getType().getBytes();
+    return alloc.getType().isShared() ? alloc.getType().getBytes() : 0;
   if (auto channel = dyn_cast<cta::ChannelOp>(op))
     return channel.getType().getBytes();
   if (auto barriers = dyn_cast<cta::MbarriersOp>(op))
@@ -178,7 +178,8 @@ BufferOrigin originOf(Value buffer) {
 SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
   SmallVector<BufferAccess, 2> accesses;
   auto add = [&](BufferAccess::Kind kind, Value buffer) {
-    accesses.push_back({kind, originOf(buffer)});
+    if (cast<cta::BufferType>(buffer.getType()).isShared())
+      accesses.push_back({kind, originOf(buffer)});
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](cta::AllocOp alloc) {

@@ -365,8 +365,13 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     SmallVector<cta::PartitionOp> computing;
     for (tile::PartitionOp partition : partitions) {
       SmallVector<int32_t, 2> registers(partition.getRegisters());
-      if (!registers.empty())
+      if (!registers.empty() && !target.movesRegisters) {
+        partition.emitRemark("threads keep the registers that they are launched with: ")
+            << target.name << " moves none between warps";
+        registers.clear();
+      } else if (!registers.empty()) {
         registers[1] = others;
+      }
       const bool isComputing = computes(partition);
       OpBuilder builder(partition);
       auto made = cta::PartitionOp::create(builder, partition.getLoc(), partition.getWarps(),
@@ -480,7 +485,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         return partition.emitError("a partition that computes has as many warps as the kernel: ")
                << own << ", not " << partition.getWarps();
       ArrayRef<int32_t> registers = partition.getRegisters();
-      if (registers.empty())
+      if (registers.empty() || !target.movesRegisters)
         continue;
       if (others && registers[1] && registers[1] != others)
         return partition.emitError("partitions leave the others ")
@@ -617,7 +622,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// half of it each.
   bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || mayAwaitPrograms(getOperation()) ||
+    if (cluster == 1 || !target.multicast || mayAwaitPrograms(getOperation()) ||
         !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
       return false;
     ClusterValues values(cluster);
@@ -647,8 +652,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         return;
       started.push_back(dot);
       const MmaInstruction *instruction = instructionOf(dot, target);
-      isAsynchronous &= instruction && instruction->bHome == OperandHome::Shared &&
-                        !instruction->promotionInterval;
+      isAsynchronous &=
+          instruction && instruction->isAsynchronous() && !instruction->promotionInterval;
     });
     SmallVector<int32_t> order;
     for (cta::DotOp dot : started)

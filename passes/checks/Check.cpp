@@ -55,10 +55,15 @@ std::string refusalOf(Type type) {
         return refusal;
     return "";
   }
+  if (auto ring = dyn_cast<cta::ChannelType>(type))
+    type = ring.getBuffer();
+  if (auto buffer = dyn_cast<cta::BufferType>(type); buffer && !buffer.isShared())
+    return "is in tensor memory, and no code is made for that yet";
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
-  bool known = isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType,
-                                      cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
+  bool known =
+      isElement(type) ||
+      isa<IndexType, cta::BufferType, cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
   return known ? "" : "is of a type that kernels do not have";
 }
 

@@ -105,6 +105,16 @@ std::optional<cta::BufferType> engineBuffer(RankedTensorType type, unsigned alon
                               cta::LayoutAttr::get(type.getContext(), layout));
 }
 
+double costOfReads(cta::BufferType buffer, ArrayRef<Layout> readers, const Target &target) {
+  const unsigned bits = cta::elementBits(buffer);
+  double cost = 0;
+  for (const Layout &reader : readers)
+    cost += planSharedAccess(buffer.getLayout().getLayout(), reader, bits, /*isStore=*/false,
+                             banksOf(target), target.maxVectorBits / std::max(bits, 8u))
+                .cost();
+  return cost;
+}
+
 std::string whyNoBoxes(RankedTensorType type, unsigned along) {
   if (type.getRank() > 2)
     return "it has more than two dimensions";

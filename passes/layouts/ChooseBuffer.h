@@ -34,6 +34,9 @@ bool hasPanels(mlir::RankedTensorType type, unsigned along);
 /// an axis; none where that has no panels.
 std::optional<cta::BufferType> engineBuffer(mlir::RankedTensorType type, unsigned along);
 
+/// Estimated cycles that a warp takes to read a buffer by each of these layouts.
+double costOfReads(cta::BufferType buffer, llvm::ArrayRef<Layout> readers, const Target &target);
+
 /// Why the copy engine cannot fill or read such a buffer; empty when it can.
 std::string whyNoBoxes(mlir::RankedTensorType type, unsigned along);
 

@@ -310,7 +310,7 @@ void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposa
     // All warps along the rows first: sums along rows then stay within warps.
     unsigned mostBatch = rank > 2 ? std::min(warps, core(0)) : 1;
     for (unsigned warpsBatch = mostBatch; warpsBatch > 0; warpsBatch /= 2)
-      for (unsigned warpsM = warps / warpsBatch; warpsM >= instruction->warps; warpsM /= 2)
+      for (unsigned warpsM = warps / warpsBatch; warpsM >= instruction->warps(); warpsM /= 2)
         proposals.push_back(mmaAccumulator(
             shape, instruction->sumFragment,
             {.warpsM = warpsM, .warpsN = warps / warpsBatch / warpsM, .warpsBatch = warpsBatch}));

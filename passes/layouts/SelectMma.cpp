@@ -33,7 +33,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   /// itself, operands whose lines are long enough there whichever way they may lie, and that are
   /// not split into several numbers.
   static bool canIssue(const MmaInstruction &instruction, tile::DotOp dot, int64_t warps) {
-    if (warps % instruction.warps)
+    if (warps % instruction.warps())
       return false;
     if (instruction.bHome == OperandHome::Registers)
       return true;
@@ -114,7 +114,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
         passedOver = ("neighbours of " + operand + " do not lie along the inner dimension").str();
         continue;
       }
-      if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps)
+      if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps())
         return each;
       if (!smallest || each->m * each->n < smallest->m * smallest->n)
         smallest = each;

@@ -407,14 +407,29 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     }
   }
 
-  /// Why the engine cannot copy a load that is fetched ahead; empty when it can. Threads may read
-  /// tiles that no dot reads from where it writes them.
+  /// Why the engine does not copy a load that is fetched ahead; empty when it does. Threads may
+  /// read tiles that no dot reads from where it writes them. What they read for dots they have to
+  /// read as fast as from a buffer that is made for them: `ldmatrix` takes rows of the engine's
+  /// swizzle without a conflict. On a chip whose instructions read shared memory themselves, loops
+  /// of other dots keep the copies by threads that they were measured with.
   std::string whyNotEngine(scf::ForOp loop, const FetchedLoad &load,
                            const ContiguityAnalysis &contiguity) {
     auto found = staged.find(load.tile);
-    return found != staged.end() && (!found->second.byDescriptor || !found->second.readers.empty())
-               ? "threads read it from shared memory"
-               : whyNotByEngine(loop, load.load, load.tile, contiguity);
+    ArrayRef<Layout> readers;
+    if (found != staged.end())
+      readers = found->second.readers;
+    if (!readers.empty() && llvm::any_of(target.mmas, [](const MmaInstruction &each) {
+          return each.bHome == OperandHome::Shared;
+        }))
+      return "threads read it from shared memory";
+    std::string why = whyNotByEngine(loop, load.load, load.tile, contiguity);
+    if (!why.empty() || readers.empty())
+      return why;
+    const auto [type, dense] = engineTileOf(cast<tile::LoadBlockOp>(load.load), load.tile);
+    return costOfReads(*engineBuffer(type, dense), readers, target) >
+                   costOfReads(load.buffer, readers, target)
+               ? "threads would read the engine's swizzle with more bank conflicts"
+               : "";
   }
 
   /// Lets the copy engine fill the buffers of a loop's loads, if it can fill all of them: they are
@@ -456,7 +471,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : loads)
       copied.push_back(load.load);
-    const unsigned warps = warpsOf(getOperation()) + producerWarps;
+    const unsigned warps = warpsOf(getOperation()) + producerWarpsOf(target);
     std::string why = warps * target.warpSize > target.maxThreads
                           ? "a block has no room for more of them"
                           : whyNoPartition(getOperation(), copied);
@@ -471,7 +486,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// each.
   bool isSharedInCluster(const FetchedLoad &load) {
     const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || load.hasLines() || mayAwaitPrograms(getOperation()))
+    if (cluster == 1 || !target.multicast || load.hasLines() || mayAwaitPrograms(getOperation()))
       return false;
     const TensorBoxes boxes =
         *planTensorBoxes(load.buffer.getLayout().getLayout(), cta::elementBits(load.buffer));

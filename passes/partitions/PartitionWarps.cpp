@@ -148,11 +148,12 @@ private:
 };
 
 /// Registers of a thread of the producer partition and of the main one, so that all fit; nothing
-/// where all threads have the most anyway.
+/// where all threads have the most anyway, or keep what they are launched with.
 SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
   constexpr unsigned producers = 24, step = 8, most = 240;
+  const unsigned producerWarps = producerWarpsOf(target);
   const unsigned threads = (warps + producerWarps) * target.warpSize;
-  if (threads * target.maxRegistersPerThread <= target.registersPerUnit)
+  if (!target.movesRegisters || threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
   const unsigned left = target.registersPerUnit - producers * producerWarps * target.warpSize;
   return {int32_t(producers),
@@ -207,7 +208,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     OpBuilder builder(&body, body.begin());
     makeFirst(builder, slice);
     auto partition = cta::PartitionOp::create(
-        builder, kernel.getLoc(), producerWarps,
+        builder, kernel.getLoc(), producerWarpsOf(*target),
         builder.getDenseI32ArrayAttr(registersFor(warpsOf(kernel), *target)));
     share(partition, slice);
     OpBuilder inside = OpBuilder::atBlockBegin(&partition.getBody().emplaceBlock());

@@ -3,13 +3,14 @@
 #ifndef SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 #define SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 
+#include "ir/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
 namespace sectile {
 
-/// Warps that a partition for copies has: registers are set for four of them together.
-inline constexpr unsigned producerWarps = 4;
+/// Warps that a partition for copies has: one, or the four that registers are moved for together.
+inline unsigned producerWarpsOf(const Target &target) { return target.movesRegisters ? 4 : 1; }
 
 /// Why a producer partition cannot do these operations, which are copies or loads that will become
 /// copies; empty when it can.

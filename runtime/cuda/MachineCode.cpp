@@ -5,9 +5,8 @@
 
 namespace sectile::runtime {
 
-// Code for sm_90a runs on that chip only, other code on any later one.
 static std::string chipOf(const Target &target, const MachineCodeUser &user) {
-  if (target.cpu.ends_with("a"))
+  if (target.isForOneChip)
     return target.cpu;
   return "sm_" + std::to_string(user.major) + std::to_string(user.minor);
 }

@@ -9,7 +9,7 @@ import time
 from cli import done, main, refused
 
 KERNELS = ("vector_add", "softmax", "layer_norm", "matmul", "attention")
-NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_103a", "sm_120", "sm_120a")
 AMD = ("gfx942", "gfx1100")
 
 

@@ -13,8 +13,8 @@ using namespace sectile::fuzz;
 namespace {
 
 std::string deviceFor(uint64_t seed) {
-  static constexpr const char *devices[] = {"sm_90a", "sm_80", "sm_90a", "gfx942",
-                                            "sm_90a", "sm_90", "sm_90a", "gfx1100"};
+  static constexpr const char *devices[] = {"sm_90a",  "sm_80", "sm_90a", "gfx942",
+                                            "sm_120a", "sm_90", "sm_90a", "gfx1100"};
   return std::string("virtual:") + devices[seed / 5 % std::size(devices)];
 }
 

@@ -69,10 +69,11 @@ private:
                                               "sm_100",  "gfx950", "sm_86",  "sm_90a"};
     if (!target.empty())
       return target;
-    // Copies by engines and by warps of their own are one target's.
+    // Copies by engines and by warps of their own are some targets'.
     const Focus focus = optionsFor(seed).focus;
+    static constexpr const char *withEngine[] = {"sm_90a", "sm_90", "sm_90a", "sm_120a"};
     if ((focus == Focus::Nests || focus == Focus::HandOvers) && seed % 5 < 2)
-      return "sm_90a";
+      return withEngine[seed / 5 % std::size(withEngine)];
     return targets[seed % std::size(targets)];
   }
 

@@ -43,7 +43,8 @@ std::vector<half> operandOf(int count) {
 
 class Clusters : public test::OnDevice {};
 SECTILE_INSTANTIATE_ON(Clusters,
-                       "virtual:sm_90a,virtual:sm_90,virtual:sm_80,virtual:gfx942,interpreter");
+                       "virtual:sm_90a,virtual:sm_90,virtual:sm_100a,virtual:sm_80,virtual:gfx942,"
+                       "interpreter");
 
 // Of no steps, of fewer than the ring has slots, and of several turns of it, with a tail.
 TEST_P(Clusters, ProductsOfAllTripCounts) {

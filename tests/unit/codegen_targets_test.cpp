@@ -85,12 +85,40 @@ TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
   };
   EXPECT_EQ(targetOf(8, 7), "sm_86");
   EXPECT_EQ(targetOf(9, 0), "sm_90a");
-  EXPECT_EQ(targetOf(10, 3), "sm_100");
+  EXPECT_EQ(targetOf(10, 0), "sm_100a");
+  EXPECT_EQ(targetOf(10, 3), "sm_103a");
+  EXPECT_EQ(targetOf(12, 0), "sm_120a");
+  // Code for one chip alone is not for its neighbours.
+  EXPECT_EQ(targetOf(9, 1), "sm_90");
+  EXPECT_EQ(targetOf(10, 1), "sm_100");
+  EXPECT_EQ(targetOf(11, 0), "sm_100");
+  EXPECT_EQ(targetOf(12, 1), "sm_120");
   EXPECT_EQ(targetOf(13, 0), "sm_120");
   auto older = Target::forComputeCapability(7, 5);
   ASSERT_FALSE(older);
   EXPECT_EQ(toString(older.takeError()),
             "its compute capability is 7.5, and Sectile makes code for 8.0 and newer");
+}
+
+TEST(TargetTable, CodeForOneChipIsNamedSo) {
+  for (llvm::StringRef name : Target::names())
+    EXPECT_EQ(cantFail(Target::get(name)).isForOneChip,
+              name.starts_with("sm_") && name.ends_with("a"))
+        << name.str();
+}
+
+// Code generation waits for sums in registers, at once or for groups, and has warps issue them.
+TEST(TargetTable, InstructionsAreThoseThatCodeIsMadeFor) {
+  for (llvm::StringRef name : Target::names()) {
+    const Target target = cantFail(Target::get(name));
+    for (const MmaInstruction &each : target.mmas) {
+      EXPECT_EQ(each.sumHome, SumHome::Registers) << name.str();
+      EXPECT_NE(each.issuer, Issuer::Thread) << name.str();
+      EXPECT_NE(each.completion, Completion::Mbarrier) << name.str();
+      EXPECT_EQ(each.isAsynchronous(), each.issuer == Issuer::Warpgroup) << name.str();
+      EXPECT_EQ(each.isAsynchronous(), each.bHome == OperandHome::Shared) << name.str();
+    }
+  }
 }
 
 } // namespace

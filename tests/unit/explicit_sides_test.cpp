@@ -237,7 +237,7 @@ protected:
       }
   }
 };
-SECTILE_INSTANTIATE_ON(ExplicitSides, "interpreter,virtual:sm_90a");
+SECTILE_INSTANTIATE_ON(ExplicitSides, "interpreter,virtual:sm_90a,virtual:sm_100");
 
 TEST_P(ExplicitSides, TakeTurns) {
   const auto kernel = inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240});

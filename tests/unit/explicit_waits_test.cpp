@@ -258,7 +258,7 @@ TEST_P(ExplicitWaits, MaskedUsesThatAreLeft) {
 }
 
 class ExplicitMaskedPartition : public ExplicitWaits {};
-SECTILE_INSTANTIATE_ON(ExplicitMaskedPartition, "interpreter,virtual:sm_90a");
+SECTILE_INSTANTIATE_ON(ExplicitMaskedPartition, "interpreter,virtual:sm_90a,virtual:sm_120");
 
 // A partition copies under conditions, and more than the others read.
 TEST_P(ExplicitMaskedPartition, Products) {

@@ -82,7 +82,8 @@ protected:
         }
   }
 };
-SECTILE_INSTANTIATE_ON(Partitions, "virtual:sm_90a,virtual:sm_90,interpreter");
+SECTILE_INSTANTIATE_ON(Partitions,
+                       "virtual:sm_90a,virtual:sm_90,virtual:sm_100a,virtual:sm_120a,interpreter");
 
 TEST_P(Partitions, TwoWarpgroups) { expectProducts<half, half>(128, 64, 64, 8); }
 TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
@@ -90,6 +91,8 @@ TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
 TEST_P(Partitions, PromotedSums) { expectProducts<float8_e4m3, half>(64, 32, 128, 4); }
 TEST_P(Partitions, ScaledSums) { expectProducts<half, half>(128, 32, 64, 8, 0.5f); }
 TEST_P(Partitions, Integers) { expectProducts<std::int8_t, std::int32_t>(64, 32, 64, 4); }
+TEST_P(Partitions, BFloats) { expectProducts<bfloat16, bfloat16>(64, 64, 32, 4); }
+TEST_P(Partitions, Words) { expectProducts<float, float>(64, 32, 32, 4); }
 
 // A is empty along K: nothing is copied, and each tile is stored.
 TEST_P(Partitions, NoSteps) {
@@ -116,10 +119,38 @@ TEST(Partition, IsThereWhereTheLoopAsksForItAndTheEngineCopies) {
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr("setmaxnreg"));
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx"), HasSubstr(".reqntid 384"));
   EXPECT_THAT(codeOf(false, "sm_90a", "ptx"), Not(HasSubstr("setmaxnreg")));
+  // Where threads keep their registers, one warp more is enough.
   EXPECT_THAT(codeOf(true, "sm_90", "ptx"), Not(HasSubstr("setmaxnreg")));
+  for (const char *target : {"sm_90", "sm_100", "sm_120"})
+    EXPECT_THAT(codeOf(true, target, "ptx"), HasSubstr(".reqntid 288"));
+  for (const char *target : {"sm_100a", "sm_103a", "sm_120a"})
+    EXPECT_THAT(codeOf(true, target, "ptx"),
+                testing::AllOf(HasSubstr("setmaxnreg"), HasSubstr(".reqntid 384"),
+                               HasSubstr("cp.async.bulk.tensor"), HasSubstr("ldmatrix")));
   EXPECT_THAT(codeOf(true, "sm_80", "ptx"), HasSubstr(".reqntid 256"));
   // A block has 1024 threads at most.
   EXPECT_THAT(codeOf(true, "sm_90a", "ptx", 32, 256), HasSubstr(".reqntid 1024"));
+}
+
+template <class T, class Out> std::string codeOfAll(const char *target) {
+  T *memory = nullptr;
+  Out *results = nullptr;
+  const Tensor<const T, 2> operand(memory, {256, 256}, {256, 1});
+  return product<T, Out>(64, 64, 64, 4, /*specialized=*/false)
+      .emit(target, "ptx", operand, operand, Tensor<Out, 2>(results, {256, 256}, {256, 1}));
+}
+
+// Where both operands lie along K, `ldmatrix` reads elements of any width from the engine's
+// swizzle.
+TEST(Partition, HasCopiesOfTheEngineForElementsOfAllWidths) {
+  for (const char *target : {"sm_90", "sm_100a", "sm_120"})
+    for (const std::string &code :
+         {codeOfAll<half, half>(target), codeOfAll<bfloat16, bfloat16>(target),
+          codeOfAll<std::int8_t, std::int32_t>(target), codeOfAll<float8_e4m3, half>(target),
+          codeOfAll<float, float>(target)})
+      EXPECT_THAT(code, testing::AllOf(HasSubstr("cp.async.bulk.tensor"), HasSubstr("ldmatrix"),
+                                       Not(HasSubstr("cp.async.cg"))))
+          << target;
 }
 
 // A tile that has no room beside a ring of full depth is stored in pieces, by two buffers in turn.

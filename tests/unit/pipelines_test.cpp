@@ -44,6 +44,25 @@ protected:
   Target target = llvm::cantFail(Target::get("sm_80"));
 };
 
+// What is in tensor memory takes no shared memory and meets nothing there.
+TEST_F(PipelinesTest, BuffersAreInTheMemoryThatTheySay) {
+  auto buffers = parseSourceString<ModuleOp>(R"(
+#plain = #cta.layout<"4x4, shared [(0,1) (0,2) (1,0) (2,0)]">
+#tile = #cta.layout<"4x4, register [(0,1) (0,2)], lane [(1,0) (2,0)], warp []">
+func.func @f(%t: tensor<4x4xf32, #tile>) {
+  %0 = cta.alloc %t : !cta.buffer<4x4xf32, #plain> from tensor<4x4xf32, #tile>
+  %1 = cta.alloc %t : !cta.buffer<4x4xf32, #plain, tensor> from tensor<4x4xf32, #tile>
+  return
+})",
+                                             &context);
+  ASSERT_TRUE(buffers);
+  std::vector<std::pair<int64_t, size_t>> found;
+  buffers->walk([&](cta::AllocOp alloc) {
+    found.push_back({sharedBytes(alloc), bufferAccesses(alloc).size()});
+  });
+  EXPECT_EQ(found, (std::vector<std::pair<int64_t, size_t>>{{64, 1}, {0, 0}}));
+}
+
 TEST_F(PipelinesTest, TileStageHasViewsAndNoLayouts) {
   ASSERT_TRUE(succeeded(runPipeline(*module, target, Stage::Tile)));
   unsigned loads = 0;

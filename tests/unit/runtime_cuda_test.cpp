@@ -89,7 +89,7 @@ TEST_F(RuntimeCuda, ChipsThatNoCodeIsForAreRefused) {
                   ", and Sectile makes code for 8.0 and newer");
   }
   const Environment newer("FAKE_CUDA_CAPABILITY", "103");
-  EXPECT_EQ(runtime::openCudaDevice(0)->target, "sm_100");
+  EXPECT_EQ(runtime::openCudaDevice(0)->target, "sm_103a");
 }
 
 TEST_F(RuntimeCuda, DriversThatTakeNoCodeOfOursAreRefused) {
@@ -105,7 +105,7 @@ TEST_F(RuntimeCuda, DriversThatTakeNoCodeOfOursAreRefused) {
             "cuda:0 (Fake H): the driver has CUDA 12.3, and code for sm_90a needs CUDA 12.4; with "
             "SECTILE_CUDA_TARGET=sm_80 it makes do with 12.0");
   EXPECT_EQ(opens("12040", "90"), "nothing was thrown");
-  EXPECT_THAT(opens("12060", "120"), HasSubstr("code for sm_120 needs CUDA 12.8"));
+  EXPECT_THAT(opens("12060", "120"), HasSubstr("code for sm_120a needs CUDA 12.8"));
   EXPECT_EQ(opens("12080", "120"), "nothing was thrown");
   const Environment target("SECTILE_CUDA_TARGET", "sm_80");
   EXPECT_EQ(opens("12030", "90"), "nothing was thrown");

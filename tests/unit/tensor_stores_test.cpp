@@ -39,7 +39,7 @@ std::vector<half> operandOf(int count) {
 }
 
 class TensorStores : public test::OnDevice {};
-SECTILE_INSTANTIATE_ON(TensorStores, "virtual:sm_90a,virtual:sm_90");
+SECTILE_INSTANTIATE_ON(TensorStores, "virtual:sm_90a,virtual:sm_90,virtual:sm_120");
 
 // c is a part of a larger matrix, none of whose other elements may change. The engine stores the
 // widths that are multiples of 8 elements, threads the others.
@@ -159,8 +159,9 @@ TEST(TensorReduction, IsTheEnginesWhereNothingAsksForItsResult) {
   };
   const std::string reduction =
       "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group";
-  EXPECT_NE(codeOf(added, "sm_90a").find(reduction), std::string::npos);
-  EXPECT_EQ(codeOf(added, "sm_90").find(reduction), std::string::npos);
+  for (const char *target : {"sm_90a", "sm_90", "sm_120"})
+    EXPECT_NE(codeOf(added, target).find(reduction), std::string::npos) << target;
+  EXPECT_EQ(codeOf(added, "sm_89").find(reduction), std::string::npos);
   auto ordered = [](const auto &to, const Int &i, const Int &j, const auto &tile) {
     to.atomic_add(i, j, tile);
   };

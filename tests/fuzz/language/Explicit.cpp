@@ -260,7 +260,7 @@ std::optional<std::string> compare(const Plan &plan, const std::string &device, 
 std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device,
                                             Mistake mistake) {
   Draw draw(seed);
-  Plan plan(draw, device == "virtual:sm_90a");
+  Plan plan(draw, device.starts_with("virtual:sm_") && device != "virtual:sm_80");
   plan.mistake = mistake;
   std::optional<std::string> wrong;
   try {

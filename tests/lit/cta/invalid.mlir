@@ -31,6 +31,22 @@ func.func private @buffer_kind(!cta.buffer<4xf32, #cta.layout<"4, register [(1) 
 
 // -----
 
+// expected-error @+1 {{expected 'tensor'}}
+func.func private @buffer_space(!cta.buffer<4xf32, #cta.layout<"4, shared [(1) (2)]">, shared>)
+
+// -----
+
+#plain = #cta.layout<"4x4, shared [(0,1) (0,2) (1,0) (2,0)]">
+#turned = #cta.layout<"4x4, shared [(1,0) (2,0) (0,1) (0,2)]">
+func.func @permute_space() {
+  %0 = cta.alloc : !cta.buffer<4x4xf32, #plain, tensor>
+  // expected-error @+1 {{is not the permuted}}
+  %1 = cta.permute_buffer %0 [1, 0] : !cta.buffer<4x4xf32, #plain, tensor> -> !cta.buffer<4x4xf32, #turned>
+  return
+}
+
+// -----
+
 #layout = #cta.layout<"4, register [(1) (2)]">
 func.func @convert_type(%t: tensor<4xf32, #layout>) {
   // expected-error @+1 {{'cta.convert_layout' op changes the layout only, not 'tensor<4xf32, #cta.layout<"4, register [(1) (2)]">>' to 'tensor<4xf16, #cta.layout<"4, register [(1) (2)]">>'}}

@@ -50,6 +50,8 @@ func.func @buffers(%t: tensor<16x16xf16, #rows>, %acc: tensor<16x16xf32, #cols>)
   %0 = cta.alloc : !buffer
   // CHECK: cta.alloc %{{.*}} {offset = 512 : i32}
   %1 = cta.alloc %t {offset = 512 : i32} : !buffer from tensor<16x16xf16, #rows>
+  // CHECK: cta.alloc : !cta.buffer<16x16xf16, #[[PLAIN]], tensor>
+  %tensor = cta.alloc : !cta.buffer<16x16xf16, #plain, tensor>
   // CHECK: cta.local_store %{{.*}}, %{{.*}} : tensor<16x16xf16, #[[ROWS]]>, !cta.buffer<16x16xf16, #[[PLAIN]]>
   cta.local_store %t, %0 : tensor<16x16xf16, #rows>, !buffer
   // CHECK: cta.proxy_fence

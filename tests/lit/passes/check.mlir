@@ -25,12 +25,31 @@
 // RUN: not sectile-opt --place-shared %t/blocks.mlir 2>&1 | FileCheck %s --check-prefix=BLOCKS
 // RUN: not sectile-opt --place-shared %t/buffer-blocks.mlir 2>&1 | FileCheck %s --check-prefix=BUFFER
 // RUN: not sectile-opt --place-shared %t/chosen.mlir 2>&1 | FileCheck %s --check-prefix=CHOSEN
+// RUN: not sectile-opt --place-shared %t/space.mlir 2>&1 | FileCheck %s --check-prefix=SPACE
+// RUN: not sectile-opt --place-shared %t/ring-space.mlir 2>&1 | FileCheck %s --check-prefix=SPACE
 // RUN: not sectile-opt --place-shared %t/vector.mlir 2>&1 | FileCheck %s --check-prefix=VECTOR
 
 //--- warps.mlir
 // WARPS: the number of warps is a power of two, not 3
 module attributes {cta.target = "sm_80"} {
 func.func @f() attributes {cta.warps = 3 : i32, tile.kernel} { return }
+}
+//--- space.mlir
+// SPACE: is in tensor memory, and no code is made for that yet
+#plain = #cta.layout<"4x4, shared [(0,1) (0,2) (1,0) (2,0)]">
+module attributes {cta.target = "sm_100a"} {
+func.func @f() attributes {tile.kernel} {
+  %0 = cta.alloc : !cta.buffer<4x4xf32, #plain, tensor>
+  return
+}
+}
+//--- ring-space.mlir
+#plain = #cta.layout<"4x4, shared [(0,1) (0,2) (1,0) (2,0)]">
+module attributes {cta.target = "sm_100a"} {
+func.func @f() attributes {tile.kernel} {
+  %0 = cta.channel : !cta.channel<2, !cta.buffer<4x4xf32, #plain, tensor>>
+  return
+}
 }
 //--- threads.mlir
 // THREADS: 32 warps are 2048 threads; gfx942 has at most 1024 in a block

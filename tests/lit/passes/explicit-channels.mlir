@@ -2,6 +2,10 @@
 // their wait. Each line below breaks the result in one place.
 // RUN: sectile-opt --sectile-pipeline %s -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
+// RUN: sed 's/sm_90a/sm_100/; s/registers \[\]/registers [24, 0]/' %s | sectile-opt --sectile-pipeline 2>&1 | FileCheck %s --check-prefix=LAUNCHED
+
+// LAUNCHED: remark: threads keep the registers that they are launched with: sm_100 moves none between warps
+// LAUNCHED: cta.partition warps 4 registers [] {
 
 // CHECK-LABEL: func.func @product
 // CHECK-DAG: %[[A:.*]] = cta.channel {between_warps, by_hand, {{.*}}} : !cta.channel<2,

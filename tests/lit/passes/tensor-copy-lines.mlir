@@ -3,7 +3,7 @@
 // RUN: sectile-opt --sectile-pipeline %s -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: sectile-opt --check-channels %t.mlir -o /dev/null
-// RUN: sed 's/sm_90a/sm_90/' %s | sectile-opt --sectile-pipeline 2>&1 | FileCheck %s --check-prefix=THREADS
+// RUN: sed 's/sm_90a/sm_89/' %s | sectile-opt --sectile-pipeline 2>&1 | FileCheck %s --check-prefix=THREADS
 
 // CHECK-LABEL: func.func @pixels
 // The channel is the map's first dimension, then columns, rows and images; a box has 64 channels of 16 columns in 8 rows.
