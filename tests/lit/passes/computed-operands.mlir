@@ -90,6 +90,57 @@ func.func @bias(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f1
 // -----
 
 module attributes {cta.target = "sm_90a"} {
+// One slot of the bias beside seven of the keys and values.
+// CHECK-LABEL: func.func @one_slot
+// CHECK-DAG: cta.channel {between_warps{{.*}}} : !cta.channel<7, !cta.buffer<64x64xf16
+// CHECK-DAG: cta.channel {between_warps{{.*}}} : !cta.channel<1, !cta.buffer<128x64xf16
+// CHECK: cta.partition
+func.func @one_slot(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %w: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
+    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 7 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c4096 = arith.constant 4096 : i32
+  %c128 = arith.constant 128 : i32
+  %half = arith.constant dense<0.5> : tensor<128x64xf32>
+  %queries = tile.make_view %q, [%c128, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %keys = tile.make_view %k, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %values = tile.make_view %v, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %biases = tile.make_view %w, [%c128, %n], [%c4096, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %result = tile.make_view %o, [%c128, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %query = tile.load_block %queries[%c0, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
+  %none = arith.constant dense<0.0> : tensor<128x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %none) -> (tensor<128x64xf32>) : i32 {
+    %key = tile.load_block %keys[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %turned = tile.permute %key [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+    %scores = tile.dot %query, %turned, %none : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
+    %bias = tile.load_block %biases[%c0, %i] : !tile.view<2xf16>, [i32, i32] -> tensor<128x64xf16>
+    %wide = arith.extf %bias : tensor<128x64xf16> to tensor<128x64xf32>
+    %all = arith.addf %scores, %wide : tensor<128x64xf32>
+    %first = arith.cmpi eq, %i, %c0 : i32
+    %masked = scf.if %first -> tensor<128x64xf32> {
+      %halved = arith.mulf %all, %half : tensor<128x64xf32>
+      scf.yield %halved : tensor<128x64xf32>
+    } else {
+      scf.yield %all : tensor<128x64xf32>
+    }
+    %weights = math.exp2 %masked : tensor<128x64xf32>
+    %packed = arith.truncf %weights : tensor<128x64xf32> to tensor<128x64xf16>
+    %value = tile.load_block %values[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %rescaled = arith.mulf %acc, %half : tensor<128x64xf32>
+    %added = tile.dot %packed, %value, %rescaled : tensor<128x64xf16>, tensor<64x64xf16>, tensor<128x64xf32>
+    scf.yield %added : tensor<128x64xf32>
+  } {cta.warp_specialize = true}
+  tile.store_block %result[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<128x64xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {cta.target = "sm_90a"} {
 // CHECK-LABEL: func.func @no_room
 // CHECK: cta.partition
 // CHECK-COUNT-3: cta.tensor_copy
@@ -97,7 +148,7 @@ module attributes {cta.target = "sm_90a"} {
 func.func @no_room(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %v: !tile.ptr<f16> {tile.divisible = 16 : i64}, %w: !tile.ptr<f16> {tile.divisible = 16 : i64},
     %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
-    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 7 : i32} {
+    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 12 : i32} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c64 = arith.constant 64 : i32
