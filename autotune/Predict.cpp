@@ -140,12 +140,25 @@ private:
         else if (isa<scf::WhileOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times * unknownTrips);
-        else if (isa<scf::IfOp, cta::PartitionOp>(op))
+        else if (auto partition = dyn_cast<cta::PartitionOp>(op))
+          visitPartition(partition, times);
+        else if (isa<scf::IfOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times);
         else
           count(&op, times);
       }
+  }
+
+  /// What its warps do counts as if the kernel's own did it.
+  void visitPartition(cta::PartitionOp partition, double times) {
+    const double own = std::exchange(warps, warpsOf(partition)),
+                 outerBarriers = std::exchange(barriers, 0),
+                 outerInstructions = std::exchange(instructions, 0);
+    visit(partition.getBody(), times);
+    barriers = outerBarriers + barriers * warps / own;
+    instructions = outerInstructions + instructions * warps / own;
+    warps = own;
   }
 
   double trips(scf::ForOp loop) {
@@ -212,8 +225,8 @@ private:
         instructions += times * registersOf(type);
   }
 
-  /// Of a loop's copies by the engine the part that is not beyond the tensor: what an iteration does
-  /// for the one before it, the first does for none.
+  /// Of a loop's copies by the engine the part that is not beyond the tensor: what an iteration
+  /// does for the one before it, the first does for none.
   double insideOf(cta::TensorCopyOp copyOp) {
     auto loop = copyOp->getParentOfType<scf::ForOp>();
     if (!loop)

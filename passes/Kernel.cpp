@@ -1,6 +1,7 @@
 // What passes ask of the kernel they work on: its target, its warps, its stages.
 #include "passes/Kernel.h"
 #include "ir/cta/Cta.h"
+#include "passes/partitions/Partitions.h"
 
 using namespace mlir;
 
@@ -47,7 +48,14 @@ static unsigned numberOf(func::FuncOp kernel, StringRef name, unsigned otherwise
   return attr ? attr.getInt() : otherwise;
 }
 
-unsigned warpsOf(func::FuncOp kernel) { return numberOf(kernel, cta::warpsAttr, 4); }
+unsigned warpsOf(Operation *op) {
+  if (std::optional<unsigned> warps = warpsOfPartition(op))
+    return *warps;
+  auto kernel =
+      isa<func::FuncOp>(op) ? cast<func::FuncOp>(op) : op->getParentOfType<func::FuncOp>();
+  return numberOf(kernel, cta::warpsAttr, 4);
+}
+
 unsigned launchedWarpsOf(func::FuncOp kernel) {
   unsigned warps = warpsOf(kernel);
   kernel.walk([&](cta::PartitionOp partition) { warps += partition.getWarps(); });

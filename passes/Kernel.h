@@ -19,8 +19,9 @@ BankModel banksOf(const Target &target);
 /// names none.
 BankModel banksOf(mlir::Operation *op);
 
-/// Warps of one program of this kernel: 4 when it does not say.
-unsigned warpsOf(mlir::func::FuncOp kernel);
+/// Warps that compute together where an operation is: those of the computing partition around it,
+/// or else the main partition's, of which there are 4 when the kernel does not say.
+unsigned warpsOf(mlir::Operation *op);
 
 /// With those of its partitions: what a launch has.
 unsigned launchedWarpsOf(mlir::func::FuncOp kernel);

@@ -47,7 +47,7 @@ SharingPlan sharingPlanOf(Operation *op) {
     return plan;
   const Layout *layout = cta::layoutOf(result.getType());
   if (!layout) {
-    bool oneWarp = warpsOf(op->getParentOfType<func::FuncOp>()) == 1;
+    bool oneWarp = warpsOf(op) == 1;
     plan.kind = oneWarp ? SharingPlan::Kind::Lanes : SharingPlan::Kind::Scratch;
     plan.bytes = oneWarp ? 0 : 16;
     return plan;

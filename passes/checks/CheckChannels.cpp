@@ -94,20 +94,15 @@ public:
 
   /// Of all blocks of a cluster.
   uint32_t numCells() const { return cellCount * blockCount; }
-  /// For each mbarrier, how many of the threads of a run complete a phase.
+  /// For each mbarrier, how many arrivals complete a phase. Each counts twice: two threads stand
+  /// for all warps of a partition, and where one thread arrives, it stands for both.
   std::vector<uint32_t> arrivals() const {
     std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
     for (auto [op, first] : firstMbarrier) {
       auto barriers = cast<cta::MbarriersOp>(op);
-      // Each warp of a partition arrives, for all of which two threads stand, or one thread for a
-      // copy.
-      const bool oneThread = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
-                             llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
-      const uint32_t partitionsThatArrive = (barriers.getArrivals() - oneThread) / warpsOf(kernel),
-                     count = std::max(2 * partitionsThatArrive + oneThread, 1u);
       for (uint32_t block = 0; block < blockCount; ++block)
         std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
-                    count);
+                    std::max(2 * barriers.getArrivals(), 1u));
     }
     return counts;
   }
@@ -183,6 +178,12 @@ private:
     SmallVector<unsigned> made; ///< values of the block
     SmallVector<scf::ForOp, 2> loops;
   };
+
+  /// Whether an operation is in a partition at which one thread is at work.
+  static bool isOfOneThread(Operation *op) {
+    auto parted = op->getParentOfType<cta::PartitionOp>();
+    return parted && !parted.getComputes();
+  }
 
   unsigned numbersOfTrips() const { return 3 * depth + 1; }
 
@@ -283,6 +284,7 @@ private:
       for (auto kind : {Event::Arrive, Event::WaitPhase}) {
         Template &made = addAt(kind, acquire.getBarriers(), acquire.getIndex());
         made.event.singleThread = true;
+        made.event.times = 2;
         made.when = acquire.getWhen();
         made.inOther = kind == Event::Arrive;
         if (kind == Event::WaitPhase)
@@ -295,7 +297,7 @@ private:
         if (kind == Event::BarrierWait && barrier.getArrives())
           break;
         Event &made = add(kind).event;
-        made.amount = warpsOf(kernel);
+        made.amount = warpsOf(op);
         made.mbarrier = barrier.getNumber();
       }
       return found;
@@ -320,7 +322,9 @@ private:
       return found;
     }
     if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
-      addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex()).when = arrive.getWhen();
+      Template &made = addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex());
+      made.when = arrive.getWhen();
+      made.event.times = isOfOneThread(op) ? 2 : warpsOf(op);
       return found;
     }
     if (isa<cta::ClusterBarrierOp>(op)) {
@@ -331,6 +335,7 @@ private:
       Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
       arrival.event.amount = copy.getExpects();
       arrival.event.singleThread = true;
+      arrival.event.times = 2;
       arrival.when = copy.getWhen();
     }
     for (const BufferAccess &access : bufferAccesses(op)) {

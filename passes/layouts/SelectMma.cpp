@@ -104,7 +104,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       return false;
     };
     const MmaInstruction *smallest = nullptr;
-    int64_t warps = warpsOf(dot->getParentOfType<func::FuncOp>());
+    int64_t warps = warpsOf(dot);
     for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision())) {
       if (!canIssue(*each, dot, warps))
         continue;

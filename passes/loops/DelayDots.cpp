@@ -124,7 +124,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
     auto registersOf = [](Value tile) {
       return cta::layoutOf(tile.getType())->numRegisters() * cta::elementBits(tile.getType()) / 32;
     };
-    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned threads = warpsOf(delayed.dot) * target.warpSize;
     cta::DotOp dot = delayed.dot, behind = delayed.behind;
     return registersOf(behind.getResult()) + registersOf(dot.getA()) +
                registersOf(dot.getResult()) + others <=

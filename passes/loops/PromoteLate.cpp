@@ -177,7 +177,7 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
   /// Two results of the dot and the sums, and what else a loop needs.
   bool registersHold(cta::DotOp dot) {
     constexpr unsigned others = 40;
-    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned threads = warpsOf(dot) * target.warpSize;
     return 3 * registersOf(dot.getType()) + others <=
            std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }

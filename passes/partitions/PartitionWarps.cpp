@@ -156,9 +156,9 @@ SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
   const unsigned threads = (warps + producerWarps) * target.warpSize;
   if (threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
-  const unsigned left = target.registersPerUnit - producers * producerWarps * target.warpSize;
-  return {int32_t(producers),
-          int32_t(std::min(most, left / (warps * target.warpSize) / step * step))};
+  const unsigned all = (warps + producerWarps) * launchedRegistersOf(warps + producerWarps, target),
+                 left = all - producers * producerWarps;
+  return {int32_t(producers), int32_t(std::min(most, left / warps / step * step))};
 }
 
 struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
@@ -228,7 +228,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     Slice slice(getOperation());
     for (cta::PartitionOp partition : partitions) {
       // What the partitions have in common was made once.
-      if (failed(sinkTiles(partition)))
+      if (failed(sinkTiles(partition.getBody())))
         return failure();
       slice.addAround(partition.getBody());
       if (std::string why = slice.whyNot(); !why.empty())

@@ -3,6 +3,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/Addresses.h"
+#include "passes/analysis/Blocks.h"
+#include "passes/analysis/SharedMemory.h"
+#include <functional>
 
 using namespace mlir;
 
@@ -15,6 +18,41 @@ Operation *partitionOf(Operation *op) {
   return nullptr;
 }
 
+bool computes(tile::PartitionOp partition) {
+  const std::function<bool(Value)> isCopied = [&](Value tile) {
+    return llvm::all_of(tile.getUsers(), [&](Operation *user) {
+      auto fill = dyn_cast<tile::FillOp>(user);
+      return (fill && !fill.getStored()) ||
+             (isa<cta::ConvertLayoutOp>(user) && isCopied(user->getResult(0)));
+    });
+  };
+  return partition.getBody()
+      .walk([&](Operation *op) {
+        if (isa<tile::AcquireOp, tile::CommitOp>(op))
+          return WalkResult::advance();
+        bool found = isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op);
+        if (auto fill = dyn_cast<tile::FillOp>(op))
+          found = fill.getStored();
+        else if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
+          found = !isCopied(op->getResult(0));
+        else if (op->getNumRegions() == 0)
+          found |= isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
+                   llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+                   llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+std::optional<unsigned> warpsOfPartition(Operation *op) {
+  Operation *partition = partitionOf(op);
+  if (auto stated = dyn_cast_if_present<tile::PartitionOp>(partition); stated && computes(stated))
+    return stated.getWarps();
+  if (auto made = dyn_cast_if_present<cta::PartitionOp>(partition); made && made.getComputes())
+    return made.getWarps();
+  return std::nullopt;
+}
+
 SmallVector<cta::PartitionOp> computingPartitionsOf(func::FuncOp kernel) {
   SmallVector<cta::PartitionOp> found;
   for (auto partition : kernel.getBody().getOps<cta::PartitionOp>())
@@ -25,16 +63,22 @@ SmallVector<cta::PartitionOp> computingPartitionsOf(func::FuncOp kernel) {
 
 unsigned firstWarpOf(cta::PartitionOp partition) {
   auto kernel = cast<func::FuncOp>(partition->getParentOp());
+  auto rank = [](cta::PartitionOp of) { return of.getComputes() ? of.getWarps() : 0; };
   unsigned first = warpsOf(kernel);
-  for (const bool computes : {true, false})
-    for (auto other : kernel.getBody().getOps<cta::PartitionOp>()) {
-      if (other.getComputes() != computes)
-        continue;
-      if (other == partition)
-        return first;
+  for (auto other : kernel.getBody().getOps<cta::PartitionOp>())
+    if (rank(other) > rank(partition) ||
+        (rank(other) == rank(partition) && other->isBeforeInBlock(partition)))
       first += other.getWarps();
-    }
-  llvm_unreachable("a partition is in its kernel's own block");
+  return first;
+}
+
+unsigned barrierOf(cta::PartitionOp partition) {
+  const auto computing = computingPartitionsOf(partition->getParentOfType<func::FuncOp>());
+  return mainBarrier + 1 + unsigned(llvm::find(computing, partition) - computing.begin());
+}
+
+unsigned firstNamedBarrier(func::FuncOp kernel) {
+  return mainBarrier + 1 + unsigned(computingPartitionsOf(kernel).size());
 }
 
 unsigned launchedRegistersOf(unsigned warps, const Target &target) {
@@ -48,8 +92,7 @@ static bool isOfWarps(Value value) {
   return isa<RankedTensorType, cta::InFlightType>(value.getType());
 }
 
-LogicalResult sinkTiles(cta::PartitionOp partition) {
-  Region &body = partition.getBody();
+LogicalResult sinkTiles(Region &body) {
   DenseMap<Value, Value> made;
   OpBuilder builder = OpBuilder::atBlockBegin(&body.front());
   auto make = [&](auto &self, Value tile) -> Value {

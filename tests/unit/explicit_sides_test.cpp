@@ -349,7 +349,7 @@ TEST(ExplicitSidesErrors, Barriers) {
   };
   EXPECT_EQ(meeting(8), "no error");
   EXPECT_THAT(meeting(6), HasSubstr("whole partitions meet at a barrier"));
-  EXPECT_THAT(meeting(12), HasSubstr("have 4 warps each, which 12 are not"));
+  EXPECT_THAT(meeting(12), HasSubstr("no choice of them has 12 warps: they have 4 and 4"));
   EXPECT_THAT(meeting(4), HasSubstr("this comes to a barrier again"));
   EXPECT_THAT(meeting(8, 14),
               HasSubstr("a block has 16 barriers: 3 of them are for its partitions"));
@@ -414,8 +414,10 @@ TEST(ExplicitSidesErrors, SharedRings) {
 
 TEST(ExplicitSidesErrors, StoredSlots) {
   EXPECT_EQ(errorOf(doubled(64, 32, 32, 2)), "no error");
-  EXPECT_THAT(errorOf(doubled(64, 32, 32, 2, 8)),
-              HasSubstr("a partition that computes has as many warps as the kernel: 4, not 8"));
+  EXPECT_THAT(
+      errorOf(doubled(64, 32, 32, 2, 3)),
+      HasSubstr("the number of warps of a partition that computes is a power of two up to 64, "
+                "not 3"));
   EXPECT_THAT(errorIn([](In, In, Out) {
                 cta::Channel ring(2, cta::TileOf<half>{64, 64});
                 ring.acquire().store(zeros<half>(64, 32));
@@ -484,7 +486,7 @@ TEST(ExplicitSidesErrors, Registers) {
   EXPECT_THAT(budgets({.registers = 24}, {}), HasSubstr("says no registers"));
   EXPECT_THAT(
       budgets({.registers = 40, .others = 240}, {.registers = 240}),
-      HasSubstr("the register file has 65536 registers: 4 warps with 40 for each thread and "
+      HasSubstr("the block is launched with 64512 registers: 4 warps with 40 for each thread and "
                 "4 warps with 240 and 4 with 240 take 66560"));
   EXPECT_THAT(budgets({.registers = 24, .others = 240}, {.registers = 240, .others = 232}),
               HasSubstr("partitions leave the others"));

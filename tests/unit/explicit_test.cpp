@@ -208,8 +208,7 @@ TEST(ExplicitCode, MovesRegisters) {
 
 TEST(ExplicitCode, LanesThatReadASlotMeetBeforeOneOfThemHandsItBack) {
   const std::string byLanes = codeOf(partitioned(32, 32, 32, 2, 4, {.warps = 1}), "sm_90a", "ptx");
-  EXPECT_THAT(byLanes,
-              testing::ContainsRegex("ldmatrix.*bar\\.warp\\.sync.*mbarrier\\.arrive\\."));
+  EXPECT_THAT(byLanes, testing::ContainsRegex("ldmatrix.*bar\\.warp\\.sync.*mbarrier\\.arrive\\."));
   // Matrix instructions read it for all of them.
   const std::string byWarpgroups =
       codeOf(partitioned(64, 64, 64, 2, 4, {.warps = 1}), "sm_90a", "ptx");
@@ -438,7 +437,7 @@ TEST(ExplicitErrors, Partitions) {
   // 4 · 32 · 24 + 16 · 32 · 240.
   EXPECT_THAT(
       errorOfPartition({.registers = 24, .others = 240}, "sm_90a", 16),
-      HasSubstr("the register file has 65536 registers: 4 warps with 24 for each thread and "
+      HasSubstr("the block is launched with 61440 registers: 4 warps with 24 for each thread and "
                 "16 with 240 take 125952"));
   EXPECT_THAT(errorOfPartition({.registers = 24, .others = 160}, "sm_90a", 8),
               HasSubstr("all threads are launched with 168 registers"));

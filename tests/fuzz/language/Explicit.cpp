@@ -1,6 +1,7 @@
 // Random schedules of the explicit level: a ring that is filled by copies, by copies under
-// conditions that may be false, or from registers; dots in flight, with other work beside them; and
-// sums that nobody uses. All numbers are small and whole, so that results are exact.
+// conditions that may be false, or from registers; dots in flight, with other work beside them;
+// sums that nobody uses; and partitions of several numbers of warps that read one ring. All numbers
+// are small and whole, so that results are exact.
 #include "tests/fuzz/language/Cases.h"
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
@@ -16,6 +17,8 @@ enum class Work { None, Columns, Rows, All, Transposed, Scan, Sorted, Gathered }
 
 struct Plan {
   int m, n, k, depth, warps, steps;
+  int copying = 4,
+      second = 0; ///< warps of partitions: that which copies, and one that computes too
   bool partition, ahead, byColumns, inFlight, twoSums, unused, tiles, readsRegisters, leftComputed,
       waitsForOne;
   Fill left, right;
@@ -50,6 +53,9 @@ struct Plan {
     if (partition) { // which only copies here, by the engine, rows of 32 bytes and more
       left = right = draw.coin() ? Fill::Copy : Fill::CopyWhen;
       k = std::max(k, 32);
+      static constexpr int others[] = {0, 0, 1, 2, 4, 8};
+      copying = 1 + int(draw.pick(4));
+      second = draw.oneOf(others);
     }
   }
 
@@ -57,12 +63,13 @@ struct Plan {
     auto number = [](auto value) { return std::to_string(int(value)); };
     return "m " + number(m) + ", n " + number(n) + ", k " + number(k) + ", depth " + number(depth) +
            ", warps " + number(warps) + ", steps " + number(steps) + ", partition " +
-           number(partition) + ", ahead " + number(ahead) + ", by columns " + number(byColumns) +
-           ", in flight " + number(inFlight) + ", two sums " + number(twoSums) + ", unused " +
-           number(unused) + ", tiles " + number(tiles) + ", registers " + number(readsRegisters) +
-           ", left " + number(left) + ", right " + number(right) + ", when " + number(when) +
-           ", beside " + number(beside) + ", after " + number(after) + ", left computed " +
-           number(leftComputed) + ", waits for one " + number(waitsForOne);
+           number(partition) + " of " + number(copying) + ", second " + number(second) +
+           ", ahead " + number(ahead) + ", by columns " + number(byColumns) + ", in flight " +
+           number(inFlight) + ", two sums " + number(twoSums) + ", unused " + number(unused) +
+           ", tiles " + number(tiles) + ", registers " + number(readsRegisters) + ", left " +
+           number(left) + ", right " + number(right) + ", when " + number(when) + ", beside " +
+           number(beside) + ", after " + number(after) + ", left computed " + number(leftComputed) +
+           ", waits for one " + number(waitsForOne);
   }
 };
 
@@ -96,7 +103,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                        const std::vector<E> &right, const std::vector<float> &bias) {
   Kernel kernel{"explicit_schedule",
                 [plan](View<const E, 2> a, View<const E, 2> b, View<const float, 2> x,
-                       Ptr<const int> flags, View<float, 2> c) {
+                       Ptr<const int> flags, View<float, 2> c, View<float, 2> ofSecond) {
                   cta::Channel ring(plan.depth, cta::TileOf<E>{plan.m, plan.k},
                                     cta::TileOf<E>{plan.k, plan.n});
                   auto aTiles = a.tile(plan.m, plan.k);
@@ -140,7 +147,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                   auto leftOf = [&](const Tile<E> &tile) {
                     return plan.leftComputed ? tile + tile : tile;
                   };
-                  auto multiply = [&](const Int &i, const Int &j) {
+                  auto multiply = [&](const View<float, 2> &to, const Int &i, const Int &j) {
                     auto none = zeros<S>(plan.m, plan.n);
                     Tile<S> acc = none;
                     cta::InFlight<S> one{none}, two{none};
@@ -201,7 +208,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                     auto result = cast<float>(acc) + extra + worked(plan, plan.after, tile);
                     if (plan.readsRegisters)
                       result = result + expand(rows, 1);
-                    c.tile(plan.m, plan.n).store(i, j, result);
+                    to.tile(plan.m, plan.n).store(i, j, result);
                   };
                   // A tile for each program, or all of them in turns.
                   auto each = [&](auto body) {
@@ -211,13 +218,18 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       body(t / counts[1], t % counts[1]);
                   };
                   if (plan.partition)
-                    cta::partition({.warps = 4}, [&] {
+                    cta::partition({.warps = plan.copying}, [&] {
                       each([&](const Int &i, const Int &j) {
                         for (auto step : range(0, steps))
                           fill(i, j, step);
                       });
                     });
-                  each(multiply);
+                  // Both read each use of the ring.
+                  if (plan.second)
+                    cta::partition({.warps = plan.second}, [&] {
+                      each([&](const Int &i, const Int &j) { multiply(ofSecond, i, j); });
+                    });
+                  each([&](const Int &i, const Int &j) { multiply(c, i, j); });
                 },
                 {.warps = unsigned(plan.warps)}};
   const int rows = 2 * plan.m, columns = 2 * plan.n, depth = plan.k * plan.steps;
@@ -225,12 +237,17 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
   auto x = device.upload(bias);
   auto flags = device.upload(std::vector<int>{1, 0, 1, 0});
   auto c = device.allocate<float>(std::size_t(rows) * columns);
+  auto ofSecond = device.upload(std::vector<float>(std::size_t(rows) * columns));
   auto toB = plan.byColumns
                  ? Tensor<const E, 2>(b.data(), {depth, columns}, {1, depth}, b.memory())
                  : Tensor<const E, 2>(b.data(), {depth, columns}, {columns, 1}, b.memory());
   kernel.launch(device.stream(), plan.tiles ? 2 : 4, tensor(a, {rows, depth}), toB,
-                tensor(x, {rows, columns}), flags, tensor(c, {rows, columns}));
-  return c.download();
+                tensor(x, {rows, columns}), flags, tensor(c, {rows, columns}),
+                tensor(ofSecond, {rows, columns}));
+  std::vector<float> result = c.download();
+  const std::vector<float> second = ofSecond.download();
+  result.insert(result.end(), second.begin(), second.end());
+  return result;
 }
 
 template <class E, class S>
