@@ -5,6 +5,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

@@ -1,7 +1,6 @@
 // What passes ask of the kernel they work on: its target, its warps, its stages.
 #include "passes/Kernel.h"
 #include "ir/cta/Cta.h"
-#include "passes/partitions/Partitions.h"
 
 using namespace mlir;
 
@@ -48,14 +47,7 @@ static unsigned numberOf(func::FuncOp kernel, StringRef name, unsigned otherwise
   return attr ? attr.getInt() : otherwise;
 }
 
-unsigned warpsOf(Operation *op) {
-  if (std::optional<unsigned> warps = warpsOfPartition(op))
-    return *warps;
-  auto kernel =
-      isa<func::FuncOp>(op) ? cast<func::FuncOp>(op) : op->getParentOfType<func::FuncOp>();
-  return numberOf(kernel, cta::warpsAttr, 4);
-}
-
+unsigned warpsOf(func::FuncOp kernel) { return numberOf(kernel, cta::warpsAttr, 4); }
 unsigned launchedWarpsOf(func::FuncOp kernel) {
   unsigned warps = warpsOf(kernel);
   kernel.walk([&](cta::PartitionOp partition) { warps += partition.getWarps(); });
@@ -71,7 +63,9 @@ bool hasChannelsByHand(func::FuncOp kernel) {
   return kernel
       .walk([](Operation *op) {
         auto channel = dyn_cast<cta::ChannelOp>(op);
-        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand())
+        auto barriers = dyn_cast<cta::MbarriersOp>(op);
+        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand()) ||
+                       (barriers && barriers.getByHand())
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })

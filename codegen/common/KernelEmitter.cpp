@@ -10,8 +10,8 @@
 #include "passes/Kernel.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -595,6 +595,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
       .Case([&](cta::MbarrierArriveOp arrive) { emitMbarrierArrive(*this, arrive); })
+      .Case([&](cta::MbarrierSignalOp signal) { emitMbarrierSignal(*this, signal); })
       .Case([&](cta::PartitionOp partition) { result = emitPartition(partition); })
       .Case([&](cta::ClusterBarrierOp) { emitClusterBarrier(*this); })
       .Case([&](cta::ClusterAcquireOp acquire) { emitClusterAcquire(*this, acquire); })

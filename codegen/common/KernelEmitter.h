@@ -166,7 +166,7 @@ private:
   bool waitsAlways = false, saysWhenToLaunch = false;
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;                            ///< of the partition that is emitted
-  /// The number of the barrier at which its threads meet (partitions/Partitions.h).
+  /// The number of the barrier at which its threads meet (passes/analysis/Warps.h).
   unsigned ownBarrier = 0;
   bool forOneThread = false;
   llvm::Function *kernel = nullptr;

@@ -6,6 +6,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/Blocks.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

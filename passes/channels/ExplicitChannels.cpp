@@ -8,6 +8,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
@@ -15,6 +16,7 @@
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/ChooseBuffer.h"
 #include "passes/loops/FetchAhead.h"
@@ -97,6 +99,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (failed(checkUses()) || failed(collect()) || failed(chooseCarrier()) ||
         failed(makePartitions()))
       return signalPassFailure();
+    lowerMbarriers();
     if (failed(findDots()))
       return signalPassFailure();
     for (auto &[channel, tiles] : channels)
@@ -126,13 +129,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (Region &region : op->getRegions())
         for (Block &block : region)
           for (BlockArgument argument : block.getArguments())
-            if (isa<tile::ChannelType, tile::SlotType>(argument.getType())) {
+            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType())) {
               op->emitError("a loop or a branch cannot choose a channel or a slot: acquire it, or "
                             "wait for it, where it is used");
               return WalkResult::interrupt();
             }
       if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
-               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp>(op))
+               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp, tile::MbarrierArriveOp,
+               tile::MbarrierWaitOp>(op))
         return WalkResult::advance();
       for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
            around = around->getParentOp())
@@ -360,8 +364,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
-    if (partitions.empty())
-      return checkBarriers({});
+    if (partitions.empty()) {
+      WalkResult alone = getOperation().walk([](tile::MbarriersOp barriers) {
+        barriers.emitError(
+            "nobody else arrives at these mbarriers: partitions signal to each other "
+            "by them");
+        return WalkResult::interrupt();
+      });
+      return failure(alone.wasInterrupted() || failed(checkBarriers({})));
+    }
     if (!target.tensorCopy)
       return partitions.front().emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
@@ -374,7 +385,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (failed(checkOrder(partitions)))
       return failure();
     int32_t others = 0;
-    if (failed(checkSides()) || failed(checkThreads(partitions, others)))
+    if (failed(checkFillers()) || failed(checkThreads(partitions, others)))
       return failure();
     SmallVector<cta::PartitionOp> computing;
     for (tile::PartitionOp partition : partitions) {
@@ -411,8 +422,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                        .wasInterrupted());
   }
 
-  /// Whether each channel has one side that fills it, and others that read it.
-  LogicalResult checkSides() {
+  /// Whether one partition fills each channel, and others read it.
+  LogicalResult checkFillers() {
     for (auto &[channel, tiles] : channels) {
       Operation *filler = nullptr, *first = nullptr;
       for (Operation *user : channel->getUsers())
@@ -449,11 +460,11 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// Whole partitions come to a named barrier, and as many as are left have a number.
   LogicalResult checkBarriers(ArrayRef<cta::PartitionOp> computing) {
-    SmallVector<unsigned> sides{warpsOf(getOperation())};
+    SmallVector<unsigned> parts{warpsOf(getOperation())};
     for (cta::PartitionOp partition : computing)
-      sides.push_back(partition.getWarps());
+      parts.push_back(partition.getWarps());
     DenseSet<unsigned> sums{0};
-    for (unsigned warps : sides)
+    for (unsigned warps : parts)
       for (unsigned sum : SmallVector<unsigned>(sums.begin(), sums.end()))
         sums.insert(sum + warps);
     const unsigned taken = firstNamedBarrier(getOperation());
@@ -464,7 +475,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
             << barrier.getWarps() << " warps: they have "
             << llvm::join(
-                   llvm::map_range(sides, [](unsigned warps) { return std::to_string(warps); }),
+                   llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
                    " and ");
       else if (taken + barrier.getNumber() >= barriersOfBlock)
         barrier.emitError("a block has ")
@@ -530,6 +541,38 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                << asked << " and " << others << " are asked for";
     }
     return success();
+  }
+
+  /// A barrier follows the making of mbarriers: `partition-warps` moves the two ahead together.
+  /// Whatever number the kernel computes, none beyond them is used.
+  void lowerMbarriers() {
+    SmallVector<tile::MbarriersOp> all;
+    getOperation().walk([&](tile::MbarriersOp barriers) { all.push_back(barriers); });
+    for (tile::MbarriersOp barriers : all) {
+      OpBuilder builder(barriers);
+      Value made = cta::MbarriersOp::create(
+          builder, barriers.getLoc(),
+          cta::MbarriersType::get(&getContext(), barriers.getType().getCount()), IntegerAttr(),
+          barriers.getArrivals(), /*by_hand=*/true);
+      cta::BarrierOp::create(builder, barriers.getLoc());
+      const unsigned count = barriers.getType().getCount();
+      for (Operation *user : llvm::make_early_inc_range(barriers->getUsers())) {
+        builder.setInsertionPoint(user);
+        const Location loc = user->getLoc();
+        auto within = [&](Value number, unsigned of) {
+          return builder.createOrFold<arith::RemUIOp>(
+              loc, number, arith::ConstantIntOp::create(builder, loc, of, 32));
+        };
+        if (auto wait = dyn_cast<tile::MbarrierWaitOp>(user))
+          cta::MbarrierWaitOp::create(builder, loc, made, within(wait.getIndex(), count),
+                                      within(wait.getParity(), 2));
+        else
+          cta::MbarrierSignalOp::create(
+              builder, loc, made, within(cast<tile::MbarrierArriveOp>(user).getIndex(), count));
+        user->erase();
+      }
+      barriers.erase();
+    }
   }
 
   //===-- Channels

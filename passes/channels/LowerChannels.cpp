@@ -7,9 +7,9 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/channels/ChannelUses.h"
 #include "passes/loops/CarriedValues.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace sectile {
@@ -191,7 +191,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         return cta::MbarriersOp::create(
             builder, commit.getLoc(),
             cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr(),
-            arrivals);
+            arrivals, /*by_hand=*/false);
       };
       Value made = make(byEngine + (byWarps ? warpsOf(commit) : 0));
       if (last.getBetweenWarps())

@@ -6,7 +6,7 @@
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/partitions/Partitions.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -58,8 +58,9 @@ std::string refusalOf(Type type) {
   }
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
-  bool known = isElement(type) || isa<IndexType, cta::BufferType, cta::ChannelType,
-                                      cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
+  bool known =
+      isElement(type) || isa<IndexType, tile::MbarriersType, cta::BufferType, cta::ChannelType,
+                             cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
   return known ? "" : "is of a type that kernels do not have";
 }
 
@@ -156,7 +157,8 @@ LogicalResult checkInstruction(Operation *op, const Target &target) {
     hasIt = target.asyncCopy;
   else if (isa<cta::TensorCopyBlockOp, cta::TensorCopyOp, cta::TensorStoreBlockOp,
                cta::TensorStoreOp, cta::TensorStoreWaitOp, cta::MbarriersOp, cta::MbarrierWaitOp,
-               cta::MbarrierArriveOp, cta::ClusterBarrierOp, cta::ClusterAcquireOp>(op))
+               cta::MbarrierArriveOp, cta::MbarrierSignalOp, cta::ClusterBarrierOp,
+               cta::ClusterAcquireOp>(op))
     hasIt = target.tensorCopy;
   else if (isa<cta::TurnWaitOp, cta::TurnPassOp, cta::ProxyFenceOp>(op))
     hasIt = target.vendor == Vendor::Nvidia;

@@ -18,6 +18,7 @@
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/ChannelFaults.h"
 #include "passes/checks/LaunchNumbers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -102,7 +103,7 @@ public:
       auto barriers = cast<cta::MbarriersOp>(op);
       for (uint32_t block = 0; block < blockCount; ++block)
         std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
-                    std::max(2 * barriers.getArrivals(), 1u));
+                    2 * barriers.getArrivals());
     }
     return counts;
   }
@@ -178,12 +179,6 @@ private:
     SmallVector<unsigned> made; ///< values of the block
     SmallVector<scf::ForOp, 2> loops;
   };
-
-  /// Whether an operation is in a partition at which one thread is at work.
-  static bool isOfOneThread(Operation *op) {
-    auto parted = op->getParentOfType<cta::PartitionOp>();
-    return parted && !parted.getComputes();
-  }
 
   unsigned numbersOfTrips() const { return 3 * depth + 1; }
 
@@ -321,12 +316,6 @@ private:
       takeTurn(Event::Others, pass.getOutside(), /*waits=*/false);
       return found;
     }
-    if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
-      Template &made = addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex());
-      made.when = arrive.getWhen();
-      made.event.times = isOfOneThread(op) ? 2 : warpsOf(op);
-      return found;
-    }
     if (isa<cta::ClusterBarrierOp>(op)) {
       add(Event::SyncCluster);
       return found;
@@ -376,7 +365,14 @@ private:
       add(Event::SyncBlock);
       add(Event::Read, op);
     }
+    auto arriveAt = [&](auto arrive) -> Template & {
+      Template &made = addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex());
+      made.event.times = isForOneThread(op) ? 2 : warpsOf(op);
+      return made;
+    };
     llvm::TypeSwitch<Operation *>(op)
+        .Case([&](cta::MbarrierArriveOp arrive) { arriveAt(arrive).when = arrive.getWhen(); })
+        .Case([&](cta::MbarrierSignalOp signal) { arriveAt(signal); })
         .Case([&](cta::MbarrierWaitOp wait) {
           addAt(Event::WaitPhase, wait.getBarriers(), wait.getIndex()).parity = wait.getParity();
         })
@@ -849,7 +845,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     bool isNeeded = false;
     WalkResult placed = kernel.walk([&](Operation *op) {
       isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
-                      cta::DotStartOp, tile::NamedBarrierOp>(op);
+                      cta::MbarrierSignalOp, cta::DotStartOp, tile::NamedBarrierOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
         return WalkResult::advance();
       op->emitOpError("has no place in shared memory yet");

@@ -5,10 +5,10 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/LayoutProblem.h"
-#include "passes/partitions/Partitions.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_ASSIGNLAYOUTS

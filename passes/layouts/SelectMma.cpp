@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/ExplicitSlots.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "llvm/ADT/SetVector.h"
 

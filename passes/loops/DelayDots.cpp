@@ -17,6 +17,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/FetchAhead.h"
 #include "passes/loops/LoopHints.h"
 #include "passes/loops/OverlapDots.h"

@@ -13,6 +13,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -16,6 +16,7 @@
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/ChooseBuffer.h"
 #include "passes/loops/EngineStores.h"

@@ -14,10 +14,12 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/partitions/Partitions.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -21,8 +21,8 @@ struct Warps {
 
 /// What a partition does with its rows of the product: in layouts of its warps, with sums across
 /// them and tiles that pass between them.
-Tile<float> finished(const Tile<float> &product, const Tile<float> &bias,
-                     const Tile<float> &ahead, int m, int n) {
+Tile<float> finished(const Tile<float> &product, const Tile<float> &bias, const Tile<float> &ahead,
+                     int m, int n) {
   auto sums = broadcast_to(expand(sum(product, 0), 0), m, n);
   auto rows = broadcast_to(expand(max(product, 1), 1), m, n);
   return trans(cumsum(trans(product), 0)) + sums + rows + ahead + sum(sum(bias, 1), 0);
@@ -239,16 +239,17 @@ std::string codeOf(Warps warps, const char *form, cta::PartitionOptions budgets 
 /// multiples of four.
 TEST(ExplicitWarpsCode, Numbers) {
   const std::string ptx = codeOf({.own = 4, .second = 2, .third = 8}, "ptx");
-  EXPECT_THAT(ptx, AllOf(HasSubstr(".reqntid 480"), HasSubstr("bar.sync \t4, 448"),
-                         HasSubstr("bar.sync \t1, 128"), HasSubstr("bar.sync \t2, 64"),
-                         HasSubstr("bar.sync \t3, 256"), HasSubstr("wgmma"), HasSubstr("mma.sync")));
+  EXPECT_THAT(ptx,
+              AllOf(HasSubstr(".reqntid 480"), HasSubstr("bar.sync \t4, 448"),
+                    HasSubstr("bar.sync \t1, 128"), HasSubstr("bar.sync \t2, 64"),
+                    HasSubstr("bar.sync \t3, 256"), HasSubstr("wgmma"), HasSubstr("mma.sync")));
   // The copying warp, the two of the second partition, and the eight of the third.
   for (const char *first : {", -448;", ", -384;", ", -128;"})
     EXPECT_THAT(ptx, HasSubstr(first));
   const std::string cta = codeOf({.own = 4, .second = 2, .third = 8}, "cta");
-  EXPECT_THAT(cta, AllOf(HasSubstr("cta.partition computes warps 2"),
-                         HasSubstr("cta.partition computes warps 8"),
-                         HasSubstr("arrivals = 14 : i32")));
+  EXPECT_THAT(cta,
+              AllOf(HasSubstr("cta.partition computes warps 2"),
+                    HasSubstr("cta.partition computes warps 8"), HasSubstr("arrivals = 14 : i32")));
 }
 
 //===-- Mistakes ------------------------------------------------------------------------------===//
@@ -272,9 +273,10 @@ TEST(ExplicitWarpsErrors, Numbers) {
               AllOf(HasSubstr("explicit_warps_test.cpp"),
                     HasSubstr("the number of warps of a partition that computes is a power of two "
                               "up to 64, not 3")));
-  EXPECT_THAT(errorOf({.own = 2, .second = 4, .third = 2}),
-              HasSubstr("four warps whose numbers begin at a multiple of four do this dot together, "
-                        "and 2 warps come before this partition's"));
+  EXPECT_THAT(
+      errorOf({.own = 2, .second = 4, .third = 2}),
+      HasSubstr("four warps whose numbers begin at a multiple of four do this dot together, "
+                "and 2 warps come before this partition's"));
   EXPECT_THAT(errorOf({.own = 16, .second = 8, .third = 8}),
               HasSubstr("a block has at most 1024 threads, not 1056"));
   EXPECT_THAT(errorOf({}, {.warps = 0}, "sm_80"),
@@ -307,10 +309,11 @@ TEST(ExplicitWarpsErrors, Budgets) {
   EXPECT_THAT(errorOf({.own = 4, .second = 2, .third = 4, .copying = 4},
                       {.warps = 1, .registers = 112, .others = 128}),
               HasSubstr("registers are moved between groups of four warps: a partition of 2"));
-  EXPECT_THAT(errorOf({.own = 4, .second = 4, .third = 8, .copying = 4},
-                      {.warps = 1, .registers = 168, .others = 128}),
-              HasSubstr("the block is launched with 61440 registers: 4 warps with 24 for each thread and "
-                        "4 warps with 168 and 8 warps with 168 and 4 with 128 take 83968"));
+  EXPECT_THAT(
+      errorOf({.own = 4, .second = 4, .third = 8, .copying = 4},
+              {.warps = 1, .registers = 168, .others = 128}),
+      HasSubstr("the block is launched with 61440 registers: 4 warps with 24 for each thread and "
+                "4 warps with 168 and 8 warps with 168 and 4 with 128 take 83968"));
 }
 
 } // namespace
