@@ -95,8 +95,10 @@ public:
     func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
     warps = warpsOf(kernel);
     kernel.walk([&](Operation *op) {
-      copiesInLoops |= isa<cta::AsyncCopyOp, cta::TensorCopyOp>(op) &&
-                       op->getParentOfType<LoopLikeOpInterface>();
+      if (Value into = filledBy(op)) {
+        unsigned &deepest = copiesWithin[originOf(into).owner];
+        deepest = std::max(deepest, loopsAround(op));
+      }
     });
     visit(kernel.getBody(), 1);
     blocks = double(launch.grid.x) * launch.grid.y * launch.grid.z;
@@ -242,10 +244,24 @@ private:
     return 1;
   }
 
+  /// The buffer that a copy fills; null for other operations.
+  static Value filledBy(Operation *op) {
+    if (auto copyOp = dyn_cast<cta::AsyncCopyOp>(op))
+      return copyOp.getBuffer();
+    auto copyOp = dyn_cast<cta::TensorCopyOp>(op);
+    return copyOp ? copyOp.getBuffer() : Value();
+  }
+  static unsigned loopsAround(Operation *op) {
+    unsigned loops = 0;
+    while ((op = op->getParentOp()))
+      loops += isa<LoopLikeOpInterface>(op);
+    return loops;
+  }
+
   /// By threads, each a vector at once, or by the engine, where there is no vector. Copies ahead of
   /// a loop are those that its last iterations leave out.
   void copies(Operation *op, Value into, double times, unsigned vector) {
-    if (copiesInLoops && !op->getParentOfType<LoopLikeOpInterface>())
+    if (loopsAround(op) < copiesWithin.lookup(originOf(into).owner))
       return;
     auto buffer = cast<cta::BufferType>(into.getType());
     copy.requests +=
@@ -314,7 +330,7 @@ private:
   Evaluator evaluate;
   const Target &target;
   double warps = 1, blocks = 1;
-  bool copiesInLoops = false;
+  DenseMap<Operation *, unsigned> copiesWithin; ///< so many loops at most, by what they fill
   Access load, store, atomic, copy;
   double sharedRead = 0, sharedWritten = 0; ///< bytes
   double barriers = 0;                      ///< that the block meets at

@@ -19,14 +19,25 @@ Kernel attention{
        View<const T, 4> bias, View<const bool, 4> mask, View<const float, 2> sinks, Int groups,
        Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
        Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      auto block = blockwise::queryBlock(1);
-      const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
-      const auto scores =
-          blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
-                                 {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-      blockwise::attend<T>(config, block, q.at(batch, head), k.at(batch, head / groups),
-                           v.at(batch, head / groups), o.at(batch, head), lse.at(batch, head),
-                           scores, config.sinks ? sinks.at(head) : View<const float, 1>());
+      auto attendBlock = [&](const Int &block, const Int &head, const Int &batch) {
+        const auto scores =
+            blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
+                                   {scale, cap, left, right, seed, threshold, grow}, bias, mask);
+        blockwise::attend<T>(config, block, q.at(batch, head), k.at(batch, head / groups),
+                             v.at(batch, head / groups), o.at(batch, head), lse.at(batch, head),
+                             scores, config.sinks ? sinks.at(head) : View<const float, 1>());
+      };
+      if (config.persistent) {
+        const blockwise::Blocks blocks(q.extent(0), q.extent(1), q.extent(2), config.m,
+                                       config.pairs);
+        for (auto i : range(0, blocks.size(), {.warp_specialize = config.overlap})) {
+          const auto [block, head, batch] = blocks.at(i);
+          attendBlock(block, head, batch);
+        }
+      } else {
+        const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
+        attendBlock(blockwise::queryBlock(1), head, batch);
+      }
     }};
 
 } // namespace
@@ -77,7 +88,10 @@ KernelSpec sectile::attentionSpec() {
                  {.name = "overlap",
                   .doc = "1: products run beside softmax, copies in a warp of their own",
                   .least = 0,
-                  .most = 1}};
+                  .most = 1},
+                 {"persistent", "1: each program does one block of queries after another", 0, 1},
+                 {"programs", "programs where they are persistent"}};
+  spec.neutral = {"stages", "persistent", "programs"};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
@@ -100,29 +114,31 @@ KernelSpec sectile::attentionSpec() {
       // Two warpgroups share the keys, where that leaves programs enough. Of narrow rows two blocks
       // share a multiprocessor, and one multiplies while the other does not; of wider ones, and
       // where scores take long or rows see many keys, each warpgroup's products run beside its own
-      // softmax and the other's.
+      // softmax and the other's. Where rows see few keys, programs fetch for the next block while
+      // they store one: of narrow rows, too, one program of a multiprocessor is faster then.
       const std::int64_t queries = extentOr0(call, "Sq"),
-                         rows = extentOr0(call, "B") * extentOr0(call, "Hq") * queries,
-                         programs =
-                             ceilDiv(queries, 128) * extentOr0(call, "B") * extentOr0(call, "Hq");
-      const bool pair = queries >= 1024 ||
-                        (d > 64 && queries >= 256 && programs >= multiprocessors(target)),
+                         heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
+                         blocks = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
+      const bool pair = queries >= 1024 || (d > 64 && queries >= 256 && blocks >= units),
                  tiles = takes(call, "bias") || takes(call, "mask"),
-                 many =
-                     pair && !takes(call, "softcap") && visiblePairs(call) >= 2048.0 * double(rows),
-                 overlap = pair && (d > 64 || many || tiles || takes(call, "dropout"));
+                 capped = takes(call, "softcap"), narrow = d <= 64,
+                 equal = !call.options.flag("causal") || heads % 2 == 0; // all pairs of blocks
+      const double seen = pair ? visiblePairs(call) / double(heads * queries) : 0; // by a row
+      const bool many = seen >= 2048,
+                 persistent = pair && !tiles && equal && blocks > units && !(narrow && capped) &&
+                              seen <= (d > 128 ? 512 : 2048),
+                 overlap = pair && (!narrow || (many && !capped) || tiles || persistent ||
+                                    takes(call, "dropout"));
       // A bias beside wide rows takes the room of half the keys.
-      const std::int64_t keys = d > 128          ? (pair ? 64 : 32)
-                                : !pair          ? 64
-                                : d > 64         ? (takes(call, "bias") ? 64 : 128)
-                                : !overlap       ? 96
-                                : many && !tiles ? 160
-                                                 : 128;
-      return Config{{"m", pair ? 128 : 64},
-                    {"n", keys},
-                    {"warps", pair ? 8 : 4},
-                    {"stages", 2},
-                    {"overlap", overlap}};
+      const std::int64_t keys = d > 128                     ? (pair ? 64 : 32)
+                                : !pair                     ? 64
+                                : d > 64                    ? (takes(call, "bias") ? 64 : 128)
+                                : !overlap                  ? 96
+                                : many && !tiles && !capped ? 160
+                                                            : 128;
+      return Config{{"m", pair ? 128 : 64}, {"n", keys},          {"warps", pair ? 8 : 4},
+                    {"stages", 2},          {"overlap", overlap}, {"persistent", persistent},
+                    {"programs", units}};
     }
     // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
     const bool wmma = units && target.starts_with("gfx1");
@@ -139,14 +155,17 @@ KernelSpec sectile::attentionSpec() {
                   {"warps", wmma && d > 128 ? 8 : 4},
                   // A step of narrow rows is few bytes: one more is under way.
                   {"stages", tall && d <= 16 ? 3 : 2},
-                  {"overlap", 0}};
+                  {"overlap", 0},
+                  {"persistent", 0},
+                  {"programs", multiprocessors(target)}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
                 {"n", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {1, 2, 3}},
-                {"overlap", {0, 1}}},
+                {"overlap", {0, 1}},
+                {"persistent", {0, 1}}},
        // Scores and outputs of one thread.
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t threads = config.at("warps") * warpSize(target);
@@ -154,6 +173,8 @@ KernelSpec sectile::attentionSpec() {
          const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
          if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
                                       !hasWarpgroupUnits(target, call.dtype("q"))))
+           return false;
+         if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
            return false;
          return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
@@ -163,10 +184,17 @@ KernelSpec sectile::attentionSpec() {
                        queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
     AttentionConfig chosen = forwardConfig(use, numbers);
-    chosen.heads = headsAtOnce(call, "Hq", keyBytes(call));
+    const std::int64_t blocks = ceilDiv(queries, chosen.m) * heads * batches;
+    chosen.persistent = use.field("persistent") != 0;
+    // In causal order later blocks are longer.
+    chosen.pairs = chosen.persistent && chosen.right && !chosen.left && heads * batches % 2 == 0;
+    chosen.heads = chosen.persistent ? 1 : headsAtOnce(call, "Hq", keyBytes(call));
+    const Grid grid =
+        chosen.persistent
+            ? Grid(std::min<std::int64_t>(use.field("programs"), blocks / (chosen.pairs ? 2 : 1)))
+            : headGrid(call, chosen, ceilDiv(queries, chosen.m), heads);
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(attention<T>, headGrid(call, chosen, ceilDiv(queries, chosen.m), heads),
-          use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
+      use(attention<T>, grid, use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
           use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
           broadcast<T, 4>(use, "bias", {batches, heads, queries, keys}),
           broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys}),

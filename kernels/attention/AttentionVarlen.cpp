@@ -95,7 +95,7 @@ std::vector<ArgumentSpec> sectile::varlenExtras() {
 }
 
 KernelSpec sectile::attentionVarlenSpec() {
-  KernelSpec spec = attentionSpec();
+  KernelSpec spec = oneBlockEach(attentionSpec());
   spec.name = "attention_varlen";
   spec.summary = "attention over packed sequences of different lengths";
   spec.arguments = varlenInputs();

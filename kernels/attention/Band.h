@@ -24,6 +24,41 @@ struct HeadAndBatch {
   }
 };
 
+// The blocks of all heads, for programs that do one after another. In causal order blocks differ in
+// length: each program then does pairs of them that are as long as any other pair, the block that
+// is i-th from the end of one head and the i-th of the next.
+class Blocks {
+public:
+  Blocks(const Int &batches, const Int &heads, const Int &queries, int rows, bool pairs)
+      : heads(heads), blocks(cdiv(queries, rows)), pairs(pairs) {
+    auto tasks = blocks * heads * batches;
+    count = cdiv((pairs ? tasks / 2 : tasks) - program_id(0), num_programs(0));
+    if (pairs)
+      count = 2 * count;
+  }
+
+  struct Block {
+    Int number, head, batch;
+  };
+  // Of this program, counted from 0 up to count().
+  Block at(const Int &number) const {
+    auto turn = pairs ? number / 2 : number;
+    auto task = maximum(program_id(0) + turn * num_programs(0), 0);
+    auto row = task / blocks, block = task % blocks;
+    if (pairs) {
+      auto second = number % 2;
+      row = 2 * row + second;
+      block = where(second == 0, blocks - 1 - block, block);
+    }
+    return {maximum(block, 0), row % heads, row / heads};
+  }
+  const Int &size() const { return count; }
+
+private:
+  Int heads, blocks, count = 0;
+  bool pairs;
+};
+
 // Query i sees key j where i + offset - left <= j <= i + offset + right.
 struct Band {
   Int queries, keys;                        // how many there are

@@ -268,6 +268,24 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
           .overlap = field("overlap") != 0};
 }
 
+KernelSpec sectile::oneBlockEach(KernelSpec spec) {
+  const std::vector<std::string> fields = {"persistent", "programs"};
+  for (const std::string &field : fields) {
+    std::erase_if(spec.config, [&](const ConfigSpec &config) { return config.name == field; });
+    std::erase(spec.neutral, field);
+    for (SearchSpace &space : spec.spaces)
+      std::erase_if(space.axes, [&](const auto &axis) { return axis.first == field; });
+  }
+  spec.defaults = [defaults = spec.defaults, fields](const Invocation &call,
+                                                     const std::string &target) {
+    Config config = defaults(call, target);
+    for (const std::string &field : fields)
+      config.erase(field);
+    return config;
+  };
+  return spec;
+}
+
 AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers) {
   AttentionConfig config = attentionConfig(use, numbers);
   // What the largest product is the largest score needs a positive scale, and nothing added.

@@ -54,13 +54,18 @@ struct AttentionConfig {
   int sinks = 0;                     // of a head, up to the next power of two
   bool overlap = false, raw = false; // raw: of the forward pass
   int heads = 1;                     // that share the order of programs, by HeadAndBatch
+  bool persistent = false;           // programs do one block after another, in the order of Blocks
+  bool pairs = false;                // of which two are as long as any other two
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks, overlap, raw, heads)
+               cap, dropout, exact, sinks, overlap, raw, heads, persistent, pairs)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
+
+// attention's specification for a kernel whose programs have one block each: nothing of persistence.
+KernelSpec oneBlockEach(KernelSpec spec);
 
 // The forward pass's, with its field "overlap" too.
 AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers);

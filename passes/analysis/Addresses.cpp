@@ -576,20 +576,6 @@ bool AddressAnalysis::mayShareArgument(Operation *load) {
       .wasInterrupted();
 }
 
-std::optional<ScalarPlace> scalarPlaceOf(Operation *op) {
-  auto load = dyn_cast_if_present<tile::LoadOp>(op);
-  if (!load || isa<RankedTensorType>(load.getResult().getType()))
-    return std::nullopt;
-  ScalarPlace place{load.getPtr(), {}};
-  while (auto add = place.argument.getDefiningOp<tile::AddPtrOp>()) {
-    place.steps.push_back(add.getOffset());
-    place.argument = add.getPtr();
-  }
-  auto argument = dyn_cast<BlockArgument>(place.argument);
-  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? std::optional(place)
-                                                                           : std::nullopt;
-}
-
 /// Whether no two elements of a tile of pointers share a byte; its indices' reach is bounded.
 static bool isInjective(const GlobalAccess &access) {
   SmallVector<std::pair<int64_t, int64_t>> strides; // and extents

@@ -65,14 +65,6 @@ struct GlobalAccess {
   EndedIterations loops = 0; ///< those that the address changes in
 };
 
-/// Where a load of one number reads: an argument of the kernel, and steps from it in elements.
-struct ScalarPlace {
-  mlir::Value argument;
-  llvm::SmallVector<mlir::Value, 2> steps;
-};
-/// Nothing for other operations, and for other pointers.
-std::optional<ScalarPlace> scalarPlaceOf(mlir::Operation *load);
-
 class AddressAnalysis {
 public:
   explicit AddressAnalysis(mlir::func::FuncOp kernel);

@@ -14,15 +14,7 @@ Operation *operationOf(const Event &event) {
   return static_cast<Operation *>(const_cast<void *>(event.tag));
 }
 
-InFlightDiagnostic faultOf(Operation *op, bool isSure) {
-  if (isSure)
-    return channelError(op);
-  InFlightDiagnostic remark = op->emitRemark("with numbers that the check of channels guessed, ");
-  remark << op->getName() << " ";
-  return remark;
-}
-
-void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
+void report(const ChannelRun::Fault &fault, uint32_t ring) {
   using Fault = ChannelRun::Fault;
   auto isByHand = [](const Event &event) {
     auto barriers = dyn_cast_if_present<cta::MbarriersOp>(
@@ -48,7 +40,7 @@ void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure) {
     return at.position < 0 || int32_t(fault.round) < 0 ? std::string()
                                                        : " (use " + std::to_string(number) + ")";
   };
-  InFlightDiagnostic error = faultOf(operationOf(at), isSure);
+  InFlightDiagnostic error = channelError(operationOf(at));
   const char *other = "here";
   switch (fault.kind) {
   case Fault::Deadlock:

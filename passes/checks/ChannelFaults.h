@@ -2,7 +2,6 @@
 #ifndef SECTILE_PASSES_CHECKS_CHANNELFAULTS_H
 #define SECTILE_PASSES_CHECKS_CHANNELFAULTS_H
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
 #include "passes/checks/ChannelRun.h"
 
@@ -11,12 +10,9 @@ namespace sectile {
 /// The operation that an event is of: its tag.
 mlir::Operation *operationOf(const ChannelRun::Event &event);
 
-/// An error about an operation; a remark where it is not sure that there is such a launch.
-mlir::InFlightDiagnostic faultOf(mlir::Operation *op, bool isSure);
-
 /// Reports a fault at its operation. `ring`: how many positions the cells of its event are one
 /// of.
-void report(const ChannelRun::Fault &fault, uint32_t ring, bool isSure);
+void report(const ChannelRun::Fault &fault, uint32_t ring);
 
 } // namespace sectile
 

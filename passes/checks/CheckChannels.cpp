@@ -2,16 +2,18 @@
 // iterations until the state repeats.
 //
 // The kernel's scalars are computed with numbers, so that slots, parities, conditions of copies and
-// trip counts are those of one launch. Which launch that is follows from the trip counts: what a
-// loop's bound is computed from is chosen so that the loop does as many iterations as the run asks
-// for. What remains unknown is a condition that no number was chosen for: it is false in one run,
-// true in another, and changes from one time to the next in a third.
+// trip counts are those of one launch. What the launch leaves open is chosen: the bounds of a loop,
+// so that it does as many iterations as the run asks for, and conditions, which are false in one
+// run, true in another, and change from one time to the next in a third. Bounds come first, as what
+// is copied ahead of a loop follows from them.
 //
-// Sometimes a number has to be guessed, as what computes it has no inverse, or is computed twice.
-// There may be no such launch. A fault that is found then is only a remark, unless the user has
-// made the channels.
-//
-// What partitions load in loops of their own they all load: the same number for each address.
+// There need not be a launch of all these numbers, as bounds and conditions are chosen one by one.
+// A fault is one all the same: passes make channels without a look at what a loop's bounds are
+// computed from, and rely on three things, which hold here as well.
+// - Whoever computes the same comes to the same: checks/LaunchNumbers.h.
+// - What passes compute from a loop's bounds is computed with those that were chosen: whether there
+//   is an iteration, or another one, and where the last one is, which delay-dots does by itself.
+// - What they left out follows from what a value can be, and nothing else is chosen for it.
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
@@ -57,9 +59,9 @@ struct Cells {
 class Programs {
 public:
   Programs(func::FuncOp kernel, const Target &target)
-      : kernel(kernel), target(target), numbers(kernel), blockCount(clusterOf(kernel)) {
+      : kernel(kernel), target(target), partitionCount(countPartitions(kernel)),
+        numbers(kernel, partitionCount > 1), blockCount(clusterOf(kernel)) {
     const auto added = kernel.getBody().getOps<cta::PartitionOp>();
-    partitionCount = 1 + std::distance(added.begin(), added.end());
     partitions.resize(blockCount * partitionCount);
     for (auto [i, each] : llvm::enumerate(partitions)) {
       each.block = i / partitionCount;
@@ -77,9 +79,6 @@ public:
     firstTurn = namedWarps.size();
     namedWarps.append({1, 1});
     placeCells();
-    numbers.reach = 2 * depth + 1;
-    if (partitionCount > 1)
-      numbers.findMemory();
     kernel.getBody().walk([&](Operation *op) {
       SmallVector<Template, 3> found = templatesOf(op);
       if (found.empty())
@@ -121,9 +120,6 @@ public:
     return found == cells.end() ? 1 : found->second.size();
   }
 
-  /// Whether a fault of the last run is one: it was a launch that there can be.
-  bool areNumbersSure() const { return numbers.areSure(); }
-
   /// What each block of a cluster does when the first loop whose number of iterations is open does
   /// `trips` of them, and `pattern` says how open conditions come out: none, all, every other time.
   /// Fails where a slot or a parity cannot be told, with the reason as `unknown`.
@@ -138,19 +134,22 @@ public:
     nextPartition = 1;
     hasParted = partitionCount == 1;
     openLoops = openConditions = iterations = 0;
+    isValid = true;
     iteration = tripsHere = 0;
     mostTrips = 0;
     if (failed(visit(kernel.getBody().front())))
       return failure();
     return ArrayRef<ChannelRun::Partition>(partitions);
   }
-  std::function<InFlightDiagnostic(bool isSure)> unknown;
+  std::function<void()> unknown;
+  /// Whether the last run was of a launch that the language allows: steps are positive.
+  bool isValid = true;
   /// What the last run came upon: loops and conditions that it had to choose for, and iterations.
   unsigned openLoops = 0, openConditions = 0, iterations = 0;
   /// How many iterations the first of these loops did.
   unsigned mostTrips = 0;
   /// How many the next one after it will do, modulo what two turns of the rings and more take.
-  unsigned furtherTrips = 0;
+  unsigned furtherTrips = 1;
   /// Whether the loops after it have done all numbers of iterations.
   bool areLoopsVaried() const { return openLoops < 2 || furtherTrips >= numbersOfTrips(); }
   /// Whether the last run was given up.
@@ -169,18 +168,22 @@ private:
   };
   struct Step {
     Operation *op;
-    bool isComputed;
-    unsigned result;
-    SmallVector<unsigned, 3> operands;
     ArrayRef<Template> events;
+    unsigned loopsBefore; ///< of those of the block
   };
   struct Steps {
     std::vector<Step> steps;
-    SmallVector<unsigned> made; ///< values of the block
-    SmallVector<scf::ForOp, 2> loops;
+    SmallVector<unsigned> made;    ///< values of the block
+    SmallVector<scf::ForOp> loops; ///< in it and in its regions
   };
 
-  unsigned numbersOfTrips() const { return 3 * depth + 1; }
+  static uint32_t countPartitions(func::FuncOp kernel) {
+    const auto added = kernel.getBody().getOps<cta::PartitionOp>();
+    return 1 + std::distance(added.begin(), added.end());
+  }
+
+  /// Neither even nor a multiple of three: two, three or four loops in turn get all of them.
+  unsigned numbersOfTrips() const { return (3 * depth + 1) | 1; }
 
   void placeCells() {
     std::map<int64_t, uint32_t> bounds;
@@ -412,12 +415,8 @@ private:
     if (!numbers.add(value))
       return;
     Operation *op = value.getDefiningOp();
-    if (isScalarArithmetic(op)) {
+    if (numbers.isExpression(op)) {
       llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
-      return;
-    }
-    if (numbers.isOfMemory(op)) {
-      llvm::for_each(numbers.stepsTo(op), [&](Value step) { need(step); });
       return;
     }
     auto argument = dyn_cast<BlockArgument>(value);
@@ -448,21 +447,6 @@ private:
     }
   }
 
-  static bool isMadeAround(Region &region, scf::ForOp loop) {
-    return llvm::none_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()},
-                         [&](Value bound) { return region.isAncestor(bound.getParentRegion()); });
-  }
-  /// The number of the partition that a loop is in.
-  uint32_t partitionOf(scf::ForOp loop) {
-    uint32_t number = 0;
-    for (auto parted : kernel.getBody().getOps<cta::PartitionOp>()) {
-      ++number;
-      if (parted->isAncestor(loop))
-        return number;
-    }
-    return 0;
-  }
-
   void makeSteps(Block &block) {
     Steps own;
     for (Operation &op : block) {
@@ -470,31 +454,17 @@ private:
         if (numbers.has(result))
           own.made.push_back(numbers.indexOf(result));
       auto events = templates.find(&op);
-      if (controls.contains(&op) || events != templates.end()) {
-        own.steps.push_back({&op, false, 0, {}, {}});
-        if (events != templates.end())
-          own.steps.back().events = events->second;
-        if (auto loop = dyn_cast<scf::ForOp>(op); loop && controls.contains(loop)) {
-          own.loops.push_back(loop);
-          // What is loaded here settles their bounds as well.
-          for (auto inner : loop.getBody()->getOps<scf::ForOp>())
-            if (controls.contains(inner) && isMadeAround(loop.getRegion(), inner) &&
-                numbers.readsMemory(inner.getUpperBound(), /*carry=*/false))
-              own.loops.push_back(inner);
-        }
-        // How often a partition fills a channel and how often others read it follows from the same
-        // values: those that are the least for one of them are tried, too.
-        if (auto parted = dyn_cast<cta::PartitionOp>(op))
-          for (auto loop : parted.getBody().getOps<scf::ForOp>())
-            if (controls.contains(loop) && isMadeAround(parted.getBody(), loop))
-              own.loops.push_back(loop);
-      } else if (isScalarArithmetic(&op) && numbers.has(op.getResult(0))) {
-        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
-        for (Value operand : op.getOperands())
-          own.steps.back().operands.push_back(numbers.indexOf(operand));
-      } else if (numbers.isOfMemory(&op) && numbers.has(op.getResult(0))) {
-        own.steps.push_back({&op, true, numbers.indexOf(op.getResult(0)), {}, {}});
-      }
+      if (!controls.contains(&op) && events == templates.end())
+        continue;
+      own.steps.push_back({&op, {}, unsigned(own.loops.size())});
+      if (events != templates.end())
+        own.steps.back().events = events->second;
+      // Partitions choose for their loops themselves.
+      if (!isa<cta::PartitionOp>(op))
+        op.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
+          if (controls.contains(loop))
+            own.loops.push_back(loop);
+        });
     }
     for (const Step &step : own.steps)
       if (controls.contains(step.op))
@@ -504,89 +474,64 @@ private:
     blocks[&block] = std::move(own);
   }
 
-  /// How a condition comes out. What it is combined from comes out first, so that a condition and
-  /// its negation stay that.
   bool decide(Value condition) {
     if (Number known = numbers.of(condition))
       return *known;
-    if (Operation *op = condition.getDefiningOp();
-        isa_and_present<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
-      for (Value operand : op->getOperands())
-        decide(operand);
-      return numbers.of(condition).value_or(0);
-    }
-    const unsigned time = openConditions++;
-    const bool comesOut = pattern == 2 ? time % 2 : pattern;
-    // Partitions have the same condition each for itself.
-    if (partitionCount > 1) {
-      numbers.choose(condition, comesOut ? -1 : 0);
-      if (Number chosen = numbers.of(condition))
-        return *chosen;
-      numbers.guess();
-    }
-    numbers.set(condition, comesOut ? -1 : 0);
-    return comesOut;
+    for (scf::ForOp loop : ahead)
+      chooseBounds(loop);
+    return numbers.decide(condition, [&] {
+      const unsigned time = openConditions++;
+      return pattern == 2 ? time % 2 == 0 : pattern != 0;
+    });
   }
 
-  /// How many iterations a loop does that leaves it open.
+  /// How many iterations a loop does that leaves it open. Of those after the first one in three
+  /// does none, in each run another one.
   int64_t chooseTrips(Operation *loop) {
-    if (openLoops++ == 0) {
+    const unsigned before = openLoops++;
+    if (before == 0) {
       marked[partition] = loop;
       return wanted;
     }
+    if ((wanted + before) % 3 == 2)
+      return 0;
     return furtherTrips++ % numbersOfTrips();
   }
 
+  /// Chooses the bounds of a loop that are open; not yet where they follow from what was not run.
   void chooseBounds(scf::ForOp loop) {
-    if (numbers.tripsOf(loop))
+    const Value lower = loop.getLowerBound(), upper = loop.getUpperBound(), step = loop.getStep();
+    if (llvm::any_of(ValueRange{lower, upper, step},
+                     [&](Value bound) { return !numbers.scalarOf(bound); }))
       return;
-    numbers.choose(loop.getLowerBound(), 0);
-    numbers.choose(loop.getStep(), 1);
-    for (auto [bound, number] : {std::pair(loop.getLowerBound(), 0), std::pair(loop.getStep(), 1)})
-      if (!numbers.of(bound))
-        numbers.fix(bound, number);
-    const Number lower = numbers.of(loop.getLowerBound()), step = numbers.of(loop.getStep());
-    const int64_t trips = chooseTrips(loop), upper = *lower + trips * *step;
-    numbers.choose(loop.getUpperBound(), upper);
-    if (const Number now = numbers.tripsOf(loop); now && (trips == 0 || *now))
+    if (!numbers.of(step)) {
+      // Not the same for all: loops whose steps differ are told apart.
+      numbers.choose(step, 1 + openLoops % 2);
+      if (*numbers.of(step) <= 0)
+        numbers.fix(step, 1);
+    }
+    if (*numbers.of(step) <= 0 || numbers.tripsOf(loop))
       return;
-    // Who else computes it from memory has to come to the same.
-    if (numbers.readsMemory(loop.getUpperBound(), /*carry=*/true))
-      return;
-    // Something else that it is computed from is in the way. Conditions may have been folded for
-    // what it can never be.
-    numbers.fix(loop.getUpperBound(), upper);
+    const int64_t trips = chooseTrips(loop), distance = trips * *numbers.of(step);
+    const bool upperIsOpen = !numbers.of(upper);
+    if (upperIsOpen)
+      numbers.choose(lower, 0);
+    const Value last = upperIsOpen ? upper : lower;
+    const int64_t number =
+        upperIsOpen ? *numbers.of(lower) + distance : *numbers.of(upper) - distance;
+    numbers.choose(last, number);
+    // Something that it is computed from was in the way.
+    if (trips != 0 && numbers.tripsOf(loop) == 0)
+      numbers.fix(last, number);
   }
 
   LogicalResult visit(Block &block) {
     const Steps &own = blocks.find(&block)->second;
     numbers.forget(own.made);
-    // Before anything in the block is computed: what is copied ahead of a loop knows its bounds.
-    for (scf::ForOp loop : own.loops) {
-      const uint32_t here = std::exchange(partition, partitionOf(loop));
-      chooseBounds(loop);
-      partition = here;
-    }
-    SmallVector<Number, 3> operands;
     for (const Step &step : own.steps) {
-      if (step.isComputed) {
-        if (numbers.isFixed(step.result))
-          continue;
-        if (numbers.isOfMemory(step.op)) {
-          if (const Value loaded = step.op->getResult(0); !numbers.of(loaded))
-            numbers.choose(loaded, furtherTrips++ % numbersOfTrips());
-          continue;
-        }
-        operands.clear();
-        for (unsigned operand : step.operands)
-          operands.push_back(numbers.at(operand));
-        // What was chosen stays.
-        if (Number number = evaluate(step.op, operands))
-          numbers.setAt(step.result, number);
-        continue;
-      }
-      if (isCutShort())
+      if (isCutShort() || !isValid)
         return success();
+      ahead = ArrayRef(own.loops).drop_front(step.loopsBefore);
       LogicalResult done = emit(step.events);
       if (auto loop = dyn_cast<scf::ForOp>(step.op))
         done = visit(loop);
@@ -615,57 +560,43 @@ private:
   }
 
   LogicalResult visit(scf::ForOp loop) {
-    // What stands ahead of the loop did not know its bounds either. Steps are positive.
-    if (!numbers.tripsOf(loop)) {
-      chooseBounds(loop);
-      numbers.guess();
-    } else if (*numbers.of(loop.getStep()) < 0) {
-      numbers.guess();
+    chooseBounds(loop);
+    const int64_t step = *numbers.of(loop.getStep());
+    if (step <= 0) {
+      isValid = false;
+      return success();
     }
-    const Number known = numbers.tripsOf(loop);
-    const int64_t trips = known ? *known : chooseTrips(loop);
+    const int64_t lower = *numbers.of(loop.getLowerBound()), trips = *numbers.tripsOf(loop);
     // The first loop of each partition does what was chosen for the first of all.
     if (openLoops && !marked[partition])
       marked[partition] = loop;
     const auto around = std::pair(iteration, tripsHere);
     const unsigned bits = bitsOfScalar(loop.getInductionVar().getType());
-    // Where loops in this one begin is the same for all partitions, also at first.
-    for (auto [argument, init] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs()))
-      if (partitionCount > 1 && llvm::any_of(argument.getUsers(), [&](Operation *user) {
-            auto inner = dyn_cast<scf::ForOp>(user);
-            return inner && inner.getLowerBound() == argument;
-          }))
-        numbers.choose(init, 0);
     numbers.set(loop.getRegionIterArgs(), loop.getInitArgs());
     const SmallVector<Number> first = numbers.of(loop.getRegionIterArgs());
     SmallVector<Number> before;
-    // Whether all that is carried grows by the same in each period.
-    auto growsEvenly = [&] {
-      return llvm::all_of(llvm::zip_equal(loop.getRegionIterArgs(), first, before), [&](auto each) {
-        auto [value, atFirst, later] = each;
-        const Number now = numbers.of(value);
-        return !now || !atFirst || !later || *now - *later == *later - *atFirst;
-      });
-    };
-    for (int64_t i = 0; i < trips && !isCutShort(); ++i) {
-      // Of many iterations those in the middle are alike: some periods of the rings are left out.
-      // Not of few: partitions may do other numbers of iterations, and have to agree.
+    for (int64_t i = 0; i < trips && !isCutShort() && isValid; ++i) {
+      // Of many iterations those in the middle are alike: some periods of the rings are left out,
+      // in all partitions. What grows as the iterations do grows on; uses that grow unevenly stay,
+      // as nobody counts one. Not of few: partitions may do other numbers of iterations, and have
+      // to agree.
       if (i == period)
         before = numbers.of(loop.getRegionIterArgs());
-      if (i == 2 * period && trips > i + mostInFull && growsEvenly())
+      if (i == 2 * period && trips > i + mostInFull)
         if (const int64_t periods = (trips - i - depth) / period; periods > 0) {
-          for (auto [value, from] : llvm::zip_equal(loop.getRegionIterArgs(), before))
-            if (Number now = numbers.of(value); now && from)
-              numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *from),
-                                              bitsOfScalar(value.getType())));
+          for (auto [value, from, later] :
+               llvm::zip_equal(loop.getRegionIterArgs(), first, before)) {
+            const Number now = numbers.of(value);
+            if (!now || !from || !later || *now - *later != *later - *from ||
+                (*now - *later) % period != 0)
+              continue;
+            numbers.set(value, signExtended(uint64_t(*now) + uint64_t(periods) * (*now - *later),
+                                            bitsOfScalar(value.getType())));
+          }
           i += periods * period;
         }
-      Number induction;
-      if (known)
-        induction = signExtended(uint64_t(*numbers.of(loop.getLowerBound())) +
-                                     uint64_t(i) * uint64_t(*numbers.of(loop.getStep())),
-                                 bits);
-      numbers.set(loop.getInductionVar(), induction);
+      numbers.set(loop.getInductionVar(),
+                  signExtended(uint64_t(lower) + uint64_t(i) * uint64_t(step), bits));
       if (failed(iterate(loop, *loop.getBody(), i, trips)))
         return failure();
       numbers.set(loop.getRegionIterArgs(), loop.getYieldedValues());
@@ -682,13 +613,13 @@ private:
     for (int64_t i = 0;; ++i) {
       if (failed(visit(*loop.getBeforeBody())))
         return failure();
-      Number again = numbers.of(loop.getConditionOp().getCondition());
-      if (!again) {
+      const Value again = loop.getConditionOp().getCondition();
+      if (!numbers.of(again)) {
         if (!trips)
           trips = chooseTrips(loop);
-        again = i < *trips;
+        numbers.choose(again, i < *trips ? -1 : 0);
       }
-      if (!*again || isCutShort())
+      if (!*numbers.of(again) || isCutShort() || !isValid)
         break;
       numbers.set(loop.getAfterArguments(), loop.getConditionOp().getArgs());
       if (failed(iterate(loop, *loop.getAfterBody(), i, trips.value_or(0))))
@@ -723,15 +654,14 @@ private:
     const Number number = numbers.of(value);
     if (number && *number >= 0 && *number < count)
       return *number;
-    unknown = [=, iteration = iteration, tripsHere = tripsHere](bool isSure) {
-      InFlightDiagnostic said = faultOf(op, isSure);
-      said << "has " << what;
+    unknown = [=, iteration = iteration, tripsHere = tripsHere] {
+      InFlightDiagnostic error = channelError(op);
+      error << "has " << what;
       if (!number)
-        said << " that is not known when it is compiled";
+        error << " that is not known when it is compiled";
       else
-        said << " " << *number << " of " << count << " in iteration " << iteration << " of "
-             << tripsHere;
-      return said;
+        error << " " << *number << " of " << count << " in iteration " << iteration << " of "
+              << tripsHere;
     };
     return failure();
   }
@@ -812,6 +742,7 @@ private:
 
   func::FuncOp kernel;
   const Target &target;
+  const uint32_t partitionCount;
   DenseMap<Operation *, SmallVector<Template, 3>> templates;
   DenseSet<Operation *> controls;
   LaunchNumbers numbers;
@@ -823,7 +754,7 @@ private:
   int64_t period = 2;               ///< of slots and parities, in uses
   SmallVector<uint32_t> namedWarps; ///< that come to each named barrier
   uint32_t firstTurn = 0;           ///< of these
-  uint32_t blockCount, partitionCount;
+  uint32_t blockCount;
   /// By the block in its cluster, then by the partition, of which the first is what is in none.
   std::vector<ChannelRun::Partition> partitions; ///< their programs: of a run
 
@@ -832,6 +763,7 @@ private:
   /// The first loop with an open number of iterations, by the partition.
   SmallVector<Operation *, 2> marked;
   uint32_t partition = 0, nextPartition = 1; ///< that is visited
+  ArrayRef<scf::ForOp> ahead;                ///< loops of the block, from what is visited on
   bool hasParted = true;                     ///< whether it is after all that partitions share
   uint32_t iteration = 0, tripsHere = 0;
 };
@@ -860,35 +792,27 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
   static LogicalResult check(func::FuncOp kernel, const Target &target) {
     Programs programs(kernel, target);
     ChannelRun machine(programs.numCells(), programs.arrivals(), programs.namedBarriers());
-    const bool byHand = hasChannelsByHand(kernel);
-    bool isDoubted = false; // a remark has said so
     bool conditionsAreOpen = false;
     for (unsigned pattern = 0; pattern == 0 || (conditionsAreOpen && pattern < 3); ++pattern) {
       unsigned iterations = 0;
-      programs.furtherTrips = 0;
+      programs.furtherTrips = 1;
       for (unsigned trips = 0; iterations <= mostIterations; ++trips) {
         FailureOr<ArrayRef<ChannelRun::Partition>> blocks = programs.run(trips, pattern);
         if (programs.isCutShort())
           break;
-        std::optional<ChannelRun::Fault> fault;
-        if (succeeded(blocks))
-          fault = machine.run(*blocks);
-        if (failed(blocks) || fault) {
-          const bool isSure = byHand || programs.areNumbersSure();
-          if (isSure || !std::exchange(isDoubted, true)) {
-            if (fault)
-              report(*fault, programs.ringOf(fault->at), isSure);
-            else
-              programs.unknown(isSure);
-          }
-          if (isSure)
-            return failure();
+        if (failed(blocks)) {
+          programs.unknown();
+          return failure();
         }
+        if (programs.isValid)
+          if (std::optional<ChannelRun::Fault> fault = machine.run(*blocks)) {
+            report(*fault, programs.ringOf(fault->at));
+            return failure();
+          }
         conditionsAreOpen |= programs.openConditions != 0;
         iterations += programs.iterations + 1;
         // The last iterations of a loop, in which nothing is copied ahead, are others.
-        const bool repeats = programs.mostTrips < trips ||
-                             (succeeded(blocks) && machine.repeats(programs.deepest()));
+        const bool repeats = programs.mostTrips < trips || machine.repeats(programs.deepest());
         if (!programs.openLoops || (repeats && programs.areLoopsVaried()))
           break;
       }

@@ -1,9 +1,7 @@
-// Evaluates scalars for one hypothetical launch, and solves backwards: picks operand values for
-// which an expression gets a wanted value.
+// Evaluates scalars for one run, and chooses what the launch leaves open.
 #include "passes/checks/LaunchNumbers.h"
 #include "ir/cta/Cta.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "llvm/ADT/SetVector.h"
+#include "passes/analysis/Blocks.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
 
@@ -11,121 +9,117 @@ using namespace mlir;
 
 namespace sectile {
 
-static constexpr unsigned deepestExpression = 12;
+static bool isScalar(Type type) { return type.isIntOrIndexOrFloat() || isa<tile::PtrType>(type); }
 
-LaunchNumbers::LaunchNumbers(func::FuncOp kernel) : kernel(kernel) {
-  auto partitions = kernel.getBody().getOps<cta::PartitionOp>();
-  if (!partitions.empty())
-    parted = *partitions.begin();
-}
-
-/// Whether no other partition computes the same for itself: what was computed before all
-/// partitions, and what can be done only once.
-bool LaunchNumbers::isMadeOnce(Value value) const {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return !parted || value.getParentBlock() == parted->getBlock();
-  if (op->getNumRegions() == 0 && !isMemoryEffectFree(op) && !isLoad(op))
-    return true;
-  return !parted || (op->getBlock() == parted->getBlock() && op->isBeforeInBlock(parted));
-}
-
-/// Whether a launch can give a value this number.
-static bool canBe(Value value, int64_t number) {
-  const unsigned bits = bitsOfScalar(value.getType());
-  if (isa_and_present<tile::ProgramIdOp, tile::NumProgramsOp>(value.getDefiningOp()))
-    return llvm::isUIntN(bits - 1, number);
-  return llvm::isUIntN(bits, number) || llvm::isIntN(bits, number);
-}
-
-void LaunchNumbers::findMemory() {
-  AddressAnalysis addresses(kernel);
-  kernel.walk([&](tile::LoadOp load) {
-    std::optional<ScalarPlace> place = scalarPlaceOf(load);
-    if (place && !(load->getParentOp() == kernel && isMadeOnce(load.getResult())) &&
-        !isVolatileLoad(load) && !addresses.mayBeWritten(load))
-      places[load] = std::move(*place);
-  });
-}
-
-bool LaunchNumbers::readsMemory(Value value, bool carry) const {
-  if (places.empty())
-    return false;
-  llvm::SetVector<Value> sources;
-  sources.insert(value);
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const Value source = sources[i];
-    Operation *op = source.getDefiningOp();
-    if (isOfMemory(op))
-      return true;
-    if (isScalarArithmetic(op))
-      sources.insert_range(op->getOperands());
-    auto argument = dyn_cast<BlockArgument>(source);
-    auto loop = dyn_cast_if_present<scf::ForOp>(argument ? argument.getOwner()->getParentOp() : op);
-    if (!loop || !carry || source == loop.getInductionVar())
-      continue;
-    const unsigned number =
-        argument ? argument.getArgNumber() - 1 : cast<OpResult>(source).getResultNumber();
-    sources.insert(loop.getInitArgs()[number]);
-    sources.insert(loop.getYieldedValues()[number]);
-  }
-  return false;
+LaunchNumbers::LaunchNumbers(func::FuncOp kernel, bool isParted) : kernel(kernel) {
+  if (isParted)
+    addresses.emplace(kernel);
 }
 
 bool LaunchNumbers::add(Value value) {
-  return value && value.getType().isIntOrIndex() &&
-         indices.try_emplace(value, indices.size()).second;
+  if (!value || !isScalar(value.getType()) || !indices.try_emplace(value, indices.size()).second)
+    return false;
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumRegions() != 0 || op->getNumResults() != 1 ||
+      !llvm::all_of(op->getOperandTypes(), isScalar))
+    return true;
+  // What memory holds is the same to all where the kernel never changes it.
+  const bool isSame = isLoad(op) ? addresses && !isVolatileLoad(op) && !addresses->mayBeWritten(op)
+                                 : isMemoryEffectFree(op);
+  if (!isSame)
+    return true;
+  using Equivalence = OperationEquivalence;
+  auto same = llvm::find_if(different, [&](Operation *other) {
+    return Equivalence::isEquivalentTo(op, other, Equivalence::ignoreValueEquivalence, nullptr,
+                                       Equivalence::IgnoreLocations |
+                                           Equivalence::IgnoreDiscardableAttrs);
+  });
+  if (same == different.end())
+    same = different.insert(same, op);
+  kinds[op] = *same;
+  return true;
 }
 
 void LaunchNumbers::begin() {
-  numbers.assign(indices.size(), std::nullopt);
-  fixed.assign(indices.size(), false);
-  openSince.assign(indices.size(), 0);
-  memory.clear();
+  scalars.assign(indices.size(), std::nullopt);
+  expressions.clear();
+  numbered.clear();
   choices = 1;
-  sure = true;
 }
 
 void LaunchNumbers::forget(ArrayRef<unsigned> values) {
-  for (unsigned value : values) {
-    numbers[value].reset();
-    fixed[value] = false;
-  }
-  ++choices;
+  for (unsigned value : values)
+    scalars[value].reset();
 }
 
-Number LaunchNumbers::of(Value value) {
+std::optional<Scalar> LaunchNumbers::scalarOf(Value value) {
   auto known = indices.find(value);
   if (known == indices.end())
     return std::nullopt;
-  const unsigned index = known->second;
+  std::optional<Scalar> &scalar = scalars[known->second];
+  if (scalar)
+    return scalar;
   Operation *op = value.getDefiningOp();
-  if (!numbers[index] && isOfMemory(op))
-    if (auto found = memory.find(addressOf(op)); found != memory.end())
-      numbers[index] = found->second;
-  if (numbers[index] || openSince[index] == choices || !isScalarArithmetic(op))
-    return numbers[index];
-  SmallVector<Number, 3> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(of(operand));
-  numbers[index] = evaluate(op, operands);
-  openSince[index] = choices;
-  return numbers[index];
+  if (op ? isa<scf::ForOp, scf::WhileOp, scf::IfOp>(op)
+         : value.getParentRegion() != &kernel.getBody())
+    return std::nullopt;
+  SmallVector<Scalar, 3> operands;
+  auto place = numbered.end();
+  if (isExpression(op)) {
+    SmallVector<Number, 3> numbers;
+    for (Value operand : op->getOperands()) {
+      std::optional<Scalar> known = scalarOf(operand);
+      if (!known)
+        return std::nullopt;
+      operands.push_back(*known);
+      numbers.push_back(known->isOpen ? std::nullopt : Number(known->number));
+    }
+    if (isScalarArithmetic(op))
+      if (Number number = evaluate(op, numbers))
+        return scalar = Scalar{false, *number};
+    bool isNew;
+    std::tie(place, isNew) = numbered.try_emplace({kinds[op], operands}, expressions.size());
+    if (!isNew)
+      return scalar = Scalar{true, place->second};
+  }
+  expressions.push_back({value, std::move(operands)});
+  return scalar = Scalar{true, int64_t(expressions.size()) - 1};
+}
+
+Number LaunchNumbers::of(Scalar scalar) {
+  if (!scalar.isOpen)
+    return scalar.number;
+  Expression &expression = expressions[scalar.number];
+  Operation *op = expression.value.getDefiningOp();
+  if (!expression.number && expression.openSince != choices && isScalarArithmetic(op)) {
+    SmallVector<Number, 3> numbers;
+    for (Scalar operand : expression.operands)
+      numbers.push_back(of(operand));
+    expression.number = evaluate(op, numbers);
+    expression.openSince = choices;
+  }
+  return expression.number;
+}
+
+Number LaunchNumbers::of(Value value) {
+  std::optional<Scalar> scalar = scalarOf(value);
+  return scalar ? of(*scalar) : std::nullopt;
 }
 
 SmallVector<Number> LaunchNumbers::of(ValueRange values) {
   return llvm::map_to_vector(values, [&](Value value) { return of(value); });
 }
 
-void LaunchNumbers::set(Value value, Number number) {
+void LaunchNumbers::set(Value value, int64_t number) {
   if (auto known = indices.find(value); known != indices.end())
-    numbers[known->second] = number;
-  ++choices;
+    scalars[known->second] = Scalar{false, number};
 }
 
 void LaunchNumbers::set(ValueRange values, ValueRange from) {
-  for (auto [value, number] : llvm::zip_equal(values, of(from)))
-    set(value, number);
+  const auto now = llvm::map_to_vector(from, [&](Value value) { return scalarOf(value); });
+  for (auto [value, scalar] : llvm::zip_equal(values, now))
+    if (auto known = indices.find(value); known != indices.end())
+      scalars[known->second] = scalar;
 }
 
 Number LaunchNumbers::tripsOf(scf::ForOp loop) {
@@ -142,138 +136,127 @@ Number LaunchNumbers::tripsOf(scf::ForOp loop) {
   return int64_t(std::min((distance - 1) / zeroExtended(*step, bits), most)) + 1;
 }
 
-/// Where a load reads: an argument, and how many elements from it.
-std::pair<void *, int64_t> LaunchNumbers::addressOf(Operation *load) {
-  const ScalarPlace &place = places.find(load)->second;
-  int64_t element = 0;
-  for (Value step : place.steps) {
-    choose(step, 0);
-    element += of(step).value_or(0);
-  }
-  return {place.argument.getAsOpaquePointer(), element};
+void LaunchNumbers::set(Expression &expression, int64_t number) {
+  ++choices;
+  expression.isChosen = true;
+  const unsigned bits = bitsOfScalar(expression.value.getType());
+  expression.number = signExtended(number, bits);
+  if (bits == 1)
+    return;
+  // Passes may have left out what none of the numbers needs that the value can be.
+  if (!contiguity)
+    contiguity.emplace(kernel);
+  const Interval known = (*contiguity)[expression.value].place;
+  expression.number =
+      int64_t(std::clamp<Interval::Number>(*expression.number, known.low, known.high));
 }
 
-void LaunchNumbers::choose(Value value, int64_t number, unsigned nesting) {
-  if (of(value) || nesting == deepestExpression)
+void LaunchNumbers::fix(Value value, int64_t number) {
+  std::optional<Scalar> scalar = scalarOf(value);
+  if (!scalar || !scalar->isOpen)
     return;
-  Operation *op = value.getDefiningOp();
-  if (isOfMemory(op)) {
-    memory[addressOf(op)] = number;
-    return set(value, number);
-  }
-  if (!isScalarArithmetic(op)) {
-    // What a loop gives follows from where it begins.
-    auto argument = dyn_cast<BlockArgument>(value);
-    auto loop = dyn_cast_if_present<scf::ForOp>(argument ? argument.getOwner()->getParentOp() : op);
-    if (loop && value != loop.getInductionVar())
-      return choose(
-          loop.getInitArgs()[argument ? argument.getArgNumber() - loop.getNumInductionVars()
-                                      : cast<OpResult>(value).getResultNumber()],
-          number, nesting + 1);
-    sure &= isMadeOnce(value) && canBe(value, number);
-    return set(value, signExtended(number, bitsOfScalar(value.getType())));
-  }
-  auto isOpen = [&](unsigned i) { return !of(op->getOperand(i)); };
+  for (Expression &expression : expressions)
+    if (!expression.isChosen) {
+      expression.number.reset();
+      expression.openSince = 0;
+    }
+  set(expressions[scalar->number], number);
+}
+
+void LaunchNumbers::choose(Value value, int64_t number) {
+  if (std::optional<Scalar> scalar = scalarOf(value))
+    choose(*scalar, number);
+}
+
+void LaunchNumbers::choose(Scalar scalar, int64_t number) {
+  if (of(scalar))
+    return;
+  Expression &expression = expressions[scalar.number];
+  Operation *op = expression.value.getDefiningOp();
+  if (isScalarArithmetic(op))
+    chooseOperands(op, expression.operands, number);
+  if (!of(scalar))
+    set(expression, number);
+}
+
+void LaunchNumbers::chooseOperands(Operation *op, ArrayRef<Scalar> operands, int64_t number) {
   auto operand = [&](unsigned i, int64_t otherwise) {
-    choose(op->getOperand(i), otherwise, nesting + 1);
-    return of(op->getOperand(i)).value_or(otherwise);
+    choose(operands[i], otherwise);
+    return *of(operands[i]);
   };
+  // Of two operands the one that is chosen last, and one that says what the other is.
+  auto last = [&] { return of(operands[0]) ? 1u : 0u; };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](arith::AddIOp) {
-        const unsigned last = isOpen(0) ? 0 : 1;
-        operand(last, number - operand(1 - last, 0));
+        const unsigned i = last();
+        operand(i, number - operand(1 - i, 0));
       })
       .Case([&](arith::SubIOp) {
-        if (isOpen(0))
+        if (last() == 0)
           operand(0, number + operand(1, 0));
         else
           operand(1, operand(0, 0) - number);
       })
       .Case([&](arith::MulIOp) {
-        const unsigned last = isOpen(0) ? 0 : 1;
-        const int64_t factor = operand(1 - last, 1);
-        operand(last, factor ? number / factor : 0);
+        const unsigned i = last();
+        const int64_t factor = operand(1 - i, 1);
+        operand(i, factor ? number / factor : 0);
       })
       .Case<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-            arith::FloorDivSIOp>([&](auto) { operand(0, number * operand(1, 1)); })
-      .Case<arith::ShRUIOp, arith::ShRSIOp>(
-          [&](auto) { operand(0, number << (operand(1, 0) & 31)); })
-      .Case<arith::MinSIOp, arith::MinUIOp>([&](auto) {
-        // What bounds a number of memory is no reason for the next ones to be small.
-        auto reads = [&](unsigned i) { return readsMemory(op->getOperand(i), /*carry=*/false); };
-        constexpr int64_t most = 1 << 28;
-        for (unsigned i : {0, 1})
-          operand(i, reads(1 - i) && !reads(i) ? std::max(number, most) : number);
+            arith::FloorDivSIOp>([&](auto) {
+        if (last() == 0)
+          operand(0, number * operand(1, 1));
       })
-      .Case<arith::MaxSIOp, arith::MaxUIOp>([&](auto) {
-        operand(0, number);
-        operand(1, number);
+      .Case<arith::ShRUIOp, arith::ShRSIOp>([&](auto) {
+        if (last() == 0)
+          operand(0, number << (operand(1, 0) & 31));
+      })
+      // Where both are open nothing is said of either: what bounds one number is no reason for the
+      // next ones to be small.
+      .Case<arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>([&](auto) {
+        const unsigned i = last();
+        if (of(operands[1 - i]))
+          operand(i, number);
       })
       .Case([&](arith::SelectOp) {
-        operand(1, number);
-        operand(2, number);
-        operand(0, -1);
+        const Number first = of(operands[1]), second = of(operands[2]);
+        if (first || second)
+          operand(0, (first ? first == number : second != number) ? -1 : 0);
+        if (const Number isFirst = of(operands[0]))
+          operand(*isFirst ? 1 : 2, number);
       })
-      .Case([&](arith::CmpIOp compare) { chooseComparison(compare, number != 0, nesting); })
-      .Case<arith::AndIOp, arith::OrIOp>([&](auto) {
-        operand(0, number);
-        operand(1, number);
+      .Case([&](arith::CmpIOp op) {
+        const unsigned i = last(), bits = bitsOfScalar(op.getLhs().getType());
+        if (const Number other = of(operands[1 - i]))
+          for (uint64_t more : {0, 1, -1}) {
+            const int64_t one = int64_t(uint64_t(*other) + more);
+            if (compare(op.getPredicate(), i == 0 ? one : *other, i == 0 ? *other : one, bits) ==
+                (number != 0)) {
+              operand(i, one);
+              break;
+            }
+          }
       })
-      .Case([&](arith::XOrIOp) {
-        const unsigned last = isOpen(0) ? 0 : 1;
-        operand(last, number ^ operand(1 - last, 0));
-      })
-      .Case([&](arith::ShLIOp) { operand(0, number >> (operand(1, 0) & 31)); })
-      .Case([&](math::CtPopOp) {
-        operand(0, (int64_t(1) << std::clamp<int64_t>(number, 0, 31)) - 1);
-      })
-      .Case<math::AbsIOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(
-          [&](auto) { operand(0, number); })
       .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
-            arith::IndexCastUIOp, arith::RemSIOp, arith::RemUIOp>(
-          [&](auto) { operand(0, number); });
+            arith::IndexCastUIOp>([&](auto) { operand(0, number); });
 }
 
-void LaunchNumbers::chooseComparison(arith::CmpIOp compare, bool holds, unsigned nesting) {
-  using Predicate = arith::CmpIPredicate;
-  const Value left = compare.getLhs(), right = compare.getRhs();
-  if (!of(left) && !of(right))
-    choose(right, reach, nesting + 1);
-  const bool leftIsOpen = !of(left);
-  const Number known = of(leftIsOpen ? right : left);
-  if (!known)
-    return;
-  int64_t more = 0; // that the right one is than the left one
-  switch (compare.getPredicate()) {
-  case Predicate::eq:
-    more = holds ? 0 : 1;
-    break;
-  case Predicate::ne:
-    more = holds ? 1 : 0;
-    break;
-  case Predicate::slt:
-  case Predicate::sle:
-  case Predicate::ult:
-  case Predicate::ule:
-    more = holds ? reach : -reach;
-    break;
-  case Predicate::sgt:
-  case Predicate::sge:
-  case Predicate::ugt:
-  case Predicate::uge:
-    more = holds ? -reach : reach;
-    break;
-  }
-  choose(leftIsOpen ? left : right, leftIsOpen ? *known - more : *known + more, nesting + 1);
+bool LaunchNumbers::decide(Value condition, llvm::function_ref<bool()> comesOut) {
+  return decide(*scalarOf(condition), comesOut);
 }
 
-void LaunchNumbers::fix(Value value, int64_t number) {
-  if (!contiguity)
-    contiguity.emplace(kernel);
-  const Interval known = (*contiguity)[value].place;
-  sure = false;
-  fixed[indexOf(value)] = true;
-  set(value, int64_t(std::clamp<Interval::Number>(number, known.low, known.high)));
+bool LaunchNumbers::decide(Scalar condition, llvm::function_ref<bool()> comesOut) {
+  if (Number number = of(condition))
+    return *number;
+  Expression &expression = expressions[condition.number];
+  Operation *op = expression.value.getDefiningOp();
+  if (isScalarArithmetic(op))
+    for (auto [value, operand] : llvm::zip_equal(op->getOperands(), expression.operands))
+      if (value.getType().isInteger(1))
+        decide(operand, comesOut);
+  if (!of(condition))
+    choose(condition, comesOut() ? -1 : 0);
+  return *of(condition);
 }
 
 } // namespace sectile

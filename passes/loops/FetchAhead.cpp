@@ -245,6 +245,7 @@ private:
       Group *group = nullptr;
       for (Group &other : groups)
         if (other.isEarly == load.isEarly && other.isDelayed == isDelayed(load) &&
+            other.loads.front()->hasOneSlot == load.hasOneSlot &&
             (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
           group = &other;
       if (!group)
@@ -265,8 +266,7 @@ private:
           group.channels = from->channels;
           break;
         }
-        auto type = cta::ChannelType::get(builder.getContext(), depth + load->outlivesIteration,
-                                          load->buffer);
+        auto type = cta::ChannelType::get(builder.getContext(), load->slots(depth), load->buffer);
         group.channels.push_back(cta::ChannelOp::create(
             builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps,
             /*by_hand=*/false));

@@ -37,7 +37,11 @@ struct FetchedLoad {
   /// Whether a dot still in flight reads the slot during the next iteration, so that the ring needs
   /// one more slot.
   bool outlivesIteration = false;
+  /// Whether its ring has one slot, where the others of its loop have more: it is read early in an
+  /// iteration, and warps of their own copy the next meanwhile.
+  bool hasOneSlot = false;
 
+  unsigned slots(unsigned depth) const { return hasOneSlot ? 1 : depth + outlivesIteration; }
   bool byEngine() const { return tensor.has_value(); }
   /// Whether the buffer has the lines of a block of more dimensions.
   bool hasLines() const { return tile != load->getResult(0); }

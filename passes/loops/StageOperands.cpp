@@ -265,7 +265,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                          : depthThatFits(loads, stages + canOverlap(loop), outermostAround(loop),
                                          /*inPartition=*/true);
       }
-      const bool byOtherWarps = ringDepth >= 2;
+      // What a loop around others reads once, and they often, need not be there an iteration ahead.
+      const bool isAround =
+                     llvm::any_of(loop.getBody()->getOperations(), llvm::IsaPred<scf::ForOp>),
+                 byOtherWarps = ringDepth >= (isAround ? 1 : 2);
+      if (!byOtherWarps)
+        llvm::erase_if(loads, [](const FetchedLoad &load) { return load.hasOneSlot; });
+      if (isAround && !byOtherWarps && producer == Producer::Copies &&
+          depthThatFits(loads, depth, getOperation()) < depth)
+        depth = 0;
       // A dot in flight reads one buffer more.
       // Rings of copies are empty when the loop is done: what only comes then may lie there.
       if (byOtherWarps) {
@@ -367,7 +375,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// Has the engine copy tiles that results of dots are combined with, too, where all else goes by
-  /// the engine and there is room for as many stages as without them.
+  /// the engine and there is room for as many stages as without them, if only for one slot of such
+  /// a tile.
   void addMasks(scf::ForOp loop, SmallVector<FetchedLoad> &loads, ArrayRef<Operation *> masks,
                 unsigned stages, const ContiguityAnalysis &contiguity, AddressAnalysis &addresses) {
     if (!llvm::all_of(loads, [&](const FetchedLoad &load) {
@@ -382,7 +391,15 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         auto block = cast<tile::LoadBlockOp>(load);
         loads.push_back(
             {load, block, *engineBuffer(block.getType(), engineTileOf(block, block).second), {}});
-        if (depthThatFits(loads, stages, outermostAround(loop), /*inPartition=*/true) == stages)
+        bool fits = false;
+        for (const bool hasOneSlot : {false, true}) {
+          loads.back().hasOneSlot = hasOneSlot;
+          fits =
+              depthThatFits(loads, stages, outermostAround(loop), /*inPartition=*/true) == stages;
+          if (fits)
+            break;
+        }
+        if (fits)
           continue;
         loads.pop_back();
         why = "there is no room for it";
@@ -647,7 +664,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   int64_t bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth) {
     int64_t bytes = 0;
     for (const FetchedLoad &load : loads)
-      bytes += (depth + load.outlivesIteration) * llvm::alignTo(load.buffer.getBytes(), 16) -
+      bytes += load.slots(depth) * llvm::alignTo(load.buffer.getBytes(), 16) -
                (staged.contains(load.tile) ? bytesOf(load.tile) : 0);
     for (auto &[root, tile] : staged)
       if (!goesOnWith(root, loads))

@@ -134,13 +134,11 @@ private:
     }
   }
 
-  /// Whether a load gives the same to all who make it. One in a loop may give something else each
-  /// time: check-channels then has to tell which number is read.
+  /// Whether a load gives the same to all who make it.
   bool canRepeat(Operation *load) {
     if (!addresses)
       addresses.emplace(kernel);
-    return !isVolatileLoad(load) && !addresses->mayBeWritten(load) &&
-           (load->getParentOp() == kernel || scalarPlaceOf(load));
+    return !isVolatileLoad(load) && !addresses->mayBeWritten(load);
   }
 
   func::FuncOp kernel;
@@ -282,8 +280,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       cta::ClusterBarrierOp::create(builder, getOperation().getLoc(), ofCluster);
   }
 
-  /// Computes once, before the partition, what no loop has a part in: check-channels then sees that
-  /// both partitions have the same value.
+  /// Computes once, before the partition, what no loop has a part in.
   static void share(cta::PartitionOp partition, const Slice &slice) {
     Block *body = partition->getBlock();
     for (Operation &op : llvm::make_early_inc_range(

@@ -7,8 +7,7 @@
 
 namespace sectile {
 
-/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in:
-/// check-channels then sees that their loops have the same bounds.
+/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in.
 void shareScalars(llvm::MutableArrayRef<cta::PartitionOp> partitions);
 
 /// Fails with an error if a partition may read what another one writes: nothing orders the two.

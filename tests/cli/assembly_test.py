@@ -21,6 +21,7 @@ KNOWN_SPILLS = {
     "scaled_matmul f8e4m3": 16,
     "scaled_matmul persistent=1 f8e4m3": 16,
     "scaled_matmul persistent=1 bias f8e4m3": 20,
+    "attention D=256,Dv=256 persistent=1 bias f16": 140,  # not the default
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 causal=true f16": 20,
@@ -226,22 +227,27 @@ PLANNED = {
         *(16, 4, 4, 4, 4, 0, 0, 0, 4, 0, 0, 0),
     ),
     "attention of width 64": (
-        ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2 overlap=0")),
+        ("attention", "--shape", "D=64,Dv=64", *tile("m=64 n=64 warps=4 stages=2 overlap=0 persistent=0")),
         *(8, 2, 2, 2, 1, 1, 0, 2, 2, 0, 0, 0),
     ),
     "attention of width 128": (
-        ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2 overlap=0")),
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=64 n=64 warps=4 stages=2 overlap=0 persistent=0")),
         *(12, 2, 2, 2, 1, 1, 0, 4, 2, 0, 0, 0),
     ),
     # One block of these fills a multiprocessor: its dots run beside softmax.
     "attention of width 128, with no overlap within an iteration": (
-        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=0")),
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=0 persistent=0")),
         *(16, 2, 2, 2, 1, 0, 0, 4, 2, 0, 0, 0),
     ),
     # Its warpgroups start both dots in turn, at the one barrier; others copy. Keys and values of the step before are waited
     # for apart.
     "attention of width 128, with overlap within an iteration": (
-        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1")),
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1 persistent=0")),
+        *(16, 2, 2, 2, 1, 0, 0, 0, 2, 0, 0, 0),
+    ),
+    # The same main loop in a loop over blocks, whose queries others copy, too.
+    "attention of width 128, persistent": (
+        ("attention", "--shape", "D=128,Dv=128", *tile("m=128 n=128 warps=8 stages=2 overlap=1 persistent=1")),
         *(16, 2, 2, 2, 1, 0, 0, 0, 2, 0, 0, 0),
     ),
     # Two statistics of 64 rows are read from shared memory, two numbers at once.

@@ -3,13 +3,10 @@
 // RUN: sectile-opt --check-channels %s | FileCheck %s
 // CHECK: func.func @chosen(
 
-// Whether the loop ahead finds what it looks for, nobody can choose: the number of iterations is guessed. What is wrong with
-// it need not be so in any launch, so it stops no kernel whose channels are the compiler's.
-// RUN: sed 's/when %%more //' %s | sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=GUESSED
-// GUESSED: remark: with numbers that the check of channels guessed, cta.tensor_copy copies to slot 0 {{.*}}, for which nobody waits
-// GUESSED-NOT: remark:
-// GUESSED: func.func @chosen(
-// What the user has made is refused.
+// Whether the loop ahead finds what it looks for, no argument decides. The number of iterations is chosen all the same, and what
+// is wrong with it is an error, whoever made the channels.
+// RUN: sed 's/when %%more //' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=BEYOND
+// BEYOND: error: 'cta.tensor_copy' op copies to slot 0 {{.*}}, for which nobody waits
 // RUN: sed -e 's/when %%more //' -e 's/cta.channel {offset/cta.channel {by_hand, offset/' %s | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=BY-HAND
 // BY-HAND: error: this copies to slot 0 {{.*}}, for which nobody waits
 

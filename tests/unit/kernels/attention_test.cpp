@@ -229,6 +229,53 @@ TEST_P(Attention, ValuesAStepLaterWithOptions) {
        {"bias", "mask", "sinks"},
        "f16",
        aStepLater});
+  // Beside keys and values so wide there is room for one bias on sm_90a, and none on sm_80.
+  for (auto [d, n] : {std::pair{128, 128}, {256, 64}}) {
+    auto config = aStepLater;
+    config["n"] = std::string(GetParam()) == "virtual:sm_80" ? 32 : n;
+    for (const char *tile : {"bias", "mask"})
+      expectRight(device, {"attention",
+                           {{"D", d}, {"Dv", d}, {"Sq", 150}, {"Sk", 400}},
+                           {{"causal", "true"}},
+                           {tile},
+                           "f16",
+                           config});
+  }
+}
+
+// Few programs do one block after another. In causal order each does pairs of blocks, one of each
+// of two heads, if heads are even.
+TEST_P(Attention, OneBlockAfterAnother) {
+  auto config = aStepLater;
+  config["persistent"] = 1;
+  for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {3, 4}})
+    for (auto [queries, keys] : {std::pair{1, 1}, {300, 200}, {257, 300}, {0, 5}, {140, 0}})
+      for (const char *causal : {"false", "true"}) {
+        config["programs"] = programs;
+        expectRight(device, {"attention",
+                             {{"B", 1}, {"Hq", heads}, {"Sq", queries}, {"Sk", keys}},
+                             {{"causal", causal}},
+                             {},
+                             queries % 2 ? "f16" : "bf16",
+                             config});
+      }
+  config["programs"] = 3;
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    KernelCase test{"attention",     {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
+                    feature.options, feature.with,
+                    "f16",           config};
+    test.extents.insert(feature.extents.begin(), feature.extents.end());
+    expectRight(device, test);
+  }
+  for (auto [d, dv] : {std::pair{128, 128}, {256, 256}}) {
+    config["n"] = d > 128 ? 32 : 64; // for the shared memory of sm_80
+    expectRight(device, {"attention",
+                         {{"D", d}, {"Dv", dv}, {"Sq", 150}, {"Sk", 200}},
+                         {{"causal", "true"}},
+                         {},
+                         "f16",
+                         config});
+  }
 }
 
 TEST_P(Attention, AForgottenOptionIsFound) {
